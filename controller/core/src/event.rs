@@ -16,7 +16,7 @@ use proto_model::{
 use proto_audit::{Actor, Claim, Log};
 
 use crate::{
-    audit::{AuditRow, StoredAudit},
+    audit::AuditRow,
     error::CoreError,
     orders::{JobOrder, JobUpdate},
     records::{Attempt, RequestRecord, RestingName, TokenRecord},
@@ -768,43 +768,6 @@ impl Write {
                 | Self::Beside(Beside { value: None, .. })
         )
     }
-}
-
-/// Everything that is stored, with the store's revision of each resource's last change.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Stored {
-    /// The fabric.
-    pub fabric: Option<(Arc<Fabric>, u64)>,
-    /// The nodes.
-    pub nodes: Vec<(Arc<Node>, u64)>,
-    /// The tenants.
-    pub tenants: Vec<(Arc<Tenant>, u64)>,
-    /// The names of deleted tenants.
-    pub resting: Vec<Arc<RestingName>>,
-    /// The queues.
-    pub queues: Vec<(Arc<Queue>, u64)>,
-    /// The service classes.
-    pub classes: Vec<(Arc<ServiceClass>, u64)>,
-    /// The schedules.
-    pub schedules: Vec<(Arc<JobSchedule>, u64)>,
-    /// The reservations.
-    pub reservations: Vec<(Arc<Reservation>, u64)>,
-    /// The jobs.
-    pub jobs: Vec<(Arc<Job>, u64)>,
-    /// The private records.
-    pub attempts: Vec<Arc<Attempt>>,
-    /// The request ids.
-    pub requests: Vec<Arc<RequestRecord>>,
-    /// The drains.
-    pub drains: Vec<Arc<Drain>>,
-    /// The roll-out of a profile.
-    pub qos: Option<Arc<QosRollout>>,
-    /// The join tokens.
-    pub tokens: Vec<Arc<TokenRecord>>,
-    /// The decision log.
-    pub decisions: Vec<Arc<crate::DecisionRow>>,
-    /// The audit logs.
-    pub audit: Vec<StoredAudit>,
 }
 
 /// When something is due; `None` if nothing is.

@@ -135,7 +135,11 @@ impl State {
         let eta = book.eta(uid);
         // Why its last try ended is no cause of waiting.
         if told.len() > requeue_causes(entry).len() {
-            return Prospect { eta, ..Prospect::default() };
+            // Who has no expected start is told why, whatever was stored when it came.
+            let open_ended = eta.is_none() && entry.job.status.holds.is_empty();
+            let mut more = if open_ended { book.why(uid) } else { Vec::new() };
+            more.retain(|reason| told.iter().all(|known| known.code != reason.code));
+            return Prospect { eta, reasons: more, left: false };
         }
         let mut reasons = book.why(uid);
         if reasons.is_empty() {

@@ -77,10 +77,10 @@ pub use documents::{ClassUse, QueueUsage};
 pub use error::{CoreError, ErrorKind};
 pub use event::{
     Beside, By, ClaimVerdict, Denied, Event, Key, Naming, NextTick, NodeChange, Noted, Output, Push,
-    QosAction, QosOrder, Register, Reply, Stored, Submit, ToNode, Transition, Write,
+    QosAction, QosOrder, Register, Reply, Submit, ToNode, Transition, Write,
 };
 pub use explain::{Detail, Holding, Prospect};
-pub use load::LoadError;
+pub use load::{LoadError, Stored};
 pub use orders::{Asked, JobChange, JobOrder, JobUpdate};
 pub use proto_model::{Certification, IsolationPolicy};
 pub use qos::{QosActive, QosStage, QosView};
