@@ -126,17 +126,18 @@ impl State {
         });
         let book = forecast.as_ref().unwrap_or(book);
         let left = || Prospect { left: true, ..Prospect::default() };
-        let prospect = |id| waiting(id).map_or_else(left, |entry| self.prospect(book, entry));
+        let prospect = |id| waiting(id).map_or_else(left, |entry| self.prospect(book, entry, now));
         ids.iter().map(prospect).collect()
     }
 
-    fn prospect(&self, book: &Book, entry: &JobEntry) -> Prospect {
+    fn prospect(&self, book: &Book, entry: &JobEntry, now: Timestamp) -> Prospect {
         let (uid, told) = (entry.job.uid, &entry.job.status.reasons);
         let eta = book.eta(uid);
         // Why its last try ended is no cause of waiting.
         if told.len() > requeue_causes(entry).len() {
-            // Who has no expected start is told why, whatever was stored when it came.
-            let open_ended = eta.is_none() && entry.job.status.holds.is_empty();
+            // What was stored names the begin time or the other job alone, also of one that will have no place then.
+            let later = !self.hold(&entry.job, now).reasons.is_empty();
+            let open_ended = later && eta.is_none() && entry.job.status.holds.is_empty();
             let mut more = if open_ended { book.why(uid) } else { Vec::new() };
             more.retain(|reason| told.iter().all(|known| known.code != reason.code));
             return Prospect { eta, reasons: more, left: false };

@@ -187,6 +187,26 @@ fn a_job_does_not_start_before_its_time() {
 }
 
 #[test]
+fn a_list_tells_also_why_a_later_job_will_have_no_place() {
+    let mut w = World::new();
+    let codes = |w: &World, name| -> Vec<String> {
+        let reasons = w.state.prospects(&[id(name)], w.now).remove(0).reasons;
+        reasons.into_iter().map(|reason| reason.code.into_owned()).collect()
+    };
+    (0..4).for_each(|n| w.disconnect(n));
+    w.tick(Duration::from_secs(60));
+    let begin = Timestamp(w.now.0 + 3_000_000);
+    w.submit("later", JobSpec { begin: Some(begin), ..spec(1, 1) });
+    assert_eq!(w.codes("later"), ["BeginTime"]);
+    let told = codes(&w, "later");
+    assert!(!told.is_empty() && told.iter().all(|code| code != "BeginTime"), "{told:?}");
+    // Of one whose stored reasons say so already, nothing is added.
+    w.submit("now", spec(1, 1));
+    assert!(!w.codes("now").is_empty());
+    assert_eq!(codes(&w, "now"), [""; 0]);
+}
+
+#[test]
 fn ten_thousand_elements_take_their_turns() {
     let mut w = World::new();
     w.submit("big", array("0-9999%3", 1, 0));
