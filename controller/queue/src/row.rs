@@ -338,6 +338,19 @@ impl Row {
         None
     }
 
+    /// The first step from one on that begins a range with so much in all of it; `end` says where the range of a step ends.
+    pub(crate) fn first_fit(&self, from: usize, least: i32, end: impl Fn(usize) -> usize) -> Option<usize> {
+        let mut step = self.first_with(from, least)?;
+        // From the step up to here there is enough: that is not looked at again.
+        let mut enough = step;
+        loop {
+            let until = end(step);
+            let Some(miss) = self.last_below(enough, until, least) else { return Some(step) };
+            step = self.first_with(miss, least)?;
+            enough = if step == miss { until.max(miss) } else { step };
+        }
+    }
+
     /// Of a range.
     fn fold(
         &self,
@@ -604,6 +617,10 @@ mod tests {
                 assert!(found.is_none() || ends);
                 assert_eq!(sum.first_with(from, least), (from..40).find(|step| all(*step) >= least));
                 assert_eq!(rows[2].first_with(from, least), (from..40).find(|step| plain[2][*step] >= least));
+                let length = dice(12) as usize;
+                let enough = |at: usize| plain[1][at.min(39)] >= least;
+                let first = (from..=40).find(|step| (*step..=step + length).all(enough));
+                assert_eq!(rows[1].first_fit(from, least, |step| step + length + 1), first);
                 assert_eq!((sum.at(from), rows[0].at(from)), (all(from), plain[0][from]));
                 if from < to {
                     assert_eq!(rows[0].least(from, to), *plain[0][from..to].iter().min().unwrap());

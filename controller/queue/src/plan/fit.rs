@@ -9,7 +9,7 @@ use std::{
 use controller_topology::NodeIx;
 use proto_model::Within;
 
-use super::{Node, Plan, TenantAt, Wish, signed};
+use super::{Bound, Bounds, Node, Plan, TenantAt, Wish, end_of, signed};
 use crate::{
     entry::Entry,
     grid::NEVER,
@@ -62,19 +62,28 @@ impl Plan {
         self.loose.with(tenant, &self.whole, signed(self.node_gpus))
     }
 
-    /// The end of the last part of a range in which there is too little; places aside.
-    pub(super) fn last_miss(&self, wish: &Wish, from: usize, to: usize) -> Option<usize> {
-        let miss = if wish.whole {
-            self.whole.last_below(from, to, wish.count())
+    /// The end of the last part of a range in which there is too little; places and idle nodes aside.
+    fn last_miss(&self, wish: &Wish, from: usize, to: usize) -> Option<usize> {
+        let nodes = if wish.whole {
+            let row = self.classes[wish.class].rest.as_ref();
+            row.and_then(|row| row.last_below(from, to, wish.count()))
         } else {
             self.gpus(wish.tenant).last_below(from, to, wish.amount())
         };
-        let class = match &self.classes[wish.class].rest {
-            Some(row) if wish.whole => row.last_below(from, to, wish.count()),
-            _ => None,
-        };
         let quota = |at: &usize| self.quotas[*at].left.last_below(from, to, self.share(*at, wish));
-        wish.quotas.iter().filter_map(quota).chain(miss).chain(class).max()
+        wish.quotas.iter().filter_map(quota).chain(nodes).max()
+    }
+
+    /// Where the search for a start may begin: not before there are so many idle nodes for so long, which others that ask for as
+    /// much need not look for again.
+    fn search_from(&mut self, wish: &Wish, from: usize) -> Option<usize> {
+        let known = self.bounds.from(wish.count(), wish.length);
+        if !wish.whole || known < from {
+            return Some(from);
+        }
+        let step = self.whole.first_fit(known, wish.count(), |step| self.grid.end(step, wish.length))?;
+        self.bounds.add(Bound { nodes: wish.count(), length: wish.length, step });
+        Some(step.max(from))
     }
 
     /// The first step in which the job fits for its whole length, and in which place if it must stay in one.
@@ -83,7 +92,7 @@ impl Plan {
         let key = (wish.class, nodes, wish.gpus, wish.within, Rc::clone(&wish.quotas), wish.tenant);
         let hint =
             self.hints.get(&key).filter(|(length, _)| *length <= wish.length).map_or(0, |(_, step)| *step);
-        let from = wish.from.max(hint);
+        let from = self.search_from(wish, wish.from.max(hint))?;
         let found = match self.places(wish.within) {
             None => self.first_fit(wish, from, None).map(|step| (step, None)),
             Some(places) => {
@@ -129,20 +138,16 @@ impl Plan {
         place: Option<&Row>,
         until: usize,
     ) -> Option<usize> {
-        let (count, together) = (wish.count(), wish.count_together());
+        let end = |step| self.grid.end(step, wish.length);
         let mut step = from;
         while step < until {
             // The place by itself first: its row is short, and mostly the one that has least.
             if let Some(row) = place {
-                step = row.first_with(step, together)?;
-                if let Some(enough) = row.last_below(step, self.grid.end(step, wish.length), together) {
-                    step = enough;
-                    continue;
-                }
+                step = row.first_fit(step, wish.count_together(), end)?;
             }
             // Most of the time ahead is full: that is passed over.
             let room = match wish.whole {
-                true => self.whole.first_with(step, count),
+                true => self.whole.first_fit(step, wish.count(), end),
                 false => self.gpus(wish.tenant).first_with(step, wish.amount()),
             }?;
             if room > step {
@@ -152,7 +157,7 @@ impl Plan {
                     continue;
                 }
             }
-            match self.last_miss(wish, step, self.grid.end(step, wish.length)) {
+            match self.last_miss(wish, step, end(step)) {
                 None => return (step < until).then_some(step),
                 Some(enough) => step = enough,
             }
@@ -313,11 +318,14 @@ impl Plan {
     /// These nodes are held for a range of steps, longer than was thought so far.
     fn hold(&mut self, picks: &[(NodeIx, u32)], wish: &Wish, from: usize, end: usize) {
         let mut idle = 0;
+        let new = end_of(&mut self.ends, end);
         let mut alike = Alike { classes: vec![0; self.classes.len()], ..Alike::default() };
         for (ix, gpus) in picks {
             let Some(node) = self.nodes.get_mut(ix.index()) else { continue };
             let was = node.whole_at;
-            node.whole_at = was.max(end);
+            if was < end {
+                (node.whole_at, node.end) = (end, new);
+            }
             let (node, since) = (*node, was.max(from));
             let owner = wish.tenant.filter(|_| node.apart);
             let left = if wish.whole { 0 } else { signed(node.gpus.saturating_sub(*gpus)) };
@@ -368,10 +376,12 @@ impl Plan {
     /// Nodes come free earlier than was thought, from a step on.
     pub(crate) fn free(&mut self, nodes: impl Iterator<Item = NodeIx>, from: usize) {
         self.next_end = self.next_end.min(from.max(1));
+        let new = end_of(&mut self.ends, from);
         for ix in nodes {
             self.freed = true;
             let Some(node) = self.nodes.get_mut(ix.index()).filter(|node| node.open) else { continue };
             let was = std::mem::replace(&mut node.whole_at, from);
+            node.end = new;
             let node = *node;
             self.whole.add(from, was, 1);
             for class in &mut self.classes {
@@ -388,7 +398,13 @@ impl Plan {
                 }
             }
         }
+        self.forget_bounds();
+    }
+
+    /// Something is free that was not: who asks may start earlier than was known.
+    pub(super) fn forget_bounds(&mut self) {
         self.hints.clear();
+        self.bounds = Bounds::default();
     }
 
     /// Whether anything that was counted as held has been counted as free since.

@@ -99,7 +99,7 @@ impl Plan {
                 self.quotas[*at].left.add(from.max(1), until, whose.amount(entry));
             }
         }
-        self.hints.clear();
+        self.forget_bounds();
         self.freed = true;
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Node {
     pub(crate) gpus: u32,
     /// From this step on it is whole; [`NEVER`]: never.
     pub(crate) whole_at: usize,
+    /// Where that step is in [`Plan::ends`].
+    end: u32,
     pub(crate) pod: u32,
     pub(crate) block: u32,
     /// Takes jobs.
@@ -153,6 +155,41 @@ impl Wish {
 type Hint = BTreeMap<HintKey, (Duration, usize)>;
 type HintKey = (usize, (u32, u32), u32, Within, Rc<[usize]>, Option<TenantAt>);
 
+/// What is known of all who ask for idle nodes: so many for so long are not to be had before a step, whoever asks. It holds as
+/// long as the plan only takes.
+#[derive(Debug, Clone, Default)]
+struct Bounds(Vec<Bound>);
+
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    nodes: i32,
+    length: Duration,
+    step: usize,
+}
+
+impl Bounds {
+    /// More are not kept: the look at them would take longer than the search that it saves.
+    const MOST: usize = 64;
+
+    /// Where the search for so many for so long may begin.
+    fn from(&self, nodes: i32, length: Duration) -> usize {
+        let less = self.0.iter().filter(|bound| bound.nodes <= nodes && bound.length <= length);
+        less.map(|bound| bound.step).max().unwrap_or(0)
+    }
+
+    fn add(&mut self, new: Bound) {
+        let says_no_less =
+            |old: &Bound| old.nodes <= new.nodes && old.length <= new.length && old.step >= new.step;
+        if new.step == 0 || self.0.iter().any(says_no_less) {
+            return;
+        }
+        self.0.retain(|old| !(new.nodes <= old.nodes && new.length <= old.length && new.step >= old.step));
+        if self.0.len() < Self::MOST {
+            self.0.push(new);
+        }
+    }
+}
+
 /// The profile.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -164,6 +201,8 @@ pub(crate) struct Plan {
     pub(crate) open: u32,
     /// Nodes that take jobs, by the GPUs that nobody held when this was made.
     free: BTreeMap<u32, u32>,
+    /// The steps from which on nodes are whole, in no order: most nodes share theirs with others, and are counted by it.
+    ends: Vec<usize>,
     /// It is for a forecast, and reckons with what is likely, not with what is allowed.
     pub(crate) forecast: bool,
     /// GPUs that jobs can hold at most: of all nodes, whether they take jobs or not, and of nodes that are gone.
@@ -176,6 +215,7 @@ pub(crate) struct Plan {
     quotas: Vec<Quota>,
     quota_of: BTreeMap<Limited, usize>,
     hints: Hint,
+    bounds: Bounds,
     /// Something that was held has been counted as free.
     freed: bool,
     /// Jobs that wait have their place in it.
@@ -212,6 +252,7 @@ impl Plan {
             Node {
                 gpus: plot.gpus,
                 whole_at,
+                end: u32::from(plot.busy),
                 pod: plot.pod,
                 block: plot.block,
                 open: plot.open,
@@ -241,6 +282,7 @@ impl Plan {
             rails,
             open: ground.open,
             free: ground.free().clone(),
+            ends: vec![0, NEVER],
             forecast,
             most_gpus,
             whole: Row::default(),
@@ -251,6 +293,7 @@ impl Plan {
             quotas: Vec::new(),
             quota_of: BTreeMap::new(),
             hints: BTreeMap::new(),
+            bounds: Bounds::default(),
             freed: false,
             kept: false,
             next_end: NEVER,
@@ -265,13 +308,16 @@ impl Plan {
     fn fill(&mut self, runs: &[Held<'_>], ground: &Ground, kept: &Kept<'_>) {
         for run in runs {
             let tenant = self.loose.tenant(run.tenant);
+            let at = end_of(&mut self.ends, run.end);
             for (node, _) in run.nodes {
                 if let Some(node) = self.nodes.get_mut(node.index()) {
                     if let Some(tenant) = tenant.filter(|_| node.apart) {
                         node.owner = node.owner.with(tenant);
                     }
-                    let end = if node.whole_at == NEVER { 0 } else { node.whole_at };
-                    node.whole_at = end.max(run.end);
+                    // Several jobs may be there: it is whole when the last of them has ended.
+                    if node.whole_at == NEVER || node.whole_at < run.end {
+                        (node.whole_at, node.end) = (run.end, at);
+                    }
                 }
             }
         }
@@ -291,18 +337,27 @@ impl Plan {
                 self.loose.note(owner, 0, node.whole_at, signed(plot.loose));
             }
         }
-        let mut row = std::mem::take(&mut self.whole);
-        let windows = !kept.rows.is_empty();
-        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.open) {
-            if windows {
-                self.note_node(at, node.whole_at, kept, &mut row);
-            } else {
-                row.note(node.whole_at, NEVER, 1);
-            }
-        }
-        self.whole = row;
-        self.whole.sum_up();
+        self.whole = self.row_of(|_, node| node.open, kept);
         self.loose.sum_up();
+    }
+
+    /// Some of the nodes over time.
+    fn row_of(&self, some: impl Fn(usize, &Node) -> bool, kept: &Kept<'_>) -> Row {
+        let mut row = Row::default();
+        if kept.rows.is_empty() {
+            let mut counts = vec![0; self.ends.len()];
+            for (at, node) in self.nodes.iter().enumerate() {
+                if let Some(count) = counts.get_mut(node.end as usize) {
+                    *count += i32::from(some(at, node));
+                }
+            }
+            self.ends.iter().zip(counts).for_each(|(end, count)| row.note(*end, NEVER, count));
+        } else {
+            let some = self.nodes.iter().enumerate().filter(|(at, node)| some(*at, node));
+            some.for_each(|(at, node)| self.note_node(at, node.whole_at, kept, &mut row));
+        }
+        row.sum_up();
+        row
     }
 
     /// A node is whole from a step on, but for the windows in which it is kept.
@@ -336,22 +391,9 @@ impl Plan {
             return at;
         }
         let kind = ground.kind(need).cloned().unwrap_or_else(|| ground.kind_of(need));
-        let rest = (kind.nodes < self.open).then(|| {
-            let mut row = Row::default();
-            let windows = !kept.rows.is_empty();
-            for (at, (node, _)) in
-                self.nodes.iter().zip(kind.fits.iter()).enumerate().filter(|(_, (_, fits))| **fits)
-            {
-                // What others hold of it by then is not known any more; what is planned for alike jobs is.
-                if windows {
-                    self.note_node(at, node.whole_at, kept, &mut row);
-                } else {
-                    row.note(node.whole_at, NEVER, 1);
-                }
-            }
-            row.sum_up();
-            row
-        });
+        // What others hold of it by then is not known any more; what is planned for alike jobs is.
+        let fits = |at: usize, _: &Node| kind.fits.get(at) == Some(&true);
+        let rest = (kind.nodes < self.open).then(|| self.row_of(fits, kept));
         self.classes.push(Class { kind, rest });
         self.classes.len() - 1
     }
@@ -395,6 +437,18 @@ impl Plan {
     }
 }
 
+/// Where a step is among some; it is put there.
+fn end_of(ends: &mut Vec<usize>, step: usize) -> u32 {
+    let at = match ends.last() {
+        Some(last) if *last == step => ends.len() - 1,
+        _ => {
+            ends.push(step);
+            ends.len() - 1
+        }
+    };
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
 /// Whether a job takes nodes of so many GPUs, in a fabric of so many rails, whole.
 pub(crate) fn is_whole(need: &Need, node_gpus: u32, rails: u32) -> bool {
     need.exclusive
@@ -413,4 +467,26 @@ pub(crate) fn may_share_nodes(need: &Need, node_gpus: u32, whole: bool) -> bool 
 
 pub(crate) fn signed(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_for_those_who_ask_for_as_much_for_as_long() {
+        let hours = |count: u64| Duration::from_secs(3600 * count);
+        let mut bounds = Bounds::default();
+        for (nodes, length, step) in [(4, 2, 10), (2, 1, 7), (8, 3, 9), (4, 2, 12), (1, 1, 0)] {
+            bounds.add(Bound { nodes, length: hours(length), step });
+        }
+        let from = |nodes, length| bounds.from(nodes, hours(length));
+        assert_eq!((from(4, 2), from(9, 9), from(3, 9), from(9, 1)), (12, 12, 7, 7));
+        assert_eq!((from(1, 9), from(2, 0)), (0, 0));
+        // What a stronger one says already is not kept.
+        assert_eq!(bounds.0.len(), 2);
+        let many = (0..1000).map(|at| Bound { nodes: 1000 - at, length: hours(9), step: 2000 - at as usize });
+        many.for_each(|bound| bounds.add(bound));
+        assert!(bounds.0.len() <= Bounds::MOST);
+    }
 }
