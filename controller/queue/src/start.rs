@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use controller_scheduler::{Choice, Hidden, Need, drained_words, rankmap};
+use controller_scheduler::{Choice, Hidden, Need, drained_reason, rankmap};
 use controller_topology::NodeIx;
 use proto_model::{CommandSpec, Gang, JobSpec, Placement, Reason, Work};
 
@@ -158,6 +158,7 @@ impl<'a> Pass<'a> {
         let spec = JobSpec::new(gang, Work::Command(work));
         let mut placement = rankmap::placement(self.snapshot, &spec, &self.choice);
         placement.reasons = vec![self.why_here(&placement)];
+        placement.reasons.extend(drained_reason(self.snapshot, &placement));
         self.snapshot.hold_choice(&entry.id.tenant, &self.choice);
         self.plan.occupy(picks, wish);
         self.starts += 1;
@@ -181,8 +182,7 @@ impl<'a> Pass<'a> {
         };
         let what = if nodes == 1 { "node" } else { "nodes" };
         let message = format!(
-            "{nodes} {what} in {place}, the best fit of those that are free; a cut of {cut}; {rails}{}",
-            drained_words(self.snapshot, placement)
+            "{nodes} {what} in {place}, the best fit of those that are free; a cut of {cut}; {rails}"
         );
         Reason::new("BestFit", message).count(nodes)
     }

@@ -321,26 +321,32 @@ fn why(snapshot: &Snapshot, need: &Need, placement: &Placement, candidates: usiz
         1 => format!("every node has a NIC that is up on rail {rails}"),
         _ => format!("every node has a NIC that is up on each of rails {rails}"),
     };
-    let drained = drained_words(snapshot, placement);
-    let message = format!("{} of {}, {place}; {nics}{drained}", need.nodes, many(candidates, "free node"));
-    vec![Reason::new("BestFit", message).count(candidates)]
+    let message = format!("{} of {}, {place}; {nics}", need.nodes, many(candidates, "free node"));
+    let best = Reason::new("BestFit", message).count(candidates);
+    std::iter::once(best).chain(drained_reason(snapshot, placement)).collect()
 }
 
-/// That a placement uses rails that are drained, and which first; nothing where it uses none.
+/// `DrainedRails`: that a placement uses rails that are drained, on how many nodes, and which on the first of them.
 #[must_use]
-pub fn drained_words(snapshot: &Snapshot, placement: &Placement) -> String {
+pub fn drained_reason(snapshot: &Snapshot, placement: &Placement) -> Option<Reason> {
+    if !snapshot.has_drained() {
+        return None;
+    }
     let rails: controller_topology::RailSet = placement.rails.iter().copied().collect();
     let mut ports = placement.nodes.iter().filter_map(|place| {
         let drained = snapshot.drained(&place.node).and(rails);
         (!drained.is_empty()).then_some((&place.node, drained))
     });
-    let Some((node, drained)) = ports.next() else { return String::new() };
-    let others = match ports.count() {
+    let (node, drained) = ports.next()?;
+    let count = ports.count();
+    let others = match count {
         0 => String::new(),
-        count => format!(" and on {}", many(count, "other node")),
+        _ => format!(" and on {}", many(count, "other node")),
     };
     let what = if drained.len() == 1 { "rail" } else { "rails" };
-    format!("; no gang without drained rails can be had: {what} {drained} drained on {node}{others}")
+    let message =
+        format!("no gang without drained rails can be had: {what} {drained} drained on {node}{others}");
+    Some(Reason::new("DrainedRails", message).count(count + 1))
 }
 
 /// Decides for every job of a queue, which must be in its order. Pure: the snapshot is not changed.

@@ -40,7 +40,7 @@ mod world;
 pub mod yard;
 
 pub use check::{Violation, check_placement};
-pub use decide::{Ask, Blocked, Decision, Pass, QueueKey, Reservation, Wait, drained_words, solve};
+pub use decide::{Ask, Blocked, Decision, Pass, QueueKey, Reservation, Wait, drained_reason, solve};
 pub use explain::{Blocker, Cause, Change, Explanation, Holder, Kept, QueueFacts, Relaxation, explain};
 pub use place::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Time, Within};
 pub use proof::{Flaw, Seen, World, choice_of, prove};

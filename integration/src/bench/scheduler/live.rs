@@ -553,7 +553,7 @@ fn check(jobs: &[v1::Job], found: &mut Found, seen: &mut BTreeMap<String, Instan
         found.started.insert(id.clone());
         gang(&id, spec, placement, found);
         held.take(&id, (&metadata.tenant, spec), placement, found);
-        let drained = |reason: &v1::Reason| reason.message.contains("no gang without drained rails");
+        let drained = |reason: &v1::Reason| reason.code == "DrainedRails";
         if placement.reasons.iter().any(drained) {
             found.on_drained.insert(id.clone());
             if spec.rails.unwrap_or_default().avoid_drained() == v1::rail_request::AvoidDrained::Required {
