@@ -24,7 +24,7 @@ struct Held {
 
 /// J3.
 pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
-    for (name, found) in sites::all(bench) {
+    for (name, found) in sites::all(bench, 1) {
         let replay = match found {
             Ok(replay) => replay,
             Err(why) => {

@@ -38,7 +38,7 @@ const KINDS: [Kind; 3] = [
         file: ACME,
         cluster: Some("Kalos"),
         nodes: 304,
-        pod: 38,
+        pod: 19,
         jobs: 10_000,
     },
 ];
@@ -49,17 +49,20 @@ pub struct Replay {
     pub workload: Workload,
 }
 
-/// Each trace, or why it cannot be had.
-pub fn all(bench: &Bench) -> Vec<(&'static str, Result<Replay, String>)> {
-    KINDS.iter().map(|kind| (kind.name, replay(kind, bench))).collect()
+/// Each trace, or why it cannot be had: of jobs and servers one of so many, so that as many wait for each other.
+pub fn all(bench: &Bench, one_of: u32) -> Vec<(&'static str, Result<Replay, String>)> {
+    let one_of = if bench.quick { 8 * one_of } else { one_of };
+    KINDS.iter().map(|kind| (kind.name, replay(kind, bench, one_of))).collect()
 }
 
-fn replay(kind: &Kind, bench: &Bench) -> Result<Replay, String> {
+fn replay(kind: &Kind, bench: &Bench, one_of: u32) -> Result<Replay, String> {
     let path = bench.traces.join(kind.file);
     let text = |error: &dyn ToString| error.to_string();
     let bytes = read(&path)?;
     let read = trace::read(&bytes).map_err(|error| text(&error))?;
-    let jobs = if bench.quick { kind.jobs / 10 } else { kind.jobs };
+    let jobs = kind.jobs / one_of as usize;
+    let pod = kind.pod.min(kind.nodes / one_of);
+    let nodes = kind.nodes / one_of / pod * pod;
     let list = match read.format {
         Format::Acme => {
             let of = read.statistics.iter().find(|of| Some(of.name.as_str()) == kind.cluster);
@@ -68,7 +71,7 @@ fn replay(kind: &Kind, bench: &Bench) -> Result<Replay, String> {
         }
         _ => read.jobs,
     };
-    let shape = Shape { nodes: kind.nodes, rails: 8, pod: Some(kind.pod), ..Shape::default() };
+    let shape = Shape { nodes, rails: 8, pod: Some(pod), ..Shape::default() };
     let fabric = controller_fabric::generate(&shape).map_err(|error| text(&error))?.fabric;
     let site = Site::new(fabric, 8).map_err(|error| text(&error))?;
     let settings = Settings { jobs: Some(jobs), ..Settings::default() };
