@@ -56,8 +56,8 @@ pub use hardware::{
     PciDevice, PhysicalState, PortState,
 };
 pub use ids::{
-    JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, ScheduleName,
-    ServiceClassName, TenantName,
+    JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName, QueueName, RequestId, ReservationName,
+    ScheduleName, ServiceClassName, TenantName,
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
