@@ -119,7 +119,7 @@ impl Entry {
                 .service_class
                 .as_ref()
                 .map(|class| ClassUser::of(class, &job.id.tenant, status.submitter.as_ref())),
-            licenses: BTreeMap::new(),
+            licenses: spec.licenses.clone(),
             priority: spec.priority,
             submitted: status.submitted,
             not_before: spec.begin,

@@ -23,6 +23,7 @@ pub mod ids;
 pub mod isolation;
 pub mod job;
 pub mod label;
+pub mod license;
 pub mod names;
 pub mod node;
 pub mod phase;
@@ -64,6 +65,7 @@ pub use job::{
     Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobHold, JobSpec,
     JobStatus, RailBytes, RailProtection, RailRequest, RankExit, ReduceOp, RunResult, Work,
 };
+pub use license::License;
 pub use names::{Names, NamesError};
 pub use node::{Gpu, Health, Inventory, Neighbor, Nic, NicCondition, NicHealth, Node, Severity, Strike};
 pub use phase::Phase;
