@@ -6,10 +6,11 @@ use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
     self, audit_service_client::AuditServiceClient, fabric_service_client::FabricServiceClient,
     health_service_client::HealthServiceClient, job_service_client::JobServiceClient,
-    node_service_client::NodeServiceClient, qos_service_client::QosServiceClient,
-    queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
-    reservation_service_client::ReservationServiceClient, schedule_service_client::ScheduleServiceClient,
-    service_class_service_client::ServiceClassServiceClient, tenant_service_client::TenantServiceClient,
+    license_service_client::LicenseServiceClient, node_service_client::NodeServiceClient,
+    qos_service_client::QosServiceClient, queue_service_client::QueueServiceClient,
+    rail_service_client::RailServiceClient, reservation_service_client::ReservationServiceClient,
+    schedule_service_client::ScheduleServiceClient, service_class_service_client::ServiceClassServiceClient,
+    tenant_service_client::TenantServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -67,6 +68,7 @@ impl Api {
         reservations: ReservationServiceClient,
         schedules: ScheduleServiceClient,
         service_classes: ServiceClassServiceClient,
+        licenses: LicenseServiceClient,
         tenants: TenantServiceClient
     );
 
@@ -170,6 +172,15 @@ impl Api {
         .await
     }
 
+    /// All licenses.
+    pub async fn list_licenses(&self) -> Result<v1::ListLicensesResponse, Error> {
+        pages("list licenses", |page_token| {
+            let mut client = self.licenses();
+            async move { client.list_licenses(v1::ListLicensesRequest { page_size: PAGE, page_token }).await }
+        })
+        .await
+    }
+
     /// All nodes.
     pub async fn list_nodes(&self) -> Result<v1::ListNodesResponse, Error> {
         pages("list nodes", |page_token| {
@@ -219,6 +230,7 @@ page!(
     ListReservationsResponse: reservations,
     ListSchedulesResponse: schedules,
     ListServiceClassesResponse: service_classes,
+    ListLicensesResponse: licenses,
     ListNodesResponse: nodes,
     ListTenantsResponse: tenants
 );

@@ -27,6 +27,8 @@ pub enum Resource {
     Queue(v1::Queue),
     /// A service class.
     ServiceClass(v1::ServiceClass),
+    /// A license.
+    License(v1::License),
     /// A reservation.
     Reservation(v1::Reservation),
     /// A schedule.
@@ -159,6 +161,7 @@ impl Source {
             Resource::Fabric(fabric) => errors_of(proto_model::Fabric::try_from(fabric.clone()).err()),
             Resource::Queue(queue) => errors_of(proto_model::Queue::try_from(owned(queue)).err()),
             Resource::ServiceClass(one) => errors_of(proto_model::ServiceClass::try_from(one.clone()).err()),
+            Resource::License(one) => errors_of(proto_model::License::try_from(one.clone()).err()),
             Resource::Reservation(one) => errors_of(proto_model::Reservation::try_from(one.clone()).err()),
             Resource::Schedule(one) => errors_of(proto_model::JobSchedule::try_from(in_tenant(one)).err()),
             Resource::Tenant(_) | Resource::Other(_) => Vec::new(),
@@ -259,6 +262,7 @@ impl Resource {
             Self::Tenant(_) => "Tenant",
             Self::Queue(_) => "Queue",
             Self::ServiceClass(_) => "ServiceClass",
+            Self::License(_) => "License",
             Self::Reservation(_) => "Reservation",
             Self::Schedule(_) => "Schedule",
             Self::Other(kind) => kind,
@@ -274,6 +278,7 @@ fn typed(kind: &str, message: &DynamicMessage) -> Result<Resource, Error> {
         "Tenant" => Resource::Tenant(message.transcode_to().map_err(damaged)?),
         "Queue" => Resource::Queue(message.transcode_to().map_err(damaged)?),
         "ServiceClass" => Resource::ServiceClass(message.transcode_to().map_err(damaged)?),
+        "License" => Resource::License(message.transcode_to().map_err(damaged)?),
         "Reservation" => Resource::Reservation(message.transcode_to().map_err(damaged)?),
         "Schedule" => Resource::Schedule(Box::new(message.transcode_to().map_err(damaged)?)),
         other => Resource::Other(other.to_owned()),
@@ -426,7 +431,7 @@ mod tests {
     #[test]
     fn the_samples_are_sound() {
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
-        let files = ["jobs", "fabrics", "queues", "schedules"]
+        let files = ["jobs", "fabrics", "queues", "schedules", "licenses"]
             .map(|folder| std::fs::read_dir(deploy.join(folder)).unwrap());
         let mut kinds = Vec::new();
         for path in files.into_iter().flatten().map(|entry| entry.unwrap().path()) {
@@ -437,7 +442,8 @@ mod tests {
         }
         kinds.sort();
         kinds.dedup();
-        assert_eq!(kinds, ["Fabric", "Job", "Queue", "Reservation", "Schedule", "ServiceClass", "Tenant"]);
+        let all = ["Fabric", "Job", "License", "Queue", "Reservation", "Schedule", "ServiceClass", "Tenant"];
+        assert_eq!(kinds, all);
     }
 
     #[test]

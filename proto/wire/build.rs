@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 15] = [
+const FILES: [&str; 16] = [
     "common",
     "fabric",
     "qos",
@@ -17,6 +17,7 @@ const FILES: [&str; 15] = [
     "queue",
     "reservation",
     "service_class",
+    "license",
     "schedule",
     "audit",
     "controller",

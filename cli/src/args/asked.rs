@@ -2,7 +2,7 @@
 
 use clap::Args;
 use proto_model::{
-    GpuModel,
+    GpuModel, License, LicenseName,
     label::{check_key, check_value},
 };
 use proto_wire::v1::{self, selector_term::Operator};
@@ -18,6 +18,9 @@ pub struct Asked {
     /// enough, for example 'a100|h100'. May be repeated: then all must hold
     #[arg(long = "select", value_name = "CONDITION", value_parser = parse_term)]
     pub terms: Vec<v1::SelectorTerm>,
+    /// A license that it holds while it runs, and how many (1 where nothing is said). May be repeated
+    #[arg(long = "license", value_name = "NAME[:COUNT]", value_parser = parse_license)]
+    pub licenses: Vec<(String, u32)>,
 }
 
 impl Asked {
@@ -30,11 +33,23 @@ impl Asked {
         if !self.terms.is_empty() {
             spec.placement.get_or_insert_default().selector.clone_from(&self.terms);
         }
+        if !self.licenses.is_empty() {
+            spec.licenses = self.licenses.iter().cloned().collect();
+        }
     }
 }
 
 fn parse_model(text: &str) -> Result<String, String> {
     GpuModel::new(text.trim()).map(|model| model.to_string()).map_err(|error| error.to_string())
+}
+
+/// Reads `matlab` and `scratch:40`.
+fn parse_license(text: &str) -> Result<(String, u32), String> {
+    let (name, count) = text.split_once(':').unwrap_or((text, "1"));
+    let name = LicenseName::new(name).map_err(|error| error.to_string())?;
+    let count = count.parse().ok().filter(|count| (1..=License::MOST).contains(count));
+    let wrong = || format!("`{text}`: write NAME or NAME:COUNT, with a count from 1 to {}", License::MOST);
+    Ok((name.to_string(), count.ok_or_else(wrong)?))
 }
 
 /// Reads `a100|h100`, `zone=a,b`, `zone!=a`, `!old`.
@@ -98,6 +113,13 @@ mod tests {
     }
 
     #[test]
+    fn a_license_has_a_name_and_a_count() {
+        for bad in ["", ":", "a:", "a:0", "a:-1", "a:x", "A", "a b:1", "a:1:2", "a:4000000000"] {
+            assert!(parse_license(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn what_is_given_replaces_what_the_file_says_and_nothing_else() {
         let mut job = v1::Job::default();
         let place = v1::PlacementRequest {
@@ -110,7 +132,11 @@ mod tests {
         Asked::default().put(&mut job);
         assert_eq!(job.spec.clone().unwrap().placement, Some(place));
         let terms = vec![parse_term("a|b").unwrap()];
-        Asked { gpu_models: vec!["H100".into()], terms: terms.clone() }.put(&mut job);
+        job.spec.get_or_insert_default().licenses = [("old".to_owned(), 1)].into();
+        let licenses = vec![parse_license("matlab").unwrap(), parse_license("scratch:40").unwrap()];
+        Asked { gpu_models: vec!["H100".into()], terms: terms.clone(), licenses }.put(&mut job);
+        let asked = &job.spec.as_ref().unwrap().licenses;
+        assert_eq!((asked.len(), asked["matlab"], asked["scratch"]), (2, 1, 40));
         let place = job.spec.unwrap().placement.unwrap();
         assert_eq!((place.spares, place.gpu_model, place.selector), (2, vec!["H100".to_owned()], terms));
     }

@@ -92,9 +92,9 @@ pub struct Global {
 pub enum Command {
     /// Submit a job file
     Submit(Submit),
-    /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, shares or the fabric
+    /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, shares or the fabric
     Get(Get),
-    /// Show everything about one job, node, tenant, queue, reservation, schedule or service class
+    /// Show everything about one job, node, tenant, queue, reservation, schedule, service class or license
     Describe(Describe),
     /// Print what a job's ranks wrote
     Logs(Logs),
@@ -127,9 +127,9 @@ pub enum Command {
     History(HistoryCommand),
     Simulate(Simulate),
     Replay(ReplayLog),
-    /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, Queue, Reservation, Schedule and Job documents
+    /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule and Job documents
     Apply(Apply),
-    /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a node or the fabric
+    /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a license, a node or the fabric
     Delete(Delete),
     /// Manage tenants, their quotas and the credentials of their users
     #[command(subcommand)]

@@ -30,6 +30,9 @@ pub enum GetNoun {
     /// Service classes
     #[value(alias = "service-class", alias = "sc")]
     ServiceClasses,
+    /// Licenses
+    #[value(alias = "license", alias = "lic")]
+    Licenses,
     /// What tenants and queues have used of late, and hold
     #[value(alias = "share")]
     Shares,
@@ -98,6 +101,9 @@ pub enum DescribeNoun {
     /// A service class
     #[value(alias = "service-classes", alias = "sc")]
     ServiceClass,
+    /// A license
+    #[value(alias = "licenses", alias = "lic")]
+    License,
 }
 
 #[derive(Debug, Args)]
@@ -143,6 +149,9 @@ pub enum DeleteNoun {
     /// A service class that no job is of
     #[value(alias = "service-classes", alias = "sc")]
     ServiceClass,
+    /// A license that no job asks for
+    #[value(alias = "licenses", alias = "lic")]
+    License,
     /// A server on which nothing runs
     #[value(alias = "nodes")]
     Node,

@@ -22,7 +22,7 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
         for document in &documents {
             if let Resource::Other(kind) = &document.resource {
                 let text = format!(
-                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, Queue, Reservation, Schedule and Job are",
+                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule and Job are",
                     source.name
                 );
                 return Err(Error::Document(text));
@@ -126,6 +126,11 @@ async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Re
             let doing = format!("apply the service class of {}", source.name);
             let made = super::service_class::apply(doing, class, dry_run, api).await?;
             Ok(format!("service-class/{} applied", made.metadata.unwrap_or_default().name))
+        }
+        Resource::License(license) => {
+            let doing = format!("apply the license of {}", source.name);
+            let made = super::license::apply(doing, license, dry_run, api).await?;
+            Ok(format!("license/{} applied", made.metadata.unwrap_or_default().name))
         }
         Resource::Reservation(reservation) => {
             let doing = format!("apply the reservation of {}", source.name);

@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::{queue, reserve, schedule, service_class, watch};
+use super::{license, queue, reserve, schedule, service_class, watch};
 use crate::{
     args::{Get, GetNoun, Output, PhaseArg},
     client::{Api, JobRef, repeat},
@@ -28,6 +28,7 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
                 | GetNoun::Reservations
                 | GetNoun::Schedules
                 | GetNoun::ServiceClasses
+                | GetNoun::Licenses
                 | GetNoun::Shares
         )
     {
@@ -53,6 +54,7 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
             schedule::show(args.name.as_ref(), args.all_tenants, args.output, api).await
         }
         (GetNoun::ServiceClasses, false) => service_class::show(args.name.as_ref(), args.output, api).await,
+        (GetNoun::Licenses, false) => license::show(args.name.as_ref(), args.output, api).await,
         (GetNoun::Shares, false) => {
             queue::shares(args.name.as_deref(), args.all_tenants, args.output, api).await
         }

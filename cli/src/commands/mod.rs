@@ -12,6 +12,7 @@ mod explain;
 mod fabric;
 mod get;
 mod history;
+mod license;
 mod logs;
 mod node;
 mod plan;

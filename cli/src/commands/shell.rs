@@ -10,11 +10,12 @@ use crate::{args::Cli, error::Error, output::print_bytes};
 const NAMES: &str = "railctl --request-timeout 2s rail ls -o name 2>/dev/null";
 
 /// What a cluster has: how it is listed, and behind which words one is named.
-const KINDS: [(&str, &[&str]); 6] = [
+const KINDS: [(&str, &[&str]); 7] = [
     ("jobs", &["get jobs", "describe job", "explain job", "delete job", "logs", "cancel"]),
     ("queues", &["get queues", "describe queue", "delete queue"]),
     ("reservations", &["get reservations", "describe reservation", "delete reservation"]),
     ("schedules", &["get schedules", "describe schedule", "delete schedule"]),
+    ("licenses", &["get licenses", "describe license", "delete license"]),
     ("nodes", &["get nodes", "describe node", "delete node", "doctor"]),
     ("tenants", &["get tenants", "describe tenant", "delete tenant"]),
 ];
@@ -180,7 +181,8 @@ mod tests {
             (Shell::Fish, "__fish_seen_subcommand_from cancel"),
         ] {
             let script = script(shell);
-            let lists = ["jobs", "queues", "reservations", "schedules", "nodes", "tenants"].map(listing);
+            let kinds = ["jobs", "queues", "reservations", "schedules", "licenses", "nodes", "tenants"];
+            let lists = kinds.map(listing);
             assert!(lists.iter().all(|list| script.contains(list)) && script.contains(begin), "{shell}");
         }
         // The jobs of explain, logs and cancel, and what get, describe and delete are told.

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use proto_wire::v1::{self, job_spec::Work};
 
-use super::{Table, classes, isolation, schedules, server, sharing, words};
+use super::{Table, classes, isolation, licenses, schedules, server, sharing, words};
 use crate::error::human;
 
 /// Everything about a job; the rank map as a table.
@@ -29,6 +29,7 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     head.push(("Rails", rails(&spec)));
     head.push(("Priority", spec.priority.to_string()));
     head.push(("Service class", spec.service_class.clone()));
+    head.push(("Licenses", licenses::asked(&spec)));
     if let Some(by) = &status.submitter {
         head.push(("Submitted by", format!("{} ({})", by.user, words::role(by.role))));
     }
@@ -337,6 +338,14 @@ pub fn schedule(schedule: &v1::Schedule, now: f64) -> String {
 pub fn service_class(class: &v1::ServiceClass) -> String {
     let mut facts = head(&class.metadata.clone().unwrap_or_default());
     facts.extend(classes::class_facts(class));
+    sheet(facts)
+}
+
+/// Everything about a license.
+#[must_use]
+pub fn license(license: &v1::License) -> String {
+    let mut facts = head(&license.metadata.clone().unwrap_or_default());
+    facts.extend(licenses::license_facts(license));
     sheet(facts)
 }
 

@@ -10,6 +10,7 @@ mod fabric;
 mod gpudirect;
 mod isolation;
 mod jobs;
+mod licenses;
 mod nodes;
 mod order;
 mod qos;
@@ -26,12 +27,13 @@ pub use cabling::{differences, drawn_topology, picture, verdict};
 pub use canonical::{to_json, to_value, to_yaml};
 pub use classes::service_classes;
 pub use describe::{
-    job as describe_job, measured as describe_result, node as describe_node, placement as describe_placement,
-    queue as describe_queue, reservation as describe_reservation, schedule as describe_schedule,
-    service_class as describe_service_class, tenant as describe_tenant,
+    job as describe_job, license as describe_license, measured as describe_result, node as describe_node,
+    placement as describe_placement, queue as describe_queue, reservation as describe_reservation,
+    schedule as describe_schedule, service_class as describe_service_class, tenant as describe_tenant,
 };
 pub use fabric::{fabric, health, topology};
 pub use jobs::{job_row, jobs, jobs_header, reasons};
+pub use licenses::licenses;
 pub use nodes::nodes;
 pub use order::{queue_order, shares};
 pub use qos::{qos, qos_progress};

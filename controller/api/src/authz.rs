@@ -78,6 +78,10 @@ rpcs! {
     GetServiceClass = "/rail.v1.ServiceClassService/GetServiceClass",
     ListServiceClasses = "/rail.v1.ServiceClassService/ListServiceClasses",
     DeleteServiceClass = "/rail.v1.ServiceClassService/DeleteServiceClass",
+    ApplyLicense = "/rail.v1.LicenseService/ApplyLicense",
+    GetLicense = "/rail.v1.LicenseService/GetLicense",
+    ListLicenses = "/rail.v1.LicenseService/ListLicenses",
+    DeleteLicense = "/rail.v1.LicenseService/DeleteLicense",
     ApplyTenant = "/rail.v1.TenantService/ApplyTenant",
     GetTenant = "/rail.v1.TenantService/GetTenant",
     ListTenants = "/rail.v1.TenantService/ListTenants",
@@ -149,6 +153,7 @@ impl Rpc {
 
     /// The table.
     #[must_use]
+    #[allow(clippy::too_many_lines, reason = "a line for each call")]
     pub fn access(self) -> Access {
         match self {
             Self::ApplyFabric
@@ -166,6 +171,8 @@ impl Rpc {
             | Self::DeleteReservation
             | Self::ApplyServiceClass
             | Self::DeleteServiceClass
+            | Self::ApplyLicense
+            | Self::DeleteLicense
             | Self::ApplyTenant
             | Self::DeleteTenant
             | Self::ExportAuditRecords => Access::Roles(ADMIN),
@@ -205,6 +212,8 @@ impl Rpc {
             | Self::ListSchedules
             | Self::GetServiceClass
             | Self::ListServiceClasses
+            | Self::GetLicense
+            | Self::ListLicenses
             | Self::WhoAmI
             | Self::GetJob
             | Self::ListJobs

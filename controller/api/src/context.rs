@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use controller_core::State;
-use controller_reconciler::Handle;
+use controller_core::{Event, State};
+use controller_reconciler::{Applied, Handle};
 use proto_model::Timestamp;
 use proto_rpc::{Authority, ErrorClass, RpcError};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::{fault, guard::Guard};
+use crate::{
+    fault,
+    guard::{Caller, Guard},
+};
 
 /// The loop, the certificate authority and the door; clones share them.
 #[derive(Clone)]
@@ -36,6 +39,14 @@ impl Context {
         question: impl FnOnce(&State, Timestamp) -> T + Send + 'static,
     ) -> Result<T, RpcError> {
         self.handle.query(question).await.map_err(|refusal| fault::refused(&refusal))
+    }
+
+    /// Has the core do what a caller asks for.
+    ///
+    /// # Errors
+    /// The core's refusal, or the loop's.
+    pub async fn apply(&self, caller: &Caller, event: Event) -> Result<Applied, RpcError> {
+        self.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))
     }
 }
 

@@ -33,12 +33,7 @@ impl FabricService for Fabrics {
         let document = wire.fabric.ok_or_else(|| fault::field("fabric", "is required"))?;
         let fabric = Fabric::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
         let event = Event::ApplyFabric { fabric: Box::new(fabric), dry_run: wire.dry_run };
-        let applied = self
-            .context
-            .handle
-            .apply(&caller.actor, event)
-            .await
-            .map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self.context.apply(&caller, event).await?;
         match applied.reply {
             Reply::Fabric { fabric, findings } => {
                 let nodes = views::cabled(&fabric);

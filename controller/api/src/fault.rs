@@ -74,6 +74,9 @@ fn core(error: &CoreError) -> RpcError {
         CoreError::ClassNotAllowed { .. } => {
             fault = fault.with_violation("spec.serviceClass", error.to_string());
         }
+        CoreError::LicenseTooFew { license, .. } => {
+            fault = fault.with_violation(format!("spec.licenses.{license}"), error.to_string());
+        }
         CoreError::PriorityTooHigh { .. } => {
             fault = fault.with_violation("spec.priority", error.to_string());
         }

@@ -17,6 +17,7 @@ mod guard;
 pub mod handshake;
 mod health;
 mod job;
+mod license;
 mod logs;
 mod node;
 mod page;

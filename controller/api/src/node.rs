@@ -49,12 +49,7 @@ impl Nodes {
     }
 
     async fn changed(&self, caller: &Caller, event: Event) -> Result<Response<v1::Node>, Status> {
-        let applied = self
-            .context
-            .handle
-            .apply(&caller.actor, event)
-            .await
-            .map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self.context.apply(caller, event).await?;
         let Reply::Node(node) = applied.reply else { return Err(crate::context::unexpected()) };
         let mut wire = v1::Node::from(node.as_ref());
         wire.metadata.get_or_insert_default().resource_version = applied.version;
@@ -212,7 +207,7 @@ impl NodeService for Nodes {
             .into());
         }
         let event = Event::DeleteNode { name, force: wire.force, uid };
-        self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))?;
+        self.context.apply(&caller, event).await?;
         Ok(Response::new(v1::DeleteNodeResponse {}))
     }
 
@@ -228,12 +223,7 @@ impl NodeService for Nodes {
             .map_err(|error| RpcError::new(ErrorClass::Internal, "NO_RANDOM", error.to_string()))?;
         let hash = enroll::token_digest(&token.hash());
         let event = Event::CreateToken { node: node.clone(), hash, lifetime };
-        let applied = self
-            .context
-            .handle
-            .apply(&caller.actor, event)
-            .await
-            .map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self.context.apply(&caller, event).await?;
         let Reply::Token(record) = applied.reply else { return Err(crate::context::unexpected()) };
         tracing::info!(%node, token = token.id(), by = %caller.identity, "join token made");
         Ok(Response::new(v1::CreateJoinTokenResponse {

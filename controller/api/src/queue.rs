@@ -122,12 +122,7 @@ impl QueueService for Queues {
         metadata.tenant = tenant.to_string();
         let queue = Queue::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
         let event = Event::ApplyQueue { queue: Box::new(queue), dry_run: wire.dry_run };
-        let applied = self
-            .context
-            .handle
-            .apply(&caller.actor, event)
-            .await
-            .map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self.context.apply(&caller, event).await?;
         let Reply::Queue(queue) = applied.reply else { return Err(crate::context::unexpected()) };
         let mut wire = v1::Queue::from(queue.as_ref());
         wire.metadata.get_or_insert_default().resource_version = applied.version;
@@ -214,7 +209,7 @@ impl QueueService for Queues {
         let wire = request.into_inner();
         let (tenant, name) = self.key(Rpc::DeleteQueue, &caller, &wire.tenant, &wire.name)?;
         let event = Event::DeleteQueue { tenant, name };
-        self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))?;
+        self.context.apply(&caller, event).await?;
         Ok(Response::new(v1::DeleteQueueResponse {}))
     }
 }

@@ -65,12 +65,7 @@ impl ReservationService for Reservations {
         let document = wire.reservation.ok_or_else(|| fault::field("reservation", "is required"))?;
         let reservation = Reservation::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
         let event = Event::ApplyReservation { reservation: Box::new(reservation), dry_run: wire.dry_run };
-        let applied = self
-            .context
-            .handle
-            .apply(&caller.actor, event)
-            .await
-            .map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self.context.apply(&caller, event).await?;
         let Reply::Reservation(reservation) = applied.reply else { return Err(crate::context::unexpected()) };
         Ok(Response::new(self.complete(&reservation, applied.version)))
     }
@@ -117,7 +112,7 @@ impl ReservationService for Reservations {
         let caller = Caller::of(request.extensions())?;
         let name = name(&request.into_inner().name)?;
         let event = Event::DeleteReservation { name };
-        self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))?;
+        self.context.apply(&caller, event).await?;
         Ok(Response::new(v1::DeleteReservationResponse {}))
     }
 }

@@ -101,12 +101,7 @@ impl ScheduleService for Schedules {
         let schedule = JobSchedule::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
         let by = changes::authority(&caller)?;
         let event = Event::ApplySchedule { schedule: Box::new(schedule), by, dry_run: wire.dry_run };
-        let applied = self
-            .context
-            .handle
-            .apply(&caller.actor, event)
-            .await
-            .map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self.context.apply(&caller, event).await?;
         let Reply::JobSchedule(schedule) = applied.reply else { return Err(crate::context::unexpected()) };
         let mut wire = v1::Schedule::from(schedule.as_ref());
         wire.metadata.get_or_insert_default().resource_version = applied.version;
@@ -160,7 +155,7 @@ impl ScheduleService for Schedules {
         let wire = request.into_inner();
         let (tenant, name) = self.key(Rpc::DeleteSchedule, &caller, &wire.tenant, &wire.name)?;
         let event = Event::DeleteSchedule { tenant, name };
-        self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))?;
+        self.context.apply(&caller, event).await?;
         Ok(Response::new(v1::DeleteScheduleResponse {}))
     }
 }

@@ -10,9 +10,10 @@ use proto_wire::{
         agent_service_server::AgentServiceServer, audit_service_server::AuditServiceServer,
         enroll_service_server::EnrollServiceServer, fabric_service_server::FabricServiceServer,
         health_service_server::HealthServiceServer, job_service_server::JobServiceServer,
-        node_service_server::NodeServiceServer, qos_service_server::QosServiceServer,
-        queue_service_server::QueueServiceServer, rail_service_server::RailServiceServer,
-        reservation_service_server::ReservationServiceServer, schedule_service_server::ScheduleServiceServer,
+        license_service_server::LicenseServiceServer, node_service_server::NodeServiceServer,
+        qos_service_server::QosServiceServer, queue_service_server::QueueServiceServer,
+        rail_service_server::RailServiceServer, reservation_service_server::ReservationServiceServer,
+        schedule_service_server::ScheduleServiceServer,
         service_class_service_server::ServiceClassServiceServer, tenant_service_server::TenantServiceServer,
     },
 };
@@ -28,6 +29,7 @@ use crate::{
     guard::{ApiMetrics, Guard, at_the_door},
     health::Health,
     job::Jobs,
+    license::Licenses,
     node::Nodes,
     qos::Qos,
     queue::Queues,
@@ -78,6 +80,7 @@ impl Api {
         serve!(ReservationServiceServer, Reservations::new(context.clone()));
         serve!(ScheduleServiceServer, Schedules::new(context.clone()));
         serve!(ServiceClassServiceServer, ServiceClasses::new(context.clone()));
+        serve!(LicenseServiceServer, Licenses::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
         serve!(AuditServiceServer, Audit::new(context.clone()));

@@ -87,12 +87,7 @@ impl ServiceClassService for ServiceClasses {
         let document = wire.service_class.ok_or_else(|| fault::field("serviceClass", "is required"))?;
         let class = ServiceClass::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
         let event = Event::ApplyServiceClass { class: Box::new(class), dry_run: wire.dry_run };
-        let applied = self
-            .context
-            .handle
-            .apply(&caller.actor, event)
-            .await
-            .map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self.context.apply(&caller, event).await?;
         let Reply::ServiceClass(class) = applied.reply else { return Err(crate::context::unexpected()) };
         let mut wire = v1::ServiceClass::from(class.as_ref());
         wire.metadata.get_or_insert_default().resource_version = applied.version;
@@ -142,7 +137,7 @@ impl ServiceClassService for ServiceClasses {
         let caller = Caller::of(request.extensions())?;
         let name = name(&request.into_inner().name)?;
         let event = Event::DeleteServiceClass { name };
-        self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))?;
+        self.context.apply(&caller, event).await?;
         Ok(Response::new(v1::DeleteServiceClassResponse {}))
     }
 }

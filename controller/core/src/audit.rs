@@ -15,7 +15,7 @@ use std::{
 };
 
 use proto_audit::{Actor, Change, Claim, Content, Denial, Hash, Head, Log, Object, Record, START};
-use proto_model::{JobId, ScheduleName, TenantName, Timestamp};
+use proto_model::{JobId, LicenseName, ScheduleName, ServiceClassName, TenantName, Timestamp};
 
 use crate::{
     error::CoreError,
@@ -197,6 +197,16 @@ fn of_schedule(state: &State, tenant: &TenantName, name: &ScheduleName) -> Objec
     Object { version: state.version(&key).unwrap_or(0), ..object("schedule", tenant, name) }
 }
 
+fn of_class(state: &State, name: &ServiceClassName) -> Object {
+    let version = state.version(&Key::ServiceClass(name.clone())).unwrap_or(0);
+    Object { version, ..object("service-class", "", name) }
+}
+
+fn of_license(state: &State, name: &LicenseName) -> Object {
+    let version = state.version(&Key::License(name.clone())).unwrap_or(0);
+    Object { version, ..object("license", "", name) }
+}
+
 /// What an event changes by somebody's authority, and whether that is to be told in any case; `None`: it is nobody's
 /// wish. The table of what is audited.
 pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> {
@@ -224,13 +234,10 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DeleteQueue { tenant, name } => {
             versioned(object("queue", tenant, name), &Key::Queue(tenant.clone(), name.clone()))
         }
-        Event::ApplyServiceClass { class, .. } => {
-            let name = &class.name;
-            versioned(object("service-class", "", name), &Key::ServiceClass(name.clone()))
-        }
-        Event::DeleteServiceClass { name } => {
-            versioned(object("service-class", "", name), &Key::ServiceClass(name.clone()))
-        }
+        Event::ApplyServiceClass { class, .. } => of_class(state, &class.name),
+        Event::DeleteServiceClass { name } => of_class(state, name),
+        Event::ApplyLicense(license, _) => of_license(state, &license.name),
+        Event::DeleteLicense(name) => of_license(state, name),
         Event::ApplySchedule { schedule, .. } => of_schedule(state, &schedule.tenant, &schedule.name),
         Event::DeleteSchedule { tenant, name } => of_schedule(state, tenant, name),
         Event::SuspendSchedules(tenant, user) => of_schedules(tenant.as_ref(), user),
@@ -315,6 +322,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
         Undo::Queue(key, old) => !same(at(old.as_ref()), at(base.queues.get(key))),
         Undo::Reservation(name, old) => !same(at(old.as_ref()), at(base.reservations.get(name))),
         Undo::Class(name, old) => !same(at(old.as_ref()), at(base.classes.get(name))),
+        Undo::License(name, old) => !same(at(old.as_ref()), at(base.licenses.get(name))),
         Undo::JobSchedule(key, old) => {
             let (old, new) = (old.as_deref(), base.schedules.get(key));
             !same(at(old.map(|old| &old.schedule)), at(new.map(|new| &new.schedule)))

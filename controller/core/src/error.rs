@@ -1,8 +1,8 @@
 //! Why the core refuses. Each refusal leaves the state as it was.
 
 use proto_model::{
-    DrainTarget, JobId, JobName, NodeName, Phase, QueueName, Reason, ReservationName, Role, ScheduleName,
-    ServiceClassName, SpecFlaw, TenantName, Timestamp,
+    DrainTarget, JobId, JobName, LicenseName, NodeName, Phase, QueueName, Reason, ReservationName, Role,
+    ScheduleName, ServiceClassName, SpecFlaw, TenantName, Timestamp,
 };
 use thiserror::Error;
 
@@ -260,6 +260,34 @@ pub enum CoreError {
         tenant: TenantName,
         /// Which.
         class: ServiceClassName,
+    },
+    /// No such license.
+    #[error("there is no license '{license}'{}", hint(.nearest.as_ref().map(LicenseName::as_str)))]
+    LicenseNotFound {
+        /// What was asked for.
+        license: LicenseName,
+        /// The nearest existing name, when there is a near one.
+        nearest: Option<LicenseName>,
+    },
+    /// A job asks for more than there are.
+    #[error(
+        "spec.licenses.{license}: the job can never start: it asks for {asked}, there are {total} in all"
+    )]
+    LicenseTooFew {
+        /// Which.
+        license: LicenseName,
+        /// How many it asks for.
+        asked: u32,
+        /// How many there are.
+        total: u32,
+    },
+    /// Jobs ask for the license.
+    #[error("{} that have not ended ask for license '{license}'; cancel them first", count(*.jobs as usize, "job"))]
+    LicenseBusy {
+        /// Which.
+        license: LicenseName,
+        /// How many.
+        jobs: u32,
     },
     /// No such reservation.
     #[error("there is no reservation '{reservation}'{}", hint(.nearest.as_ref().map(ReservationName::as_str)))]
@@ -526,6 +554,7 @@ impl CoreError {
             | Self::TenantUnknown { .. }
             | Self::QueueNotFound { .. }
             | Self::ReservationNotFound { .. }
+            | Self::LicenseNotFound { .. }
             | Self::ClassNotFound { .. }
             | Self::ScheduleNotFound { .. }
             | Self::NodeNotFound { .. }
@@ -548,6 +577,7 @@ impl CoreError {
             | Self::TenantLeaving { .. }
             | Self::QueueBusy { .. }
             | Self::ReservationBusy { .. }
+            | Self::LicenseBusy { .. }
             | Self::ClassBusy { .. }
             | Self::ClassOfTenant { .. }
             | Self::JobActive { .. }
@@ -570,7 +600,7 @@ impl CoreError {
             | Self::ClassWaiting { .. }
             | Self::Full { .. } => ErrorKind::Exhausted,
             Self::TemplateRefused { cause } => cause.kind(),
-            Self::Infeasible { .. } => ErrorKind::Infeasible,
+            Self::Infeasible { .. } | Self::LicenseTooFew { .. } => ErrorKind::Infeasible,
         }
     }
 
@@ -600,6 +630,9 @@ impl CoreError {
             Self::ClassBusy { .. } | Self::ClassOfTenant { .. } => "SERVICE_CLASS_BUSY",
             Self::ScheduleNotFound { .. } => "SCHEDULE_NOT_FOUND",
             Self::TemplateRefused { cause } => cause.code(),
+            Self::LicenseNotFound { .. } => "LICENSE_NOT_FOUND",
+            Self::LicenseTooFew { .. } => "LICENSE_TOO_FEW",
+            Self::LicenseBusy { .. } => "LICENSE_BUSY",
             Self::ReservationNotFound { .. } => "RESERVATION_NOT_FOUND",
             Self::ReservationBusy { .. } => "RESERVATION_BUSY",
             Self::QuotaExceeded { .. } | Self::SchedulesExceeded { .. } => "QUOTA_EXCEEDED",

@@ -8,9 +8,9 @@ use std::{
 
 use proto_model::{
     Assignment, Authority, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId, JobName,
-    JobSchedule, JobSpec, JobUid, Node, NodeName, Observation, Phase, QosRollout, QosWish, Queue, QueueName,
-    Quota, RailProof, Reason, RequestId, Reservation, ReservationName, ScheduleName, ServiceClass,
-    ServiceClassName, Taint, Tenant, TenantName, Timestamp,
+    JobSchedule, JobSpec, JobUid, License, LicenseName, Node, NodeName, Observation, Phase, QosRollout,
+    QosWish, Queue, QueueName, Quota, RailProof, Reason, RequestId, Reservation, ReservationName,
+    ScheduleName, ServiceClass, ServiceClassName, Taint, Tenant, TenantName, Timestamp,
 };
 
 use proto_audit::{Actor, Claim, Log};
@@ -117,6 +117,10 @@ pub enum Event {
         /// Which.
         name: ServiceClassName,
     },
+    /// A license is created or its spec replaced (true: check only). Reply: [`Reply::License`].
+    ApplyLicense(Box<License>, bool),
+    /// A license that no job asks for is removed. Reply: [`Reply::Done`].
+    DeleteLicense(LicenseName),
     /// A schedule is created or its spec replaced. Reply: [`Reply::JobSchedule`].
     ApplySchedule {
         /// The document; uid, generation, time, owner and progress are set here.
@@ -487,6 +491,8 @@ pub enum Reply {
     Queue(Arc<Queue>),
     /// The service class as it is now.
     ServiceClass(Arc<ServiceClass>),
+    /// The license as it is now.
+    License(Arc<License>),
     /// The schedule as it is now.
     JobSchedule(Arc<JobSchedule>),
     /// So many schedules were suspended; none: there is none left.
@@ -629,6 +635,10 @@ pub enum Write {
     PutServiceClass(Arc<ServiceClass>),
     /// A service class is removed.
     DeleteServiceClass(ServiceClassName),
+    /// A license.
+    PutLicense(Arc<License>),
+    /// A license is removed.
+    DeleteLicense(LicenseName),
     /// A schedule. Its template may hold secrets, as a job.
     PutSchedule(Arc<JobSchedule>),
     /// A schedule is removed.
@@ -684,6 +694,8 @@ pub enum Key {
     Queue(TenantName, QueueName),
     /// A service class.
     ServiceClass(ServiceClassName),
+    /// A license.
+    License(LicenseName),
     /// A schedule.
     Schedule(TenantName, ScheduleName),
     /// A reservation.
@@ -725,6 +737,8 @@ impl Write {
             Self::DeleteQueue(tenant, name) => Key::Queue(tenant.clone(), name.clone()),
             Self::PutServiceClass(class) => Key::ServiceClass(class.name.clone()),
             Self::DeleteServiceClass(name) => Key::ServiceClass(name.clone()),
+            Self::PutLicense(license) => Key::License(license.name.clone()),
+            Self::DeleteLicense(name) => Key::License(name.clone()),
             Self::PutSchedule(schedule) => Key::Schedule(schedule.tenant.clone(), schedule.name.clone()),
             Self::DeleteSchedule(tenant, name) => Key::Schedule(tenant.clone(), name.clone()),
             Self::PutReservation(reservation) => Key::Reservation(reservation.name.clone()),
@@ -757,6 +771,7 @@ impl Write {
                 | Self::DeleteRestingName(_)
                 | Self::DeleteQueue(..)
                 | Self::DeleteServiceClass(_)
+                | Self::DeleteLicense(_)
                 | Self::DeleteSchedule(..)
                 | Self::DeleteReservation(_)
                 | Self::DeleteFabric

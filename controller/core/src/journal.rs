@@ -5,8 +5,8 @@ use std::sync::Arc;
 use controller_queue::Marks;
 use proto_audit::Log;
 use proto_model::{
-    Drain, DrainTarget, Fabric, JobUid, Node, NodeName, QosRollout, Queue, QueueName, RequestId, Reservation,
-    ReservationName, ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp,
+    Drain, DrainTarget, Fabric, JobUid, License, LicenseName, Node, NodeName, QosRollout, Queue, QueueName,
+    RequestId, Reservation, ReservationName, ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -40,6 +40,7 @@ pub(crate) enum Undo {
     Reservation(ReservationName, Option<Arc<Reservation>>),
     JobSchedule(ScheduleKey, Option<Box<ScheduleEntry>>),
     Class(ServiceClassName, Option<Arc<ServiceClass>>),
+    License(LicenseName, Option<Arc<License>>),
     Schedule(Box<Schedule>),
     Decisions(u64, Option<Arc<DecisionRow>>),
     /// The head of the audit log, and its rows.
@@ -120,6 +121,7 @@ impl State {
                     drop(self.swap_job_schedule(key, old.map(|entry| *entry)));
                 }
                 Some(Undo::Class(name, old)) => drop(self.swap_class(&name, old)),
+                Some(Undo::License(name, old)) => drop(self.swap_license(&name, old)),
                 Some(Undo::Decisions(seq, old)) => drop(self.swap_decisions(seq, old)),
                 Some(Undo::Chain(log, old)) => self.base.chains[log] = *old,
                 Some(Undo::Audit(key, old)) => drop(self.swap_audit(key, old)),

@@ -71,7 +71,7 @@ pub mod witness;
 
 pub use audit::{AuditRow, BadAudit, StoredAudit};
 pub use config::Config;
-pub use controller_queue::Share;
+pub use controller_queue::{LicenseUse, Share};
 pub use decisions::{DecisionRecord, DecisionRow};
 pub use documents::{ClassUse, QueueUsage};
 pub use error::{CoreError, ErrorKind};

@@ -7,8 +7,8 @@ use std::{
 
 use controller_queue::{Book, Past, Policy};
 use proto_model::{
-    Drain, Fabric, Health, Job, JobSchedule, JobUid, Node, NodeName, Phase, QosRollout, Queue, Reservation,
-    ServiceClass, Tenant, Timestamp,
+    Drain, Fabric, Health, Job, JobSchedule, JobUid, License, Node, NodeName, Phase, QosRollout, Queue,
+    Reservation, ServiceClass, Tenant, Timestamp,
 };
 use thiserror::Error;
 
@@ -37,6 +37,8 @@ pub struct Stored {
     pub queues: Vec<(Arc<Queue>, u64)>,
     /// The service classes.
     pub classes: Vec<(Arc<ServiceClass>, u64)>,
+    /// The licenses.
+    pub licenses: Vec<(Arc<License>, u64)>,
     /// The schedules.
     pub schedules: Vec<(Arc<JobSchedule>, u64)>,
     /// The reservations.
@@ -129,6 +131,7 @@ impl State {
             state.versions.insert(Key::ServiceClass(name.clone()), version);
             state.swap_class(&name, Some(class));
         }
+        state.load_licenses(stored.licenses);
         for (reservation, version) in stored.reservations {
             let name = reservation.name.clone();
             state.versions.insert(Key::Reservation(name.clone()), version);

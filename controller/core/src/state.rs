@@ -10,10 +10,10 @@ use controller_scheduler::{Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
 use proto_audit::Log;
 use proto_model::{
-    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Measured, Node, NodeName, Observed,
-    Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailProof, RailReport, RankExit,
-    Reason, RequestId, Reservation, ReservationName, RunResult, ScheduleName, ServiceClass, ServiceClassName,
-    Tenant, TenantName, Timestamp,
+    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, License, LicenseName, Measured, Node,
+    NodeName, Observed, Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailProof,
+    RailReport, RankExit, Reason, RequestId, Reservation, ReservationName, RunResult, ScheduleName,
+    ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -56,6 +56,7 @@ pub(crate) struct Base {
     pub(crate) resting: BTreeMap<TenantName, Arc<RestingName>>,
     pub(crate) queues: BTreeMap<(TenantName, QueueName), Arc<Queue>>,
     pub(crate) classes: BTreeMap<ServiceClassName, Arc<ServiceClass>>,
+    pub(crate) licenses: BTreeMap<LicenseName, Arc<License>>,
     pub(crate) reservations: BTreeMap<ReservationName, Arc<Reservation>>,
     pub(crate) schedules: BTreeMap<ScheduleKey, ScheduleEntry>,
     pub(crate) jobs: BTreeMap<JobUid, JobEntry>,

@@ -108,6 +108,8 @@ impl Step<'_> {
             Event::DeleteQueue { tenant, name } => self.delete_queue(&tenant, &name),
             Event::ApplyServiceClass { class, dry_run } => self.apply_class(*class, dry_run),
             Event::DeleteServiceClass { name } => self.delete_class(&name),
+            Event::ApplyLicense(license, dry_run) => self.apply_license(*license, dry_run),
+            Event::DeleteLicense(name) => self.delete_license(&name),
             Event::ApplySchedule { schedule, by, dry_run } => self.apply_schedule(*schedule, by, dry_run),
             Event::DeleteSchedule { tenant, name } => self.delete_schedule(&tenant, &name),
             Event::SuspendSchedules(tenant, user) => Ok(self.suspend_schedules(tenant.as_ref(), &user)),

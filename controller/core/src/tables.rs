@@ -588,7 +588,7 @@ impl State {
         let (mut requests, mut tokens, mut fabric) = (BTreeSet::new(), BTreeSet::new(), false);
         let (mut drains, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let (mut queues, mut reservations) = (BTreeSet::new(), BTreeSet::new());
-        let (mut classes, mut schedules) = (BTreeSet::new(), BTreeSet::new());
+        let (mut classes, mut licenses, mut schedules) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (mut audit, mut qos, mut resting) = (BTreeSet::new(), false, BTreeSet::new());
         for undo in &self.journal.undo[mark..] {
             match undo {
@@ -620,11 +620,9 @@ impl State {
                     None if old.is_some() => writes.push(Write::DeleteRequest(key.0.clone(), key.1.clone())),
                     None => {}
                 },
-                Undo::Token(hash, old) if tokens.insert(hash) => match self.base.tokens.get(hash) {
-                    Some(record) => writes.push(Write::PutToken(Arc::clone(record))),
-                    None if old.is_some() => writes.push(Write::DeleteToken(*hash)),
-                    None => {}
-                },
+                Undo::Token(hash, old) if tokens.insert(hash) => {
+                    writes.extend(self.token_write(*hash, old.is_some()));
+                }
                 Undo::Drain(target, old) if drains.insert(target) => {
                     writes.extend(self.drain_write(target, old.is_some()));
                 }
@@ -636,6 +634,9 @@ impl State {
                 }
                 Undo::Class(name, old) if classes.insert(name) => {
                     writes.extend(self.class_write(name, old.is_some()));
+                }
+                Undo::License(name, old) if licenses.insert(name) => {
+                    writes.extend(self.license_write(name, old.is_some()));
                 }
                 Undo::JobSchedule(key, old) if schedules.insert(key) => {
                     writes.extend(self.schedule_write(key, old.as_deref()));
@@ -652,6 +653,11 @@ impl State {
             }
         }
         writes
+    }
+
+    fn token_write(&self, hash: [u8; 32], was: bool) -> Option<Write> {
+        let deleted = || was.then_some(Write::DeleteToken(hash));
+        self.base.tokens.get(&hash).cloned().map(Write::PutToken).or_else(deleted)
     }
 
     fn drain_write(&self, target: &DrainTarget, was: bool) -> Option<Write> {

@@ -19,6 +19,7 @@ use crate::{
     entry::{Entry, Run, State},
     ground::Ground,
     ledger::{Ledger, Past},
+    licenses::Licenses,
     objective::turn,
     private::Privates,
     why::{Cause, Why},
@@ -50,6 +51,8 @@ pub struct Book {
     pub(crate) queues: BTreeMap<(TenantName, QueueName), QueueDef>,
     pub(crate) classes: BTreeMap<ServiceClassName, ClassDef>,
     pub(crate) reservations: BTreeMap<ReservationName, ReservationDef>,
+    /// How many licenses there are, and who holds them.
+    pub(crate) licenses: Licenses,
     pub(crate) marks: Marks,
     // Indices.
     pub(crate) waiting: BTreeMap<Lane, BTreeMap<(Timestamp, JobUid), Arc<Entry>>>,
@@ -108,6 +111,7 @@ impl PartialEq for Book {
             && self.queues == other.queues
             && self.classes == other.classes
             && self.reservations == other.reservations
+            && self.licenses == other.licenses
             && self.marks == other.marks
             && self.waiting == other.waiting
             && self.running == other.running
@@ -172,6 +176,7 @@ impl Book {
         }
         if let Some(old) = self.jobs.remove(&uid) {
             self.cache.empty.forget(uid);
+            self.licenses.leave(&old);
             match &old.state {
                 State::Waiting => {
                     let (lane, turn) = (lane(&old), self.turn_of(&old));
@@ -197,6 +202,7 @@ impl Book {
             }
         }
         if let Some(entry) = entry {
+            self.licenses.enter(&entry);
             match &entry.state {
                 State::Waiting => {
                     let turn = self.turn_of(&entry);

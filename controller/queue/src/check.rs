@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{ClassUser, JobUid, QueueName, TenantName, Timestamp};
+use proto_model::{ClassUser, JobUid, LicenseName, QueueName, TenantName, Timestamp};
 use thiserror::Error;
 
 use crate::{
@@ -69,6 +69,16 @@ pub enum Breach {
         held: u64,
         /// What the user may hold.
         limit: u32,
+    },
+    /// More of a license would be held than there are.
+    #[error("{held} of {total} licenses {name} would be held")]
+    License {
+        /// Which.
+        name: LicenseName,
+        /// With what starts.
+        held: u64,
+        /// How many there are.
+        total: u32,
     },
     /// A job is stopped that may not be stopped for that one.
     #[error("job {victim} is stopped for job {by}, which has no claim on what it holds")]
@@ -142,6 +152,7 @@ pub fn check(book: &Book, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach
     limits(book, &starting, &mut found);
     counts(book, &starting, &mut found);
     users(book, &starting, &mut found);
+    licenses(book, &starting, &mut found);
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
@@ -166,7 +177,7 @@ pub fn check_rights(book: &Book, acts: &[Act]) -> Result<(), Vec<Breach>> {
         .jobs
         .values()
         .filter(|entry| entry.state == State::Waiting && entry.hold.is_empty() && book.has_right(entry.uid))
-        .filter(|entry| !served(entry.uid) && !ending)
+        .filter(|entry| !served(entry.uid) && !ending && has_licenses(book, acts, entry))
         .map(|entry| Breach::Denied(entry.uid))
         .collect();
     if denied.is_empty() { Ok(()) } else { Err(denied) }
@@ -311,6 +322,51 @@ fn users(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
             found.push(Breach::User { user: user.clone(), held, limit });
         }
     }
+}
+
+/// How many of each license running jobs hold together, with those that start.
+fn held<'a>(
+    book: &'a Book,
+    starting: impl Iterator<Item = &'a Entry>,
+) -> BTreeMap<&'a LicenseName, (u64, bool)> {
+    let mut held: BTreeMap<&LicenseName, (u64, bool)> = BTreeMap::new();
+    let running = book.jobs.values().filter(|entry| entry.run().is_some());
+    let running = running.map(|entry| (entry.as_ref(), false));
+    for (entry, starts) in running.chain(starting.map(|entry| (entry, true))) {
+        for (name, count) in &entry.licenses {
+            let row = held.entry(name).or_default();
+            *row = (row.0 + u64::from(*count), row.1 | (starts && *count > 0));
+        }
+    }
+    held
+}
+
+/// Adds up anew, job by job, what is held of every license. Where there are fewer than that since, nothing more starts.
+fn licenses(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
+    for (name, (held, starts)) in held(book, starting.iter().map(|(entry, _)| *entry)) {
+        let total = book.licenses.total(name);
+        if starts && held > u64::from(total) {
+            found.push(Breach::License { name: name.clone(), held, total });
+        }
+    }
+}
+
+/// Whether all licenses that a job asks for are there for it, although others with a right to run get theirs first: a
+/// guarantee is of nodes alone.
+fn has_licenses(book: &Book, acts: &[Act], entry: &Entry) -> bool {
+    if entry.licenses.is_empty() {
+        return true;
+    }
+    let first = book.jobs.values().map(AsRef::as_ref).filter(|other| {
+        let starts = |act: &Act| matches!(act, Act::Start { uid, .. } if *uid == other.uid);
+        let waits = other.state == State::Waiting && other.uid != entry.uid;
+        waits && (book.has_right(other.uid) || acts.iter().any(starts))
+    });
+    let held = held(book, first);
+    entry.licenses.iter().all(|(name, count)| {
+        let taken = held.get(name).map_or(0, |(held, _)| *held);
+        taken + u64::from(*count) <= u64::from(book.licenses.total(name))
+    })
 }
 
 /// Nodes that are named in a reservation are not taken by a job whose limit reaches into it.

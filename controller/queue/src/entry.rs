@@ -1,10 +1,11 @@
 //! A job as the queue sees it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_scheduler::{Need, Snapshot};
 use proto_model::{
-    ClassUser, Job, JobId, JobUid, Placement, Preemption, QueueName, Reason, ReservationName, Timestamp,
+    ClassUser, Job, JobId, JobUid, LicenseName, Placement, Preemption, QueueName, Reason, ReservationName,
+    Timestamp,
 };
 
 /// Everything that the policy looks at in one job that has not ended.
@@ -24,6 +25,8 @@ pub struct Entry {
     pub queue: Option<QueueName>,
     /// Of which service class, and of which of its users; `None`: of none.
     pub class: Option<ClassUser>,
+    /// How many of which licenses it holds while it runs, whatever its number of nodes.
+    pub licenses: BTreeMap<LicenseName, u32>,
     /// Higher goes first.
     pub priority: i32,
     /// Older goes first.
@@ -116,6 +119,7 @@ impl Entry {
                 .service_class
                 .as_ref()
                 .map(|class| ClassUser::of(class, &job.id.tenant, status.submitter.as_ref())),
+            licenses: spec.licenses.clone(),
             priority: spec.priority,
             submitted: status.submitted,
             not_before: spec.begin,
@@ -145,6 +149,7 @@ impl Entry {
             need,
             queue: None,
             class: None,
+            licenses: BTreeMap::new(),
             priority: 0,
             submitted,
             not_before: None,

@@ -13,15 +13,18 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Backfill, JobUid, QueueName, TenantName, Timestamp};
+use proto_model::{Backfill, JobUid, LicenseName, QueueName, TenantName, Timestamp};
+
+mod rooms;
+
+use rooms::Rooms;
 
 use crate::{
     book::Book,
     entry::Entry,
-    grid::{Grid, NEVER},
+    grid::Grid,
     ground::Ground,
     plan::{is_whole, signed},
-    row::Row,
 };
 
 /// Waiting jobs whose starts are promised at each end; those behind them start where that takes nothing of it.
@@ -48,7 +51,12 @@ struct Fore<'a> {
     limit: Duration,
     /// Limits that concern it.
     quotas: Arc<[usize]>,
+    /// Licenses that it asks for, with how many.
+    licenses: Licenses,
 }
+
+/// Licenses by number, with how many of each.
+type Licenses = Arc<[(usize, i32)]>;
 
 /// A job that runs.
 #[derive(Clone)]
@@ -56,6 +64,7 @@ struct Run {
     gpus: i32,
     end: Timestamp,
     quotas: Arc<[usize]>,
+    licenses: Licenses,
 }
 
 /// The cluster in virtual time.
@@ -78,6 +87,9 @@ pub(crate) struct Foresight<'a> {
     /// What limits leave.
     left: Vec<i32>,
     quota_of: BTreeMap<(TenantName, Option<QueueName>), usize>,
+    /// Licenses that are free.
+    licenses: Vec<i32>,
+    license_of: BTreeMap<LicenseName, usize>,
     next: usize,
     /// Which lengths are drawn.
     draw: u64,
@@ -107,6 +119,8 @@ impl<'a> Foresight<'a> {
             total,
             left: Vec::new(),
             quota_of: BTreeMap::new(),
+            licenses: Vec::new(),
+            license_of: BTreeMap::new(),
             next: 0,
             draw: 0,
         };
@@ -118,7 +132,8 @@ impl<'a> Foresight<'a> {
         for (at, entry) in list.iter().enumerate() {
             let waits = entry.hold.is_empty() && entry.reservation.is_none() && book.path(entry).is_some();
             let fore = this.fore(entry, entry.min_nodes.saturating_add(entry.need.spares));
-            if !waits || fore.gpus > total {
+            let licensed = entry.licenses.iter().all(|(name, count)| *count <= book.licenses.total(name));
+            if !waits || fore.gpus > total || !licensed {
                 continue;
             }
             match entry.not_before.filter(|begin| *begin > now) {
@@ -144,7 +159,20 @@ impl<'a> Foresight<'a> {
                 quotas.push(at);
             }
         }
-        Fore { entry, gpus: signed(gpus), limit: self.book.length(entry), quotas: quotas.into() }
+        let licenses = self.licenses_of(entry);
+        Fore { entry, gpus: signed(gpus), limit: self.book.length(entry), quotas: quotas.into(), licenses }
+    }
+
+    fn licenses_of(&mut self, entry: &Entry) -> Licenses {
+        let numbered = entry.licenses.iter().map(|(name, count)| {
+            let new = self.licenses.len();
+            let at = *self.license_of.entry(name.clone()).or_insert(new);
+            if at == new {
+                self.licenses.push(signed(self.book.licenses.total(name)));
+            }
+            (at, signed(*count))
+        });
+        numbered.collect()
     }
 
     fn begin(&mut self, fore: Fore<'a>, likely: Timestamp, end: Timestamp) {
@@ -152,8 +180,12 @@ impl<'a> Foresight<'a> {
         for quota in fore.quotas.iter() {
             self.left[*quota] -= fore.gpus;
         }
+        for (license, count) in fore.licenses.iter() {
+            self.licenses[*license] -= count;
+        }
         self.ends.insert((likely, self.next));
-        self.running.insert(self.next, Run { gpus: fore.gpus, end, quotas: fore.quotas });
+        let Fore { gpus, quotas, licenses, .. } = fore;
+        self.running.insert(self.next, Run { gpus, end, quotas, licenses });
         self.next += 1;
     }
 
@@ -234,6 +266,7 @@ impl<'a> Foresight<'a> {
             if let Some(run) = self.running.remove(&at) {
                 self.free += run.gpus;
                 run.quotas.iter().for_each(|quota| self.left[*quota] += run.gpus);
+                run.licenses.iter().for_each(|(license, count)| self.licenses[*license] += count);
             }
         }
         while let Some(first) = self.coming.first_entry().filter(|first| first.key().0 <= time) {
@@ -243,7 +276,9 @@ impl<'a> Foresight<'a> {
     }
 
     fn fits(&self, fore: &Fore<'_>) -> bool {
-        fore.gpus <= self.free && fore.quotas.iter().all(|quota| fore.gpus <= self.left[*quota])
+        fore.gpus <= self.free
+            && fore.quotas.iter().all(|quota| fore.gpus <= self.left[*quota])
+            && fore.licenses.iter().all(|(license, count)| *count <= self.licenses[*license])
     }
 
     /// One look at the queue. How much work it was.
@@ -252,12 +287,8 @@ impl<'a> Foresight<'a> {
             return if self.free <= 0 { 1 } else { DEPTH.min(self.waiting.len()) };
         }
         let grid = Grid::exact(now, std::iter::empty());
-        let mut room = Row::default();
-        room.note(0, NEVER, self.free);
-        for run in self.running.values() {
-            room.note(grid.floor(run.end.max(now)).max(1), NEVER, run.gpus);
-        }
-        room.sum_up();
+        let ends = self.running.values().map(|run| (grid.floor(run.end.max(now)).max(1), run));
+        let mut rooms = Rooms::new(self.free, &self.licenses, ends);
         let most = if self.book.policy.backfill == Backfill::Easy { 1 } else { PROMISED };
         let (mut promised, mut looked) = (0, 0);
         let places: Vec<usize> = self.waiting.keys().take(DEPTH).copied().collect();
@@ -265,8 +296,8 @@ impl<'a> Foresight<'a> {
             let Some(fore) = self.waiting.get(&at) else { continue };
             looked += 1;
             let end = grid.end_now(fore.limit);
-            if self.fits(fore) && room.last_below(0, end, fore.gpus).is_none() {
-                room.add(0, end, -fore.gpus);
+            if self.fits(fore) && rooms.last_miss(fore, 0, end).is_none() {
+                rooms.take(fore, 0, end);
                 let Some(fore) = self.waiting.remove(&at) else { continue };
                 starts.insert(fore.entry.uid, now);
                 let likely = now.plus(self.length(&fore, Duration::ZERO));
@@ -278,7 +309,7 @@ impl<'a> Foresight<'a> {
             let quota = fore.quotas.iter().all(|quota| fore.gpus <= self.left[*quota]);
             if promised < most && quota {
                 promised += 1;
-                promise(&mut room, &grid, fore);
+                rooms.promise(&grid, fore);
             }
             if self.free <= 0 {
                 break;
@@ -294,19 +325,4 @@ fn mix(state: u64) -> u64 {
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
-}
-
-/// Keeps room for a job at the first time at which it fits.
-fn promise(room: &mut Row, grid: &Grid, fore: &Fore<'_>) {
-    let mut step = 1;
-    while let Some(found) = room.first_with(step, fore.gpus) {
-        let end = grid.end(found, fore.limit);
-        match room.last_below(found, end, fore.gpus) {
-            None => {
-                room.add(found, end, -fore.gpus);
-                return;
-            }
-            Some(enough) => step = enough,
-        }
-    }
 }

@@ -45,10 +45,11 @@ impl<'a> Pass<'a> {
     pub(crate) fn quotas(&mut self, entry: &Entry, lane: &Lane) -> Rc<[usize]> {
         let array = self.plan.array_limit(self.book, entry, self.now);
         let class = self.plan.class_limits(self.book, entry, self.now);
-        if array.is_none() && class.is_empty() {
+        let licenses = self.plan.license_limits(self.book, entry, self.now);
+        if array.is_none() && class.is_empty() && licenses.is_empty() {
             return Rc::clone(&lane.quotas);
         }
-        lane.quotas.iter().copied().chain(array).chain(class).collect()
+        lane.quotas.iter().copied().chain(array).chain(class).chain(licenses).collect()
     }
 
     /// What estimates of jobs like this one turned out to be.

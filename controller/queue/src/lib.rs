@@ -6,9 +6,11 @@
 //! Contracts:
 //! 1. A job starts only if that delays no start that was planned for a job ahead of it: conservative backfill, planned
 //!    anew at every event from nothing but the tables, so that no history decides.
-//! 2. No queue and no tenant holds more than its limit; [`check`] proves that with code of its own.
+//! 2. No queue and no tenant holds more than its limit, and no license is held more often than it is there; [`check`]
+//!    proves that with code of its own.
 //! 3. A tenant never waits longer than it would alone in a cluster of its guarantee: each guarantee has such a cluster
-//!    beside the real one, in which the same code runs (`Book::has_right`); a job that runs there has a right to run.
+//!    beside the real one, in which the same code runs (`Book::has_right`); a job that runs there has a right to run. A
+//!    guarantee is of nodes: licenses that others hold are waited for.
 //! 4. Only a job that helps is stopped, and the cheapest set of them.
 //! 5. Every set is undone by its opposite; what passes change is a value ([`Marks`]).
 
@@ -25,6 +27,7 @@ mod grid;
 mod ground;
 mod lane;
 mod ledger;
+mod licenses;
 mod objective;
 mod order;
 mod pass;
@@ -51,6 +54,7 @@ pub use book::{Book, Marks};
 pub use defs::{Act, Budget, ClassDef, Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
 pub use entry::{ArrayGroup, Entry, Run, State};
 pub use ledger::{Ledger, Past};
+pub use licenses::LicenseUse;
 pub use preempt::price;
 pub use private::Site;
 pub use proto_model::Eta;

@@ -300,6 +300,7 @@ impl<'a> Pass<'a> {
         let mut wish = self.wish(entry, entry.min_nodes, quotas);
         wish.from = not_before.map_or(0, |time| self.plan.grid.ceil(time));
         why.causes.extend(self.plan.never(&wish).map(Cause::LimitTooSmall));
+        why.causes.extend(self.book.too_few_licenses(entry));
         let nodes = self.plan.class_nodes(wish.class);
         if nodes < wish.nodes {
             why.causes.push(Cause::Shape(nodes));
@@ -315,7 +316,8 @@ impl<'a> Pass<'a> {
             self.held_back(entry, &wish, why);
             return false;
         }
-        if entitled && not_before.is_none() {
+        // A guarantee is of nodes: who waits for a license has no more right to it than others.
+        if entitled && not_before.is_none() && self.plan.has_licenses(&wish) {
             return self.start_entitled(entry, wish, why);
         }
         if !self.fits_empty(entry) {
@@ -384,9 +386,9 @@ impl<'a> Pass<'a> {
             _ if self.look == Look::Forecast => Promise::Estimate,
             Backfill::Conservative => Promise::Conservative,
             Backfill::Easy => {
-                // Who waits for its limits or its time, not for nodes, is in nobody's way.
+                // Who waits for its limits or its time, not for nodes or licenses, is in nobody's way.
                 let entitled = self.privates.target(&entry.id.tenant, entry.uid).is_some();
-                if !entitled && (self.first_kept || wish.from > 0 || !self.plan.room(wish).0) {
+                if !entitled && (self.first_kept || wish.from > 0 || !self.plan.is_within_limits(wish)) {
                     return None;
                 }
                 self.first_kept |= !entitled;
@@ -499,6 +501,7 @@ impl<'a> Pass<'a> {
             class: self.plan.class(&entry.need, self.ground, &self.kept),
             tenant: self.plan.tenant(&entry.need),
             within: entry.need.within,
+            licenses: self.plan.licenses_of(entry),
             quotas,
             length: if self.look == Look::Forecast {
                 self.book.predicted(entry, self.now)
@@ -550,6 +553,7 @@ impl<'a> Pass<'a> {
                 why.causes.push(Cause::UserGpus { held, limit });
             }
         }
+        self.say_licenses(entry, wish, why);
         let (quota, room) = self.plan.room(wish);
         if !quota && why.causes.len() == before {
             why.causes.push(Cause::LimitAhead);

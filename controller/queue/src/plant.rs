@@ -13,6 +13,8 @@ pub(crate) enum Bug {
     JobsLimit,
     /// How many elements of an array may run at a time.
     ArrayLimit,
+    /// Which licenses jobs ask for.
+    Licenses,
     /// That what runs counts against limits.
     Running,
     /// That what starts in the same pass counts against limits.

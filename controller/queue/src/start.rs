@@ -209,6 +209,11 @@ impl<'a> Pass<'a> {
         }
         let inside = |at: &NodeIx| !nodes.has(*at);
         let hidden: Vec<NodeIx> = (0..self.plan.nodes.len()).map(NodeIx::at).filter(inside).collect();
+        if !self.plan.has_licenses(wish) {
+            self.say_licenses(entry, wish, why);
+            self.plan.plan_licenses(wish);
+            return false;
+        }
         let (quota, _) = self.plan.room(wish);
         if quota && self.may_start() {
             let hidden = Hidden::of(self.snapshot.yard(), hidden.iter().copied());

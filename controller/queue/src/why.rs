@@ -1,6 +1,6 @@
 //! Why a job waits: every cause that the queue knows. Causes about single nodes are the scheduler's to tell.
 
-use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, Thing, Timestamp, many};
+use proto_model::{Eta, JobUid, LicenseName, QueueName, Reason, ReservationName, Thing, Timestamp, many};
 
 use crate::{book::Book, entry::Entry};
 
@@ -52,6 +52,17 @@ pub enum Cause {
         /// GPUs that they may hold.
         limit: u64,
     },
+    /// Too few of a license are free for it.
+    License {
+        /// Which.
+        name: LicenseName,
+        /// Those that jobs hold, jobs that start now too.
+        held: u64,
+        /// How many there are.
+        total: u32,
+        /// How many it asks for.
+        asked: u32,
+    },
     /// Jobs ahead of it in the same queue will use what the limit leaves.
     LimitAhead,
     /// The cluster has so few nodes that would do, busy or not.
@@ -98,7 +109,7 @@ impl Cause {
                 | Self::Never
                 | Self::ReservationUnknown
                 | Self::ReservationClosed
-        )
+        ) || matches!(self, Self::License { total, asked, .. } if asked > total)
     }
 
     /// Its stable code.
@@ -115,6 +126,7 @@ impl Cause {
             Self::AtOnce(_) => "ArrayLimit",
             Self::UserJobs(_) => "ServiceClassJobs",
             Self::UserGpus { .. } => "ServiceClassGpus",
+            Self::License { .. } => "License",
             Self::LimitAhead => "QuotaAhead",
             Self::Shape(_) => "NodeShape",
             Self::Never => "GangShape",
@@ -153,6 +165,10 @@ impl Cause {
             Self::Shape(nodes) | Self::Capacity { nodes, .. } => {
                 entry.min_nodes.saturating_sub(*nodes) as usize
             }
+            Self::License { held, total, asked, .. } => {
+                let missing = (held + u64::from(*asked)).saturating_sub(u64::from(*total));
+                usize::try_from(missing).unwrap_or(usize::MAX)
+            }
             Self::Yielding(victims) => victims.len(),
             _ => 0,
         }
@@ -172,6 +188,7 @@ impl Cause {
             Self::UserJobs(_) | Self::UserGpus { .. } => {
                 entry.class.as_ref().map(|user| format!("service-class/{}", user.class))
             }
+            Self::License { name, .. } => Some(format!("license/{name}")),
             Self::AtOnce(_) => entry.array.as_ref().map(|group| format!("job/{}", group.array)),
             _ => None,
         }
@@ -237,12 +254,27 @@ impl Cause {
                     "the job asks for {nodes} with {each}; free: {free} as a whole, and {loose} on others"
                 )
             }
+            Self::License { .. } => self.of_license(),
             Self::Yielding(victims) => {
                 format!("being stopped for it: {}", many(victims.len(), "job"))
             }
             Self::ReservationAhead(start) => format!("the job's reservation begins in {} s", ahead(start)),
             Self::Refused(why) => why.clone(),
             other => other.fixed().to_owned(),
+        }
+    }
+
+    /// Of a license, why there are too few.
+    fn of_license(&self) -> String {
+        let Self::License { name, held, total, asked } = self else { return String::new() };
+        if asked > total {
+            return format!("license {name}: the job asks for {asked}, there are {total} in all");
+        }
+        let use_now = format!("license {name}: {held} of {total} in use, the job asks for {asked}");
+        if held + u64::from(*asked) > u64::from(*total) {
+            use_now
+        } else {
+            format!("{use_now}, and jobs ahead of it are planned to hold the rest before it would end")
         }
     }
 

@@ -11,7 +11,7 @@ use controller_store::{KeyValue, Op};
 use prost::Message;
 use proto_audit::{Log, Record};
 use proto_model::{
-    Drain, Fabric, Job, JobId, JobKey, JobName, JobSchedule, Node, NodeEndpoints, NodeName, Phase,
+    Drain, Fabric, Job, JobId, JobKey, JobName, JobSchedule, License, Node, NodeEndpoints, NodeName, Phase,
     QosRollout, Queue, Reason, RequestId, Reservation, ServiceClass, Tenant, TenantName, Timestamp,
 };
 use proto_wire::v1;
@@ -33,6 +33,7 @@ pub fn op(write: &Write) -> Op {
         }
         Write::PutQueue(queue) => Op::put(key, v1::Queue::from(queue.as_ref()).encode_to_vec()),
         Write::PutServiceClass(row) => Op::put(key, v1::ServiceClass::from(row.as_ref()).encode_to_vec()),
+        Write::PutLicense(row) => Op::put(key, v1::License::from(row.as_ref()).encode_to_vec()),
         Write::PutReservation(row) => Op::put(key, v1::Reservation::from(row.as_ref()).encode_to_vec()),
         Write::PutSchedule(row) => Op::put(key, v1::Schedule::from(row.as_ref()).encode_to_vec()),
         Write::PutFabric(fabric) => Op::put(key, packed::encode(fabric)),
@@ -55,6 +56,7 @@ pub fn op(write: &Write) -> Op {
         | Write::DeleteRestingName(_)
         | Write::DeleteQueue(..)
         | Write::DeleteServiceClass(_)
+        | Write::DeleteLicense(_)
         | Write::DeleteReservation(_)
         | Write::DeleteSchedule(..)
         | Write::DeleteFabric
@@ -188,6 +190,13 @@ pub fn service_class(kv: &KeyValue) -> Result<ServiceClass, CorruptError> {
     let class: ServiceClass = domain::<v1::ServiceClass, _>(kv)?;
     at_home(kv, &keys::service_class(&class.name))?;
     Ok(class)
+}
+
+/// A stored license.
+pub fn license(kv: &KeyValue) -> Result<License, CorruptError> {
+    let license: License = domain::<v1::License, _>(kv)?;
+    at_home(kv, &keys::license(&license.name))?;
+    Ok(license)
 }
 
 /// A stored reservation.

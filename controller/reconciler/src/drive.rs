@@ -521,6 +521,10 @@ impl Loop {
                 let version = version(&Key::ServiceClass(class.name.clone()));
                 Applied { reply: Reply::ServiceClass(class), version }
             }
+            Reply::License(license) => {
+                let version = version(&Key::License(license.name.clone()));
+                Applied { reply: Reply::License(license), version }
+            }
             Reply::Reservation(reservation) => {
                 let version = version(&Key::Reservation(reservation.name.clone()));
                 Applied { reply: Reply::Reservation(reservation), version }

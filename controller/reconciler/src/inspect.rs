@@ -11,7 +11,7 @@ use crate::{keys, leader, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 22] = [
+const KINDS: [(&str, &str); 23] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -19,6 +19,7 @@ const KINDS: [(&str, &str); 22] = [
     (keys::RESTING_NAMES, "names of deleted tenants"),
     (keys::QUEUES, "queues"),
     (keys::SERVICE_CLASSES, "service classes"),
+    (keys::LICENSES, "licenses"),
     (keys::RESERVATIONS, "reservations"),
     (keys::SCHEDULES, "schedules"),
     (keys::REQUESTS, "request ids"),

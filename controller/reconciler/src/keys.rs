@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use controller_core::Key;
 use proto_audit::Log;
-use proto_model::{JobId, NodeName, QueueName, ReservationName, ScheduleName, ServiceClassName, TenantName};
+use proto_model::{
+    JobId, LicenseName, NodeName, QueueName, ReservationName, ScheduleName, ServiceClassName, TenantName,
+};
 use proto_rpc::Subject;
 
 /// Everything of ours is under this.
@@ -30,6 +32,8 @@ pub const RESTING_NAMES: &str = "/rail/v1/resting-names/";
 pub const QUEUES: &str = "/rail/v1/queues/";
 /// Service classes, `<name>`.
 pub const SERVICE_CLASSES: &str = "/rail/v1/service-classes/";
+/// Licenses, `<name>`.
+pub const LICENSES: &str = "/rail/v1/licenses/";
 /// Reservations, `<name>`.
 pub const RESERVATIONS: &str = "/rail/v1/reservations/";
 /// Schedules, `<tenant>/<name>`.
@@ -71,6 +75,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::RestingName(name) => format!("{RESTING_NAMES}{name}").into(),
         Key::Queue(tenant, name) => queue(tenant, name),
         Key::ServiceClass(name) => service_class(name),
+        Key::License(name) => license(name),
         Key::Reservation(name) => reservation(name),
         Key::Schedule(tenant, name) => schedule(tenant, name),
         Key::Fabric => FABRIC.into(),
@@ -153,6 +158,12 @@ pub fn service_class(name: &ServiceClassName) -> Bytes {
     format!("{SERVICE_CLASSES}{name}").into()
 }
 
+/// A license's key.
+#[must_use]
+pub fn license(name: &LicenseName) -> Bytes {
+    format!("{LICENSES}{name}").into()
+}
+
 /// A reservation's key.
 #[must_use]
 pub fn reservation(name: &ReservationName) -> Bytes {
@@ -198,6 +209,7 @@ mod tests {
             RESTING_NAMES,
             QUEUES,
             SERVICE_CLASSES,
+            LICENSES,
             RESERVATIONS,
             SCHEDULES,
             REQUESTS,

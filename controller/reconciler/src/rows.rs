@@ -9,7 +9,7 @@ use bytes::Bytes;
 use controller_core::{Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord};
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
 use proto_model::{
-    Drain, Fabric, Job, JobSchedule, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant,
+    Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -44,6 +44,7 @@ pub(crate) enum Other {
     RestingName(Arc<RestingName>),
     Queue(Arc<Queue>),
     ServiceClass(Arc<ServiceClass>),
+    License(Arc<License>),
     Reservation(Arc<Reservation>),
     Schedule(Arc<JobSchedule>),
     Drain(Arc<Drain>),
@@ -75,6 +76,7 @@ impl Row {
                 Other::RestingName(resting) => stored.resting.push(resting),
                 Other::Queue(queue) => stored.queues.push((queue, revision)),
                 Other::ServiceClass(class) => stored.classes.push((class, revision)),
+                Other::License(license) => stored.licenses.push((license, revision)),
                 Other::Reservation(reservation) => stored.reservations.push((reservation, revision)),
                 Other::Schedule(schedule) => stored.schedules.push((schedule, revision)),
                 Other::Qos(rollout) => stored.qos = Some(rollout),
@@ -109,6 +111,8 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::Queue(Arc::new(codec::queue(kv)?))
     } else if under(keys::SERVICE_CLASSES) {
         Other::ServiceClass(Arc::new(codec::service_class(kv)?))
+    } else if under(keys::LICENSES) {
+        Other::License(Arc::new(codec::license(kv)?))
     } else if under(keys::RESERVATIONS) {
         Other::Reservation(Arc::new(codec::reservation(kv)?))
     } else if under(keys::SCHEDULES) {

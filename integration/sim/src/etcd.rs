@@ -205,6 +205,7 @@ pub fn stored(rows: &Rows) -> Stored {
             Write::PutRestingName(row) => stored.resting.push(Arc::clone(row)),
             Write::PutQueue(queue) => stored.queues.push((Arc::clone(queue), *version)),
             Write::PutServiceClass(row) => stored.classes.push((Arc::clone(row), *version)),
+            Write::PutLicense(row) => stored.licenses.push((Arc::clone(row), *version)),
             Write::PutSchedule(row) => stored.schedules.push((Arc::clone(row), *version)),
             Write::PutReservation(row) => stored.reservations.push((Arc::clone(row), *version)),
             Write::PutQos(rollout) => stored.qos = Some(Arc::clone(rollout)),

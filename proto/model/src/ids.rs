@@ -136,6 +136,11 @@ name!(
 );
 
 name!(
+    /// A license: a DNS label (RFC 1123), at most 63 characters.
+    LicenseName, max 63, dots false
+);
+
+name!(
     /// A schedule within its tenant: a DNS label (RFC 1123), at most 48 characters, so that its runs can be named after it.
     ScheduleName, max 48, dots false
 );

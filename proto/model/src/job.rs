@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    ArrayPlace, ArraySpec, Authority, Certification, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase,
-    Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Role, ScheduledRun,
-    ServiceClassName, Timestamp,
+    ArrayPlace, ArraySpec, Authority, Certification, Dependency, Eta, FailurePolicy, JobId, JobUid,
+    LicenseName, Phase, Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName,
+    Role, ScheduledRun, ServiceClassName, Timestamp,
 };
 
 /// What is kept of every job beside what its user wrote: names, times, causes, the request's id.
@@ -54,6 +54,8 @@ pub struct JobSpec {
     pub queue: Option<QueueName>,
     /// Its service class; of a job that was taken the one that it is of.
     pub service_class: Option<ServiceClassName>,
+    /// How many of which licenses it holds while it runs; each at least 1.
+    pub licenses: BTreeMap<LicenseName, u32>,
     /// Higher goes first; -1000..=1000.
     pub priority: i32,
     /// Longest run of one try; `None` is no limit.
@@ -105,8 +107,9 @@ impl JobSpec {
             }
             Work::Collective(_) => 0,
         };
+        let licenses: usize = self.licenses.keys().map(|name| name.as_str().len() + PAIR_BYTES).sum();
         let places = u64::from(self.gang.nodes) + u64::from(self.placement.spares);
-        JOB_BYTES + (work + pairs(labels)) as u64 + places.saturating_mul(PLACE_BYTES)
+        JOB_BYTES + (work + licenses + pairs(labels)) as u64 + places.saturating_mul(PLACE_BYTES)
     }
 
     /// The last time at which it may start: what it takes must fit before its deadline.
@@ -140,6 +143,7 @@ impl JobSpec {
             placement: PlacementRequest::default(),
             queue: None,
             service_class: None,
+            licenses: BTreeMap::new(),
             priority: 0,
             time_limit: None,
             expected: None,

@@ -23,6 +23,7 @@ pub mod ids;
 pub mod isolation;
 pub mod job;
 pub mod label;
+pub mod license;
 pub mod names;
 pub mod node;
 pub mod phase;
@@ -56,14 +57,15 @@ pub use hardware::{
     PciDevice, PhysicalState, PortState,
 };
 pub use ids::{
-    JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, ScheduleName,
-    ServiceClassName, TenantName,
+    JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName, QueueName, RequestId, ReservationName,
+    ScheduleName, ServiceClassName, TenantName,
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
     Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobHold, JobSpec,
     JobStatus, RailBytes, RailProtection, RailRequest, RankExit, ReduceOp, RunResult, Work,
 };
+pub use license::License;
 pub use names::{Names, NamesError};
 pub use node::{Gpu, Health, Inventory, Neighbor, Nic, NicCondition, NicHealth, Node, Severity, Strike};
 pub use phase::Phase;

@@ -32,6 +32,7 @@ mod tests {
             "FabricService",
             "HealthService",
             "JobService",
+            "LicenseService",
             "NodeService",
             "QosService",
             "QueueService",

@@ -8,10 +8,11 @@ use proto_rpc::{Client, ErrorClass, Identity, KeyRequest, Role, seal::CaKey};
 use proto_wire::v1::{
     self, agent_service_client::AgentServiceClient, audit_record::Content,
     audit_service_client::AuditServiceClient, enroll_service_client::EnrollServiceClient,
-    job_service_client::JobServiceClient, job_status::Phase, node_service_client::NodeServiceClient,
-    queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
-    reservation_service_client::ReservationServiceClient, schedule_service_client::ScheduleServiceClient,
-    service_class_service_client::ServiceClassServiceClient, tenant_service_client::TenantServiceClient,
+    job_service_client::JobServiceClient, job_status::Phase, license_service_client::LicenseServiceClient,
+    node_service_client::NodeServiceClient, queue_service_client::QueueServiceClient,
+    rail_service_client::RailServiceClient, reservation_service_client::ReservationServiceClient,
+    schedule_service_client::ScheduleServiceClient, service_class_service_client::ServiceClassServiceClient,
+    tenant_service_client::TenantServiceClient,
 };
 
 use crate::{
@@ -53,6 +54,8 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::DeleteSchedule
         | Rpc::ApplyServiceClass
         | Rpc::DeleteServiceClass
+        | Rpc::ApplyLicense
+        | Rpc::DeleteLicense
         | Rpc::ApplyTenant
         | Rpc::DeleteTenant
         | Rpc::IssueCertificate
@@ -95,6 +98,8 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::ListSchedules
         | Rpc::GetServiceClass
         | Rpc::ListServiceClasses
+        | Rpc::GetLicense
+        | Rpc::ListLicenses
         | Rpc::GetTenant
         | Rpc::ListTenants
         | Rpc::WhoAmI
@@ -208,7 +213,7 @@ async fn change_everything(world: &World) -> Vec<Rpc> {
     calls
 }
 
-async fn change_tenants(world: &World) -> [Rpc; 7] {
+async fn change_tenants(world: &World) -> [Rpc; 9] {
     let mut tenants = TenantServiceClient::new(world.admin());
     let mut queues = QueueServiceClient::new(world.admin());
     let named = |name: &str| Some(v1::Metadata { name: name.to_owned(), ..Default::default() });
@@ -229,6 +234,12 @@ async fn change_tenants(world: &World) -> [Rpc; 7] {
     let class = v1::ApplyServiceClassRequest { service_class: Some(class), dry_run: false };
     classes.apply_service_class(class).await.unwrap();
     classes.delete_service_class(v1::DeleteServiceClassRequest { name: "short".into() }).await.unwrap();
+    let mut licenses = LicenseServiceClient::new(world.admin());
+    let spec = Some(v1::LicenseSpec { total: Some(4), ..Default::default() });
+    let license = v1::License { metadata: named("matlab"), spec, ..Default::default() };
+    let license = v1::ApplyLicenseRequest { license: Some(license), dry_run: false };
+    licenses.apply_license(license).await.unwrap();
+    licenses.delete_license(v1::DeleteLicenseRequest { name: "matlab".into() }).await.unwrap();
     let (tenant, user, role) = ("red".to_owned(), "ann".to_owned(), v1::Role::User.into());
     let csr_pem = KeyRequest::generate().unwrap().csr_pem;
     let certificate = v1::IssueCertificateRequest {
@@ -246,6 +257,8 @@ async fn change_tenants(world: &World) -> [Rpc; 7] {
         Rpc::DeleteQueue,
         Rpc::ApplyServiceClass,
         Rpc::DeleteServiceClass,
+        Rpc::ApplyLicense,
+        Rpc::DeleteLicense,
         Rpc::IssueCertificate,
         Rpc::IssueToken,
     ]

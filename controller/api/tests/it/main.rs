@@ -16,6 +16,7 @@ mod disk;
 mod fair;
 mod foreign;
 mod jobs;
+mod licenses;
 mod logs;
 mod people;
 mod rails;

@@ -50,6 +50,10 @@ ApplyServiceClass    . . . . . x
 GetServiceClass      . . x x x x
 ListServiceClasses   . . x x x x
 DeleteServiceClass   . . . . . x
+ApplyLicense         . . . . . x
+GetLicense           . . x x x x
+ListLicenses         . . x x x x
+DeleteLicense        . . . . . x
 ApplyTenant          . . . . . x
 GetTenant            . . x x x x
 ListTenants          . . x x x x

@@ -152,6 +152,7 @@ impl Step<'_> {
                 .map_err(|error| CoreError::Invalid { field: "metadata.name", message: error.to_string() })?;
             check_spec(spec, &state.config)?;
             state.check_documents(tenant, spec, self.now)?;
+            state.check_licenses(spec)?;
             let mut classified = spec.clone();
             state.classify(tenant, by, &mut classified)?;
             check_times(&classified, self.now)?;

@@ -16,6 +16,7 @@ mod foreign;
 mod holds;
 mod isolation;
 mod jobs;
+mod licenses;
 mod priorities;
 mod prove;
 mod qos;
@@ -351,6 +352,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutRestingName(row) => stored.resting.push(row),
             Write::PutQueue(queue) => stored.queues.push((queue, 1)),
             Write::PutServiceClass(class) => stored.classes.push((class, 1)),
+            Write::PutLicense(license) => stored.licenses.push((license, 1)),
             Write::PutSchedule(schedule) => stored.schedules.push((schedule, 1)),
             Write::PutReservation(reservation) => stored.reservations.push((reservation, 1)),
             Write::PutRequest(record) => stored.requests.push(record),

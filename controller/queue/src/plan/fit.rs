@@ -89,7 +89,8 @@ impl Plan {
     /// The first step in which the job fits for its whole length, and in which place if it must stay in one.
     pub(crate) fn earliest(&mut self, wish: &Wish) -> Option<(usize, Option<usize>)> {
         let nodes = (wish.nodes, wish.spares);
-        let key = (wish.class, nodes, wish.gpus, wish.within, Rc::clone(&wish.quotas), wish.tenant);
+        let limits = (Rc::clone(&wish.quotas), wish.licenses.clone());
+        let key = (wish.class, nodes, wish.gpus, wish.within, limits, wish.tenant);
         let hint =
             self.hints.get(&key).filter(|(length, _)| *length <= wish.length).map_or(0, |(_, step)| *step);
         let from = self.search_from(wish, wish.from.max(hint))?;

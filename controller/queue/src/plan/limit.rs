@@ -1,8 +1,8 @@
-//! Limits of tenants, queues, arrays and users of service classes over time.
+//! Limits of tenants, queues, arrays and users of service classes over time. Licenses are one more kind: see `license.rs`.
 
 use proto_model::{QueueName, TenantName, Timestamp};
 
-use super::{Limited, Plan, Quota, Wish};
+use super::{Limited, Plan, Quota, Wish, signed};
 #[cfg(test)]
 use crate::plant::{self, Bug};
 use crate::{book::Book, entry::Entry, grid::NEVER, row::Row};
@@ -61,7 +61,7 @@ impl Plan {
         let gpus = matches!(whose, Limited::Queue(..) | Limited::UserGpus(_));
         let mut left = Row::default();
         left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
-        for (entry, held) in book.running_of(whose.tenant()) {
+        for (entry, held) in whose.tenant().into_iter().flat_map(|tenant| book.running_of(tenant)) {
             #[cfg(test)]
             if plant::is(Bug::Running) {
                 continue;
@@ -73,18 +73,23 @@ impl Plan {
             }
         }
         left.sum_up();
-        self.quotas.push(Quota { left, gpus, limit });
+        self.keep_limit(whose, Quota { left, gpus, limit })
+    }
+
+    /// The number of a limit that is told of for the first time.
+    pub(super) fn keep_limit(&mut self, whose: Limited, quota: Quota) -> usize {
+        self.quotas.push(quota);
         self.quota_of.insert(whose, self.quotas.len() - 1);
         self.quotas.len() - 1
     }
 
     /// The step from which on a running job holds nothing. Who is just ending holds until it has ended.
-    fn held_until(&self, book: &Book, entry: &Entry, now: Timestamp) -> usize {
+    pub(super) fn held_until(&self, book: &Book, entry: &Entry, now: Timestamp) -> usize {
         let end = if self.forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
         self.grid.floor(end).max(1)
     }
 
-    /// The limits that leave too little for a job now, with what is missing: GPUs, or jobs.
+    /// The limits that leave too little for a job now, with what is missing: GPUs, jobs, or licenses.
     pub(crate) fn short_of(&self, wish: &Wish) -> Vec<(Limited, i32)> {
         let missing = |at: usize| self.share(at, wish).saturating_sub(self.quotas[at].left.at(0));
         let limits = self.quota_of.iter().filter(|(_, at)| wish.quotas.contains(at));
@@ -104,12 +109,12 @@ impl Plan {
     }
 
     pub(super) fn share(&self, quota: usize, wish: &Wish) -> i32 {
-        if self.quotas[quota].gpus { wish.amount() } else { 1 }
+        if self.quotas[quota].gpus { wish.amount() } else { wish.license(quota).unwrap_or(1) }
     }
 
-    /// The limits that a job could never keep.
+    /// The limits that a job could never keep; licenses aside.
     pub(crate) fn never<'a>(&'a self, wish: &'a Wish) -> impl Iterator<Item = u64> + 'a {
-        wish.quotas.iter().filter_map(|quota| {
+        wish.quotas.iter().filter(|quota| wish.license(**quota).is_none()).filter_map(|quota| {
             let Quota { limit, .. } = self.quotas[*quota];
             (i64::from(self.share(*quota, wish)) > i64::try_from(limit).unwrap_or(i64::MAX)).then_some(limit)
         })
@@ -144,12 +149,13 @@ impl Plan {
 }
 
 impl Limited {
-    /// Whose jobs alone count here.
-    fn tenant(&self) -> &TenantName {
+    /// Whose jobs alone count here; `None`: everybody's.
+    fn tenant(&self) -> Option<&TenantName> {
         match self {
-            Self::Queue(tenant, _) | Self::Jobs(tenant) => tenant,
-            Self::Array(array) => &array.tenant,
-            Self::UserJobs(user) | Self::UserGpus(user) => &user.tenant,
+            Self::Queue(tenant, _) | Self::Jobs(tenant) => Some(tenant),
+            Self::Array(array) => Some(&array.tenant),
+            Self::UserJobs(user) | Self::UserGpus(user) => Some(&user.tenant),
+            Self::License(_) => None,
         }
     }
 
@@ -168,6 +174,7 @@ impl Limited {
             Self::Jobs(tenant) => entry.id.tenant == *tenant,
             Self::Array(array) => entry.array.as_ref().is_some_and(|group| group.array == *array),
             Self::UserJobs(user) | Self::UserGpus(user) => entry.class.as_ref() == Some(user),
+            Self::License(name) => entry.licenses.contains_key(name),
         }
     }
 
@@ -178,6 +185,7 @@ impl Limited {
                 i32::try_from(entry.run().map_or(0, crate::entry::Run::gpus)).unwrap_or(i32::MAX)
             }
             Self::Jobs(_) | Self::Array(_) | Self::UserJobs(_) => 1,
+            Self::License(name) => entry.licenses.get(name).map_or(0, |count| signed(*count)),
         }
     }
 }

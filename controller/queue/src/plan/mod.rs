@@ -5,6 +5,7 @@
 //! their own beside that.
 
 mod fit;
+mod license;
 mod limit;
 mod loose;
 
@@ -12,7 +13,7 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use controller_scheduler::{Need, Within};
 use controller_topology::NodeIx;
-use proto_model::{ClassUser, JobId, QueueName, TenantName, Timestamp};
+use proto_model::{ClassUser, JobId, LicenseName, QueueName, TenantName, Timestamp};
 
 pub(crate) use fit::Short;
 use loose::{Loose, TenantAt};
@@ -68,12 +69,12 @@ struct Places {
     most: Vec<u32>,
 }
 
-/// A limit of a queue, a tenant, an array or a user over time.
+/// A limit of a queue, a tenant, an array or a user over time, or a license.
 #[derive(Debug, Clone)]
 struct Quota {
     /// What may still be taken.
     left: Row,
-    /// What it counts: GPUs, or jobs.
+    /// What it counts: GPUs; or jobs, or licenses, of which a wish says how many.
     gpus: bool,
     limit: u64,
 }
@@ -87,6 +88,8 @@ pub(crate) enum Limited {
     /// Jobs of a user in a service class, and the GPUs that they hold.
     UserJobs(ClassUser),
     UserGpus(ClassUser),
+    /// Of the whole cluster.
+    License(LicenseName),
 }
 
 /// What one job asks of the plan.
@@ -101,6 +104,8 @@ pub(crate) struct Wish {
     pub(crate) class: usize,
     pub(crate) within: Within,
     pub(crate) quotas: Rc<[usize]>,
+    /// Which of those are licenses, and how many of each.
+    pub(crate) licenses: Vec<(usize, i32)>,
     /// Who asks, where that matters.
     pub(crate) tenant: Option<TenantAt>,
     pub(crate) length: Duration,
@@ -153,7 +158,7 @@ impl Wish {
 
 /// Who asks alike cannot start earlier than the one before: where the search may begin.
 type Hint = BTreeMap<HintKey, (Duration, usize)>;
-type HintKey = (usize, (u32, u32), u32, Within, Rc<[usize]>, Option<TenantAt>);
+type HintKey = (usize, (u32, u32), u32, Within, (Rc<[usize]>, Vec<(usize, i32)>), Option<TenantAt>);
 
 /// What is known of all who ask for idle nodes: so many for so long are not to be had before a step, whoever asks. It holds as
 /// long as the plan only takes.

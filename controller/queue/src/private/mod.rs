@@ -20,7 +20,7 @@ use std::{
 
 use controller_scheduler::{NodeSet, Snapshot};
 use controller_topology::NodeIx;
-use proto_model::{JobUid, ServiceClassName, Shape, TenantName, Timestamp};
+use proto_model::{JobUid, LicenseName, ServiceClassName, Shape, TenantName, Timestamp};
 
 pub use self::site::Site;
 use self::{
@@ -97,6 +97,13 @@ impl Privates {
     pub(crate) fn set_class(&mut self, name: &ServiceClassName, def: Option<ClassDef>) {
         for row in self.rows.values_mut() {
             Arc::make_mut(row).book.set_class(name, def);
+        }
+    }
+
+    /// So many licenses there are from now on.
+    pub(crate) fn set_license(&mut self, name: &LicenseName, total: Option<u32>) {
+        for row in self.rows.values_mut() {
+            Arc::make_mut(row).book.set_license(name, total);
         }
     }
 

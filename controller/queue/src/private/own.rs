@@ -42,7 +42,7 @@ pub(super) struct Private {
 /// Whether a job asks for what it asked for.
 fn asks_alike(a: &Entry, b: &Entry) -> bool {
     let order = |entry: &Entry| (entry.priority, entry.min_nodes, entry.limit);
-    order(a) == order(b) && a.queue == b.queue && a.need == b.need
+    order(a) == order(b) && a.queue == b.queue && a.need == b.need && a.licenses == b.licenses
 }
 
 impl Private {
@@ -56,6 +56,9 @@ impl Private {
         }
         for (name, def) in &book.classes {
             own.set_class(name, Some(*def));
+        }
+        for (name, total) in book.licenses.totals() {
+            own.set_license(name, Some(total));
         }
         Self {
             snapshot: site.cluster(),

@@ -4,6 +4,7 @@ mod anew;
 mod classes;
 mod eta;
 mod fits;
+mod licenses;
 mod objective;
 mod order;
 mod planted;

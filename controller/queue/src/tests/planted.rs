@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{JobId, JobName, ReservationName};
+use proto_model::{JobId, JobName, LicenseName, ReservationName};
 
 use super::world::{at, book, cluster, job, node, nodes, queue, secs, tenant, uid};
 use crate::{
@@ -54,6 +54,17 @@ fn one_at_once(book: &mut Book) {
     }
 }
 
+/// One of two is left beside what the first job holds.
+fn license(book: &mut Book) {
+    let name = LicenseName::new("l").unwrap();
+    book.set_license(&name, Some(2));
+    for number in [1, 2, 3] {
+        let mut entry = book.job(uid(number)).unwrap().as_ref().clone();
+        entry.licenses = [(name.clone(), 1)].into();
+        book.set_job(uid(number), Some(Arc::new(entry)));
+    }
+}
+
 /// All nodes but one that the first job does not have.
 fn reserve(book: &mut Book) {
     let def = ReservationDef {
@@ -70,13 +81,15 @@ fn reserve(book: &mut Book) {
 #[test]
 fn the_check_finds_a_bug_in_the_code_itself() {
     type Rules = fn(&mut Book);
-    let plants: [(Bug, Rules, &str); 7] = [
+    let plants: [(Bug, Rules, &str); 9] = [
         (Bug::TenantLimit, |book| limit_tenant(book, Some(12), None), "tenant t, queue None would hold 16"),
         (Bug::Running, |book| limit_tenant(book, Some(12), None), "tenant t, queue None would hold 16"),
         (Bug::Started, |book| limit_tenant(book, Some(12), None), "tenant t, queue None would hold 16"),
         (Bug::QueueLimit, |book| limit_queue(book, Some(4)), "would hold 8 GPUs of 4"),
         (Bug::JobsLimit, |book| limit_tenant(book, None, Some(2)), "3 jobs of tenant t would run, 2 may"),
         (Bug::ArrayLimit, one_at_once, "2 jobs of array t/a would run, 1 may"),
+        (Bug::Licenses, license, "3 of 2 licenses l would be held"),
+        (Bug::Started, license, "3 of 2 licenses l would be held"),
         (Bug::Reserved, reserve, "which is kept"),
     ];
     for (bug, rules, what) in plants {

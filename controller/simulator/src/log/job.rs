@@ -317,8 +317,9 @@ impl JobLine {
             min_nodes: self.min_nodes,
             ranks_per_node: self.ranks,
             queue: self.queue.as_deref().map(queue).transpose()?,
-            // No run of the simulator has service classes, nor people who hold jobs.
+            // No run of the simulator has service classes or licenses, nor people who hold jobs.
             class: None,
+            licenses: std::collections::BTreeMap::new(),
             open_ended: false,
             priority: self.priority,
             submitted: Timestamp(self.submitted),

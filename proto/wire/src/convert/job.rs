@@ -239,6 +239,12 @@ fn collective(fields: &mut Fields, wire: v1::Collective) -> Option<CollectiveSpe
     })
 }
 
+fn priority(fields: &mut Fields, priority: i32) {
+    if !(-1000..=1000).contains(&priority) {
+        fields.fail("priority", format!("{priority} is out of range; it must be from -1000 to 1000"));
+    }
+}
+
 /// A name that may be left out.
 fn optional<T>(
     fields: &mut Fields,
@@ -295,12 +301,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let gang = fields.present("gang", wire.gang).map(|wire| gang(&mut fields, wire, is_command));
         let rails = wire.rails.unwrap_or_default();
         range(&mut fields, "rails.required", rails.required, 0, 64);
-        if !(-1000..=1000).contains(&wire.priority) {
-            fields.fail(
-                "priority",
-                format!("{} is out of range; it must be from -1000 to 1000", wire.priority),
-            );
-        }
+        priority(&mut fields, wire.priority);
         let time_limit = duration(&mut fields, "timeLimit", wire.time_limit);
         let expected = duration(&mut fields, "expectedDuration", wire.expected_duration);
         let begin = wire.begin_time.and_then(|time| fields.nest("beginTime", time_from_wire(time)));
@@ -312,6 +313,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let failure = request::failure(&mut fields, placement.spares, wire.failure.unwrap_or_default());
         let queue = optional(&mut fields, "queue", &wire.queue, QueueName::new);
         let service_class = optional(&mut fields, "serviceClass", &wire.service_class, ServiceClassName::new);
+        let licenses = super::license::asked(&mut fields, wire.licenses);
         let reservation = optional(&mut fields, "reservation", &wire.reservation, ReservationName::new);
         let after = if request::bounded(&mut fields, "after", &wire.after, MAX_TERMS) {
             fields.list("after", wire.after)
@@ -338,6 +340,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             placement,
             queue,
             service_class,
+            licenses,
             priority: wire.priority,
             time_limit,
             expected,
@@ -438,6 +441,7 @@ impl From<&JobSpec> for v1::JobSpec {
             preemption: request::preemption_to_wire(spec.priority, spec.preemption),
             certification: request::certification_to_wire(spec.certification).into(),
             service_class: spec.service_class.as_ref().map(ToString::to_string).unwrap_or_default(),
+            licenses: spec.licenses.iter().map(|(name, count)| (name.to_string(), *count)).collect(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod health;
 mod isolation;
 mod job;
 mod job_status;
+mod license;
 mod node;
 mod placement;
 mod proof;
