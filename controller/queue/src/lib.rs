@@ -25,6 +25,7 @@ mod grid;
 mod ground;
 mod lane;
 mod ledger;
+mod measure;
 mod objective;
 mod order;
 mod pass;

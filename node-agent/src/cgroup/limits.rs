@@ -295,7 +295,8 @@ mod tests {
 
     fn place(gpus: &[u32]) -> NodePlace {
         let node = NodeName::new("n0").unwrap();
-        NodePlace { node, pod: String::new(), gpus: gpus.to_vec(), nics: Vec::new(), remapped: false }
+        let (pod, nics, gpus) = (String::new(), Vec::new(), gpus.to_vec());
+        NodePlace { node, pod, gpus, nics, remapped: false, cpus: 0, memory_bytes: 0 }
     }
 
     fn server() -> (Server, Inventory) {
