@@ -234,6 +234,8 @@ fn about(one: &Violation) -> About<'_> {
     match one.message.split(':').next().unwrap_or_default() {
         "NodeCount" => About::Field("spec.gang.nodes"),
         "GpuShape" => About::Field("spec.gang.gpusPerNode"),
+        "CpuShape" => About::Field("spec.gang.cpusPerNode"),
+        "MemoryShape" => About::Field("spec.gang.memoryPerNode"),
         "GpuModelShape" => About::Field("spec.placement.gpuModel"),
         "QuotaTooSmall" | "GangShape" | "NoNodes" => About::Field("spec.gang"),
         "RailCount" | "RailShape" | "RailDead" | "NoRails" | "RailAlignment" => {

@@ -7,6 +7,8 @@ use proto_model::{
 };
 use proto_wire::v1::{self, selector_term::Operator};
 
+use super::parse_size;
+
 /// What a job asks of its servers.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "What the job asks, in place of its file")]
@@ -21,6 +23,12 @@ pub struct Asked {
     /// A license that it holds while it runs, and how many (1 where nothing is said). May be repeated
     #[arg(long = "license", value_name = "NAME[:COUNT]", value_parser = parse_license)]
     pub licenses: Vec<(String, u32)>,
+    /// CPUs of each server that are the job's alone; 0 asks for none
+    #[arg(long, value_name = "CPUS")]
+    pub cpus_per_node: Option<u32>,
+    /// Memory of each server that is the job's alone, for example 64Gi or 512Mi; 0 asks for none
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_per_node: Option<u64>,
 }
 
 impl Asked {
@@ -35,6 +43,12 @@ impl Asked {
         }
         if !self.licenses.is_empty() {
             spec.licenses = self.licenses.iter().cloned().collect();
+        }
+        if let Some(cpus) = self.cpus_per_node {
+            spec.gang.get_or_insert_default().cpus_per_node = cpus;
+        }
+        if let Some(memory) = self.memory_per_node {
+            spec.gang.get_or_insert_default().memory_per_node = memory;
         }
     }
 }
@@ -134,9 +148,16 @@ mod tests {
         let terms = vec![parse_term("a|b").unwrap()];
         job.spec.get_or_insert_default().licenses = [("old".to_owned(), 1)].into();
         let licenses = vec![parse_license("matlab").unwrap(), parse_license("scratch:40").unwrap()];
-        Asked { gpu_models: vec!["H100".into()], terms: terms.clone(), licenses }.put(&mut job);
+        Asked { licenses, ..Asked::default() }.put(&mut job);
         let asked = &job.spec.as_ref().unwrap().licenses;
         assert_eq!((asked.len(), asked["matlab"], asked["scratch"]), (2, 1, 40));
+        job.spec.get_or_insert_default().gang =
+            Some(v1::Gang { nodes: 3, cpus_per_node: 7, ..Default::default() });
+        Asked { gpu_models: vec!["H100".into()], terms: terms.clone(), ..Asked::default() }.put(&mut job);
+        assert_eq!(job.spec.clone().unwrap().gang.unwrap().cpus_per_node, 7);
+        Asked { cpus_per_node: Some(0), memory_per_node: Some(64 << 30), ..Asked::default() }.put(&mut job);
+        let gang = v1::Gang { nodes: 3, memory_per_node: 64 << 30, ..Default::default() };
+        assert_eq!(job.spec.clone().unwrap().gang, Some(gang));
         let place = job.spec.unwrap().placement.unwrap();
         assert_eq!((place.spares, place.gpu_model, place.selector), (2, vec!["H100".to_owned()], terms));
     }

@@ -36,7 +36,7 @@ pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, Wi
 pub use validate::Validate;
 pub use values::{
     Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_objective, parse_ranks,
-    parse_speed,
+    parse_size, parse_speed,
 };
 
 use std::path::PathBuf;

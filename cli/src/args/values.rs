@@ -48,6 +48,43 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if text.trim().is_empty() { Err(wrong()) } else { Ok(total) }
 }
 
+/// Reads a size in bytes: `64Gi`, `64GiB`, `512M`, `1.5Ti`. A plain number is bytes.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong =
+        || format!("`{text}` is not a size: write for example 64Gi, 512Mi, 1Ti, 64GB, or a number of bytes");
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = (text[..split].trim(), text[split..].to_ascii_lowercase());
+    let power = |base: u64, letter: char| {
+        let exponent = "kmgtp".find(letter).and_then(|at| u32::try_from(at + 1).ok());
+        exponent.and_then(|exponent| base.checked_pow(exponent))
+    };
+    let mut letters = unit.strip_suffix('b').unwrap_or(&unit).chars();
+    let factor = match (letters.next(), letters.next(), letters.next()) {
+        (None, ..) => Some(1),
+        (Some(letter), None, _) => power(1000, letter),
+        (Some(letter), Some('i'), None) => power(1024, letter),
+        _ => None,
+    };
+    let factor = factor.ok_or_else(wrong)?;
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |text: &str| text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !whole.bytes().all(|byte| byte.is_ascii_digit())
+        || !digits(part)
+        || (part.is_empty() && number.contains('.'))
+    {
+        return Err(wrong());
+    }
+    let whole = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(factor)).ok_or_else(wrong)?;
+    if part.is_empty() {
+        return Ok(whole);
+    }
+    // Not every size has a fraction that is whole bytes: it is rounded down.
+    let tenths = 10_u128.pow(u32::try_from(part.len()).unwrap_or(9));
+    let part = part.parse::<u128>().map_err(|_| wrong())? * u128::from(factor) / tenths;
+    u64::try_from(part).ok().and_then(|part| whole.checked_add(part)).ok_or_else(wrong)
+}
+
 /// Reads `mean-wait`, `large-first` or `fair`, the first two with a patience: `mean-wait:2d`.
 pub fn parse_objective(text: &str) -> Result<Objective, String> {
     Objective::parse(text, parse_duration)
@@ -209,6 +246,25 @@ mod tests {
         assert_eq!(seconds("7d"), 604_800.0);
         for bad in ["", "s", "5x", "1.5s", "-1s", "5 s", "1h30", "99999999999s"] {
             assert!(parse_duration(bad).unwrap_err().contains("30s"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("1024", 1024),
+            ("64Gi", 64 << 30),
+            ("64GiB", 64 << 30),
+            ("512 Mi", 512 << 20),
+            ("1.5Ti", 3 << 39),
+            ("64G", 64_000_000_000),
+            ("1kb", 1000),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for bad in ["", "Gi", "-1", "64 gigs", "1.", "1..5Gi", "64GiGi", "20000000Ti", "1e3", "0x10"] {
+            assert!(parse_size(bad).unwrap_err().contains("64Gi"), "{bad}");
         }
     }
 

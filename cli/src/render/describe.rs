@@ -25,7 +25,9 @@ pub fn job(job: &v1::Job, now: f64) -> String {
         format!(", {} ranks per node", gang.ranks_per_node)
     };
     let nodes = super::jobs::gang_nodes(&gang);
-    head.push(("Gang", format!("{nodes} nodes, {} GPUs per node{ranks}", gang.gpus_per_node)));
+    let host = words::host(gang.cpus_per_node, gang.memory_per_node);
+    let host = if host.is_empty() { host } else { format!(", {host} per node") };
+    head.push(("Gang", format!("{nodes} nodes, {} GPUs per node{ranks}{host}", gang.gpus_per_node)));
     head.push(("Rails", rails(&spec)));
     head.push(("Priority", spec.priority.to_string()));
     head.push(("Service class", spec.service_class.clone()));
@@ -123,6 +125,11 @@ pub fn placement(placement: &v1::Placement) -> String {
     if placement.cut > 0 {
         let _ = write!(out, ", cut {}", placement.cut);
     }
+    if let Some(place) = placement.nodes.first()
+        && (place.cpus > 0 || place.memory_bytes > 0)
+    {
+        let _ = write!(out, ", {} on each", words::host(place.cpus, place.memory_bytes));
+    }
     if !placement.spares.is_empty() {
         let spares: Vec<&str> = placement.spares.iter().map(|place| place.node.as_str()).collect();
         let _ = write!(out, ", spares {}", spares.join(","));
@@ -214,6 +221,9 @@ pub fn node(node: &v1::Node, now: f64) -> String {
     head.push(("Provisional", status.provisional.join(", ")));
     head.push(("Heartbeat", ago(status.last_heartbeat.as_ref(), now)));
     head.push(("Agent", status.agent_version));
+    let cpus: u32 = status.holds.iter().map(|hold| hold.cpus).sum();
+    let memory: u64 = status.holds.iter().map(|hold| hold.memory_bytes).sum();
+    head.push(("Held", words::host(cpus, memory)));
     head.push((
         "Machine",
         format!(
@@ -433,6 +443,22 @@ mod tests {
             text.contains("Engine:     checksums, not reproducible to the bit, ring wherever it fits, 2 queue pairs a link, rails encrypted\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn cpus_and_memory_are_told_if_they_are_asked_for() {
+        let mut asks = running();
+        assert!(!job(&asks, 1010.0).contains("CPU"));
+        let gang = asks.spec.get_or_insert_default().gang.get_or_insert_default();
+        (gang.cpus_per_node, gang.memory_per_node) = (32, 64 << 30);
+        let placement = asks.status.get_or_insert_default().placement.get_or_insert_default();
+        placement.nodes.iter_mut().for_each(|place| (place.cpus, place.memory_bytes) = (32, 64 << 30));
+        let text = job(&asks, 1010.0);
+        assert!(text.contains("2 ranks per node, 32 CPUs, 64 GiB of memory per node\n"), "{text}");
+        assert!(text.contains("rails 0,1, 32 CPUs, 64 GiB of memory on each\n"), "{text}");
+        let mut held = some_node("n1");
+        held.status.get_or_insert_default().holds[0].memory_bytes = 4 << 30;
+        assert!(node(&held, 0.0).contains("4 GiB of memory\n"));
     }
 
     #[test]

@@ -115,6 +115,8 @@ pub mod tests {
             gpus: vec![0, 1],
             nics: vec![nic(0), nic(1)],
             remapped: false,
+            cpus: 0,
+            memory_bytes: 0,
         };
         let rank = |rank: u32| v1::RankPlace {
             rank,
@@ -141,7 +143,7 @@ pub mod tests {
                 ..Default::default()
             }),
             spec: Some(v1::JobSpec {
-                gang: Some(v1::Gang { nodes: 2, gpus_per_node: 2, ranks_per_node: 2, min_nodes: 0 }),
+                gang: Some(v1::Gang { nodes: 2, gpus_per_node: 2, ranks_per_node: 2, ..v1::Gang::default() }),
                 priority: 5,
                 work: Some(v1::job_spec::Work::Command(v1::Command {
                     argv: vec!["./train".into()],

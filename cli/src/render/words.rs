@@ -79,6 +79,21 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
+/// CPUs and main memory; nothing where there are none of either.
+#[must_use]
+pub fn host(cpus: u32, memory: u64) -> String {
+    let cpus = match cpus {
+        0 => String::new(),
+        1 => "1 CPU".to_owned(),
+        more => format!("{more} CPUs"),
+    };
+    match memory {
+        0 => cpus,
+        _ if cpus.is_empty() => format!("{} of memory", bytes(memory)),
+        _ => format!("{cpus}, {} of memory", bytes(memory)),
+    }
+}
+
 /// Seconds since the epoch, with the fraction.
 #[must_use]
 pub fn seconds(time: &Timestamp) -> f64 {

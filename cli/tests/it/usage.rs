@@ -13,6 +13,8 @@ const WRONG: &[&[&str]] = &[
     &["submit", "a", "-f", "b"],
     &["submit", "a", "--timeout", "1s"],
     &["submit", "a", "--gpu-model", "-"],
+    &["submit", "a", "--cpus-per-node", "many"],
+    &["plan", "a", "--memory-per-node", "64 gigs"],
     &["submit", "a", "--select", "a100|"],
     &["plan", "a", "--select", "zone=a b"],
     &["get", "frobs"],

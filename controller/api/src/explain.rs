@@ -5,7 +5,7 @@ use controller_core::{
     decisions::Past,
     explain::{Change, Relaxation, term_text},
 };
-use proto_model::{JobId, TenantName, Within, many};
+use proto_model::{JobId, TenantName, Within, many, size};
 use proto_wire::{
     convert::{isolation_policy_to_wire, time_to_wire},
     v1,
@@ -149,6 +149,14 @@ fn change(change: &Change) -> v1::relaxation::Change {
         Change::AnyModel => {
             let message = text("take GPUs of any model");
             make("spec.placement.gpuModel", text("set"), String::new(), message)
+        }
+        Change::NoCpus { from } => {
+            let message = format!("ask for no CPUs of its own in place of {from}");
+            make("spec.gang.cpusPerNode", from.to_string(), text("0"), message)
+        }
+        Change::NoMemory { from } => {
+            let message = format!("ask for no memory of its own in place of {}", size(*from));
+            make("spec.gang.memoryPerNode", from.to_string(), text("0"), message)
         }
         Change::Include => {
             let message = text("allow the nodes that it excludes");

@@ -134,6 +134,8 @@ pub fn add_live(state: &State, node: &mut v1::Node, only: Option<&TenantName>) {
             job_uid: shown(hold.uid.to_string()),
             gpus: hold.gpus,
             nics: hold.nics,
+            cpus: hold.cpus,
+            memory_bytes: hold.memory_bytes,
         }
     };
     status.reasons.extend(reasons(&state.proof_reasons(&name)));

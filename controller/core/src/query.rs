@@ -22,6 +22,10 @@ pub struct Hold {
     pub gpus: Vec<u32>,
     /// Device names of NICs.
     pub nics: Vec<String>,
+    /// CPUs that are its alone.
+    pub cpus: u32,
+    /// Bytes of main memory that are its alone.
+    pub memory_bytes: u64,
 }
 
 /// What a tenant uses.
@@ -276,7 +280,8 @@ impl State {
             let job = self.job_by_uid(uid)?;
             let place = job.status.placement.as_ref()?.nodes.get(*position as usize)?;
             let nics = place.nics.iter().map(|nic| nic.device.clone()).collect();
-            Some(Hold { id: job.id.clone(), uid: *uid, gpus: place.gpus.clone(), nics })
+            let (id, gpus) = (job.id.clone(), place.gpus.clone());
+            Some(Hold { id, uid: *uid, gpus, nics, cpus: place.cpus, memory_bytes: place.memory_bytes })
         };
         jobs.iter().filter_map(hold).collect()
     }

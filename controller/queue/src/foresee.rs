@@ -19,13 +19,7 @@ mod rooms;
 
 use rooms::Rooms;
 
-use crate::{
-    book::Book,
-    entry::Entry,
-    grid::Grid,
-    ground::Ground,
-    plan::{is_whole, signed},
-};
+use crate::{book::Book, entry::Entry, grid::Grid, ground::Ground, measure::Measure, plan::signed};
 
 /// Waiting jobs whose starts are promised at each end; those behind them start where that takes nothing of it.
 const PROMISED: usize = 16;
@@ -71,8 +65,7 @@ struct Run {
 #[derive(Clone)]
 pub(crate) struct Foresight<'a> {
     book: &'a Book,
-    node_gpus: u32,
-    rails: u32,
+    measure: Measure,
     /// By their place in the order.
     waiting: BTreeMap<usize, Fore<'a>>,
     /// Those that come later, by the time.
@@ -108,8 +101,7 @@ impl<'a> Foresight<'a> {
         let total = signed(open.map(|plot| plot.gpus).fold(0, u32::saturating_add));
         let mut this = Self {
             book,
-            node_gpus: ground.node_gpus.max(1),
-            rails,
+            measure: ground.measure(rails),
             waiting: BTreeMap::new(),
             coming: BTreeMap::new(),
             runs: Vec::new(),
@@ -145,8 +137,9 @@ impl<'a> Foresight<'a> {
     }
 
     fn fore(&mut self, entry: &'a Arc<Entry>, nodes: u32) -> Fore<'a> {
-        let whole = is_whole(&entry.need, self.node_gpus, self.rails);
-        let gpus = nodes.saturating_mul(if whole { self.node_gpus } else { entry.need.gpus });
+        let measure = &self.measure;
+        let alone = measure.is_alone(&entry.need);
+        let gpus = nodes.saturating_mul(if alone { measure.gpus } else { measure.gpus_of(&entry.need) });
         let mut quotas = Vec::new();
         for queue in self.book.path(entry).into_iter().flatten() {
             let Some(limit) = self.book.limit(&entry.id.tenant, queue.as_ref()) else { continue };

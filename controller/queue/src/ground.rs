@@ -6,8 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use controller_scheduler::{Filter, Held, Mark, Need, RailNeed, Snapshot, Traits};
+use controller_scheduler::{Filter, Held, Host, Mark, Need, RailNeed, Snapshot, Traits};
 use controller_topology::{NodeIx, RailSet};
+
+use crate::measure::Measure;
 
 /// Kinds of asking that are kept at most; beyond that all are looked up anew.
 const KINDS: usize = 64;
@@ -16,6 +18,8 @@ const KINDS: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plot {
     pub(crate) gpus: u32,
+    /// CPUs and memory.
+    host: Host,
     /// GPUs that nobody holds.
     pub(crate) free: u32,
     /// GPUs that are held and that the node does not tell of any more: it joined anew, or one broke.
@@ -45,6 +49,7 @@ impl Plot {
         let beside = busy && (!rails.is_empty() || server.usable.is_empty());
         Self {
             gpus: capacity.gpus.count_ones(),
+            host: capacity.host,
             free,
             lost: (capacity.held.gpus & !capacity.gpus).count_ones(),
             loose: if beside { free } else { 0 },
@@ -65,8 +70,14 @@ impl Plot {
         };
         self.open
             && self.gpus >= need.gpus
+            && self.host.covers(need.host)
             && self.usable.covers(rails)
             && self.traits.as_ref().is_some_and(traits)
+    }
+
+    /// Whether somebody is on it who holds none of its GPUs, nor wants it alone.
+    fn is_unbroken(&self) -> bool {
+        self.open && self.busy && self.gpus > 0 && self.free == self.gpus
     }
 
     /// Whether it is the same node, whatever is held there.
@@ -79,6 +90,7 @@ impl Plot {
         let place = |plot: &Self| (plot.pod, plot.block);
         traits
             && (self.gpus, self.usable, self.open) == (other.gpus, other.usable, other.open)
+            && self.host == other.host
             && place(self) == place(other)
     }
 }
@@ -88,6 +100,7 @@ impl Plot {
 pub(crate) struct Kind {
     gpus: u32,
     rails: RailNeed,
+    host: Host,
     filter: Arc<Filter>,
     /// Which nodes can serve them, busy or not.
     pub(crate) fits: Arc<Vec<bool>>,
@@ -100,7 +113,7 @@ pub(crate) struct Kind {
 impl Kind {
     pub(crate) fn is_of(&self, need: &Need) -> bool {
         let filter = || Arc::ptr_eq(&self.filter, &need.filter) || self.filter == need.filter;
-        self.gpus == need.gpus && self.rails == need.rails && filter()
+        self.gpus == need.gpus && self.rails == need.rails && self.host == need.host && filter()
     }
 
     fn admits(&self, plot: &Plot) -> bool {
@@ -111,7 +124,11 @@ impl Kind {
         let traits = |traits: &Arc<Traits>| {
             self.filter.admits(traits) && rails(self.filter.rails_of(traits, plot.usable))
         };
-        plot.open && rails(plot.usable) && plot.gpus >= self.gpus && plot.traits.as_ref().is_some_and(traits)
+        plot.open
+            && rails(plot.usable)
+            && plot.gpus >= self.gpus
+            && plot.host.covers(self.host)
+            && plot.traits.as_ref().is_some_and(traits)
     }
 }
 
@@ -125,6 +142,10 @@ pub(crate) struct Ground {
     kinds: Vec<Kind>,
     /// GPUs of the largest node.
     pub(crate) node_gpus: u32,
+    /// CPUs and memory that come with each GPU where they are fewest, of nodes that take jobs and tell theirs.
+    share: Host,
+    /// Nodes that somebody is on without any of their GPUs.
+    unbroken: u32,
     /// Nodes that take jobs.
     pub(crate) open: u32,
     /// Nodes that take jobs and cannot keep two tenants apart.
@@ -198,6 +219,7 @@ impl Ground {
         let old = std::mem::replace(plot, new);
         let new = &self.plots[ix.index()];
         self.lost = self.lost - u64::from(old.lost) + u64::from(new.lost);
+        self.unbroken = self.unbroken - u32::from(old.is_unbroken()) + u32::from(new.is_unbroken());
         if new.loose > 0 {
             self.loose.insert(ix.index());
         } else if old.loose > 0 {
@@ -229,6 +251,8 @@ impl Ground {
         self.version.1 += 1;
         let open = || self.plots.iter().filter(|plot| plot.open);
         self.node_gpus = self.plots.iter().map(|plot| plot.gpus).max().unwrap_or(0).max(1);
+        self.share = share(open());
+        self.unbroken = number(open().filter(|plot| plot.is_unbroken()).count());
         self.open = number(open().count());
         self.apart = number(open().filter(|plot| plot.apart).count());
         self.gpus = self.plots.iter().map(|plot| u64::from(plot.gpus)).sum();
@@ -261,6 +285,7 @@ impl Ground {
         let mut kind = Kind {
             gpus: need.gpus,
             rails: need.rails,
+            host: need.host,
             filter: Arc::clone(&need.filter),
             fits: Arc::default(),
             nodes: 0,
@@ -270,6 +295,11 @@ impl Ground {
         (kind.nodes, kind.idle) = sizes(&self.plots, &fits);
         kind.fits = Arc::new(fits);
         kind
+    }
+
+    /// By what is told which jobs take nodes whole, in a fabric of so many rails.
+    pub(crate) fn measure(&self, rails: u32) -> Measure {
+        Measure { gpus: self.node_gpus.max(1), rails, share: self.share, unbroken: self.unbroken > 0 }
     }
 
     /// GPUs that can be held at most: those there are, and those that are held and gone.
@@ -291,6 +321,18 @@ impl Ground {
     pub(crate) fn with_free(&self, gpus: u32) -> u32 {
         self.free.range(gpus..).map(|(_, count)| *count).sum()
     }
+}
+
+/// CPUs and memory that come with each GPU where they are fewest.
+fn share<'a>(plots: impl Iterator<Item = &'a Plot>) -> Host {
+    let (mut cpus, mut memory) = (None, None);
+    for plot in plots.filter(|plot| plot.gpus > 0) {
+        let of = |has: u64| (has > 0).then_some(has / u64::from(plot.gpus));
+        let least = |known: Option<u64>, here: Option<u64>| known.into_iter().chain(here).min();
+        cpus = least(cpus, of(plot.host.cpus.into()));
+        memory = least(memory, of(plot.host.memory));
+    }
+    Host { cpus: cpus.and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(0), memory: memory.unwrap_or(0) }
 }
 
 fn sizes(plots: &[Plot], fits: &[bool]) -> (u32, u32) {

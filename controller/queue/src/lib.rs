@@ -28,6 +28,7 @@ mod ground;
 mod lane;
 mod ledger;
 mod licenses;
+mod measure;
 mod objective;
 mod order;
 mod pass;

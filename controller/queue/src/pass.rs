@@ -492,12 +492,13 @@ impl<'a> Pass<'a> {
     }
 
     pub(crate) fn wish(&mut self, entry: &Entry, nodes: u32, quotas: Rc<[usize]>) -> Wish {
-        let whole = self.plan.is_whole(&entry.need);
+        let measure = self.plan.measure;
         Wish {
             nodes: nodes + entry.need.spares,
             spares: entry.need.spares,
             gpus: entry.need.gpus,
-            whole,
+            whole: measure.is_whole(&entry.need),
+            alone: measure.is_alone(&entry.need),
             class: self.plan.class(&entry.need, self.ground, &self.kept),
             tenant: self.plan.tenant(&entry.need),
             within: entry.need.within,

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_scheduler::{
-    Filter, Gate, Group, Need, Placer, RailNeed, Snapshot, Within, World,
+    Filter, Gate, Group, Host, Need, Placer, RailNeed, Snapshot, Within, World,
     brute::{Best, best},
 };
 use controller_topology::{NodeIx, RailSet, Topology};
@@ -96,6 +96,30 @@ impl Dice {
         self.below(end) == 0
     }
 
+    /// CPUs and memory of a node: mostly two and twenty with each GPU.
+    fn host(&mut self) -> Host {
+        let (cpus, memory) =
+            [(8, 80), (8, 80), (8, 80), (8, 60), (5, 80), (0, 80), (16, 0)][self.below(7) as usize];
+        Host { cpus, memory }
+    }
+
+    /// A job asks for CPUs and memory too; or, one in so many, for nothing else.
+    fn ask_host(&mut self, need: &mut Need, nothing_else: u32) {
+        let (cpus, memory) = (self.below(9), u64::from(self.below(9)) * 10);
+        let host = [
+            Host::NONE,
+            Host { cpus: 2 * need.gpus, memory: 20 * u64::from(need.gpus) },
+            Host { cpus, memory: 0 },
+            Host { cpus: 0, memory },
+            Host { cpus, memory },
+        ];
+        need.host = host[self.below(5) as usize];
+        if self.one_in(nothing_else) {
+            let plain = Need::plain(1, 0, RailNeed::Exactly(RailSet::EMPTY));
+            *need = Need { host: Host { cpus: cpus.max(1), memory }, tenant: need.tenant.clone(), ..plain };
+        }
+    }
+
     /// Models of GPU that a job asks for.
     fn models(&mut self) -> Arc<Filter> {
         let asked: &[&str] = [&["h100"][..], &["A100"], &["A100", "H100"]][self.below(3) as usize];
@@ -117,6 +141,8 @@ struct Riddle {
     closed: Vec<u32>,
     /// Nodes with other GPUs, of which some say nothing of themselves.
     others: BTreeMap<u32, &'static str>,
+    /// CPUs and memory of each node; a node without any does not tell.
+    hosts: Vec<Host>,
     /// What runs or waits already.
     held: Vec<Need>,
     /// Those that found no place go on waiting.
@@ -135,7 +161,7 @@ impl Riddle {
         let down = down.into_iter().map(|node| (node, dice.below(rails))).collect();
         let closed = (0..nodes).filter(|_| dice.one_in(16)).collect();
         let jobs = dice.below(9);
-        let held = (0..jobs).map(|_| need(&mut dice, rails, false)).collect();
+        let mut held: Vec<Need> = (0..jobs).map(|_| need(&mut dice, rails, false)).collect();
         let jobs_wait = dice.one_in(3);
         let mut asked = need(&mut dice, rails, true);
         if dice.one_in(10) {
@@ -156,7 +182,13 @@ impl Riddle {
             asked.filter =
                 Arc::new(Filter { avoid_drained: asked.filter.avoid_drained, ..Filter::clone(&models) });
         }
-        Self { pods, rails, down, drained, closed, others, held, jobs_wait, asked }
+        let mut hosts = vec![Host::NONE; nodes as usize];
+        if dice.one_in(2) {
+            hosts.fill_with(|| dice.host());
+            held.iter_mut().for_each(|need| dice.ask_host(need, 4));
+            dice.ask_host(&mut asked, 8);
+        }
+        Self { pods, rails, down, drained, closed, others, hosts, held, jobs_wait, asked }
     }
 
     fn cluster(&self) -> Result<Snapshot, NameError> {
@@ -187,6 +219,8 @@ impl Riddle {
             if let Some(rail) = self.down.get(&number) {
                 inventory.nics.iter_mut().filter(|nic| nic.rail == *rail).for_each(|nic| nic.up = false);
             }
+            let host = self.hosts.get(number as usize).copied().unwrap_or_default();
+            (inventory.cpus, inventory.memory_bytes) = (host.cpus, host.memory);
             for gpu in &mut inventory.gpus {
                 gpu.model = (*self.others.get(&number).unwrap_or(&MODELS[0])).to_owned();
             }
@@ -285,9 +319,16 @@ pub fn answer(seed: u64) -> Result<Answer, NameError> {
     trial.run_until(&[asked], Timestamp(10_000));
     let mut answer = Answer {
         riddle: format!(
-            "seed {seed}: {} rails, pods {:?}, NICs down {:?}, drained {:?}, closed {:?}, other GPUs {:?}, before it {:?}, it asks \
+            "seed {seed}: {} rails, pods {:?}, NICs down {:?}, drained {:?}, closed {:?}, other GPUs {:?}, hosts {:?}, before it {:?}, it asks \
              for {need:?}",
-            riddle.rails, riddle.pods, riddle.down, riddle.drained, riddle.closed, riddle.others, riddle.held
+            riddle.rails,
+            riddle.pods,
+            riddle.down,
+            riddle.drained,
+            riddle.closed,
+            riddle.others,
+            riddle.hosts,
+            riddle.held
         ),
         started: trial.book.job(uid).is_some_and(|entry| entry.run().is_some()),
         best: best_now,

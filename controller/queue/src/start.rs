@@ -125,12 +125,17 @@ impl<'a> Pass<'a> {
                 return Try::Planned;
             }
             let picks = picks(&self.choice);
-            if wish.on_shared_nodes {
-                if !self.plan.allows_on_shared_nodes(&picks, wish, self.ground) {
+            // Whole nodes are counted for it, and what it takes of others' is counted too.
+            if wish.on_shared_nodes || wish.whole && !wish.alone {
+                if self.plan.allows_on_shared_nodes(&picks, wish, self.ground) {
+                    self.begin(entry, wish, &picks);
+                    return Try::Started;
+                }
+                if wish.on_shared_nodes || round > 0 {
                     return Try::Planned;
                 }
-                self.begin(entry, wish, &picks);
-                return Try::Started;
+                hidden.extend(self.plan.used_nodes());
+                continue;
             }
             match self.plan.allows(&picks, wish) {
                 Ok(()) => {

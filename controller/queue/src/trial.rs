@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use controller_scheduler::{Placer, Snapshot};
+use controller_scheduler::{Host, Placer, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{Eta, JobUid, Placement, Timestamp};
 
@@ -245,6 +245,15 @@ impl Trial {
             let rails: RailSet = place.nics.iter().map(|nic| nic.rail).collect();
             if held.gpus & gpus != 0 || !held.rails.and(rails).is_empty() || held.whole {
                 self.faults.push(format!("{now}: job {uid} starts on {}, which is held", place.node));
+            }
+            let asked = Host { cpus: place.cpus, memory: place.memory_bytes };
+            let free =
+                self.snapshot.topology().index(&place.node).map(|at| self.snapshot.capacity(at).free_host());
+            if !free.is_some_and(|free| free.covers(asked)) || asked != entry.need.host {
+                self.faults.push(format!(
+                    "{now}: job {uid} starts on {}, which has not its CPUs or memory",
+                    place.node
+                ));
             }
             let (topology, tenant) = (self.snapshot.topology(), entry.need.tenant.as_ref());
             let closed = |at| tenant.is_some_and(|tenant| self.snapshot.yard().is_closed_to(at, tenant));

@@ -12,8 +12,9 @@ use crate::{
     defs::Budget,
     entry::{Entry, Run},
     ground::Ground,
+    measure::Measure,
     order::Order,
-    plan::{Plan, is_whole, may_share_nodes},
+    plan::Plan,
 };
 
 impl Book {
@@ -79,7 +80,7 @@ impl<'a> Turn<'a> {
         }
         let entitled = order.entitled;
         Ground::learn(ground, list.iter().map(|entry| &entry.need));
-        let rates = Rates { book, ground, rails, now, ending: ending(book, now) };
+        let rates = Rates { book, measure: ground.measure(rails), ground, now, ending: ending(book, now) };
         let waits = |entry: &Entry| !entry.hold.is_empty() || entry.not_before.is_some_and(|time| time > now);
         let new = list.iter().filter(|entry| waits(entry) && !book.cache.seen.contains_key(&entry.uid));
         let new: BTreeSet<JobUid> = new.map(|entry| entry.uid).collect();
@@ -135,7 +136,7 @@ fn ending(book: &Book, now: Timestamp) -> u32 {
 struct Rates<'a> {
     book: &'a Book,
     ground: &'a Ground,
-    rails: u32,
+    measure: Measure,
     now: Timestamp,
     ending: u32,
 }
@@ -152,8 +153,7 @@ impl Rates<'_> {
             return true;
         }
         let nodes = entry.min_nodes + entry.need.spares;
-        let whole = is_whole(&entry.need, self.ground.node_gpus, self.rails);
-        if whole && !may_share_nodes(&entry.need, self.ground.node_gpus, whole) {
+        if self.measure.is_whole(&entry.need) && !self.measure.may_share_nodes(&entry.need) {
             self.ground.kind(&entry.need).is_none_or(|kind| kind.idle + self.ending >= nodes)
         } else {
             self.ground.with_free(entry.need.gpus) + self.ending >= nodes

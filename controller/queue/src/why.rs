@@ -1,6 +1,8 @@
 //! Why a job waits: every cause that the queue knows. Causes about single nodes are the scheduler's to tell.
 
-use proto_model::{Eta, JobUid, LicenseName, QueueName, Reason, ReservationName, Thing, Timestamp, many};
+use proto_model::{
+    Eta, JobUid, LicenseName, QueueName, Reason, ReservationName, Thing, Timestamp, many, size,
+};
 
 use crate::{book::Book, entry::Entry};
 
@@ -201,9 +203,7 @@ impl Cause {
         let ahead = |time: &Timestamp| time.since(looked).as_secs();
         match self {
             Self::Held => "the job is held".to_owned(),
-            Self::NotBefore(time) => {
-                format!("the job is not to start within the next {} s", ahead(time))
-            }
+            Self::NotBefore(time) => format!("the job is not to start within the next {} s", ahead(time)),
             Self::TenantUnknown => format!("there is no tenant '{tenant}'"),
             Self::QueueUnknown => {
                 let queue = entry.queue.as_ref().map_or("", |queue| queue.as_str());
@@ -248,17 +248,20 @@ impl Cause {
                 )
             }
             Self::Capacity { nodes: free, gpus: loose } => {
-                let (each, free) = (many(entry.need.gpus, "GPU"), many(*free, "node"));
+                let (each, free) = (each(entry), many(*free, "node"));
                 let loose = many(*loose, "GPU");
                 format!(
                     "the job asks for {nodes} with {each}; free: {free} as a whole, and {loose} on others"
                 )
             }
             Self::License { .. } => self.of_license(),
-            Self::Yielding(victims) => {
-                format!("being stopped for it: {}", many(victims.len(), "job"))
-            }
+            Self::Yielding(victims) => format!("being stopped for it: {}", many(victims.len(), "job")),
             Self::ReservationAhead(start) => format!("the job's reservation begins in {} s", ahead(start)),
+            Self::Scattered if !entry.need.host.is_none() => {
+                "enough is free, but not near enough together, not on the same rails, or not beside the CPUs and the memory that \
+                 the job asks for"
+                    .to_owned()
+            }
             Self::Refused(why) => why.clone(),
             other => other.fixed().to_owned(),
         }
@@ -293,6 +296,17 @@ impl Cause {
             Self::Later => "the job's turn comes with the next look at the queue",
             other => other.code(),
         }
+    }
+}
+
+/// What a job asks of each node.
+fn each(entry: &Entry) -> String {
+    let (gpus, host) = (many(entry.need.gpus, "GPU"), entry.need.host);
+    match (host.cpus, host.memory) {
+        (0, 0) => gpus,
+        (cpus, 0) => format!("{gpus} and {}", many(cpus, "CPU")),
+        (0, memory) => format!("{gpus} and {} of memory", size(memory)),
+        (cpus, memory) => format!("{gpus}, {} and {} of memory", many(cpus, "CPU"), size(memory)),
     }
 }
 

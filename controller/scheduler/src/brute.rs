@@ -95,6 +95,8 @@ fn gives(seen: &Seen<'_>, need: &Need, rails: RailSet) -> bool {
         && !seen.held.whole
         && !(need.exclusive && seen.held != Held::default())
         && (seen.gpus & !seen.held.gpus).count_ones() >= need.gpus
+        && (need.host.cpus == 0 || seen.held.host.cpus + need.host.cpus <= seen.host.cpus)
+        && (need.host.memory == 0 || seen.held.host.memory + need.host.memory <= seen.host.memory)
         && rails.iter().all(|rail| seen.usable.has(rail) && !seen.held.rails.has(rail))
         && (need.filter.avoid_drained.is_none() || rails.iter().all(|rail| !seen.traits.drained.has(rail)))
         && need.filter.selector.iter().all(|term| term.holds(&seen.traits.labels))

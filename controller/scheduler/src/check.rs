@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{IsolationFeature, IsolationSet, JobSpec, NodeName, NodePlace, Placement, TenantName};
+use proto_model::{
+    Inventory, IsolationFeature, IsolationSet, JobSpec, NodeName, NodePlace, Placement, TenantName,
+};
 use thiserror::Error;
 
-use crate::snapshot::Snapshot;
+use crate::{host::Host, snapshot::Snapshot};
 
 /// What is wrong with a placement.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -75,6 +77,38 @@ pub enum Violation {
     /// A GPU that a job holds.
     #[error("GPU {1} of node '{0}' is held by another job")]
     GpuHeld(NodeName, u32),
+    /// Not the CPUs that were asked for, or more than other jobs leave.
+    #[error(
+        "CPUs of node '{node}': {placed} placed, {asked} asked for, {held} of {total} held by other jobs"
+    )]
+    Cpus {
+        /// Where.
+        node: NodeName,
+        /// Placed.
+        placed: u32,
+        /// Asked for.
+        asked: u32,
+        /// Held by others.
+        held: u32,
+        /// What the node has.
+        total: u32,
+    },
+    /// Not the memory that was asked for, or more than other jobs leave; in bytes.
+    #[error(
+        "memory of node '{node}': {placed} placed, {asked} asked for, {held} of {total} held by other jobs"
+    )]
+    Memory {
+        /// Where.
+        node: NodeName,
+        /// Placed.
+        placed: u64,
+        /// Asked for.
+        asked: u64,
+        /// Held by others.
+        held: u64,
+        /// What the node has.
+        total: u64,
+    },
     /// Not the rails that were asked for.
     #[error("rails {placed:?} are placed: {why}")]
     Rails {
@@ -217,10 +251,11 @@ fn node(
         found.push(Violation::NodeClosed(name.clone()));
     }
     let held = snapshot.held(name);
-    let others = held.gpus != 0 || !held.rails.is_empty();
+    let others = held.gpus != 0 || !held.rails.is_empty() || held.host.cpus > 0 || held.host.memory > 0;
     if held.whole || (spec.placement.exclusive && others) {
         found.push(Violation::Shared(name.clone()));
     }
+    host(spec, place, &server.inventory, held.host, found);
     let distinct: BTreeSet<u32> = place.gpus.iter().copied().collect();
     let asked = spec.gang.gpus_per_node as usize;
     if distinct.len() != asked || place.gpus.len() != asked {
@@ -261,6 +296,20 @@ fn node(
         if held.rails.has(nic.rail) {
             found.push(Violation::NicHeld(name.clone(), nic.rail));
         }
+    }
+}
+
+/// CPUs and memory, against what the server's agent tells and what other jobs hold of them.
+fn host(spec: &JobSpec, place: &NodePlace, have: &Inventory, held: Host, found: &mut Vec<Violation>) {
+    let (placed, asked) = (place.cpus, spec.gang.cpus_per_node);
+    if placed != asked || placed > 0 && u64::from(held.cpus) + u64::from(placed) > have.cpus.into() {
+        let (node, total) = (place.node.clone(), have.cpus);
+        found.push(Violation::Cpus { node, placed, asked, held: held.cpus, total });
+    }
+    let (placed, asked) = (place.memory_bytes, spec.gang.memory_per_node);
+    if placed != asked || placed > 0 && held.memory.saturating_add(placed) > have.memory_bytes {
+        let (node, total) = (place.node.clone(), have.memory_bytes);
+        found.push(Violation::Memory { node, placed, asked, held: held.memory, total });
     }
 }
 

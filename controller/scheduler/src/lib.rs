@@ -24,6 +24,7 @@ pub mod check;
 pub mod decide;
 pub mod exact;
 pub mod explain;
+mod host;
 pub mod place;
 #[cfg(test)]
 mod plant;
@@ -42,6 +43,7 @@ pub mod yard;
 pub use check::{Violation, check_placement};
 pub use decide::{Ask, Blocked, Decision, Pass, QueueKey, Reservation, Wait, drained_reason, solve};
 pub use explain::{Blocker, Cause, Change, Explanation, Holder, Kept, QueueFacts, Relaxation, explain};
+pub use host::Host;
 pub use place::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Time, Within};
 pub use proof::{Flaw, Seen, World, choice_of, prove};
 pub use repair::{Irreparable, Loss, Repaired, Sources, Swap, Wound, prove_repair, repair};

@@ -15,6 +15,8 @@ pub(crate) enum Bug {
     Closed,
     /// That the leaves of a rail may not all reach one another.
     Islands,
+    /// CPUs and memory.
+    Host,
     /// Taints and labels.
     Filter,
 }

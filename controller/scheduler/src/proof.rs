@@ -7,6 +7,7 @@ use proto_model::{IsolationFeature, NodePlace, Placement, TenantName};
 use thiserror::Error;
 
 use crate::{
+    host::Host,
     place::{Choice, Need, RailNeed, Within},
     snapshot::Held,
     yard::{Pick, Traits},
@@ -37,6 +38,8 @@ pub struct Seen<'a> {
     pub open: bool,
     /// Its GPUs, as a bitmap.
     pub gpus: u64,
+    /// Its CPUs and memory.
+    pub host: Host,
     /// Rails with a NIC that is cabled and up.
     pub usable: RailSet,
     /// What jobs hold on it.
@@ -74,6 +77,14 @@ pub enum Flaw {
         node: NodeIx,
         /// Placed.
         gpus: u64,
+    },
+    /// Not the CPUs and memory that were asked for, or more than jobs leave there.
+    #[error("node {node:?} cannot give {} CPUs and {} bytes of memory", .host.cpus, .host.memory)]
+    Host {
+        /// Where.
+        node: NodeIx,
+        /// Placed.
+        host: Host,
     },
     /// Not the rails that were asked for.
     #[error("rails {0} are not what was asked for")]
@@ -156,6 +167,7 @@ pub fn prove(world: &impl World, need: &Need, choice: &Choice) -> Result<(), Vec
                     pods.insert(seen.pod, ());
                 }
                 node(&seen, need, choice.rails, *pick, &mut flaws);
+                host(&seen, need, choice.host, pick.node, &mut flaws);
                 let alone = !seen.traits.isolation.has(IsolationFeature::UidPerAttempt);
                 if alone && need.tenant.as_ref().is_some_and(|tenant| world.has_others(pick.node, tenant)) {
                     flaws.push(Flaw::Tenants(pick.node));
@@ -185,6 +197,7 @@ pub fn prove(world: &impl World, need: &Need, choice: &Choice) -> Result<(), Vec
 /// A placement as the choice that it says it is, to be proved; `None` if one of its nodes is not there.
 #[must_use]
 pub fn choice_of(topology: &Topology, placement: &Placement) -> Option<Choice> {
+    let host_of = |place: &NodePlace| Host { cpus: place.cpus, memory: place.memory_bytes };
     let pick = |place: &NodePlace| {
         let gpus = place.gpus.iter().try_fold(0_u64, |set, gpu| Some(set | 1_u64.checked_shl(*gpu)?))?;
         Some(Pick { node: topology.index(&place.node)?, gpus })
@@ -193,6 +206,7 @@ pub fn choice_of(topology: &Topology, placement: &Placement) -> Option<Choice> {
         rails: placement.rails.iter().copied().collect(),
         nodes: placement.nodes.iter().map(pick).collect::<Option<_>>()?,
         spares: placement.spares.iter().map(pick).collect::<Option<_>>()?,
+        host: placement.nodes.first().map_or(Host::NONE, host_of),
         exclusive: placement.exclusive,
         pods: placement.pods,
         cut: placement.cut,
@@ -204,7 +218,7 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
     if !seen.open {
         flaws.push(Flaw::Closed(node));
     }
-    if seen.held.whole || (need.exclusive && (seen.held.gpus != 0 || !seen.held.rails.is_empty())) {
+    if seen.held.whole || (need.exclusive && seen.held != Held::default()) {
         flaws.push(Flaw::Shared(node));
     }
     if gpus.count_ones() != need.gpus || gpus & !seen.gpus != 0 || gpus & seen.held.gpus != 0 {
@@ -236,6 +250,16 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
     }
     if need.exclude.contains(&node) {
         flaws.push(Flaw::Excluded(node));
+    }
+}
+
+fn host(seen: &Seen<'_>, need: &Need, placed: Host, node: NodeIx, flaws: &mut Vec<Flaw>) {
+    let held = seen.held.host;
+    let cpus = placed.cpus == 0 || u64::from(held.cpus) + u64::from(placed.cpus) <= seen.host.cpus.into();
+    let memory = placed.memory == 0
+        || held.memory.checked_add(placed.memory).is_some_and(|memory| memory <= seen.host.memory);
+    if placed != need.host || !cpus || !memory {
+        flaws.push(Flaw::Host { node, host: placed });
     }
 }
 

@@ -4,6 +4,7 @@ use controller_topology::{RailSet, Server, Topology};
 use proto_model::{Gpu, JobSpec, Nic, NicPlace, NodePlace, Placement, RankPlace};
 
 use crate::{
+    host::Host,
     place::Choice,
     snapshot::Snapshot,
     yard::{Pick, Seat, apart, seat},
@@ -21,17 +22,18 @@ pub fn placement(snapshot: &Snapshot, spec: &JobSpec, choice: &Choice) -> Placem
         ..Placement::default()
     };
     for pick in &choice.nodes {
-        let Some(place) = node(topology, *pick, choice.rails) else { continue };
+        let Some(place) = node(topology, *pick, choice.rails, choice.host) else { continue };
         let first = u32::try_from(placement.ranks.len()).unwrap_or(u32::MAX);
         placement.ranks.extend(ranks_of(topology, *pick, choice.rails, spec.gang.ranks_per_node, first));
         placement.nodes.push(place);
     }
-    placement.spares.extend(choice.spares.iter().filter_map(|pick| node(topology, *pick, choice.rails)));
+    let spare = |pick: &Pick| node(topology, *pick, choice.rails, choice.host);
+    placement.spares.extend(choice.spares.iter().filter_map(spare));
     placement
 }
 
 /// One node of a gang.
-pub(crate) fn node(topology: &Topology, pick: Pick, rails: RailSet) -> Option<NodePlace> {
+pub(crate) fn node(topology: &Topology, pick: Pick, rails: RailSet, host: Host) -> Option<NodePlace> {
     let server = topology.server(pick.node)?;
     let nics = nics(topology, server, rails).map(|(nic, leaf)| NicPlace {
         device: nic.device.clone(),
@@ -46,6 +48,8 @@ pub(crate) fn node(topology: &Topology, pick: Pick, rails: RailSet) -> Option<No
         gpus: gpus(server, pick.gpus).iter().map(|gpu| gpu.index).collect(),
         nics: nics.collect(),
         remapped: false,
+        cpus: host.cpus,
+        memory_bytes: host.memory,
     })
 }
 

@@ -1,5 +1,7 @@
 //! Every cause for which a gang cannot be placed, with counts: never only the first.
 
+mod host;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use controller_topology::{RailSet, Server};
@@ -7,6 +9,7 @@ use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, Term, Thing, To
 
 use crate::{
     explain::{Blocker, Cause, Kept, brief},
+    host::Host,
     place::{Choice, Need, Placer, RailNeed, Time, Within},
     snapshot::{NodeSet, Snapshot},
     yard::{Filter, Models},
@@ -53,6 +56,7 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
     }
     labels(snapshot, need, nodes, &mut reasons);
     models(snapshot, need, nodes, &mut reasons);
+    host::shapes(snapshot, need, nodes, &mut reasons);
     for size in need.uneven_groups() {
         let message = format!(
             "groups of {} do not divide the gang of {} and one another without rest",
@@ -110,6 +114,9 @@ fn misfits(
     let spares = many(need.spares, "spare");
     let message = format!("the job asks for {nodes} and {spares}, there are not so many");
     without(Need { spares: 0, ..need.clone() }, "SpareShape", message);
+    let message =
+        format!("too few of {nodes} have its CPUs and memory beside all else that the job asks for");
+    without(Need { host: Host::NONE, ..need.clone() }, host::code(need), message);
     let excluded = match need.exclude.len() {
         1 => "the node".to_owned(),
         more => format!("the {more} nodes"),
@@ -384,6 +391,9 @@ fn fewer(asked: u32, what: &str) -> String {
 }
 
 fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
+    if let Some((code, what)) = host::words(need, cause) {
+        return (code, String::new(), what);
+    }
     let (gpus, rails) = (need.gpus, need.rail_count());
     let rail = |rail: &Option<u32>| rail.map_or(String::new(), |rail| format!("rail/{rail}"));
     let nics = |rail: &Option<u32>, of_one: &str, of_all: String| match rail {

@@ -6,9 +6,10 @@ use std::{
 };
 
 use controller_topology::{NodeIx, RailSet, Server, Topology};
-use proto_model::{Fabric, Inventory, IsolationPolicy, NodeName, Placement, TenantName};
+use proto_model::{Fabric, Inventory, IsolationPolicy, NodeName, NodePlace, Placement, TenantName};
 
 use crate::{
+    host::Host,
     place::Choice,
     proof::{Seen, World},
     yard::{Facts, Pick, Taint, Tenants, Traits, Yard},
@@ -47,17 +48,43 @@ pub struct Held {
     pub rails: RailSet,
     /// A job wants nobody beside it.
     pub whole: bool,
+    /// CPUs and memory of jobs that asked for some.
+    pub host: Host,
 }
 
 impl Held {
-    /// With what a job takes, or gives back.
-    fn changed(self, gpus: u64, rails: RailSet, whole: bool, take: bool) -> Self {
-        if take {
-            let whole = self.whole | whole;
-            return Self { gpus: self.gpus | gpus, rails: self.rails.or(rails), whole };
+    /// With what a job holds.
+    pub(crate) fn with(self, job: Self) -> Self {
+        Self {
+            gpus: self.gpus | job.gpus,
+            rails: self.rails.or(job.rails),
+            whole: self.whole | job.whole,
+            host: self.host.with(job.host),
         }
-        let whole = self.whole & !whole;
-        Self { gpus: self.gpus & !gpus, rails: self.rails.without(rails), whole }
+    }
+
+    /// Without what a job gives back.
+    pub(crate) fn without(self, job: Self) -> Self {
+        Self {
+            gpus: self.gpus & !job.gpus,
+            rails: self.rails.without(job.rails),
+            whole: self.whole & !job.whole,
+            host: self.host.without(job.host),
+        }
+    }
+
+    fn changed(self, job: Self, take: bool) -> Self {
+        if take { self.with(job) } else { self.without(job) }
+    }
+
+    /// What a placed job holds on a node.
+    pub(crate) fn of(place: &NodePlace, whole: bool) -> Self {
+        Self {
+            gpus: place.gpus.iter().filter(|gpu| **gpu < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu),
+            rails: place.nics.iter().map(|nic| nic.rail).collect(),
+            whole,
+            host: Host { cpus: place.cpus, memory: place.memory_bytes },
+        }
     }
 }
 
@@ -68,6 +95,8 @@ pub struct Capacity {
     pub gate: Gate,
     /// Its GPUs by index, as a bitmap.
     pub gpus: u64,
+    /// Its CPUs and memory.
+    pub host: Host,
     /// What jobs hold.
     pub held: Held,
 }
@@ -77,6 +106,12 @@ impl Capacity {
     #[must_use]
     pub fn free_gpus(&self) -> u64 {
         if self.held.whole { 0 } else { self.gpus & !self.held.gpus }
+    }
+
+    /// CPUs and memory that nobody holds.
+    #[must_use]
+    pub fn free_host(&self) -> Host {
+        if self.held.whole { Host::NONE } else { self.host.without(self.held.host) }
     }
 }
 
@@ -184,7 +219,7 @@ impl Snapshot {
         self.slots.resize(self.topology.slots(), Capacity::default());
         let gpus =
             inventory.gpus.iter().filter(|gpu| gpu.index < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu.index);
-        self.slots[ix.index()] = Capacity { gate, gpus, held };
+        self.slots[ix.index()] = Capacity { gate, gpus, host: Host::of(inventory), held };
         let drained = self.drained(name);
         let traits =
             Traits { labels: labels.clone(), taints: taints.clone(), drained, ..Traits::of(inventory) };
@@ -308,18 +343,17 @@ impl Snapshot {
         let mut count = 0;
         let number = self.yard.tenant(tenant);
         for place in placement.nodes.iter().chain(&placement.spares) {
-            let gpus = place.gpus.iter().filter(|gpu| **gpu < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu);
-            let rails: RailSet = place.nics.iter().map(|nic| nic.rail).collect();
+            let own = Held::of(place, placement.exclusive);
             count += place.gpus.len() as u64;
             if let Some(ix) = self.topology.index(&place.node) {
                 let slot = &mut self.slots[ix.index()];
-                slot.held = slot.held.changed(gpus, rails, placement.exclusive, take);
+                slot.held = slot.held.changed(own, take);
                 self.yard.set_held(ix, slot.held);
                 self.yard.own(ix, number, take);
                 continue;
             }
             let (held, tenants) = self.held.entry(place.node.clone()).or_default();
-            *held = held.changed(gpus, rails, placement.exclusive, take);
+            *held = held.changed(own, take);
             count_job(tenants, tenant, take);
             if *held == Held::default() && tenants.is_empty() {
                 self.held.remove(&place.node);
@@ -330,18 +364,19 @@ impl Snapshot {
     }
 
     fn change_choice(&mut self, tenant: &TenantName, choice: &Choice, take: bool) {
-        let Choice { rails, exclusive, .. } = *choice;
+        let Choice { rails, exclusive, host, .. } = *choice;
+        let own = |gpus: u64| Held { gpus, rails, whole: exclusive, host };
         let mut count = 0;
         let number = self.yard.tenant(tenant);
         for pick in choice.nodes.iter().chain(&choice.spares) {
             if let Some(slot) = self.slots.get_mut(pick.node.index()) {
-                slot.held = slot.held.changed(pick.gpus, rails, exclusive, take);
+                slot.held = slot.held.changed(own(pick.gpus), take);
                 count += u64::from(pick.gpus.count_ones());
                 self.yard.own(pick.node, number, take);
             }
         }
         for picks in [&choice.nodes, &choice.spares] {
-            self.yard.hold(picks, |held, gpus| held.changed(gpus, rails, exclusive, take));
+            self.yard.hold(picks, |held, gpus| held.changed(own(gpus), take));
         }
         let outside = self.yard.outside_block();
         let block = |pick: &Pick| self.yard.place(pick.node).map_or(outside, |(_, block)| block);
@@ -421,6 +456,7 @@ impl World for Snapshot {
         Some(Seen {
             open: capacity.gate.is_open(),
             gpus: capacity.gpus,
+            host: capacity.host,
             usable: server.usable,
             held: capacity.held,
             pod: server.pod.map(|pod| u32::try_from(pod.index()).unwrap_or(u32::MAX)),
@@ -459,6 +495,7 @@ fn facts(server: &Server, capacity: &Capacity, traits: &Arc<Traits>) -> Facts {
     Facts {
         open: capacity.gate.is_open(),
         gpus: capacity.gpus,
+        host: capacity.host,
         present: server.present,
         usable: server.usable,
         held: capacity.held,

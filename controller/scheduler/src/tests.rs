@@ -10,6 +10,7 @@ use proto_model::{
 };
 
 mod holding;
+mod host;
 mod planted;
 mod tenants;
 mod wording;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::plant::{self, Bug};
 use crate::{
     bins::{Bins, bits},
-    place::RailNeed,
+    host::Host,
+    place::{Need, RailNeed},
     yard::{Filter, Mark, Record, WORD, Yard, at_least},
 };
 
@@ -34,6 +35,13 @@ pub(crate) struct Profile {
     pub(crate) rails: RailNeed,
     pub(crate) idle: Idle,
     pub(crate) filter: Arc<Filter>,
+    pub(crate) host: Host,
+}
+
+impl Profile {
+    pub(crate) fn of(need: &Need, rails: RailNeed, idle: Idle) -> Self {
+        Self { gpus: need.gpus, rails, idle, filter: Arc::clone(&need.filter), host: need.host }
+    }
 }
 
 /// The nodes that fulfil a profile, counted by block and by pod.
@@ -150,6 +158,7 @@ impl View {
             if let RailNeed::Any(count) = profile.rails {
                 bits = any(bits, planes, count);
             }
+            bits = with_host(yard, at, bits, profile.host);
         }
         self.put(yard, at, bits);
     }
@@ -234,6 +243,21 @@ fn admitted(yard: &Yard, classes: &[u64], word: u32) -> u64 {
     let admitted =
         |class: u32| classes.get(class as usize / 64).is_some_and(|word| word >> (class % 64) & 1 == 1);
     yard.kinds(word).iter().filter(|(class, _)| admitted(*class)).fold(0, |set, (_, mask)| set | mask)
+}
+
+/// Of some nodes of a word those that have so much of CPUs and memory left. These are no planes: few jobs ask for them, and nodes
+/// that were looked at once are looked at again only when they change.
+fn with_host(yard: &Yard, word: u32, nodes: u64, asked: Host) -> u64 {
+    #[cfg(test)]
+    if plant::is(Bug::Host) {
+        return nodes;
+    }
+    if asked.is_none() {
+        return nodes;
+    }
+    let record = |bit: &u32| yard.node_at(word * WORD + bit).and_then(|node| yard.record(node));
+    let fits = |bit: &u32| record(bit).is_some_and(|record| record.free_host().covers(asked));
+    bits(nodes).filter(fits).fold(0, |set, bit| set | 1 << bit)
 }
 
 /// Of some nodes those with at least `count` free rails: the planes are added up in binary, for all nodes at once.

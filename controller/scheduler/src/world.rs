@@ -4,6 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use proto_model::{Fabric, Gpu, Inventory, Leaf, Link, Nic, NodeName, Rail};
 
+/// CPUs of each node.
+pub(crate) const CPUS: u32 = 8;
+
 /// So many GPUs and the NICs of the rails of `present`, those of `down` down; two of each on a NUMA node.
 pub(crate) fn inventory(gpus: u32, present: u8, down: u8) -> Arc<Inventory> {
     of_model(gpus, present, down, "")
@@ -38,6 +41,7 @@ pub(crate) fn of_model(gpus: u32, present: u8, down: u8, model: &str) -> Arc<Inv
         gpus: (0..gpus).map(gpu).collect(),
         nics,
         isolation: proto_model::Isolation::with(proto_model::IsolationSet::ALL),
+        cpus: CPUS,
         ..Inventory::default()
     })
 }

@@ -1,7 +1,7 @@
 //! The proof of every placement: by the scheduler's independent checkers, on what is held at that moment.
 
 use controller_queue::Entry;
-use controller_scheduler::{Choice, Need, Pick, RailNeed, Snapshot, check_placement, prove};
+use controller_scheduler::{Choice, Host, Need, Pick, RailNeed, Snapshot, check_placement, prove};
 use controller_topology::RailSet;
 use proto_model::{JobSpec, NodePlace, Placement, TenantName};
 
@@ -100,6 +100,10 @@ fn choice(snapshot: &Snapshot, placement: &Placement) -> Result<Choice, String> 
         rails,
         nodes: placement.nodes.iter().map(pick).collect::<Result<_, _>>()?,
         spares: placement.spares.iter().map(pick).collect::<Result<_, _>>()?,
+        host: placement
+            .nodes
+            .first()
+            .map_or(Host::NONE, |place| Host { cpus: place.cpus, memory: place.memory_bytes }),
         exclusive: placement.exclusive,
         pods: placement.pods,
         cut: 0,

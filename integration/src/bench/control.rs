@@ -46,7 +46,7 @@ pub fn command_job(name: &str, nodes: u32, argv: &[&str]) -> v1::Job {
     v1::Job {
         metadata: Some(v1::Metadata { name: name.to_owned(), ..Default::default() }),
         spec: Some(v1::JobSpec {
-            gang: Some(v1::Gang { nodes, gpus_per_node: 1, ranks_per_node: 1, min_nodes: 0 }),
+            gang: Some(v1::Gang { nodes, gpus_per_node: 1, ranks_per_node: 1, ..v1::Gang::default() }),
             work: Some(v1::job_spec::Work::Command(v1::Command {
                 argv: argv.iter().map(|word| (*word).to_owned()).collect(),
                 ..Default::default()

@@ -209,7 +209,7 @@ impl Callers {
                     nodes: u32::try_from(nodes).unwrap_or(1),
                     gpus_per_node: gpus,
                     ranks_per_node: 1,
-                    min_nodes: 0,
+                    ..v1::Gang::default()
                 }),
                 rails: Some(v1::RailRequest { none, ..v1::RailRequest::default() }),
                 failure: again.then(|| v1::FailurePolicy {

@@ -313,7 +313,7 @@ fn job(label: &str) -> v1::Job {
             ..v1::Metadata::default()
         }),
         spec: Some(v1::JobSpec {
-            gang: Some(v1::Gang { nodes: 1, gpus_per_node: 0, ranks_per_node: 1, min_nodes: 0 }),
+            gang: Some(v1::Gang { nodes: 1, gpus_per_node: 0, ranks_per_node: 1, ..v1::Gang::default() }),
             work: Some(v1::job_spec::Work::Command(v1::Command {
                 argv: vec!["true".to_owned()],
                 ..v1::Command::default()

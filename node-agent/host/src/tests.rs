@@ -118,6 +118,8 @@ fn place() -> NodePlace {
         gpus: vec![0, 1],
         nics: vec![nic(0), nic(1)],
         remapped: false,
+        cpus: 0,
+        memory_bytes: 0,
     }
 }
 

@@ -11,6 +11,8 @@ use proto_model::{Inventory, IsolationState};
 use super::recover;
 use crate::{
     agent::AgentError,
+    cgroup::cpus,
+    files,
     isolation::{
         Isolation, devices,
         plan::{Identity, plan},
@@ -23,6 +25,7 @@ use crate::{
     rank_program,
     rank_uids::UidRange,
     rank_user::{Ids, RankUser, RankUserError},
+    supervisor::brief::Brief,
 };
 
 /// A rank shares no more with its engine unless it is said.
@@ -259,6 +262,40 @@ impl GivenUids {
     }
 }
 
+/// The CPUs that attempts have of their own. What an attempt's brief says is what counts, as of users.
+#[derive(Debug, Default)]
+pub(crate) struct GivenCpus(BTreeMap<Key, BTreeSet<u32>>);
+
+impl GivenCpus {
+    /// Those that an agent before this one gave.
+    pub(crate) fn read(data: &DataDir) -> Self {
+        let mut given = Self::default();
+        for (key, dir) in data.jobs() {
+            if let Ok(Some(brief)) = files::read_json::<Brief>(&dir.brief()) {
+                given.give(key, &brief);
+            }
+        }
+        given
+    }
+
+    /// An attempt begins.
+    pub(crate) fn give(&mut self, key: Key, brief: &Brief) {
+        if let Some(list) = brief.limits.cpus.as_ref().filter(|_| brief.own_cpus) {
+            self.0.insert(key, cpus::listed(list));
+        }
+    }
+
+    /// All that are some attempt's alone.
+    pub(crate) fn all(&self) -> BTreeSet<u32> {
+        self.0.values().flatten().copied().collect()
+    }
+
+    /// Nothing of the attempt is left.
+    pub(crate) fn take_back(&mut self, key: Key) {
+        self.0.remove(&key);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -302,5 +339,25 @@ mod tests {
         assert!(again.give(&setup, key(3)).unwrap_err().contains("all 2 ids"));
         again.take_back(key(1));
         assert_eq!(again.give(&setup, key(3)), Ok(Some(3_000_000)));
+    }
+
+    #[test]
+    fn cpus_that_an_attempt_has_alone_are_known_to_the_next_agent() {
+        let home = tempfile::tempdir().unwrap();
+        let data = DataDir::open(home.path()).unwrap();
+        let key = |attempt| Key { uid: proto_model::JobUid::from_random([7; 16]), attempt };
+        for (attempt, own) in [(1, true), (2, false)] {
+            let dir = data.job(key(attempt));
+            dir.make().unwrap();
+            let brief = format!(
+                r#"{{"node":"n","engine":"/e","library":null,"environment":{{}},"log_bytes":1,"cgroups":true,"own_cpus":{own},
+                    "limits":{{"cpus":"2-3,18"}}}}"#
+            );
+            fs::write(dir.brief(), brief).unwrap();
+        }
+        let mut given = GivenCpus::read(&data);
+        assert_eq!(given.all(), [2, 3, 18].into());
+        given.take_back(key(1));
+        assert!(given.all().is_empty());
     }
 }

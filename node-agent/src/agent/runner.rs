@@ -33,7 +33,7 @@ use crate::{
         link::{self, LinkEvent, Outgoing},
         look::{Found, Looking, Watch, notice},
         prove::Provers,
-        ranks::GivenUids,
+        ranks::{GivenCpus, GivenUids},
         recover,
         watch::{self, About},
     },
@@ -73,6 +73,7 @@ struct Runner {
     lanes: Lanes,
     /// Users that attempts have of their own.
     uids: GivenUids,
+    cpus: GivenCpus,
 }
 
 fn now() -> Timestamp {
@@ -84,22 +85,7 @@ fn now() -> Timestamp {
 pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credentials: Credentials) {
     let (events, mut received) = mpsc::channel(EVENTS);
     let (link_events, mut linked) = mpsc::channel(EVENTS);
-    let mut runner = Runner {
-        setup: Arc::clone(&setup),
-        discovery,
-        state: State::default(),
-        events,
-        orders: BTreeMap::new(),
-        controller: None,
-        spans: BTreeMap::new(),
-        exits_told: BTreeMap::new(),
-        health: None,
-        noted: None,
-        recent: Recent::default(),
-        provers: Provers::default(),
-        lanes: setup.lanes.clone(),
-        uids: GivenUids::read(&setup.data),
-    };
+    let mut runner = Runner::new(Arc::clone(&setup), discovery, events);
     runner.discovery.inventory.isolation.clone_from(&setup.isolation);
     let mut looking = Looking::default();
     let Watch { host, mut notices, every } = watch;
@@ -171,6 +157,26 @@ async fn changed(told: &mut Option<tokio::sync::watch::Receiver<Vec<NicHealth>>>
 }
 
 impl Runner {
+    fn new(setup: Arc<Setup>, discovery: Discovery, events: mpsc::Sender<Event>) -> Self {
+        Self {
+            discovery,
+            state: State::default(),
+            events,
+            orders: BTreeMap::new(),
+            controller: None,
+            spans: BTreeMap::new(),
+            exits_told: BTreeMap::new(),
+            health: None,
+            noted: None,
+            recent: Recent::default(),
+            provers: Provers::default(),
+            lanes: setup.lanes.clone(),
+            uids: GivenUids::read(&setup.data),
+            cpus: GivenCpus::read(&setup.data),
+            setup,
+        }
+    }
+
     fn note_nics(&mut self) {
         if let Some(health) = &mut self.health {
             health.nics(&self.discovery.inventory.nics);
@@ -371,6 +377,7 @@ impl Runner {
             Err(message) => return self.report(key, Report::SpawnFailed { message }),
         };
         let brief = self.brief(&dir, &assignment, uid);
+        self.cpus.give(key, &brief);
         let (sender, receiver) = mpsc::channel(watch::ORDERS);
         self.orders.insert(key, sender);
         let (setup, events) = (Arc::clone(&self.setup), self.events.clone());
@@ -399,6 +406,7 @@ impl Runner {
         };
         let rails = place.into_iter().flat_map(|place| &place.nics).map(|nic| nic.rail);
         let gpu_files = place.map(|place| self.gpu_files(place)).unwrap_or_default();
+        let limits = place.map(|place| self.limits(place, &gpu_files)).unwrap_or_default();
         let mut brief = Brief {
             node: self.setup.node.to_string(),
             engine: self.setup.engine.clone(),
@@ -407,7 +415,8 @@ impl Runner {
             environment: BTreeMap::new(),
             log_bytes: self.setup.log_bytes,
             cgroups: self.setup.cgroups,
-            limits: place.map(|place| self.limits(place, &gpu_files)).unwrap_or_default(),
+            own_cpus: place.is_some_and(|place| limits.gives_cpus(place)),
+            limits,
             rank_user: self.setup.ranks.user(uid, &gpu_files),
             own_uid: uid.is_some(),
             rank_limits: self.setup.ranks.limits,
@@ -426,7 +435,10 @@ impl Runner {
     /// What a job's ranks may use of this server, of what can be limited here.
     fn limits(&self, place: &NodePlace, gpu_files: &[PathBuf]) -> Limits {
         let Setup { rank_groups, server, isolation, .. } = self.setup.as_ref();
-        rank_groups.limits(server, &self.discovery.inventory, place, gpu_files).only(isolation.active())
+        let given = self.cpus.all();
+        rank_groups
+            .limits(server, &self.discovery.inventory, place, gpu_files, &given)
+            .only(isolation.active())
     }
 
     /// What was found of the GPUs that a job holds.
@@ -499,6 +511,7 @@ impl Runner {
         self.spans.remove(&key);
         self.exits_told.remove(&key);
         self.uids.take_back(key);
+        self.cpus.take_back(key);
         if let Err(error) = kept::keep(&self.setup.data, key) {
             tracing::warn!(%error, %key, "an attempt's directory cannot be put away");
         }

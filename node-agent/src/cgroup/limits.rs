@@ -1,17 +1,17 @@
 //! What a job's ranks may use of this server: the site's policy, the server and the job's part of it make the numbers.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     str::FromStr,
 };
 
 use clap::Args;
-use proto_model::{Gpu, Inventory, IsolationFeature, IsolationSet, NodePlace};
+use proto_model::{Inventory, IsolationFeature, IsolationSet, NodePlace};
 use serde::{Deserialize, Serialize};
 
-use super::devices;
+use super::{cpus, devices};
 
 /// What the server's own programs keep at least, where memory is shared out.
 const RESERVE: u64 = 1 << 30;
@@ -102,13 +102,15 @@ pub struct RankGroups {
     /// Memory of a job's ranks on this server together: `share`, a size such as 64G, or `none`
     ///
     /// `share` is the job's part of the server's memory by its GPUs (without GPUs as if it had one), less a 16th, at least 1 GiB,
-    /// for the server itself. Whoever needs more is ended, and the job says OutOfMemory
+    /// for the server itself. A job that asks for memory (`gang.memoryPerNode`) has that, but for `none`. Whoever needs more is ended, and the job says OutOfMemory
     #[arg(long, env = "RAIL_RANK_MEMORY", default_value = "share", value_name = "SIZE")]
     pub rank_memory: MemoryLimit,
     /// Processes and threads of a job's ranks on this server together, or `none`
     #[arg(long, env = "RAIL_RANK_PIDS", default_value = "32768", value_name = "COUNT")]
     pub rank_pids: PidsLimit,
     /// CPUs of a job's ranks: near-gpus or all
+    ///
+    /// With `near-gpus` a job that asks for CPUs (`gang.cpusPerNode`) has so many of its own, the nearest to its GPUs first
     #[arg(long, env = "RAIL_RANK_CPUS", value_enum, default_value_t = CpusLimit::NearGpus)]
     pub rank_cpus: CpusLimit,
     /// Devices that a job's ranks may open, where control groups can say so (version 1): own, its GPUs and what every program needs, or
@@ -165,7 +167,7 @@ impl Server {
 }
 
 /// A list such as `0-3,8` as ranges.
-fn ranges(text: &str) -> Vec<(u32, u32)> {
+pub(super) fn ranges(text: &str) -> Vec<(u32, u32)> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let range = (first.parse().ok()?, last.parse().ok()?);
@@ -175,6 +177,13 @@ fn ranges(text: &str) -> Vec<(u32, u32)> {
 }
 
 impl Limits {
+    /// Whether the CPUs are those that the job asks for, and so its alone.
+    #[must_use]
+    pub fn gives_cpus(&self, place: &NodePlace) -> bool {
+        let count = |list: &String| cpus::listed(list).len();
+        place.cpus > 0 && self.cpus.as_ref().map(count) == usize::try_from(place.cpus).ok()
+    }
+
     /// Only those that can be set here.
     #[must_use]
     pub fn only(self, active: IsolationSet) -> Self {
@@ -188,7 +197,7 @@ impl Limits {
 }
 
 impl RankGroups {
-    /// The limits of a job that has this place, with the device files of its GPUs.
+    /// The limits of a job that has this place, with the device files of its GPUs. `given` are CPUs that are other jobs' alone.
     #[must_use]
     pub fn limits(
         &self,
@@ -196,6 +205,7 @@ impl RankGroups {
         inventory: &Inventory,
         place: &NodePlace,
         gpu_files: &[PathBuf],
+        given: &BTreeSet<u32>,
     ) -> Limits {
         Limits {
             memory: self.memory(server, inventory, place),
@@ -204,7 +214,7 @@ impl RankGroups {
                 PidsLimit::None => None,
             },
             cpus: (self.rank_cpus == CpusLimit::NearGpus)
-                .then(|| near(server, &inventory.gpus, &place.gpus))
+                .then(|| cpus::of(server, &inventory.gpus, place, given))
                 .flatten(),
             devices: (self.rank_devices == DevicesLimit::Own && server.is_real)
                 .then(|| devices::rules(gpu_files)),
@@ -226,6 +236,7 @@ impl RankGroups {
     fn memory(&self, server: &Server, inventory: &Inventory, place: &NodePlace) -> Option<u64> {
         match self.rank_memory {
             MemoryLimit::None => None,
+            _ if place.memory_bytes > 0 => Some(place.memory_bytes.max(LEAST_MEMORY)),
             MemoryLimit::Bytes(bytes) => Some(bytes),
             MemoryLimit::Share => {
                 let total = match (server.memory, inventory.memory_bytes) {
@@ -244,40 +255,9 @@ impl RankGroups {
     }
 }
 
-/// The CPUs near a job's GPUs: each GPU has its part of every range of CPUs of its NUMA node, so that hyperthreads stay with
-/// their cores and no two GPUs share any. All (`None`) for all GPUs, and where not every one has CPUs near it.
-fn near(server: &Server, gpus: &[Gpu], own: &[u32]) -> Option<String> {
-    if own.is_empty() || gpus.iter().all(|gpu| own.contains(&gpu.index)) {
-        return None;
-    }
-    let mut cpus: Vec<(u32, u32)> = Vec::new();
-    for index in own {
-        let numa = gpus.iter().find(|gpu| gpu.index == *index)?.numa_node?;
-        let beside: Vec<u32> =
-            gpus.iter().filter(|gpu| gpu.numa_node == Some(numa)).map(|gpu| gpu.index).collect();
-        let (at, all) = (beside.iter().position(|other| other == index)? as u32, beside.len() as u32);
-        let before = cpus.len();
-        for (first, last) in server.cpus.get(&numa)? {
-            let count = last - first + 1;
-            let (from, to) = (count * at / all, count * (at + 1) / all);
-            if from < to {
-                cpus.push((first + from, first + to - 1));
-            }
-        }
-        if cpus.len() == before {
-            return None;
-        }
-    }
-    cpus.sort_unstable();
-    let range = |(first, last): &(u32, u32)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    Some(cpus.iter().map(range).collect::<Vec<_>>().join(","))
-}
-
 #[cfg(test)]
 mod tests {
-    use proto_model::NodeName;
+    use proto_model::{Gpu, NodeName};
 
     use super::*;
 
@@ -295,7 +275,8 @@ mod tests {
 
     fn place(gpus: &[u32]) -> NodePlace {
         let node = NodeName::new("n0").unwrap();
-        NodePlace { node, pod: String::new(), gpus: gpus.to_vec(), nics: Vec::new(), remapped: false }
+        let (pod, nics, gpus) = (String::new(), Vec::new(), gpus.to_vec());
+        NodePlace { node, pod, gpus, nics, remapped: false, cpus: 0, memory_bytes: 0 }
     }
 
     fn server() -> (Server, Inventory) {
@@ -318,8 +299,9 @@ mod tests {
     fn memory_is_shared_by_gpus_after_what_the_server_keeps() {
         let (server, inventory) = server();
         let policy = policy("share", "32768", CpusLimit::All);
-        let memory =
-            |gpus: &[u32]| policy.limits(&server, &inventory, &place(gpus), &[]).memory.unwrap() >> 20;
+        let memory = |gpus: &[u32]| {
+            policy.limits(&server, &inventory, &place(gpus), &[], &BTreeSet::new()).memory.unwrap() >> 20
+        };
         assert_eq!(memory(&[0, 1, 2, 3, 4, 5, 6, 7]), 60 << 10);
         assert_eq!(memory(&[0, 5]), 15 << 10);
         assert_eq!((memory(&[3]), memory(&[])), (7680, 7680), "without GPUs as with one");
@@ -328,27 +310,52 @@ mod tests {
         // A small machine keeps a gibibyte, not most of it.
         let small = Server { memory: 2 << 30, ..server.clone() };
         assert_eq!(
-            policy.limits(&small, &Inventory::default(), &place(&[]), &[]).memory,
+            policy.limits(&small, &Inventory::default(), &place(&[]), &[], &BTreeSet::new()).memory,
             Some((3 << 30) / 2)
         );
-        assert_eq!(policy.limits(&Server::default(), &Inventory::default(), &place(&[]), &[]).memory, None);
+        assert_eq!(
+            policy
+                .limits(&Server::default(), &Inventory::default(), &place(&[]), &[], &BTreeSet::new())
+                .memory,
+            None
+        );
+    }
+
+    #[test]
+    fn a_job_has_the_memory_that_it_asks_for() {
+        let (server, inventory) = server();
+        let asks = NodePlace { memory_bytes: 20 << 30, ..place(&[0]) };
+        let memory = |policy: &str| {
+            let policy = self::policy(policy, "none", CpusLimit::All);
+            policy.limits(&server, &inventory, &asks, &[], &BTreeSet::new()).memory
+        };
+        assert_eq!((memory("share"), memory("1G"), memory("none")), (Some(20 << 30), Some(20 << 30), None));
     }
 
     #[test]
     fn cpus_near_the_gpus_are_nobody_elses() {
         let (server, inventory) = server();
         let policy = policy("none", "none", CpusLimit::NearGpus);
-        let cpus = |gpus: &[u32]| policy.limits(&server, &inventory, &place(gpus), &[]).cpus;
+        let cpus =
+            |gpus: &[u32]| policy.limits(&server, &inventory, &place(gpus), &[], &BTreeSet::new()).cpus;
         assert_eq!(cpus(&[0]).as_deref(), Some("0-1,16-17"));
-        assert_eq!(cpus(&[3, 4]).as_deref(), Some("6-7,8-9,22-23,24-25"));
+        assert_eq!(cpus(&[3, 4]).as_deref(), Some("6-9,22-25"));
         assert_eq!(cpus(&[0, 1, 2, 3, 4, 5, 6, 7]), None, "all of them");
         assert_eq!(cpus(&[]), None);
         let mut odd = inventory.clone();
         odd.gpus[1].numa_node = None;
-        assert_eq!(policy.limits(&server, &odd, &place(&[1]), &[]).cpus, None, "nobody knows where it is");
+        assert_eq!(
+            policy.limits(&server, &odd, &place(&[1]), &[], &BTreeSet::new()).cpus,
+            None,
+            "nobody knows where it is"
+        );
         let few = Server { cpus: BTreeMap::from([(0, vec![(0, 1)])]), ..server };
-        assert_eq!(policy.limits(&few, &inventory, &place(&[0]), &[]).cpus, None, "too few to share out");
-        assert_eq!(policy.limits(&few, &inventory, &place(&[0]), &[]), Limits::default());
+        assert_eq!(
+            policy.limits(&few, &inventory, &place(&[0]), &[], &BTreeSet::new()).cpus,
+            None,
+            "too few to share out"
+        );
+        assert_eq!(policy.limits(&few, &inventory, &place(&[0]), &[], &BTreeSet::new()), Limits::default());
     }
 
     #[test]
@@ -356,7 +363,7 @@ mod tests {
         let (server, inventory) = server();
         let server = Server { is_real: true, ..server };
         let policy = policy("share", "64", CpusLimit::NearGpus);
-        let limits = policy.limits(&server, &inventory, &place(&[0]), &[]);
+        let limits = policy.limits(&server, &inventory, &place(&[0]), &[], &BTreeSet::new());
         assert!(limits.devices.as_ref().unwrap().contains(&"c 1:3 rwm".to_owned()));
         let only = limits.clone().only(IsolationSet::of(&[IsolationFeature::CgroupPids]));
         assert_eq!(only, Limits { pids: Some(64), ..Limits::default() });

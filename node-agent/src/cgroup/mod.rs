@@ -5,6 +5,7 @@
 //! file writes it. Without the right to make a group, processes are found by their parents alone (the supervisor is their
 //! subreaper), and nothing is limited.
 
+pub mod cpus;
 pub mod devices;
 pub mod hierarchy;
 pub mod limits;

@@ -36,6 +36,9 @@ pub struct Brief {
     /// What the ranks may use of this server.
     #[serde(default)]
     pub limits: Limits,
+    /// The CPUs of the limits are this attempt's alone.
+    #[serde(default)]
+    pub own_cpus: bool,
     /// Whom ranks run as; the agent's own user if none.
     #[serde(default)]
     pub rank_user: Option<RankUser>,

@@ -163,6 +163,8 @@ mod tests {
             gpus: Vec::new(),
             nics: (0..4).map(place).collect(),
             remapped: false,
+            cpus: 0,
+            memory_bytes: 0,
         };
         let ports = Ports::look(&node, lanes, &Tree::new(root), &FolderStatistics::new(root));
         change();

@@ -57,6 +57,7 @@ fn brief() -> Brief {
         log_bytes: 1 << 20,
         cgroups: true,
         limits: node_agent::cgroup::limits::Limits::default(),
+        own_cpus: false,
         rank_user: None,
         own_uid: false,
         rank_limits: RankLimits::default(),

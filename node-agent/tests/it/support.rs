@@ -137,6 +137,8 @@ pub fn gang(nodes: &[&str], per_node: u32, work: Work) -> Assignment {
             gpus: (0..per_node).collect(),
             nics: vec![nic],
             remapped: false,
+            cpus: 0,
+            memory_bytes: 0,
         }
     };
     let rank = |rank: u32| RankPlace {

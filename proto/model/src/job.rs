@@ -174,13 +174,17 @@ pub struct Gang {
     pub gpus_per_node: u32,
     /// At least 1.
     pub ranks_per_node: u32,
+    /// CPUs of each node that are the job's alone; 0: none are asked for.
+    pub cpus_per_node: u32,
+    /// Bytes of main memory of each node that are the job's alone; 0: none is asked for.
+    pub memory_per_node: u64,
 }
 
 impl Gang {
-    /// A gang of exactly so many nodes.
+    /// A gang of exactly so many nodes, which asks for no CPUs and no memory.
     #[must_use]
     pub fn new(nodes: u32, gpus_per_node: u32, ranks_per_node: u32) -> Self {
-        Self { nodes, min_nodes: nodes, gpus_per_node, ranks_per_node }
+        Self { nodes, min_nodes: nodes, gpus_per_node, ranks_per_node, cpus_per_node: 0, memory_per_node: 0 }
     }
 
     /// Whether fewer nodes will do too.

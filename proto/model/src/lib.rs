@@ -77,7 +77,7 @@ pub use proof::{NicProbe, ProbeOutcome, RailProof};
 pub use qos::{QosPort, QosRollout, QosState, QosWish};
 pub use queue::{Objective, Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
-pub use reason::{Named, Reason, Thing, many};
+pub use reason::{Named, Reason, Thing, many, size};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
 pub use reservation::{Reservation, ReservationNodes};
 pub use schedule::{Concurrency, History, JobSchedule, ScheduleProgress, ScheduledRun};

@@ -38,6 +38,10 @@ pub struct NodePlace {
     pub nics: Vec<NicPlace>,
     /// Its NICs are named by the rails that they were found to be cabled to, not by those that its inventory says.
     pub remapped: bool,
+    /// CPUs that the job holds: how many, not which.
+    pub cpus: u32,
+    /// Bytes of main memory that the job holds.
+    pub memory_bytes: u64,
 }
 
 /// One NIC of a gang.

@@ -143,10 +143,30 @@ pub fn many(count: impl fmt::Display, what: &str) -> String {
     format!("{count} {what}{ending}")
 }
 
+/// Bytes in words: `64 GiB`, `63.9 GiB`. Never more than they are, so that what is too little does not look like enough.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = bytes.max(1).ilog2() / 10;
+    let name = UNITS.get(unit as usize).copied().unwrap_or("EiB");
+    let tenths = (u128::from(bytes) * 10) >> (10 * unit);
+    match (tenths / 10, tenths % 10) {
+        (whole, 0) => format!("{whole} {name}"),
+        (whole, part) => format!("{whole}.{part} {name}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Reason, Thing, many};
+    use super::{Reason, Thing, many, size};
     use crate::JobId;
+
+    #[test]
+    fn a_size_is_never_said_to_be_more_than_it_is() {
+        let sizes = [0, 1023, 1024, 64 << 30, (64 << 30) - 1, 3 << 39, u64::MAX];
+        let said = ["0 B", "1023 B", "1 KiB", "64 GiB", "63.9 GiB", "1.5 TiB", "15.9 EiB"];
+        assert_eq!(sizes.map(size), said);
+    }
 
     #[test]
     fn a_cause_names_nobody_but_to_those_who_may_know() {

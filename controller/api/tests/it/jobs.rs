@@ -20,7 +20,7 @@ pub fn job(name: &str, nodes: u32) -> v1::Job {
     v1::Job {
         metadata: Some(v1::Metadata { name: name.to_owned(), ..v1::Metadata::default() }),
         spec: Some(v1::JobSpec {
-            gang: Some(v1::Gang { nodes, gpus_per_node: 4, ranks_per_node: 2, min_nodes: 0 }),
+            gang: Some(v1::Gang { nodes, gpus_per_node: 4, ranks_per_node: 2, ..v1::Gang::default() }),
             work: Some(v1::job_spec::Work::Command(v1::Command {
                 argv: vec!["true".to_owned()],
                 env: [("B".to_owned(), "2".to_owned()), ("A".to_owned(), "1".to_owned())].into(),

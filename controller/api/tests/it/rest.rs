@@ -114,7 +114,7 @@ async fn the_life_of_a_job_by_rest_is_the_same_as_by_grpc() {
         .into_inner();
     let mut job = crate::jobs::job("rest", 1);
     let spec = job.spec.as_mut().unwrap();
-    spec.gang = Some(v1::Gang { nodes: 1, gpus_per_node: 4, ranks_per_node: 0, min_nodes: 0 });
+    spec.gang = Some(v1::Gang { nodes: 1, gpus_per_node: 4, ranks_per_node: 0, ..v1::Gang::default() });
     spec.time_limit = Some(prost_types::Duration { seconds: 90, nanos: 0 });
     spec.work = Some(v1::job_spec::Work::Command(v1::Command {
         argv: vec!["true".into()],

@@ -14,6 +14,7 @@ mod elastic;
 mod explained;
 mod foreign;
 mod holds;
+mod hosts;
 mod isolation;
 mod jobs;
 mod licenses;

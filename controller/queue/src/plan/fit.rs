@@ -260,6 +260,12 @@ impl Plan {
         Ok(())
     }
 
+    /// Nodes that somebody is on.
+    pub(crate) fn used_nodes(&self) -> impl Iterator<Item = NodeIx> {
+        let nodes = self.nodes.iter().enumerate().filter(|(_, node)| node.whole_at > 0);
+        nodes.map(|(at, _)| NodeIx::at(at))
+    }
+
     /// The nodes of what is short.
     pub(crate) fn nodes_of(&self, short: Short) -> impl Iterator<Item = NodeIx> {
         let inside = move |(at, node): &(usize, &Node)| match short {
@@ -321,6 +327,7 @@ impl Plan {
         let mut idle = 0;
         let new = end_of(&mut self.ends, end);
         let mut alike = Alike { classes: vec![0; self.classes.len()], ..Alike::default() };
+        self.measure.unbroken |= wish.gpus == 0 && !wish.alone;
         for (ix, gpus) in picks {
             let Some(node) = self.nodes.get_mut(ix.index()) else { continue };
             let was = node.whole_at;
@@ -329,7 +336,7 @@ impl Plan {
             }
             let (node, since) = (*node, was.max(from));
             let owner = wish.tenant.filter(|_| node.apart);
-            let left = if wish.whole { 0 } else { signed(node.gpus.saturating_sub(*gpus)) };
+            let left = if wish.alone { 0 } else { signed(node.gpus.saturating_sub(*gpus)) };
             self.loose.add(owner, from, was.min(end), -signed(*gpus));
             if since == from && left == 0 {
                 idle += 1;
@@ -424,7 +431,7 @@ impl Plan {
             return true;
         }
         let end = self.grid.end_now(length);
-        if !self.is_whole(need) {
+        if !self.measure.is_whole(need) {
             let (amount, gpus) = (signed(nodes).saturating_mul(signed(need.gpus)), signed(self.node_gpus));
             let tenant = self.loose.known(need.tenant.as_ref());
             return self.loose.with(tenant, &self.whole, gpus).last_below(0, end, amount).is_none();

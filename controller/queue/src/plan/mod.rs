@@ -1,6 +1,7 @@
 //! What will be free when: the profile that planned starts are taken from.
 //!
-//! Jobs that want nodes whole count nodes; the others count GPUs on nodes that are broken into. Alike nodes may change
+//! Jobs that want nodes whole count nodes; the others count GPUs on nodes that are broken into. Whoever asks for more CPUs or
+//! memory than come with its GPUs is planned on whole nodes, and starts beside others where the placer finds room. Alike nodes may change
 //! places, so counting them is exact; jobs that must stay in one pod, or that ask for some nodes only, have rows of
 //! their own beside that.
 
@@ -23,6 +24,7 @@ use crate::{
     entry::Entry,
     grid::{Grid, NEVER},
     ground::{Ground, Kind},
+    measure::Measure,
     reserve::Kept,
     row::Row,
 };
@@ -100,7 +102,10 @@ pub(crate) struct Wish {
     /// Those of them that are spares: they need not be in the same place as the rest.
     pub(crate) spares: u32,
     pub(crate) gpus: u32,
+    /// The plan counts whole nodes for it.
     pub(crate) whole: bool,
+    /// Nobody fits beside it.
+    pub(crate) alone: bool,
     pub(crate) class: usize,
     pub(crate) within: Within,
     pub(crate) quotas: Rc<[usize]>,
@@ -111,7 +116,7 @@ pub(crate) struct Wish {
     pub(crate) length: Duration,
     /// Not before this step.
     pub(crate) from: usize,
-    /// The plan has too little for it, as far as it can count: see [`may_share_nodes`].
+    /// The plan has too little for it, as far as it can count: see [`Measure::may_share_nodes`].
     pub(crate) on_shared_nodes: bool,
 }
 
@@ -202,7 +207,7 @@ pub(crate) struct Plan {
     pub(crate) nodes: Vec<Node>,
     /// GPUs of the largest node.
     pub(crate) node_gpus: u32,
-    pub(crate) rails: u32,
+    pub(crate) measure: Measure,
     pub(crate) open: u32,
     /// Nodes that take jobs, by the GPUs that nobody held when this was made.
     free: BTreeMap<u32, u32>,
@@ -284,7 +289,7 @@ impl Plan {
             grid,
             nodes,
             node_gpus: ground.node_gpus.max(1),
-            rails,
+            measure: ground.measure(rails),
             open: ground.open,
             free: ground.free().clone(),
             ends: vec![0, NEVER],
@@ -374,14 +379,10 @@ impl Plan {
         }
     }
 
-    /// Whether a job takes its nodes whole: nobody fits beside it.
-    pub(crate) fn is_whole(&self, need: &Need) -> bool {
-        is_whole(need, self.node_gpus, self.rails)
-    }
-
-    /// Whether the plan may say that there is too little for a job that the placer has a gang for: see [`may_share_nodes`].
+    /// Whether the plan may say that there is too little for a job that the placer has a gang for: see
+    /// [`Measure::may_share_nodes`].
     pub(crate) fn may_fit_on_shared_nodes(&self, need: &Need, nodes: u32) -> bool {
-        may_share_nodes(need, self.node_gpus, self.is_whole(need))
+        self.measure.may_share_nodes(need)
             && self.free.range(need.gpus..).map(|(_, count)| *count).sum::<u32>() >= nodes
     }
 
@@ -452,22 +453,6 @@ fn end_of(ends: &mut Vec<usize>, step: usize) -> u32 {
         }
     };
     u32::try_from(at).unwrap_or(u32::MAX)
-}
-
-/// Whether a job takes nodes of so many GPUs, in a fabric of so many rails, whole.
-pub(crate) fn is_whole(need: &Need, node_gpus: u32, rails: u32) -> bool {
-    need.exclusive
-        || need.gpus >= node_gpus
-        || (rails > 0 && need.rail_count() >= rails)
-        || need.gpus == 0 && need.nodes > 1
-}
-
-/// Whether a job may fit on nodes that others are on although the plan counts idle ones for it: where it takes nodes whole for
-/// their rails alone (those who are there may have none), must be in one place (of places the plan knows whole nodes), or has
-/// no rails (where all rails are taken the plan counts nothing as free).
-pub(crate) fn may_share_nodes(need: &Need, node_gpus: u32, whole: bool) -> bool {
-    let idle_only = need.exclusive || need.gpus >= node_gpus;
-    !idle_only && (whole || need.within != Within::Fabric || need.rail_count() == 0)
 }
 
 pub(crate) fn signed(value: u32) -> i32 {

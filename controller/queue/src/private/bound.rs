@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use controller_scheduler::Snapshot;
+use controller_scheduler::{Host, Snapshot};
 use controller_topology::NodeIx;
 use proto_model::{Inventory, Shape, TenantName};
 
@@ -52,7 +52,14 @@ pub(super) fn bind_all(
             largest = Some((server.inventory.gpus.len(), Arc::clone(&server.inventory)));
         }
     }
-    let Some((node_gpus, inventory)) = largest else { return Default::default() };
+    let Some((node_gpus, mut inventory)) = largest else { return Default::default() };
+    // Whichever node stands for a private one has these CPUs and this memory.
+    let hosts = || topology.servers().map(|(_, server)| Host::of(&server.inventory));
+    let (cpus, memory) = (hosts().map(|host| host.cpus).min(), hosts().map(|host| host.memory).min());
+    if (Some(inventory.cpus), Some(inventory.memory_bytes)) != (cpus, memory) {
+        let least = Arc::make_mut(&mut inventory);
+        (least.cpus, least.memory_bytes) = (cpus.unwrap_or(0), memory.unwrap_or(0));
+    }
     let mut pods: Vec<Vec<NodeIx>> = pods.into_values().collect();
     pods.sort_by_key(|pod| std::cmp::Reverse(pod.len()));
     let mut pods = pods.into_iter();

@@ -154,6 +154,6 @@ fn riddles(cases: u64) {
     // A quarter of the jobs asks for models of GPU that some nodes do not have.
     assert!((15..80).contains(&share(started)), "{started}");
     assert!(share(never) > 5 && share(behind) > 5, "{never}, {behind}");
-    // The rest lies in several pods, of which the largest are taken: fewer than one of five hundred, and one where few are compared.
-    assert!(compared * 2 > started && compared - tight <= 1 + compared / 500, "{tight} of {compared}");
+    // The rest lies in several pods, of which the largest are taken: fewer than one of five hundred, and two where few are compared.
+    assert!(compared * 2 > started && compared - tight <= 2 + compared / 500, "{tight} of {compared}");
 }

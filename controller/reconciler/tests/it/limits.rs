@@ -44,6 +44,8 @@ fn place(node: u32) -> v1::NodePlace {
         gpus: (0..8).collect(),
         nics: (0..NICS).map(nic).collect(),
         remapped: false,
+        cpus: 65_536,
+        memory_bytes: 1 << 52,
     }
 }
 
@@ -96,7 +98,12 @@ fn the_largest_job_fits_into_a_stored_value() {
             ..v1::Metadata::default()
         }),
         spec: Some(v1::JobSpec {
-            gang: Some(v1::Gang { nodes, gpus_per_node: 8, ranks_per_node: ranks / nodes, min_nodes: 0 }),
+            gang: Some(v1::Gang {
+                nodes,
+                gpus_per_node: 8,
+                ranks_per_node: ranks / nodes,
+                ..v1::Gang::default()
+            }),
             work: Some(v1::job_spec::Work::Command(command)),
             ..v1::JobSpec::default()
         }),

@@ -52,9 +52,22 @@ mod fixed {
     pub(super) const MODEL: usize = 13;
     pub(super) const MODEL_UNKNOWN: usize = 14;
     pub(super) const RAIL_DRAINED: usize = 15;
-    pub(super) const ISOLATION: usize = 16;
+    /// Of CPUs, then of memory: not told, too few, held.
+    pub(super) const CPUS: usize = 16;
+    pub(super) const MEMORY: usize = 19;
+    pub(super) const ISOLATION: usize = 22;
     pub(super) const RAILS: usize = ISOLATION + proto_model::IsolationFeature::ALL.len();
 }
+
+/// In the order of their numbers.
+const HOST: [Cause; 6] = [
+    Cause::CpusUnknown,
+    Cause::CpuShape,
+    Cause::CpusHeld,
+    Cause::MemoryUnknown,
+    Cause::MemoryShape,
+    Cause::MemoryHeld,
+];
 
 /// A set of nodes as a bitmap by index.
 pub(crate) fn bitmap(slots: usize, nodes: impl Iterator<Item = NodeIx>) -> Vec<u64> {
@@ -90,6 +103,18 @@ impl Count<'_> {
         self.lasting |= !held;
     }
 
+    /// CPUs or memory: the cause that lasts longest.
+    fn host<T: PartialOrd + Default>(&mut self, first: usize, asked: T, has: T, free: T) {
+        if free >= asked {
+        } else if has == T::default() {
+            self.hit(first, false);
+        } else if has < asked {
+            self.hit(first + 1, false);
+        } else {
+            self.hit(first + 2, true);
+        }
+    }
+
     /// Of `undrained` rails it may be.
     fn node(&mut self, record: &Record, undrained: RailSet) {
         let need = self.need;
@@ -98,6 +123,9 @@ impl Count<'_> {
         } else if (record.gpus & !record.held.gpus).count_ones() < need.gpus {
             self.hit(fixed::GPUS_HELD, true);
         }
+        let (asked, has, free) = (need.host, record.host, record.host.without(record.held.host));
+        self.host(fixed::CPUS, asked.cpus, has.cpus, free.cpus);
+        self.host(fixed::MEMORY, asked.memory, has.memory, free.memory);
         if record.held.whole {
             self.hit(fixed::HELD_ALONE, true);
         }
@@ -251,6 +279,7 @@ impl Census {
             fixed::RAIL_DRAINED => Some(Cause::RailDrained),
             fixed::MODEL => Some(Cause::GpuModel),
             fixed::MODEL_UNKNOWN => Some(Cause::GpuModelUnknown),
+            at if at < fixed::ISOLATION => HOST.get(at - fixed::CPUS).cloned(),
             at if at < fixed::RAILS => {
                 IsolationFeature::ALL.get(at - fixed::ISOLATION).map(|feature| Cause::Isolation(*feature))
             }

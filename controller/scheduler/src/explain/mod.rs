@@ -5,8 +5,8 @@
 //! 1. **Nodes.** A constraint on single nodes (a label, a taint, an exclusion, GPUs, a rail, a gate, nodes kept for
 //!    others) is named if and only if a node does not fulfil it. Its count is the number of such nodes, each constraint
 //!    by itself, so that a node is counted under every one of its causes. `alone` is the number of nodes that the
-//!    constraint alone keeps away: without it the gang could choose from exactly so many nodes more. Of GPUs, and of
-//!    rails where any will do, a node has one cause, the one that lasts longest: missing, then down, then held.
+//!    constraint alone keeps away: without it the gang could choose from exactly so many nodes more. Of GPUs, of CPUs, of
+//!    memory, and of rails where any will do, a node has one cause, the one that lasts longest: missing, then down, then held.
 //! 2. **The gang.** The reach of a need is the most nodes, up to what it asks, that a gang with the same groups, spares
 //!    and confinement could have now. A constraint on the gang as a whole (confinement to a pod or leaves, a required
 //!    group, spares, common rails) is named if and only if there is a set of the other such constraints without which
@@ -47,6 +47,18 @@ pub enum Cause {
     GpuShape,
     /// Jobs hold too many of its GPUs.
     GpusHeld,
+    /// The node has too few CPUs.
+    CpuShape,
+    /// Jobs hold too many of its CPUs.
+    CpusHeld,
+    /// Its agent does not tell its CPUs, so that it has none to give.
+    CpusUnknown,
+    /// The node has too little memory.
+    MemoryShape,
+    /// Jobs hold too much of its memory.
+    MemoryHeld,
+    /// Its agent does not tell its memory, so that it has none to give.
+    MemoryUnknown,
     /// A job that wants nobody beside it holds the node.
     HeldAlone,
     /// The job wants nobody beside it, and somebody is there.
@@ -101,7 +113,13 @@ impl Cause {
     pub fn is_held(&self) -> bool {
         matches!(
             self,
-            Self::GpusHeld | Self::HeldAlone | Self::Shared | Self::OtherTenant | Self::RailHeld(_)
+            Self::GpusHeld
+                | Self::CpusHeld
+                | Self::MemoryHeld
+                | Self::HeldAlone
+                | Self::Shared
+                | Self::OtherTenant
+                | Self::RailHeld(_)
         )
     }
 

@@ -68,6 +68,16 @@ pub enum Change {
     Drop(Term),
     /// GPUs of any model.
     AnyModel,
+    /// No CPUs of its own.
+    NoCpus {
+        /// Asked for, on each node.
+        from: u32,
+    },
+    /// No memory of its own.
+    NoMemory {
+        /// Asked for on each node, in bytes.
+        from: u64,
+    },
     /// No node excluded.
     Include,
     /// Drained rails where nothing else is left.
@@ -138,6 +148,8 @@ enum Knob {
     Tolerate(Taint),
     Drop(Term),
     AnyModel,
+    NoCpus,
+    NoMemory,
     Include,
     Drained,
     Spares,
@@ -198,6 +210,8 @@ impl Knob {
                 filter.gpu_models.clear();
                 need.filter = Arc::new(filter);
             }
+            Self::NoCpus => need.host.cpus = 0,
+            Self::NoMemory => need.host.memory = 0,
             Self::Include => need.exclude.clear(),
             Self::Drained => {
                 need.filter = Arc::new(Filter { avoid_drained: None, ..Filter::clone(&need.filter) });
@@ -238,6 +252,8 @@ impl Knob {
             Self::Tolerate(taint) => Change::Tolerate(taint.clone()),
             Self::Drop(term) => Change::Drop(term.clone()),
             Self::AnyModel => Change::AnyModel,
+            Self::NoCpus => Change::NoCpus { from: need.host.cpus },
+            Self::NoMemory => Change::NoMemory { from: need.host.memory },
             Self::Include => Change::Include,
             Self::Drained => Change::Drained,
             Self::Spares => Change::Spares { from: need.spares, to: less.spares },
@@ -294,6 +310,12 @@ fn knobs(snapshot: &Snapshot, need: &Need, facts: &QueueFacts<'_>, census: &Cens
     knobs.extend(terms.take(EACH));
     if named(&|cause| matches!(cause, Cause::GpuModel | Cause::GpuModelUnknown)) {
         knobs.push(Knob::AnyModel);
+    }
+    if named(&|cause| matches!(cause, Cause::CpuShape | Cause::CpusHeld | Cause::CpusUnknown)) {
+        knobs.push(Knob::NoCpus);
+    }
+    if named(&|cause| matches!(cause, Cause::MemoryShape | Cause::MemoryHeld | Cause::MemoryUnknown)) {
+        knobs.push(Knob::NoMemory);
     }
     if named(&|cause| *cause == Cause::Excluded) {
         knobs.push(Knob::Include);

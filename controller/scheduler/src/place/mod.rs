@@ -21,6 +21,7 @@ pub use cut::{ACROSS_LEAVES, ACROSS_PODS};
 pub use need::{Arrange, Group, Need, Pattern, RailNeed, Within};
 
 use crate::{
+    host::Host,
     snapshot::GPUS_MAX,
     view::{Idle, Profile, View, Views},
     yard::{Pick, Record, WORD, Yard},
@@ -41,6 +42,8 @@ pub struct Choice {
     pub nodes: Vec<Pick>,
     /// Nodes that are held idle for it.
     pub spares: Vec<Pick>,
+    /// CPUs and memory that it holds of each.
+    pub host: Host,
     /// Nobody else is let onto its nodes.
     pub exclusive: bool,
     /// How many pods.
@@ -206,8 +209,7 @@ impl Placer {
 
     fn look_on(&mut self, yard: &Yard, need: &Need, hidden: &Hidden, show: impl FnOnce(&View)) -> u64 {
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
-        let filter = std::sync::Arc::clone(&need.filter);
-        let view = self.views.of(yard, &Profile { gpus: need.gpus, rails: need.rails, idle, filter });
+        let view = self.views.of(yard, &Profile::of(need, need.rails, idle));
         self.undo.clear();
         view.hide(yard, &hidden.0, &mut self.undo);
         show(view);
@@ -263,8 +265,7 @@ impl Placer {
     fn attempt(&mut self, attempt: &Attempt<'_>, choice: &mut Choice) -> bool {
         let Attempt { yard, need, rails, time, .. } = *attempt;
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
-        let mut profile =
-            Profile { gpus: need.gpus, rails, idle, filter: std::sync::Arc::clone(&need.filter) };
+        let mut profile = Profile::of(need, rails, idle);
         if time != Time::Now {
             let wanted = |record: &Record| {
                 let here = if time == Time::Healed { record.present } else { record.usable };
@@ -272,7 +273,10 @@ impl Placer {
                     RailNeed::Exactly(rails) => here.covers(rails),
                     RailNeed::Any(count) => here.len() >= count,
                 };
-                offers && (time == Time::Healed || record.open) && record.gpus.count_ones() >= need.gpus
+                offers
+                    && (time == Time::Healed || record.open)
+                    && record.gpus.count_ones() >= need.gpus
+                    && record.host.covers(need.host)
             };
             let mut view = View::assumed(yard, &profile, wanted);
             return self.on_view(attempt, &mut view, choice);
@@ -365,7 +369,8 @@ impl Placer {
         let ask = Ask { beat, sparing, ..ask(need) };
         let fit = enough.then(|| fitter.fit(yard, view, &ask)).flatten();
         if let Some(fit) = fit {
-            (choice.pods, choice.cut, choice.exclusive) = (fit.pods, fit.cut, need.exclusive);
+            (choice.pods, choice.cut) = (fit.pods, fit.cut);
+            (choice.host, choice.exclusive) = (need.host, need.exclusive);
             choice.rails = RailSet::EMPTY;
             if let RailNeed::Exactly(rails) = rails {
                 choice.rails = rails;

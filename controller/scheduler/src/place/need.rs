@@ -7,6 +7,7 @@ pub use proto_model::{Arrange, Group, Pattern, Within};
 use proto_model::{JobSpec, TenantName};
 
 use crate::{
+    host::Host,
     snapshot::Snapshot,
     yard::{Filter, Yard},
 };
@@ -29,6 +30,8 @@ pub struct Need {
     pub gpus: u32,
     /// Rails on each.
     pub rails: RailNeed,
+    /// CPUs and memory on each that are its alone.
+    pub host: Host,
     /// Nobody else on its nodes.
     pub exclusive: bool,
     /// Where the whole gang stays.
@@ -57,6 +60,7 @@ impl Need {
             nodes,
             gpus,
             rails,
+            host: Host::NONE,
             exclusive: false,
             within: Within::Fabric,
             groups: Vec::new(),
@@ -88,6 +92,7 @@ impl Need {
             nodes: spec.gang.nodes,
             gpus: spec.gang.gpus_per_node,
             rails,
+            host: Host::asked(&spec.gang),
             exclusive: place.exclusive,
             within: place.within,
             groups: place.groups.clone(),

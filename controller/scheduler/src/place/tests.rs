@@ -8,7 +8,7 @@ use proto_model::{GpuModel, Inventory, NodeName};
 
 use super::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Within};
 use crate::{
-    Flaw, Gate, Held, Seen, Snapshot, World, prove, world,
+    Flaw, Gate, Held, Host, Seen, Snapshot, World, prove, world,
     yard::{Facts, Filter, Pick, Taint, Term, Toleration, Traits, Yard},
 };
 
@@ -30,6 +30,14 @@ struct Site {
     taint: bool,
     /// Which GPUs.
     model: u8,
+    /// Its CPUs and memory; none if its agent does not tell.
+    host: Host,
+}
+
+/// Nothing is wrong with it.
+fn plain(pod: u8, block: u8) -> Site {
+    let host = Host { cpus: 8, memory: 8 };
+    Site { pod, block, gpus: 4, missing: 0, down: 0, open: true, zone: true, taint: false, model: 2, host }
 }
 
 /// What drivers call them; of the first nobody knows.
@@ -93,6 +101,8 @@ impl Ledger {
             let held = &mut self.held[pick.node.index()];
             held.gpus |= pick.gpus;
             held.rails = held.rails.or(choice.rails);
+            held.host.cpus += choice.host.cpus;
+            held.host.memory += choice.host.memory;
             held.whole |= choice.exclusive;
         }
     }
@@ -127,7 +137,7 @@ impl Ledger {
         };
         let one = Need { nodes: 1, groups: Vec::new(), within: Within::Fabric, spares: 0, ..need.clone() };
         let fits = |pick: &Pick| {
-            let choice = Choice { rails, nodes: vec![*pick], pods: 1, ..Choice::default() };
+            let choice = Choice { rails, nodes: vec![*pick], host: need.host, pods: 1, ..Choice::default() };
             prove(self, &one, &choice) == Ok(())
         };
         let in_gang = |at: usize| chosen >> at & 1 == 1;
@@ -139,12 +149,22 @@ impl Ledger {
         let spares: Vec<Pick> = others.take(need.spares as usize).collect();
         let pods: BTreeSet<Option<u32>> =
             nodes.iter().map(|pick| self.node(pick.node).unwrap().pod).collect();
-        Some(Choice { rails, nodes, spares, exclusive: need.exclusive, pods: pods.len() as u32, cut: 0 })
+        let (host, exclusive, pods) = (need.host, need.exclusive, pods.len() as u32);
+        Some(Choice { rails, nodes, spares, host, exclusive, pods, cut: 0 })
     }
 }
 
 fn inventory(site: &Site) -> Arc<Inventory> {
-    world::of_model(site.gpus, !site.missing & 0b111, site.down, MODELS[site.model as usize % 3])
+    let mut inventory =
+        world::of_model(site.gpus, !site.missing & 0b111, site.down, MODELS[site.model as usize % 3]);
+    let told = Arc::make_mut(&mut inventory);
+    (told.cpus, told.memory_bytes) = (site.host.cpus, site.host.memory);
+    inventory
+}
+
+fn host(most: u32) -> impl Strategy<Value = Host> {
+    let one = move || prop_oneof![3 => Just(0), 2 => 1..most];
+    (one(), one()).prop_map(|(cpus, memory)| Host { cpus, memory: memory.into() })
 }
 
 fn sites() -> impl Strategy<Value = Vec<Site>> {
@@ -158,9 +178,13 @@ fn sites() -> impl Strategy<Value = Vec<Site>> {
         rare(),
         prop::bool::weighted(0.9),
         any::<bool>(),
-        (prop::bool::weighted(0.15), 0_u8..3),
+        (
+            prop::bool::weighted(0.15),
+            0_u8..3,
+            prop_oneof![2 => Just(Host { cpus: 8, memory: 8 }), 1 => host(9)],
+        ),
     );
-    let site = site.prop_map(|(pod, block, gpus, missing, down, open, zone, (taint, model))| Site {
+    let site = site.prop_map(|(pod, block, gpus, missing, down, open, zone, (taint, model, host))| Site {
         pod,
         block,
         gpus,
@@ -170,6 +194,7 @@ fn sites() -> impl Strategy<Value = Vec<Site>> {
         zone,
         taint,
         model,
+        host,
     });
     prop::collection::vec(site, 1..9)
 }
@@ -189,7 +214,13 @@ fn need() -> impl Strategy<Value = Need> {
     let pattern =
         prop_oneof![Just(Pattern::Ring), Just(Pattern::AllToAll), (1_u32..4).prop_map(Pattern::Pipeline)];
     let one = (
-        (1_u32..6, prop_oneof![2 => Just(4_u32), 3 => 0_u32..4], rails, prop::bool::weighted(0.2)),
+        (
+            1_u32..6,
+            prop_oneof![2 => Just(4_u32), 3 => 0_u32..4],
+            rails,
+            prop::bool::weighted(0.2),
+            prop_oneof![2 => Just(Host::NONE), 1 => host(6)],
+        ),
         (within(), prop::collection::vec(group, 0..2), prop::bool::weighted(0.2), pattern),
         (
             prop_oneof![3 => Just(0_u32), 1 => 1_u32..3],
@@ -201,7 +232,7 @@ fn need() -> impl Strategy<Value = Need> {
     );
     one.prop_map(
         |(
-            (nodes, gpus, rails, exclusive),
+            (nodes, gpus, rails, exclusive, host),
             (within, groups, spread, pattern),
             (spares, zone, tolerant, exclude, models),
         )| {
@@ -227,6 +258,7 @@ fn need() -> impl Strategy<Value = Need> {
                 nodes,
                 gpus,
                 rails,
+                host,
                 exclusive,
                 within,
                 groups,
@@ -254,6 +286,7 @@ fn rebuilt(ledger: &Ledger, yard: &Yard) -> Yard {
             Facts {
                 open: seen.open,
                 gpus: seen.gpus,
+                host: seen.host,
                 present: server.present,
                 usable: seen.usable,
                 held: seen.held,
@@ -291,11 +324,11 @@ proptest! {
             }
             let before = yard.clone();
             let all: Vec<Pick> = choice.nodes.iter().chain(&choice.spares).copied().collect();
-            yard.take(&all, choice.rails, choice.exclusive);
-            prop_assert!(yard != before || (need.gpus == 0 && choice.rails.is_empty()) );
-            yard.give(&all, choice.rails, choice.exclusive);
+            yard.take(&all, choice.rails, choice.host, choice.exclusive);
+            prop_assert!(yard != before || (need.gpus == 0 && choice.rails.is_empty() && need.host.is_none()) );
+            yard.give(&all, choice.rails, choice.host, choice.exclusive);
             prop_assert_eq!(&yard, &before);
-            yard.take(&all, choice.rails, choice.exclusive);
+            yard.take(&all, choice.rails, choice.host, choice.exclusive);
             ledger.hold(&choice);
             prop_assert_eq!(&rebuilt(&ledger, &yard), &yard);
         }
@@ -339,35 +372,27 @@ proptest! {
 
 #[test]
 fn the_proof_finds_what_is_planted() {
-    let site = |pod, block| Site {
-        pod,
-        block,
-        gpus: 4,
-        missing: 0,
-        down: 0,
-        open: true,
-        zone: true,
-        taint: false,
-        model: 2,
-    };
     let mut sites: Vec<Site> =
-        [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0)].map(|(pod, block)| site(pod, block)).into();
+        [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0)].map(|(pod, block)| plain(pod, block)).into();
     sites[5].taint = true;
     sites[4].down = 0b100;
     let mut ledger = Ledger::new(&sites);
     let mut need = Need::plain(4, 2, RailNeed::Exactly(RailSet::first(RAILS)));
     need.groups = vec![Group { size: 2, within: Within::Leaves, required: true }];
+    need.host = Host { cpus: 5, memory: 0 };
     (need.within, need.filter) =
         (Within::Pod, Arc::new(Filter { selector: vec![Term::Exists("zone".into())], ..Filter::default() }));
     let mut good = Choice::default();
     assert!(Placer::default().choose(ledger.snapshot.yard(), &need, None, &mut good));
     assert_eq!((prove(&ledger, &need, &good), good.pods), (Ok(()), 1));
     type Plant = fn(&mut Choice, &[NodeIx]);
-    let plants: [(Plant, &str); 9] = [
+    let plants: [(Plant, &str); 11] = [
         (|choice, _| choice.nodes.truncate(3), "nodes placed: 3, asked for: 4"),
         (|choice, _| choice.nodes[1] = choice.nodes[0], "placed twice"),
         (|choice, _| choice.nodes[0].node = NodeIx::at(99), "is not there"),
         (|choice, _| choice.nodes[0].gpus = 0b10001, "cannot give GPUs"),
+        (|choice, _| choice.host.cpus = 9, "cannot give 9 CPUs"),
+        (|choice, _| choice.host.memory = 1, "and 1 bytes of memory"),
         (|choice, _| choice.rails = RailSet::first(2), "not what was asked for"),
         (|choice, nodes| choice.nodes[0].node = nodes[4], "cannot give rails 2"),
         (|choice, nodes| choice.nodes[0].node = nodes[5], "has a taint"),
@@ -382,7 +407,7 @@ fn the_proof_finds_what_is_planted() {
     }
     ledger.hold(&good);
     let found = prove(&ledger, &need, &good).unwrap_err();
-    for what in ["Gpus", "NodeRails"] {
+    for what in ["Gpus", "Host", "NodeRails"] {
         assert!(format!("{found:?}").contains(what), "{what}: {found:?}");
     }
     need.exclusive = true;
@@ -405,17 +430,7 @@ fn pipeline(pods: &[&[u32]], nodes: u32, size: u32) -> (u32, u64) {
     let mut sites = Vec::new();
     for (pod, blocks) in (0..).zip(pods) {
         for (block, count) in (0..).zip(*blocks) {
-            let site = Site {
-                pod,
-                block,
-                gpus: 4,
-                missing: 0,
-                down: 0,
-                open: true,
-                zone: true,
-                taint: false,
-                model: 2,
-            };
+            let site = plain(pod, block);
             sites.extend((0..*count).map(|_| site.clone()));
         }
     }

@@ -334,7 +334,7 @@ impl Gang {
             let new = fresh.get(&at).copied();
             // On other rails a healthy node's ranks may need another NIC; their node and GPUs stay.
             let Some(pick) = new.or(if rails == old { None } else { self.seats[at].0 }) else { continue };
-            let Some(mut place) = rankmap::node(topology, pick, rails) else { continue };
+            let Some(mut place) = rankmap::node(topology, pick, rails, wound.need.host) else { continue };
             let position = u32::try_from(at).unwrap_or(u32::MAX);
             let mut ranks = rankmap::ranks_of(topology, pick, rails, count, position.saturating_mul(count));
             if new.is_none() && placement.nodes[at].remapped {
@@ -372,6 +372,7 @@ fn part(need: &Need, rails: RailSet) -> Need {
     Need {
         filter: std::sync::Arc::clone(&need.filter),
         exclude: need.exclude.clone(),
+        host: need.host,
         exclusive: need.exclusive,
         tenant: need.tenant.clone(),
         ..Need::plain(1, need.gpus, RailNeed::Exactly(rails))

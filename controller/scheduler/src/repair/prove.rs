@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::{Loss, Repaired, Wound};
 use crate::{
+    host::Host,
     proof::World,
     snapshot::{Held, Snapshot},
 };
@@ -140,12 +141,7 @@ fn fit(
     let spare = wound.placement.spares.iter().find(|spare| spare.node == place.node);
     // What the job holds on its own spare does not stand in its way.
     let held = match spare {
-        Some(spare) => {
-            let own = spare.gpus.iter().filter(|gpu| **gpu < 64).fold(0_u64, |set, gpu| set | 1 << gpu);
-            let nics: RailSet = spare.nics.iter().map(|nic| nic.rail).collect();
-            let whole = capacity.held.whole && !wound.placement.exclusive;
-            Held { gpus: capacity.held.gpus & !own, rails: capacity.held.rails.without(nics), whole }
-        }
+        Some(spare) => capacity.held.without(Held::of(spare, wound.placement.exclusive)),
         None => capacity.held,
     };
     let gpus = place.gpus.iter().filter(|gpu| **gpu < 64).fold(0_u64, |set, gpu| set | 1 << gpu);
@@ -154,6 +150,10 @@ fn fit(
     }
     if gpus.count_ones() != need.gpus || gpus & !capacity.gpus != 0 || gpus & held.gpus != 0 {
         wrong("its GPUs are not free, or not as many as were asked for");
+    }
+    let host = Host { cpus: place.cpus, memory: place.memory_bytes };
+    if host != need.host || !capacity.host.without(held.host).covers(host) {
+        wrong("its CPUs or its memory are not free, or not as much as was asked for");
     }
     if !server.usable.covers(rails) || !held.rails.and(rails).is_empty() {
         wrong("a rail of the gang is down or held there");

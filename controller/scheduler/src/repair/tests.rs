@@ -43,7 +43,7 @@ fn spec(nodes: u32) -> JobSpec {
         env: BTreeMap::new(),
         working_dir: String::new(),
     });
-    JobSpec::new(Gang { nodes, min_nodes: nodes, gpus_per_node: 2, ranks_per_node: 2 }, work)
+    JobSpec::new(Gang::new(nodes, 2, 2), work)
 }
 
 fn all() -> RailNeed {
@@ -273,7 +273,7 @@ fn brute(snapshot: &Snapshot, wound: &Wound<'_>, nodes: usize) -> Option<(usize,
         let mut swaps = Vec::new();
         for (at, digit) in open.iter().zip(&digits) {
             let pick = Pick { node: topology.index(&name(*digit)).unwrap(), gpus: 0b11 };
-            placement.nodes[*at] = rankmap::node(topology, pick, rails).unwrap();
+            placement.nodes[*at] = rankmap::node(topology, pick, rails, crate::Host::NONE).unwrap();
             let ranks = rankmap::ranks_of(topology, pick, rails, 2, *at as u32 * 2);
             placement.ranks[at * 2..at * 2 + 2].clone_from_slice(&ranks);
             let (old, new) = (wound.placement.nodes[*at].node.clone(), name(*digit));

@@ -3,7 +3,7 @@
 use controller_topology::RailSet;
 
 use super::{cluster, inventory, node, spec, tenant};
-use crate::{Choice, Gate, Need, Placer, RailNeed, Snapshot, rankmap};
+use crate::{Choice, Gate, Host, Need, Placer, RailNeed, Snapshot, rankmap};
 
 /// Gangs of several sizes, as long as there is room: with what each left of the cluster.
 fn fill(snapshot: &mut Snapshot) -> Vec<(Choice, proto_model::Placement)> {
@@ -11,7 +11,9 @@ fn fill(snapshot: &mut Snapshot) -> Vec<(Choice, proto_model::Placement)> {
     let mut gangs = Vec::new();
     for (nodes, gpus, spares) in [(3, 4, 0), (1, 1, 0), (2, 4, 1), (1, 2, 0), (1, 1, 0), (5, 4, 0)] {
         let rails = if gpus == 4 { RailNeed::Exactly(RailSet::first(4)) } else { RailNeed::Any(0) };
-        let need = Need { spares, exclusive: gpus == 4 && nodes == 2, ..Need::plain(nodes, gpus, rails) };
+        let host = Host { cpus: gpus, memory: 0 };
+        let need =
+            Need { host, spares, exclusive: gpus == 4 && nodes == 2, ..Need::plain(nodes, gpus, rails) };
         let mut choice = Choice::default();
         if placer.choose(snapshot.yard(), &need, None, &mut choice) {
             let placement = rankmap::placement(snapshot, &spec(nodes, gpus, 0, false), &choice);

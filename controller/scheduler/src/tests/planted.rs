@@ -7,7 +7,7 @@ use proto_model::{Fabric, Names, Spine, Taint, Uplink};
 
 use super::{cluster, fabric, inventory, node, spec, tenant};
 use crate::{
-    Choice, Gate, Need, Placer, RailNeed, Snapshot, check_placement,
+    Choice, Gate, Host, Need, Placer, RailNeed, Snapshot, check_placement,
     plant::{Bug, with},
     prove,
     rankmap::placement,
@@ -16,7 +16,8 @@ use crate::{
 /// What both checks find of a gang that the code places with a bug; `None` if it places none.
 fn found(bug: Option<Bug>, nodes: u32, make: fn() -> Snapshot) -> Option<(Vec<String>, Vec<String>)> {
     let snapshot = make();
-    let need = Need::plain(nodes, 2, RailNeed::Exactly(RailSet::first(4)));
+    let host = Host { cpus: 4, memory: 0 };
+    let need = Need { host, ..Need::plain(nodes, 2, RailNeed::Exactly(RailSet::first(4))) };
     let mut choice = Choice::default();
     let placed = with(bug, || {
         // What nodes can give is worked out anew, by code that has the bug.
@@ -24,7 +25,8 @@ fn found(bug: Option<Bug>, nodes: u32, make: fn() -> Snapshot) -> Option<(Vec<St
         Placer::default().choose(snapshot.yard(), &need, None, &mut choice)
     });
     let proof = prove(&snapshot, &need, &choice).err().unwrap_or_default();
-    let spec = spec(nodes, 2, 0, false);
+    let mut spec = spec(nodes, 2, 0, false);
+    spec.gang.cpus_per_node = host.cpus;
     let check = check_placement(&snapshot, &tenant(), &spec, &placement(&snapshot, &spec, &choice));
     let told = (
         proof.iter().map(ToString::to_string).collect(),
@@ -49,6 +51,17 @@ fn held(gpus: u32, rails: u32) -> Snapshot {
     let held = placement(&snapshot, &spec(1, gpus, 0, false), &choice);
     assert_eq!(held.nodes[0].node, node(0));
     snapshot.hold(&tenant(), &held);
+    snapshot
+}
+
+/// A job holds most CPUs of the first node.
+fn busy() -> Snapshot {
+    let mut snapshot = cluster(&[0, 0, 1, 1]);
+    let rails = RailNeed::Exactly(RailSet::EMPTY);
+    let need = Need { host: Host { cpus: 5, memory: 0 }, ..Need::plain(1, 0, rails) };
+    let mut choice = Choice::default();
+    assert!(Placer::default().choose(snapshot.yard(), &need, None, &mut choice));
+    snapshot.hold_choice(&tenant(), &choice);
     snapshot
 }
 
@@ -91,10 +104,11 @@ fn parted() -> Snapshot {
 #[test]
 fn a_bug_in_the_code_itself_is_found() {
     type Make = fn() -> Snapshot;
-    let plants: [(Bug, u32, Make, &str, &str); 6] = [
+    let plants: [(Bug, u32, Make, &str, &str); 7] = [
         (Bug::Rails, 2, down, "cannot give rails 1", "cannot serve rail 1"),
         (Bug::HeldRails, 2, || held(1, 4), "cannot give rails", "is held by another job"),
         (Bug::HeldGpus, 2, || held(3, 0), "cannot give GPUs", "is held by another job"),
+        (Bug::Host, 2, busy, "cannot give 4 CPUs", "CPUs of node 'n0'"),
         (Bug::Closed, 2, closed, "takes no new jobs", "takes no new jobs"),
         (Bug::Filter, 2, tainted, "has a taint", ""),
         (Bug::Islands, 3, parted, "not aligned on rails", ""),

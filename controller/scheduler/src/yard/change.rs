@@ -11,7 +11,7 @@ use super::{
     owners::{Owners, Tenants},
     word::{Word, set_rails},
 };
-use crate::snapshot::Held;
+use crate::{host::Host, snapshot::Held};
 
 /// Nodes of one word that get the same value, so that its planes are written once.
 #[derive(Default)]
@@ -50,6 +50,7 @@ impl Like {
         let (a, b) = (&self.was, record);
         a.held == b.held
             && a.gpus == b.gpus
+            && a.host == b.host
             && a.usable == b.usable
             && a.open == b.open
             && self.taken == taken
@@ -90,7 +91,7 @@ impl Yard {
     fn put_node(&mut self, ix: NodeIx, name: &NodeName, facts: Facts) {
         self.owners.set_apart(ix, !facts.traits.isolation.may_share_tenants());
         let (class, new) = self.classes.enter(&facts.traits);
-        let Facts { open, gpus, present, usable, held, .. } = facts;
+        let Facts { open, gpus, host, present, usable, held, .. } = facts;
         let old = self.record(ix).copied();
         let slot = match old {
             Some(old) => old.slot,
@@ -99,7 +100,7 @@ impl Yard {
         if self.records.len() <= ix.index() {
             self.records.resize(ix.index() + 1, None);
         }
-        self.records[ix.index()] = Some(Record { slot, class, open, gpus, present, usable, held });
+        self.records[ix.index()] = Some(Record { slot, class, open, gpus, host, present, usable, held });
         self.nodes[slot as usize] = Some(ix);
         let was = old.map(|old| old.value()).unwrap_or_default();
         if let Some(old) = old {
@@ -208,23 +209,15 @@ impl Yard {
         self.log.cut(u64::from(record.slot));
     }
 
-    /// A gang takes its GPUs and rails; `whole` keeps others off its nodes.
-    pub fn take(&mut self, nodes: &[Pick], rails: RailSet, whole: bool) {
-        self.hold(nodes, |held, gpus| Held {
-            gpus: held.gpus | gpus,
-            rails: held.rails.or(rails),
-            whole: held.whole | whole,
-        });
+    /// A gang takes its GPUs, rails, CPUs and memory; `whole` keeps others off its nodes.
+    pub fn take(&mut self, nodes: &[Pick], rails: RailSet, host: Host, whole: bool) {
+        self.hold(nodes, |held, gpus| held.with(Held { gpus, rails, whole, host }));
         self.share(rails.len(), true);
     }
 
     /// A gang gives them back.
-    pub fn give(&mut self, nodes: &[Pick], rails: RailSet, whole: bool) {
-        self.hold(nodes, |held, gpus| Held {
-            gpus: held.gpus & !gpus,
-            rails: held.rails.without(rails),
-            whole: held.whole & !whole,
-        });
+    pub fn give(&mut self, nodes: &[Pick], rails: RailSet, host: Host, whole: bool) {
+        self.hold(nodes, |held, gpus| held.without(Held { gpus, rails, whole, host }));
         self.share(rails.len(), false);
     }
 
@@ -381,13 +374,14 @@ impl Yard {
         let (some, bit) = (self.words[at].offers_any(), 1 << (at % 64));
         let known = &mut self.some[at / 64];
         *known = if some { *known | bit } else { *known & !bit };
-        let Value { open, idle, free, rails } = run.value;
+        let Value { open, idle, free, rails, host } = run.value;
         if run.old.rails != rails {
             set_rails(&mut self.rails[at * self.stride..][..self.stride], run.mask, rails);
         }
         let flags = u64::from(free) << 2 | u64::from(open) << 1 | u64::from(idle);
         let rails = rails.iter().fold(0, |set, rail| set | 1 << rail);
-        mix(mix(run.mask, flags), rails)
+        let content = mix(mix(run.mask, flags), rails);
+        if host.is_none() { content } else { mix(mix(content, host.cpus.into()), host.memory) }
     }
 
     fn unclass(&mut self, class: u32, slot: u32) {

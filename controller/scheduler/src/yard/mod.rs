@@ -31,7 +31,10 @@ use word::Word;
 
 #[cfg(test)]
 use crate::plant::{self, Bug};
-use crate::snapshot::{GPUS_MAX, Held};
+use crate::{
+    host::Host,
+    snapshot::{GPUS_MAX, Held},
+};
 
 /// What the yard knows of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub(crate) struct Record {
     pub(crate) open: bool,
     /// By index, as a bitmap.
     pub(crate) gpus: u64,
+    /// CPUs and memory.
+    pub(crate) host: Host,
     /// Rails with a cabled NIC.
     pub(crate) present: RailSet,
     /// Those of them that are up.
@@ -59,6 +64,11 @@ impl Record {
         if self.held.whole { 0 } else { self.gpus & !self.held.gpus }
     }
 
+    /// CPUs and memory that nobody holds.
+    pub(crate) fn free_host(&self) -> Host {
+        if self.held.whole { Host::NONE } else { self.host.without(self.held.host) }
+    }
+
     /// Rails that are up and that nobody holds.
     pub(crate) fn free_rails(&self) -> RailSet {
         #[cfg(test)]
@@ -70,11 +80,12 @@ impl Record {
 
     /// Tells apart what the planes do not.
     fn digest(&self) -> u64 {
-        let Self { open, gpus, usable, held, .. } = self;
+        let Self { open, gpus, host, usable, held, .. } = self;
         let rails = |set: &RailSet| set.iter().fold(0_u64, |bits, rail| bits | 1 << rail);
         let flags = u64::from(*open) << 1 | u64::from(held.whole);
         let parts = [*gpus, rails(usable), held.gpus, rails(&held.rails), flags];
-        parts.into_iter().fold(0, log::mix)
+        let hosts = [host.cpus.into(), host.memory, held.host.cpus.into(), held.host.memory];
+        parts.into_iter().chain(hosts).fold(0, log::mix)
     }
 
     fn value(&self) -> Value {
@@ -83,6 +94,7 @@ impl Record {
             idle: self.held == Held::default(),
             free: ones(self.free_gpus()),
             rails: self.free_rails(),
+            host: self.held.host,
         }
     }
 }
@@ -113,6 +125,8 @@ pub struct Facts {
     pub open: bool,
     /// GPUs by index, as a bitmap.
     pub gpus: u64,
+    /// CPUs and memory.
+    pub host: Host,
     /// Rails with a cabled NIC.
     pub present: RailSet,
     /// Those of them that are up.

@@ -2,6 +2,8 @@
 
 use controller_topology::RailSet;
 
+use crate::host::Host;
+
 /// Binary digits of a count of free GPUs: enough for 64.
 const DIGITS: usize = 7;
 
@@ -23,6 +25,8 @@ pub(crate) struct Value {
     pub(crate) idle: bool,
     pub(crate) free: u32,
     pub(crate) rails: RailSet,
+    /// CPUs and memory that jobs hold: in no plane, but a change all the same.
+    pub(crate) host: Host,
 }
 
 fn spread(yes: bool) -> u64 {

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use controller_queue::{ArrayGroup, Entry, Run, State};
 use controller_scheduler::{
-    Arrange, Filter, Group, Need, Pattern, RailNeed, Snapshot, Term, Toleration, Within, snapshot::GPUS_MAX,
+    Arrange, Filter, Group, Host, Need, Pattern, RailNeed, Snapshot, Term, Toleration, Within,
+    snapshot::GPUS_MAX,
 };
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{
@@ -19,6 +20,10 @@ use super::{
 
 /// Ranks of a server at most: what the API takes.
 const RANKS_MAX: u32 = 256;
+
+/// CPUs of a server at most, and bytes of memory: what the API takes.
+const CPUS_MAX: u32 = 65_536;
+const MEMORY_MAX: u64 = 1 << 52;
 
 /// Servers of a gang at most: more than any fabric has.
 const NODES_MAX: u32 = 1 << 20;
@@ -43,6 +48,12 @@ pub struct JobLine {
     pub gpus: u32,
     /// Ranks on each.
     pub ranks: u32,
+    /// CPUs on each that are its alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cpus: u32,
+    /// Bytes of memory on each that are its alone.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub memory: u64,
     /// These rails, or any so many.
     pub rails: RailsLine,
     /// `leaves`, `pod`; absent: anywhere.
@@ -197,8 +208,12 @@ pub enum TermLine {
     Any(Vec<TermLine>),
 }
 
-fn is_zero(number: &u32) -> bool {
+pub(super) fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+pub(super) fn is_nothing(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 fn is_none(number: &i32) -> bool {
@@ -236,6 +251,8 @@ impl JobLine {
             min_nodes: of.min_nodes,
             gpus: need.gpus,
             ranks: of.ranks_per_node,
+            cpus: need.host.cpus,
+            memory: need.host.memory,
             rails: match need.rails {
                 RailNeed::Exactly(rails) => RailsLine::Exactly(rails.iter().collect()),
                 RailNeed::Any(count) => RailsLine::Any(count),
@@ -352,6 +369,7 @@ impl JobLine {
         for (field, number, most) in [
             ("ranks", self.ranks, RANKS_MAX),
             ("gpus", self.gpus, GPUS_MAX),
+            ("cpus", self.cpus, CPUS_MAX),
             ("spares", self.spares, NODES_MAX),
         ] {
             if number > most {
@@ -378,7 +396,11 @@ impl JobLine {
         let exclude: Result<Vec<Option<NodeIx>>, LineError> = self.exclude.iter().map(index).collect();
         let tolerations = self.tolerations.iter();
         let gpu_models: Result<_, _> = self.gpu_models.iter().map(GpuModel::new).collect();
+        if self.memory > MEMORY_MAX {
+            return Err(LineError::new("memory", format!("{}; at most {MEMORY_MAX}", self.memory)));
+        }
         Ok(Need {
+            host: Host { cpus: self.cpus, memory: self.memory },
             exclusive: self.exclusive,
             within: self.within.map_or(Within::Fabric, within),
             groups: self
@@ -413,10 +435,14 @@ impl JobLine {
 
 impl RunLine {
     fn run(&self, snapshot: &Snapshot) -> Result<Run, LineError> {
-        let PlacementLine { rails, nodes, spares, pods, cut, exclusive, .. } = &self.placement;
+        let PlacementLine { rails, nodes, spares, pods, cut, exclusive, cpus, memory, .. } = &self.placement;
+        if *cpus > CPUS_MAX || *memory > MEMORY_MAX {
+            return Err(LineError::new("run", "more CPUs or memory than any server has"));
+        }
+        let host = Host { cpus: *cpus, memory: *memory };
         let places = |list: &[(String, Vec<u32>)]| {
             list.iter()
-                .map(|(name, gpus)| held(snapshot, &node(name)?, gpus, rails))
+                .map(|(name, gpus)| held(snapshot, &node(name)?, gpus, rails, host))
                 .collect::<Result<Vec<_>, _>>()
         };
         let placement = Placement {
@@ -437,8 +463,14 @@ impl RunLine {
     }
 }
 
-/// What a job holds on a server: these GPUs, and its NICs on the rails.
-fn held(snapshot: &Snapshot, name: &NodeName, gpus: &[u32], rails: &[u32]) -> Result<NodePlace, LineError> {
+/// What a job holds on a server: these GPUs, its NICs on the rails, CPUs and memory.
+fn held(
+    snapshot: &Snapshot,
+    name: &NodeName,
+    gpus: &[u32],
+    rails: &[u32],
+    host: Host,
+) -> Result<NodePlace, LineError> {
     let topology = snapshot.topology();
     let server = topology.index(name).and_then(|node| topology.server(node));
     let server = server.ok_or_else(|| LineError::new("run", format!("no server '{name}'")))?;
@@ -459,6 +491,8 @@ fn held(snapshot: &Snapshot, name: &NodeName, gpus: &[u32], rails: &[u32]) -> Re
         gpus: gpus.to_vec(),
         nics: rails.iter().filter_map(nic).collect(),
         remapped: false,
+        cpus: host.cpus,
+        memory_bytes: host.memory,
     })
 }
 

@@ -241,6 +241,7 @@ fn a_job_survives_its_line() {
     need.groups = vec![Group { size: 2, within: Within::Leaves, required: true }];
     need.pattern = Pattern::Pipeline(2);
     need.exclusive = true;
+    need.host = controller_scheduler::Host { cpus: 32, memory: 64 << 30 };
     need.spares = 1;
     need.exclude = vec![node];
     need.filter = Arc::new(controller_scheduler::Filter {

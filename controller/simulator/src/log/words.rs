@@ -10,6 +10,8 @@ use proto_model::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::job::{is_nothing, is_zero};
+
 /// A line that says something impossible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{field}: {what}")]
@@ -468,6 +470,12 @@ pub struct PlacementLine {
     /// Nobody else on its servers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
+    /// CPUs that it holds on each.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cpus: u32,
+    /// Bytes of memory that it holds on each.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub memory: u64,
     /// Digest of NICs, leaves and rank map.
     pub ranks: String,
 }
@@ -484,6 +492,8 @@ impl From<&Placement> for PlacementLine {
             pods: of.pods,
             cut: of.cut,
             exclusive: of.exclusive,
+            cpus: of.nodes.first().map_or(0, |place| place.cpus),
+            memory: of.nodes.first().map_or(0, |place| place.memory_bytes),
             ranks: ranks(of),
         }
     }

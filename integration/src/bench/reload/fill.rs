@@ -266,6 +266,8 @@ fn placement(first: u32, nodes: u32, gpus: u32) -> Result<Placement, String> {
             gpus: (0..gpus).collect(),
             nics: (0..rails).map(nic).collect(),
             remapped: false,
+            cpus: 0,
+            memory_bytes: 0,
         });
     }
     Ok(made)

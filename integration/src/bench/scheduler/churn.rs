@@ -82,7 +82,7 @@ impl Churn {
             let at = self.dice.below(self.running.len() as u32) as usize;
             let gone = self.running.swap_remove(at);
             site::taken(&gone, &mut self.picks);
-            self.yard.give(&self.picks, gone.rails, gone.exclusive);
+            self.yard.give(&self.picks, gone.rails, gone.host, gone.exclusive);
             self.used -= Self::gpus(&gone);
             self.counts.ended += 1;
             self.idle.push(gone);
@@ -90,7 +90,7 @@ impl Churn {
         let mut choice = self.idle.pop().unwrap_or_default();
         if self.placer.choose(&self.yard, need, None, &mut choice) {
             site::taken(&choice, &mut self.picks);
-            self.yard.take(&self.picks, choice.rails, choice.exclusive);
+            self.yard.take(&self.picks, choice.rails, choice.host, choice.exclusive);
             self.used += Self::gpus(&choice);
             self.counts.placed += 1;
             self.counts.nodes += self.picks.len() as u64;

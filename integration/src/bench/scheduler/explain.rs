@@ -17,7 +17,7 @@ pub fn spec(nodes: u32) -> JobSpec {
         env: std::collections::BTreeMap::new(),
         working_dir: String::new(),
     });
-    JobSpec::new(Gang { nodes, min_nodes: nodes, gpus_per_node: 8, ranks_per_node: 8 }, work)
+    JobSpec::new(Gang::new(nodes, 8, 8), work)
 }
 
 /// A gang that holds its place.

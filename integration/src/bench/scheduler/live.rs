@@ -259,7 +259,7 @@ impl Drawn<'_> {
     fn shape(&mut self) {
         let nodes = [1, 1, 1, 2, 2, 3, 4, 6][self.dice.below(8) as usize];
         let gpus = [1, 2, 4, 8][self.dice.below(4) as usize];
-        self.gang = v1::Gang { nodes, gpus_per_node: gpus, ranks_per_node: 1, min_nodes: 0 };
+        self.gang = v1::Gang { nodes, gpus_per_node: gpus, ranks_per_node: 1, ..v1::Gang::default() };
         let required = 1 + self.dice.below(RAILS);
         let mut rails = match self.dice.below(4) {
             0 if nodes == 1 => v1::RailRequest { none: true, ..v1::RailRequest::default() },

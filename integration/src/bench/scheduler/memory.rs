@@ -112,8 +112,8 @@ fn events(row: &Row, bench: &Bench, snapshot: &mut Snapshot, nodes: u32) -> Resu
             if !placer.choose(&yard, &need, None, &mut choice) {
                 return Err("an empty cluster has no room".into());
             }
-            takes.push(timed(&mut || yard.take(&choice.nodes, choice.rails, false)));
-            takes.push(timed(&mut || yard.give(&choice.nodes, choice.rails, false)));
+            takes.push(timed(&mut || yard.take(&choice.nodes, choice.rails, choice.host, false)));
+            takes.push(timed(&mut || yard.give(&choice.nodes, choice.rails, choice.host, false)));
             let spec = spec(size);
             let placement = controller_scheduler::rankmap::placement(snapshot, &spec, &choice);
             records.push(timed(&mut || snapshot.hold(&tenant, &placement)));

@@ -1,7 +1,7 @@
 //! C5: decisions on small clusters against the optimum.
 
 use controller_scheduler::{
-    Choice, Group, Need, Pattern, Pick, Placer, RailNeed, Within, Yard,
+    Choice, Group, Host, Need, Pattern, Pick, Placer, RailNeed, Within, Yard,
     exact::{Puzzle, optimum},
 };
 use controller_topology::{NodeIx, RailSet};
@@ -78,7 +78,7 @@ fn busy(dice: &mut site::Dice, nodes: u32, yard: &mut Yard, ledger: &mut site::L
         let (gpus, rails) = yard.free(ix);
         if gpus != 0 {
             let pick = Pick { node: ix, gpus };
-            yard.take(&[pick], rails, false);
+            yard.take(&[pick], rails, Host::NONE, false);
             ledger.hold(&Choice { rails, nodes: vec![pick], ..Choice::default() }, true);
         }
     }

@@ -153,9 +153,9 @@ fn hold(yard: &mut Yard, ledger: &mut site::Ledger, choice: &Choice, take: bool)
     let mut picks = Vec::new();
     site::taken(choice, &mut picks);
     if take {
-        yard.take(&picks, choice.rails, choice.exclusive);
+        yard.take(&picks, choice.rails, choice.host, choice.exclusive);
     } else {
-        yard.give(&picks, choice.rails, choice.exclusive);
+        yard.give(&picks, choice.rails, choice.host, choice.exclusive);
     }
     ledger.hold(choice, take);
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use controller_scheduler::{
-    Arrange, Choice, Filter, Gate, Group, Held, Need, Pattern, Pick, RailNeed, Seen, Snapshot, Taint, Term,
-    Toleration, Traits, Within, World, Yard,
+    Arrange, Choice, Filter, Gate, Group, Held, Host, Need, Pattern, Pick, RailNeed, Seen, Snapshot, Taint,
+    Term, Toleration, Traits, Within, World, Yard,
 };
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{Fabric, Gpu, Inventory, Leaf, LinkGroup, Names, Nic, NodeName, Rail, Spine, Uplink};
@@ -326,7 +326,9 @@ impl World for Ledger {
     fn node(&self, node: NodeIx) -> Option<Seen<'_>> {
         let entry = self.nodes.get(node.index())?.as_ref()?;
         let Entry { open, gpus, usable, held, pod, traits, .. } = entry;
-        Some(Seen { open: *open, gpus: *gpus, usable: *usable, held: *held, pod: *pod, traits })
+        // No job of the benches asks for CPUs or memory.
+        let host = Host::NONE;
+        Some(Seen { open: *open, gpus: *gpus, host, usable: *usable, held: *held, pod: *pod, traits })
     }
 
     fn leaf(&self, node: NodeIx, rail: u32) -> Option<u32> {

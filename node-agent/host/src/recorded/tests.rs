@@ -67,6 +67,8 @@ fn place(inventory: &Inventory) -> NodePlace {
         gpus: inventory.gpus.iter().map(|gpu| gpu.index).collect(),
         nics: inventory.nics.iter().map(nic).collect(),
         remapped: false,
+        cpus: 0,
+        memory_bytes: 0,
     }
 }
 

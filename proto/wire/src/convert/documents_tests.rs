@@ -145,12 +145,13 @@ fn failure(spares: u32) -> impl Strategy<Value = FailurePolicy> {
 
 /// Any spec that a user can ask for.
 pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
-    let gang = (1_u32..100, 0_u32..9, 1_u32..9, 1_u32..100);
-    gang.prop_flat_map(|(nodes, gpus, ranks, least)| {
+    let gang = (1_u32..100, 0_u32..9, 1_u32..9, 1_u32..100, (0_u32..99, 0_u64..99));
+    gang.prop_flat_map(|(nodes, gpus, ranks, least, (cpus, memory))| {
         let placement = placement(nodes).prop_flat_map(|place| (failure(place.spares), Just(place)));
         let turn = (option::of("[a-z]{1,9}"), option::of(time()), option::of("[a-z]{1,9}"), after());
         let rest = (option::of(array()), preemption(), work(), -1000_i32..=1000, duration(), 0_usize..99);
-        let gang = Gang { nodes, min_nodes: nodes, gpus_per_node: gpus, ranks_per_node: ranks };
+        let gang =
+            Gang { cpus_per_node: cpus, memory_per_node: memory << 30, ..Gang::new(nodes, gpus, ranks) };
         (Just((gang, least)), placement, turn, rest)
     })
     .prop_map(|((mut gang, least), (failure, mut placement), turn, rest)| {
@@ -290,6 +291,8 @@ proptest! {
             gpus: vec![0, 3],
             nics: Vec::new(),
             remapped: false,
+            cpus: times,
+            memory_bytes: u64::from(index) << 30,
         };
         let placement = Placement {
             spares: vec![place],

@@ -24,6 +24,10 @@ pub struct SpecLimits {
     pub gpus_per_node: u32,
     /// Ranks of one node.
     pub ranks_per_node: u32,
+    /// CPUs of one node: as many as a node may report.
+    pub cpus_per_node: u32,
+    /// Bytes of main memory of one node: as many as a node may report.
+    pub memory_per_node: u64,
     /// Bytes of one rank's message.
     pub collective_bytes: u64,
     /// Iterations and warm-up runs.
@@ -43,6 +47,8 @@ pub const LIMITS: SpecLimits = SpecLimits {
     nodes: 1024,
     gpus_per_node: 64,
     ranks_per_node: 256,
+    cpus_per_node: 65_536,
+    memory_per_node: 1 << 52,
     collective_bytes: 16 << 30,
     iterations: 1_000_000,
     command_bytes: 96 << 10,
@@ -50,6 +56,9 @@ pub const LIMITS: SpecLimits = SpecLimits {
     restarts: 1000,
     placement_bytes: 32 << 10,
 };
+
+/// Bytes of memory that a job asks for at least, if it asks for any: below that no program starts, and whoever writes 64 means 64 GiB.
+const MEMORY_LEAST: u64 = 16 << 20;
 
 /// Most queue pairs of a link: as many as engines have.
 const QUEUE_PAIRS: u32 = 8;
@@ -86,10 +95,26 @@ fn gang(fields: &mut Fields, wire: v1::Gang, is_command: bool) -> Gang {
     range(fields, "gang.nodes", wire.nodes, 1, LIMITS.nodes);
     range(fields, "gang.gpusPerNode", wire.gpus_per_node, 0, LIMITS.gpus_per_node);
     range(fields, "gang.ranksPerNode", wire.ranks_per_node, 0, LIMITS.ranks_per_node);
+    range(fields, "gang.cpusPerNode", wire.cpus_per_node, 0, LIMITS.cpus_per_node);
+    let (memory, most) = (wire.memory_per_node, LIMITS.memory_per_node);
+    if memory > most {
+        fields
+            .fail("gang.memoryPerNode", format!("{memory} bytes are more than any node has; at most {most}"));
+    } else if (1..MEMORY_LEAST).contains(&memory) {
+        let message = format!("{memory} bytes are too few for any program; at least {MEMORY_LEAST}, or 0");
+        fields.fail("gang.memoryPerNode", message);
+    }
     let default = if is_command { wire.gpus_per_node.max(1) } else { 1 };
     let ranks_per_node = if wire.ranks_per_node == 0 { default } else { wire.ranks_per_node };
     let min_nodes = if wire.min_nodes == 0 { wire.nodes } else { wire.min_nodes };
-    Gang { nodes: wire.nodes, min_nodes, gpus_per_node: wire.gpus_per_node, ranks_per_node }
+    Gang {
+        nodes: wire.nodes,
+        min_nodes,
+        gpus_per_node: wire.gpus_per_node,
+        ranks_per_node,
+        cpus_per_node: wire.cpus_per_node,
+        memory_per_node: memory,
+    }
 }
 
 fn engine(fields: &mut Fields, wire: v1::EngineOptions) -> EngineOptions {
@@ -416,6 +441,8 @@ impl From<&JobSpec> for v1::JobSpec {
                 gpus_per_node: spec.gang.gpus_per_node,
                 ranks_per_node: spec.gang.ranks_per_node,
                 min_nodes: if spec.gang.is_elastic() { spec.gang.min_nodes } else { 0 },
+                cpus_per_node: spec.gang.cpus_per_node,
+                memory_per_node: spec.gang.memory_per_node,
             }),
             rails: Some(v1::RailRequest {
                 required: spec.rails.required,

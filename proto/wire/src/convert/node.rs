@@ -282,6 +282,8 @@ pub fn hold(job: &Job, place: &NodePlace) -> v1::Hold {
         job_uid: job.uid.to_string(),
         gpus: place.gpus.clone(),
         nics: place.nics.iter().map(|nic| nic.device.clone()).collect(),
+        cpus: place.cpus,
+        memory_bytes: place.memory_bytes,
     }
 }
 

@@ -38,6 +38,8 @@ fn node(place: &NodePlace) -> v1::NodePlace {
         gpus: place.gpus.clone(),
         nics: place.nics.iter().map(nic).collect(),
         remapped: place.remapped,
+        cpus: place.cpus,
+        memory_bytes: place.memory_bytes,
     }
 }
 
@@ -79,6 +81,8 @@ impl TryFrom<v1::NodePlace> for NodePlace {
             gpus: wire.gpus,
             nics,
             remapped: wire.remapped,
+            cpus: wire.cpus,
+            memory_bytes: wire.memory_bytes,
         }))
     }
 }

@@ -153,7 +153,14 @@ fn errors<T: std::fmt::Debug>(result: Result<T, FieldErrors>) -> Vec<String> {
 #[test]
 fn every_wrong_field_is_named_at_once() {
     let wire = v1::JobSpec {
-        gang: Some(v1::Gang { nodes: 0, gpus_per_node: 99, ranks_per_node: 1, min_nodes: 0 }),
+        gang: Some(v1::Gang {
+            nodes: 0,
+            gpus_per_node: 99,
+            ranks_per_node: 1,
+            cpus_per_node: 65_537,
+            memory_per_node: (1 << 52) + 1,
+            ..Default::default()
+        }),
         priority: 5000,
         time_limit: Some(prost_types::Duration { seconds: -1, nanos: 0 }),
         work: Some(v1::job_spec::Work::Collective(v1::Collective {
@@ -164,7 +171,30 @@ fn every_wrong_field_is_named_at_once() {
         ..Default::default()
     };
     let found = errors(JobSpec::try_from(wire));
-    assert_eq!(found, ["gang.nodes", "gang.gpusPerNode", "priority", "timeLimit", "collective.op"]);
+    assert_eq!(
+        found,
+        [
+            "gang.nodes",
+            "gang.gpusPerNode",
+            "gang.cpusPerNode",
+            "gang.memoryPerNode",
+            "priority",
+            "timeLimit",
+            "collective.op"
+        ]
+    );
+}
+
+#[test]
+fn memory_that_was_meant_in_another_unit_is_refused() {
+    let asked = |memory_per_node| {
+        let gang = v1::Gang { nodes: 1, cpus_per_node: 8, memory_per_node, ..Default::default() };
+        JobSpec::try_from(v1::JobSpec { gang: Some(gang), ..with_engine(v1::EngineOptions::default()) })
+    };
+    assert_eq!(errors(asked(64)), ["gang.memoryPerNode"]);
+    let gang = asked(64 << 30).unwrap().gang;
+    assert_eq!((gang.cpus_per_node, gang.memory_per_node), (8, 64 << 30));
+    assert_eq!(asked(0).unwrap().gang.memory_per_node, 0);
 }
 
 #[test]

@@ -9,12 +9,18 @@ use controller_topology::RailSet;
 use proto_model::{Group, Taint, Within};
 
 use super::{Case, RAILS, Spot, zone};
-use crate::{Filter, Gate, Need, RailNeed, explain::Cause};
+use crate::{Filter, Gate, Host, Need, RailNeed, explain::Cause};
 
 /// Rails that are there, up and not held.
 fn free_rails(spot: &Spot) -> u8 {
     let held = spot.held.map_or(0, |(_, _, rails, _)| rails);
     0b111 & !spot.missing & !spot.down & !held
+}
+
+/// CPUs and memory that nobody holds.
+fn free_host(spot: &Spot) -> (u32, u64) {
+    let held = if spot.held.is_some() { spot.held_host } else { Host::NONE };
+    (spot.host.cpus.saturating_sub(held.cpus), spot.host.memory.saturating_sub(held.memory))
 }
 
 fn enough(rails: u8, need: RailNeed) -> bool {
@@ -36,6 +42,8 @@ pub fn fits(spot: &Spot, need: &Need) -> bool {
         && (spot.model == "x H100" || filter.gpu_models.is_empty())
         && spot.taints.iter().all(|key| tolerated(key))
         && spot.gpus.saturating_sub(held) >= need.gpus
+        && free_host(spot).0 >= need.host.cpus
+        && free_host(spot).1 >= need.host.memory
         && !spot.held.is_some_and(|(.., whole)| whole)
         && !(need.exclusive && spot.held.is_some())
         && enough(free_rails(spot), need.rails)
@@ -138,6 +146,7 @@ pub fn node_causes(need: &Need) -> Vec<(Cause, Lift<'_>)> {
             when(yes, Spot { held: Some((job, 0, rails, whole)), ..s.clone() })
         }),
     ));
+    host_causes(need, &mut all);
     all.push((
         Cause::HeldAlone,
         Box::new(move |s| {
@@ -171,6 +180,33 @@ fn gate_causes(all: &mut Vec<(Cause, Lift<'_>)>) {
         Cause::Draining,
         Box::new(move |s| gate(s.gate.draining, s, Gate { draining: false, ..s.gate })),
     ));
+}
+
+fn host_causes<'a>(need: &'a Need, all: &mut Vec<(Cause, Lift<'a>)>) {
+    let asked = need.host;
+    let cpus = |s: &Spot| {
+        let (host, held_host) = (Host { cpus: 99, ..s.host }, Host { cpus: 0, ..s.held_host });
+        Some(Spot { host, held_host, ..s.clone() })
+    };
+    let memory = |s: &Spot| {
+        let (host, held_host) = (Host { memory: 99, ..s.host }, Host { memory: 0, ..s.held_host });
+        Some(Spot { host, held_host, ..s.clone() })
+    };
+    // Of each that is missing: not told, too few, held.
+    let kind = |has: u64, free: u64, asked: u64| match (has, free) {
+        _ if free >= asked => None,
+        (0, _) => Some(0),
+        _ if has < asked => Some(1),
+        _ => Some(2),
+    };
+    let of_cpus = move |s: &Spot| kind(s.host.cpus.into(), free_host(s).0.into(), asked.cpus.into());
+    let of_memory = move |s: &Spot| kind(s.host.memory, free_host(s).1, asked.memory);
+    for (at, cause) in [Cause::CpusUnknown, Cause::CpuShape, Cause::CpusHeld].into_iter().enumerate() {
+        all.push((cause, Box::new(move |s| if of_cpus(s) == Some(at) { cpus(s) } else { None })));
+    }
+    for (at, cause) in [Cause::MemoryUnknown, Cause::MemoryShape, Cause::MemoryHeld].into_iter().enumerate() {
+        all.push((cause, Box::new(move |s| if of_memory(s) == Some(at) { memory(s) } else { None })));
+    }
 }
 
 fn rail_causes<'a>(need: &'a Need, all: &mut Vec<(Cause, Lift<'a>)>) {
@@ -361,10 +397,17 @@ fn knobs(case: &Case) -> Vec<(&'static str, Steps)> {
         };
         all.push(("model", vec![(whole, with(&any))]));
     }
+    all.extend(host_knobs(need, whole));
     all.push(("include", vec![(whole, with(&|l| l.exclude.clear()))]));
     all.push(("quota", vec![(0, None)]));
     all.retain(|(_, steps)| !steps.is_empty());
     all
+}
+
+fn host_knobs(need: &Need, whole: u128) -> impl Iterator<Item = (&'static str, Steps)> {
+    let (cpus, memory) = (Host { cpus: 0, ..need.host }, Host { memory: 0, ..need.host });
+    let changed = [("cpus", cpus), ("memory", memory)].into_iter().filter(|(_, host)| *host != need.host);
+    changed.map(move |(label, host)| (label, vec![(whole, Some(Need { host, ..need.clone() }))]))
 }
 
 /// Puts together what two changes make of a need: fields that differ from the original win.
@@ -385,6 +428,7 @@ fn merge(base: &Need, a: Need, b: &Need) -> Need {
         spares: pick(a.spares, b.spares, base.spares),
         rails: if b.rails == base.rails { a.rails } else { b.rails },
         within: a.within.max(b.within),
+        host: Host { cpus: a.host.cpus.min(b.host.cpus), memory: a.host.memory.min(b.host.memory) },
         exclusive: a.exclusive && b.exclusive,
         exclude: if b.exclude.is_empty() { Vec::new() } else { a.exclude.clone() },
         groups,

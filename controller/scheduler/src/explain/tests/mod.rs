@@ -18,7 +18,7 @@ use proto_model::{
 use brute::{brute_relaxations, fits, gang_causes, node_causes, reach, reach_without};
 
 use super::{Cause, Change, Explanation, Kept, QueueFacts, explain};
-use crate::{Choice, Filter, Gate, Hidden, Need, NodeSet, Placer, RailNeed, Snapshot, world};
+use crate::{Choice, Filter, Gate, Hidden, Host, Need, NodeSet, Placer, RailNeed, Snapshot, world};
 
 const RAILS: u32 = 3;
 
@@ -38,6 +38,9 @@ struct Spot {
     kept: bool,
     /// What its GPUs' driver calls them.
     model: &'static str,
+    /// Its CPUs and memory, and what of them is held by who holds something.
+    host: Host,
+    held_host: Host,
 }
 
 #[derive(Debug, Clone)]
@@ -68,9 +71,14 @@ fn spot() -> impl Strategy<Value = Spot> {
         (flag(0.8), flag(0.15), flag(0.1)),
         gate,
         held,
-        (flag(0.1), flag(0.1), prop_oneof![6 => Just("x H100"), 1 => Just("x A100"), 1 => Just("")]),
+        (
+            (flag(0.1), flag(0.1), prop_oneof![6 => Just("x H100"), 1 => Just("x A100"), 1 => Just("")]),
+            host(),
+            host(),
+        ),
     );
-    spot.prop_map(|(place, gpus, (missing, down), (zone, slow, old), gate, held, (excluded, kept, model))| {
+    spot.prop_map(|(place, gpus, (missing, down), (zone, slow, old), gate, held, rest)| {
+        let ((excluded, kept, model), host, held_host) = rest;
         Spot {
             place,
             gpus,
@@ -87,8 +95,15 @@ fn spot() -> impl Strategy<Value = Spot> {
             excluded,
             kept,
             model,
+            host,
+            held_host,
         }
     })
+}
+
+fn host() -> impl Strategy<Value = Host> {
+    let one = || prop_oneof![1 => Just(0_u32), 3 => 1_u32..4];
+    (one(), one()).prop_map(|(cpus, memory)| Host { cpus, memory: memory.into() })
 }
 
 fn need() -> impl Strategy<Value = Need> {
@@ -107,9 +122,9 @@ fn need() -> impl Strategy<Value = Need> {
         prop_oneof![3 => Just(Within::Fabric), 1 => Just(Within::Pod), 1 => Just(Within::Leaves)],
         groups,
         prop_oneof![3 => Just(0_u32), 1 => 1_u32..3],
-        (flag(0.4), flag(0.2)),
+        (flag(0.4), flag(0.2), prop_oneof![3 => Just(Host::NONE), 1 => host()]),
     );
-    need.prop_map(|(size, gpus, rails, exclusive, within, groups, spares, (select, model))| {
+    need.prop_map(|(size, gpus, rails, exclusive, within, groups, spares, (select, model, host))| {
         let unit = groups.iter().map(|group: &Group| group.size).max().unwrap_or(1);
         let gpu_models = (model && gpus > 0).then(|| proto_model::GpuModel::new("h100").unwrap());
         let filter = Filter {
@@ -123,6 +138,7 @@ fn need() -> impl Strategy<Value = Need> {
             within,
             groups,
             spares,
+            host,
             filter: Arc::new(filter),
             ..Need::plain(nodes, gpus, rails)
         }
@@ -143,7 +159,10 @@ fn name(n: usize) -> NodeName {
 }
 
 fn inventory(spot: &Spot) -> Arc<Inventory> {
-    world::of_model(spot.gpus, !spot.missing & 0b111, spot.down, spot.model)
+    let mut inventory = world::of_model(spot.gpus, !spot.missing & 0b111, spot.down, spot.model);
+    let told = Arc::make_mut(&mut inventory);
+    (told.cpus, told.memory_bytes) = (spot.host.cpus, spot.host.memory);
+    inventory
 }
 
 /// The same cluster for the code under test; and who holds what.
@@ -171,6 +190,8 @@ fn build(spots: &[Spot]) -> (Snapshot, BTreeMap<u8, Vec<NodeIx>>) {
             gpus: (0..gpus).collect(),
             nics: (0..RAILS).filter(|rail| rails >> rail & 1 == 1).map(nic).collect(),
             remapped: false,
+            cpus: spot.held_host.cpus,
+            memory_bytes: spot.held_host.memory,
         };
         let placement = Placement { nodes: vec![place], exclusive: whole, ..Placement::default() };
         snapshot.hold(&TenantName::new("t").unwrap(), &placement);
@@ -192,6 +213,8 @@ fn label(change: &Change, need: &Need) -> &'static str {
         Change::Tolerate(_) => "old",
         Change::Drop(_) => "label",
         Change::AnyModel => "model",
+        Change::NoCpus { .. } => "cpus",
+        Change::NoMemory { .. } => "memory",
         Change::Include => "include",
         Change::Drained => "drained",
         Change::Spares { .. } => "spares",
@@ -329,6 +352,8 @@ fn amounts_that_are_equal_look_equal() {
         excluded: false,
         kept: false,
         model: "x H100",
+        host: Host::NONE,
+        held_host: Host::NONE,
     };
     let need = Need::plain(6, 2, RailNeed::Exactly(RailSet::first(1)));
     check(Case { spots: [0, 1, 1, 0].map(spot).into(), need, quota: Some(0) }).unwrap();

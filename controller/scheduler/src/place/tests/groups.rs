@@ -7,17 +7,7 @@ fn cluster(pods: &[Vec<u32>]) -> Ledger {
     let mut sites = Vec::new();
     for (pod, blocks) in (0..).zip(pods) {
         for (block, count) in (0..).zip(blocks) {
-            let site = Site {
-                pod,
-                block,
-                gpus: 4,
-                missing: 0,
-                down: 0,
-                open: true,
-                zone: true,
-                taint: false,
-                model: 0,
-            };
+            let site = plain(pod, block);
             sites.extend((0..*count).map(|_| site.clone()));
         }
     }
@@ -82,17 +72,7 @@ fn required_groups_stay_together_in_small_pipelines() {
     };
     let mut placed = 0;
     for round in 0..400 {
-        let site = |pod, block| Site {
-            pod,
-            block,
-            gpus: 4,
-            missing: 0,
-            down: 0,
-            open: true,
-            zone: true,
-            taint: false,
-            model: 0,
-        };
+        let site = |pod, block| plain(pod, block);
         let mut sites = Vec::new();
         for (pod, block) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             sites.extend((0..below(8)).map(|_| site(pod, block)));
