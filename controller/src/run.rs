@@ -73,13 +73,14 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let context = Context { handle: handle.clone(), ca: Arc::clone(&ca), guard, version: VERSION, ending };
     let api = Api::new(context, &counts).await?;
     let (leading, leads) = watch::channel(Some(handle.clone()));
+    let asked = asked_to_stop()?;
     let served = opened.serve(run, &ca, api.router.clone(), metrics.router(), leads.clone(), &stop)?;
     tokio::spawn(purge_tokens(handle.clone(), stop.calls.clone()));
     succession::spawn(run, &ca, leads, stop.calls.clone())?;
     tracing::info!(epoch = handle.epoch(), "this controller leads");
 
     let ended = tokio::select! {
-        asked = asked_to_stop() => { asked?; None }
+        () = asked => None,
         ended = &mut running => Some(ended),
     };
     served.goes();
@@ -271,13 +272,16 @@ impl Stop {
     }
 }
 
-pub(crate) async fn asked_to_stop() -> std::io::Result<()> {
+/// When this process is told to stop. It listens from this call on, before it says to anybody that it serves: who is told that
+/// may stop it at once.
+pub(crate) fn asked_to_stop() -> std::io::Result<impl Future<Output = ()>> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
-    Ok(())
+    Ok(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    })
 }
 
 pub(crate) async fn purge_tokens(handle: Handle, stop: CancellationToken) {

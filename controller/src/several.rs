@@ -104,9 +104,15 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
         controller_peers::router(several.stands.clone(), ca.cluster(), several.beats.clone(), Some(reads));
     let leads = several.leading.subscribe();
     succession::spawn(run, &ca, leads.clone(), stop.calls.clone())?;
+    let (told, asked) = (asked_to_stop()?, CancellationToken::new());
     let served = opened.serve(run, &ca, router, metrics.router(), leads, &stop)?;
-    let asked = CancellationToken::new();
-    let asks = tokio::spawn(cancel_when_asked(asked.clone()));
+    let asks = tokio::spawn({
+        let asked = asked.clone();
+        async move {
+            told.await;
+            asked.cancel();
+        }
+    });
 
     while !asked.is_cancelled() {
         let next = match standby.take() {
@@ -130,16 +136,9 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     stop.state.cancel();
     // Nobody reads metrics of a process that is gone.
     let _ = served.scraper.await;
-    asks.await??;
+    asks.await?;
     tracing::info!(connections_cut = cut, "ended");
     Ok(())
-}
-
-/// Ends with a token cancelled as soon as this process is told to stop, or cannot be told any more.
-async fn cancel_when_asked(asked: CancellationToken) -> std::io::Result<()> {
-    let outcome = asked_to_stop().await;
-    asked.cancel();
-    outcome
 }
 
 impl Several {
