@@ -103,7 +103,9 @@ impl Book {
 
     /// Gives the starts that were foretold the bands that forecasts of late have earned.
     fn correct(&mut self, now: Timestamp) {
+        Arc::make_mut(&mut self.marks.bands).pass_time(now);
         let bands = Arc::clone(&self.marks.bands);
+        let mut corrections = bands.corrections(now);
         self.cache.raw.clear();
         for entry in self.waiting.values().flat_map(BTreeMap::values) {
             let Some(why) = self.cache.seen.get_mut(&entry.uid) else { continue };
@@ -112,7 +114,7 @@ impl Book {
                 continue;
             };
             self.cache.raw.insert(entry.uid, (now, raw.start));
-            why.eta = Some(bands.corrected(raw, now));
+            why.eta = Some(corrections.of(raw));
         }
     }
 

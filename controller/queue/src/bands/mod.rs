@@ -5,7 +5,8 @@
 //! that looked as far ahead; and which quantiles those are follows the starts that fell out of the bands that were told
 //! (adaptive conformal inference: Gibbs and Candès, "Adaptive conformal inference under distribution shift", 2021). So one
 //! start of ten comes before its band and one after it in the long run, whatever the law of the errors, and nothing is used
-//! that was not known when a band was told. All of it is bounded, and decides nothing but what is told.
+//! that was not known when a band was told. Who still waits counts too, with the wait so far. All of it is bounded, and
+//! decides nothing but what is told.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,7 +19,7 @@ use proto_model::{Eta, JobUid, Timestamp};
 /// Starts that come before their band, and after it, of a thousand.
 const MISSED: i64 = 100;
 
-/// Errors that are kept of one kind.
+/// Forecasts that are kept of one kind.
 const KEPT: usize = 128;
 
 /// Fewer say nothing.
@@ -28,7 +29,7 @@ const FEW: usize = 24;
 const OPEN: usize = 4096;
 
 /// By how much a start that missed its band moves the quantile, in parts of a million for each of a thousand.
-const PACE: i64 = 5;
+const PACE: i64 = 12;
 
 /// All of them, in millionths.
 const ALL: i64 = 1_000_000;
@@ -46,14 +47,24 @@ struct Told {
     /// What the forecast said before it was corrected.
     raw: Timestamp,
     band: (Timestamp, Timestamp),
+    /// It still waited behind its band: that counts already.
+    late: bool,
 }
 
-/// Errors of forecasts that looked about as far ahead.
+/// What came of one forecast: the logarithm of the real wait by that which was told, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Error {
+    /// The job has started.
+    Known(i64),
+    /// It still waits: of what was told then, with the logarithm of the wait that was told.
+    Open { at: Timestamp, ahead: i64 },
+}
+
+/// Forecasts that looked about as far ahead.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Kind {
-    /// Logarithms of real waits by those that were told, in millionths, in the order of the starts.
-    errors: VecDeque<i64>,
-    sorted: Vec<i64>,
+    /// The last that were told, in that order.
+    told: VecDeque<(JobUid, Error)>,
     /// By how much the quantiles of the band are wider than they would be of a law that does not change, in millionths.
     wider: [i64; 2],
 }
@@ -84,19 +95,70 @@ fn wait(log: i64) -> Duration {
 }
 
 impl Kind {
-    fn push(&mut self, error: i64, missed: [bool; 2]) {
-        if self.errors.len() >= KEPT {
-            self.errors.pop_front();
+    fn tell(&mut self, uid: JobUid, at: Timestamp, ahead: i64) {
+        if self.told.len() >= KEPT {
+            self.told.pop_front();
         }
-        self.errors.push_back(error);
-        self.sorted = self.errors.iter().copied().collect();
-        self.sorted.sort_unstable();
+        self.told.push_back((uid, Error::Open { at, ahead }));
+    }
+
+    fn settle(&mut self, uid: JobUid, error: Option<i64>, missed: Option<[bool; 2]>) {
+        let place = self.told.iter().rposition(|(other, _)| *other == uid);
+        match (place, error) {
+            (Some(at), Some(error)) => self.told[at].1 = Error::Known(error),
+            (Some(at), None) => drop(self.told.remove(at)),
+            _ => {}
+        }
+        if let Some(missed) = missed {
+            self.learn(missed);
+        }
+    }
+
+    fn learn(&mut self, missed: [bool; 2]) {
         for (wider, missed) in self.wider.iter_mut().zip(missed) {
             let by = if missed { 1000 - MISSED } else { -MISSED };
             *wider = (*wider + by * PACE).clamp(-WIDER / 5, WIDER);
         }
     }
 
+    fn known(&self) -> usize {
+        self.told.iter().filter(|(_, error)| matches!(error, Error::Known(_))).count()
+    }
+
+    /// What is known of the law of the errors now.
+    fn law(&self, now: Timestamp) -> Law {
+        // Who still waits has an error of this at least, and after all starts with the same.
+        let seen = self.told.iter().map(|(_, error)| match error {
+            Error::Known(error) => (*error, false),
+            Error::Open { at, ahead } => (log(now.since(*at)) - ahead, true),
+        });
+        let mut seen: Vec<(i64, bool)> = seen.collect();
+        seen.sort_unstable();
+        let all = seen.len() as i64;
+        let (mut left, mut rest) = (ALL, all);
+        let mut steps = Vec::new();
+        for (error, open) in seen {
+            if !open {
+                // Of what is left by now, one part of those that were still waiting.
+                let part = left / rest;
+                left -= part;
+                steps.push((error, (ALL - left) / (all + 1) * all));
+            }
+            rest -= 1;
+        }
+        Law { steps, wider: self.wider }
+    }
+}
+
+/// Which part of the errors lies below which, in millionths: with those that still wait as Kaplan and Meier count them
+/// ("Nonparametric estimation from incomplete observations", 1958). Without them the last errors would be those of jobs that
+/// did not wait for long.
+struct Law {
+    steps: Vec<(i64, i64)>,
+    wider: [i64; 2],
+}
+
+impl Law {
     /// A low quantile, the middle and a high quantile of the errors.
     fn parts(&self) -> [i64; 3] {
         let share = MISSED * 1000;
@@ -110,43 +172,64 @@ impl Kind {
     /// The error below which such a part of them lies, in millionths, between two of them where it falls there. Beyond the
     /// least and the greatest, where too many starts have missed their bands of late, by as much of the range of all.
     fn quantile(&self, part: i64) -> i64 {
-        let (Some(least), Some(greatest)) = (self.sorted.first(), self.sorted.last()) else { return 0 };
-        let inside = part.clamp(0, ALL);
-        if inside != part {
-            let nearest = if part < 0 { least } else { greatest };
-            return nearest + (greatest - least) / 1000 * (part - inside) / 1000;
+        let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else { return 0 };
+        let range = last.0 - first.0;
+        if part <= first.1 {
+            return first.0 - range / 1000 * (first.1 - part) / 1000;
         }
-        let last = self.sorted.len() - 1;
-        // The n errors cut the line into n + 1 parts, into each of which the next one falls as likely.
-        let place = (part * (last as i64 + 2) - ALL).clamp(0, last as i64 * ALL);
-        let at = usize::try_from(place / ALL).unwrap_or(0).min(last);
-        let (low, high) = (self.sorted[at], self.sorted[(at + 1).min(last)]);
-        low + (high - low) / 1000 * (place % ALL) / 1000
+        if part >= last.1 {
+            return last.0 + range / 1000 * (part - last.1) / 1000;
+        }
+        let at = self.steps.partition_point(|(_, below)| *below <= part).clamp(1, self.steps.len() - 1);
+        let ((low, from), (high, to)) = (self.steps[at - 1], self.steps[at]);
+        low + (high - low) / 1000 * ((part - from) * 1000 / (to - from).max(1))
+    }
+}
+
+/// The corrections of one forecast, by how far it looks ahead.
+pub(crate) struct Corrections<'a> {
+    bands: &'a Bands,
+    now: Timestamp,
+    /// A low quantile, the middle and a high quantile of the errors; `None`: too little is known.
+    parts: BTreeMap<u32, Option<[i64; 3]>>,
+}
+
+impl Corrections<'_> {
+    /// What the forecast says, with the band that the last errors give; what it says itself where too little is known.
+    pub(crate) fn of(&mut self, raw: Eta) -> Eta {
+        let (bands, now) = (self.bands, self.now);
+        let ahead = raw.start.since(now);
+        let kind = kind(ahead);
+        let parts =
+            self.parts.entry(kind).or_insert_with(|| bands.near(kind).map(|errors| errors.law(now).parts()));
+        let Some(parts) = parts else { return raw };
+        let base = log(ahead);
+        let [earliest, start, latest] = parts.map(|error| now.plus(wait(base + error)));
+        Eta { start: start.clamp(earliest, latest), earliest, latest, ..raw }
     }
 }
 
 impl Bands {
-    /// What a forecast says, with the band that the last errors give; what it says itself where too little is known.
-    pub(crate) fn corrected(&self, raw: Eta, now: Timestamp) -> Eta {
-        let ahead = raw.start.since(now);
-        let Some(errors) = self.near(kind(ahead)) else { return raw };
-        let base = log(ahead);
-        let [earliest, start, latest] = errors.parts().map(|error| now.plus(wait(base + error)));
-        Eta { start: start.clamp(earliest, latest), earliest, latest, ..raw }
+    /// What one forecast is corrected by.
+    pub(crate) fn corrections(&self, now: Timestamp) -> Corrections<'_> {
+        Corrections { bands: self, now, parts: BTreeMap::new() }
     }
 
     /// Errors of forecasts that looked as far, or nearly so.
     fn near(&self, kind: u32) -> Option<&Kind> {
-        let enough = |kind: u32| self.kinds.get(&kind).filter(|errors| errors.errors.len() >= FEW);
+        let enough = |kind: u32| self.kinds.get(&kind).filter(|errors| errors.known() >= FEW);
         let near = (0..4).flat_map(|off| [kind.checked_sub(off), Some(kind + off)]).flatten();
         near.filter_map(enough).next().map(Arc::as_ref)
     }
 
     /// Something was told of a job. The first that was counts.
     pub(crate) fn tell(&mut self, uid: JobUid, raw: Timestamp, told: Eta, at: Timestamp) {
-        if self.open.len() < OPEN || self.open.contains_key(&uid) {
-            self.open.entry(uid).or_insert(Told { at, raw, band: (told.earliest, told.latest) });
+        if self.open.len() >= OPEN || self.open.contains_key(&uid) {
+            return;
         }
+        self.open.insert(uid, Told { at, raw, band: (told.earliest, told.latest), late: false });
+        let ahead = raw.since(at);
+        Arc::make_mut(self.kinds.entry(kind(ahead)).or_default()).tell(uid, at, log(ahead));
     }
 
     /// Whether something was told of a job that has not started since.
@@ -154,14 +237,26 @@ impl Bands {
         self.open.contains_key(&uid)
     }
 
+    /// Who still waits behind the band that it was told has missed it, whenever it starts: that counts from now on.
+    pub(crate) fn pass_time(&mut self, now: Timestamp) {
+        for told in self.open.values_mut().filter(|told| !told.late && told.band.1 < now) {
+            told.late = true;
+            if let Some(kind) = self.kinds.get_mut(&kind(told.raw.since(told.at))) {
+                Arc::make_mut(kind).learn([false, true]);
+            }
+        }
+    }
+
     /// A job has started; `None`: it went without.
     pub(crate) fn settle(&mut self, uid: JobUid, started: Option<Timestamp>) {
-        let Some((told, started)) = self.open.remove(&uid).zip(started) else { return };
+        let Some(told) = self.open.remove(&uid) else { return };
         let ahead = told.raw.since(told.at);
-        let error = log(started.since(told.at)) - log(ahead);
-        let missed = [started < told.band.0, started > told.band.1];
-        let errors = self.kinds.entry(kind(ahead)).or_default();
-        Arc::make_mut(errors).push(error, missed);
+        let error = started.map(|started| log(started.since(told.at)) - log(ahead));
+        let missed = started.map(|started| [started < told.band.0, started > told.band.1]);
+        let missed = missed.filter(|_| !told.late);
+        if let Some(kind) = self.kinds.get_mut(&kind(ahead)) {
+            Arc::make_mut(kind).settle(uid, error, missed);
+        }
     }
 }
 

@@ -28,7 +28,7 @@ fn shares(count: u64, late: usize, mut factor: impl FnMut(u64, &mut Dice) -> f64
         let now = Timestamp(number * 1000);
         let ahead = Duration::from_secs(600 + (dice.unit() * 5000.0) as u64);
         let start = now.plus(ahead);
-        let told = bands.corrected(Eta::estimate(start, start, start), now);
+        let told = bands.corrections(now).of(Eta::estimate(start, start, start));
         assert!(now <= told.earliest && told.earliest <= told.start && told.start <= told.latest);
         bands.tell(uid(number), start, told, now);
         let real = now.plus(ahead.mul_f64(factor(number, &mut dice)));
@@ -74,11 +74,11 @@ fn where_little_is_known_the_forecast_speaks_for_itself() {
     let mut bands = Bands::default();
     let raw = Eta::estimate(Timestamp(600_000), Timestamp(500_000), Timestamp(700_000));
     for number in 0..FEW as u64 {
-        assert_eq!(bands.corrected(raw, Timestamp(0)), raw);
+        assert_eq!(bands.corrections(Timestamp(0)).of(raw), raw);
         bands.tell(uid(number), raw.start, raw, Timestamp(0));
         bands.settle(uid(number), Some(Timestamp(1_200_000)));
     }
-    let told = bands.corrected(raw, Timestamp(0));
+    let told = bands.corrections(Timestamp(0)).of(raw);
     // Twice as long, with the minute that is added to all.
     assert!(told.start.0.abs_diff(1_200_000) < 2000, "{told:?}");
 }
@@ -96,10 +96,36 @@ fn what_is_kept_is_bounded_and_goes_with_the_job() {
         bands.settle(uid(number), started);
     }
     assert!(bands.open.is_empty());
-    assert!(bands.kinds.len() < 32 && bands.kinds.values().all(|kind| kind.errors.len() <= KEPT));
+    assert!(bands.kinds.len() < 32 && bands.kinds.values().all(|kind| kind.told.len() <= KEPT));
     // Of jobs that went without a start nothing is learned.
     let mut none = Bands::default();
     none.tell(uid(1), Timestamp(1), eta(1), Timestamp(0));
     none.settle(uid(1), None);
-    assert_eq!(none, Bands::default());
+    assert!(none.open.is_empty() && none.kinds.values().all(|kind| kind.told.is_empty()));
+}
+
+#[test]
+fn who_still_waits_counts() {
+    let (mut bands, told) = (Bands::default(), Timestamp(600_000));
+    let raw = Eta::estimate(told, told, told);
+    // Half of them started as was told, the others have waited for ten times as long by now.
+    for number in 0..2 * FEW as u64 {
+        bands.tell(uid(number), told, raw, Timestamp(0));
+        if number % 2 == 0 {
+            bands.settle(uid(number), Some(told));
+        }
+    }
+    let now = Timestamp(6_000_000);
+    let band = |bands: &Bands| {
+        let start = now.plus(Duration::from_secs(600));
+        bands.corrections(now).of(Eta::estimate(start, start, start)).latest.since(now)
+    };
+    let before = band(&bands);
+    bands.pass_time(now);
+    bands.pass_time(now);
+    assert!(bands.open.values().all(|told| told.late));
+    assert!(band(&bands) >= before, "each has missed its band, and that once");
+    (0..2 * FEW as u64).for_each(|number| bands.settle(uid(number), Some(now)));
+    // Now it is known that half of them take ten times as long.
+    assert!(band(&bands) > Duration::from_secs(5000), "{:?}", band(&bands));
 }

@@ -1,14 +1,11 @@
 //! J3: how often the start of a job lies in the band that it was told when it came. Each trace goes once through the controller's
-//! own queue; one job of some is told its band at its submit, and that is held against its real start.
+//! own queue; each job that has to wait is told its band at its submit, and that is held against its real start.
 
 use controller_simulator::{Rules, policy::ours::Ours, run};
 use serde_json::json;
 
 use super::{Bench, sites};
 use crate::report::{Cpu, Goal, Line, Row, Sample};
-
-/// One job of so many is told; each forecast looks at the whole queue.
-const EVERY: usize = 8;
 
 /// Bands that are told first rest on nothing: so many are not counted.
 const FIRST: usize = 200;
@@ -24,7 +21,7 @@ struct Held {
 
 /// J3.
 pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
-    for (name, found) in sites::all(bench, 1) {
+    for (name, found) in sites::all(bench) {
         let replay = match found {
             Ok(replay) => replay,
             Err(why) => {
@@ -34,7 +31,7 @@ pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
         };
         let cpu = Cpu::start();
         let mut ours = Ours::new(&replay.site, &replay.workload, &Rules::default());
-        ours.foretell(EVERY);
+        ours.foretell(1);
         let outcome = run(&replay.site, &replay.workload, &mut ours, &mut ());
         let mut held = Held::default();
         let mut widths = Vec::new();

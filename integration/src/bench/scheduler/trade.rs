@@ -18,12 +18,9 @@ use serde_json::{Value, json};
 use super::{Bench, sites};
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
-/// Some twenty settings are replayed for each trace: of its jobs, and of the servers, one of so many.
-const PART: u32 = 4;
-
 /// J4.
 pub fn trade(row: &Row, bench: &Bench) -> Result<(), String> {
-    for (name, found) in sites::all(bench, PART) {
+    for (name, found) in sites::all(bench) {
         let replay = match found {
             Ok(replay) => replay,
             Err(why) => {
