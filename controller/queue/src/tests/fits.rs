@@ -144,7 +144,11 @@ fn riddles(cases: u64) {
         faults.extend(answer.faults.iter().map(|fault| format!("{fault:?}: {}", answer.riddle)));
         started += u64::from(answer.started);
         compared += u64::from(answer.broken_more().is_some());
+        let more = answer.broken_more().unwrap_or(0);
         tight += u64::from(answer.broken_more() == Some(0));
+        // Only of a gang in several pods, of which the largest are taken, some may lie a little less tightly.
+        let in_one_pod = answer.chosen.is_some_and(|(pods, ..)| pods == 1);
+        assert!(more == 0 || !in_one_pod, "{more} idle nodes more than need be: {}", answer.riddle);
         never += u64::from(!answer.empty);
         behind += u64::from(answer.jobs_wait);
     }
@@ -154,6 +158,9 @@ fn riddles(cases: u64) {
     // A quarter of the jobs asks for models of GPU that some nodes do not have.
     assert!((15..80).contains(&share(started)), "{started}");
     assert!(share(never) > 5 && share(behind) > 5, "{never}, {behind}");
-    // The rest lies in several pods, of which the largest are taken: fewer than one of five hundred, and two where few are compared.
-    assert!(compared * 2 > started && compared - tight <= 2 + compared / 500, "{tight} of {compared}");
+    // What holds of all is asked where many are compared, as by row J1: few of them say nothing of one in a thousand.
+    assert!(
+        compared * 2 > started && (cases < 100_000 || (compared - tight) * 1000 <= compared),
+        "{tight} of {compared}"
+    );
 }
