@@ -25,7 +25,7 @@ use crate::{
 pub const GPUS: u32 = 4;
 
 /// What drivers call GPUs.
-const MODELS: [&str; 3] = ["NVIDIA H100", "NVIDIA A100", ""];
+const MODELS: [&str; 4] = ["NVIDIA H100", "NVIDIA A100", "", "NVIDIA H100 MIG 1g.10gb"];
 
 /// The job that comes.
 const LAST: u64 = 900;
@@ -120,11 +120,17 @@ impl Dice {
         }
     }
 
-    /// Models of GPU that a job asks for.
-    fn models(&mut self) -> Arc<Filter> {
-        let asked: &[&str] = [&["h100"][..], &["A100"], &["A100", "H100"]][self.below(3) as usize];
+    /// Models of GPU that a job asks for, or whole ones of any model.
+    fn models(&mut self) -> Filter {
+        let asked: &[&str] = match self.below(5) {
+            0 => &["h100"],
+            1 => &["A100"],
+            2 => &["A100", "H100"],
+            3 => &["1g.10gb"],
+            _ => &[],
+        };
         let gpu_models = asked.iter().filter_map(|model| GpuModel::new(*model).ok()).collect();
-        Arc::new(Filter { gpu_models, ..Filter::default() })
+        Filter { gpu_models, whole_gpus: true, ..Filter::default() }
     }
 }
 
@@ -176,11 +182,11 @@ impl Riddle {
         // Drawn last: what is drawn before stays what it was.
         let mut others = BTreeMap::new();
         if dice.one_in(4) {
-            let all = (0..nodes).map(|node| (node, MODELS[dice.below(3) as usize]));
+            let all = (0..nodes).map(|node| (node, MODELS[dice.below(4) as usize]));
             others.extend(all.filter(|(_, model)| *model != MODELS[0]));
             let models = dice.models();
-            asked.filter =
-                Arc::new(Filter { avoid_drained: asked.filter.avoid_drained, ..Filter::clone(&models) });
+            let (avoid_drained, whole_gpus) = (asked.filter.avoid_drained, asked.gpus > 0);
+            asked.filter = Arc::new(Filter { avoid_drained, whole_gpus, ..models });
         }
         let mut hosts = vec![Host::NONE; nodes as usize];
         if dice.one_in(2) {

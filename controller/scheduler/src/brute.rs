@@ -101,13 +101,16 @@ fn gives(seen: &Seen<'_>, need: &Need, rails: RailSet) -> bool {
         && (need.filter.avoid_drained.is_none() || rails.iter().all(|rail| !seen.traits.drained.has(rail)))
         && need.filter.selector.iter().all(|term| term.holds(&seen.traits.labels))
         && seen.traits.taints.iter().all(tolerated)
-        && (need.filter.gpu_models.is_empty() || of_models(seen, need))
+        && of_models(seen, need)
         && need.filter.isolation.iter().all(|feature| seen.traits.isolation.has(feature))
 }
 
-/// Whether all GPUs are of models that will do, and there are some.
+/// Whether all GPUs are of models that will do, and there are some; without models, whether all are whole where that is asked for.
 fn of_models(seen: &Seen<'_>, need: &Need) -> bool {
     let told = &seen.traits.gpu_models;
+    if need.filter.gpu_models.is_empty() {
+        return !(need.filter.whole_gpus && told.iter().any(|told| told.contains("MIG")));
+    }
     let right = told.iter().filter(|told| need.filter.gpu_models.iter().any(|model| model.is(told))).count();
     !told.is_empty() && right == told.len()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proto_model::{
-    Inventory, IsolationFeature, IsolationSet, JobSpec, NodeName, NodePlace, Placement, TenantName,
+    GpuModel, Inventory, IsolationFeature, IsolationSet, JobSpec, NodeName, NodePlace, Placement, TenantName,
 };
 use thiserror::Error;
 
@@ -263,7 +263,8 @@ fn node(
     }
     let models = &spec.placement.gpu_models;
     for gpu in server.inventory.gpus.iter().filter(|gpu| distinct.contains(&gpu.index)) {
-        if !models.is_empty() && !models.iter().any(|model| model.is(&gpu.model)) {
+        let whole = models.is_empty() && !GpuModel::is_partition(&gpu.model);
+        if !whole && !models.iter().any(|model| model.is(&gpu.model)) {
             let (node, gpu, model) = (name.clone(), gpu.index, gpu.model.clone());
             found.push(Violation::GpuModel { node, gpu, model });
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use controller_topology::{NodeIx, RailSet, Topology};
-use proto_model::{IsolationFeature, NodePlace, Placement, TenantName};
+use proto_model::{GpuModel, IsolationFeature, NodePlace, Placement, TenantName};
 use thiserror::Error;
 
 use crate::{
@@ -241,8 +241,10 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
     }
     let models = &need.filter.gpu_models;
     let asked = |told: &String| models.iter().any(|model| model.is(told));
-    if !models.is_empty() && (seen.traits.gpu_models.is_empty() || !seen.traits.gpu_models.iter().all(asked))
-    {
+    let parts =
+        need.filter.whole_gpus && seen.traits.gpu_models.iter().any(|told| GpuModel::is_partition(told));
+    let unfit = seen.traits.gpu_models.is_empty() || !seen.traits.gpu_models.iter().all(asked);
+    if if models.is_empty() { parts } else { unfit } {
         flaws.push(Flaw::GpuModel(node));
     }
     if need.filter.isolation.iter().any(|feature| !seen.traits.isolation.has(feature)) {

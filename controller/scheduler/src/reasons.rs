@@ -176,7 +176,7 @@ const MODELS: usize = 8;
 /// Too few nodes have GPUs of the models that will do, and which models there are.
 fn models(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reason>) {
     let (mut with, mut unknown, mut there) = (0, 0, BTreeMap::new());
-    if need.filter.gpu_models.is_empty() {
+    if need.filter.gpu_models.is_empty() && !need.filter.whole_gpus {
         return;
     }
     for (class, count) in snapshot.yard().class_sizes() {
@@ -194,8 +194,7 @@ fn models(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
         return;
     }
     let (asked, have) = (many(wanted, "node"), of_nodes(with, nodes));
-    let mut message =
-        format!("the job asks for {asked} with GPUs of model {}, {have} them", model_text(need));
+    let mut message = format!("the job asks for {asked} with {}, {have} them", gpus_text(need));
     let listed: Vec<String> =
         there.iter().take(MODELS).map(|(model, nodes)| format!("{model} ({nodes})")).collect();
     if !listed.is_empty() {
@@ -210,6 +209,15 @@ fn models(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
 
 fn of_unknown(nodes: usize) -> String {
     if nodes == 1 { "on 1 node it is".to_owned() } else { format!("on {nodes} nodes it is") }
+}
+
+/// The GPUs that will do.
+fn gpus_text(need: &Need) -> String {
+    if need.filter.gpu_models.is_empty() {
+        "whole GPUs (MIG instances go to jobs that name their profile as GPU model)".to_owned()
+    } else {
+        format!("GPUs of model {}", model_text(need))
+    }
 }
 
 /// The models of GPU that will do.
@@ -443,9 +451,7 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
                 _ => format!("HAVE not the label {}", term_text(term)),
             },
         ),
-        Cause::GpuModel => {
-            ("GpuModelMismatch", String::new(), format!("HAVE not only GPUs of model {}", model_text(need)))
-        }
+        Cause::GpuModel => ("GpuModelMismatch", String::new(), format!("HAVE not only {}", gpus_text(need))),
         Cause::GpuModelUnknown => {
             let what =
                 format!("HAVE GPUs of which nobody knows whether they are of model {}", model_text(need));

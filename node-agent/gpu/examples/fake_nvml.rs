@@ -11,8 +11,8 @@ use std::{
 };
 
 use node_agent_gpu::ffi::{
-    Code, DRIVER_NOT_LOADED, GPU_IS_LOST, Handle, INVALID_ARGUMENT, LINK_TO_GPU, LINK_TO_SWITCH, Memory,
-    NOT_SUPPORTED, PciInfo, SUCCESS,
+    Code, DRIVER_NOT_LOADED, GPU_IS_LOST, Handle, INVALID_ARGUMENT, LINK_TO_GPU, LINK_TO_SWITCH, MIG_ENABLE,
+    Memory, NOT_FOUND, NOT_SUPPORTED, PciInfo, SUCCESS,
 };
 
 /// `NVML_ERROR_UNINITIALIZED`.
@@ -33,6 +33,8 @@ const TO_GPUS: c_int = 4;
 const ENDLESS_NAME: c_int = 5;
 const HANGS: c_int = 6;
 const NO_MEMORY_OF_ITS_OWN: c_int = 7;
+/// The first GPU has two instances, the second is in MIG mode without any, the last knows no MIG mode.
+const PARTITIONED: c_int = 8;
 
 struct World {
     sessions: i64,
@@ -100,6 +102,80 @@ unsafe fn text(text: &str, buffer: *mut c_char, length: c_uint) -> Code {
     SUCCESS
 }
 
+/// The instance of a handle: those of the first GPU have numbers from 0x2000 on.
+fn instance(handle: Handle) -> Option<c_uint> {
+    let index = (handle as usize).wrapping_sub(0x2000) as c_uint;
+    (world().fault == PARTITIONED && [0, 2].contains(&index)).then_some(index)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(
+    handle: Handle,
+    now: *mut c_uint,
+    pending: *mut c_uint,
+) -> Code {
+    match gpu(handle) {
+        Err(code) => code,
+        Ok(7) => NOT_SUPPORTED,
+        Ok(index) => {
+            let on = world().fault == PARTITIONED && index < 2;
+            unsafe { (*now, *pending) = (if on { MIG_ENABLE } else { 0 }, MIG_ENABLE) };
+            SUCCESS
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMaxMigDeviceCount(handle: Handle, out: *mut c_uint) -> Code {
+    match gpu(handle) {
+        Err(code) => code,
+        Ok(_) => {
+            unsafe { *out = 7 };
+            SUCCESS
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
+    handle: Handle,
+    index: c_uint,
+    out: *mut Handle,
+) -> Code {
+    match gpu(handle) {
+        Err(code) => code,
+        Ok(0) if [0, 2].contains(&index) => {
+            unsafe { *out = (0x2000 + index as usize) as Handle };
+            SUCCESS
+        }
+        Ok(_) if index < 7 => NOT_FOUND,
+        Ok(_) => INVALID_ARGUMENT,
+    }
+}
+
+/// Instances are numbered from 7 on, the later one first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetGpuInstanceId(handle: Handle, out: *mut c_uint) -> Code {
+    match instance(handle) {
+        None => INVALID_ARGUMENT,
+        Some(index) => {
+            unsafe { *out = 9 - index };
+            SUCCESS
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetComputeInstanceId(handle: Handle, out: *mut c_uint) -> Code {
+    match instance(handle) {
+        None => INVALID_ARGUMENT,
+        Some(_) => {
+            unsafe { *out = 0 };
+            SUCCESS
+        }
+    }
+}
+
 /// The index of a handle, if NVML has begun and the GPU is there.
 fn gpu(handle: Handle) -> Result<c_uint, Code> {
     let world = world();
@@ -154,6 +230,9 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(handle: Handle, out: *mut PciIn
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetUUID(handle: Handle, buffer: *mut c_char, length: c_uint) -> Code {
+    if let Some(index) = instance(handle) {
+        return unsafe { text(&format!("MIG-0000000{index}"), buffer, length) };
+    }
     match gpu(handle) {
         Err(code) => code,
         Ok(index) => unsafe { text(&format!("GPU-0000000{index}"), buffer, length) },
@@ -162,6 +241,9 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(handle: Handle, buffer: *mut c_char, 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetName(handle: Handle, buffer: *mut c_char, length: c_uint) -> Code {
+    if instance(handle).is_some() {
+        return unsafe { text("NVIDIA H100 80GB HBM3 MIG 1g.10gb", buffer, length) };
+    }
     match gpu(handle) {
         Err(code) => code,
         Ok(_) if world().fault == ENDLESS_NAME => {
@@ -174,6 +256,10 @@ pub unsafe extern "C" fn nvmlDeviceGetName(handle: Handle, buffer: *mut c_char, 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(handle: Handle, out: *mut Memory) -> Code {
+    if instance(handle).is_some() {
+        unsafe { *out = Memory { total: 10 << 30, free: 10 << 30, used: 0 } };
+        return SUCCESS;
+    }
     match gpu(handle) {
         Err(code) => code,
         Ok(_) if world().fault == NO_MEMORY_OF_ITS_OWN => NOT_SUPPORTED,

@@ -9,6 +9,8 @@ use crate::{
 
 /// GPUs of one server at most.
 const GPUS_MOST: u32 = 64;
+/// MIG instances of one GPU at most (seven on all that there are).
+const INSTANCES_MOST: u32 = 32;
 /// Links of one GPU at most (`NVML_NVLINK_MAX_LINKS` is 18).
 const LINKS_MOST: u32 = 64;
 
@@ -36,6 +38,23 @@ pub struct Device {
     pub memory_bytes: u64,
     /// NVLinks that are up, by their other end.
     pub links: Vec<Link>,
+    /// In MIG mode: its instances, of which there may be none. `None`: it is whole.
+    pub instances: Option<Vec<Instance>>,
+}
+
+/// A MIG instance, which is what programs see of a GPU in MIG mode.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Instance {
+    /// For example `MIG-1f4e8ff4-...`; empty if it does not tell.
+    pub uuid: String,
+    /// For example `NVIDIA H100 80GB HBM3 MIG 1g.10gb`; empty if it does not tell.
+    pub name: String,
+    /// In bytes; 0 if it does not tell.
+    pub memory_bytes: u64,
+    /// The driver's number of its GPU instance.
+    pub gpu_instance: u32,
+    /// The driver's number of its compute instance in that.
+    pub compute_instance: u32,
 }
 
 /// Links with the same other end.
@@ -113,7 +132,32 @@ fn device(gpu: Gpu<'_>, address: &str, errors: &mut Vec<NvmlError>) -> Device {
         Err(error) => errors.push(error),
     }
     device.links = links(gpu, errors);
+    match gpu.is_partitioned() {
+        Ok(false) => {}
+        Ok(true) => device.instances = Some(instances(gpu, errors)),
+        Err(error) => errors.push(error),
+    }
     device
+}
+
+/// The instances of a GPU in MIG mode. One of which the numbers are not told is no use to a job, and left out with that as a trouble.
+fn instances(gpu: Gpu<'_>, errors: &mut Vec<NvmlError>) -> Vec<Instance> {
+    let most = gpu.instances_most().map_err(|error| errors.push(error)).unwrap_or_default();
+    let mut found = Vec::new();
+    for index in 0..most.min(INSTANCES_MOST) {
+        let one = gpu.instance(index).and_then(|one| {
+            let Some(one) = one else { return Ok(None) };
+            let (gpu_instance, compute_instance) = one.instance_ids()?;
+            let (uuid, name) = (one.uuid()?, one.name()?);
+            Ok(Some(Instance { uuid, name, memory_bytes: one.memory()?, gpu_instance, compute_instance }))
+        });
+        match one {
+            Ok(one) => found.extend(one),
+            Err(error) => errors.push(error),
+        }
+    }
+    found.sort_by_key(|one| (one.gpu_instance, one.compute_instance));
+    found
 }
 
 fn links(gpu: Gpu<'_>, errors: &mut Vec<NvmlError>) -> Vec<Link> {

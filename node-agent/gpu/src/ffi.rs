@@ -14,10 +14,15 @@ pub const SUCCESS: Code = 0;
 pub const INVALID_ARGUMENT: Code = 2;
 /// `NVML_ERROR_NOT_SUPPORTED`.
 pub const NOT_SUPPORTED: Code = 3;
+/// `NVML_ERROR_NOT_FOUND`: also for a MIG instance that is not there.
+pub const NOT_FOUND: Code = 6;
 /// `NVML_ERROR_DRIVER_NOT_LOADED`.
 pub const DRIVER_NOT_LOADED: Code = 9;
 /// `NVML_ERROR_GPU_IS_LOST`.
 pub const GPU_IS_LOST: Code = 15;
+
+/// `NVML_DEVICE_MIG_ENABLE`.
+pub const MIG_ENABLE: c_uint = 1;
 
 /// `NVML_NVLINK_DEVICE_TYPE_GPU`.
 pub const LINK_TO_GPU: c_uint = 0;
@@ -79,3 +84,9 @@ pub type GetMemory = unsafe extern "C" fn(Handle, *mut Memory) -> Code;
 pub type LinkNumber = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Code;
 /// `nvmlDeviceGetNvLinkRemotePciInfo_v2`.
 pub type LinkPciInfo = unsafe extern "C" fn(Handle, c_uint, *mut PciInfo) -> Code;
+/// `nvmlDeviceGetMigMode`: the mode now, and the one after the next reset.
+pub type GetMigMode = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> Code;
+/// `nvmlDeviceGetMigDeviceHandleByIndex`.
+pub type GetMigHandle = unsafe extern "C" fn(Handle, c_uint, *mut Handle) -> Code;
+/// `nvmlDeviceGetMaxMigDeviceCount`, `nvmlDeviceGetGpuInstanceId`, `nvmlDeviceGetComputeInstanceId`.
+pub type DeviceNumber = unsafe extern "C" fn(Handle, *mut c_uint) -> Code;

@@ -15,7 +15,7 @@ pub mod ffi;
 mod library;
 mod reader;
 
-pub use asked::{Device, Driver, Link, Peer, Trouble};
+pub use asked::{Device, Driver, Instance, Link, Peer, Trouble};
 pub use library::{Library, NvmlError};
 pub use node_agent_loader::LoadError;
 pub use reader::{ReadError, Reader};

@@ -40,6 +40,11 @@ functions! {
         link_version: ffi::LinkNumber = "nvmlDeviceGetNvLinkVersion",
         link_remote_type: ffi::LinkNumber = "nvmlDeviceGetNvLinkRemoteDeviceType",
         link_remote_pci: ffi::LinkPciInfo = "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+        mig_mode: ffi::GetMigMode = "nvmlDeviceGetMigMode",
+        mig_most: ffi::DeviceNumber = "nvmlDeviceGetMaxMigDeviceCount",
+        mig_handle: ffi::GetMigHandle = "nvmlDeviceGetMigDeviceHandleByIndex",
+        gpu_instance: ffi::DeviceNumber = "nvmlDeviceGetGpuInstanceId",
+        compute_instance: ffi::DeviceNumber = "nvmlDeviceGetComputeInstanceId",
     }
 }
 
@@ -156,9 +161,57 @@ impl Session<'_> {
     }
 }
 
-impl Gpu<'_> {
-    fn functions(&self) -> &Functions {
+impl<'a> Gpu<'a> {
+    fn functions(&self) -> &'a Functions {
         &self.session.library.functions
+    }
+
+    /// Whether it is in MIG mode now; false of a GPU, or of a driver, that has none.
+    pub(crate) fn is_partitioned(&self) -> Result<bool, NvmlError> {
+        let Some(function) = self.functions().mig_mode else { return Ok(false) };
+        let (mut now, mut pending) = (0, 0);
+        // SAFETY: the handle is of this session; it writes two numbers to where it is told.
+        let code = unsafe { function(self.handle, &raw mut now, &raw mut pending) };
+        if code == ffi::NOT_SUPPORTED {
+            return Ok(false);
+        }
+        self.checked("nvmlDeviceGetMigMode", code)?;
+        Ok(now == ffi::MIG_ENABLE)
+    }
+
+    fn number(&self, call: &'static str, function: Option<ffi::DeviceNumber>) -> Result<u32, NvmlError> {
+        let function = function.ok_or_else(|| too_old(call))?;
+        let mut number = 0;
+        // SAFETY: the handle is of this session; it writes one number to where it is told.
+        let code = unsafe { function(self.handle, &raw mut number) };
+        self.checked(call, code)?;
+        Ok(number)
+    }
+
+    /// Instances that it can have at most; the indices of [`Self::instance`] are below.
+    pub(crate) fn instances_most(&self) -> Result<u32, NvmlError> {
+        self.number("nvmlDeviceGetMaxMigDeviceCount", self.functions().mig_most)
+    }
+
+    /// A MIG instance as a device; `None` where there is none with this index, which need not be in a row.
+    pub(crate) fn instance(&self, index: u32) -> Result<Option<Self>, NvmlError> {
+        let call = "nvmlDeviceGetMigDeviceHandleByIndex";
+        let function = self.functions().mig_handle.ok_or_else(|| too_old(call))?;
+        let mut handle = null_mut();
+        // SAFETY: the handle is of this session; it takes any index and writes one handle to where it is told.
+        let code = unsafe { function(self.handle, index, &raw mut handle) };
+        if [ffi::NOT_FOUND, ffi::INVALID_ARGUMENT].contains(&code) {
+            return Ok(None);
+        }
+        self.checked(call, code)?;
+        Ok(Some(Self { session: self.session, handle }))
+    }
+
+    /// Of an instance: the numbers of its GPU instance and of the compute instance in that.
+    pub(crate) fn instance_ids(&self) -> Result<(u32, u32), NvmlError> {
+        let gpu = self.number("nvmlDeviceGetGpuInstanceId", self.functions().gpu_instance)?;
+        let compute = self.number("nvmlDeviceGetComputeInstanceId", self.functions().compute_instance)?;
+        Ok((gpu, compute))
     }
 
     fn checked(&self, call: &'static str, code: Code) -> Result<(), NvmlError> {

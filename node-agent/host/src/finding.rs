@@ -69,6 +69,8 @@ pub enum FindingKind {
     LibraryMissing,
     /// A library is there and does not answer as it should.
     LibraryFailed,
+    /// A GPU is there that no job can use as it is set up.
+    GpuUnusable,
     /// What switches say of themselves is not known.
     LldpFailed,
 }
@@ -92,6 +94,7 @@ impl FindingKind {
             Self::PcieDegraded => "PcieDegraded",
             Self::LibraryMissing => "LibraryMissing",
             Self::LibraryFailed => "LibraryFailed",
+            Self::GpuUnusable => "GpuUnusable",
             Self::LldpFailed => "LldpFailed",
         }
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use node_agent_gpu::{Driver, Peer, ReadError, Reader};
-use proto_model::{Gpu, GpuLink, LinkPeer};
+use proto_model::{Gpu, GpuFacts, GpuLink, LinkPeer, MigInstance};
 
 use crate::{finding::FindingKind, look::Look};
 
@@ -40,7 +40,7 @@ impl Nvml {
     }
 
     /// Adds what NVML tells; it is not asked where there is no GPU of NVIDIA.
-    pub fn add(&self, look: &mut Look<'_>, gpus: &mut [Gpu]) {
+    pub fn add(&self, look: &mut Look<'_>, gpus: &mut Vec<Gpu>) {
         let own: Vec<String> =
             gpus.iter().filter(|gpu| is_nvidia(gpu)).map(|gpu| gpu.pci_address.clone()).collect();
         if own.is_empty() {
@@ -76,8 +76,42 @@ fn is_nvidia(gpu: &Gpu) -> bool {
     gpu.facts.as_deref().is_some_and(|facts| facts.pci.id.starts_with(NVIDIA))
 }
 
+/// Puts the instances of a GPU in MIG mode in its place, each a GPU of its own, and numbers all anew: programs can use nothing else of
+/// such a GPU. One without instances is no use to anybody until it has some.
+fn partition(look: &mut Look<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
+    if driver.devices.iter().all(|device| device.instances.is_none()) {
+        return;
+    }
+    let mut parts = Vec::new();
+    for gpu in gpus.drain(..) {
+        let device = driver.devices.iter().find(|device| device.pci_address == gpu.pci_address);
+        let Some(instances) = device.and_then(|device| device.instances.as_ref()) else {
+            parts.push(gpu);
+            continue;
+        };
+        if instances.is_empty() {
+            let text = "it is in MIG mode and has no instances, so no job gets it: create some (nvidia-smi mig -cgi PROFILE -C), or end MIG mode (nvidia-smi -mig 0)";
+            look.find(FindingKind::GpuUnusable, &gpu.pci_address, text);
+        }
+        parts.extend(instances.iter().map(|instance| {
+            let mig = MigInstance {
+                gpu_instance: instance.gpu_instance,
+                compute_instance: instance.compute_instance,
+            };
+            let facts = gpu.facts.clone().map(|facts| Box::new(GpuFacts { mig: Some(mig), ..*facts }));
+            let (uuid, model) = (instance.uuid.clone(), instance.name.clone());
+            Gpu { uuid, model, memory_bytes: instance.memory_bytes, facts, ..gpu.clone() }
+        }));
+    }
+    for (gpu, index) in parts.iter_mut().zip(0..) {
+        gpu.index = index;
+    }
+    *gpus = parts;
+}
+
 /// Adds an answer to the GPUs that the PCI bus shows, by their address.
-pub fn merge(look: &mut Look<'_>, gpus: &mut [Gpu], driver: &Driver) {
+pub fn merge(look: &mut Look<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
+    partition(look, gpus, driver);
     let index = |address: &str| gpus.iter().find(|gpu| gpu.pci_address == address).map(|gpu| gpu.index);
     let links = |device: &node_agent_gpu::Device| -> Vec<GpuLink> {
         let link = |link: &node_agent_gpu::Link| {
@@ -100,19 +134,25 @@ pub fn merge(look: &mut Look<'_>, gpus: &mut [Gpu], driver: &Driver) {
             look.find(FindingKind::LibraryFailed, &gpu.pci_address, text);
             continue;
         };
+        let whole = gpu.facts.as_deref().is_none_or(|facts| facts.mig.is_none());
         let take = |old: &mut String, new: &String| {
             if !new.is_empty() {
                 old.clone_from(new);
             }
         };
-        take(&mut gpu.uuid, &device.uuid);
-        take(&mut gpu.model, &device.name);
-        if device.memory_bytes > 0 {
-            gpu.memory_bytes = device.memory_bytes;
+        if whole {
+            take(&mut gpu.uuid, &device.uuid);
+            take(&mut gpu.model, &device.name);
+            if device.memory_bytes > 0 {
+                gpu.memory_bytes = device.memory_bytes;
+            }
         }
         if let Some(facts) = &mut gpu.facts {
             take(&mut facts.driver_version, &driver.version);
-            facts.links.clone_from(links);
+            // Instances have no NVLink to others (NVIDIA MIG User Guide, "Application Considerations").
+            if whole {
+                facts.links.clone_from(links);
+            }
         }
     }
     for trouble in &driver.troubles {
@@ -127,8 +167,8 @@ pub fn merge(look: &mut Look<'_>, gpus: &mut [Gpu], driver: &Driver) {
 
 #[cfg(test)]
 mod tests {
-    use node_agent_gpu::{Device, Link, NvmlError, Trouble};
-    use proto_model::{GpuFacts, PciDevice};
+    use node_agent_gpu::{Device, Instance, Link, NvmlError, Trouble};
+    use proto_model::PciDevice;
 
     use super::*;
     use crate::{finding::Finding, sysfs::Tree};
@@ -147,7 +187,10 @@ mod tests {
         }
     }
 
-    fn look(gpus: &mut [Gpu], act: impl FnOnce(&mut Look<'_>, &mut [Gpu])) -> Vec<(FindingKind, String)> {
+    fn look(
+        gpus: &mut Vec<Gpu>,
+        act: impl FnOnce(&mut Look<'_>, &mut Vec<Gpu>),
+    ) -> Vec<(FindingKind, String)> {
         let mut findings: Vec<Finding> = Vec::new();
         act(&mut Look { tree: &Tree::new("/nowhere"), findings: &mut findings }, gpus);
         findings.into_iter().map(|finding| (finding.kind, finding.subject)).collect()
@@ -186,13 +229,53 @@ mod tests {
     }
 
     #[test]
+    fn instances_stand_in_the_place_of_their_gpu() {
+        let device = |index: u32| Device {
+            pci_address: format!("0000:{index:02x}:00.0"),
+            uuid: format!("GPU-{index}"),
+            name: "NVIDIA H100".into(),
+            memory_bytes: 80 << 30,
+            links: vec![Link { peer: Peer::Gpu("0000:03:00.0".into()), count: 18, version: 4 }],
+            instances: None,
+        };
+        let instance = |gpu_instance| Instance {
+            uuid: format!("MIG-{gpu_instance}"),
+            name: "NVIDIA H100 MIG 1g.10gb".into(),
+            memory_bytes: 10 << 30,
+            gpu_instance,
+            compute_instance: 1,
+        };
+        let driver = Driver {
+            devices: vec![
+                Device { instances: Some(vec![instance(7), instance(9)]), ..device(0) },
+                Device { instances: Some(Vec::new()), ..device(1) },
+                device(2),
+                device(3),
+            ],
+            ..Driver::default()
+        };
+        let mut gpus = (0..4).map(|index| gpu(index, "10de:2330")).collect();
+        let told = look(&mut gpus, |look, gpus| merge(look, gpus, &driver));
+        assert_eq!(told, [(FindingKind::GpuUnusable, "0000:01:00.0".to_owned())]);
+        let seen: Vec<_> =
+            gpus.iter().map(|gpu| (gpu.index, gpu.uuid.as_str(), gpu.memory_bytes >> 30)).collect();
+        assert_eq!(seen, [(0, "MIG-7", 10), (1, "MIG-9", 10), (2, "GPU-2", 80), (3, "GPU-3", 80)]);
+        let facts: Vec<&GpuFacts> = gpus.iter().filter_map(|gpu| gpu.facts.as_deref()).collect();
+        let mig = |gpu_instance| Some(MigInstance { gpu_instance, compute_instance: 1 });
+        assert_eq!(facts.iter().map(|facts| facts.mig).collect::<Vec<_>>(), [mig(7), mig(9), None, None]);
+        assert!(facts[..2].iter().all(|facts| facts.links.is_empty()));
+        assert_eq!(facts[2].links[0].peer, LinkPeer::Gpu(3), "by the new numbers");
+        assert!(gpus[..2].iter().all(|gpu| gpu.pci_address == "0000:00:00.0"));
+    }
+
+    #[test]
     fn an_absent_library_is_told_where_it_would_tell_more() {
         let nvml = Nvml::new(Reader::of("/nowhere/libnvidia-ml.so.1"));
         let mut gpus = vec![gpu(0, "10de:2330")];
         let told = look(&mut gpus, |look, gpus| nvml.add(look, gpus));
         assert_eq!(told, [(FindingKind::LibraryMissing, "nvml".to_owned())]);
         assert_eq!(gpus[0], gpu(0, "10de:2330"));
-        let told = look(&mut [gpu(0, "1002:74a1")], |look, gpus| nvml.add(look, gpus));
+        let told = look(&mut vec![gpu(0, "1002:74a1")], |look, gpus| nvml.add(look, gpus));
         assert_eq!(told, []);
     }
 }

@@ -15,7 +15,7 @@ use node_agent_host::{
     nccl_environment, nccl_topology,
 };
 use node_agent_qos::DataLane;
-use proto_model::{Assignment, NicHealth, NodePlace, Observed, QosPort, RailProof, Timestamp, Wish};
+use proto_model::{Assignment, Gpu, NicHealth, NodePlace, Observed, QosPort, RailProof, Timestamp, Wish};
 use proto_rpc::{Client, ClientOptions, Credentials, trace};
 use proto_wire::v1::{self, agent_message};
 use tokio::{
@@ -425,6 +425,7 @@ impl Runner {
             gpu_files,
             engine_memory: Some(self.setup.ranks.engine_memory(&self.discovery.inventory)),
             gpus: place.map(|place| self.gpus(place)).unwrap_or_default(),
+            gpu_names: place.map(|place| self.gpu_names(place)).unwrap_or_default(),
             drained: self.state.drained().into_iter().collect(),
             lanes: self.lanes.each(rails),
         };
@@ -447,18 +448,33 @@ impl Runner {
         here.filter(|gpu| place.gpus.contains(&gpu.index)).filter_map(GpuBrief::of).collect()
     }
 
+    /// By what names CUDA knows the GPUs that a job holds, on a server with MIG instances: those have no numbers there, and the numbers
+    /// of whole GPUs beside them are others than ours.
+    fn gpu_names(&self, place: &NodePlace) -> BTreeMap<u32, String> {
+        let gpus = &self.discovery.inventory.gpus;
+        let part = |gpu: &Gpu| gpu.facts.as_deref().is_some_and(|facts| facts.mig.is_some());
+        if !gpus.iter().any(part) {
+            return BTreeMap::new();
+        }
+        let here = gpus.iter().filter(|gpu| place.gpus.contains(&gpu.index) && !gpu.uuid.is_empty());
+        here.map(|gpu| (gpu.index, gpu.uuid.clone())).collect()
+    }
+
     /// Device files of the GPUs that a job holds.
     fn gpu_files(&self, place: &NodePlace) -> Vec<PathBuf> {
         let here = self.discovery.inventory.gpus.iter().filter(|gpu| place.gpus.contains(&gpu.index));
-        let (pci, unknown): (Vec<String>, Vec<String>) =
-            here.map(|gpu| gpu.pci_address.clone()).partition(|pci| !pci.is_empty());
+        let device = |gpu: &Gpu| devices::Device {
+            pci: gpu.pci_address.clone(),
+            mig: gpu.facts.as_deref().and_then(|facts| facts.mig),
+        };
+        let (known, unknown): (Vec<_>, Vec<_>) = here.map(device).partition(|gpu| !gpu.pci.is_empty());
         if !unknown.is_empty() && devices::any(Path::new("/")) {
             tracing::warn!(
                 gpus = unknown.len(),
                 "GPUs without a PCI address cannot be shown to their job alone, and are not shown"
             );
         }
-        devices::of_gpus(Path::new("/"), &pci)
+        devices::of_gpus(Path::new("/"), &known)
     }
 
     fn nccl(&self, dir: &JobDir, place: &NodePlace, lane: DataLane) -> BTreeMap<String, String> {

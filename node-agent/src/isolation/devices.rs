@@ -7,22 +7,38 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use proto_model::MigInstance;
+
 /// Device files that every process may have (those of a container, by OCI's runtime specification).
 pub const PLAIN: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// Files of NVIDIA's driver that belong to no GPU.
 const NVIDIA: [&str; 4] = ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"];
 
-/// The device files of GPUs at these PCI addresses, those that are there: `root` is `/` but in tests.
+/// A GPU that a job holds, or a partition of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its PCI address, or that of the whole GPU.
+    pub pci: String,
+    /// Which partition.
+    pub mig: Option<MigInstance>,
+}
+
+/// The device files of GPUs, those that are there: `root` is `/` but in tests.
 #[must_use]
-pub fn of_gpus(root: &Path, pci: &[String]) -> Vec<PathBuf> {
+pub fn of_gpus(root: &Path, gpus: &[Device]) -> Vec<PathBuf> {
     let dev = root.join("dev");
     let mut found = BTreeSet::new();
-    let own: Vec<PathBuf> = pci.iter().filter_map(|pci| nvidia(root, pci)).collect();
+    let own: Vec<PathBuf> = gpus.iter().filter_map(|gpu| nvidia(root, &gpu.pci)).collect();
     if own.iter().any(|file| file.exists()) {
+        found.extend(
+            gpus.iter()
+                .filter_map(|gpu| Some((gpu, gpu.mig?)))
+                .flat_map(|(gpu, mig)| capabilities(root, &gpu.pci, mig)),
+        );
         found.extend(own);
         found.extend(NVIDIA.iter().map(|name| dev.join(name)));
     }
-    let nodes: Vec<PathBuf> = pci.iter().flat_map(|pci| render(root, pci)).collect();
+    let nodes: Vec<PathBuf> = gpus.iter().flat_map(|gpu| render(root, &gpu.pci)).collect();
     if nodes.iter().any(|file| file.exists()) {
         found.extend(nodes);
         found.insert(dev.join("kfd"));
@@ -36,13 +52,32 @@ pub fn any(root: &Path) -> bool {
     ["dev/nvidiactl", "dev/kfd"].iter().any(|file| root.join(file).exists())
 }
 
-/// `/dev/nvidiaN` of a GPU: the driver says which.
-fn nvidia(root: &Path, pci: &str) -> Option<PathBuf> {
-    let file = root.join("proc/driver/nvidia/gpus").join(pci.to_lowercase()).join("information");
+/// A number that the driver writes as a line of a file in `/proc`.
+fn minor(file: &Path, name: &str) -> Option<u32> {
     let text = fs::read_to_string(file).ok()?;
-    let minor = text.lines().find_map(|line| line.strip_prefix("Device Minor:"))?;
-    let minor: u32 = minor.trim().parse().ok()?;
-    Some(root.join("dev").join(format!("nvidia{minor}")))
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+}
+
+/// The minor number of a GPU: the driver says it.
+fn nvidia_minor(root: &Path, pci: &str) -> Option<u32> {
+    let file = root.join("proc/driver/nvidia/gpus").join(pci.to_lowercase()).join("information");
+    minor(&file, "Device Minor:")
+}
+
+/// `/dev/nvidiaN` of a GPU.
+fn nvidia(root: &Path, pci: &str) -> Option<PathBuf> {
+    nvidia_minor(root, pci).map(|minor| root.join("dev").join(format!("nvidia{minor}")))
+}
+
+/// `/dev/nvidia-caps/nvidia-capN` of a partition, which its GPU's own file is no use without: those of the GPU instance and of the compute
+/// instance in it (NVIDIA MIG User Guide, "Device Nodes and Capabilities").
+fn capabilities(root: &Path, pci: &str, mig: MigInstance) -> Vec<PathBuf> {
+    let Some(gpu) = nvidia_minor(root, pci) else { return Vec::new() };
+    let instance = format!("proc/driver/nvidia/capabilities/gpu{gpu}/mig/gi{}", mig.gpu_instance);
+    let instance = root.join(instance);
+    let both = [instance.join("access"), instance.join(format!("ci{}", mig.compute_instance)).join("access")];
+    let numbers = both.iter().filter_map(|file| minor(file, "DeviceFileMinor:"));
+    numbers.map(|number| root.join("dev/nvidia-caps").join(format!("nvidia-cap{number}"))).collect()
 }
 
 /// `/dev/dri/renderN` (and `cardN`) of a GPU of AMD or Intel.
@@ -66,6 +101,49 @@ pub fn groups(files: &[PathBuf]) -> BTreeSet<u32> {
 mod tests {
     use super::*;
 
+    fn whole(pci: &str) -> Device {
+        Device { pci: pci.to_owned(), mig: None }
+    }
+
+    fn names(root: &Path, gpus: &[Device]) -> Vec<String> {
+        let found = of_gpus(root, gpus);
+        found.iter().map(|file| file.strip_prefix(root).unwrap().display().to_string()).collect()
+    }
+
+    #[test]
+    fn an_instance_comes_with_its_capabilities_and_no_others() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let pci = "0000:1b:00.0";
+        touch(root, &format!("proc/driver/nvidia/gpus/{pci}/information"), "Device Minor: \t 3\n");
+        for file in ["nvidia3", "nvidiactl", "nvidia-caps/nvidia-cap1", "nvidia-caps/nvidia-cap2"] {
+            touch(root, &format!("dev/{file}"), "");
+        }
+        for (at, gi) in [(30, 7), (39, 9)] {
+            let of = format!("proc/driver/nvidia/capabilities/gpu3/mig/gi{gi}");
+            touch(root, &format!("{of}/access"), &format!("DeviceFileMinor: {at}\nDeviceFileMode: 438\n"));
+            touch(
+                root,
+                &format!("{of}/ci0/access"),
+                &format!("DeviceFileMinor: {}\nDeviceFileMode: 438\n", at + 1),
+            );
+            touch(root, &format!("dev/nvidia-caps/nvidia-cap{at}"), "");
+            touch(root, &format!("dev/nvidia-caps/nvidia-cap{}", at + 1), "");
+        }
+        let part = |gpu_instance| {
+            let mig = Some(MigInstance { gpu_instance, compute_instance: 0 });
+            Device { mig, ..whole(pci) }
+        };
+        let caps = |numbers: [u32; 2]| numbers.map(|number| format!("dev/nvidia-caps/nvidia-cap{number}"));
+        let plain = ["dev/nvidia3".to_owned(), "dev/nvidiactl".to_owned()];
+        assert_eq!(names(root, &[part(7)]), [caps([30, 31]), plain.clone()].concat());
+        assert_eq!(
+            names(root, &[part(7), part(9)]),
+            [caps([30, 31]), caps([39, 40]), plain.clone()].concat()
+        );
+        assert_eq!(names(root, &[part(5)]), plain, "one that is gone opens nothing");
+    }
+
     fn touch(root: &Path, file: &str, text: &str) {
         let file = root.join(file);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -84,11 +162,7 @@ mod tests {
         for name in ["nvidiactl", "nvidia-uvm", "infiniband/uverbs0", "kfd", "kmsg"] {
             touch(root, &format!("dev/{name}"), "");
         }
-        let names = |pci: &[&str]| -> Vec<String> {
-            let pci: Vec<String> = pci.iter().map(|pci| (*pci).to_owned()).collect();
-            let found = of_gpus(root, &pci);
-            found.iter().map(|file| file.strip_prefix(root).unwrap().display().to_string()).collect()
-        };
+        let names = |pci: &[&str]| names(root, &pci.iter().map(|pci| whole(pci)).collect::<Vec<_>>());
         assert_eq!(names(&["0000:43:00.0"]), ["dev/nvidia-uvm", "dev/nvidia1", "dev/nvidiactl"]);
         assert_eq!(names(&["0000:99:00.0"]), Vec::<String>::new());
         assert_eq!(names(&[]), Vec::<String>::new());

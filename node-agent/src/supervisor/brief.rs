@@ -63,6 +63,9 @@ pub struct Brief {
     /// What was found of this server's GPUs that the job holds.
     #[serde(default)]
     pub gpus: Vec<GpuBrief>,
+    /// CUDA's names of the job's GPUs by their indices, on a server with MIG instances, which have no numbers there.
+    #[serde(default)]
+    pub gpu_names: BTreeMap<u32, String>,
     /// Rails of this server that are drained when the try begins.
     #[serde(default)]
     pub drained: Vec<u32>,

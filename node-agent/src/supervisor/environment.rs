@@ -85,7 +85,10 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
         set("TRACEPARENT", task.assignment.trace_parent.clone());
     }
     if !rank.gpus.is_empty() {
-        let gpus = visible(task, &rank.gpus).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let named: Option<Vec<&str>> =
+            rank.gpus.iter().map(|gpu| task.brief.gpu_names.get(gpu).map(String::as_str)).collect();
+        let numbered = || visible(task, &rank.gpus).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let gpus = named.map_or_else(numbered, |names| names.join(","));
         // Our numbers are in PCI order; CUDA's own default is by speed.
         set("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned());
         set("CUDA_VISIBLE_DEVICES", gpus.clone());

@@ -3,6 +3,7 @@
 mod limits;
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{BufRead, BufReader, ErrorKind, Write},
     os::unix::net::UnixStream,
@@ -67,6 +68,7 @@ fn brief() -> Brief {
         engine_memory: None,
         // The engine takes it as it is written.
         gpus: vec![GpuBrief { gpu: "0000:1b:00.0".into(), dma_buf: false, why: "too far".into() }],
+        gpu_names: BTreeMap::new(),
         drained: Vec::new(),
         lanes: [(0, DataLane { traffic_class: 98, ..DataLane::default() })].into(),
     }
@@ -443,6 +445,19 @@ fn logs_are_bounded_and_say_what_was_dropped() {
     assert!((100_000..=200_000).contains(&both), "{both}");
     assert!(job.log(0, Stream::Out).ends_with("line 19999 of many, with some text to fill it\n"));
     assert!(job.log(0, Stream::Note).contains("bytes of older output dropped"));
+}
+
+#[test]
+fn a_rank_finds_its_mig_instance_by_name() {
+    let gpu_names = [(0, "MIG-one".to_owned()), (1, "MIG-two".to_owned())].into();
+    let mut job = Supervised::with(&assignment(2, shell("env", &[])), &Brief { gpu_names, ..brief() });
+    job.run();
+    job.ended();
+    for (rank, name) in [(0, "MIG-one"), (1, "MIG-two")] {
+        let out = job.log(rank, Stream::Out);
+        let line = format!("CUDA_VISIBLE_DEVICES={name}");
+        assert!(out.lines().any(|one| one == line), "{line} is missing in\n{out}");
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use crate::{
-    Arrange, ArrayError, ArraySpec, DependencyWhen, JobName, JobSpec, NameError, NodeName, Pattern,
-    Preemption, Replace, Term, Timestamp, Within,
+    Arrange, ArrayError, ArraySpec, DependencyWhen, Gang, GpuModel, JobName, JobSpec, NameError, NodeName,
+    Pattern, Preemption, Replace, Term, Timestamp, Within,
     label::{LabelError, check_key, check_value},
 };
 
@@ -166,6 +166,16 @@ pub enum SpecFlaw {
     /// GPUs of a model, and no GPU.
     #[error("the job takes no GPU; give gang.gpusPerNode, or leave the model out")]
     ModelWithoutGpus,
+    /// Several MIG instances for one rank: a CUDA program sees one at most (NVIDIA MIG User Guide, "CUDA Device Enumeration").
+    #[error(
+        "a rank can use one MIG instance at most, and {gpus} on a node for {ranks} ranks are more; give as many ranks as GPUs"
+    )]
+    SeveralInstances {
+        /// GPUs of a node.
+        gpus: u32,
+        /// Ranks of a node.
+        ranks: u32,
+    },
     /// Two terms that no node fulfils together.
     #[error("no node fulfils this and entry {first} for '{key}'")]
     Contradiction {
@@ -290,6 +300,7 @@ impl SpecFlaw {
             Self::NoAlternatives { index } | Self::NestedAlternatives { index } => {
                 format!("{}.anyOf", at(SpecList::Selector, *index))
             }
+            Self::SeveralInstances { .. } => "gang.ranksPerNode".into(),
             Self::ModelWithoutGpus => SpecList::GpuModel.field().into(),
             Self::Contradiction { index, .. } => at(SpecList::Selector, *index),
             Self::BothEnds { index, .. } => at(SpecList::After, *index),
@@ -460,6 +471,10 @@ impl JobSpec {
         too_many(SpecList::GpuModel, place.gpu_models.len(), MAX_TERMS, flaws);
         if !place.gpu_models.is_empty() && self.gang.gpus_per_node == 0 {
             flaws.push(SpecFlaw::ModelWithoutGpus);
+        }
+        let Gang { gpus_per_node: gpus, ranks_per_node: ranks, .. } = self.gang;
+        if gpus > ranks && place.gpu_models.iter().any(GpuModel::names_partition) {
+            flaws.push(SpecFlaw::SeveralInstances { gpus, ranks });
         }
         let list = SpecList::Exclude;
         too_many(list, place.exclude.len(), MAX_EXCLUDED, flaws);

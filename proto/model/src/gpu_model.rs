@@ -11,6 +11,10 @@ pub const MAX_MODEL: usize = 128;
 ///
 /// A GPU is of it if its words, which are runs of letters and digits, follow one another in what the GPU's driver says, in upper or
 /// lower case: `H100` is what `NVIDIA H100 80GB HBM3` is, and `H100X` is not.
+///
+/// A MIG instance, a partition of a GPU that drivers call for example `NVIDIA H100 80GB HBM3 MIG 1g.10gb` (NVIDIA MIG User Guide, "MIG
+/// Device Names"), is only of a model that names its profile or MIG itself: `1g.10gb` is what that one is, and so are `MIG` and
+/// `H100 80GB HBM3 MIG 1g.10gb`; `H100` is not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GpuModel(String);
 
@@ -27,6 +31,9 @@ pub enum GpuModelError {
     #[error("must be one printable line")]
     Control,
 }
+
+/// The word that NVIDIA's driver puts between a GPU's name and the profile of an instance.
+const MIG: &str = "mig";
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
@@ -62,7 +69,31 @@ impl GpuModel {
     pub fn is(&self, told: &str) -> bool {
         let asked: Vec<String> = words(&self.0).map(str::to_lowercase).collect();
         let told: Vec<String> = words(told).map(str::to_lowercase).collect();
-        told.windows(asked.len()).any(|window| window == asked)
+        let fits = |at: usize| told.get(at..at + asked.len()) == Some(&asked[..]);
+        match told.iter().position(|word| word == MIG) {
+            None => (0..told.len()).any(fits),
+            // Up to the profile's first word: `3g.20gb` is no name of `1c.3g.20gb`, which is a third of it.
+            Some(mig) => (0..=mig + 1).any(|at| at + asked.len() > mig && fits(at)),
+        }
+    }
+
+    /// Whether it names MIG instances: it has the word MIG, or a profile such as `1g.10gb` or `1c.3g.20gb`.
+    #[must_use]
+    pub fn names_partition(&self) -> bool {
+        let asked: Vec<String> = words(&self.0).map(str::to_lowercase).collect();
+        let sized = |word: &str, unit: &str| {
+            word.strip_suffix(unit).is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+            })
+        };
+        asked.iter().any(|word| word == MIG)
+            || asked.windows(2).any(|pair| sized(&pair[0], "g") && sized(&pair[1], "gb"))
+    }
+
+    /// Whether a driver calls a MIG instance so.
+    #[must_use]
+    pub fn is_partition(told: &str) -> bool {
+        words(told).any(|word| word.eq_ignore_ascii_case(MIG))
     }
 }
 
@@ -98,6 +129,27 @@ mod tests {
         ] {
             assert!(!is(asked, told), "{asked}: {told}");
         }
+    }
+
+    #[test]
+    fn instances_are_asked_for_by_their_profile() {
+        const ONE: &str = "NVIDIA H100 80GB HBM3 MIG 1g.10gb";
+        let is = |asked: &str, told: &str| GpuModel::new(asked).unwrap().is(told);
+        for asked in ["1g.10gb", "MIG", "mig 1g.10gb", "HBM3 MIG", "H100 80GB HBM3 MIG 1g.10gb"] {
+            assert!(is(asked, ONE), "{asked}");
+        }
+        for asked in ["H100", "80GB", "NVIDIA H100 80GB HBM3", "10gb", "2g.20gb", "MIG 2g.20gb"] {
+            assert!(!is(asked, ONE), "{asked}");
+        }
+        assert!(!is("3g.20gb", "NVIDIA A100-SXM4-40GB MIG 1c.3g.20gb"), "a third of it");
+        assert!(is("1c.3g.20gb", "NVIDIA A100-SXM4-40GB MIG 1c.3g.20gb"));
+        assert!(!is("1g.10gb", "NVIDIA H100 80GB HBM3"));
+        let names = |text: &str| GpuModel::new(text).unwrap().names_partition();
+        assert!(
+            ["1g.10gb", "1c.3g.20gb", "H100 MIG", "a100 mig 7g.40gb", "1g.10gb+me"].into_iter().all(names)
+        );
+        assert!(!["H100", "H100 80GB", "A100-SXM4-80GB", "MI300X", "MIGHTY 5g"].into_iter().any(names));
+        assert!(GpuModel::is_partition(ONE) && !GpuModel::is_partition("NVIDIA H100 80GB HBM3"));
     }
 
     #[test]

@@ -164,6 +164,17 @@ pub struct GpuFacts {
     pub links: Vec<GpuLink>,
     /// How its memory reaches that NIC; `None` where its agent does not tell.
     pub gpu_direct: Option<GpuDirect>,
+    /// Where it is a partition of a GPU and not a whole one: which.
+    pub mig: Option<MigInstance>,
+}
+
+/// A partition of a GPU (NVIDIA Multi-Instance GPU): one compute instance of one GPU instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MigInstance {
+    /// The driver's number of the GPU instance, which has the memory.
+    pub gpu_instance: u32,
+    /// The driver's number of the compute instance in it, which has the multiprocessors.
+    pub compute_instance: u32,
 }
 
 /// A way between a GPU's memory and a NIC. Better is less.

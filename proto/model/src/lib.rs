@@ -53,8 +53,8 @@ pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
 pub use gpu_model::{GpuModel, GpuModelError};
 pub use hardware::{
-    Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, NicFacts, NicPort, PathCause,
-    PciDevice, PhysicalState, PortState,
+    Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, MigInstance, NicFacts, NicPort,
+    PathCause, PciDevice, PhysicalState, PortState,
 };
 pub use ids::{
     JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName, QueueName, RequestId, ReservationName,

@@ -308,7 +308,8 @@ fn knobs(snapshot: &Snapshot, need: &Need, facts: &QueueFacts<'_>, census: &Cens
         _ => None,
     });
     knobs.extend(terms.take(EACH));
-    if named(&|cause| matches!(cause, Cause::GpuModel | Cause::GpuModelUnknown)) {
+    let of_model = named(&|cause| matches!(cause, Cause::GpuModel | Cause::GpuModelUnknown));
+    if of_model && !need.filter.gpu_models.is_empty() {
         knobs.push(Knob::AnyModel);
     }
     if named(&|cause| matches!(cause, Cause::CpuShape | Cause::CpusHeld | Cause::CpusUnknown)) {

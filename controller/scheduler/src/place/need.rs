@@ -108,6 +108,7 @@ impl Need {
                     RailNeed::Any(_) => RailSet::EMPTY,
                 }),
                 gpu_models: place.gpu_models.clone(),
+                whole_gpus: spec.gang.gpus_per_node > 0,
             }),
             exclude: place.exclude.iter().filter_map(|name| topology.index(name)).collect(),
             tenant: Some(tenant.clone()),

@@ -41,7 +41,8 @@ fn plain(pod: u8, block: u8) -> Site {
 }
 
 /// What drivers call them; of the first nobody knows.
-const MODELS: [&str; 3] = ["", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"];
+const MODELS: [&str; 4] =
+    ["", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"];
 
 fn name(n: usize) -> NodeName {
     NodeName::new(format!("n{n:02}")).unwrap()
@@ -156,7 +157,7 @@ impl Ledger {
 
 fn inventory(site: &Site) -> Arc<Inventory> {
     let mut inventory =
-        world::of_model(site.gpus, !site.missing & 0b111, site.down, MODELS[site.model as usize % 3]);
+        world::of_model(site.gpus, !site.missing & 0b111, site.down, MODELS[site.model as usize % 4]);
     let told = Arc::make_mut(&mut inventory);
     (told.cpus, told.memory_bytes) = (site.host.cpus, site.host.memory);
     inventory
@@ -180,7 +181,7 @@ fn sites() -> impl Strategy<Value = Vec<Site>> {
         any::<bool>(),
         (
             prop::bool::weighted(0.15),
-            0_u8..3,
+            prop_oneof![7 => 0_u8..3, 1 => Just(3)],
             prop_oneof![2 => Just(Host { cpus: 8, memory: 8 }), 1 => host(9)],
         ),
     );
@@ -201,6 +202,16 @@ fn sites() -> impl Strategy<Value = Vec<Site>> {
 
 fn within() -> impl Strategy<Value = Within> {
     prop_oneof![4 => Just(Within::Fabric), 1 => Just(Within::Pod), 1 => Just(Within::Leaves)]
+}
+
+fn models() -> impl Strategy<Value = std::collections::BTreeSet<GpuModel>> {
+    let asked = prop_oneof![
+        4 => Just(&[][..]),
+        1 => Just(&["H100"][..]),
+        1 => Just(&["a100", "h100 80gb"][..]),
+        1 => Just(&["1g.10gb"][..]),
+    ];
+    asked.prop_map(|models: &[&str]| models.iter().map(|model| GpuModel::new(*model).unwrap()).collect())
 }
 
 fn need() -> impl Strategy<Value = Need> {
@@ -227,7 +238,7 @@ fn need() -> impl Strategy<Value = Need> {
             0_u8..5,
             any::<bool>(),
             prop::collection::vec(0_usize..9, 0..2),
-            prop_oneof![4 => Just(&[][..]), 1 => Just(&["H100"][..]), 1 => Just(&["a100", "h100 80gb"][..])],
+            models(),
         ),
     );
     one.prop_map(
@@ -244,12 +255,8 @@ fn need() -> impl Strategy<Value = Need> {
                 )],
                 _ => Vec::new(),
             };
-            let gpu_models = models.iter().map(|model| GpuModel::new(*model).unwrap()).collect();
-            let tolerations = if tolerant {
-                vec![Toleration { key: Some("slow".into()), value: None }]
-            } else {
-                Vec::new()
-            };
+            let slow = Toleration { key: Some("slow".into()), value: None };
+            let tolerations = tolerant.then_some(slow).into_iter().collect();
             let exclude = exclude.into_iter().map(NodeIx::at).collect();
             // Mostly groups that divide the gang; the others are refused.
             let size = groups.first().map_or(1, |group| group.size);
@@ -265,7 +272,13 @@ fn need() -> impl Strategy<Value = Need> {
                 arrange: if spread { Arrange::Spread } else { Arrange::Pack },
                 pattern,
                 spares,
-                filter: Arc::new(Filter { selector, tolerations, gpu_models, ..Filter::default() }),
+                filter: Arc::new(Filter {
+                    selector,
+                    tolerations,
+                    gpu_models: models,
+                    whole_gpus: gpus > 0,
+                    ..Filter::default()
+                }),
                 exclude,
                 tenant: None,
             }

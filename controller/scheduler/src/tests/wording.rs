@@ -87,6 +87,33 @@ fn what_can_never_be_says_how_much_there_is() {
     );
 }
 
+#[test]
+fn mig_instances_go_to_who_names_their_profile() {
+    let mut snapshot = cluster(&[0; 2]);
+    let whole = world::of_model(8, 0b1111, 0, "NVIDIA H100 80GB HBM3");
+    let parts = world::of_model(56, 0b1111, 0, "NVIDIA H100 80GB HBM3 MIG 1g.10gb");
+    snapshot.set_node(&node(0), &parts, Gate::default());
+    snapshot.set_node(&node(1), &whole, Gate::default());
+    let none = RailRequest { none: true, ..RailRequest::default() };
+    let plain = |nodes, gpus| JobSpec { rails: none, ..spec(nodes, gpus, 0, false) };
+    let of = |nodes, gpus, model: &str| {
+        let mut spec = plain(nodes, gpus);
+        spec.placement.gpu_models = [proto_model::GpuModel::new(model).unwrap()].into();
+        spec
+    };
+    assert_eq!(placed(&one(&snapshot, &plain(1, 4))), ["n1"], "who names no model means whole GPUs");
+    assert_eq!(placed(&one(&snapshot, &of(1, 4, "H100"))), ["n1"]);
+    assert_eq!(placed(&one(&snapshot, &of(1, 40, "1g.10gb"))), ["n0"]);
+    assert_eq!(placed(&one(&snapshot, &of(1, 1, "MIG"))), ["n0"]);
+    assert_eq!(placed(&one(&snapshot, &spec(2, 0, 1, false))).len(), 2, "who takes no GPU goes anywhere");
+    let said = wait(one(&snapshot, &spec(2, 4, 1, false)));
+    assert_eq!(said.never, 1, "{said:?}");
+    assert_eq!(
+        said.reasons[0].message,
+        "the job asks for 2 nodes with whole GPUs (MIG instances go to jobs that name their profile as GPU model), 1 of 2 nodes has them; there are: NVIDIA H100 80GB HBM3 (1), NVIDIA H100 80GB HBM3 MIG 1g.10gb (1)"
+    );
+}
+
 /// Four nodes: two of a model, one of another, and one that does not tell; the second has the label `fast`.
 fn models() -> Snapshot {
     let mut snapshot = cluster(&[0; 4]);

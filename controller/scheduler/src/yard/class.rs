@@ -126,8 +126,10 @@ pub struct Filter {
     /// and a node on which one of them is drained is not admitted; of a job for which any rails will do there are none here,
     /// and the rails are chosen among those that are not drained. `None`: drained rails are the last choice.
     pub avoid_drained: Option<RailSet>,
-    /// Models of GPU of which any will do; none: any GPU. All GPUs of a node must be of one of them.
+    /// Models of GPU of which any will do; none: any whole GPU. All GPUs of a node must be of one of them.
     pub gpu_models: BTreeSet<GpuModel>,
+    /// MIG instances will not do, if no model names them: the job asks for GPUs, and means whole ones.
+    pub whole_gpus: bool,
 }
 
 /// Whether a node's GPUs are of the models that a job asks for.
@@ -168,7 +170,8 @@ impl Filter {
     /// Whether the GPUs of a node are of models that will do.
     pub(crate) fn models(&self, traits: &Traits) -> Models {
         if self.gpu_models.is_empty() {
-            return Models::Asked;
+            let parts = self.whole_gpus && traits.gpu_models.iter().any(|told| GpuModel::is_partition(told));
+            return if parts { Models::Others } else { Models::Asked };
         }
         let asked = |told: &String| self.gpu_models.iter().any(|model| model.is(told));
         let others = traits.gpu_models.iter().any(|told| !told.is_empty() && !asked(told));

@@ -83,6 +83,9 @@ pub struct JobLine {
     /// Models of GPU of which any will do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_models: Vec<String>,
+    /// MIG instances will not do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole_gpus: bool,
     /// Servers that it does not want.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
@@ -279,6 +282,7 @@ impl JobLine {
                 .map(|one| (one.key.clone(), one.value.clone()))
                 .collect(),
             gpu_models: need.filter.gpu_models.iter().map(ToString::to_string).collect(),
+            whole_gpus: need.filter.whole_gpus,
             exclude: need.exclude.iter().filter_map(name).collect(),
             queue: of.queue.as_ref().map(ToString::to_string),
             priority: of.priority,
@@ -422,6 +426,7 @@ impl JobLine {
             filter: Arc::new(Filter {
                 selector: self.selector.iter().map(term).collect::<Result<_, _>>()?,
                 gpu_models: gpu_models.map_err(|error| LineError::new("gpuModels", error))?,
+                whole_gpus: self.whole_gpus,
                 tolerations: tolerations
                     .map(|(key, value)| Toleration { key: key.clone(), value: value.clone() })
                     .collect(),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use node_agent_gpu::{Link, LoadError, Peer, ReadError, Reader};
+use node_agent_gpu::{Instance, Link, LoadError, Peer, ReadError, Reader};
 
 const SOON: Duration = Duration::from_secs(20);
 /// The library has one state for the process: one test at a time.
@@ -107,6 +107,32 @@ fn answers_that_are_no_answers_are_told() {
     fake.fault(1);
     let error = fake.reader().read(SOON).unwrap_err();
     assert_eq!(error.to_string(), "nvmlInit_v2: Driver Not Loaded (9)");
+    assert_eq!(fake.sessions(false), 0);
+}
+
+#[test]
+fn a_gpu_in_mig_mode_is_told_by_its_instances() {
+    let fake = Fake::with(8);
+    let driver = fake.reader().read(SOON).unwrap();
+    assert_eq!(driver.troubles, []);
+    let instance = |uuid: &str, gpu_instance| Instance {
+        uuid: uuid.into(),
+        name: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".into(),
+        memory_bytes: 10 << 30,
+        gpu_instance,
+        compute_instance: 0,
+    };
+    // NVML's indices have gaps and no order; ours is that of the driver's numbers.
+    assert_eq!(
+        driver.devices[0].instances,
+        Some(vec![instance("MIG-00000002", 7), instance("MIG-00000000", 9)])
+    );
+    assert_eq!(driver.devices[0].uuid, "GPU-00000000");
+    assert_eq!(driver.devices[1].instances, Some(Vec::new()));
+    assert!(driver.devices[2..].iter().all(|gpu| gpu.instances.is_none()));
+    fake.fault(0);
+    let driver = fake.reader().read(SOON).unwrap();
+    assert!(driver.devices.iter().all(|gpu| gpu.instances.is_none()));
     assert_eq!(fake.sessions(false), 0);
 }
 

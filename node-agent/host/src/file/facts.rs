@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 
 use proto_model::{
-    Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, NicFacts, NicPort, PathCause,
-    PciDevice, PhysicalState, PortState,
+    Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, MigInstance, NicFacts, NicPort,
+    PathCause, PciDevice, PhysicalState, PortState,
 };
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,16 @@ pub(super) struct FileGpuFacts {
     links: Vec<FileLink>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_direct: Option<FileGpuDirect>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mig: Option<FileMig>,
+}
+
+/// A partition of a GPU: the driver's numbers.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct FileMig {
+    gpu_instance: u32,
+    compute_instance: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -233,7 +243,7 @@ impl FileNicFacts {
 
 impl FileGpuFacts {
     pub(super) fn checked(self, field: &str, wrong: &mut Vec<String>) -> GpuFacts {
-        let Self { pci, driver, driver_version, nic, nic_distance, links, gpu_direct } = self;
+        let Self { pci, driver, driver_version, nic, nic_distance, links, gpu_direct, mig } = self;
         let texts = [("driver", &driver), ("driverVersion", &driver_version), ("nic", &nic)];
         check(field, &texts.map(|(name, text)| (name, text.as_str())), &[("links", links.len())], wrong);
         check_pci(field, &pci, wrong);
@@ -255,7 +265,9 @@ impl FileGpuFacts {
         let links = links.into_iter().map(link).collect();
         let gpu_direct = gpu_direct.map(|direct| direct.checked(field, wrong));
         let nic_distance = nic_distance.into();
-        GpuFacts { pci: pci.into(), driver, driver_version, nic, nic_distance, links, gpu_direct }
+        let mig = mig
+            .map(|FileMig { gpu_instance, compute_instance }| MigInstance { gpu_instance, compute_instance });
+        GpuFacts { pci: pci.into(), driver, driver_version, nic, nic_distance, links, gpu_direct, mig }
     }
 }
 
@@ -354,6 +366,10 @@ impl From<&GpuFacts> for FileGpuFacts {
             nic_distance: facts.nic_distance.into(),
             links: facts.links.iter().map(link).collect(),
             gpu_direct: facts.gpu_direct.as_ref().map(Into::into),
+            mig: facts.mig.map(|MigInstance { gpu_instance, compute_instance }| FileMig {
+                gpu_instance,
+                compute_instance,
+            }),
         }
     }
 }

@@ -131,6 +131,10 @@ fn models_of_gpu() {
     };
     assert_eq!(of(&["H100", "H200"], 8), [""; 0]);
     assert_eq!(of(&["H100"], 0), ["placement.gpuModel"]);
+    // Eight ranks of a node: each can use one instance.
+    assert_eq!(of(&["1g.10gb"], 8), [""; 0]);
+    assert_eq!(of(&["H100", "1g.10gb"], 16), ["gang.ranksPerNode"]);
+    assert_eq!(of(&["H100"], 16), [""; 0]);
     let many: Vec<String> = (0..65).map(|n| format!("X{n}")).collect();
     assert_eq!(of(&many.iter().map(String::as_str).collect::<Vec<_>>(), 8), ["placement.gpuModel"]);
 }

@@ -1,8 +1,8 @@
 //! What NICs and GPUs say of themselves.
 
 use proto_model::{
-    Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, NicFacts, NicPort, PathCause,
-    PciDevice, PhysicalState, PortState,
+    Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, MigInstance, NicFacts, NicPort,
+    PathCause, PciDevice, PhysicalState, PortState,
 };
 
 use super::{FieldErrors, Fields};
@@ -153,14 +153,18 @@ impl TryFrom<v1::GpuFacts> for GpuFacts {
             Ok(Wire::Sys) => Some(Distance::Sys),
             _ => None,
         };
-        let v1::GpuFacts { pci, driver, driver_version, nic, links, gpu_direct, .. } = wire;
+        let v1::GpuFacts { pci, driver, driver_version, nic, links, gpu_direct, mig, .. } = wire;
         let all = [("driver", &driver), ("driverVersion", &driver_version), ("nic", &nic)];
         texts(&mut fields, &all.map(|(field, text)| (field, text.as_str())));
         at_most(&mut fields, "links", links.len(), LINKS_MAX);
         let pci = fields.nest("pci", pci.unwrap_or_default().try_into()).unwrap_or_default();
         let links = fields.list("links", links.into_iter().take(LINKS_MAX).collect());
         let gpu_direct = gpu_direct.and_then(|direct| fields.nest("gpuDirect", direct.try_into()));
-        fields.finish(Some(Self { pci, driver, driver_version, nic, nic_distance, links, gpu_direct }))
+        let mig = mig.map(|mig| MigInstance {
+            gpu_instance: mig.gpu_instance,
+            compute_instance: mig.compute_instance,
+        });
+        fields.finish(Some(Self { pci, driver, driver_version, nic, nic_distance, links, gpu_direct, mig }))
     }
 }
 
@@ -182,6 +186,10 @@ impl From<&GpuFacts> for v1::GpuFacts {
             nic_distance: distance.into(),
             links: facts.links.iter().map(Into::into).collect(),
             gpu_direct: facts.gpu_direct.as_ref().map(Into::into),
+            mig: facts.mig.map(|mig| v1::MigInstance {
+                gpu_instance: mig.gpu_instance,
+                compute_instance: mig.compute_instance,
+            }),
         }
     }
 }
