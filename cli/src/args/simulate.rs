@@ -107,6 +107,11 @@ pub struct Simulate {
     /// Owners ask for at most so many times the time that they need, where the trace does not say it; 1: they know
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub estimate: f64,
+    /// What each server is, where they differ: a CSV list with the columns of Alibaba openb's lists of nodes (sn,cpu_milli,memory_mib,gpu,model;
+    /// sn and gpu are needed). Jobs then ask for the CPUs, the memory and the GPU model that the trace says. By the fabric's names, or in
+    /// their order
+    #[arg(long, value_name = "FILE", conflicts_with = "gpus_per_node")]
+    pub servers: Option<PathBuf>,
     /// GPUs of each server
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub gpus_per_node: u32,

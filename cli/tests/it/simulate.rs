@@ -22,6 +22,50 @@ fn philly(jobs: usize) -> String {
 }
 
 #[test]
+fn servers_that_differ_are_simulated_logged_and_decided_again() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let (trace, servers, log) = (path("pods.csv"), path("servers.csv"), path("day.log"));
+    let mut pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n".to_owned();
+    for at in 0..60 {
+        let (gpus, model) = [(1, ""), (2, "P100|T4"), (8, "V100M32"), (8, "")][at % 4];
+        let _ = writeln!(
+            pods,
+            "p{at},{},16384,{gpus},1000,{model},LS,Running,{},{},{}",
+            500 * at,
+            at * 60,
+            at * 60 + 900,
+            at * 60
+        );
+    }
+    fs::write(&trace, pods).unwrap();
+    let list = "sn,cpu_milli,memory_mib,gpu,model\n\
+        a,96000,786432,8,V100M32\nb,96000,786432,8,V100M32\nc,64000,524288,8,G2\nd,16000,65536,2,P100\ne,32000,262144,0,\n";
+    fs::write(&servers, list).unwrap();
+    let sizes = "rails=4,radix=16,pod=4";
+    let args = ["simulate", "--fabric", sizes, "--servers", &servers, "--trace", &trace, "--log", &log];
+    let (code, told, err) = run(home.path(), &args);
+    assert_eq!(code, 0, "{err}");
+    let line = "its servers: 2 x 8 GPUs V100M32, 96 CPUs, 768 GiB; 1 x 2 GPUs P100, 16 CPUs, 64 GiB; 1 x 8 GPUs G2, 64 CPUs, 512 GiB";
+    let folded = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(folded.contains(line), "{told}");
+    assert!(folded.contains("1 server of the list has no GPU"), "{told}");
+    assert!(folded.contains("4 servers") && folded.contains("26 GPUs"), "{told}");
+    let (code, told, err) = run(home.path(), &["replay", &log]);
+    assert_eq!(code, 0, "{err}");
+    assert!(told.contains("decisions are the same"), "{told}");
+    let wrong =
+        ["simulate", "--fabric", "nodes=3,rails=4,radix=16", "--servers", &servers, "--trace", &trace];
+    let (code, _, err) = run(home.path(), &wrong);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("the list has 4 servers and the fabric 3"), "{err}");
+    fs::write(&servers, "sn,gpu\na,x\n").unwrap();
+    let (code, _, err) = run(home.path(), &args);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("servers.csv: line 2, gpu: 'x'"), "{err}");
+}
+
+#[test]
 fn a_day_is_simulated_logged_and_decided_again() {
     let home = tempfile::tempdir().unwrap();
     let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();

@@ -9,8 +9,9 @@ use proto_model::{Fabric, JobUid, Placement, TenantName, Timestamp};
 use thiserror::Error;
 
 use crate::{
-    log::{self, ActLine, EndLine, Header, JobLine, Line, LineError, NodeLine, PassLine, Sum},
+    log::{self, ActLine, EndLine, Header, JobLine, Line, LineError, NodeLine, PassLine, ServersLine, Sum},
     proof::{Claim, flaws},
+    servers::{Kind, Listed, MAX_SERVERS},
     site::{Site, SiteError},
 };
 
@@ -197,7 +198,10 @@ impl Replay {
             let (name, digest) = (header.fabric.clone(), header.digest.clone());
             return Err(ReplayError::Fabric { name, digest, other: fabric.name, actual });
         }
-        let site = Site::new(fabric, header.gpus_per_node)?;
+        let site = match &header.servers[..] {
+            [] => Site::new(fabric, header.gpus_per_node)?,
+            lines => Site::of(fabric, &listed(lines)?)?,
+        };
         Ok(Self {
             snapshot: site.snapshot,
             book: Book::new(Policy::from(&header.policy)),
@@ -398,4 +402,18 @@ impl Replay {
             self.book.set_job(uid, Some(Arc::new(entry)));
         }
     }
+}
+
+/// The servers of a header, one by one.
+fn listed(lines: &[ServersLine]) -> Result<Vec<Listed>, SiteError> {
+    let mut servers = Vec::new();
+    for ServersLine { count, gpus, model, cpus, memory } in lines {
+        let kind = Kind { gpus: *gpus, model: model.clone(), cpus: *cpus, memory: *memory };
+        let count = *count as usize;
+        if servers.len() + count > MAX_SERVERS {
+            return Err(SiteError::Others { listed: servers.len() + count, fabric: 0 });
+        }
+        servers.extend(std::iter::repeat_n(Listed { name: String::new(), kind }, count));
+    }
+    Ok(servers)
 }

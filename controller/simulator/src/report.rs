@@ -68,6 +68,11 @@ impl Inputs {
             if fabric.leaves == 1 { "1 leaf".to_owned() } else { format!("{} leaves", fabric.leaves) },
             many(fabric.pods.into(), "pod")
         );
+        if !fabric.kinds.is_empty() {
+            let kinds: Vec<String> =
+                fabric.kinds.iter().map(|(kind, count)| format!("{count} x {kind}")).collect();
+            wrap(text, &format!("its servers: {}", kinds.join("; ")));
+        }
         for (what, found) in [("fault in its records: ", &fabric.faults), ("note: ", &fabric.notes)] {
             found.iter().for_each(|found| wrap(text, &format!("{what}{found}")));
         }
@@ -223,6 +228,9 @@ pub struct FabricTold {
     pub leaves: usize,
     /// Pods.
     pub pods: u32,
+    /// What its servers are and how many are so, the most first, where a list says it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<(String, usize)>,
     /// What is wrong in the records that it was made of.
     pub faults: Vec<String>,
     /// What is odd in them.
@@ -241,10 +249,19 @@ impl FabricTold {
             rails: site.fabric.rails.len(),
             leaves: site.fabric.leaves.len(),
             pods: site.pods,
+            kinds: kinds(site),
             faults,
             notes,
         }
     }
+}
+
+fn kinds(site: &Site) -> Vec<(String, usize)> {
+    let many = |at: usize| site.spots.iter().filter(|spot| spot.kind == at).count();
+    let told = site.kinds.iter().enumerate().map(|(at, kind)| (kind.to_string(), many(at)));
+    let mut told: Vec<(String, usize)> = told.filter(|_| site.listed).collect();
+    told.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    told
 }
 
 /// What the jobs became.

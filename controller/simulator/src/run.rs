@@ -97,7 +97,6 @@ struct Running {
 }
 
 struct Loop<'a> {
-    site: &'a Site,
     jobs: &'a [SimJob],
     snapshot: Snapshot,
     rows: Vec<Row>,
@@ -110,6 +109,8 @@ struct Loop<'a> {
     pods: Vec<Option<usize>>,
     /// Free GPUs by server, idle servers on all rails by pod, and all GPUs of idle servers.
     free: Vec<u32>,
+    /// GPUs by server.
+    whole: Vec<u32>,
     idle: Vec<u32>,
     gauge: Gauge,
     series: Series,
@@ -165,7 +166,7 @@ pub fn run(
 }
 
 impl<'a> Loop<'a> {
-    fn new(site: &'a Site, workload: &'a Workload) -> Self {
+    fn new(site: &Site, workload: &'a Workload) -> Self {
         let jobs = &workload.jobs[..];
         let mut snapshot = site.snapshot.clone();
         for tenant in &workload.tenants {
@@ -175,13 +176,12 @@ impl<'a> Loop<'a> {
         let slots = site.spots.iter().map(|spot| spot.node.index() + 1).max().unwrap_or(0);
         let (mut free, mut pods) = (vec![0; slots], vec![None; slots]);
         for spot in &site.spots {
-            free[spot.node.index()] = site.gpus_per_node;
+            free[spot.node.index()] = site.gpus_of(spot);
             pods[spot.node.index()] = spot.full.then_some(spot.pod as usize);
         }
         let window = jobs.last().map_or(Timestamp(0), |job| job.submit);
         let gauge = Gauge { busy: 0, free: site.gpus(), idle: site.gpus(), queued: 0 };
         Self {
-            site,
             jobs,
             snapshot,
             rows: vec![Row::default(); jobs.len()],
@@ -190,6 +190,7 @@ impl<'a> Loop<'a> {
             running: BTreeMap::new(),
             events: BinaryHeap::new(),
             pods,
+            whole: free.clone(),
             free,
             idle: site.nodes_by_pod(),
             gauge,
@@ -307,9 +308,9 @@ impl<'a> Loop<'a> {
 
     /// GPUs change hands.
     fn change(&mut self, taken: &[(usize, u32)], take: bool) {
-        let whole = self.site.gpus_per_node;
         for (at, gpus) in taken {
             let Some(free) = self.free.get_mut(*at) else { continue };
+            let whole = self.whole[*at];
             let was_idle = *free == whole;
             *free = if take { free.saturating_sub(*gpus) } else { (*free + gpus).min(whole) };
             let is_idle = *free == whole;

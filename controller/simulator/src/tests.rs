@@ -8,8 +8,10 @@ use crate::{
     run,
     site::fewest_pods,
     summary::summary,
-    trace,
+    trace::{self, Asks},
 };
+
+mod servers;
 
 /// Pods of so many servers with 4 rails.
 pub(crate) fn fabric(pods: &[u32]) -> Fabric {
@@ -49,6 +51,7 @@ pub(crate) fn trace(jobs: &[(u64, u64, u32)]) -> Vec<TraceJob> {
         gpus: *gpus,
         tenant: format!("t{}", line % 3),
         own: None,
+        asks: Asks::default(),
     };
     (2..).zip(jobs).map(job).collect()
 }

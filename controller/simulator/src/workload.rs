@@ -1,9 +1,9 @@
 //! A trace's jobs made into jobs of this cluster: GPUs into gangs, virtual clusters into tenants, and the times between
 //! submits stretched or pressed until they load the cluster as asked.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use controller_scheduler::{Need, RailNeed, Within};
+use controller_scheduler::{Filter, Host, Need, RailNeed, Within};
 use controller_topology::RailSet;
 use proto_model::{
     CommandSpec, Gang, JobId, JobName, JobSpec, JobUid, RailRequest, TenantName, Timestamp, Work,
@@ -119,6 +119,8 @@ pub struct SimJob {
     pub asked: u32,
     /// It takes whole servers.
     pub whole: bool,
+    /// The kinds of servers that have what it asks for, as a bitmap.
+    pub kinds: u64,
 }
 
 impl SimJob {
@@ -216,7 +218,7 @@ impl Workload {
         let drawn = 1.0 + dice.unit() * (settings.estimate - 1.0);
         let limit = job.limit.unwrap_or((job.run as f64 * drawn) as u64).max(job.run);
         let limit = Duration::from_millis(limit);
-        let Some(Asked { spec, whole, within }) = spec_of(job, site, mapping, limit) else {
+        let Some(Asked { spec, whole, within, kinds }) = spec_of(job, site, mapping, limit) else {
             self.too_large_count += 1;
             if self.too_large.len() < crate::trace::EXAMPLES {
                 self.too_large.push(job.line);
@@ -228,7 +230,12 @@ impl Workload {
             self.rounded.0 += 1;
             self.rounded.1 += u64::from(nodes * gpus_per_node - job.gpus);
         }
-        let need = Need::plain(nodes, gpus_per_node, rail_need(site, spec.rails));
+        let gpu_models = spec.placement.gpu_models.clone();
+        let need = Need {
+            host: Host::asked(&spec.gang),
+            filter: Arc::new(Filter { gpu_models, ..Filter::default() }),
+            ..Need::plain(nodes, gpus_per_node, rail_need(site, spec.rails))
+        };
         let wish = Need { within, ..need.clone() };
         // Names are well formed: the decoder made them so, and a number is a name.
         let name = match &job.own {
@@ -250,6 +257,7 @@ impl Workload {
             limit,
             asked: job.gpus,
             whole,
+            kinds,
         });
     }
 
@@ -296,6 +304,16 @@ struct Asked {
     whole: bool,
     /// Where its servers should lie.
     within: Within,
+    /// The kinds of servers that have it.
+    kinds: u64,
+}
+
+/// Asks for what the trace says beside GPUs, where the cluster's list says what there is.
+fn ask(spec: &mut JobSpec, job: &TraceJob, site: &Site) {
+    if site.listed {
+        (spec.gang.cpus_per_node, spec.gang.memory_per_node) = (job.asks.cpus, job.asks.memory);
+        spec.placement.gpu_models.clone_from(&job.asks.models);
+    }
 }
 
 /// `None`: the cluster could never hold it.
@@ -311,19 +329,21 @@ fn spec_of(job: &TraceJob, site: &Site, mapping: Mapping, limit: Duration) -> Op
         let mut spec = JobSpec::new(gang, work);
         own.apply(&mut spec);
         (spec.time_limit, spec.expected) = (Some(limit), Some(own.expected.unwrap_or(limit)));
-        let most = if gang.nodes > 1 { site.full_nodes() } else { u32::MAX };
-        let fits = gang.gpus_per_node <= per_node && gang.min_nodes <= most;
+        ask(&mut spec, job, site);
+        let kinds = site.kinds_for(gang.gpus_per_node, &job.asks);
+        let fits = kinds != 0 && gang.min_nodes <= site.nodes_of(kinds, gang.nodes > 1);
         let within = if own.one_pod { Within::Pod } else { Within::Fabric };
-        return fits.then_some(Asked { spec, whole: gang.gpus_per_node == per_node, within });
+        return fits.then_some(Asked { spec, whole: gang.gpus_per_node == per_node, within, kinds });
     }
     let whole = job.gpus >= mapping.whole_from.min(per_node);
     let nodes = if whole { job.gpus.div_ceil(per_node) } else { 1 };
-    if nodes > site.full_nodes() {
+    let gpus_per_node = if whole { per_node } else { job.gpus };
+    let kinds = site.kinds_for(gpus_per_node, &job.asks);
+    if kinds == 0 || nodes > site.nodes_of(kinds, whole) {
         return None;
     }
-    let gpus_per_node = if whole { per_node } else { job.gpus };
     let rails = if whole { mapping.rails } else { mapping.shared_rails };
-    let largest = site.nodes_by_pod().into_iter().max().unwrap_or(0);
+    let largest = site.largest_pod(kinds);
     // On a shared server any NICs will do.
     let rails = RailRequest {
         required: rails,
@@ -334,9 +354,10 @@ fn spec_of(job: &TraceJob, site: &Site, mapping: Mapping, limit: Duration) -> Op
     let mut spec = JobSpec::new(Gang::new(nodes, gpus_per_node, gpus_per_node), work);
     spec.rails = rails;
     (spec.time_limit, spec.expected) = (Some(limit), Some(limit));
+    ask(&mut spec, job, site);
     let one_pod = mapping.one_pod && nodes > 1 && nodes <= largest;
     let within = if one_pod { Within::Pod } else { Within::Fabric };
-    Some(Asked { spec, whole, within })
+    Some(Asked { spec, whole, within, kinds })
 }
 
 /// The first rails, all of them for 0, or any so many.

@@ -7,7 +7,7 @@ use std::{
 
 use controller_fabric::Shape;
 use controller_simulator::{
-    Decoder, TraceJob,
+    Decoder, Servers, TraceJob,
     trace::{Account, Format, Shares, Statistics, acme},
 };
 use proto_model::Fabric;
@@ -25,11 +25,18 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-/// A document, a cabling list, or sizes.
-pub fn fabric(said: &str) -> Result<Found, Error> {
+/// A list of servers.
+pub fn servers(path: &Path) -> Result<Servers, Error> {
+    let (shown, text) = read(path)?;
+    controller_simulator::servers::read(&String::from_utf8_lossy(&text))
+        .map_err(|error| Error::Document(format!("{shown}: {error}")))
+}
+
+/// A document, a cabling list, or sizes, for as many servers as are listed where sizes do not say it.
+pub fn fabric(said: &str, listed: Option<usize>) -> Result<Found, Error> {
     let path = PathBuf::from(said);
     if !path.exists() && said.contains('=') {
-        return generated(said);
+        return generated(said, listed);
     }
     let is_list = said != "-" && path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"));
     if !is_list {
@@ -47,8 +54,9 @@ pub fn fabric(said: &str) -> Result<Found, Error> {
 }
 
 /// `nodes=512,rails=8,radix=64,pod=32,planes=1,oversubscription=1`.
-fn generated(said: &str) -> Result<Found, Error> {
-    let mut shape = Shape { nodes: 0, ..Shape::default() };
+fn generated(said: &str, listed: Option<usize>) -> Result<Found, Error> {
+    let nodes = listed.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+    let mut shape = Shape { nodes, ..Shape::default() };
     for part in said.split(',') {
         let wrong = || {
             Error::Usage(format!(

@@ -8,7 +8,7 @@ use std::{
 
 use controller_simulator::{
     Replay, ReplayError, Rules, Site,
-    log::{MAX_LINE, Recorder},
+    log::{MAX_LINE, Recorder, servers},
     replay::header,
 };
 use proto_model::Fabric;
@@ -47,7 +47,13 @@ impl Log {
                 self.failed = self.file.write_all(line.as_bytes()).err();
             }
         };
-        Ok(Recorder::new(&site.fabric, site.gpus_per_node, document, &rules.queueing(), sink))
+        Ok(Recorder::new(
+            &site.fabric,
+            (site.gpus_per_node, servers(site)),
+            document,
+            &rules.queueing(),
+            sink,
+        ))
     }
 
     /// All of it is in the file.
@@ -91,7 +97,7 @@ pub fn replay(args: &ReplayLog) -> Result<(), Error> {
     next(&mut text)?;
     let header = header(&text).map_err(told)?;
     let fabric = match &args.fabric {
-        Some(said) => inputs::fabric(said)?.fabric,
+        Some(said) => inputs::fabric(said, None)?.fabric,
         None => document(&header.document)?,
     };
     let mut replay = Replay::new(&header, fabric).map_err(told)?;

@@ -26,10 +26,22 @@ use progress::Progress;
 
 /// `simulate`.
 pub fn simulate(args: &Simulate) -> Result<(), Error> {
-    let fabric = inputs::fabric(&args.fabric)?;
+    let servers = args.servers.as_deref().map(inputs::servers).transpose()?;
+    let mut fabric = inputs::fabric(&args.fabric, servers.as_ref().map(|list| list.servers.len()))?;
     let trace = inputs::trace(args)?;
-    let site = Site::new(fabric.fabric, args.gpus_per_node)
-        .map_err(|error| Error::Document(format!("{}: {error}", args.fabric)))?;
+    if let Some(without) = servers.as_ref().map(|list| list.without_gpus).filter(|without| *without > 0) {
+        let what = if without == 1 {
+            "1 server of the list has"
+        } else {
+            &format!("{without} servers of the list have")
+        };
+        fabric.notes.push(format!("{what} no GPU: left out, for jobs of traces ask for some"));
+    }
+    let site = match &servers {
+        None => Site::new(fabric.fabric, args.gpus_per_node),
+        Some(list) => Site::of(fabric.fabric, &list.servers),
+    };
+    let site = site.map_err(|error| Error::Document(format!("{}: {error}", args.fabric)))?;
     let workload = Workload::new(&trace.jobs, &site, &settings(args, trace.format))
         .map_err(|error| Error::Usage(format!("{}: {error}", trace.name)))?
         .with_shares(&trace.shares);

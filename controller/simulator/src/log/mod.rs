@@ -31,6 +31,11 @@ pub use words::{
 pub(crate) use words::{node, tenant, uid};
 pub use writer::Recorder;
 
+use crate::{
+    servers::Kind,
+    site::{Site, Spot},
+};
+
 /// What the header's `format` says.
 pub const FORMAT: &str = "rail.decisions";
 /// The version that is written; no other one is read.
@@ -76,6 +81,9 @@ pub struct Header {
     pub digest: String,
     /// GPUs of each server, where no `node` line says otherwise.
     pub gpus_per_node: u32,
+    /// What the servers are where they differ, in the order of the document's names: runs of those that are alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServersLine>,
     /// The fabric's document, as the canonical JSON of the API has it; null where it is elsewhere.
     pub document: serde_json::Value,
     /// The numbers of the policy.
@@ -83,6 +91,42 @@ pub struct Header {
     /// The sum over this line, to go on with.
     #[serde(skip)]
     pub sum: Sum,
+}
+
+/// Servers in a row that are alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServersLine {
+    /// How many.
+    pub count: u32,
+    /// GPUs of each.
+    pub gpus: u32,
+    /// Their model; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    /// CPUs of each; 0 if not known.
+    #[serde(default)]
+    pub cpus: u32,
+    /// Bytes of memory of each; 0 if not known.
+    #[serde(default)]
+    pub memory: u64,
+}
+
+/// The servers of a site as a header has them; none where no list says what they are.
+#[must_use]
+pub fn servers(site: &Site) -> Vec<ServersLine> {
+    let mut lines: Vec<ServersLine> = Vec::new();
+    if !site.listed {
+        return lines;
+    }
+    let mut spots: Vec<&Spot> = site.spots.iter().collect();
+    spots.sort_by_key(|spot| spot.node.index());
+    for run in spots.chunk_by(|a, b| a.kind == b.kind) {
+        let Kind { gpus, model, cpus, memory } = site.kinds[run[0].kind].clone();
+        let count = u32::try_from(run.len()).unwrap_or(u32::MAX);
+        lines.push(ServersLine { count, gpus, model, cpus, memory });
+    }
+    lines
 }
 
 /// The last line: nothing was cut off.

@@ -38,10 +38,15 @@ fn recorded_as(fabric: Fabric, jobs: &[TraceJob], settings: &Settings, rules: &R
     let rules = Rules { head_start: Duration::from_secs(3600), ..*rules };
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    let recorder =
-        Recorder::new(&site.fabric, 8, serde_json::Value::Null, &rules.queueing(), move |line: &str| {
+    let recorder = Recorder::new(
+        &site.fabric,
+        (8, Vec::new()),
+        serde_json::Value::Null,
+        &rules.queueing(),
+        move |line: &str| {
             sink.lock().unwrap().push(line.to_owned());
-        });
+        },
+    );
     let mut ours = Ours::logged(&site, &workload, &rules, recorder);
     let outcome = run(&site, &workload, &mut ours, &mut ());
     assert_eq!((outcome.violations, outcome.told), (0, Vec::new()));

@@ -5,8 +5,8 @@ use controller_scheduler::Snapshot;
 use proto_model::{Fabric, JobUid, QueueName, TenantName, Timestamp};
 
 use super::{
-    ActLine, CloseLine, EndLine, FORMAT, Header, JobLine, Line, NodeLine, PassLine, QueueLine, Sum,
-    TenantLine, VERSION, digest,
+    ActLine, CloseLine, EndLine, FORMAT, Header, JobLine, Line, NodeLine, PassLine, QueueLine, ServersLine,
+    Sum, TenantLine, VERSION, digest,
 };
 
 /// Where lines go, each with its end.
@@ -20,11 +20,12 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Begins a log: the header goes to the sink at once. `document` is the fabric as canonical JSON, or null.
+    /// Begins a log of what happens on servers that are alike, or as `servers` says: the header goes to the sink at once. `document` is
+    /// the fabric as canonical JSON, or null.
     #[must_use]
     pub fn new(
         fabric: &Fabric,
-        gpus_per_node: u32,
+        (gpus_per_node, servers): (u32, Vec<ServersLine>),
         document: serde_json::Value,
         policy: &Policy,
         sink: impl FnMut(&str) + Send + 'a,
@@ -35,6 +36,7 @@ impl<'a> Recorder<'a> {
             fabric: fabric.name.clone(),
             digest: digest(fabric),
             gpus_per_node,
+            servers,
             document,
             policy: policy.into(),
             sum: Sum::default(),

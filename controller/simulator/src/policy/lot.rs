@@ -1,10 +1,15 @@
 //! Servers as a scheduler without rails sees them: free GPUs, and one tree of switches over them.
 
-use controller_scheduler::{Choice, Pick, Snapshot};
+use controller_scheduler::{Choice, Host, Pick, Snapshot};
 use controller_topology::RailSet;
 use proto_model::Placement;
 
-use crate::{dice::Dice, site::Site, workload::SimJob};
+use crate::{
+    dice::Dice,
+    servers::Kind,
+    site::{Site, Spot},
+    workload::SimJob,
+};
 
 /// What a job asks for, as far as such a scheduler can tell jobs apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,11 +18,19 @@ pub(super) struct Class {
     pub(super) gpus: u32,
     /// NICs that it holds on each; all for whole servers.
     pub(super) rails: u32,
+    /// The kinds of servers that have it, as a bitmap.
+    kinds: u64,
+    /// CPUs of each.
+    cpus: u32,
+    /// Bytes of memory of each.
+    memory: u64,
 }
 
 impl Class {
     pub(super) fn of(job: &SimJob) -> Self {
-        Self { nodes: job.need.nodes, gpus: job.need.gpus, rails: job.need.rail_count() }
+        let Host { cpus, memory } = job.need.host;
+        let (nodes, gpus, rails) = (job.need.nodes, job.need.gpus, job.need.rail_count());
+        Self { nodes, gpus, rails, kinds: job.kinds, cpus, memory }
     }
 }
 
@@ -31,12 +44,16 @@ struct Berth {
     rails: RailSet,
     open: bool,
     full: bool,
+    kind: usize,
+    /// CPUs and memory that nobody holds.
+    host: Host,
 }
 
 impl Berth {
     fn takes(&self, class: Class) -> bool {
         let room = self.free.count_ones() >= class.gpus && self.rails.len() >= class.rails;
-        self.open && room && (class.nodes == 1 || self.full)
+        let host = self.host.cpus >= class.cpus && self.host.memory >= class.memory;
+        self.open && room && host && class.kinds >> self.kind & 1 == 1 && (class.nodes == 1 || self.full)
     }
 }
 
@@ -44,6 +61,7 @@ impl Berth {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Held {
     rails: RailSet,
+    host: Host,
     picks: Vec<(usize, u64)>,
 }
 
@@ -57,17 +75,29 @@ pub(super) struct Lot {
 
 impl Lot {
     pub(super) fn new(site: &Site) -> Self {
-        let all = if site.gpus_per_node >= 64 { u64::MAX } else { (1 << site.gpus_per_node) - 1 };
         let rails = site.snapshot.topology().rails();
         let slots = site.spots.iter().map(|spot| spot.node.index() + 1).max().unwrap_or(0);
-        let closed =
-            Berth { leaf: 0, pod: 0, all: 0, free: 0, rails: RailSet::EMPTY, open: false, full: false };
+        let closed = Berth {
+            leaf: 0,
+            pod: 0,
+            all: 0,
+            free: 0,
+            rails: RailSet::EMPTY,
+            open: false,
+            full: false,
+            kind: 0,
+            host: Host::NONE,
+        };
         let mut berths = vec![closed; slots];
         for spot in &site.spots {
             let usable = site.snapshot.topology().server(spot.node).map(|server| server.usable);
             let rails = usable.unwrap_or_default();
-            let (leaf, pod, full) = (spot.leaf, spot.pod, spot.full);
-            berths[spot.node.index()] = Berth { leaf, pod, all, free: all, rails, open: true, full };
+            let &Spot { leaf, pod, full, kind, .. } = spot;
+            let Kind { gpus, cpus, memory, .. } = site.kinds[kind];
+            let all = if gpus >= 64 { u64::MAX } else { (1 << gpus) - 1 };
+            let host = Host { cpus, memory };
+            berths[spot.node.index()] =
+                Berth { leaf, pod, all, free: all, rails, open: true, full, kind, host };
         }
         Self { berths, rails, held: Vec::new() }
     }
@@ -163,6 +193,7 @@ impl Lot {
             _ => RailSet::first(class.rails),
         };
         held.rails = rails;
+        held.host = Host { cpus: class.cpus, memory: class.memory };
         for at in servers {
             let berth = &mut self.berths[*at];
             let mut gpus = 0;
@@ -173,6 +204,8 @@ impl Lot {
             }
             berth.free &= !gpus;
             berth.rails = berth.rails.without(rails);
+            berth.host.cpus = berth.host.cpus.saturating_sub(class.cpus);
+            berth.host.memory = berth.host.memory.saturating_sub(class.memory);
             held.picks.push((*at, gpus));
         }
         if self.held.len() <= job {
@@ -192,6 +225,8 @@ impl Lot {
             let berth = &mut self.berths[*at];
             berth.free |= gpus;
             berth.rails = berth.rails.or(held.rails);
+            berth.host.cpus += held.host.cpus;
+            berth.host.memory += held.host.memory;
         }
     }
 
@@ -220,6 +255,7 @@ impl Lot {
         pods.dedup();
         let choice = Choice {
             rails: held.rails,
+            host: held.host,
             nodes: held.picks.iter().map(pick).collect(),
             pods: u32::try_from(pods.len()).unwrap_or(u32::MAX),
             ..Choice::default()

@@ -6,7 +6,7 @@
 //! day and week, one tenant.
 
 use super::{
-    Fault, TraceJob,
+    Asks, Fault, TraceJob,
     fields::{Fields, gpus, run},
 };
 use crate::dice::Dice;
@@ -104,7 +104,16 @@ pub fn draw(of: &Statistics, count: usize, seed: u64) -> Vec<TraceJob> {
         .map(|(line, (gpus, run))| {
             at -= dice.unit().ln();
             let (submit, run) = ((at * 1e3) as u64, (run * 1e3).round() as u64);
-            TraceJob { line, submit, run, limit: None, gpus: *gpus, tenant: tenant.clone(), own: None }
+            TraceJob {
+                line,
+                submit,
+                run,
+                limit: None,
+                gpus: *gpus,
+                tenant: tenant.clone(),
+                own: None,
+                asks: Asks::default(),
+            }
         })
         .collect()
 }

@@ -8,13 +8,13 @@ use super::{Fault, Format, MAX_GPUS, MAX_RUN, MAX_TIME, TraceError};
 const MAX_COLUMNS: usize = 256;
 
 /// The columns of a table by name.
-pub(super) struct Header {
+pub(crate) struct Header {
     places: BTreeMap<String, usize>,
     columns: usize,
 }
 
 impl Header {
-    pub(super) fn new(text: &str, line: u64) -> Result<Self, TraceError> {
+    pub(crate) fn new(text: &str, line: u64) -> Result<Self, TraceError> {
         let mut places = BTreeMap::new();
         let mut columns = 0;
         for (at, name) in text.split(',').enumerate().take(MAX_COLUMNS) {
@@ -28,7 +28,7 @@ impl Header {
         Ok(Self { places, columns })
     }
 
-    pub(super) fn place(&self, name: &str) -> Option<usize> {
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
         self.places.get(name).copied()
     }
 
@@ -46,14 +46,14 @@ impl Header {
 }
 
 /// The fields of one row.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     header: &'a Header,
     fields: Vec<&'a str>,
 }
 
 impl<'a> Fields<'a> {
     /// Cuts a row at its commas; quotes may stand around a field, and commas inside.
-    pub(super) fn split(text: &'a str, header: &'a Header) -> Result<Self, Fault> {
+    pub(crate) fn split(text: &'a str, header: &'a Header) -> Result<Self, Fault> {
         let mut fields = Vec::with_capacity(header.columns);
         let mut rest = text;
         loop {
@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A field's text; empty where there is none, or where it says that there is none.
-    pub(super) fn text(&self, name: &str) -> &'a str {
+    pub(crate) fn text(&self, name: &str) -> &'a str {
         let text = self.header.place(name).and_then(|at| self.fields.get(at)).copied().unwrap_or_default();
         if ["nan", "null", "none", "n/a", "na"].iter().any(|none| text.eq_ignore_ascii_case(none)) {
             return "";
@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A number, if there is one.
-    pub(super) fn number(&self, name: &'static str) -> Result<Option<f64>, Fault> {
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<f64>, Fault> {
         number(self.text(name), name)
     }
 
@@ -114,7 +114,7 @@ fn next(text: &str) -> Result<(&str, Option<&str>), Fault> {
 }
 
 /// The beginning of a text that may be anything; what a terminal would obey, or no text at all, is shown as `?`.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let plain = |c: char| if c.is_control() || c == char::REPLACEMENT_CHARACTER { '?' } else { c };
     text.chars().take(40).map(plain).collect()
 }
@@ -166,7 +166,7 @@ pub(super) fn time(seconds: f64, field: &'static str) -> Result<u64, Fault> {
 }
 
 /// GPUs, whole ones, and whether the number was a fraction.
-pub(super) fn gpus(number: f64, field: &'static str) -> Result<(u32, bool), Fault> {
+pub(crate) fn gpus(number: f64, field: &'static str) -> Result<(u32, bool), Fault> {
     if number < 0.0 {
         return Err(Fault::new("Negative", field, format!("{} GPUs", told(number))));
     }

@@ -8,12 +8,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use controller_queue::{QueueDef, TenantDef};
 use proto_model::{
-    Gang, Job, JobName, JobSpec, Preemption, Queue, QueueName, RailRequest, Tenant, TenantName, Timestamp,
-    Within,
+    Gang, GpuModel, Job, JobName, JobSpec, Preemption, Queue, QueueName, RailRequest, Tenant, TenantName,
+    Timestamp, Within,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, MAX_GPUS, MAX_RUN, MAX_TIME, Read, TraceJob, fields::shown};
+use super::{Asks, Fault, MAX_GPUS, MAX_RUN, MAX_TIME, Read, TraceJob, fields::shown};
 use crate::log::{QueueLine, TenantLine};
 
 /// What the header's `format` says.
@@ -105,6 +105,15 @@ pub struct HistoryJob {
     pub ran_on: Option<u32>,
     /// GPUs of each.
     pub gpus_per_node: u32,
+    /// CPUs that it asked for on each.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cpus_per_node: u32,
+    /// Bytes of memory that it asked for on each.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub memory_per_node: u64,
+    /// Models of GPU of which any would do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_models: Vec<String>,
     /// Ranks of each.
     pub ranks_per_node: u32,
     /// Rails; 0: all of the fabric.
@@ -160,6 +169,9 @@ impl HistoryJob {
             min_nodes: spec.gang.min_nodes,
             ran_on: ran_on.filter(|nodes| *nodes != spec.gang.nodes && *nodes > 0),
             gpus_per_node: spec.gang.gpus_per_node,
+            cpus_per_node: spec.gang.cpus_per_node,
+            memory_per_node: spec.gang.memory_per_node,
+            gpu_models: spec.placement.gpu_models.iter().map(ToString::to_string).collect(),
             ranks_per_node: spec.gang.ranks_per_node,
             rails: spec.rails.required,
             any_rails: spec.rails.allow_partial,
@@ -213,6 +225,14 @@ impl Own {
         spec.rails = self.rails;
         spec.preemption = self.preemption;
     }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// How what there is was shared.
@@ -284,6 +304,9 @@ fn job_of(job: &HistoryJob, line: u64) -> Result<Read, Fault> {
     if job.ended > MAX_TIME || run > MAX_RUN || gpus > MAX_GPUS {
         return Err(Fault::new("Absurd", "the line", "after the year 2200, longer than ten years, or huge"));
     }
+    let models: Result<_, _> = job.gpu_models.iter().map(GpuModel::new).collect();
+    let models = models.map_err(|error| Fault::new("GpuModel", "gpuModels", error.to_string()))?;
+    let asks = Asks { cpus: job.cpus_per_node, memory: job.memory_per_node, models };
     let length = |millis: u64| Duration::from_millis(millis.min(MAX_RUN));
     let own = Own {
         name: own_name,
@@ -317,5 +340,6 @@ fn job_of(job: &HistoryJob, line: u64) -> Result<Read, Fault> {
         gpus,
         tenant: tenant.to_string(),
         own: Some(Box::new(own)),
+        asks,
     }))
 }

@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, fmt};
 use thiserror::Error;
 
 pub use acme::Statistics;
-use fields::{Fields, Header};
+pub(crate) use fields::{Fields, Header, gpus as gpus_of, shown};
 pub use history::{Own, Shares};
 use lines::{Line, Lines};
 
@@ -37,6 +37,19 @@ pub struct TraceJob {
     pub tenant: String,
     /// What a site's own history says beside that.
     pub own: Option<Box<Own>>,
+    /// What it asked for beside GPUs, where the trace says so; of use where the list of servers says what they have.
+    pub asks: Asks,
+}
+
+/// What a job asks for beside GPUs, of each of its servers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Asks {
+    /// CPUs.
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Models of GPU of which any will do; none: any.
+    pub models: std::collections::BTreeSet<proto_model::GpuModel>,
 }
 
 /// Which kind of file.
@@ -203,10 +216,10 @@ fn count(
 
 /// Why a row cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Fault {
+pub(crate) struct Fault {
     code: &'static str,
-    field: &'static str,
-    what: String,
+    pub(crate) field: &'static str,
+    pub(crate) what: String,
 }
 
 impl Fault {

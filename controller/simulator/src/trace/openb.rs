@@ -1,9 +1,16 @@
 //! Alibaba clusterdata, cluster-trace-gpu-v2023: `openb_pod_list_*.csv`. A pod is a job on one server.
 
+use proto_model::GpuModel;
+
 use super::{
-    Account, Fault, Read, TraceJob,
+    Account, Asks, Fault, Read, TraceJob,
     fields::{Fields, gpus, run, time},
 };
+
+/// CPUs that a pod is believed to ask for at most.
+const MAX_CPUS: f64 = 65_536.0;
+/// MiB of memory that a pod is believed to ask for at most.
+const MAX_MIB: f64 = 1e9;
 
 pub(super) const NEEDED: [&str; 4] = ["num_gpu", "creation_time", "deletion_time", "scheduled_time"];
 
@@ -40,7 +47,8 @@ pub(super) fn read(fields: &Fields<'_>, line: u64, account: &mut Account) -> Res
         qos => qos.to_ascii_lowercase(),
     };
     let seen = deleted.unwrap_or(0).max(begun);
-    let mut job = TraceJob { line, submit: created, run: begun, limit: None, gpus, tenant, own: None };
+    let asks = asks(fields)?;
+    let mut job = TraceJob { line, submit: created, run: begun, limit: None, gpus, tenant, own: None, asks };
     let Some(deleted) = deleted else {
         account.repair("NotEnded", line, "deletion_time", "nothing is there; it ends with the trace");
         return Ok(Read { job, open: true, seen });
@@ -55,4 +63,22 @@ pub(super) fn read(fields: &Fields<'_>, line: u64, account: &mut Account) -> Res
         account.repair("ZeroLength", line, "deletion_time", "taken for one second");
     }
     Ok(Read { job, open: false, seen })
+}
+
+/// CPUs and memory of the pod, rounded up, and the models of GPU that it takes (`V100M16|V100M32`).
+fn asks(fields: &Fields<'_>) -> Result<Asks, Fault> {
+    let amount = |name: &'static str, most: f64| -> Result<f64, Fault> {
+        match fields.number(name)? {
+            Some(amount) if !(0.0..=most).contains(&amount) => {
+                Err(Fault::new("Absurd", name, format!("{amount} is not from 0 to {most}")))
+            }
+            amount => Ok(amount.unwrap_or(0.0)),
+        }
+    };
+    let cpus = (amount("cpu_milli", MAX_CPUS * 1e3)? / 1e3).ceil() as u32;
+    let memory = (amount("memory_mib", MAX_MIB)?.ceil() as u64) << 20;
+    let named = fields.text("gpu_spec").split('|').map(str::trim).filter(|model| !model.is_empty());
+    let models: Result<_, _> = named.map(GpuModel::new).collect();
+    let models = models.map_err(|error| Fault::new("GpuSpec", "gpu_spec", error.to_string()))?;
+    Ok(Asks { cpus, memory, models })
 }

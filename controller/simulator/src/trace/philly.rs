@@ -1,7 +1,7 @@
 //! Microsoft Philly, as derived by the Pollux and Sia authors: `timestamp,duration,num_gpus,gpu_time,cluster`.
 
 use super::{
-    Account, Fault, MAX_TIME, Read, TraceJob,
+    Account, Asks, Fault, MAX_TIME, Read, TraceJob,
     fields::{Fields, gpus, run, shown},
 };
 
@@ -29,7 +29,16 @@ pub(super) fn read(fields: &Fields<'_>, line: u64, account: &mut Account) -> Res
         account.repair("GpuTime", line, "gpu_time", what);
     }
     let tenant = fields.text("cluster").to_owned();
-    Ok(Read::ended(TraceJob { line, submit, run: length, limit: None, gpus, tenant, own: None }))
+    Ok(Read::ended(TraceJob {
+        line,
+        submit,
+        run: length,
+        limit: None,
+        gpus,
+        tenant,
+        own: None,
+        asks: Asks::default(),
+    }))
 }
 
 /// `YYYY-MM-DD HH:MM:SS[.fff]`, as milliseconds since 1970 (UTC), or seconds since then.

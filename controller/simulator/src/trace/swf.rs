@@ -4,7 +4,7 @@
 //! line with status 2 to 4: those lines are counted and left out, so that no job runs twice.
 
 use super::{
-    Account, Fault, Read, TraceJob,
+    Account, Asks, Fault, Read, TraceJob,
     fields::{gpus, number, run, shown, time},
 };
 
@@ -100,5 +100,14 @@ pub(super) fn read(text: &str, line: u64, account: &mut Account) -> Result<Read,
         (None, Some(user)) => format!("user-{user}"),
         (None, None) => "default".to_owned(),
     };
-    Ok(Read::ended(TraceJob { line, submit, run: length, limit, gpus, tenant, own: None }))
+    Ok(Read::ended(TraceJob {
+        line,
+        submit,
+        run: length,
+        limit,
+        gpus,
+        tenant,
+        own: None,
+        asks: Asks::default(),
+    }))
 }
