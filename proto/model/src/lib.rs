@@ -8,6 +8,7 @@
 #[macro_use]
 mod word;
 
+pub mod address;
 pub mod array;
 pub mod assignment;
 pub mod backfill;
@@ -40,8 +41,10 @@ pub mod schedule;
 pub mod service_class;
 pub mod tenant;
 pub mod time;
+pub mod webhook;
 pub mod zone;
 
+pub use address::{Cidr, CidrError};
 pub use array::{ArrayError, ArrayPlace, ArraySpec};
 pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
 pub use backfill::{Backfill, BackfillError, Promise};
@@ -58,7 +61,7 @@ pub use hardware::{
 };
 pub use ids::{
     JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName, QueueName, RequestId, ReservationName,
-    ScheduleName, ServiceClassName, TenantName,
+    ScheduleName, ServiceClassName, TenantName, WebhookName,
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
@@ -86,4 +89,8 @@ pub use service_class::{
 };
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;
+pub use webhook::{
+    JobFilter, Webhook, WebhookEvent, WebhookProgress, WebhookSecret, WebhookSpec, WebhookUrl,
+    WebhookUrlError,
+};
 pub use zone::{Zone, ZoneError};
