@@ -10,7 +10,7 @@ use proto_wire::v1::{
     qos_service_client::QosServiceClient, queue_service_client::QueueServiceClient,
     rail_service_client::RailServiceClient, reservation_service_client::ReservationServiceClient,
     schedule_service_client::ScheduleServiceClient, service_class_service_client::ServiceClassServiceClient,
-    tenant_service_client::TenantServiceClient,
+    tenant_service_client::TenantServiceClient, webhook_service_client::WebhookServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -69,7 +69,8 @@ impl Api {
         schedules: ScheduleServiceClient,
         service_classes: ServiceClassServiceClient,
         licenses: LicenseServiceClient,
-        tenants: TenantServiceClient
+        tenants: TenantServiceClient,
+        webhooks: WebhookServiceClient
     );
 
     /// The same connection, without a limit on how long a stream lives.
@@ -162,6 +163,16 @@ impl Api {
         .await
     }
 
+    /// All webhooks of a tenant.
+    pub async fn list_webhooks(&self, tenant: &str) -> Result<v1::ListWebhooksResponse, Error> {
+        pages("list webhooks", |page_token| {
+            let request = v1::ListWebhooksRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
+            let mut client = self.webhooks();
+            async move { client.list_webhooks(request).await }
+        })
+        .await
+    }
+
     /// All service classes.
     pub async fn list_service_classes(&self) -> Result<v1::ListServiceClassesResponse, Error> {
         pages("list service classes", |page_token| {
@@ -229,6 +240,7 @@ page!(
     ListQueuesResponse: queues,
     ListReservationsResponse: reservations,
     ListSchedulesResponse: schedules,
+    ListWebhooksResponse: webhooks,
     ListServiceClassesResponse: service_classes,
     ListLicensesResponse: licenses,
     ListNodesResponse: nodes,

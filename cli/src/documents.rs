@@ -33,6 +33,8 @@ pub enum Resource {
     Reservation(v1::Reservation),
     /// A schedule.
     Schedule(Box<v1::Schedule>),
+    /// A webhook.
+    Webhook(Box<v1::Webhook>),
     /// Something that is not made by a file; its kind.
     Other(String),
 }
@@ -164,6 +166,7 @@ impl Source {
             Resource::License(one) => errors_of(proto_model::License::try_from(one.clone()).err()),
             Resource::Reservation(one) => errors_of(proto_model::Reservation::try_from(one.clone()).err()),
             Resource::Schedule(one) => errors_of(proto_model::JobSchedule::try_from(in_tenant(one)).err()),
+            Resource::Webhook(one) => errors_of(proto_model::Webhook::try_from(anybodys(one)).err()),
             Resource::Tenant(_) | Resource::Other(_) => Vec::new(),
         };
         errors.into_iter().map(|(field, message)| self.located(index, &field, &message)).collect()
@@ -265,6 +268,7 @@ impl Resource {
             Self::Queue(_) => "Queue",
             Self::ServiceClass(_) => "ServiceClass",
             Self::License(_) => "License",
+            Self::Webhook(_) => "Webhook",
             Self::Reservation(_) => "Reservation",
             Self::Schedule(_) => "Schedule",
             Self::Other(kind) => kind,
@@ -283,6 +287,7 @@ fn typed(kind: &str, message: &DynamicMessage) -> Result<Resource, Error> {
         "License" => Resource::License(message.transcode_to().map_err(damaged)?),
         "Reservation" => Resource::Reservation(message.transcode_to().map_err(damaged)?),
         "Schedule" => Resource::Schedule(Box::new(message.transcode_to().map_err(damaged)?)),
+        "Webhook" => Resource::Webhook(Box::new(message.transcode_to().map_err(damaged)?)),
         other => Resource::Other(other.to_owned()),
     })
 }
@@ -304,6 +309,16 @@ fn in_tenant(schedule: &v1::Schedule) -> v1::Schedule {
         metadata.tenant.push_str("default");
     }
     schedule
+}
+
+/// The same of a webhook.
+fn anybodys(webhook: &v1::Webhook) -> v1::Webhook {
+    let mut webhook = webhook.clone();
+    webhook.status = None;
+    if let Some(metadata) = webhook.metadata.as_mut().filter(|metadata| metadata.tenant.is_empty()) {
+        metadata.tenant.push_str("default");
+    }
+    webhook
 }
 
 fn job_errors(job: &v1::Job) -> Vec<(String, String)> {
@@ -433,7 +448,7 @@ mod tests {
     #[test]
     fn the_samples_are_sound() {
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
-        let files = ["jobs", "fabrics", "queues", "schedules", "licenses"]
+        let files = ["jobs", "fabrics", "queues", "schedules", "licenses", "webhooks"]
             .map(|folder| std::fs::read_dir(deploy.join(folder)).unwrap());
         let mut kinds = Vec::new();
         for path in files.into_iter().flatten().map(|entry| entry.unwrap().path()) {
@@ -444,7 +459,17 @@ mod tests {
         }
         kinds.sort();
         kinds.dedup();
-        let all = ["Fabric", "Job", "License", "Queue", "Reservation", "Schedule", "ServiceClass", "Tenant"];
+        let all = [
+            "Fabric",
+            "Job",
+            "License",
+            "Queue",
+            "Reservation",
+            "Schedule",
+            "ServiceClass",
+            "Tenant",
+            "Webhook",
+        ];
         assert_eq!(kinds, all);
     }
 

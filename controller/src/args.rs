@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
 use controller_keys::ProviderSpec;
-use proto_model::{Backfill, Objective};
+use proto_model::{Backfill, Cidr, Objective};
 use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
 use crate::{
@@ -373,6 +373,13 @@ pub struct Run {
     /// replaced. A job may ask for more (`certification` in its file), never for less.
     #[arg(long, env = "RAIL_CONTROLLER_CERTIFICATION", value_enum, default_value_t = CertificationArg::Off)]
     pub certification: CertificationArg,
+    /// Networks that webhooks may call although they are not public (loopback, private, link-local and others), such as 10.20.0.0/16;
+    /// several with commas. Every tenant may then have the controller call whatever listens there.
+    #[arg(long, env = "RAIL_CONTROLLER_WEBHOOK_ALLOW", value_name = "CIDR", value_delimiter = ',')]
+    pub webhook_allow: Vec<Cidr>,
+    /// File of the authorities (PEM) that receivers of webhooks are trusted by over https; else the system's.
+    #[arg(long, env = "RAIL_CONTROLLER_WEBHOOK_CA", value_name = "FILE")]
+    pub webhook_ca: Option<PathBuf>,
     /// How much isolation jobs must have on their servers. `best-effort`: what each server can give; two tenants still never share one that
     /// cannot give each attempt a user of its own. `required`: a user, namespaces, a private /tmp and /dev, a list of system
     /// calls and limits of memory and processes, or the job waits. A tenant may ask for more (`isolation` in its file), never for less.

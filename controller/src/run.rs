@@ -10,7 +10,8 @@ use controller_api::{Api, ApiMetrics, Context};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Refusal, Seal};
 use controller_store::Lock;
 use proto_rpc::{
-    Authority, CertificateSlot, Endpoint, Listen, Metrics, RefusedPeer, Revocations,
+    Authority, CertificateSlot, Endpoint, Listen, Metrics, Outbound, RefusedPeer, Revocations,
+    outbound::BundleError,
     server::{Limits, Server, ServerError, ServerMetrics, ServerTls},
 };
 use thiserror::Error;
@@ -191,7 +192,11 @@ impl Opened {
 }
 
 /// How the loop is to behave.
-pub(crate) fn options(run: &Run, ca: &Arc<Authority>, stop: CancellationToken) -> Options {
+pub(crate) fn options(
+    run: &Run,
+    ca: &Arc<Authority>,
+    stop: CancellationToken,
+) -> Result<Options, BundleError> {
     let mut options = Options::new(holder(), stop);
     options.lead_check = run.lead_check;
     options.config.heartbeat_interval = run.heartbeat_interval;
@@ -211,12 +216,15 @@ pub(crate) fn options(run: &Run, ca: &Arc<Authority>, stop: CancellationToken) -
     options.config.max_audit_bytes = run.audit_mib << 20;
     options.config.max_denials = run.audit_denials;
     options.config.max_denials_bytes = run.audit_denials_mib << 20;
+    let allowed = run.webhook_allow.clone();
+    let refuses = Arc::new(move |address| proto_model::address::refused(address, &allowed));
+    options.webhooks = Some(Outbound::new(run.webhook_ca.as_deref(), refuses)?);
     let signer = Arc::clone(ca);
     options.seal = Some(Seal::new(move |message| {
         let signed = signer.sign_message(message);
         signed.inspect_err(|error| tracing::error!(%error, "the authority's key does not sign")).ok()
     }));
-    options
+    Ok(options)
 }
 
 /// What a new cluster needs.
@@ -241,7 +249,7 @@ async fn lead(
     stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(&run.cluster.data_dir)?;
-    let options = options(run, ca, stop.state.clone());
+    let options = options(run, ca, stop.state.clone())?;
     let (handle, running) = controller_reconciler::start(store, options, LoopMetrics::new(metrics)).await?;
     bootstrap(&handle).await?;
     Ok((handle, running))

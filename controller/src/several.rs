@@ -76,7 +76,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(data_dir)?;
-    let mut options = options(run, &ca, stop.state.clone());
+    let mut options = options(run, &ca, stop.state.clone())?;
     follow_callers(&store, &options, stop.calls.clone()).await?;
     let opened = Opened::bind(run, &ca, &metrics, &options.revocations).await?;
     options.place = place(data_dir)?;

@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 16] = [
+const FILES: [&str; 17] = [
     "common",
     "fabric",
     "qos",
@@ -19,6 +19,7 @@ const FILES: [&str; 16] = [
     "service_class",
     "license",
     "schedule",
+    "webhook",
     "audit",
     "controller",
 ];

@@ -17,6 +17,7 @@ mod sharing;
 mod simulate;
 mod validate;
 mod values;
+mod webhook;
 
 pub use asked::Asked;
 pub use audit::{AuditCommand, AuditList, Decision};
@@ -38,6 +39,7 @@ pub use values::{
     Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_objective, parse_ranks,
     parse_size, parse_speed,
 };
+pub use webhook::WebhookCommand;
 
 use std::path::PathBuf;
 
@@ -92,9 +94,9 @@ pub struct Global {
 pub enum Command {
     /// Submit a job file
     Submit(Submit),
-    /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, shares or the fabric
+    /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, webhooks, shares or the fabric
     Get(Get),
-    /// Show everything about one job, node, tenant, queue, reservation, schedule, service class or license
+    /// Show everything about one job, node, tenant, queue, reservation, schedule, service class, license or webhook
     Describe(Describe),
     /// Print what a job's ranks wrote
     Logs(Logs),
@@ -127,9 +129,9 @@ pub enum Command {
     History(HistoryCommand),
     Simulate(Simulate),
     Replay(ReplayLog),
-    /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule and Job documents
+    /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule, Webhook and Job documents
     Apply(Apply),
-    /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a license, a node or the fabric
+    /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a license, a webhook, a node or the fabric
     Delete(Delete),
     /// Manage tenants, their quotas and the credentials of their users
     #[command(subcommand)]
@@ -143,6 +145,9 @@ pub enum Command {
     /// Keep servers for tenants or for maintenance at a time to come
     #[command(subcommand)]
     Reserve(ReserveCommand),
+    /// Try the receivers that are told what becomes of jobs
+    #[command(subcommand)]
+    Webhook(WebhookCommand),
     /// Show the rails, and take them out of use and back
     #[command(subcommand)]
     Rail(RailCommand),

@@ -33,6 +33,9 @@ pub enum GetNoun {
     /// Licenses
     #[value(alias = "license", alias = "lic")]
     Licenses,
+    /// Webhooks
+    #[value(alias = "webhook", alias = "wh")]
+    Webhooks,
     /// What tenants and queues have used of late, and hold
     #[value(alias = "share")]
     Shares,
@@ -69,7 +72,7 @@ pub struct Get {
     /// Go on and print every change
     #[arg(short, long)]
     pub watch: bool,
-    /// Jobs, queues or schedules of all tenants (administrators)
+    /// Jobs, queues, schedules or webhooks of all tenants (administrators)
     #[arg(short = 'A', long)]
     pub all_tenants: bool,
     /// How to print it
@@ -104,6 +107,9 @@ pub enum DescribeNoun {
     /// A license
     #[value(alias = "licenses", alias = "lic")]
     License,
+    /// A webhook
+    #[value(alias = "webhooks", alias = "wh")]
+    Webhook,
 }
 
 #[derive(Debug, Args)]
@@ -152,6 +158,9 @@ pub enum DeleteNoun {
     /// A license that no job asks for
     #[value(alias = "licenses", alias = "lic")]
     License,
+    /// A webhook, with what waits to be sent by it
+    #[value(alias = "webhooks", alias = "wh")]
+    Webhook,
     /// A server on which nothing runs
     #[value(alias = "nodes")]
     Node,

@@ -22,7 +22,7 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
         for document in &documents {
             if let Resource::Other(kind) = &document.resource {
                 let text = format!(
-                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule and Job are",
+                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule, Webhook and Job are",
                     source.name
                 );
                 return Err(Error::Document(text));
@@ -143,6 +143,7 @@ async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Re
             let metadata = made.metadata.unwrap_or_default();
             Ok(format!("schedule/{}/{} applied", metadata.tenant, metadata.name))
         }
+        Resource::Webhook(webhook) => super::webhook::apply(&source.name, *webhook, dry_run, api).await,
         Resource::Other(kind) => {
             Err(Error::Document(format!("{}: a {kind} is not made by a file", source.name)))
         }

@@ -46,6 +46,7 @@ async fn one(noun: DeleteNoun, name: &str, force: bool, api: &Api) -> Result<Str
             Ok(format!("job {job}"))
         }
         DeleteNoun::ServiceClass => super::service_class::delete(name, api).await,
+        DeleteNoun::Webhook => super::webhook::delete(name, api).await,
         DeleteNoun::License => super::license::delete(name, api).await,
         DeleteNoun::Schedule => super::schedule::delete(name, api).await,
         DeleteNoun::Queue => super::queue::delete(name, api).await,

@@ -1,6 +1,6 @@
 //! Everything about one thing.
 
-use super::{get, license, queue, reserve, schedule, service_class};
+use super::{get, license, queue, reserve, schedule, service_class, webhook};
 use crate::{
     args::{Describe, DescribeNoun},
     client::Api,
@@ -20,6 +20,7 @@ pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
         DescribeNoun::ServiceClass => {
             render::describe_service_class(&service_class::get(&args.name, api).await?)
         }
+        DescribeNoun::Webhook => render::describe_webhook(&webhook::get(&args.name, api).await?),
         DescribeNoun::License => render::describe_license(&license::get(&args.name, api).await?),
         DescribeNoun::Tenant => render::describe_tenant(&get::tenant(&args.name, api).await?),
     };

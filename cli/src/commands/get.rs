@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::{license, queue, reserve, schedule, service_class, watch};
+use super::{license, queue, reserve, schedule, service_class, watch, webhook};
 use crate::{
     args::{Get, GetNoun, Output, PhaseArg},
     client::{Api, JobRef, repeat},
@@ -16,10 +16,14 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
     if !args.phase.is_empty() && args.noun != GetNoun::Jobs {
         return Err(Error::Usage("--phase is for jobs only".to_owned()));
     }
-    let of_tenants =
-        matches!(args.noun, GetNoun::Jobs | GetNoun::Queues | GetNoun::Schedules | GetNoun::Shares);
+    let of_tenants = matches!(
+        args.noun,
+        GetNoun::Jobs | GetNoun::Queues | GetNoun::Schedules | GetNoun::Webhooks | GetNoun::Shares
+    );
     if args.all_tenants && !of_tenants {
-        return Err(Error::Usage("--all-tenants is for jobs, queues, schedules and shares only".to_owned()));
+        return Err(Error::Usage(
+            "--all-tenants is for jobs, queues, schedules, webhooks and shares only".to_owned(),
+        ));
     }
     if !args.labels.is_empty()
         && matches!(
@@ -29,6 +33,7 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
                 | GetNoun::Schedules
                 | GetNoun::ServiceClasses
                 | GetNoun::Licenses
+                | GetNoun::Webhooks
                 | GetNoun::Shares
         )
     {
@@ -52,6 +57,9 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
         },
         (GetNoun::Schedules, false) => {
             schedule::show(args.name.as_ref(), args.all_tenants, args.output, api).await
+        }
+        (GetNoun::Webhooks, false) => {
+            webhook::show(args.name.as_ref(), args.all_tenants, args.output, api).await
         }
         (GetNoun::ServiceClasses, false) => service_class::show(args.name.as_ref(), args.output, api).await,
         (GetNoun::Licenses, false) => license::show(args.name.as_ref(), args.output, api).await,

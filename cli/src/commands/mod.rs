@@ -30,6 +30,7 @@ mod tenant;
 mod topology;
 pub mod wait;
 mod watch;
+mod webhook;
 
 use std::time::Duration;
 
@@ -99,6 +100,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,
         Command::Node(command) => node::run(command, &api()?).await,
         Command::Queue(command) => queue::run(command, &api()?).await,
+        Command::Webhook(command) => webhook::run(command, &api()?).await,
         Command::Reserve(command) => reserve::run(command, &api()?).await,
         Command::Revoke(command) => revoke::run(command, &api()?).await,
         Command::Rail(command) => rail::run(command, &api()?).await,

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use proto_wire::v1::{self, job_spec::Work};
 
-use super::{Table, classes, isolation, licenses, schedules, server, sharing, words};
+use super::{Table, classes, isolation, licenses, schedules, server, sharing, webhooks, words};
 use crate::error::human;
 
 /// Everything about a job; the rank map as a table.
@@ -356,6 +356,14 @@ pub fn service_class(class: &v1::ServiceClass) -> String {
 pub fn license(license: &v1::License) -> String {
     let mut facts = head(&license.metadata.clone().unwrap_or_default());
     facts.extend(licenses::license_facts(license));
+    sheet(facts)
+}
+
+/// Everything about a webhook.
+#[must_use]
+pub fn webhook(webhook: &v1::Webhook) -> String {
+    let mut facts = head(&webhook.metadata.clone().unwrap_or_default());
+    facts.extend(webhooks::webhook_facts(webhook));
     sheet(facts)
 }
 

@@ -20,6 +20,7 @@ mod server;
 mod sharing;
 mod table;
 mod tenants;
+mod webhooks;
 mod words;
 
 pub use audit::{audit, audit_number, time};
@@ -30,6 +31,7 @@ pub use describe::{
     job as describe_job, license as describe_license, measured as describe_result, node as describe_node,
     placement as describe_placement, queue as describe_queue, reservation as describe_reservation,
     schedule as describe_schedule, service_class as describe_service_class, tenant as describe_tenant,
+    webhook as describe_webhook,
 };
 pub use fabric::{fabric, health, topology};
 pub use jobs::{job_row, jobs, jobs_header, reasons};
@@ -42,6 +44,7 @@ pub use schedules::schedules;
 pub use sharing::{queues, reservations};
 pub use table::Table;
 pub use tenants::{revocations, tenants};
+pub use webhooks::webhooks;
 pub use words::{job_phase, role, seconds};
 
 use crate::{args::Output, error::Error};

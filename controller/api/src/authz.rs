@@ -82,6 +82,11 @@ rpcs! {
     GetLicense = "/rail.v1.LicenseService/GetLicense",
     ListLicenses = "/rail.v1.LicenseService/ListLicenses",
     DeleteLicense = "/rail.v1.LicenseService/DeleteLicense",
+    ApplyWebhook = "/rail.v1.WebhookService/ApplyWebhook",
+    GetWebhook = "/rail.v1.WebhookService/GetWebhook",
+    ListWebhooks = "/rail.v1.WebhookService/ListWebhooks",
+    DeleteWebhook = "/rail.v1.WebhookService/DeleteWebhook",
+    TestWebhook = "/rail.v1.WebhookService/TestWebhook",
     ApplyTenant = "/rail.v1.TenantService/ApplyTenant",
     GetTenant = "/rail.v1.TenantService/GetTenant",
     ListTenants = "/rail.v1.TenantService/ListTenants",
@@ -182,6 +187,9 @@ impl Rpc {
             | Self::ListRevocations
             | Self::ApplyQueue
             | Self::DeleteQueue
+            | Self::ApplyWebhook
+            | Self::DeleteWebhook
+            | Self::TestWebhook
             | Self::ListAuditRecords => Access::Roles(MANAGERS),
             Self::CreateJob
             | Self::ApplySchedule
@@ -210,6 +218,8 @@ impl Rpc {
             | Self::ListReservations
             | Self::GetSchedule
             | Self::ListSchedules
+            | Self::GetWebhook
+            | Self::ListWebhooks
             | Self::GetServiceClass
             | Self::ListServiceClasses
             | Self::GetLicense

@@ -33,6 +33,7 @@ mod service_class;
 mod tenant;
 mod views;
 mod watch;
+mod webhook;
 
 pub use context::Context;
 pub use guard::{ApiMetrics, Caller, Guard};

@@ -15,6 +15,7 @@ use proto_wire::{
         rail_service_server::RailServiceServer, reservation_service_server::ReservationServiceServer,
         schedule_service_server::ScheduleServiceServer,
         service_class_service_server::ServiceClassServiceServer, tenant_service_server::TenantServiceServer,
+        webhook_service_server::WebhookServiceServer,
     },
 };
 use tonic::service::Routes;
@@ -39,6 +40,7 @@ use crate::{
     schedule::Schedules,
     service_class::ServiceClasses,
     tenant::Tenants,
+    webhook::Webhooks,
 };
 
 /// The reflection service cannot read the schema that this program carries: a defect of the build.
@@ -81,6 +83,7 @@ impl Api {
         serve!(ScheduleServiceServer, Schedules::new(context.clone()));
         serve!(ServiceClassServiceServer, ServiceClasses::new(context.clone()));
         serve!(LicenseServiceServer, Licenses::new(context.clone()));
+        serve!(WebhookServiceServer, Webhooks::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
         serve!(AuditServiceServer, Audit::new(context.clone()));

@@ -99,6 +99,7 @@ impl Step<'_> {
             self.state.set_queue((name.clone(), queue), None);
         }
         self.forget_schedules(name);
+        self.forget_webhooks(name)?;
         self.leave_reservations(name);
         self.leave_classes(name)?;
         self.rest_name(name)?;

@@ -15,7 +15,7 @@ use std::{
 };
 
 use proto_audit::{Actor, Change, Claim, Content, Denial, Hash, Head, Log, Object, Record, START};
-use proto_model::{JobId, LicenseName, ScheduleName, ServiceClassName, TenantName, Timestamp};
+use proto_model::{JobId, LicenseName, ScheduleName, ServiceClassName, TenantName, Timestamp, WebhookName};
 
 use crate::{
     error::CoreError,
@@ -197,6 +197,11 @@ fn of_schedule(state: &State, tenant: &TenantName, name: &ScheduleName) -> Objec
     Object { version: state.version(&key).unwrap_or(0), ..object("schedule", tenant, name) }
 }
 
+fn of_webhook(state: &State, tenant: &TenantName, name: &WebhookName) -> Object {
+    let key = Key::Webhook(tenant.clone(), name.clone());
+    Object { version: state.version(&key).unwrap_or(0), ..object("webhook", tenant, name) }
+}
+
 fn of_class(state: &State, name: &ServiceClassName) -> Object {
     let version = state.version(&Key::ServiceClass(name.clone())).unwrap_or(0);
     Object { version, ..object("service-class", "", name) }
@@ -238,6 +243,8 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DeleteServiceClass { name } => of_class(state, name),
         Event::ApplyLicense(license, _) => of_license(state, &license.name),
         Event::DeleteLicense(name) => of_license(state, name),
+        Event::ApplyWebhook(webhook, _) => of_webhook(state, &webhook.tenant, &webhook.name),
+        Event::DeleteWebhook(tenant, name) => of_webhook(state, tenant, name),
         Event::ApplySchedule { schedule, .. } => of_schedule(state, &schedule.tenant, &schedule.name),
         Event::DeleteSchedule { tenant, name } => of_schedule(state, tenant, name),
         Event::SuspendSchedules(tenant, user) => of_schedules(tenant.as_ref(), user),
@@ -272,6 +279,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         | Event::AgentRefusedEpoch { .. }
         | Event::AgentEpochUntrue { .. }
         | Event::AgentDisconnected { .. }
+        | Event::CountDeliveries(_)
         | Event::Tick
         | Event::By(_)
         | Event::Sealed(..)
@@ -323,6 +331,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
         Undo::Reservation(name, old) => !same(at(old.as_ref()), at(base.reservations.get(name))),
         Undo::Class(name, old) => !same(at(old.as_ref()), at(base.classes.get(name))),
         Undo::License(name, old) => !same(at(old.as_ref()), at(base.licenses.get(name))),
+        Undo::Webhook(key, old) => !same(at(old.as_ref()), at(base.webhooks.get(key))),
         Undo::JobSchedule(key, old) => {
             let (old, new) = (old.as_deref(), base.schedules.get(key));
             !same(at(old.map(|old| &old.schedule)), at(new.map(|new| &new.schedule)))
@@ -337,6 +346,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
         }
         Undo::Link(..)
         | Undo::View(..)
+        | Undo::Delivery(..)
         | Undo::Schedule(_)
         | Undo::QosRun(_)
         | Undo::Proving(_)

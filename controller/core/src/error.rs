@@ -2,7 +2,7 @@
 
 use proto_model::{
     DrainTarget, JobId, JobName, LicenseName, NodeName, Phase, QueueName, Reason, ReservationName, Role,
-    ScheduleName, ServiceClassName, SpecFlaw, TenantName, Timestamp,
+    ScheduleName, ServiceClassName, SpecFlaw, TenantName, Timestamp, WebhookName,
 };
 use thiserror::Error;
 
@@ -174,6 +174,26 @@ pub enum CoreError {
         schedule: ScheduleName,
         /// The nearest existing name, when there is a near one.
         nearest: Option<ScheduleName>,
+    },
+    /// No such webhook.
+    #[error("tenant '{tenant}' has no webhook '{webhook}'{}", hint(.nearest.as_ref().map(WebhookName::as_str)))]
+    WebhookNotFound {
+        /// Whose.
+        tenant: TenantName,
+        /// Which.
+        webhook: WebhookName,
+        /// What may have been meant.
+        nearest: Option<WebhookName>,
+    },
+    /// Too much waits to be sent by a tenant's webhooks.
+    #[error(
+        "{waiting} deliveries of the webhooks of tenant '{tenant}' wait to be sent; delete its webhooks first"
+    )]
+    DeliveriesWaiting {
+        /// Whose.
+        tenant: TenantName,
+        /// How many.
+        waiting: usize,
     },
     /// A job of the schedule's template would be refused.
     #[error("a job of its template would be refused: {cause}")]
@@ -557,6 +577,7 @@ impl CoreError {
             | Self::LicenseNotFound { .. }
             | Self::ClassNotFound { .. }
             | Self::ScheduleNotFound { .. }
+            | Self::WebhookNotFound { .. }
             | Self::NodeNotFound { .. }
             | Self::RailNotFound { .. }
             | Self::NoRollout
@@ -578,6 +599,7 @@ impl CoreError {
             | Self::QueueBusy { .. }
             | Self::ReservationBusy { .. }
             | Self::LicenseBusy { .. }
+            | Self::DeliveriesWaiting { .. }
             | Self::ClassBusy { .. }
             | Self::ClassOfTenant { .. }
             | Self::JobActive { .. }
@@ -629,6 +651,8 @@ impl CoreError {
             Self::ClassLimit { .. } | Self::ClassWaiting { .. } => "SERVICE_CLASS_LIMIT",
             Self::ClassBusy { .. } | Self::ClassOfTenant { .. } => "SERVICE_CLASS_BUSY",
             Self::ScheduleNotFound { .. } => "SCHEDULE_NOT_FOUND",
+            Self::WebhookNotFound { .. } => "WEBHOOK_NOT_FOUND",
+            Self::DeliveriesWaiting { .. } => "DELIVERIES_WAITING",
             Self::TemplateRefused { cause } => cause.code(),
             Self::LicenseNotFound { .. } => "LICENSE_NOT_FOUND",
             Self::LicenseTooFew { .. } => "LICENSE_TOO_FEW",

@@ -7,6 +7,7 @@ use proto_audit::Log;
 use proto_model::{
     Drain, DrainTarget, Fabric, JobUid, License, LicenseName, Node, NodeName, QosRollout, Queue, QueueName,
     RequestId, Reservation, ReservationName, ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp,
+    Webhook,
 };
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     records::{RequestRecord, RestingName, TokenRecord},
     schedules::{ScheduleEntry, ScheduleKey},
     state::{JobEntry, Link, NodeView, Schedule, State},
+    webhooks::{Delivery, DeliveryKey, WebhookKey},
 };
 
 /// The old value of one row.
@@ -39,6 +41,8 @@ pub(crate) enum Undo {
     Queue((TenantName, QueueName), Option<Arc<Queue>>),
     Reservation(ReservationName, Option<Arc<Reservation>>),
     JobSchedule(ScheduleKey, Option<Box<ScheduleEntry>>),
+    Webhook(WebhookKey, Option<Arc<Webhook>>),
+    Delivery(DeliveryKey, Option<Arc<Delivery>>),
     Class(ServiceClassName, Option<Arc<ServiceClass>>),
     License(LicenseName, Option<Arc<License>>),
     Schedule(Box<Schedule>),
@@ -71,7 +75,7 @@ impl State {
         self.journal.undo.clear();
         self.base.chains.close_rows();
         for (key, deleted) in self.journal.written.drain(..) {
-            if matches!(key, Key::Audit(..) | Key::Beside(_)) {
+            if matches!(key, Key::Audit(..) | Key::Delivery(..) | Key::Beside(_)) {
                 continue;
             }
             if deleted {
@@ -120,6 +124,8 @@ impl State {
                 Some(Undo::JobSchedule(key, old)) => {
                     drop(self.swap_job_schedule(key, old.map(|entry| *entry)));
                 }
+                Some(Undo::Webhook(key, old)) => drop(self.swap_webhook(key, old)),
+                Some(Undo::Delivery(key, old)) => drop(self.swap_delivery(key, old)),
                 Some(Undo::Class(name, old)) => drop(self.swap_class(&name, old)),
                 Some(Undo::License(name, old)) => drop(self.swap_license(&name, old)),
                 Some(Undo::Decisions(seq, old)) => drop(self.swap_decisions(seq, old)),

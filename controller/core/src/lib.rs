@@ -67,7 +67,9 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod update;
+pub mod webhooks;
 pub mod witness;
+mod write;
 
 pub use audit::{AuditRow, BadAudit, StoredAudit};
 pub use config::Config;

@@ -8,7 +8,7 @@ use std::{
 use controller_queue::{Book, Past, Policy};
 use proto_model::{
     Drain, Fabric, Health, Job, JobSchedule, JobUid, License, Node, NodeName, Phase, QosRollout, Queue,
-    Reservation, ServiceClass, Tenant, Timestamp,
+    Reservation, ServiceClass, Tenant, Timestamp, Webhook,
 };
 use thiserror::Error;
 
@@ -20,6 +20,7 @@ use crate::{
     records::{Attempt, RequestRecord, RestingName, TokenRecord},
     schedules::ScheduleEntry,
     state::{Base, Index, JobEntry, Link, State, Tally},
+    webhooks::Delivery,
 };
 
 /// Everything that is stored, with the store's revision of each resource's last change.
@@ -41,6 +42,10 @@ pub struct Stored {
     pub licenses: Vec<(Arc<License>, u64)>,
     /// The schedules.
     pub schedules: Vec<(Arc<JobSchedule>, u64)>,
+    /// The webhooks.
+    pub webhooks: Vec<(Arc<Webhook>, u64)>,
+    /// What waits to be sent by them.
+    pub deliveries: Vec<Arc<Delivery>>,
     /// The reservations.
     pub reservations: Vec<(Arc<Reservation>, u64)>,
     /// The jobs.
@@ -86,7 +91,7 @@ impl State {
     ///
     /// # Errors
     /// [`LoadError`] names every inconsistency of the store.
-    pub fn load(config: Config, epoch: u64, now: Timestamp, stored: Stored) -> Result<Self, LoadError> {
+    pub fn load(config: Config, epoch: u64, now: Timestamp, mut stored: Stored) -> Result<Self, LoadError> {
         let policy = policy(&config);
         let mut state = Self {
             config,
@@ -97,6 +102,7 @@ impl State {
             journal: Journal::default(),
         };
         let mut findings = Vec::new();
+        state.load_webhooks(&mut stored, &mut findings);
         if let Some((fabric, version)) = stored.fabric {
             state.versions.insert(Key::Fabric, version);
             state.swap_fabric(Some(fabric));

@@ -29,6 +29,7 @@ use crate::{
     qos::Run,
     records::{Attempt, RequestRecord, RestingName, TokenRecord},
     schedules::{Runs, ScheduleEntry, ScheduleKey},
+    webhooks::{Deliveries, Webhooks},
 };
 
 /// Everything the controller decides from.
@@ -59,6 +60,9 @@ pub(crate) struct Base {
     pub(crate) licenses: BTreeMap<LicenseName, Arc<License>>,
     pub(crate) reservations: BTreeMap<ReservationName, Arc<Reservation>>,
     pub(crate) schedules: BTreeMap<ScheduleKey, ScheduleEntry>,
+    pub(crate) webhooks: Webhooks,
+    /// What waits to be sent by webhooks.
+    pub(crate) deliveries: Deliveries,
     pub(crate) jobs: BTreeMap<JobUid, JobEntry>,
     pub(crate) requests: BTreeMap<(TenantName, RequestId), Arc<RequestRecord>>,
     pub(crate) tokens: BTreeMap<[u8; 32], Arc<TokenRecord>>,

@@ -50,6 +50,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
         step.schedule();
         step.tell_renamed(mark);
         step.log_decisions(mark);
+        step.note_deliveries(mark);
     } else {
         step.state.undo_to(mark);
         step.out = Output::default();
@@ -112,6 +113,9 @@ impl Step<'_> {
             Event::DeleteLicense(name) => self.delete_license(&name),
             Event::ApplySchedule { schedule, by, dry_run } => self.apply_schedule(*schedule, by, dry_run),
             Event::DeleteSchedule { tenant, name } => self.delete_schedule(&tenant, &name),
+            Event::ApplyWebhook(webhook, dry_run) => self.apply_webhook(*webhook, dry_run),
+            Event::DeleteWebhook(tenant, name) => self.delete_webhook(&tenant, &name),
+            Event::CountDeliveries(told) => Ok(self.count_deliveries(told)),
             Event::SuspendSchedules(tenant, user) => Ok(self.suspend_schedules(tenant.as_ref(), &user)),
             Event::ApplyReservation { reservation, dry_run } => self.apply_reservation(*reservation, dry_run),
             Event::DeleteReservation { name } => self.delete_reservation(&name),

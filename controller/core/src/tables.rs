@@ -607,11 +607,9 @@ impl State {
                 Undo::Resting(name, old) if resting.insert(name) => {
                     writes.extend(self.resting_write(name, old.is_some()));
                 }
-                Undo::Decisions(seq, old) if rows.insert(*seq) => match self.base.decisions.get(seq) {
-                    Some(row) => writes.push(Write::PutDecisions(Arc::clone(row))),
-                    None if old.is_some() => writes.push(Write::DeleteDecisions(*seq)),
-                    None => {}
-                },
+                Undo::Decisions(seq, old) if rows.insert(*seq) => {
+                    writes.extend(self.decisions_write(*seq, old.is_some()));
+                }
                 Undo::Audit(key, old) if audit.insert(*key) => {
                     writes.extend(self.audit_write(*key, old.is_some()));
                 }
@@ -652,7 +650,13 @@ impl State {
                 _ => {}
             }
         }
+        self.webhook_writes(mark, &mut writes);
         writes
+    }
+
+    fn decisions_write(&self, seq: u64, was: bool) -> Option<Write> {
+        let deleted = || was.then_some(Write::DeleteDecisions(seq));
+        self.base.decisions.get(&seq).cloned().map(Write::PutDecisions).or_else(deleted)
     }
 
     fn token_write(&self, hash: [u8; 32], was: bool) -> Option<Write> {

@@ -5,14 +5,15 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use controller_core::{
     Attempt, AuditRow, BadAudit, Beside, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord,
-    RestingName, TokenRecord, Write,
+    RestingName, TokenRecord, Write, webhooks::Delivery,
 };
 use controller_store::{KeyValue, Op};
 use prost::Message;
 use proto_audit::{Log, Record};
 use proto_model::{
     Drain, Fabric, Job, JobId, JobKey, JobName, JobSchedule, License, Node, NodeEndpoints, NodeName, Phase,
-    QosRollout, Queue, Reason, RequestId, Reservation, ServiceClass, Tenant, TenantName, Timestamp,
+    QosRollout, Queue, QueueName, Reason, RequestId, Reservation, ServiceClass, Tenant, TenantName,
+    Timestamp, Webhook, WebhookEvent, WebhookName,
 };
 use proto_wire::v1;
 
@@ -36,6 +37,8 @@ pub fn op(write: &Write) -> Op {
         Write::PutLicense(row) => Op::put(key, v1::License::from(row.as_ref()).encode_to_vec()),
         Write::PutReservation(row) => Op::put(key, v1::Reservation::from(row.as_ref()).encode_to_vec()),
         Write::PutSchedule(row) => Op::put(key, v1::Schedule::from(row.as_ref()).encode_to_vec()),
+        Write::PutWebhook(row) => Op::put(key, v1::Webhook::from(row.as_ref()).encode_to_vec()),
+        Write::PutDelivery(row) => Op::put(key, delivery_record(row).encode_to_vec()),
         Write::PutFabric(fabric) => Op::put(key, packed::encode(fabric)),
         Write::PutDrain(drain) => Op::put(key, v1::RailDrain::from(drain.as_ref()).encode_to_vec()),
         Write::PutQos(rollout) => Op::put(key, v1::QosRollout::from(rollout.as_ref()).encode_to_vec()),
@@ -59,6 +62,8 @@ pub fn op(write: &Write) -> Op {
         | Write::DeleteLicense(_)
         | Write::DeleteReservation(_)
         | Write::DeleteSchedule(..)
+        | Write::DeleteWebhook(..)
+        | Write::DeleteDelivery(..)
         | Write::DeleteFabric
         | Write::DeleteDrain(_)
         | Write::DeleteRequest(..)
@@ -128,6 +133,25 @@ fn decision_record(row: &DecisionRow) -> records::Decisions {
         time_ms: row.time.0,
         records: row.records.iter().map(record).collect(),
         omitted: row.omitted,
+    }
+}
+
+fn delivery_record(row: &Delivery) -> records::Delivery {
+    records::Delivery {
+        tenant: row.tenant.to_string(),
+        webhook: row.webhook.to_string(),
+        webhook_uid: row.webhook_uid.clone(),
+        seq: row.seq,
+        event: row.event.to_string(),
+        time_ms: row.time.0,
+        job: row.job.to_string(),
+        job_uid: row.uid.to_string(),
+        attempt: row.attempt,
+        phase: v1::job_status::Phase::from(row.phase).into(),
+        queue: row.queue.as_ref().map(ToString::to_string).unwrap_or_default(),
+        nodes: row.nodes,
+        submitted_ms: row.submitted.0,
+        reason: row.reason.as_ref().map(Into::into),
     }
 }
 
@@ -211,6 +235,49 @@ pub fn schedule(kv: &KeyValue) -> Result<JobSchedule, CorruptError> {
     let schedule: JobSchedule = domain::<v1::Schedule, _>(kv)?;
     at_home(kv, &keys::schedule(&schedule.tenant, &schedule.name))?;
     Ok(schedule)
+}
+
+/// A stored webhook.
+pub fn webhook(kv: &KeyValue) -> Result<Webhook, CorruptError> {
+    let webhook: Webhook = domain::<v1::Webhook, _>(kv)?;
+    at_home(kv, &keys::webhook(&webhook.tenant, &webhook.name))?;
+    Ok(webhook)
+}
+
+fn stored_phase(number: i32) -> Result<Phase, String> {
+    let phase = v1::job_status::Phase::try_from(number).map_err(|error| error.to_string())?;
+    Phase::try_from(phase).map_err(|_| format!("phase {number} is none"))
+}
+
+/// What waits to be sent by a webhook.
+pub fn delivery(kv: &KeyValue) -> Result<Delivery, CorruptError> {
+    let wrong = |what: String| CorruptError::new(&kv.key, what);
+    let record: records::Delivery = decode(kv)?;
+    let event = WebhookEvent::ALL.iter().find(|event| event.as_str() == record.event);
+    let queue = match record.queue.as_str() {
+        "" => None,
+        name => Some(QueueName::new(name).map_err(|error| wrong(error.to_string()))?),
+    };
+    let delivery = Delivery {
+        tenant: TenantName::new(&record.tenant).map_err(|error| wrong(error.to_string()))?,
+        webhook: WebhookName::new(&record.webhook).map_err(|error| wrong(error.to_string()))?,
+        webhook_uid: record.webhook_uid,
+        seq: record.seq,
+        event: *event
+            .ok_or_else(|| wrong(format!("event '{}' is not known to this release", record.event)))?,
+        time: Timestamp(record.time_ms),
+        job: JobName::new(&record.job).map_err(|error| wrong(error.to_string()))?,
+        uid: record.job_uid.parse().map_err(|error| wrong(format!("job_uid: {error}")))?,
+        attempt: record.attempt,
+        phase: stored_phase(record.phase).map_err(wrong)?,
+        queue,
+        nodes: record.nodes,
+        submitted: Timestamp(record.submitted_ms),
+        reason: record.reason.map(Reason::try_from).transpose().map_err(|error| wrong(error.to_string()))?,
+    };
+    let (tenant, name, seq) = delivery.key();
+    at_home(kv, &keys::of(&controller_core::Key::Delivery(tenant, name, seq)))?;
+    Ok(delivery)
 }
 
 /// The stored fabric.
@@ -322,9 +389,7 @@ pub fn decisions(kv: &KeyValue) -> Result<DecisionRow, CorruptError> {
     let record = |record: records::DecisionRecord| {
         let tenant = TenantName::new(&record.tenant).map_err(|error| wrong(error.to_string()))?;
         let name = JobName::new(&record.job).map_err(|error| wrong(error.to_string()))?;
-        let phase =
-            v1::job_status::Phase::try_from(record.phase).map_err(|error| wrong(error.to_string()))?;
-        let phase = Phase::try_from(phase).map_err(|_| wrong(format!("phase {} is none", record.phase)))?;
+        let phase = stored_phase(record.phase).map_err(wrong)?;
         let reasons = record.reasons.into_iter().map(Reason::try_from).collect::<Result<_, _>>();
         Ok(DecisionRecord {
             id: JobId { tenant, name },

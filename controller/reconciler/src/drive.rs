@@ -18,7 +18,7 @@ use proto_audit::Log;
 use proto_model::{NodeName, Timestamp};
 use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
 use tokio::{sync::mpsc, time::Instant};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     audit::Seal,
@@ -33,6 +33,7 @@ use crate::{
     outage::Outage,
     push,
     sessions::{Delivery, Sessions},
+    webhooks::Touched,
 };
 
 /// Requests of each queue in one round.
@@ -75,6 +76,10 @@ pub(crate) struct Loop {
     pub metrics: LoopMetrics,
     pub clock: Clock,
     pub rng: ChaCha20Rng,
+    /// Webhooks of which something was written.
+    pub touched: Touched,
+    /// Ends with the loop: who does not lead sends nothing.
+    pub _sending: DropGuard,
     /// The lead is let go at the end.
     pub release: bool,
     pub stop: CancellationToken,
@@ -114,6 +119,8 @@ pub(crate) struct Parts {
     pub metrics: LoopMetrics,
     pub clock: Clock,
     pub rng: ChaCha20Rng,
+    pub touched: Touched,
+    pub sending: DropGuard,
     pub release: bool,
     pub stop: CancellationToken,
 }
@@ -136,6 +143,8 @@ impl Loop {
             metrics,
             clock,
             rng,
+            touched,
+            sending,
             release,
             stop,
         } = parts;
@@ -159,6 +168,8 @@ impl Loop {
             metrics,
             clock,
             rng,
+            touched,
+            _sending: sending,
             release,
             stop,
             outage,
@@ -367,6 +378,7 @@ impl Loop {
                 self.state.commit(outcome.revision);
                 tell(self.assurance.wrote(begun));
                 self.shared.revision.store(outcome.revision, Ordering::Relaxed);
+                self.touched.by(batch.writes.keys());
                 self.metrics.commits.inc();
                 self.metrics.events.inc_by(events as u64);
                 self.release(batch, true)
@@ -533,6 +545,10 @@ impl Loop {
                 let version = version(&Key::Schedule(schedule.tenant.clone(), schedule.name.clone()));
                 Applied { reply: Reply::JobSchedule(schedule), version }
             }
+            Reply::Webhook { webhook, secret_made } => {
+                let version = version(&Key::Webhook(webhook.tenant.clone(), webhook.name.clone()));
+                Applied { reply: Reply::Webhook { webhook, secret_made }, version }
+            }
             reply @ Reply::Fabric { .. } => Applied { reply, version: version(&Key::Fabric) },
             reply @ (Reply::Token(_)
             | Reply::Suspended(_)
@@ -579,6 +595,7 @@ impl Loop {
 
     fn count_jobs(&mut self) {
         self.metrics.set_jobs(&self.state.phases());
+        self.metrics.set_webhooks(self.state.all_deliveries_queued());
         for log in Log::ALL {
             let (records, _) = self.state.audit_kept(log);
             self.metrics.audit_records.set([&log.to_string()], i64::try_from(records).unwrap_or(i64::MAX));

@@ -12,7 +12,7 @@ use controller_core::{Beside, By, Denied, Event, Noted, Register, Reply, State, 
 use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
 use proto_audit::{Actor, Log};
 use proto_model::{NodeName, Timestamp};
-use proto_rpc::{Identity, PageKey, Revocations};
+use proto_rpc::{Identity, Outbound, PageKey, Revocations};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::{
@@ -125,6 +125,8 @@ pub struct Handle {
     pub(crate) revocations: Revocations,
     pub(crate) tenancies: Tenancies,
     pub(crate) page_key: Arc<tokio::sync::OnceCell<PageKey>>,
+    /// Sends what webhooks are to tell.
+    pub(crate) webhooks: Option<Outbound>,
     /// One at a time reads the list of revocations and writes to it.
     pub(crate) revoking: Arc<tokio::sync::Mutex<()>>,
 }
@@ -153,6 +155,7 @@ impl Handle {
             tenancies: options.tenancies.clone(),
             page_key: Arc::default(),
             revoking: Arc::default(),
+            webhooks: None,
         }
     }
 
@@ -224,7 +227,7 @@ impl Handle {
         }
     }
 
-    async fn ask(&self, event: Event) -> Result<Applied, Refusal> {
+    pub(crate) async fn ask(&self, event: Event) -> Result<Applied, Refusal> {
         let (sender, answer) = oneshot::channel();
         self.offer(Request::Event(Box::new(event), Some(sender.into())))?;
         answer.await.unwrap_or(Err(Refusal::Stopped { cause: "the controller is ending" }))

@@ -5,6 +5,7 @@ use controller_core::Key;
 use proto_audit::Log;
 use proto_model::{
     JobId, LicenseName, NodeName, QueueName, ReservationName, ScheduleName, ServiceClassName, TenantName,
+    WebhookName,
 };
 use proto_rpc::Subject;
 
@@ -38,6 +39,10 @@ pub const LICENSES: &str = "/rail/v1/licenses/";
 pub const RESERVATIONS: &str = "/rail/v1/reservations/";
 /// Schedules, `<tenant>/<name>`.
 pub const SCHEDULES: &str = "/rail/v1/schedules/";
+/// Webhooks, `<tenant>/<name>`.
+pub const WEBHOOKS: &str = "/rail/v1/webhooks/";
+/// What waits to be sent by webhooks, `<tenant>/<name>/<number>`.
+pub const DELIVERIES: &str = "/rail/v1/deliveries/";
 /// Request ids, `<tenant>/<id>`.
 pub const REQUESTS: &str = "/rail/v1/requests/";
 /// Join tokens, `<hash>`.
@@ -57,8 +62,8 @@ pub const DENIALS: &str = "/rail/v1/denials/";
 /// The key that page tokens are sealed with, shared by all controllers.
 pub const PAGE_KEY: &str = "/rail/v1/page-key";
 /// What is under these holds secrets: keys of engines, what tenants put into the environment of a job or of a schedule's template,
-/// and the key of page tokens.
-pub const SECRET: [&str; 4] = [JOBS, ATTEMPTS, SCHEDULES, PAGE_KEY];
+/// what webhooks sign with, and the key of page tokens.
+pub const SECRET: [&str; 5] = [JOBS, ATTEMPTS, SCHEDULES, WEBHOOKS, PAGE_KEY];
 /// The id of the key that secret values are sealed with, 8 hex digits; absent where none ever was.
 pub const SEAL: &str = "/rail/v1/seal";
 /// Written to find out whether the store takes writes again.
@@ -78,6 +83,8 @@ pub fn of(key: &Key) -> Bytes {
         Key::License(name) => license(name),
         Key::Reservation(name) => reservation(name),
         Key::Schedule(tenant, name) => schedule(tenant, name),
+        Key::Webhook(tenant, name) => webhook(tenant, name),
+        Key::Delivery(tenant, name, seq) => format!("{DELIVERIES}{tenant}/{name}/{seq:016x}").into(),
         Key::Fabric => FABRIC.into(),
         Key::Qos => QOS.into(),
         Key::Drain(target) => format!("{DRAINS}{target}").into(),
@@ -135,6 +142,18 @@ pub fn schedule(tenant: &TenantName, name: &ScheduleName) -> Bytes {
 #[must_use]
 pub fn schedules_of(tenant: Option<&TenantName>) -> Bytes {
     tenant.map_or_else(|| SCHEDULES.into(), |tenant| format!("{SCHEDULES}{tenant}/").into())
+}
+
+/// A webhook's key.
+#[must_use]
+pub fn webhook(tenant: &TenantName, name: &WebhookName) -> Bytes {
+    format!("{WEBHOOKS}{tenant}/{name}").into()
+}
+
+/// The prefix of a tenant's webhooks; of all webhooks for `None`.
+#[must_use]
+pub fn webhooks_of(tenant: Option<&TenantName>) -> Bytes {
+    tenant.map_or_else(|| WEBHOOKS.into(), |tenant| format!("{WEBHOOKS}{tenant}/").into())
 }
 
 /// The prefix of an audit log's rows.
@@ -212,6 +231,8 @@ mod tests {
             LICENSES,
             RESERVATIONS,
             SCHEDULES,
+            WEBHOOKS,
+            DELIVERIES,
             REQUESTS,
             JOIN_TOKENS,
             USER_TOKENS,

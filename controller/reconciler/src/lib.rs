@@ -28,6 +28,7 @@ mod standby;
 mod start;
 mod tenancies;
 mod tokens;
+pub mod webhooks;
 
 pub use audit::Seal;
 pub use clock::Clock;

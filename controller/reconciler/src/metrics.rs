@@ -30,6 +30,10 @@ pub struct LoopMetrics {
     pub jobs: GaugeBy<1>,
     /// Records that the audit log keeps, by log.
     pub audit_records: GaugeBy<1>,
+    /// Tries of webhooks' deliveries, by what became of them (delivered, failed, given-up, gone).
+    pub webhook_tries: CounterBy<1>,
+    /// Deliveries of webhooks that wait.
+    pub webhook_queue: Gauge,
     /// Agents connected.
     pub agents: Gauge,
     /// Agents' streams ended because they did not read.
@@ -63,11 +67,17 @@ impl LoopMetrics {
             ),
             jobs: metrics.gauge_by("jobs", "Jobs by phase", ["phase"]),
             audit_records: metrics.gauge_by("audit_records", "Records that the audit log keeps", ["log"]),
+            webhook_tries: metrics.counter_by("webhook_tries", "Tries of webhooks' deliveries", ["outcome"]),
+            webhook_queue: metrics.gauge("webhook_queue", "Deliveries of webhooks that wait"),
             agents: metrics.gauge("agents_connected", "Agents connected"),
             slow_agents: metrics.counter("agents_slow", "Agents' streams ended because they did not read"),
             writable: metrics.gauge("store_writable", "1 while the store takes writes"),
             epoch: metrics.gauge("epoch", "The leader's fencing number"),
         }
+    }
+
+    pub(crate) fn set_webhooks(&self, queued: usize) {
+        self.webhook_queue.set(i64::try_from(queued).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn set_jobs(&self, counts: &[i64; 8]) {

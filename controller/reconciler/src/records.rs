@@ -124,6 +124,53 @@ pub struct RestingName {
     pub deleted_ms: u64,
 }
 
+/// [`controller_core::webhooks::Delivery`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Delivery {
+    /// Whose.
+    #[prost(string, tag = "1")]
+    pub tenant: String,
+    /// By which webhook.
+    #[prost(string, tag = "2")]
+    pub webhook: String,
+    /// Its uid.
+    #[prost(string, tag = "3")]
+    pub webhook_uid: String,
+    /// The number.
+    #[prost(uint64, tag = "4")]
+    pub seq: u64,
+    /// The event's word.
+    #[prost(string, tag = "5")]
+    pub event: String,
+    /// When it was, in milliseconds since 1970.
+    #[prost(uint64, tag = "6")]
+    pub time_ms: u64,
+    /// The job's name.
+    #[prost(string, tag = "7")]
+    pub job: String,
+    /// The job's uid.
+    #[prost(string, tag = "8")]
+    pub job_uid: String,
+    /// Which try.
+    #[prost(uint32, tag = "9")]
+    pub attempt: u32,
+    /// As in `rail.v1.JobStatus`.
+    #[prost(int32, tag = "10")]
+    pub phase: i32,
+    /// Its queue; may be empty.
+    #[prost(string, tag = "11")]
+    pub queue: String,
+    /// Its nodes.
+    #[prost(uint32, tag = "12")]
+    pub nodes: u32,
+    /// When the job was submitted, in milliseconds since 1970.
+    #[prost(uint64, tag = "13")]
+    pub submitted_ms: u64,
+    /// Why.
+    #[prost(message, optional, tag = "14")]
+    pub reason: Option<v1::Reason>,
+}
+
 /// A bearer token of the API. Its secret is not here, only the hash.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct UserToken {

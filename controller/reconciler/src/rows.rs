@@ -6,10 +6,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_core::{Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord};
+use controller_core::{
+    Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord, webhooks::Delivery,
+};
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
 use proto_model::{
     Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant,
+    Webhook,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -47,6 +50,8 @@ pub(crate) enum Other {
     License(Arc<License>),
     Reservation(Arc<Reservation>),
     Schedule(Arc<JobSchedule>),
+    Webhook(Arc<Webhook>),
+    Delivery(Arc<Delivery>),
     Drain(Arc<Drain>),
     Qos(Arc<QosRollout>),
     Token(Arc<TokenRecord>),
@@ -79,6 +84,8 @@ impl Row {
                 Other::License(license) => stored.licenses.push((license, revision)),
                 Other::Reservation(reservation) => stored.reservations.push((reservation, revision)),
                 Other::Schedule(schedule) => stored.schedules.push((schedule, revision)),
+                Other::Webhook(webhook) => stored.webhooks.push((webhook, revision)),
+                Other::Delivery(delivery) => stored.deliveries.push(delivery),
                 Other::Qos(rollout) => stored.qos = Some(rollout),
                 Other::Drain(drain) => stored.drains.push(drain),
                 Other::Token(token) => stored.tokens.push(token),
@@ -117,6 +124,10 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::Reservation(Arc::new(codec::reservation(kv)?))
     } else if under(keys::SCHEDULES) {
         Other::Schedule(Arc::new(codec::schedule(kv)?))
+    } else if under(keys::WEBHOOKS) {
+        Other::Webhook(Arc::new(codec::webhook(kv)?))
+    } else if under(keys::DELIVERIES) {
+        Other::Delivery(Arc::new(codec::delivery(kv)?))
     } else if under(keys::JOIN_TOKENS) {
         Other::Token(Arc::new(codec::join_token(kv)?))
     } else if is(keys::FABRIC) {

@@ -10,7 +10,7 @@ use controller_store::{Source, Store, SystemSource};
 use prost::Message;
 use proto_audit::Actor;
 use proto_model::{Quota, TenantName};
-use proto_rpc::Revocations;
+use proto_rpc::{Outbound, Revocations};
 use rand_chacha::{
     ChaCha20Rng,
     rand_core::{Rng as _, SeedableRng},
@@ -32,6 +32,7 @@ use crate::{
     revocations::follow_revocations,
     sessions::Sessions,
     tenancies::{Tenancies, follow_tenancies},
+    webhooks::{self, Touched},
 };
 
 /// The tenant that a new cluster has, so that a laptop needs nothing else.
@@ -71,6 +72,8 @@ pub struct Options {
     pub place: Vec<u8>,
     /// A loop that is asked to end lets the lead go, so that a standby need not wait for evidence.
     pub release: bool,
+    /// Sends what webhooks are to tell; without it nothing is sent.
+    pub webhooks: Option<Outbound>,
     /// What is revoked; shared with whoever lets callers in.
     pub revocations: Revocations,
     /// Which tenants there are; shared likewise.
@@ -97,6 +100,7 @@ impl Options {
             endpoints: Vec::new(),
             place: Vec::new(),
             release: false,
+            webhooks: None,
             revocations: Revocations::default(),
             tenancies: Tenancies::default(),
             source: Arc::new(SystemSource),
@@ -176,6 +180,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
     let (agents, agent_requests) = mpsc::channel(options.agent_queue);
     let (denials, denied) = mpsc::channel(options.denial_queue);
     let sessions = Sessions::new(metrics.clone());
+    let touched = Touched::default();
     let handle = Handle {
         clients,
         agents,
@@ -192,7 +197,12 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         tenancies: options.tenancies,
         page_key: Arc::default(),
         revoking: Arc::default(),
+        webhooks: options.webhooks,
     };
+    let sending = CancellationToken::new();
+    if handle.webhooks.is_some() {
+        tokio::spawn(webhooks::run(handle.clone(), touched.clone(), sending.clone()));
+    }
     let parts = Parts {
         state,
         config: options.config,
@@ -211,6 +221,8 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         rng,
         release: options.release,
         stop: options.stop,
+        touched,
+        sending: sending.drop_guard(),
     };
     (handle, tokio::spawn(Loop::new(parts).run()))
 }

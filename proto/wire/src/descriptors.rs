@@ -41,6 +41,7 @@ mod tests {
             "ScheduleService",
             "ServiceClassService",
             "TenantService",
+            "WebhookService",
         ];
         assert_eq!(names, expected);
     }

@@ -12,7 +12,8 @@ use proto_wire::v1::{
     node_service_client::NodeServiceClient, queue_service_client::QueueServiceClient,
     rail_service_client::RailServiceClient, reservation_service_client::ReservationServiceClient,
     schedule_service_client::ScheduleServiceClient, service_class_service_client::ServiceClassServiceClient,
-    tenant_service_client::TenantServiceClient,
+    tenant_service_client::TenantServiceClient, webhook_service_client::WebhookServiceClient,
+    webhook_spec::Event,
 };
 
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
     roles,
     schedules::yearly,
     tenants::reservation,
+    webhooks::webhook,
     world::World,
 };
 
@@ -56,6 +58,9 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::DeleteServiceClass
         | Rpc::ApplyLicense
         | Rpc::DeleteLicense
+        | Rpc::ApplyWebhook
+        | Rpc::DeleteWebhook
+        | Rpc::TestWebhook
         | Rpc::ApplyTenant
         | Rpc::DeleteTenant
         | Rpc::IssueCertificate
@@ -98,6 +103,8 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::ListSchedules
         | Rpc::GetServiceClass
         | Rpc::ListServiceClasses
+        | Rpc::GetWebhook
+        | Rpc::ListWebhooks
         | Rpc::GetLicense
         | Rpc::ListLicenses
         | Rpc::GetTenant
@@ -213,7 +220,7 @@ async fn change_everything(world: &World) -> Vec<Rpc> {
     calls
 }
 
-async fn change_tenants(world: &World) -> [Rpc; 9] {
+async fn change_tenants(world: &World) -> [Rpc; 12] {
     let mut tenants = TenantServiceClient::new(world.admin());
     let mut queues = QueueServiceClient::new(world.admin());
     let named = |name: &str| Some(v1::Metadata { name: name.to_owned(), ..Default::default() });
@@ -240,6 +247,11 @@ async fn change_tenants(world: &World) -> [Rpc; 9] {
     let license = v1::ApplyLicenseRequest { license: Some(license), dry_run: false };
     licenses.apply_license(license).await.unwrap();
     licenses.delete_license(v1::DeleteLicenseRequest { name: "matlab".into() }).await.unwrap();
+    let mut webhooks = WebhookServiceClient::new(world.admin());
+    let name = || "chat".to_owned();
+    webhooks.apply_webhook(webhook("chat", "https://127.0.0.1:9/", &[Event::Ended])).await.unwrap();
+    webhooks.test_webhook(v1::TestWebhookRequest { name: name(), ..Default::default() }).await.unwrap();
+    webhooks.delete_webhook(v1::DeleteWebhookRequest { name: name(), ..Default::default() }).await.unwrap();
     let (tenant, user, role) = ("red".to_owned(), "ann".to_owned(), v1::Role::User.into());
     let csr_pem = KeyRequest::generate().unwrap().csr_pem;
     let certificate = v1::IssueCertificateRequest {
@@ -259,6 +271,9 @@ async fn change_tenants(world: &World) -> [Rpc; 9] {
         Rpc::DeleteServiceClass,
         Rpc::ApplyLicense,
         Rpc::DeleteLicense,
+        Rpc::ApplyWebhook,
+        Rpc::TestWebhook,
+        Rpc::DeleteWebhook,
         Rpc::IssueCertificate,
         Rpc::IssueToken,
     ]

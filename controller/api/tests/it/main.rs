@@ -26,4 +26,5 @@ mod roles;
 mod schedules;
 mod tenancy;
 mod tenants;
+mod webhooks;
 mod world;

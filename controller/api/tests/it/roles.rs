@@ -54,6 +54,11 @@ ApplyLicense         . . . . . x
 GetLicense           . . x x x x
 ListLicenses         . . x x x x
 DeleteLicense        . . . . . x
+ApplyWebhook         . . . . x x
+GetWebhook           . . x x x x
+ListWebhooks         . . x x x x
+DeleteWebhook        . . . . x x
+TestWebhook          . . . . x x
 ApplyTenant          . . . . . x
 GetTenant            . . x x x x
 ListTenants          . . x x x x

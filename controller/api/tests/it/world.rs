@@ -111,6 +111,9 @@ impl World {
         let metrics = Metrics::new("test", "0.0.0", SystemTime::now());
         let stop = CancellationToken::new();
         let mut options = Options::new("test", stop.clone());
+        let allowed = ["127.0.0.0/8".parse().unwrap()];
+        let refuses = Arc::new(move |address| proto_model::address::refused(address, &allowed));
+        options.webhooks = Some(proto_rpc::Outbound::new(None, refuses).unwrap());
         let signer = ca.clone();
         options.seal = Some(Seal::new(move |message| signer.sign_message(message).ok()));
         let (handle, running) =

@@ -29,6 +29,7 @@ mod schedules;
 mod standing;
 mod suspensions;
 mod tenants;
+mod webhooks;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -355,6 +356,8 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutServiceClass(class) => stored.classes.push((class, 1)),
             Write::PutLicense(license) => stored.licenses.push((license, 1)),
             Write::PutSchedule(schedule) => stored.schedules.push((schedule, 1)),
+            Write::PutWebhook(webhook) => stored.webhooks.push((webhook, 1)),
+            Write::PutDelivery(delivery) => stored.deliveries.push(delivery),
             Write::PutReservation(reservation) => stored.reservations.push((reservation, 1)),
             Write::PutRequest(record) => stored.requests.push(record),
             Write::PutDrain(drain) => stored.drains.push(drain),

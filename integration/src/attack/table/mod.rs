@@ -10,6 +10,7 @@ mod probes;
 mod rails;
 mod rest;
 mod tenants;
+mod webhooks;
 mod wire;
 
 use crate::model::Attempt;
@@ -19,6 +20,7 @@ pub fn all() -> Vec<Attempt> {
     [
         authz::all(),
         tenants::all(),
+        webhooks::all(),
         rest::all(),
         probes::all(),
         jobs::all(),

@@ -27,6 +27,7 @@ mod reservation;
 mod schedule;
 mod service_class;
 mod tenant;
+mod webhook;
 
 use std::fmt;
 
@@ -42,6 +43,7 @@ pub use report::{told_inventory, told_observation};
 pub use reservation::reservation_phase;
 pub use schedule::job_labels;
 pub use tenant::{role_from_wire, role_to_wire};
+pub use webhook::{webhook_secret, webhook_secret_to_wire};
 
 /// What every resource says of the schema that it follows.
 pub const API_VERSION: &str = "rail/v1";

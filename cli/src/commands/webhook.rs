@@ -1,0 +1,94 @@
+//! Webhooks: shown, made, tried and removed.
+
+use proto_wire::v1;
+
+use crate::{
+    args::{Output, WebhookCommand},
+    client::{Api, JobRef, once, repeat},
+    error::Error,
+    output::print,
+    render,
+};
+
+/// Makes a webhook of a document, and says so. Where it names no tenant, it is the one that was set. Not repeated by itself: a secret that is
+/// made for it is told once.
+pub async fn apply(
+    source: &str,
+    mut webhook: v1::Webhook,
+    dry_run: bool,
+    api: &Api,
+) -> Result<String, Error> {
+    let metadata = webhook.metadata.get_or_insert_default();
+    if metadata.tenant.is_empty() {
+        metadata.tenant.clone_from(&api.tenant);
+    }
+    let request = v1::ApplyWebhookRequest { webhook: Some(webhook), dry_run };
+    let doing = format!("apply the webhook of {source}");
+    Ok(applied(&once(doing, api.webhooks().apply_webhook(request)).await?))
+}
+
+/// What was made, and the secret where it is told.
+fn applied(webhook: &v1::Webhook) -> String {
+    let secret = webhook.spec.as_ref().map(|spec| spec.secret.as_str()).unwrap_or_default();
+    let line = format!("{} applied", name_of(webhook));
+    if secret.is_empty() {
+        return line;
+    }
+    format!("{line}\nIts receiver checks signatures with this secret, which is not shown again: {secret}")
+}
+
+/// One webhook, by TENANT/WEBHOOK or WEBHOOK.
+pub async fn get(name: &str, api: &Api) -> Result<v1::Webhook, Error> {
+    let JobRef { tenant, name } = api.job_ref(name);
+    repeat(format!("get webhook `{name}`"), |_| {
+        let request = v1::GetWebhookRequest { name: name.clone(), tenant: tenant.clone() };
+        let mut client = api.webhooks();
+        async move { client.get_webhook(request).await }
+    })
+    .await
+}
+
+/// Removes a webhook.
+pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
+    let webhook = api.job_ref(name);
+    let request = v1::DeleteWebhookRequest { name: webhook.name.clone(), tenant: webhook.tenant.clone() };
+    once(format!("delete webhook `{webhook}`"), api.webhooks().delete_webhook(request)).await?;
+    Ok(format!("webhook {webhook}"))
+}
+
+fn name_of(webhook: &v1::Webhook) -> String {
+    let metadata = webhook.metadata.clone().unwrap_or_default();
+    format!("webhook/{}/{}", metadata.tenant, metadata.name)
+}
+
+/// `get webhooks [NAME]`.
+pub async fn show(name: Option<&String>, all_tenants: bool, output: Output, api: &Api) -> Result<(), Error> {
+    if let Some(name) = name {
+        let one = get(name, api).await?;
+        let table = |_| render::webhooks(std::slice::from_ref(&one));
+        return print(&render::render(output, &one, "rail.v1.Webhook", || vec![name_of(&one)], table)?);
+    }
+    let list = api.list_webhooks(if all_tenants { "" } else { &api.tenant }).await?;
+    let all = &list.webhooks;
+    super::get::nothing(all.is_empty(), output, "webhooks");
+    let names = || all.iter().map(name_of).collect();
+    let table = |_| if all.is_empty() { String::new() } else { render::webhooks(all) };
+    print(&render::render(output, &list, "rail.v1.ListWebhooksResponse", names, table)?)
+}
+
+/// `webhook test NAME`.
+pub async fn run(command: &WebhookCommand, api: &Api) -> Result<(), Error> {
+    let WebhookCommand::Test { name } = command;
+    let webhook = api.job_ref(name);
+    let request = v1::TestWebhookRequest { name: webhook.name.clone(), tenant: webhook.tenant.clone() };
+    let answer = once(format!("test webhook `{webhook}`"), api.webhooks().test_webhook(request)).await?;
+    let took = answer.took.unwrap_or_default();
+    let millis = i64::from(took.nanos) / 1_000_000 + took.seconds * 1000;
+    if answer.error.is_empty() {
+        return print(&format!(
+            "delivered: the receiver answered {} in {millis} ms ({})\n",
+            answer.status, answer.id
+        ));
+    }
+    Err(Error::Differs(format!("not delivered after {millis} ms: {} ({})", answer.error, answer.id)))
+}
