@@ -146,10 +146,11 @@ impl Source {
 
     /// A relative `workingDir` is relative to the file: servers know nothing of where it was written.
     fn settle_working_dir(&self, spec: Option<&mut v1::JobSpec>) {
-        let Some(v1::job_spec::Work::Command(command)) = spec.and_then(|spec| spec.work.as_mut()) else {
-            return;
+        let dir = match spec.and_then(|spec| spec.work.as_mut()) {
+            Some(v1::job_spec::Work::Command(command)) => &mut command.working_dir,
+            Some(v1::job_spec::Work::Allocation(held)) => &mut held.working_dir,
+            Some(v1::job_spec::Work::Collective(_)) | None => return,
         };
-        let dir = &mut command.working_dir;
         if !dir.is_empty() && !dir.starts_with('/') {
             let settled: PathBuf = self.folder.join(&*dir).components().collect();
             *dir = settled.display().to_string();

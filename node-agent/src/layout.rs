@@ -179,6 +179,8 @@ files! {
     lock = "lock";
     /// Where the supervisor listens for the agent.
     socket = "supervisor.sock";
+    /// Where the agent brings steps.
+    steps = "steps.sock";
     /// The supervisor's own messages.
     supervisor_log = "supervisor.log";
     /// The engine's configuration.

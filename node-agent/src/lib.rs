@@ -23,4 +23,5 @@ pub mod saved;
 mod saved_certify;
 mod saved_health;
 mod saved_rails;
+pub mod step_frames;
 pub mod supervisor;

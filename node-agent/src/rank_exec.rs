@@ -15,7 +15,7 @@ use std::{
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use self::launch::{Confinement, Launch, Program, Received};
+use self::launch::{Confinement, Input, Launch, Program, Received};
 use crate::{isolation::seccomp, rank_program};
 
 pub mod launch;
@@ -98,13 +98,18 @@ fn confine(confinement: &Confinement) -> Result<(), String> {
         crate::cgroup::enter(group)
             .map_err(|error| format!("cannot enter the control group {}: {error}", group.display()))?;
     }
+    // While /proc is this server's own.
+    take_input(confinement.input).map_err(|error| format!("cannot take its standard input: {error}"))?;
     if let Some(join) = confinement.join {
         join.enter().map_err(|error| format!("cannot enter the attempt's namespaces: {error}"))?;
     }
     if let Some(ids) = &confinement.ids {
-        ids.take_pipes();
+        ids.take_pipes(confinement.input == Input::Terminal);
     }
     privileges::give_up(confinement.ids.as_ref(), confinement.limits).map_err(|error| error.to_string())?;
+    if confinement.input == Input::Terminal {
+        take_terminal().map_err(|error| format!("cannot take its terminal: {error}"))?;
+    }
     // After the change of user, which undoes it (prctl(2)).
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("cannot be tied to the supervisor: {error}"))?;
@@ -113,6 +118,24 @@ fn confine(confinement: &Confinement) -> Result<(), String> {
         return Err("the supervisor is gone".to_owned());
     }
     Ok(())
+}
+
+/// What was inherited is opened again, since a number alone is no descriptor; the one that came is closed with the program's start.
+fn take_input(input: Input) -> io::Result<()> {
+    match input {
+        Input::Nothing => Ok(()),
+        Input::Inherited(number) => {
+            let inherited = File::open(format!("/proc/self/fd/{number}"))?;
+            Ok(rustix::stdio::dup2_stdin(&inherited)?)
+        }
+        Input::Terminal => Ok(rustix::stdio::dup2_stdin(io::stdout().as_fd())?),
+    }
+}
+
+/// A session of its own, controlled by the terminal that is its standard input.
+fn take_terminal() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(rustix::process::ioctl_tiocsctty(io::stdin().as_fd())?)
 }
 
 /// Whoever this process is now may say what it likes: it has nothing left that the program should not have.

@@ -4,7 +4,10 @@
 use std::{
     ffi::OsStr,
     fmt, fs, io,
-    os::unix::fs::{PermissionsExt, chown},
+    os::{
+        fd::AsFd,
+        unix::fs::{PermissionsExt, chown},
+    },
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     str::FromStr,
@@ -135,16 +138,17 @@ impl Ids {
         Ok(())
     }
 
-    /// Gives the user the pipes that its output goes to, so that it can open `/dev/stderr`. Nothing but pipes: what else
-    /// may stand there belongs to others.
-    pub fn take_pipes(&self) {
+    /// Gives the user the pipes that its output goes to and its input comes from, so that it can open `/dev/stderr`; and where it has a
+    /// terminal of its own, that. Nothing else: what may stand there belongs to others.
+    pub fn take_pipes(&self, terminal: bool) {
         let owner = (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)));
-        let (out, err) = (io::stdout(), io::stderr());
-        if fstat(&out).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo) {
-            let _ = fchown(&out, owner.0, owner.1);
-        }
-        if fstat(&err).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo) {
-            let _ = fchown(&err, owner.0, owner.1);
+        let streams = (io::stdin(), io::stdout(), io::stderr());
+        for stream in [streams.0.as_fd(), streams.1.as_fd(), streams.2.as_fd()] {
+            let pipe =
+                fstat(stream).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
+            if pipe || (terminal && rustix::termios::isatty(stream)) {
+                let _ = fchown(stream, owner.0, owner.1);
+            }
         }
     }
 

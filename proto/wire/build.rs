@@ -13,6 +13,7 @@ const FILES: [&str; 17] = [
     "rail",
     "job",
     "health",
+    "step",
     "agent",
     "queue",
     "reservation",

@@ -101,6 +101,7 @@ pub(super) fn work(spec: &v1::JobSpec) -> String {
     match &spec.work {
         None => String::new(),
         Some(Work::Command(command)) => command.argv.join(" "),
+        Some(Work::Allocation(_)) => "an allocation: servers held for `railctl run`".to_owned(),
         Some(Work::Collective(collective)) => {
             let name = |text: &str| text.to_lowercase().replace('_', "-");
             let verify = if collective.verify { ", verified" } else { "" };

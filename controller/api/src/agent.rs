@@ -16,10 +16,13 @@ use proto_wire::{
     convert::{duration_to_wire, told_inventory, told_observation},
     v1::{self, agent_message::Body, agent_service_server::AgentService},
 };
-use tokio_stream::{Stream, wrappers::WatchStream};
+use tokio_stream::{
+    Stream,
+    wrappers::{ReceiverStream, WatchStream},
+};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{authz::Rpc, context::Context, enroll, fault, guard::Caller, logs, revocation};
+use crate::{authz::Rpc, context::Context, enroll, fault, guard::Caller, logs, revocation, step};
 
 /// How long an agent may take to say who it is, and an upload to say what it answers.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
@@ -40,7 +43,7 @@ impl Agents {
     }
 }
 
-async fn first<M>(stream: &mut Streaming<M>) -> Result<M, RpcError> {
+pub(crate) async fn first<M>(stream: &mut Streaming<M>) -> Result<M, RpcError> {
     let invalid = |text: &str| RpcError::new(ErrorClass::Invalid, "NO_FIRST_MESSAGE", text);
     let message = tokio::time::timeout(FIRST_MESSAGE, stream.message()).await;
     let message =
@@ -121,6 +124,8 @@ async fn listen(session: &Session, stream: &mut Streaming<v1::AgentMessage>) -> 
 impl AgentService for Agents {
     type ConnectStream = Pin<Box<dyn Stream<Item = Result<v1::ControllerMessage, Status>> + Send>>;
 
+    type AttachStepStream = Pin<Box<dyn Stream<Item = Result<v1::AttachStepResponse, Status>> + Send>>;
+
     async fn connect(
         &self,
         request: Request<Streaming<v1::AgentMessage>>,
@@ -196,6 +201,26 @@ impl AgentService for Agents {
         }
     }
 
+    async fn attach_step(
+        &self,
+        request: Request<Streaming<v1::AttachStepRequest>>,
+    ) -> Result<Response<Self::AttachStepStream>, Status> {
+        let node = Caller::of(request.extensions())?.node()?;
+        let mut stream = request.into_inner();
+        let message = first(&mut stream).await?;
+        let part = self.context.handle.steps().answer(&message.stream_id, &node).ok_or_else(|| {
+            let text = "nobody (any more) waits for this step";
+            RpcError::new(ErrorClass::NotFound, "NO_SUCH_STREAM", text)
+        })?;
+        let (ended, over) = tokio::sync::oneshot::channel::<()>();
+        tokio::spawn(async move {
+            step::attend(node, stream, part.events).await;
+            drop(ended);
+        });
+        // Input goes on until the caller is gone or the agent has said all that it had to say.
+        Ok(Response::new(Box::pin(UntilOver { orders: ReceiverStream::new(part.orders), over })))
+    }
+
     async fn renew_certificate(
         &self,
         request: Request<v1::RenewCertificateRequest>,
@@ -225,6 +250,26 @@ impl AgentService for Agents {
         noted.map_err(|refusal| fault::refused(&refusal))?;
         tracing::info!(%node, serial = issued.serial, "node certificate renewed");
         Ok(Response::new(enroll::join_response(&self.context, &issued)))
+    }
+}
+
+/// What goes to an agent of a step, until all of that is sent or the agent's side is over.
+struct UntilOver {
+    orders: ReceiverStream<v1::AttachStepResponse>,
+    over: tokio::sync::oneshot::Receiver<()>,
+}
+
+impl Stream for UntilOver {
+    type Item = Result<v1::AttachStepResponse, Status>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        match Pin::new(&mut self.orders).poll_next(context) {
+            std::task::Poll::Pending => Pin::new(&mut self.over).poll(context).map(|_| None),
+            ready => ready.map(|order| order.map(Ok)),
+        }
     }
 }
 

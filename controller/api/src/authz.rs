@@ -111,12 +111,14 @@ rpcs! {
     PlanJob = "/rail.v1.JobService/PlanJob",
     ExplainJob = "/rail.v1.JobService/ExplainJob",
     StreamLogs = "/rail.v1.JobService/StreamLogs",
+    RunStep = "/rail.v1.StepService/RunStep",
     ListAuditRecords = "/rail.v1.AuditService/ListAuditRecords",
     ExportAuditRecords = "/rail.v1.AuditService/ExportAuditRecords",
     GetHealth = "/rail.v1.HealthService/GetHealth",
     Join = "/rail.v1.EnrollService/Join",
     Connect = "/rail.v1.AgentService/Connect",
     UploadLogs = "/rail.v1.AgentService/UploadLogs",
+    AttachStep = "/rail.v1.AgentService/AttachStep",
     RenewCertificate = "/rail.v1.AgentService/RenewCertificate",
     Follow = "/rail.v1.ControllerService/Follow",
     HealthCheck = "/grpc.health.v1.Health/Check",
@@ -201,7 +203,8 @@ impl Rpc {
             | Self::SuspendJob
             | Self::ResumeJob
             | Self::RequeueJob
-            | Self::UpdateJob => Access::Roles(SUBMITTERS),
+            | Self::UpdateJob
+            | Self::RunStep => Access::Roles(SUBMITTERS),
             Self::GetFabric
             | Self::GetTopology
             | Self::GetNode
@@ -235,7 +238,9 @@ impl Rpc {
             | Self::Reflection
             | Self::ReflectionAlpha
             | Self::OpenApi => Access::Roles(PEOPLE),
-            Self::Connect | Self::UploadLogs | Self::RenewCertificate => Access::Roles(NODE),
+            Self::Connect | Self::UploadLogs | Self::AttachStep | Self::RenewCertificate => {
+                Access::Roles(NODE)
+            }
             Self::Follow => Access::Controllers,
             // A token buys the first certificate; liveness is for probes that have none.
             Self::Join | Self::HealthCheck | Self::HealthWatch => Access::Anybody,
@@ -250,8 +255,10 @@ impl Rpc {
             Self::WatchNodes
                 | Self::WatchJobs
                 | Self::StreamLogs
+                | Self::RunStep
                 | Self::Connect
                 | Self::UploadLogs
+                | Self::AttachStep
                 | Self::HealthWatch
                 | Self::Reflection
                 | Self::ReflectionAlpha

@@ -46,13 +46,7 @@ impl Jobs {
     }
 
     async fn stored(&self, caller: &Caller, id: &JobId) -> Result<v1::Job, RpcError> {
-        let found =
-            self.context.handle.store().get(keys::job(id)).await.map_err(|error| fault::store(&error))?;
-        let kv = found.ok_or_else(|| {
-            let error = CoreError::JobNotFound { id: id.clone() };
-            RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
-        })?;
-        shown(&kv, caller.own_tenant()?.as_ref())
+        stored(&self.context, caller, id).await
     }
 
     /// Adds what is not stored of waiting jobs: when they will probably start, and why they wait where nothing is stored of that.
@@ -118,6 +112,16 @@ impl Jobs {
     }
 }
 
+/// A job as it is stored, as the caller may see it.
+pub(crate) async fn stored(context: &Context, caller: &Caller, id: &JobId) -> Result<v1::Job, RpcError> {
+    let found = context.handle.store().get(keys::job(id)).await.map_err(|error| fault::store(&error))?;
+    let kv = found.ok_or_else(|| {
+        let error = CoreError::JobNotFound { id: id.clone() };
+        RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
+    })?;
+    shown(&kv, caller.own_tenant()?.as_ref())
+}
+
 /// A stored job as the API shows it to people of `only`, or to an administrator.
 pub(crate) fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Job, RpcError> {
     let mut job: v1::Job = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
@@ -170,8 +174,14 @@ pub(crate) fn elements(text: &str) -> Result<Vec<u32>, RpcError> {
 fn body_digest(name: &Naming, labels: &BTreeMap<String, String>, spec: &JobSpec) -> [u8; 32] {
     let mut wire = v1::JobSpec::from(spec);
     let mut env = BTreeMap::new();
-    if let Some(v1::job_spec::Work::Command(command)) = wire.work.as_mut() {
-        env = std::mem::take(&mut command.env).into_iter().collect();
+    match wire.work.as_mut() {
+        Some(v1::job_spec::Work::Command(command)) => {
+            env = std::mem::take(&mut command.env).into_iter().collect();
+        }
+        Some(v1::job_spec::Work::Allocation(held)) => {
+            env = std::mem::take(&mut held.env).into_iter().collect();
+        }
+        Some(v1::job_spec::Work::Collective(_)) | None => {}
     }
     let mut context = digest::Context::new(&digest::SHA256);
     let mut part = |bytes: &[u8]| {

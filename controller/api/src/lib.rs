@@ -30,6 +30,7 @@ mod revocation;
 mod schedule;
 mod server;
 mod service_class;
+mod step;
 mod tenant;
 mod views;
 mod watch;

@@ -14,8 +14,8 @@ use proto_wire::{
         qos_service_server::QosServiceServer, queue_service_server::QueueServiceServer,
         rail_service_server::RailServiceServer, reservation_service_server::ReservationServiceServer,
         schedule_service_server::ScheduleServiceServer,
-        service_class_service_server::ServiceClassServiceServer, tenant_service_server::TenantServiceServer,
-        webhook_service_server::WebhookServiceServer,
+        service_class_service_server::ServiceClassServiceServer, step_service_server::StepServiceServer,
+        tenant_service_server::TenantServiceServer, webhook_service_server::WebhookServiceServer,
     },
 };
 use tonic::service::Routes;
@@ -39,6 +39,7 @@ use crate::{
     rest,
     schedule::Schedules,
     service_class::ServiceClasses,
+    step::Steps,
     tenant::Tenants,
     webhook::Webhooks,
 };
@@ -86,6 +87,7 @@ impl Api {
         serve!(WebhookServiceServer, Webhooks::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
+        serve!(StepServiceServer, Steps::new(context.clone()));
         serve!(AuditServiceServer, Audit::new(context.clone()));
         serve!(HealthServiceServer, Health::new(context.clone()));
         serve!(EnrollServiceServer, Enroll::new(context.clone()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::{Job, JobId, JobName, JobUid, Observed, Phase, Reason, TenantName, Timestamp};
+use proto_model::{Job, JobId, JobName, JobUid, Observed, Phase, Reason, TenantName, Timestamp, Work};
 
 use crate::{
     attempt::{Blame, TIME_LIMIT, gang, gang_size},
@@ -131,7 +131,10 @@ impl Step<'_> {
                     }
                 };
                 let cause = cause.since(self.now);
-                self.end_attempt(uid, Outcome::Fail, entry.job.spec.grace_period, vec![cause]);
+                // To be held for its time is all that an allocation is for.
+                let held = matches!(entry.job.spec.work, Work::Allocation(_));
+                let outcome = if held { Outcome::Cancel } else { Outcome::Fail };
+                self.end_attempt(uid, outcome, entry.job.spec.grace_period, vec![cause]);
             }
             _ => self.state.set_job(uid, Some(entry)),
         }

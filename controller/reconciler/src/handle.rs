@@ -19,7 +19,7 @@ use crate::{
     clock::Clock,
     error::Refusal,
     leader,
-    logs::LogBroker,
+    logs::{LogBroker, StepBroker},
     metrics::LoopMetrics,
     sessions::{Messages, Sessions},
     start::Options,
@@ -119,6 +119,7 @@ pub struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) sessions: Sessions,
     pub(crate) logs: LogBroker,
+    pub(crate) steps: StepBroker,
     pub(crate) metrics: LoopMetrics,
     pub(crate) clock: Clock,
     pub(crate) holder: Arc<str>,
@@ -148,6 +149,7 @@ impl Handle {
             shared: Arc::default(),
             sessions: Sessions::new(metrics.clone()),
             logs: LogBroker::default(),
+            steps: StepBroker::default(),
             metrics: metrics.clone(),
             clock: Clock::start(),
             holder: options.holder.as_str().into(),
@@ -402,6 +404,12 @@ impl Handle {
     #[must_use]
     pub fn logs(&self) -> &LogBroker {
         &self.logs
+    }
+
+    /// Where steps meet the agents that attend to them.
+    #[must_use]
+    pub fn steps(&self) -> &StepBroker {
+        &self.steps
     }
 
     /// The loop's clock.

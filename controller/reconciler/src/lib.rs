@@ -37,7 +37,7 @@ pub use drive::Ended;
 pub use error::{CorruptError, Refusal, StartError};
 pub use handle::{Applied, Handle, Session, StoreHealth};
 pub use inspect::{Inspection, inspect, is_of_the_process};
-pub use logs::{CHUNKS, LogBroker, NoUpload, Opening};
+pub use logs::{Broker, CHUNKS, LogBroker, NoUpload, Opening, StepBroker, StepPart};
 pub use metrics::LoopMetrics;
 pub use revocations::{MAX_REVOCATIONS, Revocation, RevokeError};
 pub use sessions::{Delivery, Messages, Sessions};

@@ -11,6 +11,7 @@ pub mod agent;
 #[cfg(test)]
 mod agent_tests;
 pub mod record;
+pub mod steps;
 pub mod supervisor;
 #[cfg(test)]
 mod supervisor_tests;

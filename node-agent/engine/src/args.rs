@@ -43,6 +43,9 @@ pub(crate) enum Command {
         #[arg(long)]
         serve: bool,
     },
+    /// Hold the place of a rank in an allocation: do nothing until a signal ends it.
+    #[command(hide = true)]
+    Hold,
     /// Be one node of a benchmark of the engine itself, or all of them.
     #[command(hide = true)]
     BenchEngine(bench_engine::Options),

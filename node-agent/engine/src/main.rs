@@ -10,6 +10,9 @@ fn main() -> ExitCode {
     match args::parse() {
         args::Command::Run { config, transport } => args::run(&config, transport),
         args::Command::BenchRank { options, serve } => args::bench(&options, serve),
+        args::Command::Hold => loop {
+            std::thread::park();
+        },
         args::Command::BenchEngine(options) => args::bench_engine(&options),
     }
 }

@@ -10,7 +10,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Setup, identity, upload};
+use crate::agent::{Setup, identity, steps::Attached, upload};
 
 /// Messages that wait for the controller; more than that is a controller that does not read, and the stream is ended.
 pub const OUTGOING: usize = 1024;
@@ -102,6 +102,7 @@ async fn stream(
     let mut interval = HEARTBEAT;
     let mut beat = Instant::now() + interval;
     let mut uploads = JoinSet::new();
+    let mut steps = Attached::default();
     loop {
         tokio::select! {
             message = incoming.message() => {
@@ -120,6 +121,8 @@ async fn stream(
                     } else {
                         tracing::warn!("too many readers of logs at once; one was not served");
                     }
+                } else if let Some(controller_message::Body::OpenStep(ask)) = message.body {
+                    steps.begin(setup, client.clone(), ask);
                 } else {
                     for event in commands(setup, message) {
                         events.send(LinkEvent::Core(event)).await.map_err(gone)?;
@@ -220,7 +223,9 @@ fn command(setup: &Setup, message: v1::ControllerMessage) -> Option<Event> {
         controller_message::Body::Drained(drained) => {
             ("drained", Command::Drained(drained.rails.into_iter().collect()))
         }
-        controller_message::Body::OpenLogs(_) | controller_message::Body::Authority(_) => return None,
+        controller_message::Body::OpenLogs(_)
+        | controller_message::Body::OpenStep(_)
+        | controller_message::Body::Authority(_) => return None,
     };
     setup.metrics.commands.inc([name]);
     Some(Event::Command { epoch, command })

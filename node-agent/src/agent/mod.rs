@@ -11,6 +11,7 @@ mod prove;
 pub mod ranks;
 mod recover;
 mod runner;
+mod steps;
 mod upload;
 mod watch;
 

@@ -23,6 +23,24 @@ const CONFINEMENT_MAX: usize = 1 << 20;
 /// A refusal is a line or two.
 const REFUSAL_MAX: usize = 4096;
 
+/// What a program finds as its standard input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Input {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What the process has inherited under this number.
+    Inherited(i32),
+    /// The terminal that is its standard output; it becomes the one that controls the program.
+    Terminal,
+}
+
+impl Input {
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
+}
+
 /// How a rank is held: decided by the supervisor alone, nothing of it comes from the job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +57,9 @@ pub struct Confinement {
     pub join: Option<Join>,
     /// Refuse the list of system calls.
     pub seccomp: bool,
+    /// Standard input.
+    #[serde(default, skip_serializing_if = "Input::is_nothing")]
+    pub input: Input,
 }
 
 /// What the job says is to be run.
@@ -231,6 +252,7 @@ mod tests {
             ids: Some(Ids { uid: 7, gid: 8, groups: vec![9] }),
             join: Some(Join { holder: 1, namespaces: Namespaces { pid: true, ..Namespaces::default() } }),
             seccomp: true,
+            input: Input::Inherited(5),
             ..Confinement::default()
         };
         let launch = Launch::write(&confinement, &program()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, path::PathBuf};
 
-use proto_model::{RankPlace, Work};
+use proto_model::{NodePlace, RankPlace, StepOrder, Work};
 
 use crate::{
     files::{self, Durability},
@@ -43,9 +43,74 @@ pub fn write_rank_map(dir: &JobDir, task: &Task) -> io::Result<()> {
     }
 }
 
+/// The place of a process among those that it was started with.
+struct Seat<'a> {
+    rank: u32,
+    ranks: usize,
+    local_rank: u32,
+    local_ranks: usize,
+    node_index: usize,
+    gpus: &'a [u32],
+    master: (String, u64),
+}
+
 /// One rank's whole environment. What the user set wins.
 #[must_use]
 pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, String> {
+    let mut environment = of_process(
+        dir,
+        task,
+        &Seat {
+            rank: rank.rank,
+            ranks: task.placement.ranks.len(),
+            local_rank: rank.local_rank,
+            local_ranks: task.ranks.len(),
+            node_index: task.node_index,
+            gpus: &rank.gpus,
+            master: (address_of(task, task.placement.nodes.first()), master_port(task, 0)),
+        },
+    );
+    let path = |path: PathBuf| path.display().to_string();
+    environment.insert("RAIL_ENGINE_SOCKET".to_owned(), path(dir.engine_socket()));
+    environment.insert("RAIL_RESULT_FILE".to_owned(), path(dir.result()));
+    environment.extend(task.brief.environment.clone());
+    environment.extend(variables(&task.spec.work));
+    environment
+}
+
+/// A process of a step: it finds what ranks find, but for the engine, whose ranks are the job's own.
+#[must_use]
+pub fn step_program(dir: &JobDir, task: &Task, order: &StepOrder, local: u32) -> Program {
+    let first = task.placement.nodes.iter().find(|place| place.node == order.first_node);
+    let mut environment = of_process(
+        dir,
+        task,
+        &Seat {
+            rank: order.first_rank + local,
+            ranks: order.ranks as usize,
+            local_rank: local,
+            local_ranks: order.ranks_here as usize,
+            node_index: order.node_index as usize,
+            gpus: &order.gpus_of(local, &task.place.gpus),
+            master: (address_of(task, first), master_port(task, order.id)),
+        },
+    );
+    environment.insert("RAIL_STEP".to_owned(), format!("{:016x}", order.id));
+    environment.extend(task.brief.environment.clone());
+    environment.extend(variables(&task.spec.work));
+    if let Some(terminal) = order.terminal.as_ref().filter(|terminal| !terminal.kind.is_empty()) {
+        environment.insert("TERM".to_owned(), terminal.kind.clone());
+    }
+    environment.extend(order.env.clone());
+    let working_dir = match order.working_dir.as_str() {
+        "" => working_dir(dir, &task.spec.work),
+        named => PathBuf::from(named),
+    };
+    Program { argv: order.argv.clone(), environment, working_dir }
+}
+
+/// What every process of the job finds, but for what the user set.
+fn of_process(dir: &JobDir, task: &Task, seat: &Seat<'_>) -> BTreeMap<String, String> {
     let mut environment = plain_environment();
     if let Some(user) = &task.brief.rank_user {
         // Ours would name folders that are closed to it.
@@ -59,13 +124,13 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
     }
     let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
     let path = |path: PathBuf| path.display().to_string();
-    set("RANK", rank.rank.to_string());
-    set("WORLD_SIZE", task.placement.ranks.len().to_string());
-    set("LOCAL_RANK", rank.local_rank.to_string());
-    set("LOCAL_WORLD_SIZE", task.ranks.len().to_string());
-    set("NODE_RANK", task.node_index.to_string());
-    set("MASTER_ADDR", master_address(task));
-    set("MASTER_PORT", master_port(task).to_string());
+    set("RANK", seat.rank.to_string());
+    set("WORLD_SIZE", seat.ranks.to_string());
+    set("LOCAL_RANK", seat.local_rank.to_string());
+    set("LOCAL_WORLD_SIZE", seat.local_ranks.to_string());
+    set("NODE_RANK", seat.node_index.to_string());
+    set("MASTER_ADDR", seat.master.0.clone());
+    set("MASTER_PORT", seat.master.1.to_string());
     set("RAIL_JOB", task.assignment.id.to_string());
     set("RAIL_JOB_UID", task.assignment.uid.to_string());
     set("RAIL_TENANT", task.assignment.id.tenant.to_string());
@@ -76,29 +141,41 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
     set("RAIL_NODE", task.brief.node.clone());
     set("RAIL_JOB_DIR", path(dir.path().to_owned()));
     set("RAIL_RANK_MAP", path(dir.rank_map()));
-    set("RAIL_ENGINE_SOCKET", path(dir.engine_socket()));
-    set("RAIL_RESULT_FILE", path(dir.result()));
     if let Some(library) = &task.brief.library {
         set("RAIL_LIBRARY", path(library.clone()));
     }
     if !task.assignment.trace_parent.is_empty() {
         set("TRACEPARENT", task.assignment.trace_parent.clone());
     }
-    if !rank.gpus.is_empty() {
+    if !seat.gpus.is_empty() {
         let named: Option<Vec<&str>> =
-            rank.gpus.iter().map(|gpu| task.brief.gpu_names.get(gpu).map(String::as_str)).collect();
-        let numbered = || visible(task, &rank.gpus).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            seat.gpus.iter().map(|gpu| task.brief.gpu_names.get(gpu).map(String::as_str)).collect();
+        let numbered = || visible(task, seat.gpus).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let gpus = named.map_or_else(numbered, |names| names.join(","));
         // Our numbers are in PCI order; CUDA's own default is by speed.
         set("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned());
         set("CUDA_VISIBLE_DEVICES", gpus.clone());
         set("ROCR_VISIBLE_DEVICES", gpus);
     }
-    environment.extend(task.brief.environment.clone());
-    if let Work::Command(command) = &task.spec.work {
-        environment.extend(command.env.clone());
-    }
     environment
+}
+
+/// What the user set.
+fn variables(work: &Work) -> BTreeMap<String, String> {
+    match work {
+        Work::Command(command) => command.env.clone(),
+        Work::Allocation(held) => held.env.clone(),
+        Work::Collective(_) => BTreeMap::new(),
+    }
+}
+
+/// Where ranks begin.
+fn working_dir(dir: &JobDir, work: &Work) -> PathBuf {
+    match work {
+        Work::Command(command) if !command.working_dir.is_empty() => PathBuf::from(&command.working_dir),
+        Work::Allocation(held) if !held.working_dir.is_empty() => PathBuf::from(&held.working_dir),
+        _ => dir.work(),
+    }
 }
 
 /// A rank's GPUs by the numbers that drivers give them: where the attempt sees the job's GPUs alone, they are counted from 0.
@@ -112,9 +189,8 @@ fn visible(task: &Task, gpus: &[u32]) -> Vec<u32> {
     gpus.iter().filter_map(number).collect()
 }
 
-/// Where rank 0 can be reached: its node's address on the first rail, or its name.
-fn master_address(task: &Task) -> String {
-    let first = task.placement.nodes.first();
+/// Where the first process can be reached: its node's address on the first rail, or its name.
+fn address_of(task: &Task, first: Option<&NodePlace>) -> String {
     let address = first.and_then(|place| place.nics.iter().find_map(|nic| nic.address));
     match (address, first) {
         (Some(address), _) => address.to_string(),
@@ -123,11 +199,11 @@ fn master_address(task: &Task) -> String {
     }
 }
 
-/// The same on every node of the try, another for the next job and the next try.
-fn master_port(task: &Task) -> u64 {
+/// The same on every node of the try, another for the next job, the next try and the next step; `step` is 0 for the job's ranks.
+fn master_port(task: &Task, step: u64) -> u64 {
     let uid = task.assignment.uid.0.as_u128();
     let mixed = (uid ^ (uid >> 64)) as u64;
-    PORT_FIRST + mixed.wrapping_add(u64::from(task.assignment.attempt)) % PORT_COUNT
+    PORT_FIRST + mixed.wrapping_add(u64::from(task.assignment.attempt)).wrapping_add(step) % PORT_COUNT
 }
 
 /// One rank's program, environment and working directory.
@@ -135,9 +211,10 @@ fn master_port(task: &Task) -> u64 {
 /// # Errors
 /// A path of ours cannot be passed on.
 pub fn program(dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<Program, String> {
+    // A place where steps cannot begin must not end the job.
     let working_dir = match &task.spec.work {
-        Work::Command(command) if !command.working_dir.is_empty() => PathBuf::from(&command.working_dir),
-        _ => dir.work(),
+        Work::Allocation(_) => dir.work(),
+        work => working_dir(dir, work),
     };
     Ok(Program { argv: command(task)?, environment: of_rank(dir, task, rank), working_dir })
 }
@@ -146,9 +223,9 @@ pub fn program(dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<Program, S
 fn command(task: &Task) -> Result<Vec<String>, String> {
     Ok(match &task.spec.work {
         Work::Command(command) => command.argv.clone(),
+        Work::Allocation(_) => vec![engine(task)?, "hold".to_owned()],
         Work::Collective(spec) => {
-            let engine = task.brief.engine.to_str().ok_or("the path of rail-engine is not UTF-8")?;
-            let mut argv = vec![engine.to_owned(), "bench-rank".to_owned()];
+            let mut argv = vec![engine(task)?, "bench-rank".to_owned()];
             let mut option = |name: &str, value: String| argv.extend([name.to_owned(), value]);
             option("--op", spec.op.to_string());
             option("--bytes", spec.bytes.to_string());
@@ -162,4 +239,12 @@ fn command(task: &Task) -> Result<Vec<String>, String> {
             argv
         }
     })
+}
+
+fn engine(task: &Task) -> Result<String, String> {
+    task.brief
+        .engine
+        .to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| "the path of rail-engine is not UTF-8".to_owned())
 }

@@ -10,6 +10,7 @@ mod ports;
 mod rails;
 mod ranks;
 mod shell;
+mod steps;
 
 use std::{
     io::{self, BufRead, Read},

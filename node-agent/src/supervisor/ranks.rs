@@ -6,10 +6,11 @@ use std::{
     fs::File,
     io::{self, Read},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::process::CommandExt,
     },
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
 use node_agent_core::{Key, supervisor::Signal as Hardness};
@@ -28,7 +29,7 @@ use crate::{
     process::{self, Identity},
     rank_exec::{
         self,
-        launch::{Confinement, Launch},
+        launch::{Confinement, Input, Launch, Program},
     },
     supervisor::{brief::Task, environment},
 };
@@ -39,19 +40,44 @@ const ROUNDS: usize = 5;
 /// The end of namespaces that nobody is in is waited for so often.
 const ROOM_LOOKS: usize = 20;
 
-/// One rank.
+/// A process that was started as ranks are.
 #[derive(Debug)]
-struct Rank {
-    id: Identity,
-    launch: Launch,
-    out: Option<File>,
-    err: Option<File>,
+pub struct Started {
+    /// Which.
+    pub id: Identity,
+    /// What it was started with.
+    pub launch: Launch,
+    /// Its standard output, if that is a pipe of ours and not at its end.
+    pub out: Option<File>,
+    /// The same of its standard error.
+    pub err: Option<File>,
+}
+
+/// How a process is connected.
+#[derive(Debug)]
+pub enum Wiring {
+    /// Its output comes through pipes, and it finds no input.
+    Quiet,
+    /// The same, and its input comes through this pipe, which a program that is started inherits.
+    Input(OwnedFd),
+    /// All goes through this terminal.
+    Terminal(OwnedFd),
+}
+
+impl Wiring {
+    fn input(&self) -> Input {
+        match self {
+            Self::Quiet => Input::Nothing,
+            Self::Input(pipe) => Input::Inherited(pipe.as_raw_fd()),
+            Self::Terminal(_) => Input::Terminal,
+        }
+    }
 }
 
 /// All ranks of this server, and the logs of those that were not started too.
 #[derive(Debug)]
 pub struct Ranks {
-    running: BTreeMap<u32, Rank>,
+    running: BTreeMap<u32, Started>,
     logs: BTreeMap<u32, LogWriter>,
     cgroups: Vec<PathBuf>,
     /// Whether these have the job's limits, once that was tried.
@@ -188,24 +214,42 @@ impl Ranks {
 
     /// Starts one rank.
     pub fn spawn(&mut self, dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<(), String> {
-        let failed = |what: &dyn std::fmt::Display| format!("cannot start rank {}: {what}", rank.rank);
+        let program = environment::program(dir, task, rank)?;
+        let started = self.start(task, &program, Wiring::Quiet);
+        let started = started.map_err(|error| format!("cannot start rank {}: {error}", rank.rank))?;
+        self.running.insert(rank.rank, started);
+        Ok(())
+    }
+
+    /// Starts a program as ranks are started: with the attempt's control groups and namespaces, as its user, without privileges.
+    ///
+    /// # Errors
+    /// What the kernel refused, in one line.
+    pub fn start(&self, task: &Task, program: &Program, wiring: Wiring) -> Result<Started, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
         let starter = starter(task)?;
-        let launch = Launch::write(&self.confinement(task), &environment::program(dir, task, rank)?);
-        let launch = launch.map_err(|error| failed(&error))?;
-        let mut command = rank_exec::command(&starter, &launch).map_err(|error| failed(&error))?;
-        command.process_group(0);
+        let confinement = Confinement { input: wiring.input(), ..self.confinement(task) };
+        let launch = Launch::write(&confinement, program).map_err(|error| text(&error))?;
+        let mut command = rank_exec::command(&starter, &launch).map_err(|error| text(&error))?;
+        match &wiring {
+            Wiring::Terminal(terminal) => {
+                // It leads a session of its own, which a leader of a group cannot make.
+                let clone = || terminal.try_clone().map(Stdio::from);
+                command.stdout(clone().map_err(|error| text(&error))?);
+                command.stderr(clone().map_err(|error| text(&error))?);
+            }
+            Wiring::Quiet | Wiring::Input(_) => drop(command.process_group(0)),
+        }
         let child = match &self.room {
             Some(room) => room.spawn(command),
             None => command.spawn(),
         };
-        let mut child = child.map_err(|error| failed(&error))?;
-        let pid = child.id().cast_signed();
-        // It is not waited for yet, so even a rank that has ended has a stat.
-        let id = Identity::of(pid).ok_or_else(|| format!("rank {} cannot be seen in /proc", rank.rank))?;
+        let mut child = child.map_err(|error| text(&error))?;
+        // It is not waited for yet, so even a process that has ended has a stat.
+        let id = Identity::of(child.id().cast_signed()).ok_or("it cannot be seen in /proc")?;
         let out = child.stdout.take().map(OwnedFd::from).and_then(pipe);
         let err = child.stderr.take().map(OwnedFd::from).and_then(pipe);
-        self.running.insert(rank.rank, Rank { id, launch, out, err });
-        Ok(())
+        Ok(Started { id, launch, out, err })
     }
 
     fn confinement(&self, task: &Task) -> Confinement {
@@ -217,6 +261,7 @@ impl Ranks {
             cgroups: self.cgroups(),
             ids: task.brief.rank_user.as_ref().map(|user| user.ids.clone()),
             limits: task.brief.rank_limits,
+            input: Input::Nothing,
         }
     }
 

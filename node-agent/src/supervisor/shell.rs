@@ -33,6 +33,7 @@ use crate::{
         ports::{Ports, kernel_statistics},
         rails::{self, Rails},
         ranks::Ranks,
+        steps::{Steps, World},
     },
 };
 
@@ -57,8 +58,9 @@ pub struct Shell {
     link: Link,
     engine: Option<Engine>,
     ranks: Ranks,
+    steps: Steps,
     rails: Rails,
-    /// Ends of the engine and the ranks, by pidfd: readable when they have ended.
+    /// Ends of the engine, the ranks and the steps' processes, by pidfd: readable when they have ended.
     ends: Vec<OwnedFd>,
     answers: Answers,
     wake: (OwnedFd, OwnedFd),
@@ -82,6 +84,7 @@ impl Shell {
     /// Listens for the agent; nothing is started yet.
     pub fn new(dir: JobDir, task: Task) -> io::Result<Self> {
         let link = Link::listen(&dir.socket())?;
+        let steps = Steps::listen(&dir.steps())?;
         let ranks = Ranks::new(&dir, &task);
         let drained = task.brief.drained.iter().copied().collect();
         let state = State::new(task.ranks.iter().map(|rank| rank.rank)).with_drained(drained);
@@ -95,6 +98,7 @@ impl Shell {
             link,
             engine: None,
             ranks,
+            steps,
             rails: Rails::default(),
             ends: Vec::new(),
             answers: channel(),
@@ -125,6 +129,7 @@ impl Shell {
             }
             self.publish();
             if self.exit {
+                self.steps.finish();
                 self.ranks.clear();
                 return;
             }
@@ -331,6 +336,7 @@ impl Shell {
     fn wait(&self) {
         let timeout = match self.state.snapshot().state {
             Observed::Preparing => COMING_UP,
+            _ if self.steps.is_hasty() => ENDING,
             _ if self.state.is_draining() || self.state.is_hasty(self.now()) => ENDING,
             _ => QUIET,
         };
@@ -343,6 +349,7 @@ impl Shell {
             .chain([self.wake.0.as_fd()]);
         let mut polled: Vec<PollFd<'_>> =
             descriptors.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
+        polled.extend(self.steps.polls());
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
         // Interrupted or not: everything is looked at afterwards.
         let _ = poll(&mut polled, Some(&timeout));
@@ -362,6 +369,7 @@ impl Shell {
         }
         self.look_for_first_collective();
         self.reap();
+        self.serve_steps();
         let line = self.snapshot_line();
         self.link.accept(&line);
         self.queue.extend(self.link.orders().into_iter().map(Event::Order));
@@ -371,6 +379,13 @@ impl Shell {
             self.queue.push_back(Event::TreeEmpty);
         }
         self.queue.push_back(Event::Tick);
+    }
+
+    fn serve_steps(&mut self) {
+        let open = self.state.snapshot().state == Observed::Running && !self.state.is_draining();
+        let (dir, task, ranks, now) = (&self.dir, &self.task, &self.ranks, self.now());
+        let started = self.steps.turn(&World { dir, task, ranks, open, now });
+        self.ends.extend(started.into_iter().filter_map(pidfd));
     }
 
     fn look_for_endpoints(&mut self) {
@@ -405,8 +420,10 @@ impl Shell {
                 self.engine_ended(status);
             } else if let Some(rank) = self.ranks.rank_of(pid) {
                 ranks.push((rank, status));
+            } else {
+                // Of a step, or an orphan that somebody left behind.
+                self.steps.ended(pid, status, self.now());
             }
-            // Anything else is an orphan that a rank left behind.
         }
         // An end that was taken would wake the loop for ever.
         self.ends.retain(|end| !is_readable(end));

@@ -128,6 +128,15 @@ impl AgentService for Service {
         Ok(Response::new(v1::UploadLogsResponse {}))
     }
 
+    type AttachStepStream = Pin<Box<dyn Stream<Item = Result<v1::AttachStepResponse, Status>> + Send>>;
+
+    async fn attach_step(
+        &self,
+        _: Request<Streaming<v1::AttachStepRequest>>,
+    ) -> Result<Response<Self::AttachStepStream>, Status> {
+        Err(Status::unimplemented("this controller asks for no steps"))
+    }
+
     async fn renew_certificate(
         &self,
         request: Request<v1::RenewCertificateRequest>,

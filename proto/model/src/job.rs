@@ -106,6 +106,7 @@ impl JobSpec {
                 argv + pairs(&command.env) + command.working_dir.len()
             }
             Work::Collective(_) => 0,
+            Work::Allocation(held) => pairs(&held.env) + held.working_dir.len(),
         };
         let licenses: usize = self.licenses.keys().map(|name| name.as_str().len() + PAIR_BYTES).sum();
         let places = u64::from(self.gang.nodes) + u64::from(self.placement.spares);
@@ -253,6 +254,17 @@ pub enum Work {
     Command(CommandSpec),
     /// A built-in benchmark of the engine.
     Collective(CollectiveSpec),
+    /// Nothing by itself: its servers are held for steps.
+    Allocation(AllocationSpec),
+}
+
+/// What steps of an allocation find.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AllocationSpec {
+    /// Wins over what Railyard sets.
+    pub env: BTreeMap<String, String>,
+    /// Empty: the job's own directory.
+    pub working_dir: String,
 }
 
 /// Any program.

@@ -39,6 +39,7 @@ pub mod request;
 pub mod reservation;
 pub mod schedule;
 pub mod service_class;
+pub mod step;
 pub mod tenant;
 pub mod time;
 pub mod webhook;
@@ -65,8 +66,8 @@ pub use ids::{
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
-    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobHold, JobSpec,
-    JobStatus, RailBytes, RailProtection, RailRequest, RankExit, ReduceOp, RunResult, Work,
+    Algorithm, AllocationSpec, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job,
+    JobHold, JobSpec, JobStatus, RailBytes, RailProtection, RailRequest, RankExit, ReduceOp, RunResult, Work,
 };
 pub use license::License;
 pub use names::{Names, NamesError};
@@ -87,6 +88,7 @@ pub use schedule::{Concurrency, History, JobSchedule, ScheduleProgress, Schedule
 pub use service_class::{
     Applicant, ClassMembers, ClassPreemption, ClassUser, JobLimits, ServiceClass, UserLimits,
 };
+pub use step::{StepFlaw, StepInput, StepOrder, StepRequest, StepTerminal, StepWindow};
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;
 pub use webhook::{

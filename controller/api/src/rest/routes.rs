@@ -213,6 +213,8 @@ mod tests {
     fn every_call_that_people_may_make_has_a_route() {
         for rpc in Rpc::ALL.iter().filter(|rpc| rpc.path().starts_with("/rail.v1.")) {
             let others = [Access::Roles(&[Role::Node]), Access::Controllers].contains(&rpc.access());
+            // HTTP has no call in which both sides go on talking: a step is run by gRPC.
+            let others = others || *rpc == Rpc::RunStep;
             assert_ne!(others, ROUTES.iter().any(|route| route.rpc == *rpc), "{rpc}");
         }
     }

@@ -127,6 +127,46 @@ fn message(body: Body) -> v1::AgentMessage {
     v1::AgentMessage { body: Some(body) }
 }
 
+/// A step whose one process says hello, repeats what it is given, and ends by a signal.
+async fn step(mut agents: AgentServiceClient<Client>, node: String, ask: v1::OpenStep) {
+    use v1::{attach_step_response::Body as Down, step_event::What, step_input::What as Input};
+    let (say, receiver) = mpsc::channel(4);
+    let first = v1::AttachStepRequest { stream_id: ask.stream_id, event: None };
+    say.send(first).await.unwrap();
+    let Ok(answer) = agents.attach_step(ReceiverStream::new(receiver)).await else { return };
+    let mut down = answer.into_inner();
+    let Ok(Some(v1::AttachStepResponse { body: Some(Down::Order(order)) })) = down.message().await else {
+        return;
+    };
+    let rank = order.first_rank;
+    let tell = |what: What| {
+        // The controller is to put the right name there.
+        let event = v1::StepEvent { node: "somebody".into(), rank, what: Some(what) };
+        let (say, message) =
+            (say.clone(), v1::AttachStepRequest { stream_id: String::new(), event: Some(event) });
+        async move { say.send(message).await }
+    };
+    let _ = tell(What::Started(v1::StepStarted { ranks: order.ranks_here })).await;
+    let _ = tell(What::Stdout(format!("hello from {node}").into_bytes())).await;
+    let exit = loop {
+        let Ok(Some(v1::AttachStepResponse { body: Some(Down::Input(input)) })) = down.message().await else {
+            return;
+        };
+        match input.what {
+            Some(Input::Data(data)) if data == b"break" => return,
+            Some(Input::Data(data)) => drop(tell(What::Stderr(data)).await),
+            Some(Input::Signal(signal)) => {
+                break v1::StepExit { signal: i32::try_from(signal).unwrap(), ..Default::default() };
+            }
+            Some(Input::End(_)) => break v1::StepExit { signal: 15, ..Default::default() },
+            _ => {}
+        }
+    };
+    let _ = tell(What::Exit(exit)).await;
+    drop(say);
+    while let Ok(Some(_)) = down.message().await {}
+}
+
 struct AgentBody {
     node: String,
     behaviour: Behaviour,
@@ -177,6 +217,7 @@ impl AgentBody {
                     .collect();
                 let _ = self.agents.upload_logs(tokio_stream::iter(uploads)).await;
             }
+            Order::OpenStep(ask) => drop(tokio::spawn(step(self.agents.clone(), self.node.clone(), ask))),
             Order::Drained(drained) => {
                 *self.drained.lock().unwrap() = drained.rails;
                 for base in self.running.clone() {

@@ -75,6 +75,7 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::ResumeJob
         | Rpc::RequeueJob
         | Rpc::UpdateJob
+        | Rpc::RunStep
         | Rpc::Join
         | Rpc::RenewCertificate => Leaves::Record,
         _ if reads(rpc) => Leaves::Nothing,
@@ -124,6 +125,7 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::GetHealth
         | Rpc::Connect
         | Rpc::UploadLogs
+        | Rpc::AttachStep
         | Rpc::HealthCheck
         | Rpc::HealthWatch
         | Rpc::Reflection

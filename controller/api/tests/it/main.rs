@@ -24,6 +24,7 @@ mod rest;
 mod revoked;
 mod roles;
 mod schedules;
+mod steps;
 mod tenancy;
 mod tenants;
 mod webhooks;

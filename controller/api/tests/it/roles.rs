@@ -83,12 +83,14 @@ UpdateJob            . . . x x x
 PlanJob              . . x x x x
 ExplainJob           . . x x x x
 StreamLogs           . . x x x x
+RunStep              . . . x x x
 ListAuditRecords     . . . . x x
 ExportAuditRecords   . . . . . x
 GetHealth            . . x x x x
 Join                 x x x x x x
 Connect              . x . . . .
 UploadLogs           . x . . . .
+AttachStep           . x . . . .
 RenewCertificate     . x . . . .
 Check                x x x x x x
 Watch                x x x x x x

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use proto_model::{Observation, Observed, Phase, RailBytes, Reason, Requeue, RunResult, Wish};
+use proto_model::{
+    AllocationSpec, Observation, Observed, Phase, RailBytes, Reason, Requeue, RunResult, Wish, Work,
+};
 
 use super::*;
 
@@ -211,6 +213,19 @@ fn no_phase_hangs() {
         (w.phase("prepare"), w.phase("start"), w.phase("run")),
         (Phase::Pending, Phase::Failed, Phase::Failed)
     );
+}
+
+#[test]
+fn an_allocation_that_has_had_its_time_is_cancelled_and_has_not_failed() {
+    let mut w = World::new();
+    let work = Work::Allocation(AllocationSpec::default());
+    let time_limit = Some(Duration::from_secs(90));
+    w.submit("held", JobSpec { work, time_limit, ..requeue(spec(1, 4), Requeue::OnAny, 9) });
+    w.run("held");
+    w.tick(Duration::from_secs(91));
+    assert_eq!(w.codes("held"), ["TimeLimit"]);
+    w.all("held", Observed::Ended);
+    assert_eq!(w.phase("held"), Phase::Cancelled);
 }
 
 #[test]

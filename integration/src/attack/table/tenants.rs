@@ -357,6 +357,13 @@ fn changes() -> Vec<Case> {
             named.clone(),
         ),
         foreign(
+            "run-step",
+            "run a command in a job of the other tenant",
+            &SUBMITTERS,
+            "rail.v1.StepService/RunStep",
+            json!({"start": {"job": JOB, "tenant": "alpha", "argv": ["/bin/true"]}}),
+        ),
+        foreign(
             "delete-job",
             "delete a job of the other tenant",
             &SUBMITTERS,

@@ -1,12 +1,16 @@
 //! Jobs: the spec with its defaults and limits, and the status.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use prost::Message as _;
 use proto_model::{
-    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobId, JobName,
-    JobSpec, NameError, QueueName, RailProtection, RailRequest, ReduceOp, ReservationName, ServiceClassName,
-    SpecFlaw, TenantName, Work, flaw::MAX_TERMS,
+    Algorithm, AllocationSpec, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job,
+    JobId, JobName, JobSpec, NameError, QueueName, RailProtection, RailRequest, ReduceOp, ReservationName,
+    ServiceClassName, SpecFlaw, TenantName, Work, flaw::MAX_TERMS,
 };
 
 use super::{
@@ -176,24 +180,48 @@ fn command(fields: &mut Fields, wire: v1::Command) -> CommandSpec {
     for (index, argument) in wire.argv.iter().enumerate() {
         text(fields, || format!("command.argv[{index}]"), argument);
     }
-    for (key, value) in &wire.env {
-        text(fields, || format!("command.env.{}", key.escape_debug()), value);
+    let env = variables(fields, "command.env", wire.env);
+    text(fields, || "command.workingDir".to_owned(), &wire.working_dir);
+    program_size(fields, "command", &wire.argv, &env);
+    CommandSpec { argv: wire.argv, env, working_dir: wire.working_dir }
+}
+
+fn allocation(fields: &mut Fields, wire: v1::Allocation) -> AllocationSpec {
+    let env = variables(fields, "allocation.env", wire.env);
+    text(fields, || "allocation.workingDir".to_owned(), &wire.working_dir);
+    program_size(fields, "allocation", &[], &env);
+    AllocationSpec { env, working_dir: wire.working_dir }
+}
+
+/// Variables of an environment.
+pub(super) fn variables(
+    fields: &mut Fields,
+    field: &str,
+    wire: HashMap<String, String>,
+) -> BTreeMap<String, String> {
+    for (key, value) in &wire {
+        text(fields, || format!("{field}.{}", key.escape_debug()), value);
         if key.is_empty() || key.contains(['=', '\0']) {
-            fields.fail("command.env", format!("{key:?} cannot be the name of a variable"));
+            fields.fail(field, format!("{key:?} cannot be the name of a variable"));
         }
     }
-    text(fields, || "command.workingDir".to_owned(), &wire.working_dir);
-    let size: usize = wire.argv.iter().map(String::len).sum::<usize>()
-        + wire.env.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-    if size > LIMITS.command_bytes || wire.env.len() > LIMITS.entries || wire.argv.len() > LIMITS.entries {
+    wire.into_iter().collect()
+}
+
+/// What a program is started with is bounded.
+pub(super) fn program_size(
+    fields: &mut Fields,
+    field: &str,
+    argv: &[String],
+    env: &BTreeMap<String, String>,
+) {
+    let size: usize = argv.iter().map(String::len).sum::<usize>()
+        + env.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+    if size > LIMITS.command_bytes || env.len() > LIMITS.entries || argv.len() > LIMITS.entries {
         let (bytes, entries) = (LIMITS.command_bytes, LIMITS.entries);
-        fields.fail(
-            "command",
-            format!("is too large; at most {bytes} bytes in {entries} arguments and variables"),
-        );
+        fields
+            .fail(field, format!("is too large; at most {bytes} bytes in {entries} arguments and variables"));
     }
-    let env: BTreeMap<String, String> = wire.env.into_iter().collect();
-    CommandSpec { argv: wire.argv, env, working_dir: wire.working_dir }
 }
 
 fn dtype(wire: i32) -> Option<Dtype> {
@@ -352,8 +380,11 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let work = match wire.work {
             Some(v1::job_spec::Work::Command(wire)) => Some(Work::Command(command(&mut fields, wire))),
             Some(v1::job_spec::Work::Collective(wire)) => collective(&mut fields, wire).map(Work::Collective),
+            Some(v1::job_spec::Work::Allocation(wire)) => {
+                Some(Work::Allocation(allocation(&mut fields, wire)))
+            }
             None => {
-                fields.fail("command", "is required: a job needs either `command` or `collective`");
+                fields.fail("command", "is required: a job needs `command`, `collective` or `allocation`");
                 None
             }
         };
@@ -397,6 +428,10 @@ fn work_to_wire(work: &Work) -> v1::job_spec::Work {
             argv: command.argv.clone(),
             env: command.env.clone().into_iter().collect(),
             working_dir: command.working_dir.clone(),
+        }),
+        Work::Allocation(held) => v1::job_spec::Work::Allocation(v1::Allocation {
+            env: held.env.clone().into_iter().collect(),
+            working_dir: held.working_dir.clone(),
         }),
         Work::Collective(spec) => v1::job_spec::Work::Collective(v1::Collective {
             op: match spec.op {
