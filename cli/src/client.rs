@@ -10,7 +10,8 @@ use proto_wire::v1::{
     qos_service_client::QosServiceClient, queue_service_client::QueueServiceClient,
     rail_service_client::RailServiceClient, reservation_service_client::ReservationServiceClient,
     schedule_service_client::ScheduleServiceClient, service_class_service_client::ServiceClassServiceClient,
-    tenant_service_client::TenantServiceClient, webhook_service_client::WebhookServiceClient,
+    step_service_client::StepServiceClient, tenant_service_client::TenantServiceClient,
+    webhook_service_client::WebhookServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -68,6 +69,7 @@ impl Api {
         reservations: ReservationServiceClient,
         schedules: ScheduleServiceClient,
         service_classes: ServiceClassServiceClient,
+        steps: StepServiceClient,
         licenses: LicenseServiceClient,
         tenants: TenantServiceClient,
         webhooks: WebhookServiceClient

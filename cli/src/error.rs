@@ -67,6 +67,9 @@ pub enum Error {
     /// Ctrl-C. Everything that had to be said has been said.
     #[error("interrupted")]
     Interrupted,
+    /// What was run has ended with this code, which is ours then. It has said itself what it had to say.
+    #[error("ended with {0}")]
+    Exited(u8),
     /// Whoever read our output has gone.
     #[error("output closed")]
     OutputClosed,
@@ -96,6 +99,7 @@ impl Error {
             Self::Infeasible(_) => 6,
             Self::Timeout { .. } => 7,
             Self::Interrupted => 130,
+            Self::Exited(code) => *code,
             Self::OutputClosed => 0,
             Self::File { .. } | Self::JobEnded { .. } | Self::Differs(_) | Self::Dev(_) | Self::Output(_) => {
                 1
@@ -107,7 +111,7 @@ impl Error {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         match self {
-            Self::OutputClosed => Vec::new(),
+            Self::OutputClosed | Self::Exited(_) => Vec::new(),
             Self::Interrupted => vec!["interrupted".to_owned()],
             Self::Document(text) => text.lines().map(str::to_owned).collect(),
             Self::Rpc { error, .. } => {
@@ -181,6 +185,7 @@ mod tests {
             (Error::Differs(String::new()), 1),
             (Error::Dev(String::new()), 1),
             (Error::Interrupted, 130),
+            (Error::Exited(3), 3),
         ];
         for (error, code) in cases {
             assert_eq!(error.exit_code(), code, "{error:?}");

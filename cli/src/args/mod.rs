@@ -7,6 +7,7 @@ mod cluster;
 mod dev;
 mod fabric;
 mod history;
+mod interactive;
 mod jobs;
 mod qos;
 mod queue;
@@ -26,6 +27,7 @@ pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
 pub use history::{HistoryCommand, HistoryExport};
+pub use interactive::{Alloc, Run, Sizing};
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
 pub use qos::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer};
 pub use queue::QueueCommand;
@@ -94,6 +96,16 @@ pub struct Global {
 pub enum Command {
     /// Submit a job file
     Submit(Submit),
+    /// Hold servers while a command runs here, for example a shell; `railctl run` in it runs commands on them
+    ///
+    /// What runs finds RAIL_JOB, RAIL_TENANT, RAIL_NODES and RAIL_NNODES in its environment. When it ends, or railctl is ended, the servers
+    /// are given back; the exit code is that of the command.
+    Alloc(Alloc),
+    /// Run a command on the servers of a running job, as its ranks run; without a job on servers that are allocated for it
+    ///
+    /// Output comes as it is written. Ctrl-C goes to the command; a second one within a second ends it. The exit code is the highest of
+    /// all processes, 128 and the signal's number for one that a signal ended.
+    Run(Run),
     /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, webhooks, shares or the fabric
     Get(Get),
     /// Show everything about one job, node, tenant, queue, reservation, schedule, service class, license or webhook

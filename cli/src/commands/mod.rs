@@ -1,5 +1,7 @@
 //! What each command does: one file per group, thin over `client`, `documents` and `render`.
 
+mod alloc;
+mod allocation;
 mod apply;
 mod audit;
 mod cancel;
@@ -21,10 +23,12 @@ mod queue;
 mod rail;
 mod reserve;
 mod revoke;
+mod run;
 mod schedule;
 mod service_class;
 mod shell;
 mod simulate;
+mod step;
 mod submit;
 mod tenant;
 mod topology;
@@ -83,6 +87,8 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
     let api = || connect(cli, &env);
     match &cli.command {
         Command::Submit(args) => submit::run(args, api).await,
+        Command::Alloc(args) => alloc::run(args, &cli.global, api).await,
+        Command::Run(args) => run::run(args, api).await,
         Command::Plan(args) => plan::run(args, api).await,
         Command::Apply(args) => apply::run(args, api).await,
         Command::Get(args) => get::run(args, &api()?).await,

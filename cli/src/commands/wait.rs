@@ -73,7 +73,7 @@ pub async fn until_ended(
     let forever = limit.is_none();
     let timeout = tokio::time::sleep(limit.unwrap_or(Duration::from_secs(1)));
     tokio::select! {
-        done = follow(api, job, uid, show) => done,
+        done = follow(api, job, uid, ended, show) => done,
         () = timeout, if !forever => {
             Err(Error::Timeout { what: format!("job {job}, which goes on,"), limit: limit.unwrap_or_default() })
         }
@@ -85,10 +85,34 @@ pub async fn until_ended(
     }
 }
 
+/// Waits until the job runs or has ended, and gives it; it is shown on the way.
+pub async fn until_running(api: &Api, job: &JobRef, uid: &str) -> Result<v1::Job, Error> {
+    let progress = Progress::new();
+    let mut last = String::new();
+    let show = |job: &v1::Job| {
+        let text = words(job);
+        if text != last {
+            progress.say(&text);
+            last = text;
+        }
+    };
+    let runs = |job: &v1::Job| {
+        let status = job.status.as_ref();
+        ended(job) || status.is_some_and(|one| one.phase() == Phase::Running && one.start_time.is_some())
+    };
+    follow(api, job, uid, runs, show).await
+}
+
+/// Waits until the job has ended, and shows nothing.
+pub async fn until_over(api: &Api, job: &JobRef, uid: &str) -> Result<v1::Job, Error> {
+    follow(api, job, uid, ended, |_| {}).await
+}
+
 async fn follow(
     api: &Api,
     job: &JobRef,
     uid: &str,
+    done: impl Fn(&v1::Job) -> bool,
     mut show: impl FnMut(&v1::Job),
 ) -> Result<v1::Job, Error> {
     let doing = format!("wait for job `{job}`");
@@ -118,7 +142,7 @@ async fn follow(
                         }
                         known = true;
                         show(&seen);
-                        if ended(&seen) {
+                        if done(&seen) {
                             return Ok(seen);
                         }
                         if deleted {

@@ -4,6 +4,7 @@
 
 mod clusters;
 mod fabric;
+mod interactive;
 mod real;
 mod simulate;
 mod usage;
@@ -16,7 +17,7 @@ use std::{
 /// railctl with an environment of its own below `home`.
 fn railctl(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_railctl"));
-    for name in ["CONTROLLER", "CA", "CERT", "KEY", "TOKEN", "TENANT", "CONTEXT", "BIN_DIR"] {
+    for name in ["CONTROLLER", "CA", "CERT", "KEY", "TOKEN", "TENANT", "CONTEXT", "BIN_DIR", "JOB"] {
         command.env_remove(format!("RAIL_{name}"));
     }
     command.env("HOME", home).env("XDG_STATE_HOME", home.join("s")).env("XDG_CONFIG_HOME", home.join("c"));

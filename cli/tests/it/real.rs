@@ -12,14 +12,14 @@ const JOB: &str = "apiVersion: rail/v1\nkind: Job\nmetadata: {name: NAME}\nspec:
                    command: {argv: [sh, -c, SCRIPT]}\n";
 
 /// A cluster that is gone when the test is, however it ends: its owner is this process.
-struct Cluster {
-    home: tempfile::TempDir,
+pub(crate) struct Cluster {
+    pub(crate) home: tempfile::TempDir,
     _owner: std::process::ChildStdin,
 }
 
 impl Cluster {
     /// None where the programs are not there.
-    fn up(name: &str, flags: &[&str]) -> Option<Self> {
+    pub(crate) fn up(name: &str, flags: &[&str]) -> Option<Self> {
         let bin = Path::new(env!("CARGO_BIN_EXE_railctl")).parent().unwrap();
         if !["rail-controller", "rail-node-agent", "rail-engine"]
             .iter()
@@ -44,11 +44,11 @@ impl Cluster {
         Some(Self { home, _owner: owner })
     }
 
-    fn run(&self, args: &[&str]) -> (i32, String, String) {
+    pub(crate) fn run(&self, args: &[&str]) -> (i32, String, String) {
         run(self.home.path(), args)
     }
 
-    fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         let (code, out, err) = self.run(args);
         assert_eq!(code, 0, "{args:?}: {err}");
         out

@@ -1,0 +1,125 @@
+//! Interactive work: servers that are held, and commands that are run on them.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use super::{Asked, parse_duration};
+
+/// What an allocation asks for.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "What is allocated")]
+pub struct Sizing {
+    /// A job file: what it asks for is held, what it would run is not run
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Name of the allocation; default: one that is made up
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// GPUs of each server
+    #[arg(long, value_name = "GPUS")]
+    pub gpus_per_node: Option<u32>,
+    /// It is released after this time, for example 1h
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub time_limit: Option<Duration>,
+    /// Queue of the tenant
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// Service class
+    #[arg(long, value_name = "CLASS")]
+    pub service_class: Option<String>,
+    /// Inside this reservation only
+    #[arg(long, value_name = "RESERVATION")]
+    pub reservation: Option<String>,
+    /// No rail at all: one server that holds no NIC
+    #[arg(long)]
+    pub no_rails: bool,
+    #[command(flatten)]
+    pub asked: Asked,
+}
+
+impl Sizing {
+    /// The first option that was given, as it is written.
+    #[must_use]
+    pub fn given(&self) -> Option<&'static str> {
+        let asked = &self.asked;
+        [
+            (self.file.is_some(), "--file"),
+            (self.name.is_some(), "--name"),
+            (self.gpus_per_node.is_some(), "--gpus-per-node"),
+            (self.time_limit.is_some(), "--time-limit"),
+            (self.queue.is_some(), "--queue"),
+            (self.service_class.is_some(), "--service-class"),
+            (self.reservation.is_some(), "--reservation"),
+            (self.no_rails, "--no-rails"),
+            (!asked.gpu_models.is_empty(), "--gpu-model"),
+            (!asked.terms.is_empty(), "--select"),
+            (!asked.licenses.is_empty(), "--license"),
+            (asked.cpus_per_node.is_some(), "--cpus-per-node"),
+            (asked.memory_per_node.is_some(), "--memory-per-node"),
+        ]
+        .into_iter()
+        .find_map(|(given, name)| given.then_some(name))
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Alloc {
+    /// Servers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub nodes: Option<u32>,
+    /// Run nothing: print the allocation's name, and keep it until `railctl cancel` or its time limit
+    #[arg(long, conflicts_with = "command")]
+    pub no_shell: bool,
+    #[command(flatten)]
+    pub sizing: Sizing,
+    /// What runs here while the servers are held; default: your shell
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The running job; administrators may write TENANT/JOB. Without one servers are allocated for this command alone
+    #[arg(long, env = "RAIL_JOB", value_name = "JOB")]
+    pub job: Option<String>,
+    /// One server of the job
+    #[arg(long, value_name = "NODE", conflicts_with = "nodes")]
+    pub node: Option<String>,
+    /// Servers of the job, for example gpu[001-004]; without a job: how many are allocated. Default: all of the job, or one
+    #[arg(long, value_name = "NODES")]
+    pub nodes: Option<String>,
+    /// Processes on each server, which share its GPUs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub ranks_per_node: u32,
+    /// One process, on the first server
+    #[arg(long, conflicts_with = "ranks_per_node")]
+    pub one: bool,
+    /// Give it a terminal; the step is one process then (--one)
+    #[arg(short, long)]
+    pub tty: bool,
+    /// Begin each line with the name of its server
+    #[arg(short, long)]
+    pub label: bool,
+    /// Do not read standard input; it is sent to the first process otherwise
+    #[arg(short = 'n', long)]
+    pub no_stdin: bool,
+    /// A variable of the environment. May be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = parse_variable)]
+    pub variables: Vec<(String, String)>,
+    /// Where it begins on the servers; default: where the job's ranks do
+    #[arg(long, value_name = "FOLDER")]
+    pub working_dir: Option<String>,
+    #[command(flatten)]
+    pub sizing: Sizing,
+    /// Program and arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}`: write NAME=VALUE")),
+    }
+}
