@@ -129,8 +129,8 @@ impl Shell {
             }
             self.publish();
             if self.exit {
-                self.steps.finish();
                 self.ranks.clear();
+                self.steps.finish();
                 return;
             }
             self.wait();
