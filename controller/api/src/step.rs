@@ -291,6 +291,8 @@ pub(crate) async fn attend(
     mut stream: Streaming<v1::AttachStepRequest>,
     events: mpsc::Sender<v1::StepEvent>,
 ) {
+    // Processes that have not ended; none is known before they have begun.
+    let mut left = None;
     loop {
         let next = tokio::select! {
             next = stream.message() => next,
@@ -302,11 +304,17 @@ pub(crate) async fn attend(
                 Some(_) => failure(&node, "its agent sent more at once than it may"),
                 None => continue,
             },
-            Ok(None) => return,
+            Ok(None) if left == Some(0) => return,
+            Ok(None) => failure(&node, "its agent said no more before the step had ended there"),
             Err(_) => {
                 failure(&node, "the connection to its agent broke; the step's processes there are ended")
             }
         };
+        match &event.what {
+            Some(What::Started(started)) => left = Some(started.ranks),
+            Some(What::Exit(_)) => left = left.map(|left| left.saturating_sub(1)),
+            _ => {}
+        }
         let lost = matches!(event.what, Some(What::Failure(_)));
         if events.send(event).await.is_err() || lost {
             return;
