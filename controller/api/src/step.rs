@@ -211,6 +211,7 @@ impl Running {
         // While this is kept, input goes to the agents; while `self.orders` are kept, their streams stay open.
         let mut inputs = JoinSet::new();
         let (broken, mut breaks) = oneshot::channel();
+        let mut may_break = true;
         let orders = self.orders.clone();
         inputs.spawn(async move {
             if let Err(error) = carry_input(stream, &orders).await {
@@ -224,10 +225,14 @@ impl Running {
                     Some(event) => if out.send(Ok(event)).await.is_err() { return },
                     None => return,
                 },
-                Ok(error) = &mut breaks => {
-                    let _ = out.send(Err(error.into())).await;
-                    return;
-                }
+                broken = &mut breaks, if may_break => match broken {
+                    Ok(error) => {
+                        let _ = out.send(Err(error.into())).await;
+                        return;
+                    }
+                    // All that the caller sent was right, and nothing more comes: what the agents say is still carried.
+                    Err(_) => may_break = false,
+                },
                 _ = look.tick(), if !self.asked.is_empty() => {
                     self.asked.retain(|asked| !asked.opening.is_answered());
                     let late = |asked: &mut Asked| asked.at.elapsed() > OPEN_LIMIT;

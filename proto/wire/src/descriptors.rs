@@ -40,6 +40,7 @@ mod tests {
             "ReservationService",
             "ScheduleService",
             "ServiceClassService",
+            "StepService",
             "TenantService",
             "WebhookService",
         ];
