@@ -9,8 +9,8 @@ use controller_scheduler::{
 };
 use controller_topology::{NodeIx, RailSet, Topology};
 use proto_model::{
-    Fabric, GpuModel, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, NameError, Names, NodeName, Rail,
-    TenantName, Timestamp,
+    Fabric, GpuFacts, GpuModel, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, MigInstance, NameError,
+    Names, NodeName, Rail, TenantName, Timestamp,
 };
 
 use crate::{
@@ -25,7 +25,9 @@ use crate::{
 pub const GPUS: u32 = 4;
 
 /// What drivers call GPUs.
-const MODELS: [&str; 4] = ["NVIDIA H100", "NVIDIA A100", "", "NVIDIA H100 MIG 1g.10gb"];
+const MODELS: [&str; 4] = ["NVIDIA H100", "NVIDIA A100", "", INSTANCE];
+/// What is a MIG instance and not a whole GPU.
+const INSTANCE: &str = "NVIDIA H100 MIG 1g.10gb";
 
 /// The job that comes.
 const LAST: u64 = 900;
@@ -227,8 +229,11 @@ impl Riddle {
             }
             let host = self.hosts.get(number as usize).copied().unwrap_or_default();
             (inventory.cpus, inventory.memory_bytes) = (host.cpus, host.memory);
+            let mig = Some(MigInstance { gpu_instance: 1, compute_instance: 0 });
             for gpu in &mut inventory.gpus {
-                gpu.model = (*self.others.get(&number).unwrap_or(&MODELS[0])).to_owned();
+                let model = *self.others.get(&number).unwrap_or(&MODELS[0]);
+                model.clone_into(&mut gpu.model);
+                gpu.facts = (model == INSTANCE).then(|| Box::new(GpuFacts { mig, ..GpuFacts::default() }));
             }
             let gate = Gate { unschedulable: self.closed.contains(&number), ..Gate::default() };
             // Before the node comes, or after.

@@ -107,12 +107,12 @@ fn gives(seen: &Seen<'_>, need: &Need, rails: RailSet) -> bool {
 
 /// Whether all GPUs are of models that will do, and there are some; without models, whether all are whole where that is asked for.
 fn of_models(seen: &Seen<'_>, need: &Need) -> bool {
-    let told = &seen.traits.gpu_models;
+    let kinds = &seen.traits.gpu_kinds;
     if need.filter.gpu_models.is_empty() {
-        return !(need.filter.whole_gpus && told.iter().any(|told| told.contains("MIG")));
+        return !(need.filter.whole_gpus && kinds.iter().any(|kind| kind.partition));
     }
-    let right = told.iter().filter(|told| need.filter.gpu_models.iter().any(|model| model.is(told))).count();
-    !told.is_empty() && right == told.len()
+    let right = kinds.iter().filter(|kind| need.filter.gpu_models.iter().any(|model| model.is(kind))).count();
+    !kinds.is_empty() && right == kinds.len()
 }
 
 /// Every number of nodes from every block.

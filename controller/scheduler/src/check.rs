@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proto_model::{
-    GpuModel, Inventory, IsolationFeature, IsolationSet, JobSpec, NodeName, NodePlace, Placement, TenantName,
+    Inventory, IsolationFeature, IsolationSet, JobSpec, NodeName, NodePlace, Placement, TenantName,
 };
 use thiserror::Error;
 
@@ -263,8 +263,9 @@ fn node(
     }
     let models = &spec.placement.gpu_models;
     for gpu in server.inventory.gpus.iter().filter(|gpu| distinct.contains(&gpu.index)) {
-        let whole = models.is_empty() && !GpuModel::is_partition(&gpu.model);
-        if !whole && !models.iter().any(|model| model.is(&gpu.model)) {
+        let kind = gpu.kind();
+        let whole = models.is_empty() && !kind.partition;
+        if !whole && !models.iter().any(|model| model.is(&kind)) {
             let (node, gpu, model) = (name.clone(), gpu.index, gpu.model.clone());
             found.push(Violation::GpuModel { node, gpu, model });
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use controller_topology::{NodeIx, RailSet, Topology};
-use proto_model::{GpuModel, IsolationFeature, NodePlace, Placement, TenantName};
+use proto_model::{IsolationFeature, NodePlace, Placement, TenantName};
 use thiserror::Error;
 
 use crate::{
@@ -240,10 +240,9 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
         flaws.push(Flaw::Filter(node));
     }
     let models = &need.filter.gpu_models;
-    let asked = |told: &String| models.iter().any(|model| model.is(told));
-    let parts =
-        need.filter.whole_gpus && seen.traits.gpu_models.iter().any(|told| GpuModel::is_partition(told));
-    let unfit = seen.traits.gpu_models.is_empty() || !seen.traits.gpu_models.iter().all(asked);
+    let kinds = &seen.traits.gpu_kinds;
+    let parts = need.filter.whole_gpus && kinds.iter().any(|kind| kind.partition);
+    let unfit = kinds.is_empty() || !kinds.iter().all(|kind| models.iter().any(|model| model.is(kind)));
     if if models.is_empty() { parts } else { unfit } {
         flaws.push(Flaw::GpuModel(node));
     }

@@ -185,8 +185,8 @@ fn models(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
             Models::Unknown => unknown += count,
             Models::Others => {}
         }
-        for model in class.gpu_models.iter().filter(|model| !model.is_empty()) {
-            *there.entry(model.as_str()).or_insert(0_usize) += count;
+        for kind in class.gpu_kinds.iter().filter(|kind| !kind.name.is_empty()) {
+            *there.entry(kind.name.as_str()).or_insert(0_usize) += count;
         }
     }
     let wanted = (need.nodes as usize).min(nodes);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{Fabric, Gpu, Inventory, Leaf, Link, Nic, NodeName, Rail};
+use proto_model::{Fabric, Gpu, GpuFacts, Inventory, Leaf, Link, MigInstance, Nic, NodeName, Rail};
 
 /// CPUs of each node.
 pub(crate) const CPUS: u32 = 8;
@@ -21,7 +21,7 @@ pub(crate) fn of_model(gpus: u32, present: u8, down: u8, model: &str) -> Arc<Inv
         pci_address: String::new(),
         numa_node: Some(index / 2),
         memory_bytes: 0,
-        facts: None,
+        facts: model.contains("MIG").then(|| Box::new(instance())),
     };
     let nic = |rail: u32| Nic {
         device: format!("mlx5_{rail}"),
@@ -68,4 +68,10 @@ pub(crate) fn fabric(rails: u32, places: &[(u8, u8)], name: impl Fn(usize) -> No
         }
     }
     fabric
+}
+
+/// What an agent tells of a MIG instance.
+fn instance() -> GpuFacts {
+    let mig = Some(MigInstance { gpu_instance: 1, compute_instance: 0 });
+    GpuFacts { mig, ..GpuFacts::default() }
 }

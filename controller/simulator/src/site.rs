@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use controller_scheduler::{Gate, Snapshot};
 use controller_topology::{NodeIx, RailSet, Topology};
-use proto_model::{Fabric, Inventory, NodeName};
+use proto_model::{Fabric, GpuKind, Inventory, NodeName};
 use thiserror::Error;
 
 use crate::{
@@ -175,7 +175,8 @@ impl Site {
     #[must_use]
     pub fn kinds_for(&self, gpus: u32, asks: &Asks) -> u64 {
         let fits = |kind: &Kind| {
-            let model = || asks.models.is_empty() || asks.models.iter().any(|model| model.is(&kind.model));
+            let gpu = GpuKind::whole(&kind.model);
+            let model = || asks.models.is_empty() || asks.models.iter().any(|model| model.is(&gpu));
             let host = || kind.cpus >= asks.cpus && kind.memory >= asks.memory;
             kind.gpus >= gpus && (!self.listed || model() && host())
         };

@@ -140,7 +140,7 @@ pub fn nccl_topology(discovery: &Discovery, place: &NodePlace) -> Option<String>
         }
     };
     // NCCL knows no MIG instances: it finds the one that its process sees by itself.
-    let whole = |gpu: &&Gpu| gpu.facts.as_deref().is_none_or(|facts| facts.mig.is_none());
+    let whole = |gpu: &&Gpu| !gpu.is_partition();
     for gpu in placed_gpus(discovery, place).into_iter().filter(whole) {
         let text = format!("<gpu dev=\"{}\"/>", gpu.index);
         add(gpu.numa_node, &gpu.pci_address, Leaf::Gpu(text));

@@ -134,7 +134,7 @@ pub fn merge(look: &mut Look<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
             look.find(FindingKind::LibraryFailed, &gpu.pci_address, text);
             continue;
         };
-        let whole = gpu.facts.as_deref().is_none_or(|facts| facts.mig.is_none());
+        let whole = !gpu.is_partition();
         let take = |old: &mut String, new: &String| {
             if !new.is_empty() {
                 old.clone_from(new);

@@ -452,8 +452,7 @@ impl Runner {
     /// of whole GPUs beside them are others than ours.
     fn gpu_names(&self, place: &NodePlace) -> BTreeMap<u32, String> {
         let gpus = &self.discovery.inventory.gpus;
-        let part = |gpu: &Gpu| gpu.facts.as_deref().is_some_and(|facts| facts.mig.is_some());
-        if !gpus.iter().any(part) {
+        if !gpus.iter().any(Gpu::is_partition) {
             return BTreeMap::new();
         }
         let here = gpus.iter().filter(|gpu| place.gpus.contains(&gpu.index) && !gpu.uuid.is_empty());

@@ -4,6 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::Gpu;
+
 /// Bytes of a model at most: as much as a node may tell of a GPU.
 pub const MAX_MODEL: usize = 128;
 
@@ -64,16 +66,19 @@ impl GpuModel {
         &self.0
     }
 
-    /// Whether a GPU of which the driver says `told` is of this model; false where it says nothing.
+    /// Whether a GPU is of this model; false where its driver does not name it.
     #[must_use]
-    pub fn is(&self, told: &str) -> bool {
+    pub fn is(&self, gpu: &GpuKind) -> bool {
         let asked: Vec<String> = words(&self.0).map(str::to_lowercase).collect();
-        let told: Vec<String> = words(told).map(str::to_lowercase).collect();
-        let fits = |at: usize| told.get(at..at + asked.len()) == Some(&asked[..]);
-        match told.iter().position(|word| word == MIG) {
-            None => (0..told.len()).any(fits),
+        let name: Vec<String> = words(&gpu.name).map(str::to_lowercase).collect();
+        let fits = |at: usize| name.get(at..at + asked.len()) == Some(&asked[..]);
+        if !gpu.partition {
+            return (0..name.len()).any(fits);
+        }
+        match name.iter().position(|word| word == MIG) {
             // Up to the profile's first word: `3g.20gb` is no name of `1c.3g.20gb`, which is a third of it.
             Some(mig) => (0..=mig + 1).any(|at| at + asked.len() > mig && fits(at)),
+            None => self.names_partition() && (0..name.len()).any(fits),
         }
     }
 
@@ -89,11 +94,42 @@ impl GpuModel {
         asked.iter().any(|word| word == MIG)
             || asked.windows(2).any(|pair| sized(&pair[0], "g") && sized(&pair[1], "gb"))
     }
+}
 
-    /// Whether a driver calls a MIG instance so.
+/// What a GPU is, as far as jobs ask for it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct GpuKind {
+    /// What its driver calls it; empty where its agent does not tell.
+    pub name: String,
+    /// It is a MIG instance and not a whole GPU.
+    pub partition: bool,
+}
+
+impl GpuKind {
+    /// A whole GPU.
     #[must_use]
-    pub fn is_partition(told: &str) -> bool {
-        words(told).any(|word| word.eq_ignore_ascii_case(MIG))
+    pub fn whole(name: impl Into<String>) -> Self {
+        Self { name: name.into(), partition: false }
+    }
+
+    /// Whether a GPU is of this kind.
+    #[must_use]
+    pub fn is_of(&self, gpu: &Gpu) -> bool {
+        self.partition == gpu.is_partition() && self.name == gpu.model
+    }
+}
+
+impl Gpu {
+    /// Whether it is a MIG instance and not a whole GPU.
+    #[must_use]
+    pub fn is_partition(&self) -> bool {
+        self.facts.as_deref().is_some_and(|facts| facts.mig.is_some())
+    }
+
+    /// What it is, as far as jobs ask for it.
+    #[must_use]
+    pub fn kind(&self) -> GpuKind {
+        GpuKind { name: self.model.clone(), partition: self.is_partition() }
     }
 }
 
@@ -109,7 +145,7 @@ mod tests {
 
     #[test]
     fn words_make_a_model() {
-        let is = |asked: &str, told: &str| GpuModel::new(asked).unwrap().is(told);
+        let is = |asked: &str, told: &str| GpuModel::new(asked).unwrap().is(&GpuKind::whole(told));
         for (asked, told) in [
             ("H100", "NVIDIA H100 80GB HBM3"),
             ("h100 80gb", "NVIDIA H100 80GB HBM3"),
@@ -134,7 +170,9 @@ mod tests {
     #[test]
     fn instances_are_asked_for_by_their_profile() {
         const ONE: &str = "NVIDIA H100 80GB HBM3 MIG 1g.10gb";
-        let is = |asked: &str, told: &str| GpuModel::new(asked).unwrap().is(told);
+        let is = |asked: &str, name: &str| {
+            GpuModel::new(asked).unwrap().is(&GpuKind { name: name.to_owned(), partition: true })
+        };
         for asked in ["1g.10gb", "MIG", "mig 1g.10gb", "HBM3 MIG", "H100 80GB HBM3 MIG 1g.10gb"] {
             assert!(is(asked, ONE), "{asked}");
         }
@@ -143,13 +181,17 @@ mod tests {
         }
         assert!(!is("3g.20gb", "NVIDIA A100-SXM4-40GB MIG 1c.3g.20gb"), "a third of it");
         assert!(is("1c.3g.20gb", "NVIDIA A100-SXM4-40GB MIG 1c.3g.20gb"));
-        assert!(!is("1g.10gb", "NVIDIA H100 80GB HBM3"));
+        assert!(
+            is("1g.10gb", "NVIDIA 1g.10gb") && !is("NVIDIA", "NVIDIA 1g.10gb"),
+            "a driver without the word"
+        );
+        let whole = GpuKind::whole("NVIDIA H100 80GB HBM3");
+        assert!(!GpuModel::new("1g.10gb").unwrap().is(&whole));
         let names = |text: &str| GpuModel::new(text).unwrap().names_partition();
         assert!(
             ["1g.10gb", "1c.3g.20gb", "H100 MIG", "a100 mig 7g.40gb", "1g.10gb+me"].into_iter().all(names)
         );
         assert!(!["H100", "H100 80GB", "A100-SXM4-80GB", "MI300X", "MIGHTY 5g"].into_iter().any(names));
-        assert!(GpuModel::is_partition(ONE) && !GpuModel::is_partition("NVIDIA H100 80GB HBM3"));
     }
 
     #[test]

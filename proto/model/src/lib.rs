@@ -55,7 +55,7 @@ pub use claim::{Claim, ClaimError};
 pub use cron::{Cron, CronError};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
-pub use gpu_model::{GpuModel, GpuModelError};
+pub use gpu_model::{GpuKind, GpuModel, GpuModelError};
 pub use hardware::{
     Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, MigInstance, NicFacts, NicPort,
     PathCause, PciDevice, PhysicalState, PortState,

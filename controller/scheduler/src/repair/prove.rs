@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use controller_topology::{NodeIx, RailSet};
-use proto_model::{GpuModel, IsolationFeature, NodeName, NodePlace, Within};
+use proto_model::{IsolationFeature, NodeName, NodePlace, Within};
 use thiserror::Error;
 
 use super::{Loss, Repaired, Wound};
@@ -172,10 +172,10 @@ fn fit(
     let admitted = traits.is_some_and(|traits| {
         need.filter.selector.iter().all(|term| term.holds(&traits.labels))
             && traits.taints.iter().all(|taint| need.filter.tolerations.iter().any(|t| t.covers(taint)))
-            && traits.gpu_models.iter().all(|told| {
+            && traits.gpu_kinds.iter().all(|kind| {
                 let models = &need.filter.gpu_models;
-                let any = models.is_empty() && !(need.filter.whole_gpus && GpuModel::is_partition(told));
-                any || models.iter().any(|model| model.is(told))
+                let any = models.is_empty() && !(need.filter.whole_gpus && kind.partition);
+                any || models.iter().any(|model| model.is(kind))
             })
     });
     if spare.is_none() && !admitted {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller_topology::RailSet;
-use proto_model::{Gpu, GpuModel, Inventory, IsolationSet, Nic};
+use proto_model::{Gpu, GpuKind, GpuModel, Inventory, IsolationSet, Nic};
 pub use proto_model::{Taint, Term, Toleration};
 
 /// What nodes of one class have in common.
@@ -22,8 +22,8 @@ pub struct Traits {
     pub isolation: IsolationSet,
     /// Rails that are drained there: their NICs are up, and engines leave them alone.
     pub drained: RailSet,
-    /// What the drivers of its GPUs call them; an empty one for GPUs of which its agent does not tell that.
-    pub gpu_models: BTreeSet<String>,
+    /// What its GPUs are.
+    pub gpu_kinds: BTreeSet<GpuKind>,
 }
 
 impl Traits {
@@ -34,10 +34,11 @@ impl Traits {
         // Addresses are read once, not for every pair.
         let nics: Vec<(&Nic, Option<u32>)> =
             inventory.nics.iter().map(|nic| (nic, pci(&nic.pci_address))).collect();
-        let mut gpu_models: BTreeSet<String> = BTreeSet::new();
+        let mut gpu_kinds: BTreeSet<GpuKind> = BTreeSet::new();
         for gpu in inventory.gpus.iter().filter(|gpu| gpu.index < crate::snapshot::GPUS_MAX) {
-            if !gpu_models.contains(&gpu.model) {
-                gpu_models.insert(gpu.model.clone());
+            // Mostly all are alike: a name is copied once.
+            if !gpu_kinds.iter().any(|kind| kind.is_of(gpu)) {
+                gpu_kinds.insert(gpu.kind());
             }
             let bus = pci(&gpu.pci_address);
             let far =
@@ -54,7 +55,7 @@ impl Traits {
                 }
             }
         }
-        Self { near, isolation: inventory.isolation.active(), gpu_models, ..Self::default() }
+        Self { near, isolation: inventory.isolation.active(), gpu_kinds, ..Self::default() }
     }
 
     /// The GPUs to take of those that are free: those nearest to a NIC of the rails first, then the lowest.
@@ -170,15 +171,15 @@ impl Filter {
     /// Whether the GPUs of a node are of models that will do.
     pub(crate) fn models(&self, traits: &Traits) -> Models {
         if self.gpu_models.is_empty() {
-            let parts = self.whole_gpus && traits.gpu_models.iter().any(|told| GpuModel::is_partition(told));
+            let parts = self.whole_gpus && traits.gpu_kinds.iter().any(|kind| kind.partition);
             return if parts { Models::Others } else { Models::Asked };
         }
-        let asked = |told: &String| self.gpu_models.iter().any(|model| model.is(told));
-        let others = traits.gpu_models.iter().any(|told| !told.is_empty() && !asked(told));
-        if others || traits.gpu_models.is_empty() {
+        let asked = |kind: &GpuKind| self.gpu_models.iter().any(|model| model.is(kind));
+        let others = traits.gpu_kinds.iter().any(|kind| !kind.name.is_empty() && !asked(kind));
+        if others || traits.gpu_kinds.is_empty() {
             return Models::Others;
         }
-        let unknown = traits.gpu_models.iter().any(String::is_empty);
+        let unknown = traits.gpu_kinds.iter().any(|kind| kind.name.is_empty());
         if unknown { Models::Unknown } else { Models::Asked }
     }
 
