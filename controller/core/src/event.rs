@@ -19,7 +19,7 @@ use crate::{
     error::CoreError,
     orders::{JobOrder, JobUpdate},
     records::TokenRecord,
-    webhooks::Told,
+    webhooks::DeliveryReport,
 };
 
 pub use crate::write::{Key, Write};
@@ -144,7 +144,7 @@ pub enum Event {
     /// A webhook is removed, with what waits to be sent by it. Reply: [`Reply::Done`].
     DeleteWebhook(TenantName, WebhookName),
     /// What became of deliveries; a bounded number of them. Reply: [`Reply::Done`].
-    CountDeliveries(Vec<Told>),
+    CountDeliveries(Vec<DeliveryReport>),
     /// Schedules of somebody whose credentials are taken back, a tenant's user or an administrator of the cluster, are suspended, a
     /// bounded number of them. Reply: [`Reply::Suspended`].
     SuspendSchedules(Option<TenantName>, String),

@@ -33,7 +33,7 @@ use crate::{
     outage::Outage,
     push,
     sessions::{Delivery, Sessions},
-    webhooks::Touched,
+    webhooks::ChangedWebhooks,
 };
 
 /// Requests of each queue in one round.
@@ -77,7 +77,7 @@ pub(crate) struct Loop {
     pub clock: Clock,
     pub rng: ChaCha20Rng,
     /// Webhooks of which something was written.
-    pub touched: Touched,
+    pub changed_webhooks: ChangedWebhooks,
     /// Ends with the loop: who does not lead sends nothing.
     pub _sending: DropGuard,
     /// The lead is let go at the end.
@@ -119,7 +119,7 @@ pub(crate) struct Parts {
     pub metrics: LoopMetrics,
     pub clock: Clock,
     pub rng: ChaCha20Rng,
-    pub touched: Touched,
+    pub changed_webhooks: ChangedWebhooks,
     pub sending: DropGuard,
     pub release: bool,
     pub stop: CancellationToken,
@@ -143,7 +143,7 @@ impl Loop {
             metrics,
             clock,
             rng,
-            touched,
+            changed_webhooks,
             sending,
             release,
             stop,
@@ -168,7 +168,7 @@ impl Loop {
             metrics,
             clock,
             rng,
-            touched,
+            changed_webhooks,
             _sending: sending,
             release,
             stop,
@@ -378,7 +378,7 @@ impl Loop {
                 self.state.commit(outcome.revision);
                 tell(self.assurance.wrote(begun));
                 self.shared.revision.store(outcome.revision, Ordering::Relaxed);
-                self.touched.by(batch.writes.keys());
+                self.changed_webhooks.by(batch.writes.keys());
                 self.metrics.commits.inc();
                 self.metrics.events.inc_by(events as u64);
                 self.release(batch, true)

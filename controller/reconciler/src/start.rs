@@ -32,7 +32,7 @@ use crate::{
     revocations::follow_revocations,
     sessions::Sessions,
     tenancies::{Tenancies, follow_tenancies},
-    webhooks::{self, Touched},
+    webhooks::{self, ChangedWebhooks},
 };
 
 /// The tenant that a new cluster has, so that a laptop needs nothing else.
@@ -180,7 +180,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
     let (agents, agent_requests) = mpsc::channel(options.agent_queue);
     let (denials, denied) = mpsc::channel(options.denial_queue);
     let sessions = Sessions::new(metrics.clone());
-    let touched = Touched::default();
+    let changed_webhooks = ChangedWebhooks::default();
     let handle = Handle {
         clients,
         agents,
@@ -202,7 +202,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
     };
     let sending = CancellationToken::new();
     if handle.webhooks.is_some() {
-        tokio::spawn(webhooks::run(handle.clone(), touched.clone(), sending.clone()));
+        tokio::spawn(webhooks::run(handle.clone(), changed_webhooks.clone(), sending.clone()));
     }
     let parts = Parts {
         state,
@@ -222,7 +222,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         rng,
         release: options.release,
         stop: options.stop,
-        touched,
+        changed_webhooks,
         sending: sending.drop_guard(),
     };
     (handle, tokio::spawn(Loop::new(parts).run()))

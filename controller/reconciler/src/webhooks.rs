@@ -1,6 +1,6 @@
 //! Sends what webhooks are to tell, beside the loop: nothing of it waits in the loop, and nothing is sent that is not durable.
 //!
-//! `controller_core::webhooks::courier` decides what is tried when; here is the request, its signature (Standard Webhooks: HMAC-SHA256
+//! `controller_core::webhooks::dispatcher` decides what is attempted when; here is the request, its signature (Standard Webhooks: HMAC-SHA256
 //! over id, time and body), and what an answer means. It ends with the loop.
 
 use std::{
@@ -13,8 +13,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use controller_core::{
     CoreError, Event, Key, State,
     webhooks::{
-        Delivery, Told, ToldWhat, WebhookKey,
-        courier::{Courier, Try},
+        Delivery, DeliveryReport, DeliveryResult, WebhookKey,
+        dispatcher::{DeliveryAttempt, Dispatcher},
         retry::Outcome,
     },
 };
@@ -47,12 +47,12 @@ static PINGS: Semaphore = Semaphore::const_new(16);
 
 /// The webhooks of which something was written since somebody looked; clones share it. At most one entry for each webhook.
 #[derive(Clone, Default)]
-pub(crate) struct Touched {
+pub(crate) struct ChangedWebhooks {
     keys: Arc<Mutex<BTreeSet<WebhookKey>>>,
     wake: Arc<Notify>,
 }
 
-impl Touched {
+impl ChangedWebhooks {
     /// Notes what of it concerns webhooks.
     pub fn by<'a>(&self, written: impl Iterator<Item = &'a Key>) {
         let of = |key: &Key| match key {
@@ -84,67 +84,72 @@ impl Touched {
 type Waiting = (WebhookKey, Option<Arc<Webhook>>, Vec<Arc<Delivery>>);
 
 /// Sends until the loop has ended.
-pub(crate) async fn run(handle: Handle, touched: Touched, stop: CancellationToken) {
+pub(crate) async fn run(handle: Handle, changed: ChangedWebhooks, stop: CancellationToken) {
     let all = handle.query(|state: &State, _| state.webhook_keys().cloned().collect::<Vec<_>>()).await;
     if let Ok(all) = all {
-        touched.add(all.into_iter());
+        changed.add(all.into_iter());
     }
-    let mut sender =
-        Sender { handle, touched, courier: Courier::default(), flying: JoinSet::new(), untold: Vec::new() };
+    let mut sender = Sender {
+        handle,
+        changed,
+        dispatcher: Dispatcher::default(),
+        in_flight: JoinSet::new(),
+        unreported: Vec::new(),
+    };
     // What flies is let go: who comes next sends it again.
     let _ = stop.run_until_cancelled(sender.run()).await;
 }
 
 struct Sender {
     handle: Handle,
-    touched: Touched,
-    courier: Courier,
-    flying: JoinSet<(Try, Outcome)>,
+    changed: ChangedWebhooks,
+    dispatcher: Dispatcher,
+    in_flight: JoinSet<(DeliveryAttempt, Outcome)>,
     /// What the core has not taken yet; at most one for each delivery that waits there.
-    untold: Vec<Told>,
+    unreported: Vec<DeliveryReport>,
 }
 
 impl Sender {
     async fn run(&mut self) {
         loop {
-            let fine = self.look().await && self.tell().await;
+            let fine = self.refresh().await && self.report().await;
             let now = self.handle.now();
-            for tried in self.courier.start(now) {
+            for attempt in self.dispatcher.start(now) {
                 let outbound = self.handle.webhooks.clone();
-                self.flying.spawn(async move {
-                    let outcome = send(outbound.as_ref(), &tried, now).await;
-                    (tried, outcome)
+                self.in_flight.spawn(async move {
+                    let outcome = send(outbound.as_ref(), &attempt, now).await;
+                    (attempt, outcome)
                 });
             }
-            let next = if fine { self.courier.next().map(|at| at.since(now)) } else { Some(AGAIN) };
+            let next = if fine { self.dispatcher.next().map(|at| at.since(now)) } else { Some(AGAIN) };
             tokio::select! {
-                () = self.touched.wake.notified() => {}
-                Some(ended) = self.flying.join_next() => self.landed(ended.ok()),
+                () = self.changed.wake.notified() => {}
+                Some(ended) = self.in_flight.join_next() => self.completed(ended.ok()),
                 () = sleep(next.unwrap_or_default()), if next.is_some() => {}
             }
-            while let Some(ended) = self.flying.try_join_next() {
-                self.landed(ended.ok());
+            while let Some(ended) = self.in_flight.try_join_next() {
+                self.completed(ended.ok());
             }
         }
     }
 
-    fn landed(&mut self, ended: Option<(Try, Outcome)>) {
-        let Some((tried, outcome)) = ended else { return };
-        let told = self.courier.ended(&tried, outcome.clone(), self.handle.now(), outbound::seed());
-        let word = match (&outcome, told.as_ref().map(|told| &told.what)) {
+    fn completed(&mut self, ended: Option<(DeliveryAttempt, Outcome)>) {
+        let Some((attempt, outcome)) = ended else { return };
+        let report = self.dispatcher.ended(&attempt, outcome.clone(), self.handle.now(), outbound::seed());
+        let word = match (&outcome, report.as_ref().map(|report| &report.what)) {
             (Outcome::Delivered, _) => "delivered",
             (Outcome::Gone, _) => "gone",
-            (_, Some(ToldWhat::GivenUp(_))) => "given-up",
+            (_, Some(DeliveryResult::GivenUp(_))) => "given-up",
             _ => "failed",
         };
         self.handle.metrics.webhook_tries.inc([word]);
-        self.untold.extend(told);
+        self.unreported.extend(report);
     }
 
     /// Takes in what was written; false where the loop has not answered.
-    async fn look(&mut self) -> bool {
+    async fn refresh(&mut self) -> bool {
         for _ in 0..LOOKS {
-            let keys = self.touched.take(LOOKED_AT);
+            let keys = self.changed.take(LOOKED_AT);
             if keys.is_empty() {
                 return true;
             }
@@ -153,28 +158,28 @@ impl Sender {
                 move |state: &State, _: Timestamp| asked.into_iter().map(|key| found(state, key)).collect();
             let found: Result<Vec<Waiting>, Refusal> = self.handle.query(question).await;
             let Ok(found) = found else {
-                self.touched.keys.lock().unwrap_or_else(PoisonError::into_inner).extend(keys);
+                self.changed.keys.lock().unwrap_or_else(PoisonError::into_inner).extend(keys);
                 return false;
             };
             for (key, webhook, waiting) in found {
-                self.courier.learn(&key, webhook, waiting);
+                self.dispatcher.update(&key, webhook, waiting);
             }
         }
         // More was written meanwhile: what is known is sent first.
-        self.touched.wake.notify_one();
+        self.changed.wake.notify_one();
         true
     }
 
     /// Has the core count what became of deliveries; false where it could not.
-    async fn tell(&mut self) -> bool {
-        while !self.untold.is_empty() {
-            let some: Vec<Told> = self.untold.iter().take(COUNTED).cloned().collect();
+    async fn report(&mut self) -> bool {
+        while !self.unreported.is_empty() {
+            let some: Vec<DeliveryReport> = self.unreported.iter().take(COUNTED).cloned().collect();
             let count = some.len();
             if let Err(error) = self.handle.ask(Event::CountDeliveries(some)).await {
                 tracing::debug!(%error, "what became of deliveries of webhooks cannot be counted yet");
                 return false;
             }
-            self.untold.drain(..count);
+            self.unreported.drain(..count);
         }
         true
     }
@@ -249,10 +254,10 @@ async fn post(
     outbound.post(&target, &headers, body).await
 }
 
-async fn send(outbound: Option<&Outbound>, tried: &Try, now: Timestamp) -> Outcome {
+async fn send(outbound: Option<&Outbound>, attempt: &DeliveryAttempt, now: Timestamp) -> Outcome {
     let Some(outbound) = outbound else { return Outcome::Failed("nothing is sent here".to_owned()) };
-    let delivery = &tried.delivery;
-    meaning(post(outbound, &tried.webhook, &delivery.id(), body(delivery), now).await)
+    let delivery = &attempt.delivery;
+    meaning(post(outbound, &attempt.webhook, &delivery.id(), body(delivery), now).await)
 }
 
 /// What an answer means.

@@ -8,8 +8,8 @@ use WebhookEvent::{Cancelled, Ended, Failed, Held, QueuedAgain, Started};
 
 use super::*;
 use crate::webhooks::{
-    Delivery, MAX_OF_TENANT, QUEUE, Told, ToldWhat,
-    courier::{AT_ONCE, Courier},
+    Delivery, DeliveryReport, DeliveryResult, MAX_OF_TENANT, QUEUE,
+    dispatcher::{Dispatcher, MAX_IN_FLIGHT},
     retry::{LONGEST, Outcome},
 };
 
@@ -64,8 +64,8 @@ fn told(w: &World, called: &str) -> Vec<WebhookEvent> {
     waiting(w, "red", called).iter().map(|delivery| delivery.event).collect()
 }
 
-fn outcome(delivery: &Delivery, what: ToldWhat) -> Told {
-    Told { key: delivery.key(), webhook_uid: delivery.webhook_uid.clone(), what }
+fn outcome(delivery: &Delivery, what: DeliveryResult) -> DeliveryReport {
+    DeliveryReport { key: delivery.key(), webhook_uid: delivery.webhook_uid.clone(), what }
 }
 
 fn progress(w: &World, called: &str) -> WebhookProgress {
@@ -116,14 +116,14 @@ fn outcomes_are_counted_once_and_what_is_no_more_is_nobodys() {
     let all = waiting(&w, "red", "all");
     assert_eq!(all.len(), 3);
     w.ok(Event::CountDeliveries(vec![
-        outcome(&all[0], ToldWhat::Delivered),
-        outcome(&all[1], ToldWhat::Failed("x".repeat(1000))),
-        outcome(&all[2], ToldWhat::GivenUp("late".into())),
+        outcome(&all[0], DeliveryResult::Delivered),
+        outcome(&all[1], DeliveryResult::Failed("x".repeat(1000))),
+        outcome(&all[2], DeliveryResult::GivenUp("late".into())),
     ]));
     let now = progress(&w, "all");
     assert_eq!((now.delivered, now.failed, waiting(&w, "red", "all").len()), (1, 1, 1));
     assert_eq!(now.last_error, Some((w.now, "late".to_owned())));
-    w.ok(Event::CountDeliveries(vec![outcome(&all[1], ToldWhat::Gone("410".into()))]));
+    w.ok(Event::CountDeliveries(vec![outcome(&all[1], DeliveryResult::Gone("410".into()))]));
     let now = progress(&w, "all");
     assert!(now.disabled.is_some() && now.failed == 2 && waiting(&w, "red", "all").is_empty());
     held(&mut w, "d");
@@ -135,7 +135,7 @@ fn outcomes_are_counted_once_and_what_is_no_more_is_nobodys() {
     w.ok(Event::DeleteWebhook(tenant("red"), name("all")));
     w.ok(apply(hook("red", "all", &[Held])));
     assert!(waiting(&w, "red", "all").is_empty());
-    w.ok(Event::CountDeliveries(vec![outcome(&all[0], ToldWhat::Delivered)]));
+    w.ok(Event::CountDeliveries(vec![outcome(&all[0], DeliveryResult::Delivered)]));
     assert_eq!(progress(&w, "all").delivered, 0, "another webhook of that name is not meant");
 }
 
@@ -169,13 +169,13 @@ fn webhooks_have_bounds_and_names() {
     assert!(kept.spec.secret.is_some() && kept.generation == 1, "its secret stays");
 }
 
-fn courier(w: &World) -> Courier {
-    let mut courier = Courier::default();
+fn dispatcher(w: &World) -> Dispatcher {
+    let mut dispatcher = Dispatcher::default();
     for key in w.state.webhook_keys() {
         let webhook = w.state.webhook(&key.0, &key.1).cloned();
-        courier.learn(key, webhook, w.state.deliveries_of(&key.0, &key.1).cloned().collect());
+        dispatcher.update(key, webhook, w.state.deliveries_of(&key.0, &key.1).cloned().collect());
     }
-    courier
+    dispatcher
 }
 
 #[test]
@@ -186,20 +186,20 @@ fn deliveries_of_a_job_go_in_order_and_few_at_a_time() {
     w.run("a");
     w.step(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
     w.all("a", Observed::Ended);
-    let mut courier = courier(&w);
-    let first = courier.start(w.now);
+    let mut dispatcher = dispatcher(&w);
+    let first = dispatcher.start(w.now);
     assert_eq!(first.iter().map(|one| one.delivery.event).collect::<Vec<_>>(), [Started]);
-    assert_eq!((courier.next(), courier.start(w.now).len()), (None, 0));
+    assert_eq!((dispatcher.next(), dispatcher.start(w.now).len()), (None, 0));
     // It failed: what comes later of the same job waits with it.
-    let said = courier.ended(&first[0], Outcome::Failed("500".into()), w.now, 7);
-    assert!(matches!(said, Some(Told { what: ToldWhat::Failed(_), .. })), "{said:?}");
-    let next = courier.next().unwrap();
-    assert!(next > w.now && courier.start(w.now).is_empty());
-    let again = courier.start(next);
+    let said = dispatcher.ended(&first[0], Outcome::Failed("500".into()), w.now, 7);
+    assert!(matches!(said, Some(DeliveryReport { what: DeliveryResult::Failed(_), .. })), "{said:?}");
+    let next = dispatcher.next().unwrap();
+    assert!(next > w.now && dispatcher.start(w.now).is_empty());
+    let again = dispatcher.start(next);
     assert_eq!(again, first);
-    let said = courier.ended(&again[0], Outcome::Delivered, next, 8).unwrap();
-    assert_eq!(said.what, ToldWhat::Delivered);
-    assert_eq!(courier.start(next)[0].delivery.event, Cancelled);
+    let said = dispatcher.ended(&again[0], Outcome::Delivered, next, 8).unwrap();
+    assert_eq!(said.what, DeliveryResult::Delivered);
+    assert_eq!(dispatcher.start(next)[0].delivery.event, Cancelled);
 }
 
 #[test]
@@ -210,23 +210,26 @@ fn a_receiver_that_fails_or_asks_for_time_is_tried_one_by_one() {
     for number in 0..9 {
         held(&mut w, &format!("j{number}"));
     }
-    let mut courier = courier(&w);
-    let tries = courier.start(w.now);
+    let mut dispatcher = dispatcher(&w);
+    let tries = dispatcher.start(w.now);
     let of = |called: &str| tries.iter().filter(|one| one.webhook.name == name(called)).collect::<Vec<_>>();
-    assert_eq!((of("all").len(), of("other").len(), courier.flying()), (AT_ONCE, AT_ONCE, 2 * AT_ONCE));
+    assert_eq!(
+        (of("all").len(), of("other").len(), dispatcher.in_flight()),
+        (MAX_IN_FLIGHT, MAX_IN_FLIGHT, 2 * MAX_IN_FLIGHT)
+    );
     let later = || Outcome::Later(LONGEST * 2, "429".into());
     for one in of("all") {
-        courier.ended(one, later(), w.now, 1);
+        dispatcher.ended(one, later(), w.now, 1);
     }
-    assert!(courier.start(w.now.plus(LONGEST / 2)).is_empty(), "it rests as a whole");
-    let after = courier.start(w.now.plus(LONGEST));
+    assert!(dispatcher.start(w.now.plus(LONGEST / 2)).is_empty(), "nothing goes to it before");
+    let after = dispatcher.start(w.now.plus(LONGEST));
     assert_eq!(after.len(), 1, "one, to see whether it answers well");
-    let told = courier.ended(&after[0], Outcome::Delivered, w.now, 1).unwrap();
+    let told = dispatcher.ended(&after[0], Outcome::Delivered, w.now, 1).unwrap();
     assert_eq!(told.key, after[0].delivery.key());
-    assert_eq!(courier.start(w.now.plus(LONGEST)).len(), AT_ONCE);
+    assert_eq!(dispatcher.start(w.now.plus(LONGEST)).len(), MAX_IN_FLIGHT);
     // What is dropped while it flies is forgotten, and room made.
     let key = (tenant("red"), name("other"));
-    courier.learn(&key, None, Vec::new());
-    assert_eq!(courier.flying(), AT_ONCE);
-    assert_eq!(courier.ended(of("other")[0], Outcome::Failed("x".into()), w.now, 1), None);
+    dispatcher.update(&key, None, Vec::new());
+    assert_eq!(dispatcher.in_flight(), MAX_IN_FLIGHT);
+    assert_eq!(dispatcher.ended(of("other")[0], Outcome::Failed("x".into()), w.now, 1), None);
 }

@@ -10,23 +10,23 @@ use crate::{documents::nearest, error::CoreError, event::Reply, state::State, st
 /// Bytes of a secret that is made here.
 const SECRET: usize = 32;
 
-/// What is to be counted of a delivery.
+/// What became of a delivery, for the core to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct DeliveryReport {
     /// Which.
     pub key: DeliveryKey,
     /// The uid of its webhook: another one of that name is not meant.
     pub webhook_uid: String,
     /// What.
-    pub what: ToldWhat,
+    pub what: DeliveryResult,
 }
 
 /// What became of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ToldWhat {
+pub enum DeliveryResult {
     /// The receiver has it.
     Delivered,
-    /// A try has failed, and it is tried again.
+    /// An attempt has failed, and another one follows.
     Failed(String),
     /// It is given up.
     GivenUp(String),
@@ -123,8 +123,8 @@ impl Step<'_> {
     }
 
     /// Counts what became of deliveries. What is no more is nobody's.
-    pub(crate) fn count_deliveries(&mut self, told: Vec<Told>) -> Reply {
-        for Told { key, webhook_uid, what } in told {
+    pub(crate) fn count_deliveries(&mut self, reports: Vec<DeliveryReport>) -> Reply {
+        for DeliveryReport { key, webhook_uid, what } in reports {
             let hook_key = (key.0.clone(), key.1.clone());
             let Some(hook) = self.state.base.webhooks.get(&hook_key).filter(|hook| hook.uid == webhook_uid)
             else {
@@ -134,20 +134,20 @@ impl Step<'_> {
             let waits = self.state.base.deliveries.contains_key(&key);
             let progress = &mut hook.progress;
             match what {
-                ToldWhat::Delivered => {
+                DeliveryResult::Delivered => {
                     progress.delivered += 1;
                     progress.last_success = Some(self.now);
                 }
-                ToldWhat::Failed(error) => {
+                DeliveryResult::Failed(error) => {
                     progress.last_error = Some((self.now, short(&error, Webhook::MAX_ERROR)));
                     self.state.set_webhook(hook_key, Some(Arc::new(hook)));
                     continue;
                 }
-                ToldWhat::GivenUp(error) => {
+                DeliveryResult::GivenUp(error) => {
                     progress.failed += u64::from(waits);
                     progress.last_error = Some((self.now, short(&error, Webhook::MAX_ERROR)));
                 }
-                ToldWhat::Gone(error) => {
+                DeliveryResult::Gone(error) => {
                     progress.failed += u64::from(waits);
                     progress.last_error = Some((self.now, short(&error, Webhook::MAX_ERROR)));
                     progress.disabled = Some(self.now);

@@ -1,17 +1,17 @@
 //! Webhooks: receivers of a tenant that are told what becomes of its jobs. `select` finds what a step is to tell and to whom,
 //! `apply` makes, changes and removes webhooks and takes in what became of deliveries, `retry` decides what follows from a try,
-//! and `courier` which delivery is tried when. All of it is a function of its arguments; the shell only sends.
+//! and `dispatcher` which delivery is tried when. All of it is a function of its arguments; the shell only sends.
 //!
 //! A delivery is a row of the store, written in the transaction of what it tells, and removed in that which counts its end.
 //! How often it was tried is not stored: a controller that comes later tries what waits at once, with the same id and for the
 //! rest of the same 24 hours. A job that no webhook is for costs nothing.
 
 mod apply;
-pub mod courier;
+pub mod dispatcher;
 pub mod retry;
 mod select;
 
-pub use apply::{Told, ToldWhat};
+pub use apply::{DeliveryReport, DeliveryResult};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -178,7 +178,10 @@ impl State {
 
     /// The webhooks of a tenant, in name order.
     pub fn webhooks_of<'a>(&'a self, tenant: &'a TenantName) -> impl Iterator<Item = &'a Arc<Webhook>> {
-        self.base.webhooks.iter().filter(move |((owner, _), _)| owner == tenant).map(|(_, webhook)| webhook)
+        let first = WebhookName::new("0").ok().map(|name| (tenant.clone(), name));
+        // Every name is behind "0", the first that there can be.
+        let all = first.into_iter().flat_map(|first| self.base.webhooks.range(first..));
+        all.take_while(move |((owner, _), _)| owner == tenant).map(|(_, webhook)| webhook)
     }
 
     /// What waits to be sent by a webhook, the oldest first.
