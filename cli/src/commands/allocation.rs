@@ -35,12 +35,10 @@ pub struct Ending {
 impl Ending {
     /// Begins to listen.
     pub fn listen() -> Result<Self, Error> {
-        let on =
-            |kind| signal(kind).map_err(|error| Error::Config(format!("cannot listen to signals: {error}")));
         Ok(Self {
-            interrupt: on(SignalKind::interrupt())?,
-            terminate: on(SignalKind::terminate())?,
-            hangup: on(SignalKind::hangup())?,
+            interrupt: listen_to(SignalKind::interrupt())?,
+            terminate: listen_to(SignalKind::terminate())?,
+            hangup: listen_to(SignalKind::hangup())?,
         })
     }
 
@@ -52,6 +50,11 @@ impl Ending {
             _ = self.hangup.recv() => SignalKind::hangup(),
         }
     }
+}
+
+/// Signals of one kind, from now on.
+pub fn listen_to(kind: SignalKind) -> Result<Signal, Error> {
+    signal(kind).map_err(|error| Error::Config(format!("cannot listen to signals: {error}")))
 }
 
 /// What a signal that ended railctl makes of its exit code.

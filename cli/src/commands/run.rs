@@ -4,7 +4,7 @@ use proto_wire::v1;
 
 use super::{
     allocation::{self, Ending},
-    step::{self, Step, variables},
+    step::{self, Step},
 };
 use crate::{
     args::Run,
@@ -67,7 +67,7 @@ fn asked(args: &Run, job: &JobRef, nodes: Vec<String>) -> Step {
         ranks_per_node: args.ranks_per_node,
         stdin: !args.no_stdin,
         terminal: None,
-        env: variables(&args.variables).into_iter().collect(),
+        env: args.variables.iter().cloned().collect(),
         working_dir: args.working_dir.clone().unwrap_or_default(),
         one: args.one || args.tty,
     };

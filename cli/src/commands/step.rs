@@ -4,7 +4,6 @@ mod output;
 mod terminal;
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,12 +12,13 @@ use proto_model::StepRequest;
 use proto_wire::v1::{self, run_step_request, step_event::What, step_input};
 use tokio::{
     io::AsyncReadExt as _,
-    signal::unix::{Signal, SignalKind, signal},
+    signal::unix::{Signal, SignalKind},
     sync::{Semaphore, mpsc},
 };
 use tokio_stream::wrappers::ReceiverStream;
 
 use self::{output::Writer, terminal::Terminal};
+use super::allocation::{Ending, code_of, listen_to};
 use crate::{client::Api, error::Error};
 
 /// Messages that wait for the controller.
@@ -99,7 +99,12 @@ pub async fn run(api: &Api, mut step: Step) -> Result<u8, Error> {
     // The queue is empty.
     let _ = up.send(first).await;
     let mut signals = Signals::listen()?;
-    let answer = api.streaming().steps().run_step(ReceiverStream::new(receiver)).await;
+    let mut steps = api.streaming().steps();
+    let answer = tokio::select! {
+        answer = steps.run_step(ReceiverStream::new(receiver)) => answer,
+        // Whoever waits for a controller that does not answer can still end it; the step ends with its stream.
+        kind = signals.ending.next() => return Ok(code_of(kind)),
+    };
     let mut events = answer.map_err(|status| Error::rpc(&doing, &status))?.into_inner();
     let credit = Arc::new(Semaphore::new(StepRequest::WINDOW));
     if stdin {
@@ -162,31 +167,23 @@ async fn read_input(up: mpsc::Sender<v1::RunStepRequest>, credit: Arc<Semaphore>
 
 /// What railctl hears of.
 struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
+    ending: Ending,
     quit: Signal,
     window: Signal,
 }
 
 impl Signals {
     fn listen() -> Result<Self, Error> {
-        let on =
-            |kind| signal(kind).map_err(|error| Error::Config(format!("cannot listen to signals: {error}")));
         Ok(Self {
-            interrupt: on(SignalKind::interrupt())?,
-            terminate: on(SignalKind::terminate())?,
-            hangup: on(SignalKind::hangup())?,
-            quit: on(SignalKind::quit())?,
-            window: on(SignalKind::window_change())?,
+            ending: Ending::listen()?,
+            quit: listen_to(SignalKind::quit())?,
+            window: listen_to(SignalKind::window_change())?,
         })
     }
 
     async fn next(&mut self) -> SignalKind {
         tokio::select! {
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.hangup.recv() => SignalKind::hangup(),
+            kind = self.ending.next() => kind,
             _ = self.quit.recv() => SignalKind::quit(),
             _ = self.window.recv() => SignalKind::window_change(),
         }
@@ -258,11 +255,6 @@ impl Session {
         }
         Ok(self.ended_by.map_or(self.ends.worst, |signal| 128 + signal))
     }
-}
-
-/// What a step is told of each server that is named.
-pub fn variables(pairs: &[(String, String)]) -> BTreeMap<String, String> {
-    pairs.iter().cloned().collect()
 }
 
 #[cfg(test)]

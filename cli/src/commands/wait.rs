@@ -40,6 +40,20 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Says each change of a job's phase and place.
+    fn changes(&self) -> impl FnMut(&v1::Job) + '_ {
+        let mut last = String::new();
+        move |job| {
+            let text = words(job);
+            if text != last {
+                self.say(&text);
+                last = text;
+            }
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Self::Terminal(bar) = self {
@@ -62,14 +76,7 @@ pub async fn until_ended(
     limit: Option<Duration>,
 ) -> Result<v1::Job, Error> {
     let progress = Progress::new();
-    let mut last = String::new();
-    let show = |job: &v1::Job| {
-        let text = words(job);
-        if text != last {
-            progress.say(&text);
-            last = text;
-        }
-    };
+    let show = progress.changes();
     let forever = limit.is_none();
     let timeout = tokio::time::sleep(limit.unwrap_or(Duration::from_secs(1)));
     tokio::select! {
@@ -88,14 +95,7 @@ pub async fn until_ended(
 /// Waits until the job runs or has ended, and gives it; it is shown on the way.
 pub async fn until_running(api: &Api, job: &JobRef, uid: &str) -> Result<v1::Job, Error> {
     let progress = Progress::new();
-    let mut last = String::new();
-    let show = |job: &v1::Job| {
-        let text = words(job);
-        if text != last {
-            progress.say(&text);
-            last = text;
-        }
-    };
+    let show = progress.changes();
     let runs = |job: &v1::Job| {
         let status = job.status.as_ref();
         ended(job) || status.is_some_and(|one| one.phase() == Phase::Running && one.start_time.is_some())
