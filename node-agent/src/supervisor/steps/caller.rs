@@ -16,7 +16,7 @@ use crate::step_frames::{self, FRAME_MAX, ORDER_MAX};
 /// While more than this waits to be written nothing more is read from the processes.
 const OUT_MAX: usize = 256 << 10;
 /// What is left at the end is written for so long at most.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// The agent's end of a step.
 #[derive(Debug)]
@@ -27,37 +27,44 @@ pub struct Caller {
     /// The order has come: from now on frames are short.
     ordered: bool,
     /// Nothing more is taken from it.
-    deaf: bool,
+    input_closed: bool,
     /// Nothing more reaches it.
-    gone: bool,
+    disconnected: bool,
 }
 
 impl Caller {
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, held: Vec::new(), out: Vec::new(), ordered: false, deaf: false, gone: false })
+        Ok(Self {
+            stream,
+            held: Vec::new(),
+            out: Vec::new(),
+            ordered: false,
+            input_closed: false,
+            disconnected: false,
+        })
     }
 
     /// What to wait for, if anything.
     pub fn poll(&self) -> Option<PollFd<'_>> {
         let mut flags = PollFlags::empty();
-        flags.set(PollFlags::IN, !self.deaf && !self.gone);
-        flags.set(PollFlags::OUT, !self.out.is_empty() && !self.gone);
+        flags.set(PollFlags::IN, !self.input_closed && !self.disconnected);
+        flags.set(PollFlags::OUT, !self.out.is_empty() && !self.disconnected);
         (!flags.is_empty()).then(|| PollFd::from_borrowed_fd(self.stream.as_fd(), flags))
     }
 
     /// It hears nothing more, or says nothing more.
     pub fn is_lost(&self) -> bool {
-        self.gone || self.deaf
+        self.disconnected || self.input_closed
     }
 
     pub fn has_room(&self) -> bool {
-        self.gone || self.out.len() < OUT_MAX
+        self.disconnected || self.out.len() < OUT_MAX
     }
 
     /// All that was said has been written, or never will be.
     pub fn is_told(&self) -> bool {
-        self.gone || self.out.is_empty()
+        self.disconnected || self.out.is_empty()
     }
 
     /// Nothing comes and nothing goes any more.
@@ -66,19 +73,19 @@ impl Caller {
     }
 
     /// Nothing more is taken from it.
-    pub fn stop_listening(&mut self) {
-        self.deaf = true;
+    pub fn stop_reading(&mut self) {
+        self.input_closed = true;
         self.held.clear();
     }
 
     /// Says that this server's part has failed.
     pub fn fail(&mut self, message: &str) {
         self.say(0, What::Failure(v1::StepFailure { message: message.to_owned() }));
-        self.stop_listening();
+        self.stop_reading();
     }
 
     pub fn say(&mut self, rank: u32, what: What) {
-        if !self.gone {
+        if !self.disconnected {
             self.out.extend(step_frames::encode(&v1::StepEvent {
                 node: String::new(),
                 rank,
@@ -115,14 +122,14 @@ impl Caller {
     /// Takes what has come, not more than one frame may have.
     fn read(&mut self, most: usize) {
         let mut buffer = [0; 16 * 1024];
-        while !self.deaf && !self.gone && self.held.len() < most + step_frames::LENGTH {
+        while !self.input_closed && !self.disconnected && self.held.len() < most + step_frames::LENGTH {
             match (&self.stream).read(&mut buffer) {
-                // Whoever says nothing more is gone: an agent ends both ways at once.
-                Ok(0) => self.gone = true,
+                // Whoever sends nothing more is gone: an agent ends both ways at once.
+                Ok(0) => self.disconnected = true,
                 Ok(length) => self.held.extend_from_slice(&buffer[..length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => self.gone = true,
+                Err(_) => self.disconnected = true,
             }
         }
     }
@@ -130,12 +137,12 @@ impl Caller {
     /// Writes what can be written now.
     pub fn flush(&mut self) {
         let mut written = 0;
-        while let Some(rest) = self.out.get(written..).filter(|rest| !rest.is_empty() && !self.gone) {
+        while let Some(rest) = self.out.get(written..).filter(|rest| !rest.is_empty() && !self.disconnected) {
             match (&self.stream).write(rest) {
                 Ok(length) => written += length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => self.gone = true,
+                Err(_) => self.disconnected = true,
             }
         }
         self.out.drain(..written);
@@ -148,7 +155,7 @@ impl Caller {
             return;
         }
         let waits = self.stream.set_nonblocking(false);
-        let bounded = waits.and_then(|()| self.stream.set_write_timeout(Some(LAST_WORDS)));
+        let bounded = waits.and_then(|()| self.stream.set_write_timeout(Some(LAST_OUTPUT)));
         // Whoever does not read it misses it.
         let _ = bounded.and_then(|()| (&self.stream).write_all(&self.out));
     }
