@@ -25,10 +25,13 @@ pub mod ports;
 pub mod probe;
 pub mod qos;
 pub mod rpc;
+pub mod servers;
+pub mod steps;
 pub mod store;
 mod take;
 pub mod topology;
 pub mod trace;
+pub mod webhook;
 pub mod wire;
 pub mod yaml;
 
@@ -36,7 +39,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 25] = [
+pub const TARGETS: [Target; 28] = [
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
@@ -57,9 +60,12 @@ pub const TARGETS: [Target; 25] = [
     ("probe", probe::run),
     ("qos", qos::run),
     ("rpc", rpc::run),
+    ("servers", servers::run),
+    ("steps", steps::run),
     ("store", store::run),
     ("topology", topology::run),
     ("trace", trace::run),
+    ("webhook", webhook::run),
     ("wire", wire::run),
     ("yaml", yaml::run),
 ];
