@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import os
+import sys
 import weakref
 
 from . import _library, errors
@@ -234,7 +235,7 @@ class _Operand:
             raise errors.InvalidArgument("the memory is read-only, and the result is to go there")
         kind = look["typestr"]
         self.format = {"<u4": "I", "<u8": "Q"}.get(kind, kind)
-        name = dtype or _ON_GPU.get(kind)
+        name = dtype or _ON_GPU.get(kind) or _bfloat16(data)
         if name not in _library.DTYPES:
             known = ", ".join(_library.DTYPES)
             raise errors.InvalidArgument(f"type {kind!r} is no element type; name one of {known} as dtype")
@@ -280,6 +281,13 @@ class GpuMemory:
 
 #: Types of memory on GPUs (`typestr` of the array interface) and what the engine calls them.
 _ON_GPU = {"<f4": "f32", "<f8": "f64", "<f2": "f16", "<i4": "i32", "<i8": "i64", "<u4": "i32", "<u8": "i64"}
+
+
+def _bfloat16(data):
+    """"bf16" for a tensor of PyTorch's that says so; the array interface has no code for it, and PyTorch gives two opaque bytes."""
+    torch = sys.modules.get("torch")
+    is_tensor = torch is not None and isinstance(data, torch.Tensor)
+    return "bf16" if is_tensor and data.dtype is torch.bfloat16 else None
 
 
 def _range_on_gpu(data):

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 
+import railyard.communicator
 import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
@@ -225,6 +226,9 @@ def refusals():
 
 
 def operations():
+    # PyTorch's array interface has no code for it: it is known by the tensor's own type, on a GPU too.
+    kinds = [railyard.communicator._bfloat16(torch.zeros(1, dtype=kind)) for kind in (torch.bfloat16, torch.float16)]
+    assert kinds == ["bf16", None], kinds
     world = list(range(dist.get_world_size()))
     groups = [(None, world), (dist.new_group(world), world)]
     groups += [(dist.new_group([rank]), [rank]) for rank in world]
