@@ -7,6 +7,14 @@ use proto_wire::v1::{self, job_spec::Work};
 use super::{Table, classes, isolation, licenses, schedules, server, sharing, webhooks, words};
 use crate::error::human;
 
+/// What a job asks of each node.
+fn per_node(gpus: u32, ranks: u32, cpus: u32, memory: u64) -> String {
+    let ranks = if ranks == 0 { String::new() } else { format!(", {ranks} ranks per node") };
+    let host = words::host(cpus, memory);
+    let host = if host.is_empty() { host } else { format!(", {host} per node") };
+    format!("{gpus} GPUs per node{ranks}{host}")
+}
+
 /// Everything about a job; the rank map as a table.
 #[must_use]
 pub fn job(job: &v1::Job, now: f64) -> String {
@@ -19,15 +27,22 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     if status.cancel_requested {
         head.push(("Cancel", "requested".to_owned()));
     }
-    let ranks = if gang.ranks_per_node == 0 {
-        String::new()
-    } else {
-        format!(", {} ranks per node", gang.ranks_per_node)
-    };
     let nodes = super::jobs::gang_nodes(&gang);
-    let host = words::host(gang.cpus_per_node, gang.memory_per_node);
-    let host = if host.is_empty() { host } else { format!(", {host} per node") };
-    head.push(("Gang", format!("{nodes} nodes, {} GPUs per node{ranks}{host}", gang.gpus_per_node)));
+    if spec.components.is_empty() {
+        let each =
+            per_node(gang.gpus_per_node, gang.ranks_per_node, gang.cpus_per_node, gang.memory_per_node);
+        head.push(("Gang", format!("{nodes} nodes, {each}")));
+    } else {
+        head.push(("Gang", format!("{nodes} nodes of {} components", spec.components.len())));
+    }
+    for one in &spec.components {
+        let each = per_node(one.gpus_per_node, one.ranks_per_node, one.cpus_per_node, one.memory_per_node);
+        let models = match one.gpu_model.is_empty() {
+            true => String::new(),
+            false => format!(", GPUs of model {}", one.gpu_model.join(" or ")),
+        };
+        head.push(("Component", format!("{}: {} nodes, {each}{models}", one.name, one.nodes)));
+    }
     head.push(("Rails", rails(&spec)));
     head.push(("Priority", spec.priority.to_string()));
     head.push(("Service class", spec.service_class.clone()));

@@ -64,8 +64,13 @@ pub fn stream(
 }
 
 fn check_ranks(job: &v1::Job, ranks: &[u32]) -> Result<(), RpcError> {
-    let gang = job.spec.as_ref().and_then(|spec| spec.gang).unwrap_or_default();
-    let count = u64::from(gang.nodes) * u64::from(gang.ranks_per_node.max(1));
+    let spec = job.spec.clone().unwrap_or_default();
+    let gang = spec.gang.unwrap_or_default();
+    let all = |nodes: u32, per_node: u32| u64::from(nodes) * u64::from(per_node.max(1));
+    let count = match spec.components.as_slice() {
+        [] => all(gang.nodes, gang.ranks_per_node),
+        components => components.iter().map(|one| all(one.nodes, one.ranks_per_node)).sum(),
+    };
     if ranks.len() > MAX_RANKS {
         return Err(fault::field(
             "ranks",

@@ -56,7 +56,7 @@ impl Step<'_> {
     /// Takes over what a report says more, and draws the conclusions.
     fn merge(&mut self, uid: JobUid, position: u32, node: &NodeName, seen: Observation) {
         let Some(entry) = self.state.base.jobs.get(&uid) else { return };
-        let ranks = entry.job.spec.gang.ranks_per_node;
+        let (_, ranks) = entry.job.spec.ranks_at(position);
         let preparing = matches!(entry.job.status.phase, Phase::Reserved | Phase::Preparing);
         // Engines that end see their peers go, one after the other: that is no news of any rail.
         let ends = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_some());

@@ -202,7 +202,6 @@ impl Step<'_> {
         let sources = Sources::from(job.spec.failure.replace);
         let wound = Wound {
             need: &need,
-            ranks_per_node: job.spec.gang.ranks_per_node,
             placement,
             lost: &lost,
             sources: if for_rail { Sources { spares: true, free: true } } else { sources },

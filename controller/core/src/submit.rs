@@ -484,7 +484,7 @@ pub(crate) fn check_spec(spec: &JobSpec, config: &Config) -> Result<(), CoreErro
     if gang.ranks_per_node == 0 {
         return invalid("spec.gang.ranksPerNode", "must be at least 1".to_owned());
     }
-    let ranks = u64::from(gang.nodes) * u64::from(gang.ranks_per_node);
+    let ranks = spec.ranks();
     let (max_ranks, max_nodes) = (config.max_ranks, config.max_gang_nodes);
     if ranks > u64::from(max_ranks) {
         let text = format!("{ranks} ranks are more than the {max_ranks} that a job may have (max_ranks)");

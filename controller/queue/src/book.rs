@@ -490,9 +490,9 @@ impl Book {
     }
 }
 
-/// The GPUs that a job needs on each node, and the nodes that it needs with its spares.
+/// The GPUs that a job needs on each node at least, and the nodes that it needs with its spares.
 fn shape(entry: &Entry) -> (u32, u32) {
-    (entry.need.gpus, entry.min_nodes.saturating_add(entry.need.spares))
+    (entry.need.least_gpus(), entry.min_nodes.saturating_add(entry.need.spares))
 }
 
 /// The priority above which others may take of what a running job holds: all of it, or the nodes beyond its least.

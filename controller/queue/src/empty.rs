@@ -37,13 +37,12 @@ impl Empty {
         self.version = ground.version;
         self.places.retain(|need, spots| {
             let RailNeed::Exactly(rails) = need.rails else { return false };
-            let same = |(node, pod, block): &Spot| {
-                ground
-                    .plots
-                    .get(node.index())
-                    .is_some_and(|plot| (plot.pod, plot.block) == (*pod, *block) && plot.serves(need, rails))
+            let same = |(position, (node, pod, block)): (usize, &Spot)| {
+                ground.plots.get(node.index()).is_some_and(|plot| {
+                    (plot.pod, plot.block) == (*pod, *block) && plot.serves(need, position, rails)
+                })
             };
-            !spots.is_empty() && spots.iter().all(same)
+            !spots.is_empty() && spots.iter().enumerate().all(same)
         });
     }
 

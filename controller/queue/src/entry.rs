@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use controller_scheduler::{Need, Snapshot};
+use controller_scheduler::{ComponentNeed, Need, Snapshot};
 use proto_model::{
-    ClassUser, Job, JobId, JobUid, LicenseName, Placement, Preemption, QueueName, Reason, ReservationName,
-    Timestamp,
+    ClassUser, Component, Job, JobId, JobUid, LicenseName, Placement, Preemption, QueueName, Reason,
+    ReservationName, Timestamp,
 };
 
 /// Everything that the policy looks at in one job that has not ended.
@@ -21,6 +21,8 @@ pub struct Entry {
     pub min_nodes: u32,
     /// For the rank map.
     pub ranks_per_node: u32,
+    /// For the rank map of a gang whose nodes are not all alike: those of `need`, in the same order.
+    pub components: Arc<[Component]>,
     /// Which of the tenant's queues; `None`: the tenant itself.
     pub queue: Option<QueueName>,
     /// Of which service class, and of which of its users; `None`: of none.
@@ -57,6 +59,19 @@ pub struct Entry {
     pub cap: Option<u32>,
     /// Waiting or running.
     pub state: State,
+}
+
+/// One with a rank for each of its GPUs.
+fn component(need: &ComponentNeed) -> Component {
+    Component {
+        name: need.name.clone(),
+        nodes: need.nodes,
+        gpus_per_node: need.gpus,
+        ranks_per_node: need.gpus.max(1),
+        cpus_per_node: need.host.cpus,
+        memory_per_node: need.host.memory,
+        gpu_models: need.filter.gpu_models.clone(),
+    }
 }
 
 /// Elements of one array, of which so many run at a time.
@@ -114,6 +129,7 @@ impl Entry {
             need: Need::of(&job.id.tenant, spec, snapshot),
             min_nodes: spec.gang.min_nodes.clamp(1, spec.gang.nodes.max(1)),
             ranks_per_node: spec.gang.ranks_per_node,
+            components: spec.components.clone().into(),
             queue: spec.queue.clone(),
             class: spec
                 .service_class
@@ -146,6 +162,7 @@ impl Entry {
             id,
             min_nodes: need.nodes,
             ranks_per_node: need.gpus.max(1),
+            components: need.components.iter().map(component).collect(),
             need,
             queue: None,
             class: None,
@@ -171,7 +188,7 @@ impl Entry {
     /// GPUs that it holds, spares too, if it runs on so many nodes.
     #[must_use]
     pub fn gpus(&self, nodes: u32) -> u64 {
-        (u64::from(nodes) + u64::from(self.need.spares)) * u64::from(self.need.gpus)
+        self.need.gpus_in_all(nodes)
     }
 
     /// What it holds, if it runs.

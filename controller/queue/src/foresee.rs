@@ -138,8 +138,7 @@ impl<'a> Foresight<'a> {
 
     fn fore(&mut self, entry: &'a Arc<Entry>, nodes: u32) -> Fore<'a> {
         let measure = &self.measure;
-        let alone = measure.is_alone(&entry.need);
-        let gpus = nodes.saturating_mul(if alone { measure.gpus } else { measure.gpus_of(&entry.need) });
+        let gpus = measure.gpus_in_all(&entry.need, nodes);
         let mut quotas = Vec::new();
         for queue in self.book.path(entry).into_iter().flatten() {
             let Some(limit) = self.book.limit(&entry.id.tenant, queue.as_ref()) else { continue };

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use controller_scheduler::{Filter, Held, Host, Mark, Need, RailNeed, Snapshot, Traits};
+use controller_scheduler::{ComponentNeed, Filter, Held, Host, Mark, Need, RailNeed, Snapshot, Traits};
 use controller_topology::{NodeIx, RailSet};
 
 use crate::measure::Measure;
@@ -63,15 +63,23 @@ impl Plot {
         }
     }
 
-    /// Whether a gang on these rails could have it if nobody else held anything.
-    pub(crate) fn serves(&self, need: &Need, rails: RailSet) -> bool {
-        let traits = |traits: &Arc<Traits>| {
-            need.filter.admits(traits) && need.filter.rails_of(traits, self.usable).covers(rails)
+    /// Whether a gang on these rails could have it at a position in rank order if nobody else held anything.
+    pub(crate) fn serves(&self, need: &Need, position: usize, rails: RailSet) -> bool {
+        let (gpus, host, filter) = match need.component_at(position) {
+            Some(component) => (component.gpus, component.host, &component.filter),
+            None => (need.gpus, need.host, &need.filter),
         };
+        self.offers((gpus, host, filter), |usable| usable.covers(rails))
+    }
+
+    /// Whether it has what a job asks of a node, if nobody else held anything.
+    fn offers(&self, (gpus, host, filter): (u32, Host, &Filter), rails: impl Fn(RailSet) -> bool) -> bool {
+        let traits =
+            |traits: &Arc<Traits>| filter.admits(traits) && rails(filter.rails_of(traits, self.usable));
         self.open
-            && self.gpus >= need.gpus
-            && self.host.covers(need.host)
-            && self.usable.covers(rails)
+            && self.gpus >= gpus
+            && self.host.covers(host)
+            && rails(self.usable)
             && self.traits.as_ref().is_some_and(traits)
     }
 
@@ -102,6 +110,8 @@ pub(crate) struct Kind {
     rails: RailNeed,
     host: Host,
     filter: Arc<Filter>,
+    /// Where its nodes are not all alike: a node that can be of any of them serves.
+    components: Vec<ComponentNeed>,
     /// Which nodes can serve them, busy or not.
     pub(crate) fits: Arc<Vec<bool>>,
     /// How many those are.
@@ -113,7 +123,11 @@ pub(crate) struct Kind {
 impl Kind {
     pub(crate) fn is_of(&self, need: &Need) -> bool {
         let filter = || Arc::ptr_eq(&self.filter, &need.filter) || self.filter == need.filter;
-        self.gpus == need.gpus && self.rails == need.rails && self.host == need.host && filter()
+        self.gpus == need.gpus
+            && self.rails == need.rails
+            && self.host == need.host
+            && filter()
+            && self.components == need.components
     }
 
     fn admits(&self, plot: &Plot) -> bool {
@@ -121,14 +135,10 @@ impl Kind {
             RailNeed::Exactly(need) => rails.covers(need),
             RailNeed::Any(count) => rails.len() >= count,
         };
-        let traits = |traits: &Arc<Traits>| {
-            self.filter.admits(traits) && rails(self.filter.rails_of(traits, plot.usable))
-        };
-        plot.open
-            && rails(plot.usable)
-            && plot.gpus >= self.gpus
-            && plot.host.covers(self.host)
-            && plot.traits.as_ref().is_some_and(traits)
+        if self.components.is_empty() {
+            return plot.offers((self.gpus, self.host, &self.filter), rails);
+        }
+        self.components.iter().any(|one| plot.offers((one.gpus, one.host, &one.filter), rails))
     }
 }
 
@@ -287,6 +297,7 @@ impl Ground {
             rails: need.rails,
             host: need.host,
             filter: Arc::clone(&need.filter),
+            components: need.components.clone(),
             fits: Arc::default(),
             nodes: 0,
             idle: 0,

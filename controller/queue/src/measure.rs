@@ -22,14 +22,23 @@ impl Measure {
     /// Whether nobody fits beside a job on its nodes.
     pub(crate) fn is_alone(&self, need: &Need) -> bool {
         need.exclusive
-            || need.gpus >= self.gpus
+            || need.least_gpus() >= self.gpus
             || (self.rails > 0 && need.rail_count() >= self.rails)
             || need.gpus == 0 && need.nodes > 1
     }
 
-    /// Whether the plan counts whole nodes for a job.
+    /// Whether the plan counts whole nodes for a job. It does for all that are not alike.
     pub(crate) fn is_whole(&self, need: &Need) -> bool {
-        self.is_alone(need) || self.gpus_of(need) > need.gpus
+        self.is_alone(need) || !need.components.is_empty() || self.gpus_of(need) > need.gpus
+    }
+
+    /// GPUs that a job takes with so many nodes, or that nobody can use beside it.
+    pub(crate) fn gpus_in_all(&self, need: &Need, nodes: u32) -> u32 {
+        if need.components.is_empty() {
+            return nodes.saturating_mul(if self.is_alone(need) { self.gpus } else { self.gpus_of(need) });
+        }
+        let parts = (0..need.components.len()).map(|at| need.of_components(|other| other == at));
+        parts.map(|part| self.gpus_in_all(&part, part.nodes)).fold(0, u32::saturating_add)
     }
 
     /// GPUs that a job takes of each node, or that nobody can use beside it; as many as the largest node has at most.
@@ -50,7 +59,7 @@ impl Measure {
     /// whole nodes), or has no rails (where all rails are taken the plan counts nothing as free). A job that takes all GPUs does
     /// only where somebody is on a node without any.
     pub(crate) fn may_share_nodes(&self, need: &Need) -> bool {
-        let idle_only = need.exclusive || need.gpus >= self.gpus && !self.unbroken;
+        let idle_only = need.exclusive || need.least_gpus() >= self.gpus && !self.unbroken;
         !idle_only && (self.is_whole(need) || need.within != Within::Fabric || need.rail_count() == 0)
     }
 }

@@ -302,13 +302,15 @@ impl<'a> Pass<'a> {
         why.causes.extend(self.plan.never(&wish).map(Cause::LimitTooSmall));
         why.causes.extend(self.book.too_few_licenses(entry));
         let nodes = self.plan.class_nodes(wish.class);
-        if nodes < wish.nodes {
+        let few = |(class, count): &(usize, i32)| crate::plan::signed(self.plan.class_nodes(*class)) < *count;
+        let too_few = nodes < wish.nodes || wish.parts.iter().any(few);
+        if too_few {
             why.causes.push(Cause::Shape(nodes));
         }
         if entry.reservation.is_some() {
             return self.reserved(entry, &wish, why);
         }
-        if why.is_final() || nodes < wish.nodes {
+        if why.is_final() || too_few {
             return false;
         }
         self.plan.need_places(wish.within, &self.kept);
@@ -424,6 +426,8 @@ impl<'a> Pass<'a> {
             RailNeed::Any(_) => false,
         };
         let plain = need.groups.is_empty() && need.exclude.is_empty() && need.spares == 0;
+        // How many nodes there are for each component and for all of them is counted, not for every two of three or more.
+        let counted = counted && need.components.len() <= 3;
         if counted
             && plain
             && need.within == Within::Fabric
@@ -496,10 +500,13 @@ impl<'a> Pass<'a> {
         Wish {
             nodes: nodes + entry.need.spares,
             spares: entry.need.spares,
-            gpus: entry.need.gpus,
+            gpus: entry.need.least_gpus(),
             whole: measure.is_whole(&entry.need),
             alone: measure.is_alone(&entry.need),
             class: self.plan.class(&entry.need, self.ground, &self.kept),
+            parts: self.plan.parts(&entry.need, self.ground, &self.kept),
+            gpus_in_all: (!entry.need.components.is_empty())
+                .then(|| i32::try_from(entry.need.gpus_in_all(nodes)).unwrap_or(i32::MAX)),
             tenant: self.plan.tenant(&entry.need),
             within: entry.need.within,
             licenses: self.plan.licenses_of(entry),

@@ -41,7 +41,7 @@ pub fn price(entry: &Entry, now: Timestamp) -> u64 {
         lost = lost.min(every);
     }
     let lost = lost + entry.preemption.restart_cost.unwrap_or_default();
-    let ranks = u64::from(entry.nodes_held()) * u64::from(entry.ranks_per_node);
+    let ranks = run.placement.ranks.len() as u64;
     lost.as_secs().saturating_mul(run.gpus().max(1)).saturating_add(ranks)
 }
 

@@ -4,13 +4,13 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_scheduler::{
-    Filter, Gate, Group, Host, Need, Placer, RailNeed, Snapshot, Within, World,
+    ComponentNeed, Filter, Gate, Group, Host, Need, Placer, RailNeed, Snapshot, Within, World,
     brute::{Best, best},
 };
 use controller_topology::{NodeIx, RailSet, Topology};
 use proto_model::{
-    Fabric, GpuFacts, GpuModel, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, MigInstance, NameError,
-    Names, NodeName, Rail, TenantName, Timestamp,
+    ComponentName, Fabric, GpuFacts, GpuModel, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup,
+    MigInstance, NameError, Names, NodeName, Rail, TenantName, Timestamp,
 };
 
 use crate::{
@@ -122,6 +122,34 @@ impl Dice {
         }
     }
 
+    /// A job asks for two or three kinds of nodes.
+    fn ask_components(&mut self, need: &mut Need) {
+        if need.rail_count() == 0 {
+            need.rails = RailNeed::Any(1);
+        }
+        let models = need.filter.gpu_models.clone();
+        let own = !need.host.is_none();
+        let components = ["a", "b", "c"].into_iter().take(2 + self.below(2) as usize);
+        let components: Vec<ComponentNeed> = components
+            .filter_map(|name| {
+                let gpus = self.below(GPUS + 1);
+                let (cpus, memory) = (self.below(6), u64::from(self.below(6)) * 10);
+                let gpu_models =
+                    if gpus > 0 && !self.one_in(3) { models.clone() } else { Default::default() };
+                let filter = Filter { gpu_models, whole_gpus: gpus > 0, ..Filter::clone(&need.filter) };
+                Some(ComponentNeed {
+                    name: ComponentName::new(name).ok()?,
+                    nodes: 1 + self.below(2),
+                    gpus,
+                    host: if own { Host { cpus, memory } } else { Host::NONE },
+                    filter: Arc::new(filter),
+                })
+            })
+            .collect();
+        (need.spares, need.groups) = (0, Vec::new());
+        *need = Need { components, ..need.clone() }.of_components(|_| true);
+    }
+
     /// Models of GPU that a job asks for, or whole ones of any model.
     fn models(&mut self) -> Filter {
         let asked: &[&str] = match self.below(5) {
@@ -196,6 +224,9 @@ impl Riddle {
             held.iter_mut().for_each(|need| dice.ask_host(need, 4));
             dice.ask_host(&mut asked, 8);
         }
+        if dice.one_in(5) {
+            dice.ask_components(&mut asked);
+        }
         Self { pods, rails, down, drained, closed, others, hosts, held, jobs_wait, asked }
     }
 
@@ -254,8 +285,7 @@ fn without_drained(need: &Need) -> Need {
         RailNeed::Exactly(rails) => rails,
         RailNeed::Any(_) => RailSet::EMPTY,
     };
-    let filter = Filter { avoid_drained: Some(rails), ..Filter::clone(&need.filter) };
-    Need { filter: Arc::new(filter), ..need.clone() }
+    need.with_filter(|filter| filter.avoid_drained = Some(rails))
 }
 
 /// What a job may ask for.

@@ -206,7 +206,7 @@ impl<'a> Pass<'a> {
         if of_user {
             return own.filling(book, &short);
         }
-        let wanted = u64::from(wish.nodes) * u64::from(wish.gpus);
+        let wanted = u64::try_from(wish.amount()).unwrap_or(0);
         own.worth(wanted)
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_scheduler::{Choice, Hidden, Need, drained_reason, rankmap};
 use controller_topology::NodeIx;
-use proto_model::{CommandSpec, Gang, JobSpec, Placement, Reason, Work};
+use proto_model::{CommandSpec, Component, Gang, JobSpec, Placement, Reason, Work};
 
 use crate::{
     defs::Act,
@@ -158,9 +158,13 @@ impl<'a> Pass<'a> {
     /// The job starts on what was chosen.
     pub(crate) fn begin(&mut self, entry: &'a Arc<Entry>, wish: &Wish, picks: &[(NodeIx, u32)]) {
         let nodes = u32::try_from(self.choice.nodes.len()).unwrap_or(u32::MAX);
-        let gang = Gang::new(nodes, entry.need.gpus, entry.ranks_per_node);
+        let gang = match &entry.components[..] {
+            [] => Gang::new(nodes, entry.need.gpus, entry.ranks_per_node),
+            components => Component::gang(components),
+        };
         let work = CommandSpec { argv: Vec::new(), env: BTreeMap::new(), working_dir: String::new() };
-        let spec = JobSpec::new(gang, Work::Command(work));
+        let components = entry.components.to_vec();
+        let spec = JobSpec { components, ..JobSpec::new(gang, Work::Command(work)) };
         let mut placement = rankmap::placement(self.snapshot, &spec, &self.choice);
         placement.reasons = vec![self.why_here(&placement)];
         placement.reasons.extend(drained_reason(self.snapshot, &placement));

@@ -239,7 +239,8 @@ impl Trial {
 
     fn start(&mut self, uid: JobUid, placement: Placement, now: Timestamp) {
         let Some(entry) = self.book.job(uid).cloned() else { return };
-        for place in placement.nodes.iter().chain(&placement.spares) {
+        for (position, place) in placement.nodes.iter().chain(&placement.spares).enumerate() {
+            let own = entry.need.component_at(position).map_or(entry.need.host, |component| component.host);
             let held = self.snapshot.held(&place.node);
             let gpus = place.gpus.iter().fold(0, |set, gpu| set | 1_u64 << (gpu % 64));
             let rails: RailSet = place.nics.iter().map(|nic| nic.rail).collect();
@@ -249,7 +250,7 @@ impl Trial {
             let asked = Host { cpus: place.cpus, memory: place.memory_bytes };
             let free =
                 self.snapshot.topology().index(&place.node).map(|at| self.snapshot.capacity(at).free_host());
-            if !free.is_some_and(|free| free.covers(asked)) || asked != entry.need.host {
+            if !free.is_some_and(|free| free.covers(asked)) || asked != own {
                 self.faults.push(format!(
                     "{now}: job {uid} starts on {}, which has not its CPUs or memory",
                     place.node

@@ -156,7 +156,7 @@ impl Rates<'_> {
         if self.measure.is_whole(&entry.need) && !self.measure.may_share_nodes(&entry.need) {
             self.ground.kind(&entry.need).is_none_or(|kind| kind.idle + self.ending >= nodes)
         } else {
-            self.ground.with_free(entry.need.gpus) + self.ending >= nodes
+            self.ground.with_free(entry.need.least_gpus()) + self.ending >= nodes
         }
     }
 

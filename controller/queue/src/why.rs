@@ -241,12 +241,7 @@ impl Cause {
                 "jobs ahead of it will use what its queue, or its user in the service class, may still hold"
                     .to_owned()
             }
-            Self::Shape(have) => {
-                let verb = if *have == 1 { "has" } else { "have" };
-                format!(
-                    "the job asks for {nodes}, of those that take jobs {have} {verb} what it asks of each"
-                )
-            }
+            Self::Shape(have) => too_few(entry, *have, &nodes),
             Self::Capacity { nodes: free, gpus: loose } => {
                 let (each, free) = (each(entry), many(*free, "node"));
                 let loose = many(*loose, "GPU");
@@ -299,8 +294,29 @@ impl Cause {
     }
 }
 
+/// That too few nodes have what a job asks of them.
+fn too_few(entry: &Entry, have: u32, asked: &str) -> String {
+    if entry.components.is_empty() {
+        let verb = if have == 1 { "has" } else { "have" };
+        return format!(
+            "the job asks for {asked}, of those that take jobs {have} {verb} what it asks of each"
+        );
+    }
+    let components = many(entry.components.len(), "component");
+    format!(
+        "the job asks for {asked} of {components}, of those that take jobs too few have what a component asks of each"
+    )
+}
+
 /// What a job asks of each node.
 fn each(entry: &Entry) -> String {
+    if !entry.components.is_empty() {
+        let each = entry
+            .components
+            .iter()
+            .map(|one| format!("{} with {}", one.nodes, many(one.gpus_per_node, "GPU")));
+        return format!("what its components ask for ({})", each.collect::<Vec<_>>().join(", "));
+    }
     let (gpus, host) = (many(entry.need.gpus, "GPU"), entry.need.host);
     match (host.cpus, host.memory) {
         (0, 0) => gpus,

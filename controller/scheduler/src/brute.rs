@@ -1,15 +1,19 @@
 //! Whether a gang has a place at all, and how good the best one is, by trying every way: for comparison in small clusters,
 //! never used to decide. It looks only at single nodes and shares no code with the choice.
 
+mod components;
+
 use std::collections::BTreeMap;
 
 use controller_topology::{NodeIx, RailSet};
 use proto_model::IsolationFeature;
 
 use crate::{
+    host::Host,
     place::{ACROSS_LEAVES, ACROSS_PODS, Need, RailNeed, Within},
     proof::{Seen, World},
     snapshot::Held,
+    yard::Filter,
 };
 
 /// The best that there is.
@@ -51,6 +55,10 @@ pub fn best(world: &impl World, nodes: &[NodeIx], need: &Need) -> Option<Best> {
             .map(|set| (0..world.rails()).filter(|rail| set >> rail & 1 == 1).collect())
             .collect(),
     };
+    if !need.components.is_empty() {
+        let pods = sets.iter().filter_map(|rails| components::fewest_pods(world, nodes, need, *rails));
+        return pods.min().map(|pods| Best { pods, idle: BTreeMap::new() });
+    }
     let mut best: Option<Best> = None;
     for rails in sets {
         let blocks = blocks(world, nodes, need, rails);
@@ -68,7 +76,8 @@ fn blocks(world: &impl World, nodes: &[NodeIx], need: &Need, rails: RailSet) -> 
         let Some(seen) = world.node(*node) else { continue };
         let alone = !seen.traits.isolation.has(IsolationFeature::UidPerAttempt);
         let others = need.tenant.as_ref().is_some_and(|tenant| world.has_others(*node, tenant));
-        if need.exclude.contains(node) || alone && others || !gives(&seen, need, rails) {
+        let own = (need.gpus, need.host, need.filter.as_ref());
+        if need.exclude.contains(node) || alone && others || !gives(&seen, need, own, rails) {
             continue;
         }
         let leaves = rails.iter().map(|rail| world.leaf(*node, rail)).collect();
@@ -83,10 +92,10 @@ fn blocks(world: &impl World, nodes: &[NodeIx], need: &Need, rails: RailSet) -> 
     blocks.into_values().collect()
 }
 
-/// Whether a node has what is asked of each.
-fn gives(seen: &Seen<'_>, need: &Need, rails: RailSet) -> bool {
+/// Whether a node has what is asked of each: GPUs, CPUs and memory, and what the filter says.
+fn gives(seen: &Seen<'_>, need: &Need, (gpus, host, filter): (u32, Host, &Filter), rails: RailSet) -> bool {
     let tolerated = |taint: &proto_model::Taint| {
-        need.filter.tolerations.iter().any(|toleration| {
+        filter.tolerations.iter().any(|toleration| {
             toleration.key.as_ref().is_none_or(|key| *key == taint.key)
                 && toleration.value.as_ref().is_none_or(|value| *value == taint.value)
         })
@@ -94,24 +103,24 @@ fn gives(seen: &Seen<'_>, need: &Need, rails: RailSet) -> bool {
     seen.open
         && !seen.held.whole
         && !(need.exclusive && seen.held != Held::default())
-        && (seen.gpus & !seen.held.gpus).count_ones() >= need.gpus
-        && (need.host.cpus == 0 || seen.held.host.cpus + need.host.cpus <= seen.host.cpus)
-        && (need.host.memory == 0 || seen.held.host.memory + need.host.memory <= seen.host.memory)
+        && (seen.gpus & !seen.held.gpus).count_ones() >= gpus
+        && (host.cpus == 0 || seen.held.host.cpus + host.cpus <= seen.host.cpus)
+        && (host.memory == 0 || seen.held.host.memory + host.memory <= seen.host.memory)
         && rails.iter().all(|rail| seen.usable.has(rail) && !seen.held.rails.has(rail))
-        && (need.filter.avoid_drained.is_none() || rails.iter().all(|rail| !seen.traits.drained.has(rail)))
-        && need.filter.selector.iter().all(|term| term.holds(&seen.traits.labels))
+        && (filter.avoid_drained.is_none() || rails.iter().all(|rail| !seen.traits.drained.has(rail)))
+        && filter.selector.iter().all(|term| term.holds(&seen.traits.labels))
         && seen.traits.taints.iter().all(tolerated)
-        && of_models(seen, need)
-        && need.filter.isolation.iter().all(|feature| seen.traits.isolation.has(feature))
+        && of_models(seen, filter)
+        && filter.isolation.iter().all(|feature| seen.traits.isolation.has(feature))
 }
 
 /// Whether all GPUs are of models that will do, and there are some; without models, whether all are whole where that is asked for.
-fn of_models(seen: &Seen<'_>, need: &Need) -> bool {
+fn of_models(seen: &Seen<'_>, filter: &Filter) -> bool {
     let kinds = &seen.traits.gpu_kinds;
-    if need.filter.gpu_models.is_empty() {
-        return !(need.filter.whole_gpus && kinds.iter().any(|kind| kind.partition));
+    if filter.gpu_models.is_empty() {
+        return !(filter.whole_gpus && kinds.iter().any(|kind| kind.partition));
     }
-    let right = kinds.iter().filter(|kind| need.filter.gpu_models.iter().any(|model| model.is(kind))).count();
+    let right = kinds.iter().filter(|kind| filter.gpu_models.iter().any(|model| model.is(kind))).count();
     !kinds.is_empty() && right == kinds.len()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proto_model::{
-    Inventory, IsolationFeature, IsolationSet, JobSpec, NodeName, NodePlace, Placement, TenantName,
+    Inventory, IsolationFeature, IsolationSet, JobSpec, NodeName, NodePlace, NodeShape, Placement, TenantName,
 };
 use thiserror::Error;
 
@@ -180,19 +180,19 @@ pub fn check_placement(
     rails(snapshot, spec, placement, &mut found);
     let mut seen = BTreeSet::new();
     let mut pods = BTreeSet::new();
-    for place in &placement.nodes {
+    for (position, place) in (0..).zip(&placement.nodes) {
         if !seen.insert(&place.node) {
             found.push(Violation::NodeTwice(place.node.clone()));
         }
         pods.insert(place.pod.as_str());
-        node(snapshot, spec, placement, place, &mut found);
+        node(snapshot, spec, placement, (place, spec.shape_at(position)), &mut found);
         isolated(snapshot, tenant, place, &mut found);
     }
     for place in &placement.spares {
         if !seen.insert(&place.node) {
             found.push(Violation::NodeTwice(place.node.clone()));
         }
-        node(snapshot, spec, placement, place, &mut found);
+        node(snapshot, spec, placement, (place, spec.shape_at(0)), &mut found);
         isolated(snapshot, tenant, place, &mut found);
     }
     if pods.len() != placement.pods as usize {
@@ -238,7 +238,7 @@ fn node(
     snapshot: &Snapshot,
     spec: &JobSpec,
     placement: &Placement,
-    place: &NodePlace,
+    (place, shape): (&NodePlace, NodeShape<'_>),
     found: &mut Vec<Violation>,
 ) {
     let name = &place.node;
@@ -255,13 +255,13 @@ fn node(
     if held.whole || (spec.placement.exclusive && others) {
         found.push(Violation::Shared(name.clone()));
     }
-    host(spec, place, &server.inventory, held.host, found);
+    host(shape, place, &server.inventory, held.host, found);
     let distinct: BTreeSet<u32> = place.gpus.iter().copied().collect();
-    let asked = spec.gang.gpus_per_node as usize;
+    let asked = shape.gpus as usize;
     if distinct.len() != asked || place.gpus.len() != asked {
         found.push(Violation::GpuCount { node: name.clone(), placed: distinct.len(), asked });
     }
-    let models = &spec.placement.gpu_models;
+    let models = shape.gpu_models;
     for gpu in server.inventory.gpus.iter().filter(|gpu| distinct.contains(&gpu.index)) {
         let kind = gpu.kind();
         let whole = models.is_empty() && !kind.partition;
@@ -302,13 +302,13 @@ fn node(
 }
 
 /// CPUs and memory, against what the server's agent tells and what other jobs hold of them.
-fn host(spec: &JobSpec, place: &NodePlace, have: &Inventory, held: Host, found: &mut Vec<Violation>) {
-    let (placed, asked) = (place.cpus, spec.gang.cpus_per_node);
+fn host(shape: NodeShape<'_>, place: &NodePlace, have: &Inventory, held: Host, found: &mut Vec<Violation>) {
+    let (placed, asked) = (place.cpus, shape.cpus);
     if placed != asked || placed > 0 && u64::from(held.cpus) + u64::from(placed) > have.cpus.into() {
         let (node, total) = (place.node.clone(), have.cpus);
         found.push(Violation::Cpus { node, placed, asked, held: held.cpus, total });
     }
-    let (placed, asked) = (place.memory_bytes, spec.gang.memory_per_node);
+    let (placed, asked) = (place.memory_bytes, shape.memory);
     if placed != asked || placed > 0 && held.memory.saturating_add(placed) > have.memory_bytes {
         let (node, total) = (place.node.clone(), have.memory_bytes);
         found.push(Violation::Memory { node, placed, asked, held: held.memory, total });
@@ -336,22 +336,26 @@ fn isolated(snapshot: &Snapshot, tenant: &TenantName, place: &NodePlace, found: 
 }
 
 fn ranks(spec: &JobSpec, placement: &Placement, found: &mut Vec<Violation>) {
-    let per_node = spec.gang.ranks_per_node.max(1);
     let nodes: BTreeMap<&NodeName, (usize, &NodePlace)> =
         placement.nodes.iter().enumerate().map(|(at, place)| (&place.node, (at, place))).collect();
-    let expected = placement.nodes.len() * per_node as usize;
-    if placement.ranks.len() != expected {
+    // Of each rank the node that it should be on, and its number there.
+    let seats = (0..placement.nodes.len()).flat_map(|node| {
+        let ranks = spec.shape_at(u32::try_from(node).unwrap_or(u32::MAX)).ranks.max(1);
+        (0..ranks).map(move |local| (node, local))
+    });
+    let seats: Vec<(usize, u32)> = seats.collect();
+    if placement.ranks.len() != seats.len() {
         let rank = u32::try_from(placement.ranks.len()).unwrap_or(u32::MAX);
         found.push(Violation::Ranks { rank, why: "the number of ranks is not nodes x ranks per node" });
     }
     for (at, rank) in placement.ranks.iter().enumerate() {
         let mut wrong = |why| found.push(Violation::Ranks { rank: rank.rank, why });
-        let node = at / per_node as usize;
+        let seat = seats.get(at).copied();
         let Some((index, place)) = nodes.get(&rank.node) else {
             wrong("its node is not in the gang");
             continue;
         };
-        if rank.rank as usize != at || *index != node || rank.local_rank as usize != at % per_node as usize {
+        if rank.rank as usize != at || seat != Some((*index, rank.local_rank)) {
             wrong("ranks are not in the order of the nodes");
         }
         if rank.gpus.iter().any(|gpu| !place.gpus.contains(gpu)) {

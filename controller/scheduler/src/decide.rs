@@ -217,7 +217,11 @@ impl Pass {
             reasons = not_now(snapshot, need, kept);
             if reasons.is_empty() {
                 // Counting says that there is room, and no way to lie in it was found.
-                let message = "there are nodes enough, no way was found to lay the gang out on them";
+                let message = if need.components.is_empty() {
+                    "there are nodes enough, no way was found to lay the gang out on them"
+                } else {
+                    "there are nodes enough for each component by itself, not for all of them together"
+                };
                 reasons.push(Reason::new("GangCapacity", message));
             }
         }
@@ -228,8 +232,7 @@ impl Pass {
     }
 
     fn quota(&self, snapshot: &Snapshot, ask: &Ask<'_>, wait: &mut Wait) {
-        let nodes = u64::from(ask.spec.gang.nodes) + u64::from(ask.spec.placement.spares);
-        let asked = nodes * u64::from(ask.spec.gang.gpus_per_node);
+        let asked = ask.spec.gpus(ask.spec.gang.nodes);
         let tenant = &ask.id.tenant;
         let used = snapshot.tenant(tenant);
         let scope = || format!("tenant/{tenant}");

@@ -44,7 +44,9 @@ pub use check::{Violation, check_placement};
 pub use decide::{Ask, Blocked, Decision, Pass, QueueKey, Reservation, Wait, drained_reason, solve};
 pub use explain::{Blocker, Cause, Change, Explanation, Holder, Kept, QueueFacts, Relaxation, explain};
 pub use host::Host;
-pub use place::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Time, Within};
+pub use place::{
+    Arrange, Choice, ComponentNeed, Group, Hidden, Need, Pattern, Placer, RailNeed, Time, Within,
+};
 pub use proof::{Flaw, Seen, World, choice_of, prove};
 pub use repair::{Irreparable, Loss, Repaired, Sources, Swap, Wound, prove_repair, repair};
 pub use snapshot::{Capacity, Gate, Held, NodeSet, Snapshot, TenantUse};

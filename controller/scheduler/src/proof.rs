@@ -10,7 +10,7 @@ use crate::{
     host::Host,
     place::{Choice, Need, RailNeed, Within},
     snapshot::Held,
-    yard::{Pick, Traits},
+    yard::{Filter, Pick, Traits},
 };
 
 /// What the proof may ask.
@@ -157,6 +157,8 @@ pub fn prove(world: &impl World, need: &Need, choice: &Choice) -> Result<(), Vec
     if !rails || choice.rails.iter().any(|rail| rail >= all) {
         flaws.push(Flaw::Rails(choice.rails));
     }
+    let hosts: Vec<Host> =
+        choice.hosts.iter().flat_map(|(nodes, host)| std::iter::repeat_n(*host, *nodes as usize)).collect();
     let mut nodes: Vec<NodeIx> = Vec::with_capacity(placed);
     let mut pods: BTreeMap<Option<u32>, ()> = BTreeMap::new();
     for (at, pick) in choice.nodes.iter().chain(&choice.spares).enumerate() {
@@ -166,8 +168,9 @@ pub fn prove(world: &impl World, need: &Need, choice: &Choice) -> Result<(), Vec
                 if at < choice.nodes.len() {
                     pods.insert(seen.pod, ());
                 }
-                node(&seen, need, choice.rails, *pick, &mut flaws);
-                host(&seen, need, choice.host, pick.node, &mut flaws);
+                let own = asked_of(need, at);
+                node(&seen, need, &own, choice.rails, *pick, &mut flaws);
+                host(&seen, &own, hosts.get(at).copied().unwrap_or(choice.host), pick.node, &mut flaws);
                 let alone = !seen.traits.isolation.has(IsolationFeature::UidPerAttempt);
                 if alone && need.tenant.as_ref().is_some_and(|tenant| world.has_others(pick.node, tenant)) {
                     flaws.push(Flaw::Tenants(pick.node));
@@ -207,13 +210,41 @@ pub fn choice_of(topology: &Topology, placement: &Placement) -> Option<Choice> {
         nodes: placement.nodes.iter().map(pick).collect::<Option<_>>()?,
         spares: placement.spares.iter().map(pick).collect::<Option<_>>()?,
         host: placement.nodes.first().map_or(Host::NONE, host_of),
+        hosts: if placement.nodes.windows(2).all(|pair| host_of(&pair[0]) == host_of(&pair[1])) {
+            Vec::new()
+        } else {
+            placement.nodes.iter().map(|place| (1, host_of(place))).collect()
+        },
         exclusive: placement.exclusive,
         pods: placement.pods,
         cut: placement.cut,
     })
 }
 
-fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Vec<Flaw>) {
+/// What is asked of one node of a gang.
+struct Asked<'a> {
+    gpus: u32,
+    host: Host,
+    filter: &'a Filter,
+}
+
+/// What is asked of the node at a position in rank order; components lie one behind the other.
+fn asked_of(need: &Need, position: usize) -> Asked<'_> {
+    let mut left = position;
+    for component in &need.components {
+        match left.checked_sub(component.nodes as usize) {
+            Some(behind) => left = behind,
+            None => {
+                let filter = &component.filter;
+                return Asked { gpus: component.gpus, host: component.host, filter };
+            }
+        }
+    }
+    Asked { gpus: need.gpus, host: need.host, filter: &need.filter }
+}
+
+fn node(seen: &Seen<'_>, need: &Need, own: &Asked<'_>, rails: RailSet, pick: Pick, flaws: &mut Vec<Flaw>) {
+    let filter = own.filter;
     let Pick { node, gpus } = pick;
     if !seen.open {
         flaws.push(Flaw::Closed(node));
@@ -221,17 +252,17 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
     if seen.held.whole || (need.exclusive && seen.held != Held::default()) {
         flaws.push(Flaw::Shared(node));
     }
-    if gpus.count_ones() != need.gpus || gpus & !seen.gpus != 0 || gpus & seen.held.gpus != 0 {
+    if gpus.count_ones() != own.gpus || gpus & !seen.gpus != 0 || gpus & seen.held.gpus != 0 {
         flaws.push(Flaw::Gpus { node, gpus });
     }
-    let drained = if need.filter.avoid_drained.is_some() { seen.traits.drained } else { RailSet::EMPTY };
+    let drained = if filter.avoid_drained.is_some() { seen.traits.drained } else { RailSet::EMPTY };
     let lost = rails.without(seen.usable).or(rails.and(seen.held.rails)).or(rails.and(drained));
     if !lost.is_empty() {
         flaws.push(Flaw::NodeRails { node, rails: lost });
     }
-    let labels = need.filter.selector.iter().all(|term| term.holds(&seen.traits.labels));
+    let labels = filter.selector.iter().all(|term| term.holds(&seen.traits.labels));
     let tolerated = seen.traits.taints.iter().all(|taint| {
-        need.filter.tolerations.iter().any(|toleration| {
+        filter.tolerations.iter().any(|toleration| {
             toleration.key.as_ref().is_none_or(|key| *key == taint.key)
                 && toleration.value.as_ref().is_none_or(|value| *value == taint.value)
         })
@@ -239,14 +270,14 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
     if !labels || !tolerated {
         flaws.push(Flaw::Filter(node));
     }
-    let models = &need.filter.gpu_models;
+    let models = &filter.gpu_models;
     let kinds = &seen.traits.gpu_kinds;
-    let parts = need.filter.whole_gpus && kinds.iter().any(|kind| kind.partition);
+    let parts = filter.whole_gpus && kinds.iter().any(|kind| kind.partition);
     let unfit = kinds.is_empty() || !kinds.iter().all(|kind| models.iter().any(|model| model.is(kind)));
     if if models.is_empty() { parts } else { unfit } {
         flaws.push(Flaw::GpuModel(node));
     }
-    if need.filter.isolation.iter().any(|feature| !seen.traits.isolation.has(feature)) {
+    if filter.isolation.iter().any(|feature| !seen.traits.isolation.has(feature)) {
         flaws.push(Flaw::Isolation(node));
     }
     if need.exclude.contains(&node) {
@@ -254,12 +285,12 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
     }
 }
 
-fn host(seen: &Seen<'_>, need: &Need, placed: Host, node: NodeIx, flaws: &mut Vec<Flaw>) {
+fn host(seen: &Seen<'_>, own: &Asked<'_>, placed: Host, node: NodeIx, flaws: &mut Vec<Flaw>) {
     let held = seen.held.host;
     let cpus = placed.cpus == 0 || u64::from(held.cpus) + u64::from(placed.cpus) <= seen.host.cpus.into();
     let memory = placed.memory == 0
         || held.memory.checked_add(placed.memory).is_some_and(|memory| memory <= seen.host.memory);
-    if placed != need.host || !cpus || !memory {
+    if placed != own.host || !cpus || !memory {
         flaws.push(Flaw::Host { node, host: placed });
     }
 }

@@ -21,11 +21,14 @@ pub fn placement(snapshot: &Snapshot, spec: &JobSpec, choice: &Choice) -> Placem
         exclusive: choice.exclusive,
         ..Placement::default()
     };
-    for pick in &choice.nodes {
-        let Some(place) = node(topology, *pick, choice.rails, choice.host) else { continue };
-        let first = u32::try_from(placement.ranks.len()).unwrap_or(u32::MAX);
-        placement.ranks.extend(ranks_of(topology, *pick, choice.rails, spec.gang.ranks_per_node, first));
-        placement.nodes.push(place);
+    for (picks, host) in choice.parts() {
+        for pick in picks {
+            let Some(place) = node(topology, *pick, choice.rails, host) else { continue };
+            let position = u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX);
+            let (first, ranks) = spec.ranks_at(position);
+            placement.ranks.extend(ranks_of(topology, *pick, choice.rails, ranks, first));
+            placement.nodes.push(place);
+        }
     }
     let spare = |pick: &Pick| node(topology, *pick, choice.rails, choice.host);
     placement.spares.extend(choice.spares.iter().filter_map(spare));

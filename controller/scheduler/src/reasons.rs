@@ -1,8 +1,9 @@
 //! Every cause for which a gang cannot be placed, with counts: never only the first.
 
+mod components;
 mod host;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use controller_topology::{RailSet, Server};
 use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, Term, Thing, Toleration, many};
@@ -12,13 +13,16 @@ use crate::{
     host::Host,
     place::{Choice, Need, Placer, RailNeed, Time, Within},
     snapshot::{NodeSet, Snapshot},
-    yard::{Filter, Models},
+    yard::Models,
 };
 
 /// Causes for which the job could never start on the cluster as it is described now: as if every node were ready and
 /// idle and every NIC up. Each names the nearest right thing. Empty if it could.
 #[must_use]
 pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<Reason> {
+    if !need.components.is_empty() {
+        return components::infeasible(snapshot, need, placer);
+    }
     let topology = snapshot.topology();
     let (nodes, rails, wanted) = (topology.len(), topology.rails(), need.nodes as usize);
     let mut reasons = Vec::new();
@@ -65,21 +69,23 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
         );
         reasons.push(Reason::new("GroupSize", message).count(size as usize));
     }
-    // Taints come and go like other troubles of nodes; and an administrator may mend what a node lacks of isolation.
-    let all = vec![Toleration { key: None, value: None }];
-    let filter = Filter {
-        tolerations: all,
-        isolation: IsolationSet::EMPTY,
-        avoid_drained: None,
-        ..Filter::clone(&need.filter)
-    };
-    let healed = Need { filter: Arc::new(filter), ..need.clone() };
+    let healed = healed(need);
     let mut fits =
         |need: &Need| placer.choose_at(snapshot.yard(), need, None, Time::Healed, &mut Choice::default());
     if reasons.is_empty() && !fits(&healed) {
         misfits(&healed, &shapes, &mut fits, &mut reasons);
     }
     reasons
+}
+
+/// What a gang needs of nodes that are as they should be. Taints come and go like other troubles of nodes; and an administrator may mend
+/// what a node lacks of isolation.
+fn healed(need: &Need) -> Need {
+    need.with_filter(|filter| {
+        filter.tolerations = vec![Toleration { key: None, value: None }];
+        filter.isolation = IsolationSet::EMPTY;
+        filter.avoid_drained = None;
+    })
 }
 
 /// How many of all nodes have something.
@@ -288,6 +294,9 @@ impl<'a> Shapes<'a> {
 /// Causes for which the gang cannot be placed now, although it could be on an idle cluster. Empty if there is room.
 #[must_use]
 pub fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &JobId)>) -> Vec<Reason> {
+    if !need.components.is_empty() {
+        return components::not_now(snapshot, need, reserved);
+    }
     let thing = reserved.map(|(_, job)| Thing::Job(job.clone()));
     let kept = reserved.zip(thing.as_ref()).map(|((nodes, _), thing)| Kept { thing, nodes });
     let found = brief(snapshot, need, kept.as_slice());

@@ -364,19 +364,22 @@ impl Snapshot {
     }
 
     fn change_choice(&mut self, tenant: &TenantName, choice: &Choice, take: bool) {
-        let Choice { rails, exclusive, host, .. } = *choice;
-        let own = |gpus: u64| Held { gpus, rails, whole: exclusive, host };
+        let Choice { rails, exclusive, .. } = *choice;
+        let own = |gpus: u64, host: Host| Held { gpus, rails, whole: exclusive, host };
         let mut count = 0;
         let number = self.yard.tenant(tenant);
-        for pick in choice.nodes.iter().chain(&choice.spares) {
-            if let Some(slot) = self.slots.get_mut(pick.node.index()) {
-                slot.held = slot.held.changed(own(pick.gpus), take);
-                count += u64::from(pick.gpus.count_ones());
-                self.yard.own(pick.node, number, take);
+        let parts = || choice.parts().chain(std::iter::once((&choice.spares[..], choice.host)));
+        for (picks, host) in parts() {
+            for pick in picks {
+                if let Some(slot) = self.slots.get_mut(pick.node.index()) {
+                    slot.held = slot.held.changed(own(pick.gpus, host), take);
+                    count += u64::from(pick.gpus.count_ones());
+                    self.yard.own(pick.node, number, take);
+                }
             }
         }
-        for picks in [&choice.nodes, &choice.spares] {
-            self.yard.hold(picks, |held, gpus| held.changed(own(gpus), take));
+        for (picks, host) in parts() {
+            self.yard.hold(picks, |held, gpus| held.changed(own(gpus, host), take));
         }
         let outside = self.yard.outside_block();
         let block = |pick: &Pick| self.yard.place(pick.node).map_or(outside, |(_, block)| block);

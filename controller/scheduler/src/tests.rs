@@ -9,6 +9,7 @@ use proto_model::{
     Work,
 };
 
+mod components;
 mod holding;
 mod host;
 mod planted;

@@ -104,6 +104,8 @@ fn choice(snapshot: &Snapshot, placement: &Placement) -> Result<Choice, String> 
             .nodes
             .first()
             .map_or(Host::NONE, |place| Host { cpus: place.cpus, memory: place.memory_bytes }),
+        // No run of the simulator has components.
+        hosts: Vec::new(),
         exclusive: placement.exclusive,
         pods: placement.pods,
         cut: 0,

@@ -15,6 +15,7 @@ mod certify;
 mod certify_faults;
 mod chaos;
 mod compatibility;
+mod components;
 mod corpus;
 mod faults;
 mod house;

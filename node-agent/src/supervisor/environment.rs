@@ -73,9 +73,24 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
     let path = |path: PathBuf| path.display().to_string();
     environment.insert("RAIL_ENGINE_SOCKET".to_owned(), path(dir.engine_socket()));
     environment.insert("RAIL_RESULT_FILE".to_owned(), path(dir.result()));
+    environment.extend(of_component(task, rank.rank));
     environment.extend(task.brief.environment.clone());
     environment.extend(variables(&task.spec.work));
     environment
+}
+
+/// Of a rank of a gang of components: which one it is of, its number there, and how many ranks that has.
+fn of_component(task: &Task, rank: u32) -> impl Iterator<Item = (String, String)> {
+    let own = task.spec.component_places().take_while(|place| place.first_rank <= rank).last();
+    let named = own.map(|place| {
+        [
+            ("RAIL_COMPONENT", place.component.name.to_string()),
+            ("RAIL_COMPONENT_INDEX", place.index.to_string()),
+            ("RAIL_COMPONENT_RANK", (rank - place.first_rank).to_string()),
+            ("RAIL_COMPONENT_SIZE", place.component.ranks().to_string()),
+        ]
+    });
+    named.into_iter().flatten().map(|(name, value)| (name.to_owned(), value))
 }
 
 /// A process of a step: it finds what ranks find, but for the engine, whose ranks are the job's own.

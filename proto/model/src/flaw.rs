@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use crate::{
-    Arrange, ArrayError, ArraySpec, DependencyWhen, Gang, GpuModel, JobName, JobSpec, NameError, NodeName,
-    Pattern, Preemption, Replace, Term, Timestamp, Within,
+    Arrange, ArrayError, ArraySpec, ComponentFlaw, DependencyWhen, Gang, GpuModel, JobName, JobSpec,
+    NameError, NodeName, Pattern, Preemption, Replace, Term, Timestamp, Within,
     label::{LabelError, check_key, check_value},
 };
 
@@ -163,6 +163,9 @@ pub enum SpecFlaw {
         /// Position in the list.
         index: usize,
     },
+    /// A gang of components that cannot be.
+    #[error(transparent)]
+    Component(#[from] ComponentFlaw),
     /// GPUs of a model, and no GPU.
     #[error("the job takes no GPU; give gang.gpusPerNode, or leave the model out")]
     ModelWithoutGpus,
@@ -280,6 +283,7 @@ impl SpecFlaw {
     pub fn field(&self) -> String {
         let at = |list: SpecList, index: usize| format!("{}[{index}]", list.field());
         match self {
+            Self::Component(flaw) => flaw.field(),
             Self::NoNodes => "gang.nodes".into(),
             Self::MinNodes { .. } => "gang.minNodes".into(),
             Self::NoRails { .. } => "rails.none".into(),
@@ -319,6 +323,7 @@ impl JobSpec {
     pub fn flaws(&self) -> Vec<SpecFlaw> {
         let mut flaws = Vec::new();
         self.gang_flaws(&mut flaws);
+        flaws.extend(self.component_flaws().into_iter().map(SpecFlaw::from));
         self.group_flaws(&mut flaws);
         self.spare_flaws(&mut flaws);
         self.selector_flaws(&mut flaws);
@@ -473,7 +478,8 @@ impl JobSpec {
             flaws.push(SpecFlaw::ModelWithoutGpus);
         }
         let Gang { gpus_per_node: gpus, ranks_per_node: ranks, .. } = self.gang;
-        if gpus > ranks && place.gpu_models.iter().any(GpuModel::names_partition) {
+        let alike = self.components.is_empty();
+        if alike && gpus > ranks && place.gpu_models.iter().any(GpuModel::names_partition) {
             flaws.push(SpecFlaw::SeveralInstances { gpus, ranks });
         }
         let list = SpecList::Exclude;

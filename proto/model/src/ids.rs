@@ -141,6 +141,11 @@ name!(
 );
 
 name!(
+    /// A component within its job: a DNS label (RFC 1123), at most 63 characters.
+    ComponentName, max 63, dots false
+);
+
+name!(
     /// A webhook within its tenant: a DNS label (RFC 1123), at most 63 characters.
     WebhookName, max 63, dots false
 );

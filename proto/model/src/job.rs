@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    ArrayPlace, ArraySpec, Authority, Certification, Dependency, Eta, FailurePolicy, JobId, JobUid,
-    LicenseName, Phase, Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName,
-    Role, ScheduledRun, ServiceClassName, Timestamp,
+    ArrayPlace, ArraySpec, Authority, Certification, Component, Dependency, Eta, FailurePolicy, JobId,
+    JobUid, LicenseName, Phase, Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue,
+    ReservationName, Role, ScheduledRun, ServiceClassName, Timestamp,
 };
 
 /// What is kept of every job beside what its user wrote: names, times, causes, the request's id.
@@ -44,8 +44,10 @@ impl Job {
 /// What was asked. Built by the checked conversion in `proto-wire`, with defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobSpec {
-    /// How many of what.
+    /// How many of what. Of a gang of components: all their nodes, and of everything else the most that any of them asks for.
     pub gang: Gang,
+    /// The parts of a gang whose nodes are not all alike, in rank order; empty: all are as `gang` says.
+    pub components: Vec<Component>,
     /// Which rails.
     pub rails: RailRequest,
     /// Where.
@@ -109,8 +111,9 @@ impl JobSpec {
             Work::Allocation(held) => pairs(&held.env) + held.working_dir.len(),
         };
         let licenses: usize = self.licenses.keys().map(|name| name.as_str().len() + PAIR_BYTES).sum();
+        let components: usize = self.components.iter().map(Component::footprint).sum();
         let places = u64::from(self.gang.nodes) + u64::from(self.placement.spares);
-        JOB_BYTES + (work + licenses + pairs(labels)) as u64 + places.saturating_mul(PLACE_BYTES)
+        JOB_BYTES + (work + licenses + components + pairs(labels)) as u64 + places.saturating_mul(PLACE_BYTES)
     }
 
     /// The last time at which it may start: what it takes must fit before its deadline.
@@ -140,6 +143,7 @@ impl JobSpec {
     pub fn new(gang: Gang, work: Work) -> Self {
         Self {
             gang,
+            components: Vec::new(),
             rails: RailRequest::default(),
             placement: PlacementRequest::default(),
             queue: None,

@@ -15,6 +15,7 @@ pub mod backfill;
 pub mod cause;
 pub mod certify;
 pub mod claim;
+pub mod component;
 pub mod cron;
 pub mod fabric;
 pub mod flaw;
@@ -52,6 +53,7 @@ pub use backfill::{Backfill, BackfillError, Promise};
 pub use cause::{NodeCause, Speaker};
 pub use certify::{Certify, Lane, Measured, PairReport, PortGid, PortReport, SERIES_ROUNDS, Turn, Way};
 pub use claim::{Claim, ClaimError};
+pub use component::{Component, ComponentFlaw, ComponentPlace, NodeShape};
 pub use cron::{Cron, CronError};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
@@ -61,8 +63,8 @@ pub use hardware::{
     PathCause, PciDevice, PhysicalState, PortState,
 };
 pub use ids::{
-    JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName, QueueName, RequestId, ReservationName,
-    ScheduleName, ServiceClassName, TenantName, WebhookName,
+    ComponentName, JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName, QueueName, RequestId,
+    ReservationName, ScheduleName, ServiceClassName, TenantName, WebhookName,
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{

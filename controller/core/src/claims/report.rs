@@ -36,8 +36,8 @@ struct Part<'a> {
 
 /// Takes a report of the node at this position of the job's gang apart. A function of its arguments.
 pub(crate) fn admit(entry: &JobEntry, position: u32, node: &NodeName, seen: Observation) -> Admitted {
-    let ranks = entry.job.spec.gang.ranks_per_node;
-    let part = Part { entry, node, position, first: position.saturating_mul(ranks), ranks };
+    let (first, ranks) = entry.job.spec.ranks_at(position);
+    let part = Part { entry, node, position, first, ranks };
     let mut admitted = Admitted { seen, untruths: Vec::new(), ignored: Vec::new() };
     part.cause(&mut admitted);
     part.exits(&mut admitted);

@@ -332,14 +332,18 @@ pub(crate) fn within_limits(
         Err(CoreError::ClassLimit { class: class.name.clone(), field, asked, allowed })
     };
     let nodes = spec.gang.nodes.saturating_add(spec.placement.spares);
-    let same = old.is_some_and(|old| (old.gang, old.placement.spares) == (spec.gang, spec.placement.spares));
+    let same = old.is_some_and(|old| {
+        (old.gang, old.placement.spares) == (spec.gang, spec.placement.spares)
+            && old.components == spec.components
+    });
     if let Some(most) = limits.nodes_max.filter(|most| new(same) && nodes > *most) {
         return over("spec.gang.nodes", proto_model::many(nodes, "node"), most.to_string());
     }
     // An elastic job may start with what its user may have.
     let least = spec.gang.min_nodes.saturating_add(spec.placement.spares);
+    let spares = spec.placement.spares;
     for (nodes, most) in [(nodes, limits.gpus_max), (least, class.user.gpus)] {
-        let gpus = u64::from(nodes) * u64::from(spec.gang.gpus_per_node);
+        let gpus = spec.gpus(nodes.saturating_sub(spares));
         if let Some(most) = most.filter(|most| new(same) && gpus > u64::from(*most)) {
             return over("spec.gang", proto_model::many(gpus, "GPU"), most.to_string());
         }

@@ -7,6 +7,7 @@ mod blame;
 mod certify;
 mod claims;
 mod classes;
+mod components;
 mod deadlines;
 mod documents;
 mod drains;

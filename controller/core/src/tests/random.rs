@@ -234,6 +234,10 @@ fn vary(spec: &mut JobSpec, job: u8, gpus: u32, now: Timestamp) {
             spec.preemption.preemptible = true;
             spec.priority = -5;
         }
+        3 if gpus == 1 => {
+            spec.components = components::of(&[("a", 1, 2, 1), ("b", 1, 0, 1)]);
+            spec.gang = proto_model::Component::gang(&spec.components);
+        }
         3 if gpus == 2 => spec.deadline = Some(now.plus(Duration::from_secs(60))),
         5 => spec.begin = Some(now.plus(Duration::from_secs(u64::from(gpus) * 5))),
         _ => {}

@@ -65,8 +65,12 @@ impl Plan {
     /// The end of the last part of a range in which there is too little; places and idle nodes aside.
     fn last_miss(&self, wish: &Wish, from: usize, to: usize) -> Option<usize> {
         let nodes = if wish.whole {
-            let row = self.classes[wish.class].rest.as_ref();
-            row.and_then(|row| row.last_below(from, to, wish.count()))
+            let whole = (wish.class, wish.count());
+            let miss = |(class, count): (usize, i32)| {
+                let row = self.classes[class].rest.as_ref();
+                row.and_then(|row| row.last_below(from, to, count))
+            };
+            wish.parts.iter().copied().chain([whole]).filter_map(miss).max()
         } else {
             self.gpus(wish.tenant).last_below(from, to, wish.amount())
         };
@@ -90,7 +94,8 @@ impl Plan {
     pub(crate) fn earliest(&mut self, wish: &Wish) -> Option<(usize, Option<usize>)> {
         let nodes = (wish.nodes, wish.spares);
         let limits = (Rc::clone(&wish.quotas), wish.licenses.clone());
-        let key = (wish.class, nodes, wish.gpus, wish.within, limits, wish.tenant);
+        let class = (wish.class, Rc::clone(&wish.parts));
+        let key = (class, nodes, wish.amount(), wish.within, limits, wish.tenant);
         let hint =
             self.hints.get(&key).filter(|(length, _)| *length <= wish.length).map_or(0, |(_, step)| *step);
         let from = self.search_from(wish, wish.from.max(hint))?;
@@ -184,8 +189,10 @@ impl Plan {
             return;
         }
         self.whole.add(step, end, -wish.count());
-        if let Some(row) = &mut self.classes[wish.class].rest {
-            row.add(step, end, -wish.count());
+        for (class, count) in wish.parts.iter().copied().chain([(wish.class, wish.count())]) {
+            if let Some(row) = &mut self.classes[class].rest {
+                row.add(step, end, -count);
+            }
         }
         let places = match wish.within {
             Within::Fabric => None,

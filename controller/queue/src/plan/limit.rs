@@ -124,8 +124,11 @@ impl Plan {
     pub(crate) fn room(&self, wish: &Wish) -> (bool, bool) {
         let quota =
             wish.quotas.iter().all(|quota| self.quotas[*quota].left.at(0) >= self.share(*quota, wish));
-        let class = self.classes[wish.class].rest.as_ref().filter(|_| wish.whole);
-        let room = !self.is_short(wish, 0) && class.is_none_or(|row| row.at(0) >= wish.count());
+        let mut classes = wish.parts.iter().copied().chain([(wish.class, wish.count())]);
+        let enough = |(class, count): (usize, i32)| {
+            self.classes[class].rest.as_ref().is_none_or(|row| row.at(0) >= count)
+        };
+        let room = !self.is_short(wish, 0) && (!wish.whole || classes.all(enough));
         (quota, room)
     }
 

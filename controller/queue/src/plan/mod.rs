@@ -101,12 +101,17 @@ pub(crate) struct Wish {
     pub(crate) nodes: u32,
     /// Those of them that are spares: they need not be in the same place as the rest.
     pub(crate) spares: u32,
+    /// Of each node; of a gang of components the fewest of any.
     pub(crate) gpus: u32,
     /// The plan counts whole nodes for it.
     pub(crate) whole: bool,
     /// Nobody fits beside it.
     pub(crate) alone: bool,
     pub(crate) class: usize,
+    /// Of a gang of components: classes of which it takes so many nodes at least.
+    pub(crate) parts: Rc<[(usize, i32)]>,
+    /// Of a gang of components: the GPUs that it takes.
+    pub(crate) gpus_in_all: Option<i32>,
     pub(crate) within: Within,
     pub(crate) quotas: Rc<[usize]>,
     /// Which of those are licenses, and how many of each.
@@ -143,7 +148,11 @@ impl Node {
 }
 
 impl Wish {
-    fn amount(&self) -> i32 {
+    /// GPUs that it takes of all its nodes together.
+    pub(crate) fn amount(&self) -> i32 {
+        if let Some(gpus) = self.gpus_in_all {
+            return gpus;
+        }
         i32::try_from(u64::from(self.nodes) * u64::from(self.gpus)).unwrap_or(i32::MAX)
     }
 
@@ -163,7 +172,14 @@ impl Wish {
 
 /// Who asks alike cannot start earlier than the one before: where the search may begin.
 type Hint = BTreeMap<HintKey, (Duration, usize)>;
-type HintKey = (usize, (u32, u32), u32, Within, (Rc<[usize]>, Vec<(usize, i32)>), Option<TenantAt>);
+type HintKey = (
+    (usize, Rc<[(usize, i32)]>),
+    (u32, u32),
+    i32,
+    Within,
+    (Rc<[usize]>, Vec<(usize, i32)>),
+    Option<TenantAt>,
+);
 
 /// What is known of all who ask for idle nodes: so many for so long are not to be had before a step, whoever asks. It holds as
 /// long as the plan only takes.
@@ -383,7 +399,7 @@ impl Plan {
     /// [`Measure::may_share_nodes`].
     pub(crate) fn may_fit_on_shared_nodes(&self, need: &Need, nodes: u32) -> bool {
         self.measure.may_share_nodes(need)
-            && self.free.range(need.gpus..).map(|(_, count)| *count).sum::<u32>() >= nodes
+            && self.free.range(need.least_gpus()..).map(|(_, count)| *count).sum::<u32>() >= nodes
     }
 
     /// The number of who asks, where it matters who does.
@@ -402,6 +418,20 @@ impl Plan {
         let rest = (kind.nodes < self.open).then(|| self.row_of(fits, kept));
         self.classes.push(Class { kind, rest });
         self.classes.len() - 1
+    }
+
+    /// Of a gang of components the classes of some of them together, with how many nodes those have: a gang has its nodes where any of its
+    /// components together have theirs (Hall 1935). Of more than three only each by itself is looked at.
+    pub(crate) fn parts(&mut self, need: &Need, ground: &Ground, kept: &Kept<'_>) -> Rc<[(usize, i32)]> {
+        let count = need.components.len();
+        let some = |set: &u32| count <= 3 || set.is_power_of_two();
+        let sets: Vec<u32> = (1..(1_u32 << count).saturating_sub(1)).filter(some).collect();
+        let part = |set: u32| need.of_components(|at| set >> at & 1 == 1);
+        let parts = sets.into_iter().map(|set| {
+            let part = part(set);
+            (self.class(&part, ground, kept), signed(part.nodes))
+        });
+        parts.collect()
     }
 
     /// Nodes that a class has, busy or not.

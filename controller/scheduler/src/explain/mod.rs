@@ -17,6 +17,7 @@
 //!    of what was asked that is given up, in thousandths: a requirement that is dropped counts a thousand.
 
 mod census;
+mod components;
 mod reach;
 mod relax;
 #[cfg(test)]
@@ -198,6 +199,9 @@ pub fn explain<J: Ord, N: IntoIterator<Item = NodeIx>>(
     facts: &QueueFacts<'_>,
     holders: impl IntoIterator<Item = (J, N)>,
 ) -> Explanation<J> {
+    if !need.components.is_empty() {
+        return components::explain(snapshot, placer, need, facts, holders);
+    }
     let yard = snapshot.yard();
     let census = Census::of(snapshot, need, facts.kept);
     let hidden = Hidden::of(yard, facts.kept.iter().flat_map(|kept| kept.nodes.iter()));

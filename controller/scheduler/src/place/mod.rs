@@ -2,6 +2,7 @@
 
 mod any;
 mod bound;
+mod components;
 mod cut;
 mod fit;
 mod groups;
@@ -18,7 +19,7 @@ mod tests;
 use controller_topology::{NodeIx, RailSet};
 
 pub use cut::{ACROSS_LEAVES, ACROSS_PODS};
-pub use need::{Arrange, Group, Need, Pattern, RailNeed, Within};
+pub use need::{Arrange, ComponentNeed, Group, Need, Pattern, RailNeed, Within};
 
 use crate::{
     host::Host,
@@ -42,14 +43,30 @@ pub struct Choice {
     pub nodes: Vec<Pick>,
     /// Nodes that are held idle for it.
     pub spares: Vec<Pick>,
-    /// CPUs and memory that it holds of each.
+    /// CPUs and memory that it holds of each; of a gang of components that is what `hosts` says.
     pub host: Host,
+    /// Of a gang of components, in rank order: so many nodes, and what it holds of each of them.
+    pub hosts: Vec<(u32, Host)>,
     /// Nobody else is let onto its nodes.
     pub exclusive: bool,
     /// How many pods.
     pub pods: u32,
     /// The weighted cut of its traffic, see [`ACROSS_LEAVES`] and [`ACROSS_PODS`].
     pub cut: u64,
+}
+
+impl Choice {
+    /// Its nodes in rank order, with the CPUs and memory that it holds of each.
+    pub fn parts(&self) -> impl Iterator<Item = (&[Pick], Host)> {
+        let alike = if self.hosts.is_empty() { Some((&self.nodes[..], self.host)) } else { None };
+        let mut rest = &self.nodes[..];
+        let parts = self.hosts.iter().map(move |(nodes, host)| {
+            let (part, behind) = rest.split_at((*nodes as usize).min(rest.len()));
+            rest = behind;
+            (part, *host)
+        });
+        alike.into_iter().chain(parts)
+    }
 }
 
 /// As of when nodes count as free.
@@ -171,6 +188,9 @@ impl Placer {
 
     /// The same with what is hidden already.
     fn choose_on(&mut self, yard: &Yard, need: &Need, time: Time, choice: &mut Choice) -> bool {
+        if !need.components.is_empty() {
+            return self.choose_components(yard, need, time, choice);
+        }
         let attempt = Attempt { yard, need, rails: need.rails, time, beat: None };
         match need.rails {
             RailNeed::Exactly(_) => self.attempt(&attempt, choice),
@@ -184,8 +204,12 @@ impl Placer {
         }
     }
 
-    /// How many nodes fulfil what is asked of one on these rails now.
+    /// How many nodes fulfil what is asked of one on these rails now; of a gang of components, of one of the component that most can be of.
     pub fn free(&mut self, yard: &Yard, need: &Need, rails: RailSet, hidden: Option<&Hidden>) -> u64 {
+        if !need.components.is_empty() {
+            let parts = (0..need.components.len()).map(|at| need.of_components(|other| other == at));
+            return parts.map(|part| self.free(yard, &part, rails, hidden)).max().unwrap_or(0);
+        }
         let mut need = Need { rails: RailNeed::Exactly(rails), ..need.clone() };
         need.name_avoided(rails);
         self.look(yard, &need, hidden, |_| ())
@@ -230,16 +254,8 @@ impl Placer {
             return Some(choice.rails);
         }
         let least = order(any.need, choice.pods, choice.cut + choice.cut / NEAR);
-        let Attempt { yard, time, .. } = *any;
-        let mut masks = std::mem::take(&mut self.masks);
-        match time {
-            Time::Now => masks.candidates(count, yard.offers()),
-            Time::Ended => {
-                let open = yard.records().filter(|record| record.open);
-                masks.candidates(count, open.map(|record| (record.usable, 1)));
-            }
-            Time::Healed => masks.candidates(count, yard.records().map(|record| (record.present, 1))),
-        }
+        self.find_sets(any.yard, any.time, count);
+        let masks = std::mem::take(&mut self.masks);
         let mut best: Option<((u32, u64), RailSet)> = None;
         // The larger the gang, the less it matters, and the longer a look takes.
         let tries = if any.need.nodes > LARGE { FEW } else { masks.sets().len() };
@@ -262,23 +278,24 @@ impl Placer {
         best.map(|(_, rails)| rails)
     }
 
+    /// Sets of so many rails that are worth a try, into `masks`.
+    fn find_sets(&mut self, yard: &Yard, time: Time, count: u32) {
+        match time {
+            Time::Now => self.masks.candidates(count, yard.offers()),
+            Time::Ended => {
+                let open = yard.records().filter(|record| record.open);
+                self.masks.candidates(count, open.map(|record| (record.usable, 1)));
+            }
+            Time::Healed => self.masks.candidates(count, yard.records().map(|record| (record.present, 1))),
+        }
+    }
+
     fn attempt(&mut self, attempt: &Attempt<'_>, choice: &mut Choice) -> bool {
         let Attempt { yard, need, rails, time, .. } = *attempt;
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
         let mut profile = Profile::of(need, rails, idle);
         if time != Time::Now {
-            let wanted = |record: &Record| {
-                let here = if time == Time::Healed { record.present } else { record.usable };
-                let offers = match rails {
-                    RailNeed::Exactly(rails) => here.covers(rails),
-                    RailNeed::Any(count) => here.len() >= count,
-                };
-                offers
-                    && (time == Time::Healed || record.open)
-                    && record.gpus.count_ones() >= need.gpus
-                    && record.host.covers(need.host)
-            };
-            let mut view = View::assumed(yard, &profile, wanted);
+            let mut view = View::assumed(yard, &profile, |record| could(record, need, rails, time));
             return self.on_view(attempt, &mut view, choice);
         }
         let mut views = std::mem::take(&mut self.views);
@@ -371,6 +388,7 @@ impl Placer {
         if let Some(fit) = fit {
             (choice.pods, choice.cut) = (fit.pods, fit.cut);
             (choice.host, choice.exclusive) = (need.host, need.exclusive);
+            choice.hosts.clear();
             choice.rails = RailSet::EMPTY;
             if let RailNeed::Exactly(rails) = rails {
                 choice.rails = rails;
@@ -396,6 +414,19 @@ impl Placer {
         view.show(yard, undo);
         fit.is_some()
     }
+}
+
+/// Whether a node could be one of a gang's at a time that is not now; what the filter says aside.
+fn could(record: &Record, need: &Need, rails: RailNeed, time: Time) -> bool {
+    let here = if time == Time::Healed { record.present } else { record.usable };
+    let offers = match rails {
+        RailNeed::Exactly(rails) => here.covers(rails),
+        RailNeed::Any(count) => here.len() >= count,
+    };
+    offers
+        && (time == Time::Healed || record.open)
+        && record.gpus.count_ones() >= need.gpus
+        && record.host.covers(need.host)
 }
 
 /// One try at one set of rails, or at a bound for all sets of so many.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use controller_topology::{NodeIx, RailSet};
 pub use proto_model::{Arrange, Group, Pattern, Within};
-use proto_model::{JobSpec, TenantName};
+use proto_model::{Component, ComponentName, JobSpec, TenantName};
 
 use crate::{
     host::Host,
@@ -21,7 +21,25 @@ pub enum RailNeed {
     Any(u32),
 }
 
+/// Nodes of one shape in a gang whose nodes are not all alike.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ComponentNeed {
+    /// What its job calls it.
+    pub name: ComponentName,
+    /// How many nodes; at least 1.
+    pub nodes: u32,
+    /// GPUs on each.
+    pub gpus: u32,
+    /// CPUs and memory on each.
+    pub host: Host,
+    /// Labels, taints and models of GPU.
+    pub filter: Arc<Filter>,
+}
+
 /// What every node of a gang must give, and how they must lie.
+///
+/// Of a gang of components `nodes` is the number of all nodes, and `gpus` and `host` are the most that any of them asks for: what counts
+/// with those reckons with no less than the gang takes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Need {
     /// How many nodes; at least 1.
@@ -50,6 +68,30 @@ pub struct Need {
     pub exclude: Vec<NodeIx>,
     /// For whom: some nodes are not given to two tenants at a time. `None`: it does not matter.
     pub tenant: Option<TenantName>,
+    /// Its parts in rank order, where its nodes are not all alike; empty: they are.
+    pub components: Vec<ComponentNeed>,
+}
+
+impl ComponentNeed {
+    /// `all` is what the job asks of each of its nodes.
+    fn of(components: &[Component], all: &Filter) -> Vec<Self> {
+        let of = |component: &Component| {
+            let takes = component.gpus_per_node > 0;
+            let gpu_models = if component.gpu_models.is_empty() && takes {
+                all.gpu_models.clone()
+            } else {
+                component.gpu_models.clone()
+            };
+            Self {
+                name: component.name.clone(),
+                nodes: component.nodes,
+                gpus: component.gpus_per_node,
+                host: Host { cpus: component.cpus_per_node, memory: component.memory_per_node },
+                filter: Arc::new(Filter { gpu_models, whole_gpus: takes, ..all.clone() }),
+            }
+        };
+        components.iter().map(of).collect()
+    }
 }
 
 impl Need {
@@ -70,6 +112,7 @@ impl Need {
             filter: Arc::default(),
             exclude: Vec::new(),
             tenant: None,
+            components: Vec::new(),
         }
     }
 
@@ -88,7 +131,19 @@ impl Need {
             RailNeed::Exactly(RailSet::first(asked))
         };
         let place = &spec.placement;
+        let filter = Filter {
+            selector: place.selector.clone(),
+            tolerations: place.tolerations.clone(),
+            isolation: snapshot.tenant(tenant).isolation.demands(),
+            avoid_drained: spec.rails.avoid_drained.then_some(match rails {
+                RailNeed::Exactly(rails) => rails,
+                RailNeed::Any(_) => RailSet::EMPTY,
+            }),
+            gpu_models: place.gpu_models.clone(),
+            whole_gpus: spec.gang.gpus_per_node > 0,
+        };
         Self {
+            components: ComponentNeed::of(&spec.components, &filter),
             nodes: spec.gang.nodes,
             gpus: spec.gang.gpus_per_node,
             rails,
@@ -99,17 +154,7 @@ impl Need {
             arrange: place.arrange,
             pattern: place.pattern,
             spares: place.spares,
-            filter: Arc::new(Filter {
-                selector: place.selector.clone(),
-                tolerations: place.tolerations.clone(),
-                isolation: snapshot.tenant(tenant).isolation.demands(),
-                avoid_drained: spec.rails.avoid_drained.then_some(match rails {
-                    RailNeed::Exactly(rails) => rails,
-                    RailNeed::Any(_) => RailSet::EMPTY,
-                }),
-                gpu_models: place.gpu_models.clone(),
-                whole_gpus: spec.gang.gpus_per_node > 0,
-            }),
+            filter: Arc::new(filter),
             exclude: place.exclude.iter().filter_map(|name| topology.index(name)).collect(),
             tenant: Some(tenant.clone()),
         }
@@ -124,9 +169,79 @@ impl Need {
 
     /// Other rails are asked for, and it is those that must not be drained.
     pub(crate) fn name_avoided(&mut self, rails: RailSet) {
-        if self.filter.avoid_drained.is_some_and(|avoided| avoided != rails) {
-            self.filter = Arc::new(Filter { avoid_drained: Some(rails), ..Filter::clone(&self.filter) });
+        let filters = self.components.iter_mut().map(|component| &mut component.filter);
+        for filter in std::iter::once(&mut self.filter).chain(filters) {
+            if filter.avoid_drained.is_some_and(|avoided| avoided != rails) {
+                *filter = Arc::new(Filter { avoid_drained: Some(rails), ..Filter::clone(filter) });
+            }
         }
+    }
+
+    /// The same with another filter for all its nodes, whichever component they are of; models of GPU stay each component's own.
+    #[must_use]
+    pub fn with_filter(&self, change: impl Fn(&mut Filter)) -> Self {
+        let mut need = self.clone();
+        let filters = need.components.iter_mut().map(|component| &mut component.filter);
+        for filter in std::iter::once(&mut need.filter).chain(filters) {
+            change(Arc::make_mut(filter));
+        }
+        need
+    }
+
+    /// What some of its components need by themselves, in the same order; all that is said of the gang as a whole holds for them too.
+    #[must_use]
+    pub fn of_components(&self, which: impl Fn(usize) -> bool) -> Self {
+        let some = self.components.iter().enumerate().filter(|(at, _)| which(*at));
+        let components: Vec<ComponentNeed> = some.map(|(_, component)| component.clone()).collect();
+        let most = |of: fn(&ComponentNeed) -> u32| components.iter().map(of).max().unwrap_or(0);
+        let host = Host {
+            cpus: most(|component| component.host.cpus),
+            memory: components.iter().map(|component| component.host.memory).max().unwrap_or(0),
+        };
+        let (nodes, gpus) = (components.iter().map(|component| component.nodes).sum(), most(|one| one.gpus));
+        let need = Self { nodes, gpus, host, components: Vec::new(), ..self.clone() };
+        match components.as_slice() {
+            [one] => Self { filter: Arc::clone(&one.filter), ..need },
+            _ => Self { components, ..need },
+        }
+    }
+
+    /// The component of the node at a position of the gang; `None` where all nodes are alike.
+    #[must_use]
+    pub fn component_at(&self, position: usize) -> Option<&ComponentNeed> {
+        let mut end = 0;
+        self.components.iter().find(|component| {
+            end += component.nodes as usize;
+            position < end
+        })
+    }
+
+    /// What the node at a position of the gang must give, as a gang of one.
+    #[must_use]
+    pub fn at(&self, position: usize) -> Self {
+        let alike = Self { nodes: 1, components: Vec::new(), ..self.clone() };
+        match self.component_at(position) {
+            Some(ComponentNeed { gpus, host, filter, .. }) => {
+                Self { gpus: *gpus, host: *host, filter: Arc::clone(filter), ..alike }
+            }
+            None => alike,
+        }
+    }
+
+    /// GPUs that it takes with so many nodes and its spares. The nodes of a gang of components are all it has.
+    #[must_use]
+    pub fn gpus_in_all(&self, nodes: u32) -> u64 {
+        let of = |nodes: u32, gpus: u32| u64::from(nodes) * u64::from(gpus);
+        match self.components.as_slice() {
+            [] => of(nodes.saturating_add(self.spares), self.gpus),
+            components => components.iter().map(|component| of(component.nodes, component.gpus)).sum(),
+        }
+    }
+
+    /// The fewest GPUs that it takes of any node.
+    #[must_use]
+    pub fn least_gpus(&self) -> u32 {
+        self.components.iter().map(|component| component.gpus).min().unwrap_or(self.gpus)
     }
 
     /// How many rails.

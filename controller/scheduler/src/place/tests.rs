@@ -151,7 +151,7 @@ impl Ledger {
         let pods: BTreeSet<Option<u32>> =
             nodes.iter().map(|pick| self.node(pick.node).unwrap().pod).collect();
         let (host, exclusive, pods) = (need.host, need.exclusive, pods.len() as u32);
-        Some(Choice { rails, nodes, spares, host, exclusive, pods, cut: 0 })
+        Some(Choice { rails, nodes, spares, host, hosts: Vec::new(), exclusive, pods, cut: 0 })
     }
 }
 
@@ -281,6 +281,7 @@ fn need() -> impl Strategy<Value = Need> {
                 }),
                 exclude,
                 tenant: None,
+                components: Vec::new(),
             }
         },
     )

@@ -63,8 +63,6 @@ impl From<proto_model::Replace> for Sources {
 pub struct Wound<'a> {
     /// What the job asked for. How many nodes it has now is what the placement says.
     pub need: &'a Need,
-    /// Ranks of each node.
-    pub ranks_per_node: u32,
     /// Where it is; held in the snapshot.
     pub placement: &'a Placement,
     /// What it has lost; nodes that are not its own do not matter.
@@ -211,6 +209,9 @@ fn mend(
     rails: RailSet,
 ) -> Result<Repaired, Vec<Reason>> {
     let gang = Gang::of(snapshot, wound, known, rails)?;
+    if let Some(reason) = several_components(wound.need, &gang.open) {
+        return Err(vec![reason]);
+    }
     let stock = Stock::of(snapshot, placer, wound, rails, &gang);
     let seats = Seats::of(snapshot.yard(), wound.need, &gang);
     let Some(assigned) = assign::assign(snapshot.yard(), seats, &stock, rails) else {
@@ -259,6 +260,11 @@ pub(crate) struct Gang {
 }
 
 impl Gang {
+    /// The first place that is to be filled anew.
+    pub(crate) fn first_open(&self) -> usize {
+        self.open.first().copied().unwrap_or(0)
+    }
+
     fn of(
         snapshot: &Snapshot,
         wound: &Wound<'_>,
@@ -329,19 +335,25 @@ impl Gang {
         (placement.pods, placement.cut) = (assigned.pods, assigned.cut);
         let fresh: BTreeMap<usize, Pick> =
             self.open.iter().copied().zip(assigned.picks.iter().map(|taken| stock.pick(*taken))).collect();
-        let count = wound.ranks_per_node.max(1);
+        // Whoever takes a place takes over the ranks there.
+        let ranks: Vec<std::ops::Range<usize>> = ranks_by_node(wound.placement);
         for at in 0..placement.nodes.len() {
             let new = fresh.get(&at).copied();
             // On other rails a healthy node's ranks may need another NIC; their node and GPUs stay.
             let Some(pick) = new.or(if rails == old { None } else { self.seats[at].0 }) else { continue };
-            let Some(mut place) = rankmap::node(topology, pick, rails, wound.need.host) else { continue };
+            let host = wound.need.component_at(at).map_or(wound.need.host, |component| component.host);
+            let Some(mut place) = rankmap::node(topology, pick, rails, host) else { continue };
             let position = u32::try_from(at).unwrap_or(u32::MAX);
-            let mut ranks = rankmap::ranks_of(topology, pick, rails, count, position.saturating_mul(count));
+            let own = ranks.get(at).cloned().unwrap_or(0..0);
+            let (first, count) = (own.start, u32::try_from(own.len()).unwrap_or(u32::MAX));
+            let first = u32::try_from(first).unwrap_or(u32::MAX);
+            let mut ranks = rankmap::ranks_of(topology, pick, rails, count, first);
             if new.is_none() && placement.nodes[at].remapped {
                 rename(&mut place, &mut ranks, &placement.nodes[at]);
             }
-            let first = at * count as usize;
-            if let Some(slots) = placement.ranks.get_mut(first..first + ranks.len()) {
+            if let Some(slots) = placement.ranks.get_mut(own)
+                && slots.len() == ranks.len()
+            {
                 slots.clone_from_slice(&ranks);
             }
             let before = std::mem::replace(&mut placement.nodes[at], place);
@@ -367,14 +379,39 @@ impl Gang {
     }
 }
 
-/// What one replacement must give.
-fn part(need: &Need, rails: RailSet) -> Need {
+/// What one replacement of the node at a position of the gang must give.
+fn part(need: &Need, position: usize, rails: RailSet) -> Need {
+    let one = need.at(position);
     Need {
-        filter: std::sync::Arc::clone(&need.filter),
-        exclude: need.exclude.clone(),
-        host: need.host,
-        exclusive: need.exclusive,
-        tenant: need.tenant.clone(),
-        ..Need::plain(1, need.gpus, RailNeed::Exactly(rails))
+        filter: one.filter,
+        exclude: one.exclude,
+        host: one.host,
+        exclusive: one.exclusive,
+        tenant: one.tenant,
+        ..Need::plain(1, one.gpus, RailNeed::Exactly(rails))
     }
+}
+
+/// Of each node of a gang, in rank order, where its ranks stand.
+fn ranks_by_node(placement: &Placement) -> Vec<std::ops::Range<usize>> {
+    let mut end = 0;
+    let runs = placement.ranks.chunk_by(|a, b| a.node == b.node);
+    runs.map(|run| {
+        let start = end;
+        end += run.len();
+        start..end
+    })
+    .collect()
+}
+
+/// Why nodes of a gang of components cannot be replaced together: those of one component are, whatever the others are like.
+fn several_components(need: &Need, open: &[usize]) -> Option<Reason> {
+    let names: std::collections::BTreeSet<&str> =
+        open.iter().filter_map(|at| Some(need.component_at(*at)?.name.as_str())).collect();
+    (names.len() > 1).then(|| {
+        let named = names.into_iter().collect::<Vec<_>>().join(", ");
+        let message =
+            format!("nodes of several components ({named}) are lost; those of one at a time are replaced");
+        Reason::new("RepairComponents", message).count(open.len())
+    })
 }

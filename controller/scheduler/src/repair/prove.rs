@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::{Loss, Repaired, Wound};
 use crate::{
     host::Host,
+    place::Need,
     proof::World,
     snapshot::{Held, Snapshot},
 };
@@ -82,13 +83,13 @@ pub fn prove_repair(
         Some(Loss::Rails(gone)) => !gone.and(rails).is_empty(),
     };
     let mut swapped = BTreeSet::new();
-    for (before, now) in old.nodes.iter().zip(&new.nodes) {
+    for (at, (before, now)) in old.nodes.iter().zip(&new.nodes).enumerate() {
         if lost(&now.node) {
             flaws.push(RepairFlaw::Lost(now.node.clone()));
         }
         if before.node != now.node {
             swapped.insert(&now.node);
-            fit(snapshot, wound, rails, now, &mut flaws);
+            fit(snapshot, wound, rails, (now, &wound.need.at(at)), &mut flaws);
         }
         if !now.nics.iter().map(|nic| nic.rail).eq(rails.iter()) || !was.covers(rails) {
             flaws.push(RepairFlaw::Rails(now.node.clone()));
@@ -127,7 +128,7 @@ fn fit(
     snapshot: &Snapshot,
     wound: &Wound<'_>,
     rails: RailSet,
-    place: &NodePlace,
+    (place, need): (&NodePlace, &Need),
     flaws: &mut Vec<RepairFlaw>,
 ) {
     let mut wrong = |why| flaws.push(RepairFlaw::Unfit { node: place.node.clone(), why });
@@ -137,7 +138,7 @@ fn fit(
         wrong("it is not in the cluster");
         return;
     };
-    let (need, capacity) = (wound.need, snapshot.capacity(ix));
+    let capacity = snapshot.capacity(ix);
     let spare = wound.placement.spares.iter().find(|spare| spare.node == place.node);
     // What the job holds on its own spare does not stand in its way.
     let held = match spare {

@@ -82,7 +82,7 @@ impl Stock {
         gang: &Gang,
         hidden: &Hidden,
     ) {
-        let (yard, need) = (snapshot.yard(), part(wound.need, rails));
+        let (yard, need) = (snapshot.yard(), part(wound.need, gang.first_open(), rails));
         let layout = yard.layout();
         let own = gang.seats.iter().filter_map(|(pick, _)| Some(pick.as_ref()?.node));
         let mut pods: BTreeSet<u32> =
@@ -177,7 +177,7 @@ impl Stock {
         if wound.sources.free {
             let rails: RailSet = wound.placement.rails.iter().copied().collect();
             let missing = u32::try_from(lost).unwrap_or(u32::MAX);
-            let need = crate::Need { nodes: missing, ..part(wound.need, rails) };
+            let need = crate::Need { nodes: missing, ..part(wound.need, gang.first_open(), rails) };
             let kept: &NodeSet = wound.kept;
             let causes = not_now(snapshot, &need, None).into_iter();
             // They are about a gang that starts.

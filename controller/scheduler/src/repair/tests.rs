@@ -68,7 +68,7 @@ fn wound<'a>(
     sources: Sources,
     kept: &'a NodeSet,
 ) -> Wound<'a> {
-    Wound { need, ranks_per_node: 2, placement, lost, sources, kept }
+    Wound { need, placement, lost, sources, kept }
 }
 
 const ANY: Sources = Sources { spares: true, free: true };

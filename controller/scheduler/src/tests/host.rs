@@ -185,7 +185,6 @@ fn what_stands_in_for_a_lost_node_has_as_much() {
     let wound = |need| crate::Wound {
         placement: &gang,
         need,
-        ranks_per_node: 1,
         lost: &lost,
         sources: Sources { spares: false, free: true },
         kept: &kept,

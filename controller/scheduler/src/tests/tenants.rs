@@ -175,7 +175,7 @@ fn a_repair_takes_no_server_of_another_tenant() {
     let need = Need::of(&named("a"), &spec(1, 1, 1, true), &snapshot);
     let lost = BTreeMap::from([(gang.nodes[0].node.clone(), Loss::Node)]);
     let (sources, kept) = (Sources { spares: true, free: true }, crate::NodeSet::default());
-    let wound = Wound { need: &need, ranks_per_node: 1, placement: &gang, lost: &lost, sources, kept: &kept };
+    let wound = Wound { need: &need, placement: &gang, lost: &lost, sources, kept: &kept };
     let repaired = repair(&snapshot, &mut Placer::default(), &wound).unwrap();
     assert_ne!(repaired.placement.nodes[0].node, theirs.nodes[0].node);
     // The proof by itself: the same on the other tenant's server.

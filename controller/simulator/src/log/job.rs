@@ -337,8 +337,9 @@ impl JobLine {
             need: self.need(snapshot)?,
             min_nodes: self.min_nodes,
             ranks_per_node: self.ranks,
+            components: Arc::default(),
             queue: self.queue.as_deref().map(queue).transpose()?,
-            // No run of the simulator has service classes or licenses, nor people who hold jobs.
+            // No run of the simulator has service classes, licenses or components, nor people who hold jobs.
             class: None,
             licenses: std::collections::BTreeMap::new(),
             open_ended: false,

@@ -103,7 +103,8 @@ pub struct HistoryJob {
     /// Servers that it ran on at last; absent: all that it wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_on: Option<u32>,
-    /// GPUs of each.
+    /// GPUs of each. The nodes of a gang of components are told as if all had as many as the average, rounded up, and of everything else
+    /// as much as the component that asks for most.
     pub gpus_per_node: u32,
     /// CPUs that it asked for on each.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -148,6 +149,16 @@ pub struct HistoryJob {
     pub restart_cost: Option<u64>,
 }
 
+/// GPUs of each node; of a gang of components the average, rounded up.
+fn gpus_per_node(spec: &proto_model::JobSpec) -> u32 {
+    if spec.components.is_empty() {
+        return spec.gang.gpus_per_node;
+    }
+    let gpus: u64 =
+        spec.components.iter().map(|one| u64::from(one.nodes) * u64::from(one.gpus_per_node)).sum();
+    u32::try_from(gpus.div_ceil(u64::from(spec.gang.nodes.max(1)))).unwrap_or(u32::MAX)
+}
+
 impl HistoryJob {
     /// Of a job that has ended; `None` if it has not.
     #[must_use]
@@ -168,7 +179,7 @@ impl HistoryJob {
             nodes: spec.gang.nodes,
             min_nodes: spec.gang.min_nodes,
             ran_on: ran_on.filter(|nodes| *nodes != spec.gang.nodes && *nodes > 0),
-            gpus_per_node: spec.gang.gpus_per_node,
+            gpus_per_node: gpus_per_node(spec),
             cpus_per_node: spec.gang.cpus_per_node,
             memory_per_node: spec.gang.memory_per_node,
             gpu_models: spec.placement.gpu_models.iter().map(ToString::to_string).collect(),

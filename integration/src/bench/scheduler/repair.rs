@@ -38,7 +38,6 @@ pub fn repairs(row: &Row, bench: &Bench) -> Result<(), String> {
                 }
                 let wound = Wound {
                     need: &gang.need,
-                    ranks_per_node: 8,
                     placement: &gang.placement,
                     lost: &lost,
                     sources: Sources { spares: true, free: true },

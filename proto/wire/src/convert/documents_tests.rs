@@ -6,12 +6,12 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use prost::Message as _;
 use proto_model::{
     Algorithm, Arrange, ArrayPlace, ArraySpec, Authority, Certification, ClassMembers, ClassPreemption,
-    Dependency, DependencyWhen, EngineOptions, Eta, FailurePolicy, Gang, GpuModel, Group, IsolationPolicy,
-    Job, JobHold, JobId, JobLimits, JobName, JobSpec, JobStatus, JobUid, NodeName, NodePlace, Objective,
-    Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName, Quota, RailLoss,
-    RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes, Role,
-    ScheduleName, ScheduledRun, ServiceClass, ServiceClassName, Shape, Tenant, TenantName, Term, Timestamp,
-    Toleration, UserLimits, Within, flaw::SIGNALS,
+    Component, ComponentName, Dependency, DependencyWhen, EngineOptions, Eta, FailurePolicy, Gang, GpuModel,
+    Group, IsolationPolicy, Job, JobHold, JobId, JobLimits, JobName, JobSpec, JobStatus, JobUid, NodeName,
+    NodePlace, Objective, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName,
+    Quota, RailLoss, RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName,
+    ReservationNodes, Role, ScheduleName, ScheduledRun, ServiceClass, ServiceClassName, Shape, Tenant,
+    TenantName, Term, Timestamp, Toleration, UserLimits, Within, Work, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -198,6 +198,33 @@ pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
             ..JobSpec::new(gang, work)
         }
     })
+    .prop_map(of_components)
+}
+
+/// One spec in some is of components, where it may be.
+fn of_components(mut spec: JobSpec) -> JobSpec {
+    let place = &mut spec.placement;
+    let alike = matches!(place.pattern, Pattern::Pipeline(_)) || !place.groups.is_empty();
+    if alike
+        || spec.gang.nodes.is_multiple_of(2)
+        || matches!(spec.work, Work::Allocation(_))
+        || place.spares > 0
+    {
+        return spec;
+    }
+    place.arrange = Arrange::Pack;
+    let component = |(name, gpus): (&str, u32)| Component {
+        name: ComponentName::new(name).unwrap(),
+        nodes: spec.gang.nodes,
+        gpus_per_node: gpus,
+        ranks_per_node: spec.gang.ranks_per_node,
+        cpus_per_node: spec.gang.cpus_per_node,
+        memory_per_node: spec.gang.memory_per_node,
+        gpu_models: if gpus > 0 { place.gpu_models.clone() } else { Default::default() },
+    };
+    spec.components = [("learner", spec.gang.gpus_per_node), ("actor", 0)].map(component).to_vec();
+    spec.gang = Component::gang(&spec.components);
+    spec
 }
 
 fn tenant(text: &str) -> TenantName {

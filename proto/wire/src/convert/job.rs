@@ -8,14 +8,14 @@ use std::{
 
 use prost::Message as _;
 use proto_model::{
-    Algorithm, AllocationSpec, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job,
-    JobId, JobName, JobSpec, NameError, QueueName, RailProtection, RailRequest, ReduceOp, ReservationName,
-    ServiceClassName, SpecFlaw, TenantName, Work, flaw::MAX_TERMS,
+    Algorithm, AllocationSpec, CollectiveOp, CollectiveSpec, CommandSpec, Component, Dtype, EngineOptions,
+    Gang, Job, JobId, JobName, JobSpec, NameError, QueueName, RailProtection, RailRequest, ReduceOp,
+    ReservationName, ServiceClassName, SpecFlaw, TenantName, Work, flaw::MAX_TERMS,
 };
 
 use super::{
-    API_VERSION, FieldErrors, Fields, duration_from_wire, duration_to_wire, known, request, time_from_wire,
-    time_to_wire,
+    API_VERSION, FieldErrors, Fields, component, duration_from_wire, duration_to_wire, known, request,
+    time_from_wire, time_to_wire,
 };
 use crate::v1;
 
@@ -95,21 +95,33 @@ pub(super) fn duration(
     Some(duration)
 }
 
+/// Bytes of memory of each node, which may be 0.
+pub(super) fn memory_per_node(fields: &mut Fields, field: &str, memory: u64) {
+    let most = LIMITS.memory_per_node;
+    if memory > most {
+        fields.fail(field, format!("{memory} bytes are more than any node has; at most {most}"));
+    } else if (1..MEMORY_LEAST).contains(&memory) {
+        let message = format!("{memory} bytes are too few for any program; at least {MEMORY_LEAST}, or 0");
+        fields.fail(field, message);
+    }
+}
+
+/// Ranks of each node: without a number one for each GPU of a command's.
+pub(super) fn ranks_per_node(given: u32, gpus: u32, is_command: bool) -> u32 {
+    match given {
+        0 if is_command => gpus.max(1),
+        given => given.max(1),
+    }
+}
+
 fn gang(fields: &mut Fields, wire: v1::Gang, is_command: bool) -> Gang {
     range(fields, "gang.nodes", wire.nodes, 1, LIMITS.nodes);
     range(fields, "gang.gpusPerNode", wire.gpus_per_node, 0, LIMITS.gpus_per_node);
     range(fields, "gang.ranksPerNode", wire.ranks_per_node, 0, LIMITS.ranks_per_node);
     range(fields, "gang.cpusPerNode", wire.cpus_per_node, 0, LIMITS.cpus_per_node);
-    let (memory, most) = (wire.memory_per_node, LIMITS.memory_per_node);
-    if memory > most {
-        fields
-            .fail("gang.memoryPerNode", format!("{memory} bytes are more than any node has; at most {most}"));
-    } else if (1..MEMORY_LEAST).contains(&memory) {
-        let message = format!("{memory} bytes are too few for any program; at least {MEMORY_LEAST}, or 0");
-        fields.fail("gang.memoryPerNode", message);
-    }
-    let default = if is_command { wire.gpus_per_node.max(1) } else { 1 };
-    let ranks_per_node = if wire.ranks_per_node == 0 { default } else { wire.ranks_per_node };
+    let memory = wire.memory_per_node;
+    memory_per_node(fields, "gang.memoryPerNode", memory);
+    let ranks_per_node = ranks_per_node(wire.ranks_per_node, wire.gpus_per_node, is_command);
     let min_nodes = if wire.min_nodes == 0 { wire.nodes } else { wire.min_nodes };
     Gang {
         nodes: wire.nodes,
@@ -298,6 +310,33 @@ fn priority(fields: &mut Fields, priority: i32) {
     }
 }
 
+/// The gang and its components; `None` where neither says how many nodes.
+fn parts(
+    fields: &mut Fields,
+    said: Option<v1::Gang>,
+    components: Vec<v1::Component>,
+    is_command: bool,
+) -> (Option<Gang>, Vec<Component>) {
+    if components.is_empty() {
+        let gang = fields.present("gang", said).map(|wire| gang(fields, wire, is_command));
+        return (gang, Vec::new());
+    }
+    let components = component::components(fields, components, is_command);
+    (Some(component::gang(&components, said.unwrap_or_default())), components)
+}
+
+fn work(fields: &mut Fields, wire: Option<v1::job_spec::Work>) -> Option<Work> {
+    match wire {
+        Some(v1::job_spec::Work::Command(wire)) => Some(Work::Command(command(fields, wire))),
+        Some(v1::job_spec::Work::Collective(wire)) => collective(fields, wire).map(Work::Collective),
+        Some(v1::job_spec::Work::Allocation(wire)) => Some(Work::Allocation(allocation(fields, wire))),
+        None => {
+            fields.fail("command", "is required: a job needs `command`, `collective` or `allocation`");
+            None
+        }
+    }
+}
+
 /// A name that may be left out.
 fn optional<T>(
     fields: &mut Fields,
@@ -351,7 +390,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
     fn try_from(wire: v1::JobSpec) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         let is_command = matches!(wire.work, Some(v1::job_spec::Work::Command(_)));
-        let gang = fields.present("gang", wire.gang).map(|wire| gang(&mut fields, wire, is_command));
+        let (gang, components) = parts(&mut fields, wire.gang, wire.components, is_command);
         let rails = wire.rails.unwrap_or_default();
         range(&mut fields, "rails.required", rails.required, 0, 64);
         priority(&mut fields, wire.priority);
@@ -377,21 +416,12 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let preemption = request::preemption(&mut fields, wire.priority, wire.preemption.unwrap_or_default());
         let certification = request::certification(&mut fields, wire.certification);
         let engine = engine(&mut fields, wire.engine.unwrap_or_default());
-        let work = match wire.work {
-            Some(v1::job_spec::Work::Command(wire)) => Some(Work::Command(command(&mut fields, wire))),
-            Some(v1::job_spec::Work::Collective(wire)) => collective(&mut fields, wire).map(Work::Collective),
-            Some(v1::job_spec::Work::Allocation(wire)) => {
-                Some(Work::Allocation(allocation(&mut fields, wire)))
-            }
-            None => {
-                fields.fail("command", "is required: a job needs `command`, `collective` or `allocation`");
-                None
-            }
-        };
+        let work = work(&mut fields, wire.work);
         let v1::RailRequest { required, allow_partial, none, avoid_drained } = rails;
         let avoid_drained = request::avoid_drained(&mut fields, avoid_drained);
         let spec = gang.zip(work).map(|(gang, work)| Self {
             gang,
+            components,
             rails: RailRequest { required, allow_partial, none, avoid_drained },
             placement,
             queue,
@@ -468,17 +498,26 @@ fn work_to_wire(work: &Work) -> v1::job_spec::Work {
     }
 }
 
+/// Of a gang of components only how many nodes it has: the rest is theirs.
+fn gang_to_wire(spec: &JobSpec) -> v1::Gang {
+    if !spec.components.is_empty() {
+        return v1::Gang { nodes: spec.gang.nodes, ..v1::Gang::default() };
+    }
+    v1::Gang {
+        nodes: spec.gang.nodes,
+        gpus_per_node: spec.gang.gpus_per_node,
+        ranks_per_node: spec.gang.ranks_per_node,
+        min_nodes: if spec.gang.is_elastic() { spec.gang.min_nodes } else { 0 },
+        cpus_per_node: spec.gang.cpus_per_node,
+        memory_per_node: spec.gang.memory_per_node,
+    }
+}
+
 impl From<&JobSpec> for v1::JobSpec {
     fn from(spec: &JobSpec) -> Self {
         Self {
-            gang: Some(v1::Gang {
-                nodes: spec.gang.nodes,
-                gpus_per_node: spec.gang.gpus_per_node,
-                ranks_per_node: spec.gang.ranks_per_node,
-                min_nodes: if spec.gang.is_elastic() { spec.gang.min_nodes } else { 0 },
-                cpus_per_node: spec.gang.cpus_per_node,
-                memory_per_node: spec.gang.memory_per_node,
-            }),
+            gang: Some(gang_to_wire(spec)),
+            components: spec.components.iter().map(Into::into).collect(),
             rails: Some(v1::RailRequest {
                 required: spec.rails.required,
                 allow_partial: spec.rails.allow_partial,

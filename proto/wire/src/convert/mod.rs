@@ -6,6 +6,7 @@ mod agent;
 mod audit;
 mod certify;
 mod common;
+mod component;
 mod fabric;
 mod fabric_compact;
 mod fabric_lists;

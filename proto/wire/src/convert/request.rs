@@ -106,7 +106,7 @@ pub(super) fn placement(fields: &mut Fields, wire: v1::PlacementRequest) -> Plac
         Vec::new()
     };
     let exclude = node_names(fields, "placement.exclude", &wire.exclude, MAX_EXCLUDED);
-    let gpu_models = gpu_models(fields, wire.gpu_model);
+    let gpu_models = gpu_models(fields, "placement.gpuModel", wire.gpu_model);
     PlacementRequest {
         within: whole,
         groups,
@@ -121,11 +121,12 @@ pub(super) fn placement(fields: &mut Fields, wire: v1::PlacementRequest) -> Plac
     }
 }
 
-fn gpu_models(fields: &mut Fields, wire: Vec<String>) -> BTreeSet<GpuModel> {
+/// Models of GPU, each once.
+pub(super) fn gpu_models(fields: &mut Fields, list: &str, wire: Vec<String>) -> BTreeSet<GpuModel> {
     let mut models = BTreeSet::new();
-    if bounded(fields, "placement.gpuModel", &wire, MAX_TERMS) {
+    if bounded(fields, list, &wire, MAX_TERMS) {
         for (index, text) in wire.into_iter().enumerate() {
-            let field = format!("placement.gpuModel[{index}]");
+            let field = format!("{list}[{index}]");
             let Some(model) = fields.take(&field, GpuModel::new(text)) else { continue };
             if models.contains(&model) {
                 fields.fail(&field, format!("'{model}' is given twice"));

@@ -1,0 +1,51 @@
+//! Causes of gangs whose nodes are not all alike: those of each component by itself, and then those of all together.
+
+use proto_model::{JobId, Reason, many};
+
+use crate::{
+    place::{Choice, Need, Placer, Time},
+    snapshot::{NodeSet, Snapshot},
+};
+
+/// The causes of each component for which it alone has none of its nodes too many; each says of which it is.
+fn of_each(need: &Need, mut causes: impl FnMut(&Need) -> Vec<Reason>) -> Vec<Reason> {
+    let mut found: Vec<Reason> = Vec::new();
+    for (at, component) in need.components.iter().enumerate() {
+        for mut reason in causes(&need.of_components(|other| other == at)) {
+            // What is so of the whole cluster is said once.
+            if found.iter().any(|known| known.code == reason.code && known.message.ends_with(&reason.message))
+            {
+                continue;
+            }
+            reason.message = format!("component '{}': {}", component.name, reason.message);
+            found.push(reason);
+        }
+    }
+    found
+}
+
+/// See [`super::infeasible`].
+pub(super) fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<Reason> {
+    let mut reasons = of_each(need, |part| super::infeasible(snapshot, part, placer));
+    let (nodes, wanted) = (snapshot.topology().len(), need.nodes as usize);
+    if reasons.is_empty() && wanted > nodes {
+        let message = format!("the job asks for {} in all, the cluster has {nodes}", many(wanted, "node"));
+        reasons.push(Reason::new("NodeCount", message).count(wanted - nodes));
+    }
+    let healed = super::healed(need);
+    if reasons.is_empty()
+        && !placer.choose_at(snapshot.yard(), &healed, None, Time::Healed, &mut Choice::default())
+    {
+        let message = format!(
+            "each component has nodes enough by itself, but no {} are the nodes of all of them together",
+            many(need.nodes, "node")
+        );
+        reasons.push(Reason::new("GangShape", message).count(wanted));
+    }
+    reasons
+}
+
+/// See [`super::not_now`].
+pub(super) fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &JobId)>) -> Vec<Reason> {
+    of_each(need, |part| super::not_now(snapshot, part, reserved))
+}

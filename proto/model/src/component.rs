@@ -1,0 +1,386 @@
+//! Gangs whose nodes are not all alike: components, one behind the other under one rank map.
+//!
+//! A component is what Slurm calls a component of a heterogeneous job and Kubernetes' JobSet a replicated job: nodes of one shape.
+//! All of them start together or not at all, on the same rails; rank 0 is on the first node of the first component.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use crate::{Arrange, ComponentName, Gang, GpuModel, JobSpec, Pattern, Work};
+
+/// Nodes of one shape in a gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Component {
+    /// Its name, which its ranks find in `RAIL_COMPONENT`.
+    pub name: ComponentName,
+    /// Its nodes; at least 1.
+    pub nodes: u32,
+    /// GPUs of each node; 0 takes none.
+    pub gpus_per_node: u32,
+    /// Ranks of each node; at least 1.
+    pub ranks_per_node: u32,
+    /// CPUs (logical processors) of each node that are the job's alone; 0: none are asked for.
+    pub cpus_per_node: u32,
+    /// Bytes of main memory of each node that are the job's alone; 0: none is asked for.
+    pub memory_per_node: u64,
+    /// Models of GPU of which any will do; empty: those of the job's placement.
+    pub gpu_models: BTreeSet<GpuModel>,
+}
+
+/// What a spec asks of one node of its gang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeShape<'a> {
+    /// GPUs.
+    pub gpus: u32,
+    /// Ranks; at least 1.
+    pub ranks: u32,
+    /// CPUs that are the job's alone.
+    pub cpus: u32,
+    /// Bytes of main memory that are the job's alone.
+    pub memory: u64,
+    /// Models of GPU of which any will do; empty: any.
+    pub gpu_models: &'a BTreeSet<GpuModel>,
+}
+
+/// Where a component lies in its gang, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComponentPlace<'a> {
+    /// Which.
+    pub component: &'a Component,
+    /// Its place among the components.
+    pub index: usize,
+    /// The position of its first node in the gang.
+    pub first_node: u32,
+    /// The rank of its first process.
+    pub first_rank: u32,
+}
+
+impl Component {
+    /// Components of one job at most.
+    pub const MOST: usize = 8;
+
+    /// Bytes of the store that it is counted with.
+    #[must_use]
+    pub fn footprint(&self) -> usize {
+        let models: usize = self.gpu_models.iter().map(|model| model.as_str().len() + 4).sum();
+        self.name.as_str().len() + 32 + models
+    }
+
+    /// All its ranks.
+    #[must_use]
+    pub fn ranks(&self) -> u64 {
+        u64::from(self.nodes) * u64::from(self.ranks_per_node)
+    }
+
+    /// The gang that such components make: all their nodes, and of everything else the most that any of them asks for.
+    #[must_use]
+    pub fn gang(components: &[Self]) -> Gang {
+        let most = |of: fn(&Self) -> u32| components.iter().map(of).max().unwrap_or(0);
+        let nodes = components.iter().fold(0_u32, |sum, one| sum.saturating_add(one.nodes));
+        Gang {
+            nodes,
+            min_nodes: nodes,
+            gpus_per_node: most(|one| one.gpus_per_node),
+            ranks_per_node: most(|one| one.ranks_per_node),
+            cpus_per_node: most(|one| one.cpus_per_node),
+            memory_per_node: components.iter().map(|one| one.memory_per_node).max().unwrap_or(0),
+        }
+    }
+}
+
+/// What a gang of components cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ComponentFlaw {
+    /// More than there may be.
+    #[error("has {count} entries; at most {} are allowed", Component::MOST)]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
+    /// The gang is said otherwise too.
+    #[error("{said} does not fit spec.components, which make {made}; leave it out")]
+    Gang {
+        /// Below `gang`.
+        field: &'static str,
+        /// What it says.
+        said: u64,
+        /// What the components make.
+        made: u64,
+    },
+    /// A component without nodes.
+    #[error("must be at least 1")]
+    NoNodes {
+        /// Position in the list.
+        index: usize,
+    },
+    /// Two of one name.
+    #[error("is the name of entry {first} too")]
+    Twice {
+        /// Position in the list.
+        index: usize,
+        /// The one before.
+        first: usize,
+    },
+    /// Models of GPU, and no GPU.
+    #[error("the component takes no GPU; give gpusPerNode, or leave the model out")]
+    ModelWithoutGpus {
+        /// Position in the list.
+        index: usize,
+    },
+    /// Several MIG instances for one rank: see [`crate::SpecFlaw::SeveralInstances`].
+    #[error(
+        "a rank can use one MIG instance at most, and {gpus} on a node for {ranks} ranks are more; give as many ranks as GPUs"
+    )]
+    SeveralInstances {
+        /// Position in the list.
+        index: usize,
+        /// GPUs of a node.
+        gpus: u32,
+        /// Ranks of a node.
+        ranks: u32,
+    },
+    /// What is only for gangs whose nodes are all alike.
+    #[error("{what} is for gangs whose nodes are all alike; leave it out, or leave spec.components out")]
+    Alike {
+        /// The field.
+        field: &'static str,
+        /// In words.
+        what: &'static str,
+    },
+}
+
+impl ComponentFlaw {
+    /// The field, as a path below the spec in lowerCamelCase.
+    #[must_use]
+    pub fn field(&self) -> String {
+        let at = |index: &usize, field: &str| format!("components[{index}].{field}");
+        match self {
+            Self::TooMany { .. } => "components".into(),
+            Self::Gang { field, .. } => format!("gang.{field}"),
+            Self::NoNodes { index } => at(index, "nodes"),
+            Self::Twice { index, .. } => at(index, "name"),
+            Self::ModelWithoutGpus { index } => at(index, "gpuModel"),
+            Self::SeveralInstances { index, .. } => at(index, "ranksPerNode"),
+            Self::Alike { field, .. } => (*field).into(),
+        }
+    }
+}
+
+impl JobSpec {
+    /// The components with where each lies.
+    pub fn component_places(&self) -> impl Iterator<Item = ComponentPlace<'_>> {
+        let (mut node, mut rank) = (0_u32, 0_u32);
+        self.components.iter().enumerate().map(move |(index, component)| {
+            let place = ComponentPlace { component, index, first_node: node, first_rank: rank };
+            node = node.saturating_add(component.nodes);
+            rank = rank.saturating_add(u32::try_from(component.ranks()).unwrap_or(u32::MAX));
+            place
+        })
+    }
+
+    /// The component of the node at a position of the gang; `None` where all nodes are alike.
+    #[must_use]
+    pub fn component_at(&self, position: u32) -> Option<ComponentPlace<'_>> {
+        self.component_places().take_while(|place| place.first_node <= position).last()
+    }
+
+    /// What is asked of the node at a position of the gang.
+    #[must_use]
+    pub fn shape_at(&self, position: u32) -> NodeShape<'_> {
+        let all = &self.placement.gpu_models;
+        match self.component_at(position) {
+            Some(ComponentPlace { component, .. }) => NodeShape {
+                gpus: component.gpus_per_node,
+                ranks: component.ranks_per_node,
+                cpus: component.cpus_per_node,
+                memory: component.memory_per_node,
+                // Who takes no GPU asks for no model.
+                gpu_models: if component.gpu_models.is_empty() && component.gpus_per_node > 0 {
+                    all
+                } else {
+                    &component.gpu_models
+                },
+            },
+            None => NodeShape {
+                gpus: self.gang.gpus_per_node,
+                ranks: self.gang.ranks_per_node,
+                cpus: self.gang.cpus_per_node,
+                memory: self.gang.memory_per_node,
+                gpu_models: all,
+            },
+        }
+    }
+
+    /// The first rank of the node at a position of the gang, and how many it has.
+    #[must_use]
+    pub fn ranks_at(&self, position: u32) -> (u32, u32) {
+        let ranks = self.shape_at(position).ranks;
+        let (node, rank) =
+            self.component_at(position).map_or((0, 0), |place| (place.first_node, place.first_rank));
+        (rank.saturating_add((position - node).saturating_mul(ranks)), ranks)
+    }
+
+    /// All its ranks.
+    #[must_use]
+    pub fn ranks(&self) -> u64 {
+        match self.components.as_slice() {
+            [] => u64::from(self.gang.nodes) * u64::from(self.gang.ranks_per_node),
+            components => components.iter().map(Component::ranks).sum(),
+        }
+    }
+
+    /// GPUs that it takes with so many nodes and its spares. The nodes of a gang of components are all it has.
+    #[must_use]
+    pub fn gpus(&self, nodes: u32) -> u64 {
+        let of = |nodes: u32, gpus: u32| u64::from(nodes) * u64::from(gpus);
+        match self.components.as_slice() {
+            [] => of(nodes.saturating_add(self.placement.spares), self.gang.gpus_per_node),
+            components => components.iter().map(|one| of(one.nodes, one.gpus_per_node)).sum(),
+        }
+    }
+
+    /// What a gang of components cannot be; nothing where all nodes are alike.
+    #[must_use]
+    pub fn component_flaws(&self) -> Vec<ComponentFlaw> {
+        let mut flaws = Vec::new();
+        if self.components.is_empty() {
+            return flaws;
+        }
+        if self.components.len() > Component::MOST {
+            flaws.push(ComponentFlaw::TooMany { count: self.components.len() });
+        }
+        for (index, one) in self.components.iter().enumerate() {
+            if one.nodes == 0 || one.ranks_per_node == 0 {
+                flaws.push(ComponentFlaw::NoNodes { index });
+            }
+            if let Some(first) = self.components[..index].iter().position(|other| other.name == one.name) {
+                flaws.push(ComponentFlaw::Twice { index, first });
+            }
+            let (gpus, ranks) = (one.gpus_per_node, one.ranks_per_node);
+            if gpus == 0 && !one.gpu_models.is_empty() {
+                flaws.push(ComponentFlaw::ModelWithoutGpus { index });
+            }
+            let models = if one.gpu_models.is_empty() { &self.placement.gpu_models } else { &one.gpu_models };
+            if gpus > ranks && models.iter().any(GpuModel::names_partition) {
+                flaws.push(ComponentFlaw::SeveralInstances { index, gpus, ranks });
+            }
+        }
+        let made = Component::gang(&self.components);
+        for (field, said, made) in [
+            ("nodes", self.gang.nodes.into(), made.nodes.into()),
+            ("minNodes", self.gang.min_nodes.into(), made.min_nodes.into()),
+            ("gpusPerNode", self.gang.gpus_per_node.into(), made.gpus_per_node.into()),
+            ("ranksPerNode", self.gang.ranks_per_node.into(), made.ranks_per_node.into()),
+            ("cpusPerNode", self.gang.cpus_per_node.into(), made.cpus_per_node.into()),
+            ("memoryPerNode", self.gang.memory_per_node, made.memory_per_node),
+        ] {
+            if said != made {
+                flaws.push(ComponentFlaw::Gang { field, said, made });
+            }
+        }
+        self.alike_flaws(&mut flaws);
+        flaws
+    }
+
+    /// What only gangs whose nodes are all alike may ask for.
+    fn alike_flaws(&self, flaws: &mut Vec<ComponentFlaw>) {
+        let place = &self.placement;
+        let mut alike = |wrong: bool, field, what| {
+            if wrong {
+                flaws.push(ComponentFlaw::Alike { field, what });
+            }
+        };
+        alike(place.spares > 0, "placement.spares", "a spare node, which takes the place of any other,");
+        alike(!place.groups.is_empty(), "placement.groups", "a group of nodes");
+        alike(matches!(place.pattern, Pattern::Pipeline(_)), "placement.pattern", "PIPELINE");
+        alike(place.arrange == Arrange::Spread, "placement.arrange", "SPREAD");
+        alike(matches!(self.work, Work::Allocation(_)), "allocation", "an allocation");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::CommandSpec;
+
+    fn component(name: &str, nodes: u32, gpus: u32, ranks: u32) -> Component {
+        Component {
+            name: ComponentName::new(name).unwrap(),
+            nodes,
+            gpus_per_node: gpus,
+            ranks_per_node: ranks,
+            cpus_per_node: 0,
+            memory_per_node: 0,
+            gpu_models: BTreeSet::new(),
+        }
+    }
+
+    fn spec(components: &[Component]) -> JobSpec {
+        let command =
+            CommandSpec { argv: vec!["x".into()], env: BTreeMap::new(), working_dir: String::new() };
+        JobSpec {
+            components: components.to_vec(),
+            ..JobSpec::new(Component::gang(components), Work::Command(command))
+        }
+    }
+
+    #[test]
+    fn ranks_are_in_the_order_of_components() {
+        let spec = spec(&[component("learner", 2, 8, 4), component("actor", 3, 2, 1)]);
+        assert_eq!(spec.flaws(), []);
+        assert_eq!((spec.gang.nodes, spec.ranks(), spec.gpus(5)), (5, 11, 22));
+        let ranks: Vec<(u32, u32)> = (0..5).map(|position| spec.ranks_at(position)).collect();
+        assert_eq!(ranks, [(0, 4), (4, 4), (8, 1), (9, 1), (10, 1)]);
+        let at = |position: u32| spec.component_at(position).unwrap();
+        assert_eq!((at(1).component.name.as_str(), at(1).first_node, at(1).first_rank), ("learner", 0, 0));
+        assert_eq!((at(4).component.name.as_str(), at(4).first_node, at(4).first_rank), ("actor", 2, 8));
+        assert_eq!((spec.shape_at(0).gpus, spec.shape_at(2).gpus), (8, 2));
+    }
+
+    #[test]
+    fn nodes_that_are_alike_have_no_component() {
+        let mut spec = spec(&[]);
+        spec.gang = Gang::new(3, 4, 2);
+        assert_eq!((spec.ranks(), spec.gpus(2), spec.ranks_at(2)), (6, 8, (4, 2)));
+        assert!(spec.component_at(0).is_none() && spec.component_flaws().is_empty());
+    }
+
+    #[test]
+    fn what_components_cannot_be_is_told_with_its_field() {
+        let good = || spec(&[component("a", 2, 8, 8), component("b", 3, 0, 1)]);
+        type Spoil = fn(&mut JobSpec);
+        let cases: [(Spoil, &str); 11] = [
+            (|s| s.gang.nodes = 7, "gang.nodes"),
+            (|s| s.gang.min_nodes = 1, "gang.minNodes"),
+            (|s| s.gang.gpus_per_node = 1, "gang.gpusPerNode"),
+            (|s| s.components[1].name = s.components[0].name.clone(), "components[1].name"),
+            (|s| s.placement.spares = 1, "placement.spares"),
+            (|s| s.placement.pattern = Pattern::Pipeline(5), "placement.pattern"),
+            (|s| s.placement.arrange = Arrange::Spread, "placement.arrange"),
+            (|s| s.work = Work::Allocation(crate::AllocationSpec::default()), "allocation"),
+            (
+                |s| s.components[1].gpu_models = [GpuModel::new("H100").unwrap()].into(),
+                "components[1].gpuModel",
+            ),
+            (
+                |s| {
+                    s.components[0].ranks_per_node = 1;
+                    s.gang.ranks_per_node = 1;
+                    s.components[0].gpu_models = [GpuModel::new("1g.10gb").unwrap()].into();
+                },
+                "components[0].ranksPerNode",
+            ),
+            (|s| s.components = vec![s.components[0].clone(); 9], "components"),
+        ];
+        assert_eq!(good().component_flaws(), []);
+        for (spoil, field) in cases {
+            let mut spec = good();
+            spoil(&mut spec);
+            let found: Vec<String> = spec.component_flaws().iter().map(ComponentFlaw::field).collect();
+            assert!(found.iter().any(|found| found == field), "{field}: {found:?}");
+        }
+    }
+}
