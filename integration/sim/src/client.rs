@@ -2,7 +2,7 @@
 //! The last one is the administrator.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -10,9 +10,9 @@ use controller_core::{
     Asked, CoreError, Event as Core, JobChange, JobOrder, JobUpdate, Naming, Reply, Submit,
 };
 use proto_model::{
-    Authority, CommandSpec, Dependency, DependencyWhen, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid,
-    PlacementRequest, RailLoss, RailRequest, Replace, RequestId, Requeue, Role, ServiceClassName, TenantName,
-    Timestamp, Work,
+    Authority, CommandSpec, Component, ComponentName, Dependency, DependencyWhen, FailurePolicy, Gang, JobId,
+    JobName, JobSpec, JobUid, PlacementRequest, RailLoss, RailRequest, Replace, RequestId, Requeue, Role,
+    ServiceClassName, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -151,6 +151,33 @@ fn changes(rng: &mut Rng, at: u64, id: &JobId) -> Vec<Core> {
     asked
 }
 
+/// The last node of a gang that could do without spares becomes another component, with fewer GPUs and one rank.
+fn of_components(spec: &mut JobSpec) {
+    let Gang { nodes, gpus_per_node, ranks_per_node, .. } = spec.gang;
+    if nodes < 2 || spec.placement.spares > 0 {
+        return;
+    }
+    let component = |name: &str, nodes, gpus_per_node, ranks_per_node| {
+        let name = ComponentName::new(name).ok()?;
+        let (cpus_per_node, memory_per_node, gpu_models) = (0, 0, BTreeSet::new());
+        Some(Component {
+            name,
+            nodes,
+            gpus_per_node,
+            ranks_per_node,
+            cpus_per_node,
+            memory_per_node,
+            gpu_models,
+        })
+    };
+    let last = component("last", 1, gpus_per_node / 2, 1);
+    let parts = component("first", nodes - 1, gpus_per_node, ranks_per_node).zip(last);
+    if let Some((first, last)) = parts {
+        spec.components = vec![first, last];
+        spec.gang = Component::gang(&spec.components);
+    }
+}
+
 impl World {
     /// Makes one client and its job.
     pub fn make_client(
@@ -205,6 +232,9 @@ impl World {
             ..JobSpec::new(gang, work)
         };
         when(rng, now, skewed, &mut spec);
+        if at % 5 == 2 {
+            of_components(&mut spec);
+        }
         let submit = Submit {
             tenant: tenant.clone(),
             by: Authority { role: Role::Admin, user: "root".to_owned() },

@@ -302,6 +302,25 @@ impl Drawn<'_> {
         }
     }
 
+    /// In place of nodes that are all alike one or two of them with other GPUs.
+    fn components(&mut self) {
+        let alike = !self.place.groups.is_empty() || self.gang.min_nodes > 0 || self.place.spares > 0;
+        let none = self.spec.rails.is_some_and(|rails| rails.none);
+        if alike || none || self.gang.nodes > 4 || !self.does("components", 4) {
+            return;
+        }
+        let v1::Gang { nodes, gpus_per_node, .. } = std::mem::take(&mut self.gang);
+        let component = |name: &str, nodes, gpus_per_node| v1::Component {
+            name: name.to_owned(),
+            nodes,
+            gpus_per_node,
+            ranks_per_node: 1,
+            ..v1::Component::default()
+        };
+        let (others, gpus) = (1 + self.dice.below(2), [0, 1, 4][self.dice.below(3) as usize]);
+        self.spec.components = vec![component("a", nodes, gpus_per_node), component("b", others, gpus)];
+    }
+
     fn turn(&mut self) {
         if self.does("priority", 5) {
             self.spec.priority = [-20, -5, 5, 30][self.dice.below(4) as usize];
@@ -353,6 +372,7 @@ fn job(
         Drawn { dice, asked, gang: Default::default(), place: Default::default(), spec: Default::default() };
     drawn.shape();
     drawn.place();
+    drawn.components();
     drawn.turn();
     drawn.times(earlier);
     let sleep = format!("{}.{}", drawn.dice.below(3), drawn.dice.below(10));
@@ -360,7 +380,8 @@ fn job(
     let argv = ["/bin/sleep", &sleep].map(str::to_owned).to_vec();
     spec.work = Some(v1::job_spec::Work::Command(v1::Command { argv, ..v1::Command::default() }));
     spec.grace_period = seconds(1);
-    (spec.gang, spec.placement) = (Some(gang), Some(place));
+    spec.gang = spec.components.is_empty().then_some(gang);
+    spec.placement = Some(place);
     v1::Job { metadata: named(name), spec: Some(spec), ..v1::Job::default() }
 }
 
@@ -650,8 +671,10 @@ fn gang(id: &str, spec: &v1::JobSpec, placement: &v1::Placement, found: &mut Fou
     if !rails.allow_partial && !placement.rails.iter().copied().eq(0..has) {
         found.violated(format!("{id} has rails {:?}, it asked for the first {has}", placement.rails));
     }
+    let parts = spec.components.iter();
+    let mut gpus = parts.flat_map(|part| std::iter::repeat_n(part.gpus_per_node, part.nodes as usize));
     for one in &placement.nodes {
-        if one.gpus.len() != asked.gpus_per_node as usize {
+        if one.gpus.len() != gpus.next().unwrap_or(asked.gpus_per_node) as usize {
             found.violated(format!("{id} has GPUs {:?} of {}", one.gpus, one.node));
         }
         if !one.nics.iter().map(|nic| nic.rail).eq(placement.rails.iter().copied()) {
