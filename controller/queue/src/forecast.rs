@@ -103,18 +103,24 @@ impl Book {
 
     /// Gives the starts that were foretold the bands that forecasts of late have earned.
     fn correct(&mut self, now: Timestamp) {
-        Arc::make_mut(&mut self.marks.bands).pass_time(now);
-        let bands = Arc::clone(&self.marks.bands);
-        let mut corrections = bands.corrections(now);
         self.cache.raw.clear();
-        for entry in self.waiting.values().flat_map(BTreeMap::values) {
-            let Some(why) = self.cache.seen.get_mut(&entry.uid) else { continue };
-            let Some(raw) = why.eta.filter(|eta| why.looked == now && eta.latest != Timestamp(u64::MAX))
-            else {
-                continue;
-            };
-            self.cache.raw.insert(entry.uid, (now, raw.start));
-            why.eta = Some(corrections.of(raw));
+        let waiting = || self.waiting.values().flat_map(BTreeMap::values);
+        let seen = &self.cache.seen;
+        let raw: Vec<(JobUid, Eta)> = waiting()
+            .filter_map(|entry| {
+                let why = seen.get(&entry.uid).filter(|why| why.looked == now)?;
+                Some((entry.uid, why.eta.filter(|eta| eta.latest != Timestamp(u64::MAX))?))
+            })
+            .collect();
+        self.cache.raw.extend(raw.iter().map(|(uid, raw)| (*uid, (now, raw.start))));
+        let (bands, starts) = (Arc::make_mut(&mut self.marks.bands), &self.cache.raw);
+        bands.pass_time(now);
+        bands.revise(|uid| starts.get(&uid).map(|(_, start)| *start));
+        let mut corrections = bands.corrections(now);
+        for (uid, raw) in raw {
+            if let Some(why) = self.cache.seen.get_mut(&uid) {
+                why.eta = Some(corrections.of(raw));
+            }
         }
     }
 

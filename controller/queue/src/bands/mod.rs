@@ -7,6 +7,14 @@
 //! start of ten comes before its band and one after it in the long run, whatever the law of the errors, and nothing is used
 //! that was not known when a band was told. Who still waits counts too, with the wait so far. All of it is bounded, and
 //! decides nothing but what is told.
+//!
+//! Three things make that run short enough to be of use:
+//! - All bands move their quantiles together, however far ahead they look: what is promised is a share of all starts, and a
+//!   quantile that hears of every start follows sooner than ten that hear of a tenth each.
+//! - Jobs come in bursts and share one fate, and hours go by until the first of a burst starts. Until then it counts what the
+//!   newest forecast says of those that wait: that it will come before or after the band that it was told, or in it. That is
+//!   reckoned anew with every forecast and gives way to what really came.
+//! - Which side of its band a start has missed, or not, is learned as soon as it is known, not first at the start.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,8 +27,8 @@ use proto_model::{Eta, JobUid, Timestamp};
 /// Starts that come before their band, and after it, of a thousand.
 const MISSED: i64 = 100;
 
-/// Forecasts that are kept of one kind.
-const KEPT: usize = 128;
+/// Forecasts that are kept of one kind: of a law that changes, old errors say little.
+const KEPT: usize = 80;
 
 /// Fewer say nothing.
 const FEW: usize = 24;
@@ -28,14 +36,24 @@ const FEW: usize = 24;
 /// Forecasts that wait to be compared with a start; of those that come beyond that nothing is learned.
 const OPEN: usize = 4096;
 
-/// By how much a start that missed its band moves the quantile, in parts of a million for each of a thousand.
-const PACE: i64 = 12;
+/// By how much a start that missed its band moves the quantile, in parts of a million for each of a thousand: the step of
+/// Gibbs and Candès, 0.025. As long as it is not at its bounds, the share of n starts that misses a side is off by
+/// (1.6 / 0.025 + starts that are still to come) / n at most.
+const PACE: i64 = 25;
 
 /// All of them, in millionths.
 const ALL: i64 = 1_000_000;
 
-/// How far the quantiles move at most, in millionths; inwards a fifth of it.
-const WIDER: i64 = 2_000_000;
+/// How far the quantiles move outwards at most, in millionths: beyond the errors that were seen, by as much as the outermost
+/// is off the middle one.
+const WIDER: i64 = ALL;
+
+/// And inwards: beyond the middle, for where the law has changed the errors that are kept lie on one side of what comes.
+const NARROWER: i64 = 600_000;
+
+/// Bands are told in whole ones of this: nobody reads more of them, and what a forecast says to the millisecond is not missed
+/// for the last digit of a logarithm.
+const DIGIT: u64 = 1000;
 
 /// What is added to waits before they are compared: less is nothing to people.
 const LEAST: Duration = Duration::from_secs(60);
@@ -47,8 +65,25 @@ struct Told {
     /// What the forecast said before it was corrected.
     raw: Timestamp,
     band: (Timestamp, Timestamp),
-    /// It still waited behind its band: that counts already.
+    /// When the newest forecast says that it starts; `None`: none has said it since.
+    newest: Option<Timestamp>,
+    /// The band rests on errors, so that something is to be learned of it.
+    earned: bool,
+    /// It still waited when its band began, and when that ended: that counts already.
+    begun: bool,
     late: bool,
+}
+
+impl Told {
+    /// Whether a start at this time misses the band: before it, after it.
+    fn misses(&self, start: Timestamp) -> [bool; 2] {
+        [start < self.band.0, start > self.band.1]
+    }
+
+    /// Which sides of the band are still open.
+    fn open(&self) -> [bool; 2] {
+        [self.earned && !self.begun, self.earned && !self.late]
+    }
 }
 
 /// What came of one forecast: the logarithm of the real wait by that which was told, in millionths.
@@ -65,8 +100,6 @@ enum Error {
 struct Kind {
     /// The last that were told, in that order.
     told: VecDeque<(JobUid, Error)>,
-    /// By how much the quantiles of the band are wider than they would be of a law that does not change, in millionths.
-    wider: [i64; 2],
 }
 
 /// What was told and what came of it.
@@ -76,6 +109,16 @@ pub(crate) struct Bands {
     /// When a forecast was noted last, without anybody asking.
     pub(crate) noted: Option<Timestamp>,
     kinds: BTreeMap<u32, Arc<Kind>>,
+    /// By how much the quantiles of bands are wider than they would be of a law that does not change, in millionths.
+    wider: Wider,
+}
+
+/// At the low and at the high end.
+type Wider = [i64; 2];
+
+/// What a start that missed a side of its band, or did not, moves the quantile by.
+fn step(missed: bool) -> i64 {
+    if missed { (1000 - MISSED) * PACE } else { -MISSED * PACE }
 }
 
 /// How far ahead a forecast looks: in powers of four of minutes.
@@ -102,22 +145,12 @@ impl Kind {
         self.told.push_back((uid, Error::Open { at, ahead }));
     }
 
-    fn settle(&mut self, uid: JobUid, error: Option<i64>, missed: Option<[bool; 2]>) {
+    fn settle(&mut self, uid: JobUid, error: Option<i64>) {
         let place = self.told.iter().rposition(|(other, _)| *other == uid);
         match (place, error) {
             (Some(at), Some(error)) => self.told[at].1 = Error::Known(error),
             (Some(at), None) => drop(self.told.remove(at)),
             _ => {}
-        }
-        if let Some(missed) = missed {
-            self.learn(missed);
-        }
-    }
-
-    fn learn(&mut self, missed: [bool; 2]) {
-        for (wider, missed) in self.wider.iter_mut().zip(missed) {
-            let by = if missed { 1000 - MISSED } else { -MISSED };
-            *wider = (*wider + by * PACE).clamp(-WIDER / 5, WIDER);
         }
     }
 
@@ -146,7 +179,7 @@ impl Kind {
             }
             rest -= 1;
         }
-        Law { steps, wider: self.wider }
+        Law { steps }
     }
 }
 
@@ -155,30 +188,32 @@ impl Kind {
 /// did not wait for long.
 struct Law {
     steps: Vec<(i64, i64)>,
-    wider: [i64; 2],
 }
 
 impl Law {
+    /// The first error that half of them do not exceed; the last where that is not known.
+    fn middle(&self) -> i64 {
+        let at =
+            self.steps.partition_point(|(_, below)| *below < ALL / 2).min(self.steps.len().saturating_sub(1));
+        self.steps.get(at).map_or(0, |(error, _)| *error)
+    }
+
     /// A low quantile, the middle and a high quantile of the errors.
-    fn parts(&self) -> [i64; 3] {
+    fn parts(&self, wider: Wider) -> [i64; 3] {
         let share = MISSED * 1000;
-        [
-            self.quantile(share - self.wider[0]),
-            self.quantile(ALL / 2),
-            self.quantile(ALL - share + self.wider[1]),
-        ]
+        [self.quantile(share - wider[0]), self.quantile(ALL / 2), self.quantile(ALL - share + wider[1])]
     }
 
     /// The error below which such a part of them lies, in millionths, between two of them where it falls there. Beyond the
-    /// least and the greatest, where too many starts have missed their bands of late, by as much of the range of all.
+    /// least and the greatest, where too many starts have missed their bands of late, by as much of how far these are off the
+    /// middle one: each end goes by its own side, so that a long tail of late starts does not stretch the other.
     fn quantile(&self, part: i64) -> i64 {
         let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else { return 0 };
-        let range = last.0 - first.0;
         if part <= first.1 {
-            return first.0 - range / 1000 * (first.1 - part) / 1000;
+            return first.0 - (self.middle() - first.0) / 1000 * (first.1 - part) / 1000;
         }
         if part >= last.1 {
-            return last.0 + range / 1000 * (part - last.1) / 1000;
+            return last.0 + (last.0 - self.middle()) / 1000 * (part - last.1) / 1000;
         }
         let at = self.steps.partition_point(|(_, below)| *below <= part).clamp(1, self.steps.len() - 1);
         let ((low, from), (high, to)) = (self.steps[at - 1], self.steps[at]);
@@ -190,6 +225,7 @@ impl Law {
 pub(crate) struct Corrections<'a> {
     bands: &'a Bands,
     now: Timestamp,
+    wider: Wider,
     /// A low quantile, the middle and a high quantile of the errors; `None`: too little is known.
     parts: BTreeMap<u32, Option<[i64; 3]>>,
 }
@@ -197,14 +233,19 @@ pub(crate) struct Corrections<'a> {
 impl Corrections<'_> {
     /// What the forecast says, with the band that the last errors give; what it says itself where too little is known.
     pub(crate) fn of(&mut self, raw: Eta) -> Eta {
-        let (bands, now) = (self.bands, self.now);
+        let (bands, now, wider) = (self.bands, self.now, self.wider);
         let ahead = raw.start.since(now);
         let kind = kind(ahead);
-        let parts =
-            self.parts.entry(kind).or_insert_with(|| bands.near(kind).map(|errors| errors.law(now).parts()));
+        let found = || bands.near(kind).map(|errors| errors.law(now).parts(wider));
+        let parts = self.parts.entry(kind).or_insert_with(found);
         let Some(parts) = parts else { return raw };
         let base = log(ahead);
+        let [low, middle, high] = *parts;
+        // Quantiles that have moved inwards may have passed each other.
+        let parts = [low.min(high), middle, high.max(low)];
         let [earliest, start, latest] = parts.map(|error| now.plus(wait(base + error)));
+        let earliest = Timestamp(earliest.0 / DIGIT * DIGIT).max(now);
+        let latest = Timestamp(latest.0.div_ceil(DIGIT).saturating_mul(DIGIT));
         Eta { start: start.clamp(earliest, latest), earliest, latest, ..raw }
     }
 }
@@ -212,7 +253,30 @@ impl Corrections<'_> {
 impl Bands {
     /// What one forecast is corrected by.
     pub(crate) fn corrections(&self, now: Timestamp) -> Corrections<'_> {
-        Corrections { bands: self, now, parts: BTreeMap::new() }
+        Corrections { bands: self, now, wider: self.expected(), parts: BTreeMap::new() }
+    }
+
+    /// How much wider bands are, with those that still wait as the newest forecast has them.
+    fn expected(&self) -> Wider {
+        let mut wider = self.wider;
+        for (told, newest) in self.open.values().filter_map(|told| Some((told, told.newest?))) {
+            for ((wider, missed), open) in wider.iter_mut().zip(told.misses(newest)).zip(told.open()) {
+                *wider += if open { step(missed) } else { 0 };
+            }
+        }
+        wider.map(|wider| wider.clamp(-NARROWER, WIDER))
+    }
+
+    /// What one forecast says of all that wait.
+    pub(crate) fn revise(&mut self, start: impl Fn(JobUid) -> Option<Timestamp>) {
+        for (uid, told) in &mut self.open {
+            told.newest = start(*uid).or(told.newest);
+        }
+    }
+
+    /// A start has missed a side of its band, or has not.
+    fn learn(&mut self, side: usize, missed: bool) {
+        self.wider[side] = (self.wider[side] + step(missed)).clamp(-NARROWER, WIDER);
     }
 
     /// Errors of forecasts that looked as far, or nearly so.
@@ -227,8 +291,9 @@ impl Bands {
         if self.open.len() >= OPEN || self.open.contains_key(&uid) {
             return;
         }
-        self.open.insert(uid, Told { at, raw, band: (told.earliest, told.latest), late: false });
-        let ahead = raw.since(at);
+        let (ahead, band) = (raw.since(at), (told.earliest, told.latest));
+        let earned = self.near(kind(ahead)).is_some();
+        self.open.insert(uid, Told { at, raw, band, newest: None, earned, begun: false, late: false });
         Arc::make_mut(self.kinds.entry(kind(ahead)).or_default()).tell(uid, at, log(ahead));
     }
 
@@ -237,25 +302,31 @@ impl Bands {
         self.open.contains_key(&uid)
     }
 
-    /// Who still waits behind the band that it was told has missed it, whenever it starts: that counts from now on.
+    /// Who still waits when its band begins does not start before that, and who still waits behind the band has missed it,
+    /// whenever it starts: that counts from now on.
     pub(crate) fn pass_time(&mut self, now: Timestamp) {
-        for told in self.open.values_mut().filter(|told| !told.late && told.band.1 < now) {
-            told.late = true;
-            if let Some(kind) = self.kinds.get_mut(&kind(told.raw.since(told.at))) {
-                Arc::make_mut(kind).learn([false, true]);
-            }
+        let mut learned = Vec::new();
+        for told in self.open.values_mut() {
+            let ([before, after], open) = (told.misses(now), told.open());
+            learned.extend((open[0] && !before).then_some((0, false)));
+            learned.extend((open[1] && after).then_some((1, true)));
+            told.begun |= !before;
+            told.late |= after;
         }
+        learned.into_iter().for_each(|(side, missed)| self.learn(side, missed));
     }
 
     /// A job has started; `None`: it went without.
     pub(crate) fn settle(&mut self, uid: JobUid, started: Option<Timestamp>) {
         let Some(told) = self.open.remove(&uid) else { return };
         let ahead = told.raw.since(told.at);
+        if let Some(started) = started {
+            let sides = told.open().into_iter().zip(told.misses(started)).enumerate();
+            sides.filter(|(_, (open, _))| *open).for_each(|(side, (_, missed))| self.learn(side, missed));
+        }
         let error = started.map(|started| log(started.since(told.at)) - log(ahead));
-        let missed = started.map(|started| [started < told.band.0, started > told.band.1]);
-        let missed = missed.filter(|_| !told.late);
         if let Some(kind) = self.kinds.get_mut(&kind(ahead)) {
-            Arc::make_mut(kind).settle(uid, error, missed);
+            Arc::make_mut(kind).settle(uid, error);
         }
     }
 }

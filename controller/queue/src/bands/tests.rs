@@ -129,3 +129,81 @@ fn who_still_waits_counts() {
     // Now it is known that half of them take ten times as long.
     assert!(band(&bands) > Duration::from_secs(5000), "{:?}", band(&bands));
 }
+
+/// Starts that were told an hour ahead and came after a half to twice of that.
+fn learned() -> Bands {
+    let mut bands = Bands::default();
+    for number in 0..KEPT as u64 {
+        let (now, ahead) = (Timestamp(number * 1000), Duration::from_secs(3600));
+        let raw = Eta::estimate(now.plus(ahead), now.plus(ahead), now.plus(ahead));
+        let told = bands.corrections(now).of(raw);
+        bands.tell(uid(number), raw.start, told, now);
+        bands.settle(uid(number), Some(now.plus(ahead.mul_f64(0.5 + (number * 7 % 16) as f64 * 0.1))));
+    }
+    bands
+}
+
+#[test]
+fn of_a_burst_that_still_waits_the_newest_forecast_counts() {
+    let (mut bands, now) = (learned(), Timestamp(10_000_000));
+    let start = now.plus(Duration::from_secs(3600));
+    let raw = Eta::estimate(start, start, start);
+    let band = |bands: &Bands| bands.corrections(now).of(raw);
+    let told = band(&bands);
+    let burst = 1000..1010_u64;
+    burst.clone().for_each(|number| bands.tell(uid(number), start, told, now));
+    let before = band(&bands);
+    // None of them has started; by now it is foretold that they start before their bands.
+    let soon = now.plus(Duration::from_secs(300));
+    let settled = bands.wider;
+    bands.revise(|_| Some(soon));
+    let early = band(&bands);
+    assert!(early.earliest < before.earliest && early.latest <= before.latest, "{before:?} {early:?}");
+    bands.revise(|_| Some(told.latest.plus(Duration::from_secs(60))));
+    let late = band(&bands);
+    assert!(late.latest > before.latest && late.earliest >= before.earliest, "{before:?} {late:?}");
+    // What was expected is forgotten; what comes is kept.
+    assert_eq!(bands.wider, settled);
+    burst.for_each(|number| bands.settle(uid(number), Some(start)));
+    let after = band(&bands);
+    assert!(after.earliest >= before.earliest && after.latest <= before.latest, "{before:?} {after:?}");
+}
+
+#[test]
+fn all_kinds_move_together_and_only_bands_that_rest_on_errors_teach() {
+    let mut bands = learned();
+    let (wider, now) = (bands.wider, Timestamp(10_000_000));
+    // Days ahead, of which nothing like it is known: what the forecast says itself is missed.
+    let far = now.plus(Duration::from_secs(40 * 86_400));
+    let raw = Eta::estimate(far, far, far);
+    assert_eq!(bands.corrections(now).of(raw), raw);
+    bands.tell(uid(5000), far, raw, now);
+    bands.settle(uid(5000), Some(now.plus(Duration::from_secs(60))));
+    assert_eq!(bands.wider, wider);
+    // Four hours ahead, with errors of the next kind: that moves the bands of an hour too.
+    let ahead = now.plus(Duration::from_secs(4 * 3600));
+    let told = bands.corrections(now).of(Eta::estimate(ahead, ahead, ahead));
+    bands.tell(uid(5001), ahead, told, now);
+    bands.settle(uid(5001), Some(now.plus(Duration::from_secs(60))));
+    assert_eq!(bands.wider, [wider[0] + step(true), (wider[1] + step(false)).max(-NARROWER)]);
+}
+
+#[test]
+fn a_side_is_learned_of_when_it_is_known_and_once() {
+    let (mut bands, now) = (learned(), Timestamp(10_000_000));
+    let start = now.plus(Duration::from_secs(3600));
+    let told = bands.corrections(now).of(Eta::estimate(start, start, start));
+    assert!(told.earliest.0 % DIGIT == 0 && told.latest.0 % DIGIT == 0, "whole seconds: {told:?}");
+    bands.tell(uid(9000), start, told, now);
+    let wider = bands.wider;
+    bands.pass_time(told.earliest);
+    assert_eq!(bands.wider, [(wider[0] + step(false)).max(-NARROWER), wider[1]], "it is not early");
+    let wider = bands.wider;
+    bands.pass_time(told.latest);
+    assert_eq!(bands.wider, wider, "it may still be in time");
+    bands.pass_time(told.latest.plus(Duration::from_secs(1)));
+    assert_eq!(bands.wider, [wider[0], wider[1] + step(true)]);
+    let wider = bands.wider;
+    bands.settle(uid(9000), Some(told.latest.plus(Duration::from_secs(2))));
+    assert_eq!(bands.wider, wider);
+}

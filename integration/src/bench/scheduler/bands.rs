@@ -34,7 +34,7 @@ pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
         ours.foretell(1);
         let outcome = run(&replay.site, &replay.workload, &mut ours, &mut ());
         let mut held = Held::default();
-        let mut widths = Vec::new();
+        let (mut widths, mut seconds) = (Vec::new(), Vec::new());
         for told in ours.told().iter().skip(FIRST) {
             // Of one that was stopped and started again only the last start is known.
             let whole = outcome.rows.get(told.job).filter(|row| row.restarts == 0);
@@ -44,7 +44,9 @@ pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
             held.inside += usize::from(told.eta.earliest <= start && start <= told.eta.latest);
             held.late += usize::from(told.eta.latest < start);
             let wait = start.since(told.at).as_secs_f64().max(60.0);
-            widths.push(told.eta.latest.since(told.eta.earliest).as_secs_f64() / wait);
+            let width = told.eta.latest.since(told.eta.earliest).as_secs_f64();
+            widths.push(width / wait);
+            seconds.push(width);
         }
         if held.told == 0 {
             row.void(name, "nobody waited, so nobody was told anything");
@@ -52,9 +54,11 @@ pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
         }
         let share = |count: usize| count as f64 * 100.0 / held.told as f64;
         let sample = Sample::new(vec![share(held.inside)]);
+        let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
         let peers = json!({
             "told": held.told, "jobs": replay.workload.jobs.len(), "earlier_percent": share(held.early),
             "later_percent": share(held.late), "median_width_of_wait": Sample::new(widths).median(),
+            "median_width_s": Sample::new(seconds).median(), "mean_width_s": mean,
             "load": replay.workload.load, "violations": outcome.violations,
         });
         row.line(&Line {
