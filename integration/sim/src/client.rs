@@ -151,10 +151,10 @@ fn changes(rng: &mut Rng, at: u64, id: &JobId) -> Vec<Core> {
     asked
 }
 
-/// The last node of a gang that could do without spares becomes another component, with fewer GPUs and one rank.
-fn of_components(spec: &mut JobSpec) {
+/// Of one client in five the last node of a gang without spares becomes another component, with fewer GPUs and one rank.
+fn of_components(at: u64, spec: &mut JobSpec) {
     let Gang { nodes, gpus_per_node, ranks_per_node, .. } = spec.gang;
-    if nodes < 2 || spec.placement.spares > 0 {
+    if at % 5 != 2 || nodes < 2 || spec.placement.spares > 0 {
         return;
     }
     let component = |name: &str, nodes, gpus_per_node, ranks_per_node| {
@@ -232,9 +232,7 @@ impl World {
             ..JobSpec::new(gang, work)
         };
         when(rng, now, skewed, &mut spec);
-        if at % 5 == 2 {
-            of_components(&mut spec);
-        }
+        of_components(at, &mut spec);
         let submit = Submit {
             tenant: tenant.clone(),
             by: Authority { role: Role::Admin, user: "root".to_owned() },
