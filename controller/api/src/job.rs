@@ -74,8 +74,11 @@ impl Jobs {
             let status = job.status.get_or_insert_default();
             status.eta = prospect.eta.map(Into::into);
             status.reasons.extend(views::reasons_for(&prospect.reasons, only));
-            if prospect.left && status.reasons.is_empty() {
-                // What was read is of a moment ago.
+            // What was read is of a moment ago: meanwhile reasons may have been stored, or the job may have left.
+            if status.reasons.is_empty() {
+                status.reasons.extend(views::reasons_for(&prospect.stored, only));
+            }
+            if prospect.left {
                 let reason = Reason::new("LeftQueue", "it has left the queue since this was read");
                 status.reasons.extend(views::reasons_for(&[reason], only));
             }

@@ -28,6 +28,8 @@ pub struct Prospect {
     pub eta: Option<Eta>,
     /// Why it waits, where nothing is stored of that yet.
     pub reasons: Vec<Reason>,
+    /// What is stored of that: whoever has read the job before it was stored has none.
+    pub stored: Vec<Reason>,
     /// It does not wait any more.
     pub left: bool,
 }
@@ -140,7 +142,7 @@ impl State {
             let open_ended = later && eta.is_none() && entry.job.status.holds.is_empty();
             let mut more = if open_ended { book.why(uid) } else { Vec::new() };
             more.retain(|reason| told.iter().all(|known| known.code != reason.code));
-            return Prospect { eta, reasons: more, left: false };
+            return Prospect { eta, reasons: more, stored: told.clone(), left: false };
         }
         let mut reasons = book.why(uid);
         if reasons.is_empty() {
@@ -150,7 +152,7 @@ impl State {
             let message = format!("{}{more} {are} ahead of it in the queue", many(ahead, "job"));
             reasons.push(Reason::new("Queued", message).count(ahead));
         }
-        Prospect { eta, reasons, left: false }
+        Prospect { eta, reasons, stored: Vec::new(), left: false }
     }
 
     /// Nodes by the jobs that hold something there.

@@ -77,3 +77,18 @@ fn the_decision_log_stays_within_its_bounds() {
     let stored = w.stored.keys().filter(|key| matches!(key, Key::Decisions(_))).count();
     assert_eq!(stored, w.state.base.decisions.len());
 }
+
+#[test]
+fn lists_have_what_was_stored_since_the_job_was_read() {
+    let mut w = World::new();
+    w.submit("first", spec(4, 4));
+    w.submit("second", spec(4, 4));
+    assert_eq!(w.phase("second"), Phase::Pending);
+    let told = w.job("second").status.reasons.clone();
+    assert!(!told.is_empty(), "its reasons are stored");
+    let prospect = w.state.prospects(&[id("second")], w.now).remove(0);
+    assert_eq!((prospect.stored, prospect.reasons, prospect.left), (told, Vec::new(), false));
+    assert!(prospect.eta.is_some());
+    let left = w.state.prospects(&[id("first")], w.now).remove(0);
+    assert_eq!((left.left, left.eta), (true, None));
+}
