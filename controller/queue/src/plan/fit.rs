@@ -65,12 +65,12 @@ impl Plan {
     /// The end of the last part of a range in which there is too little; places and idle nodes aside.
     fn last_miss(&self, wish: &Wish, from: usize, to: usize) -> Option<usize> {
         let nodes = if wish.whole {
-            let whole = (wish.class, wish.count());
-            let miss = |(class, count): (usize, i32)| {
+            let miss = |class: usize, count: i32| {
                 let row = self.classes[class].rest.as_ref();
                 row.and_then(|row| row.last_below(from, to, count))
             };
-            wish.parts.iter().copied().chain([whole]).filter_map(miss).max()
+            let parts = wish.parts.iter().filter_map(|(class, count)| miss(*class, *count));
+            miss(wish.class, wish.count()).max(if wish.parts.is_empty() { None } else { parts.max() })
         } else {
             self.gpus(wish.tenant).last_below(from, to, wish.amount())
         };

@@ -240,6 +240,8 @@ pub(crate) struct Plan {
     blocks: Option<Places>,
     quotas: Vec<Quota>,
     quota_of: BTreeMap<Limited, usize>,
+    /// Of gangs whose nodes are all alike, which most are.
+    no_parts: Rc<[(usize, i32)]>,
     hints: Hint,
     bounds: Bounds,
     /// Something that was held has been counted as free.
@@ -318,6 +320,7 @@ impl Plan {
             blocks: None,
             quotas: Vec::new(),
             quota_of: BTreeMap::new(),
+            no_parts: Rc::from([]),
             hints: BTreeMap::new(),
             bounds: Bounds::default(),
             freed: false,
@@ -424,6 +427,9 @@ impl Plan {
     /// components together have theirs (Hall 1935). Of more than three only each by itself is looked at.
     pub(crate) fn parts(&mut self, need: &Need, ground: &Ground, kept: &Kept<'_>) -> Rc<[(usize, i32)]> {
         let count = need.components.len();
+        if count == 0 {
+            return Rc::clone(&self.no_parts);
+        }
         let some = |set: &u32| count <= 3 || set.is_power_of_two();
         let sets: Vec<u32> = (1..(1_u32 << count).saturating_sub(1)).filter(some).collect();
         let part = |set: u32| need.of_components(|at| set >> at & 1 == 1);
