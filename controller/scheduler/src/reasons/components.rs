@@ -7,21 +7,19 @@ use crate::{
     snapshot::{NodeSet, Snapshot},
 };
 
-/// The causes of each component for which it alone has none of its nodes too many; each says of which it is.
+/// Why each component by itself cannot have its nodes, with the component's name. What several have in common is said of the first.
 fn of_each(need: &Need, mut causes: impl FnMut(&Need) -> Vec<Reason>) -> Vec<Reason> {
-    let mut found: Vec<Reason> = Vec::new();
+    let (mut known, mut told): (Vec<Reason>, Vec<Reason>) = (Vec::new(), Vec::new());
     for (at, component) in need.components.iter().enumerate() {
-        for mut reason in causes(&need.of_components(|other| other == at)) {
-            // What is so of the whole cluster is said once.
-            if found.iter().any(|known| known.code == reason.code && known.message.ends_with(&reason.message))
-            {
-                continue;
+        for reason in causes(&need.of_components(|other| other == at)) {
+            if !known.contains(&reason) {
+                let message = format!("component '{}': {}", component.name, reason.message);
+                told.push(Reason { message, ..reason.clone() });
+                known.push(reason);
             }
-            reason.message = format!("component '{}': {}", component.name, reason.message);
-            found.push(reason);
         }
     }
-    found
+    told
 }
 
 /// See [`super::infeasible`].
