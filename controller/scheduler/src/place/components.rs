@@ -37,7 +37,7 @@ type Set = u8;
 
 /// Nodes of one block that could be of the same components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Stock {
+struct Supply {
     block: u32,
     /// Nobody is on them: those that others are on go first.
     idle: bool,
@@ -49,18 +49,18 @@ struct Stock {
 #[derive(Debug, Clone, Default)]
 struct Matching {
     /// Nodes that components still lack.
-    lacks: Vec<u32>,
+    demand: Vec<u32>,
     /// Per set of components the nodes with that choice that each of them has.
     has: BTreeMap<Set, Vec<u32>>,
 }
 
 impl Matching {
     fn of(need: &Need) -> Self {
-        Self { lacks: need.components.iter().map(|one| one.nodes).collect(), has: BTreeMap::new() }
+        Self { demand: need.components.iter().map(|one| one.nodes).collect(), has: BTreeMap::new() }
     }
 
     fn is_whole(&self) -> bool {
-        self.lacks.iter().all(|lacks| *lacks == 0)
+        self.demand.iter().all(|demand| *demand == 0)
     }
 
     /// Takes as many of some nodes as can have a component beside those that were taken before; how many.
@@ -73,12 +73,12 @@ impl Matching {
         taken
     }
 
-    /// The way from nodes of a set to a component that lacks some: components, each with the set of the nodes that it gets; each but the
+    /// The way from nodes of a set to a component whose demand is not met: components, each with the set of the nodes that it gets; each but the
     /// last gives nodes of the next one's set away.
     fn path(&self, set: Set) -> Option<Vec<(Set, usize)>> {
-        let mut before: Vec<Option<(Set, Option<usize>)>> = vec![None; self.lacks.len()];
+        let mut before: Vec<Option<(Set, Option<usize>)>> = vec![None; self.demand.len()];
         let mut queue: Vec<usize> = Vec::new();
-        let members = |set: Set| (0..self.lacks.len()).filter(move |at| set >> at & 1 == 1);
+        let members = |set: Set| (0..self.demand.len()).filter(move |at| set >> at & 1 == 1);
         for at in members(set) {
             before[at] = Some((set, None));
             queue.push(at);
@@ -86,7 +86,7 @@ impl Matching {
         let mut next = 0;
         while let Some(at) = queue.get(next).copied() {
             next += 1;
-            if self.lacks[at] > 0 {
+            if self.demand[at] > 0 {
                 let (mut path, mut here) = (Vec::new(), Some(at));
                 while let Some((set, from)) = here.and_then(|at| before[at]) {
                     path.extend(here.map(|at| (set, at)));
@@ -115,8 +115,8 @@ impl Matching {
         let Some((_, last)) = path.last().copied() else { return 0 };
         // Each component but the last gives away what the next one gets.
         let gives = path.windows(2).map(|pair| self.has.get(&pair[1].0).map_or(0, |has| has[pair[0].1]));
-        let moved = gives.min().unwrap_or(u32::MAX).min(self.lacks[last]).min(most);
-        let count = self.lacks.len();
+        let moved = gives.min().unwrap_or(u32::MAX).min(self.demand[last]).min(most);
+        let count = self.demand.len();
         for (at, (of, component)) in path.iter().enumerate() {
             let of = if at == 0 { set } else { *of };
             self.has.entry(of).or_insert_with(|| vec![0; count])[*component] += moved;
@@ -126,32 +126,32 @@ impl Matching {
                 has[*giver] -= moved;
             }
         }
-        self.lacks[last] -= moved;
+        self.demand[last] -= moved;
         moved
     }
 }
 
 /// Where a gang would lie.
-struct Lay {
-    /// What it takes of each stock, in the order of blocks.
-    taken: Vec<Stock>,
+struct Allocation {
+    /// What it takes of each supply, in the order of blocks.
+    taken: Vec<Supply>,
     matching: Matching,
     /// Idle nodes that it takes.
     idle: u32,
 }
 
 /// All that is known of the nodes for one set of rails.
-struct Room<'a> {
+struct Candidates<'a> {
     yard: &'a Yard,
     need: &'a Need,
     time: Time,
     /// Per component the nodes that could be of it, word by word.
     fits: Vec<Vec<u64>>,
     /// By block.
-    stock: Vec<Stock>,
+    supply: Vec<Supply>,
 }
 
-impl Room<'_> {
+impl Candidates<'_> {
     /// Counts the nodes of each block.
     fn count(&mut self) {
         let blocks = self.yard.layout().blocks.len() as u32;
@@ -167,8 +167,8 @@ impl Room<'_> {
                     }
                 });
             }
-            let stock = sums.into_iter().map(|((idle, set), nodes)| Stock { block, idle, set, nodes });
-            self.stock.extend(stock);
+            let supply = sums.into_iter().map(|((idle, set), nodes)| Supply { block, idle, set, nodes });
+            self.supply.extend(supply);
         }
     }
 
@@ -192,40 +192,40 @@ impl Room<'_> {
         }
     }
 
-    fn of_blocks(&self, blocks: std::ops::Range<u32>) -> &[Stock] {
-        let from = self.stock.partition_point(|stock| stock.block < blocks.start);
-        let to = self.stock.partition_point(|stock| stock.block < blocks.end);
-        &self.stock[from..to]
+    fn of_blocks(&self, blocks: std::ops::Range<u32>) -> &[Supply] {
+        let from = self.supply.partition_point(|supply| supply.block < blocks.start);
+        let to = self.supply.partition_point(|supply| supply.block < blocks.end);
+        &self.supply[from..to]
     }
 
-    fn of_pod(&self, pod: u32) -> &[Stock] {
+    fn of_pod(&self, pod: u32) -> &[Supply] {
         let pod = self.yard.layout().pods[pod as usize];
         self.of_blocks(pod.first_block..pod.first_block + pod.blocks)
     }
 
     /// The gang on some blocks, those that come first filled first; `None` if they have no room for it.
-    fn lay(&self, blocks: &[&[Stock]]) -> Option<Lay> {
-        let all: u32 = blocks.iter().flat_map(|block| *block).map(|stock| stock.nodes).sum();
+    fn lay(&self, blocks: &[&[Supply]]) -> Option<Allocation> {
+        let all: u32 = blocks.iter().flat_map(|block| *block).map(|supply| supply.nodes).sum();
         if all < self.need.nodes {
             return None;
         }
-        let mut lay = Lay { taken: Vec::new(), matching: Matching::of(self.need), idle: 0 };
-        for stock in blocks.iter().flat_map(|block| *block) {
-            let nodes = lay.matching.take(stock.set, stock.nodes);
+        let mut lay = Allocation { taken: Vec::new(), matching: Matching::of(self.need), idle: 0 };
+        for supply in blocks.iter().flat_map(|block| *block) {
+            let nodes = lay.matching.take(supply.set, supply.nodes);
             if nodes > 0 {
-                lay.taken.push(Stock { nodes, ..*stock });
-                lay.idle += if stock.idle { nodes } else { 0 };
+                lay.taken.push(Supply { nodes, ..*supply });
+                lay.idle += if supply.idle { nodes } else { 0 };
             }
         }
         lay.matching.is_whole().then_some(lay)
     }
 
     /// The best block.
-    fn one_block(&self) -> Option<Lay> {
-        let mut best: Option<((u32, u32, u32, u32), Lay)> = None;
-        for stock in self.stock.chunk_by(|a, b| a.block == b.block) {
-            let Some(lay) = self.lay(&[stock]) else { continue };
-            let (block, all) = (stock[0].block, stock.iter().map(|stock| stock.nodes).sum());
+    fn one_block(&self) -> Option<Allocation> {
+        let mut best: Option<((u32, u32, u32, u32), Allocation)> = None;
+        for supply in self.supply.chunk_by(|a, b| a.block == b.block) {
+            let Some(lay) = self.lay(&[supply]) else { continue };
+            let (block, all) = (supply[0].block, supply.iter().map(|supply| supply.nodes).sum());
             let key = (self.price(&lay), all, self.yard.load(block), block);
             if best.as_ref().is_none_or(|(least, _)| key < *least) {
                 best = Some((key, lay));
@@ -235,18 +235,18 @@ impl Room<'_> {
     }
 
     /// Idle nodes that are broken into, where others could be had.
-    fn price(&self, lay: &Lay) -> u32 {
+    fn price(&self, lay: &Allocation) -> u32 {
         if self.time == Time::Now && !self.need.exclusive { lay.idle } else { 0 }
     }
 
     /// The best pod. Of those that have room only some are compared, the ones that it fills best.
-    fn one_pod(&self) -> Option<Lay> {
+    fn one_pod(&self) -> Option<Allocation> {
         let layout = self.yard.layout();
         let sizes = (0..layout.pods.len() as u32)
-            .map(|pod| (self.of_pod(pod).iter().map(|stock| stock.nodes).sum::<u32>(), pod));
+            .map(|pod| (self.of_pod(pod).iter().map(|supply| supply.nodes).sum::<u32>(), pod));
         let mut pods: Vec<(u32, u32)> = sizes.filter(|(nodes, _)| *nodes >= self.need.nodes).collect();
         pods.sort_unstable();
-        let mut best: Option<((u64, u32, u32, u32), Lay)> = None;
+        let mut best: Option<((u64, u32, u32, u32), Allocation)> = None;
         let mut looks = 0;
         for (nodes, pod) in pods {
             let Some(lay) = self.in_pods(&[pod]) else { continue };
@@ -263,46 +263,47 @@ impl Room<'_> {
     }
 
     /// The gang in some pods, on few of their blocks: the largest, and the smallest last one that is enough.
-    fn in_pods(&self, pods: &[u32]) -> Option<Lay> {
-        let mut blocks: Vec<(usize, u32, &[Stock])> = Vec::new();
+    fn in_pods(&self, pods: &[u32]) -> Option<Allocation> {
+        let mut blocks: Vec<(usize, u32, &[Supply])> = Vec::new();
         for (at, pod) in pods.iter().enumerate() {
-            for stock in self.of_pod(*pod).chunk_by(|a, b| a.block == b.block) {
-                blocks.push((at, stock.iter().map(|stock| stock.nodes).sum(), stock));
+            for supply in self.of_pod(*pod).chunk_by(|a, b| a.block == b.block) {
+                blocks.push((at, supply.iter().map(|supply| supply.nodes).sum(), supply));
             }
         }
-        blocks.sort_by_key(|(at, nodes, stock)| (*at, Reverse(*nodes), stock[0].block));
-        let stocks: Vec<&[Stock]> = blocks.iter().map(|(.., stock)| *stock).collect();
-        let whole = self.lay(&stocks)?;
+        blocks.sort_by_key(|(at, nodes, supply)| (*at, Reverse(*nodes), supply[0].block));
+        let supplies: Vec<&[Supply]> = blocks.iter().map(|(.., supply)| *supply).collect();
+        let whole = self.lay(&supplies)?;
         if pods.len() > 1 {
             return Some(whole);
         }
         // Whether more of them have room is not asked of each: it only becomes more with every block.
-        let (mut low, mut high) = (1, stocks.len());
+        let (mut low, mut high) = (1, supplies.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.lay(&stocks[..middle]).is_some() { high = middle } else { low = middle + 1 }
+            if self.lay(&supplies[..middle]).is_some() { high = middle } else { low = middle + 1 }
         }
-        let last = |block: &&[Stock]| {
-            let mut tried = stocks[..low - 1].to_vec();
+        let last = |block: &&[Supply]| {
+            let mut tried = supplies[..low - 1].to_vec();
             tried.push(*block);
             self.lay(&tried)
         };
-        stocks[low - 1..].iter().rev().find_map(last).or(Some(whole))
+        supplies[low - 1..].iter().rev().find_map(last).or(Some(whole))
     }
 
     /// The gang in as few pods as are found: at each step the one that gives the most nodes a component, then those that are not needed
     /// after all are left out.
-    fn several_pods(&self) -> Option<Lay> {
+    fn several_pods(&self) -> Option<Allocation> {
         let mut rest: Vec<u32> = (0..self.yard.layout().pods.len() as u32).collect();
         rest.retain(|pod| !self.of_pod(*pod).is_empty());
-        let all: Vec<&[Stock]> = rest.iter().map(|pod| self.of_pod(*pod)).collect();
+        let all: Vec<&[Supply]> = rest.iter().map(|pod| self.of_pod(*pod)).collect();
         self.lay(&all)?;
         let all_pods = rest.clone();
         let (mut chosen, mut matching) = (Vec::new(), Matching::of(self.need));
         while !matching.is_whole() {
             let with = |pod: u32| {
                 let mut more = matching.clone();
-                let taken: u32 = self.of_pod(pod).iter().map(|stock| more.take(stock.set, stock.nodes)).sum();
+                let taken: u32 =
+                    self.of_pod(pod).iter().map(|supply| more.take(supply.set, supply.nodes)).sum();
                 (taken, more)
             };
             let gains = rest.iter().map(|pod| (Reverse(with(*pod).0), *pod));
@@ -326,7 +327,7 @@ impl Room<'_> {
     }
 
     /// The gang in so many of some pods, where those are few enough to try all ways.
-    fn in_any(&self, pods: &[u32], count: usize) -> Option<Lay> {
+    fn in_any(&self, pods: &[u32], count: usize) -> Option<Allocation> {
         let mut ways: u64 = 1;
         for at in 0..count as u64 {
             ways = ways.saturating_mul((pods.len() as u64).saturating_sub(at)) / (at + 1);
@@ -349,24 +350,24 @@ impl Room<'_> {
         }
     }
 
-    fn best(&self) -> Option<Lay> {
+    fn best(&self) -> Option<Allocation> {
         let pod = || (self.need.within > Within::Leaves).then(|| self.one_pod()).flatten();
         let fabric = || (self.need.within == Within::Fabric).then(|| self.several_pods()).flatten();
         self.one_block().or_else(pod).or_else(fabric)
     }
 
-    /// Per component what it takes of each stock, in the order of blocks.
-    fn shares(&self, lay: &Lay) -> Vec<Vec<Stock>> {
+    /// Per component what it takes of each supply, in the order of blocks.
+    fn shares(&self, lay: &Allocation) -> Vec<Vec<Supply>> {
         let mut left = lay.taken.clone();
         let mut has = lay.matching.has.clone();
         let share = |component: usize| {
             let mut share = Vec::new();
-            for stock in &mut left {
-                let Some(wants) = has.get_mut(&stock.set).map(|has| &mut has[component]) else { continue };
-                let nodes = stock.nodes.min(*wants);
+            for supply in &mut left {
+                let Some(wants) = has.get_mut(&supply.set).map(|has| &mut has[component]) else { continue };
+                let nodes = supply.nodes.min(*wants);
                 if nodes > 0 {
-                    share.push(Stock { nodes, ..*stock });
-                    stock.nodes -= nodes;
+                    share.push(Supply { nodes, ..*supply });
+                    supply.nodes -= nodes;
                     *wants -= nodes;
                 }
             }
@@ -375,13 +376,13 @@ impl Room<'_> {
         (0..self.need.components.len()).map(share).collect()
     }
 
-    fn cut(&self, lay: &Lay) -> u64 {
+    fn cut(&self, lay: &Allocation) -> u64 {
         let shares = self.shares(lay);
         let mut takes: Vec<Take> = Vec::new();
-        for stock in shares.iter().flatten() {
+        for supply in shares.iter().flatten() {
             match takes.last_mut() {
-                Some(last) if last.block == stock.block => last.nodes += stock.nodes,
-                _ => takes.push(Take { block: stock.block, nodes: stock.nodes }),
+                Some(last) if last.block == supply.block => last.nodes += supply.nodes,
+                _ => takes.push(Take { block: supply.block, nodes: supply.nodes }),
             }
         }
         if self.need.pattern == Pattern::AllToAll {
@@ -394,12 +395,13 @@ impl Room<'_> {
     }
 
     /// The nodes of one block that could be of exactly these components: those that are used best first.
-    fn nodes_of(&self, stock: &Stock) -> Vec<Pick> {
+    fn nodes_of(&self, supply: &Supply) -> Vec<Pick> {
         let mut found = Vec::new();
-        for word in self.yard.block_words(stock.block) {
+        for word in self.yard.block_words(supply.block) {
             let idle = self.yard.word(word).idle;
             self.each_set(word, |set, nodes| {
-                let nodes = if set == stock.set { nodes & if stock.idle { idle } else { !idle } } else { 0 };
+                let nodes =
+                    if set == supply.set { nodes & if supply.idle { idle } else { !idle } } else { 0 };
                 let slots = bits(nodes).map(|bit| word * WORD + bit);
                 let record = |slot: u32| {
                     let node = self.yard.node_at(slot)?;
@@ -414,7 +416,7 @@ impl Room<'_> {
         found.into_iter().map(|(pick, _)| pick).collect()
     }
 
-    fn choose(&self, lay: &Lay, rails: RailSet, choice: &mut Choice) {
+    fn choose(&self, lay: &Allocation, rails: RailSet, choice: &mut Choice) {
         let shares = self.shares(lay);
         let components = &self.need.components;
         // Whoever asks for the fewest GPUs takes the nodes with the fewest.
@@ -423,15 +425,15 @@ impl Room<'_> {
         let mut stores: BTreeMap<(u32, bool, Set), std::vec::IntoIter<Pick>> = BTreeMap::new();
         let mut picked: Vec<Vec<Pick>> = vec![Vec::new(); components.len()];
         for at in turns {
-            for stock in &shares[at] {
-                let key = (stock.block, stock.idle, stock.set);
-                let store = stores.entry(key).or_insert_with(|| self.nodes_of(stock).into_iter());
-                let mut here: Vec<Pick> = store.by_ref().take(stock.nodes as usize).collect();
+            for supply in &shares[at] {
+                let key = (supply.block, supply.idle, supply.set);
+                let store = stores.entry(key).or_insert_with(|| self.nodes_of(supply).into_iter());
+                let mut here: Vec<Pick> = store.by_ref().take(supply.nodes as usize).collect();
                 here.sort_unstable_by_key(|pick| self.yard.record(pick.node).map(|record| record.slot));
                 picked[at].extend(here.into_iter().map(|pick| self.with_gpus(pick, at, rails)));
             }
         }
-        let blocks = lay.taken.iter().map(|stock| self.yard.layout().blocks[stock.block as usize].pod);
+        let blocks = lay.taken.iter().map(|supply| self.yard.layout().blocks[supply.block as usize].pod);
         let pods: std::collections::BTreeSet<u32> = blocks.collect();
         choice.rails = rails;
         choice.nodes.clear();
@@ -506,10 +508,10 @@ impl Placer {
             let Some(words) = self.words_of(yard, &part, (rails, time), outside) else { return false };
             fits.push(words);
         }
-        let mut room = Room { yard, need, time, fits, stock: Vec::new() };
-        room.count();
-        let Some(lay) = room.best() else { return false };
-        room.choose(&lay, rails, choice);
+        let mut candidates = Candidates { yard, need, time, fits, supply: Vec::new() };
+        candidates.count();
+        let Some(lay) = candidates.best() else { return false };
+        candidates.choose(&lay, rails, choice);
         true
     }
 
@@ -546,11 +548,11 @@ mod tests {
     use super::{Matching, Set};
 
     /// By trying every way.
-    fn brute(lacks: &[u32], nodes: &[Set]) -> u32 {
+    fn brute(demand: &[u32], nodes: &[Set]) -> u32 {
         let Some((first, rest)) = nodes.split_first() else { return 0 };
-        let mut best = brute(lacks, rest);
-        for at in (0..lacks.len()).filter(|at| first >> at & 1 == 1 && lacks[*at] > 0) {
-            let mut less = lacks.to_vec();
+        let mut best = brute(demand, rest);
+        for at in (0..demand.len()).filter(|at| first >> at & 1 == 1 && demand[*at] > 0) {
+            let mut less = demand.to_vec();
             less[at] -= 1;
             best = best.max(1 + brute(&less, rest));
         }
@@ -566,14 +568,14 @@ mod tests {
         };
         for case in 0..3000 {
             let components = 1 + below(4) as usize;
-            let lacks: Vec<u32> = (0..components).map(|_| 1 + below(3) as u32).collect();
+            let demand: Vec<u32> = (0..components).map(|_| 1 + below(3) as u32).collect();
             let nodes: Vec<Set> = (0..below(8)).map(|_| below(1 << components) as Set).collect();
-            let mut matching = Matching { lacks: lacks.clone(), ..Matching::default() };
+            let mut matching = Matching { demand: demand.clone(), ..Matching::default() };
             // Each node that can be matched beside those before it, and no other: in any order as many.
             let taken: u32 = nodes.iter().map(|set| matching.take(*set, 1)).sum();
-            assert_eq!(taken, brute(&lacks, &nodes), "case {case}: {lacks:?} {nodes:?}");
-            let left: u32 = matching.lacks.iter().sum();
-            assert_eq!(left + taken, lacks.iter().sum::<u32>());
+            assert_eq!(taken, brute(&demand, &nodes), "case {case}: {demand:?} {nodes:?}");
+            let left: u32 = matching.demand.iter().sum();
+            assert_eq!(left + taken, demand.iter().sum::<u32>());
             for (set, has) in &matching.has {
                 assert!(has.iter().enumerate().all(|(at, has)| *has == 0 || set >> at & 1 == 1));
                 let all = nodes.iter().filter(|node| *node == set).count();
