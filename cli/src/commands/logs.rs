@@ -123,17 +123,7 @@ fn world_size(job: &v1::Job) -> u64 {
     if let Some(place) = status.placement.filter(|place| !place.ranks.is_empty()) {
         return place.ranks.len() as u64;
     }
-    let spec = job.spec.clone().unwrap_or_default();
-    let ranks = |nodes: u32, ranks: u32, gpus: u32| {
-        u64::from(nodes) * u64::from(if ranks > 0 { ranks } else { gpus.max(1) })
-    };
-    let gang = spec.gang.unwrap_or_default();
-    match spec.components.as_slice() {
-        [] => ranks(gang.nodes, gang.ranks_per_node, gang.gpus_per_node),
-        components => {
-            components.iter().map(|one| ranks(one.nodes, one.ranks_per_node, one.gpus_per_node)).sum()
-        }
-    }
+    job.spec.as_ref().map_or(0, v1::JobSpec::total_ranks)
 }
 
 /// Chunks end anywhere; lines of several ranks must not be mixed.

@@ -14,16 +14,6 @@ pub fn jobs_header(wide: bool) -> Vec<String> {
     header.into_iter().map(str::to_owned).collect()
 }
 
-/// GPUs that a job asks for, spares aside.
-fn gpus(spec: &v1::JobSpec) -> u64 {
-    let all = |nodes: u32, gpus: u32| u64::from(nodes) * u64::from(gpus);
-    let gang = spec.gang.unwrap_or_default();
-    match spec.components.as_slice() {
-        [] => all(gang.nodes, gang.gpus_per_node),
-        components => components.iter().map(|one| all(one.nodes, one.gpus_per_node)).sum(),
-    }
-}
-
 /// One job's cells.
 #[must_use]
 pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
@@ -44,7 +34,7 @@ pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
         metadata.tenant,
         words::job_phase(status.phase).to_owned(),
         gang_nodes(&gang),
-        gpus(&spec).to_string(),
+        spec.total_gpus().to_string(),
         rails,
         spec.priority.to_string(),
         words::age(submitted, None, now),

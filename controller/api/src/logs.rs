@@ -64,13 +64,7 @@ pub fn stream(
 }
 
 fn check_ranks(job: &v1::Job, ranks: &[u32]) -> Result<(), RpcError> {
-    let spec = job.spec.clone().unwrap_or_default();
-    let gang = spec.gang.unwrap_or_default();
-    let all = |nodes: u32, per_node: u32| u64::from(nodes) * u64::from(per_node.max(1));
-    let count = match spec.components.as_slice() {
-        [] => all(gang.nodes, gang.ranks_per_node),
-        components => components.iter().map(|one| all(one.nodes, one.ranks_per_node)).sum(),
-    };
+    let count = job.spec.as_ref().map_or(0, v1::JobSpec::total_ranks);
     if ranks.len() > MAX_RANKS {
         return Err(fault::field(
             "ranks",

@@ -55,6 +55,32 @@ pub(super) fn gang(components: &[Component], said: v1::Gang) -> Gang {
     }
 }
 
+impl v1::JobSpec {
+    /// Nodes of each shape, in rank order: how many, and GPUs and ranks of each.
+    fn shapes(&self) -> Vec<(u32, u32, u32)> {
+        let gang = self.gang.unwrap_or_default();
+        match self.components.as_slice() {
+            [] => vec![(gang.nodes, gang.gpus_per_node, gang.ranks_per_node)],
+            parts => parts.iter().map(|one| (one.nodes, one.gpus_per_node, one.ranks_per_node)).collect(),
+        }
+    }
+
+    /// GPUs that the job asks for in all, spares aside.
+    #[must_use]
+    pub fn total_gpus(&self) -> u64 {
+        self.shapes().into_iter().map(|(nodes, gpus, _)| u64::from(nodes) * u64::from(gpus)).sum()
+    }
+
+    /// Ranks of the job in all; of a spec that does not say how many ranks a node has, one for each GPU.
+    #[must_use]
+    pub fn total_ranks(&self) -> u64 {
+        let ranks = |(nodes, gpus, ranks): (u32, u32, u32)| {
+            u64::from(nodes) * u64::from(if ranks > 0 { ranks } else { gpus.max(1) })
+        };
+        self.shapes().into_iter().map(ranks).sum()
+    }
+}
+
 impl From<&Component> for v1::Component {
     fn from(component: &Component) -> Self {
         Self {
