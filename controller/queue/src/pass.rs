@@ -322,7 +322,7 @@ impl<'a> Pass<'a> {
         if entitled && not_before.is_none() && self.plan.has_licenses(&wish) {
             return self.start_entitled(entry, wish, why);
         }
-        if !self.fits_empty(entry) {
+        if !self.fits_empty(entry, &wish) {
             why.causes.push(Cause::Never);
             return false;
         }
@@ -419,20 +419,27 @@ impl<'a> Pass<'a> {
     }
 
     /// Whether the placer would have a gang for a job if no job ran. Where counting nodes has said all, it is not asked.
-    fn fits_empty(&mut self, entry: &Entry) -> bool {
+    fn fits_empty(&mut self, entry: &Entry, wish: &Wish) -> bool {
         let (need, yard) = (&entry.need, self.snapshot.yard());
         let counted = match need.rails {
             RailNeed::Exactly(rails) => !yard.is_split(rails),
             RailNeed::Any(_) => false,
         };
-        let plain = need.groups.is_empty() && need.exclude.is_empty() && need.spares == 0;
-        // How many nodes there are for each component and for all of them is counted, not for every two of three or more.
-        let counted = counted && need.components.len() <= 3;
-        if counted
-            && plain
+        let counted = counted
+            && need.groups.is_empty()
+            && need.spares == 0
             && need.within == Within::Fabric
-            && (entry.min_nodes == 1 || need.rail_count() > 0)
-        {
+            && (entry.min_nodes == 1 || need.rail_count() > 0);
+        // How many nodes there are for each component and for all of them is counted, not for every two of three or more.
+        let counted = counted
+            && match need.components.len() {
+                0 => true,
+                1..=3 => need.exclude.is_empty(),
+                _ => false,
+            };
+        // Each node that it excludes may be one of those that are counted.
+        let nodes = self.plan.class_nodes(wish.class) as usize;
+        if counted && nodes >= wish.nodes as usize + need.exclude.len() {
             return true;
         }
         if let Some(fits) = self.empty.known(entry.uid) {

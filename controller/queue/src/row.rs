@@ -112,11 +112,20 @@ impl Row {
     }
 
     pub(crate) fn sum_up(&mut self) {
-        let mut notes = std::mem::take(&mut self.notes);
-        notes.sort_unstable_by_key(|(step, _)| *step);
+        *self = Self::of(std::mem::take(&mut self.notes));
+    }
+
+    /// The row of some changes, each a step and by how much the value is more from it on; in any order.
+    pub(crate) fn of(mut changes: Vec<(usize, i32)>) -> Self {
+        if !changes.is_sorted_by_key(|(step, _)| *step) {
+            changes.sort_unstable_by_key(|(step, _)| *step);
+        }
+        let (mut from, mut values) =
+            (Vec::with_capacity(changes.len() + 1), Vec::with_capacity(changes.len() + 1));
+        from.push(0);
+        values.push(0);
         let mut sum = 0_i32;
-        let (mut from, mut values) = (vec![0], vec![0]);
-        for (step, value) in notes {
+        for (step, value) in changes {
             sum = sum.saturating_add(value);
             match (from.last(), values.last_mut()) {
                 (Some(last), Some(here)) if *last == step => *here = sum,
@@ -127,17 +136,14 @@ impl Row {
                 }
             }
         }
-        // Half full: there is room for what comes between.
-        self.chunks.clear();
-        self.firsts.clear();
         if from.len() <= WIDE {
-            self.firsts.push(0);
-            self.chunks.push(Chunk::of(from, values));
-            return;
+            return Self { chunks: vec![Chunk::of(from, values)], firsts: vec![0], notes: Vec::new() };
         }
-        self.firsts.extend(from.iter().step_by(WIDE / 2));
+        // Half full: there is room for what comes between.
+        let firsts = from.iter().copied().step_by(WIDE / 2).collect();
         let parts = from.chunks(WIDE / 2).zip(values.chunks(WIDE / 2));
-        self.chunks.extend(parts.map(|(from, values)| Chunk::of(from.to_vec(), values.to_vec())));
+        let chunks = parts.map(|(from, values)| Chunk::of(from.to_vec(), values.to_vec())).collect();
+        Self { chunks, firsts, notes: Vec::new() }
     }
 
     /// The chunk of the value that holds in a step.

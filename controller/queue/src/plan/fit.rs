@@ -339,7 +339,7 @@ impl Plan {
             let Some(node) = self.nodes.get_mut(ix.index()) else { continue };
             let was = node.whole_at;
             if was < end {
-                (node.whole_at, node.end) = (end, new);
+                (node.whole_at, self.end_of_node[ix.index()]) = (end, new);
             }
             let (node, since) = (*node, was.max(from));
             let owner = wish.tenant.filter(|_| node.apart);
@@ -396,7 +396,7 @@ impl Plan {
             self.freed = true;
             let Some(node) = self.nodes.get_mut(ix.index()).filter(|node| node.open) else { continue };
             let was = std::mem::replace(&mut node.whole_at, from);
-            node.end = new;
+            self.end_of_node[ix.index()] = new;
             let node = *node;
             self.whole.add(from, was, 1);
             for class in &mut self.classes {

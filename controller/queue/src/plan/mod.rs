@@ -35,8 +35,6 @@ pub(crate) struct Node {
     pub(crate) gpus: u32,
     /// From this step on it is whole; [`NEVER`]: never.
     pub(crate) whole_at: usize,
-    /// Where that step is in [`Plan::ends`].
-    end: u32,
     pub(crate) pod: u32,
     pub(crate) block: u32,
     /// Takes jobs.
@@ -221,6 +219,8 @@ impl Bounds {
 pub(crate) struct Plan {
     pub(crate) grid: Grid,
     pub(crate) nodes: Vec<Node>,
+    /// Where the step from which on a node is whole is in [`Plan::ends`], by node: side by side, because each class counts them.
+    end_of_node: Vec<u32>,
     /// GPUs of the largest node.
     pub(crate) node_gpus: u32,
     pub(crate) measure: Measure,
@@ -280,7 +280,6 @@ impl Plan {
             Node {
                 gpus: plot.gpus,
                 whole_at,
-                end: u32::from(plot.busy),
                 pod: plot.pod,
                 block: plot.block,
                 open: plot.open,
@@ -289,6 +288,7 @@ impl Plan {
             }
         };
         let nodes = ground.plots.iter().map(node).collect();
+        let end_of_node = ground.plots.iter().map(|plot| u32::from(plot.busy)).collect();
         let mut most_gpus = ground.most_gpus();
         let mut runs = Vec::with_capacity(ends.len());
         for (end, entry, nodes) in ends {
@@ -306,6 +306,7 @@ impl Plan {
         let mut plan = Self {
             grid,
             nodes,
+            end_of_node,
             node_gpus: ground.node_gpus.max(1),
             measure: ground.measure(rails),
             open: ground.open,
@@ -338,14 +339,14 @@ impl Plan {
         for run in runs {
             let tenant = self.loose.tenant(run.tenant);
             let at = end_of(&mut self.ends, run.end);
-            for (node, _) in run.nodes {
-                if let Some(node) = self.nodes.get_mut(node.index()) {
+            for (ix, _) in run.nodes {
+                if let Some(node) = self.nodes.get_mut(ix.index()) {
                     if let Some(tenant) = tenant.filter(|_| node.apart) {
                         node.owner = node.owner.with(tenant);
                     }
                     // Several jobs may be there: it is whole when the last of them has ended.
                     if node.whole_at == NEVER || node.whole_at < run.end {
-                        (node.whole_at, node.end) = (run.end, at);
+                        (node.whole_at, self.end_of_node[ix.index()]) = (run.end, at);
                     }
                 }
             }
@@ -366,25 +367,26 @@ impl Plan {
                 self.loose.note(owner, 0, node.whole_at, signed(plot.loose));
             }
         }
-        self.whole = self.row_of(|_, node| node.open, kept);
+        let open: Vec<bool> = self.nodes.iter().map(|node| node.open).collect();
+        self.whole = self.row_of(&open, kept);
         self.loose.sum_up();
     }
 
-    /// Some of the nodes over time.
-    fn row_of(&self, some: impl Fn(usize, &Node) -> bool, kept: &Kept<'_>) -> Row {
-        let mut row = Row::default();
+    /// Some of the nodes over time: those for which `some`, by node, is true.
+    fn row_of(&self, some: &[bool], kept: &Kept<'_>) -> Row {
         if kept.rows.is_empty() {
             let mut counts = vec![0; self.ends.len()];
-            for (at, node) in self.nodes.iter().enumerate() {
-                if let Some(count) = counts.get_mut(node.end as usize) {
-                    *count += i32::from(some(at, node));
+            for (end, some) in self.end_of_node.iter().zip(some) {
+                if let Some(count) = counts.get_mut(*end as usize) {
+                    *count += i32::from(*some);
                 }
             }
-            self.ends.iter().zip(counts).for_each(|(end, count)| row.note(*end, NEVER, count));
-        } else {
-            let some = self.nodes.iter().enumerate().filter(|(at, node)| some(*at, node));
-            some.for_each(|(at, node)| self.note_node(at, node.whole_at, kept, &mut row));
+            let changes = self.ends.iter().copied().zip(counts);
+            return Row::of(changes.filter(|(end, count)| *end < NEVER && *count > 0).collect());
         }
+        let mut row = Row::default();
+        let some = self.nodes.iter().enumerate().zip(some).filter(|(_, some)| **some);
+        some.for_each(|((at, node), _)| self.note_node(at, node.whole_at, kept, &mut row));
         row.sum_up();
         row
     }
@@ -417,8 +419,7 @@ impl Plan {
         }
         let kind = ground.kind(need).cloned().unwrap_or_else(|| ground.kind_of(need));
         // What others hold of it by then is not known any more; what is planned for alike jobs is.
-        let fits = |at: usize, _: &Node| kind.fits.get(at) == Some(&true);
-        let rest = (kind.nodes < self.open).then(|| self.row_of(fits, kept));
+        let rest = (kind.nodes < self.open).then(|| self.row_of(&kind.fits, kept));
         self.classes.push(Class { kind, rest });
         self.classes.len() - 1
     }
@@ -460,17 +461,29 @@ impl Plan {
         }
         let place = |node: &Node| if within == Within::Pod { node.pod } else { node.block } as usize;
         let count = self.nodes.iter().map(|node| place(node) + 1).max().unwrap_or(0);
-        let windows = !kept.rows.is_empty();
-        let mut places = Places { rows: vec![Row::default(); count], most: vec![0; count] };
-        for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.open) {
-            if windows {
-                self.note_node(at, node.whole_at, kept, &mut places.rows[place(node)]);
-            } else {
-                places.rows[place(node)].note(node.whole_at, NEVER, 1);
-            }
-            places.most[place(node)] += 1;
+        let mut most = vec![0_u32; count];
+        for node in self.nodes.iter().filter(|node| node.open) {
+            most[place(node)] += 1;
         }
-        places.rows.iter_mut().for_each(Row::sum_up);
+        let open = || self.nodes.iter().enumerate().filter(|(_, node)| node.open);
+        let rows = if kept.rows.is_empty() {
+            let list = |most: &u32| Vec::with_capacity(*most as usize);
+            let mut changes: Vec<Vec<(usize, i32)>> = most.iter().map(list).collect();
+            for (_, node) in open().filter(|(_, node)| node.whole_at < NEVER) {
+                let changes = &mut changes[place(node)];
+                match changes.last_mut() {
+                    Some((end, count)) if *end == node.whole_at => *count += 1,
+                    _ => changes.push((node.whole_at, 1)),
+                }
+            }
+            changes.into_iter().map(Row::of).collect()
+        } else {
+            let mut rows = vec![Row::default(); count];
+            open().for_each(|(at, node)| self.note_node(at, node.whole_at, kept, &mut rows[place(node)]));
+            rows.iter_mut().for_each(Row::sum_up);
+            rows
+        };
+        let places = Places { rows, most };
         match within {
             Within::Pod => self.pods = Some(places),
             Within::Leaves => self.blocks = Some(places),
