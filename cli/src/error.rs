@@ -64,6 +64,9 @@ pub enum Error {
     /// A local cluster could not be started or removed.
     #[error("{0}")]
     Dev(String),
+    /// Somebody was asked and said no.
+    #[error("nothing was done")]
+    Declined,
     /// Ctrl-C. Everything that had to be said has been said.
     #[error("interrupted")]
     Interrupted,
@@ -101,9 +104,12 @@ impl Error {
             Self::Interrupted => 130,
             Self::Exited(code) => *code,
             Self::OutputClosed => 0,
-            Self::File { .. } | Self::JobEnded { .. } | Self::Differs(_) | Self::Dev(_) | Self::Output(_) => {
-                1
-            }
+            Self::File { .. }
+            | Self::JobEnded { .. }
+            | Self::Declined
+            | Self::Differs(_)
+            | Self::Dev(_)
+            | Self::Output(_) => 1,
         }
     }
 

@@ -7,6 +7,7 @@ mod args;
 mod client;
 mod commands;
 mod config;
+mod confirm;
 mod dev;
 mod documents;
 mod error;

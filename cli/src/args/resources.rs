@@ -129,6 +129,9 @@ pub struct Apply {
     /// Only check; nothing is stored
     #[arg(long)]
     pub dry_run: bool,
+    /// For a fabric that shall cable much fewer servers than now, or none: otherwise that is refused
+    #[arg(long)]
+    pub allow_shrink: bool,
     /// Take names of tenants that were deleted not long ago, which rest otherwise
     #[arg(long, conflicts_with = "dry_run")]
     pub reuse_name: bool,
@@ -173,10 +176,19 @@ pub struct Delete {
     /// What to delete
     #[arg(value_name = "KIND")]
     pub noun: DeleteNoun,
-    /// Names; none for the fabric
-    #[arg(value_name = "NAME")]
+    /// Names, the fabric's too
+    #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
     /// For a server that is gone for good: you vouch that nothing runs there, and its jobs lose what they hold on it
     #[arg(long)]
     pub force: bool,
+    /// Only tell what would go with a tenant or the fabric
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Of a tenant: refuse unless this is its uid
+    #[arg(long, value_name = "UID")]
+    pub uid: Option<String>,
+    /// Do not ask. Without it tenants, the fabric and servers by force are deleted on a terminal only, where it asks
+    #[arg(long, short = 'y')]
+    pub yes: bool,
 }

@@ -83,7 +83,11 @@ async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Re
     let (dry_run, reuse_name) = (args.dry_run, args.reuse_name);
     match document.resource {
         Resource::Fabric(fabric) => {
-            let request = v1::ApplyFabricRequest { fabric: Some(short(fabric)), dry_run };
+            let request = v1::ApplyFabricRequest {
+                fabric: Some(short(fabric)),
+                dry_run,
+                allow_shrink: args.allow_shrink,
+            };
             let made = repeat(format!("apply the fabric of {}", source.name), |_| {
                 let (mut client, request) = (api.fabrics(), request.clone());
                 async move { client.apply_fabric(request).await }

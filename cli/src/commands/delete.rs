@@ -5,24 +5,23 @@ use proto_wire::v1;
 use crate::{
     args::{Delete, DeleteNoun},
     client::{Api, elements, once},
+    confirm::{confirm, counted},
     error::Error,
 };
 
 /// `delete KIND NAME...`: all are tried, the first error is given.
 pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
-    if args.noun == DeleteNoun::Fabric {
-        once("delete the fabric", api.fabrics().delete_fabric(v1::DeleteFabricRequest {})).await?;
-        eprintln!("the fabric is deleted");
-        return Ok(());
+    let guarded = matches!(args.noun, DeleteNoun::Tenant | DeleteNoun::Fabric);
+    if args.dry_run && !guarded {
+        return Err(Error::Usage("`--dry-run` is for tenants and the fabric".to_owned()));
     }
-    if args.names.is_empty() {
-        return Err(Error::Usage(
-            "name what is to be deleted, for example `railctl delete job NAME`".to_owned(),
-        ));
+    if args.uid.is_some() && (args.noun != DeleteNoun::Tenant || args.names.len() > 1) {
+        return Err(Error::Usage("`--uid` is for one tenant".to_owned()));
     }
     let mut first = None;
     for name in &args.names {
-        match one(args.noun, name, args.force, api).await {
+        match one(args, name, api).await {
+            Ok(what) if args.dry_run => eprintln!("{what} would be deleted (dry run)"),
             Ok(what) => eprintln!("{what} is deleted"),
             Err(error) => {
                 if let Some(earlier) = first.replace(error) {
@@ -34,9 +33,92 @@ pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
     first.map_or(Ok(()), Err)
 }
 
-async fn one(noun: DeleteNoun, name: &str, force: bool, api: &Api) -> Result<String, Error> {
-    let name_owned = name.to_owned();
-    match noun {
+/// The fabric document: what it costs first.
+async fn fabric(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
+    let (doing, what) = (|| format!("delete fabric `{name}`"), format!("fabric {name}"));
+    let request = |dry_run| v1::DeleteFabricRequest { name: name.to_owned(), resource_version: 0, dry_run };
+    let cost = once(doing(), api.fabrics().delete_fabric(request(true))).await?;
+    let mut lines = Vec::new();
+    lines.extend(counted(cost.nodes, "server is cabled by it", "servers are cabled by it"));
+    let tenants = cost.tenants.join(", ");
+    let jobs = counted(
+        cost.jobs,
+        "job holds something on them and goes on",
+        "jobs hold something on them and go on",
+    );
+    lines.extend(jobs.map(|jobs| format!("{jobs} ({tenants})")));
+    lines.push(
+        "until another one is applied only inventories tell of rails, and nothing of pods and leaves"
+            .to_owned(),
+    );
+    if args.dry_run {
+        lines.iter().for_each(|line| eprintln!("  {line}"));
+        return Ok(what);
+    }
+    confirm(&doing(), &lines, args.yes)?;
+    once(doing(), api.fabrics().delete_fabric(request(false))).await?;
+    Ok(what)
+}
+
+/// A tenant: what goes with it first. What was confirmed is of this tenant, and not of one that is made meanwhile.
+async fn tenant(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
+    let (doing, what) = (|| format!("delete tenant `{name}`"), format!("tenant {name}"));
+    let get = v1::GetTenantRequest { name: name.to_owned() };
+    let uid = match &args.uid {
+        Some(uid) => uid.clone(),
+        None => once(doing(), api.tenants().get_tenant(get)).await?.metadata.unwrap_or_default().uid,
+    };
+    let request = |dry_run| v1::DeleteTenantRequest { name: name.to_owned(), uid: uid.clone(), dry_run };
+    let cost = once(doing(), api.tenants().delete_tenant(request(true))).await?;
+    let mut lines = Vec::new();
+    if api.tenant == name {
+        lines.push("it is the tenant that this command acts for".to_owned());
+    }
+    lines.extend(counted(
+        cost.jobs,
+        "job that has ended goes with it, its logs too",
+        "jobs that have ended go with it, their logs too",
+    ));
+    lines.extend(counted(cost.queues, "queue", "queues"));
+    lines.extend(counted(cost.schedules, "schedule", "schedules"));
+    lines.extend(counted(cost.webhooks, "webhook", "webhooks"));
+    lines.extend(counted(
+        cost.reservations,
+        "reservation that it has a share in",
+        "reservations that it has a share in",
+    ));
+    lines.push("certificates and tokens of its users end".to_owned());
+    if args.dry_run {
+        lines.iter().for_each(|line| eprintln!("  {line}"));
+        return Ok(what);
+    }
+    confirm(&doing(), &lines, args.yes)?;
+    once(doing(), api.tenants().delete_tenant(request(false))).await?;
+    Ok(what)
+}
+
+/// A server; by force it must be this one and not one that joins under its name meanwhile.
+async fn node(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
+    let (doing, owned) = (|| format!("delete node `{name}`"), name.to_owned());
+    let uid = if args.force {
+        let request = v1::GetNodeRequest { name: owned.clone() };
+        let node = once(format!("get node `{name}`"), api.nodes().get_node(request)).await?;
+        let lines = [
+            "you vouch that nothing runs there any more".to_owned(),
+            "jobs that hold something there lose it, and start anew elsewhere if they may".to_owned(),
+        ];
+        confirm(&format!("{} by force", doing()), &lines, args.yes)?;
+        node.metadata.unwrap_or_default().uid
+    } else {
+        String::new()
+    };
+    let request = v1::DeleteNodeRequest { name: owned, force: args.force, uid };
+    once(doing(), api.nodes().delete_node(request)).await?;
+    Ok(format!("node {name}"))
+}
+
+async fn one(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
+    match args.noun {
         DeleteNoun::Job => {
             let (name, elements) = elements(name)?;
             let job = api.job_ref(name);
@@ -51,28 +133,13 @@ async fn one(noun: DeleteNoun, name: &str, force: bool, api: &Api) -> Result<Str
         DeleteNoun::Schedule => super::schedule::delete(name, api).await,
         DeleteNoun::Queue => super::queue::delete(name, api).await,
         DeleteNoun::Reservation => {
-            let request = v1::DeleteReservationRequest { name: name_owned };
+            let request = v1::DeleteReservationRequest { name: name.to_owned() };
             let doing = format!("delete reservation `{name}`");
             once(doing, api.reservations().delete_reservation(request)).await?;
             Ok(format!("reservation {name}"))
         }
-        DeleteNoun::Tenant => {
-            let request = v1::DeleteTenantRequest { name: name_owned };
-            once(format!("delete tenant `{name}`"), api.tenants().delete_tenant(request)).await?;
-            Ok(format!("tenant {name}"))
-        }
-        DeleteNoun::Node | DeleteNoun::Fabric => {
-            // Forced, it must be this server and not one that joins under its name meanwhile.
-            let uid = if force {
-                let request = v1::GetNodeRequest { name: name_owned.clone() };
-                let node = once(format!("get node `{name}`"), api.nodes().get_node(request)).await?;
-                node.metadata.unwrap_or_default().uid
-            } else {
-                String::new()
-            };
-            let request = v1::DeleteNodeRequest { name: name_owned, force, uid };
-            once(format!("delete node `{name}`"), api.nodes().delete_node(request)).await?;
-            Ok(format!("node {name}"))
-        }
+        DeleteNoun::Tenant => tenant(args, name, api).await,
+        DeleteNoun::Node => node(args, name, api).await,
+        DeleteNoun::Fabric => fabric(args, name, api).await,
     }
 }

@@ -290,7 +290,11 @@ impl Up {
             async move { client.apply_tenant(request).await }
         })
         .await?;
-        let request = v1::ApplyFabricRequest { fabric: Some(self.plan.fabric.clone()), dry_run: false };
+        let request = v1::ApplyFabricRequest {
+            fabric: Some(self.plan.fabric.clone()),
+            dry_run: false,
+            allow_shrink: false,
+        };
         repeat("apply the fabric", |_| {
             let (mut client, request) = (api.fabrics(), request.clone());
             async move { client.apply_fabric(request).await }

@@ -107,11 +107,38 @@ fn a_cluster_lives_and_ends() {
     assert_eq!(cluster.ok(&["get", "jobs", "--phase", "cancelled", "-o", "name"]), "job/dev/long\n");
     assert_eq!(cluster.run(&["get", "jobs", "nobody"]).0, 3);
     cluster.ok(&["delete", "job", "long", "bad"]);
+    what_destroys_is_named_told_and_confirmed(&cluster);
 
     let dir = cluster.dir();
     cluster.ok(&["dev", "down", "--name", "t", "--dir", dir.to_str().unwrap()]);
     assert!(!dir.exists());
     assert_eq!(cluster.run(&["get", "jobs"]).0, 2, "the context went with the cluster");
+}
+
+/// Nobody wipes a fabric or a tenant by a wrong name, by a template, or in a script that did not say so.
+fn what_destroys_is_named_told_and_confirmed(cluster: &Cluster) {
+    let empty = cluster.home.path().join("empty.yaml");
+    fs::write(&empty, "apiVersion: rail.v1\nkind: Fabric\nmetadata: {name: other}\nspec: {}\n").unwrap();
+    let empty = empty.to_str().unwrap();
+    for more in [&[][..], &["--dry-run"]] {
+        let (code, _, err) = cluster.run(&[&["apply", "-f", empty], more].concat());
+        assert!(code == 1 && err.contains("no server of the 2") && err.contains("--allow-shrink"), "{err}");
+    }
+    let (code, _, err) = cluster.run(&["delete", "fabric", "wrong", "--yes"]);
+    assert!(code == 3 && err.contains("'t'") && err.contains("nothing is deleted"), "{code} {err}");
+    let (code, _, err) = cluster.run(&["delete", "fabric", "t"]);
+    assert!(code == 2 && err.contains("--yes") && err.contains("2 servers are cabled by it"), "{code} {err}");
+    let (code, _, err) = cluster.run(&["delete", "fabric", "t", "--dry-run"]);
+    assert!(code == 0 && err.contains("would be deleted"), "{code} {err}");
+    let (code, _, err) = cluster.run(&["delete", "tenant", "dev"]);
+    assert!(code == 2 && err.contains("1 job that has ended goes with it"), "{code} {err}");
+    assert!(err.contains("the tenant that this command acts for"), "{err}");
+    let (code, _, err) = cluster.run(&["delete", "tenant", "dev", "--yes", "--uid", "1234"]);
+    assert!(code == 5 && err.contains("another uid"), "{code} {err}");
+    assert_eq!(cluster.ok(&["get", "tenants", "-o", "name"]), "tenant/dev\n");
+    cluster.ok(&["delete", "fabric", "t", "-y"]);
+    assert_eq!(cluster.run(&["get", "fabric"]).0, 3);
+    cluster.ok(&["delete", "tenant", "dev", "--yes"]);
 }
 
 /// Agents have said what they hear; a document in which two cables of a server are the other way round differs.

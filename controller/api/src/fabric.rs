@@ -32,7 +32,8 @@ impl FabricService for Fabrics {
         let wire = request.into_inner();
         let document = wire.fabric.ok_or_else(|| fault::field("fabric", "is required"))?;
         let fabric = Fabric::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let event = Event::ApplyFabric { fabric: Box::new(fabric), dry_run: wire.dry_run };
+        let (allow_shrink, dry_run) = (wire.allow_shrink, wire.dry_run);
+        let event = Event::ApplyFabric { fabric: Box::new(fabric), allow_shrink, dry_run };
         let applied = self.context.apply(&caller, event).await?;
         match applied.reply {
             Reply::Fabric { fabric, findings } => {
@@ -57,12 +58,20 @@ impl FabricService for Fabrics {
         request: Request<v1::DeleteFabricRequest>,
     ) -> Result<Response<v1::DeleteFabricResponse>, Status> {
         let caller = Caller::of(request.extensions())?;
-        self.context
-            .handle
-            .apply(&caller.actor, Event::DeleteFabric)
-            .await
-            .map_err(|refusal| fault::refused(&refusal))?;
-        Ok(Response::new(v1::DeleteFabricResponse {}))
+        let wire = request.into_inner();
+        if wire.name.is_empty() {
+            return Err(fault::field("name", "is required: what the fabric is called").into());
+        }
+        let (name, if_version, dry_run) = (wire.name, wire.resource_version, wire.dry_run);
+        let event = Event::DeleteFabric { name, if_version, dry_run };
+        match self.context.apply(&caller, event).await?.reply {
+            Reply::FabricDeleted(impact) => Ok(Response::new(v1::DeleteFabricResponse {
+                nodes: views::number(impact.servers),
+                jobs: views::number(impact.jobs.len()),
+                tenants: impact.tenants().into_iter().map(ToString::to_string).collect(),
+            })),
+            _ => Err(crate::context::unexpected()),
+        }
     }
 
     async fn get_topology(

@@ -184,19 +184,29 @@ impl TenantService for Tenants {
         request: Request<v1::DeleteTenantRequest>,
     ) -> Result<Response<v1::DeleteTenantResponse>, Status> {
         let caller = Caller::of(request.extensions())?;
-        let name = TenantName::new(request.into_inner().name).map_err(|error| fault::field("name", error))?;
-        let event = Event::DeleteTenant { name: name.clone() };
+        let wire = request.into_inner();
+        let name = TenantName::new(wire.name).map_err(|error| fault::field("name", error))?;
+        let (uid, dry_run) = ((!wire.uid.is_empty()).then_some(wire.uid), wire.dry_run);
+        let event = Event::DeleteTenant { name: name.clone(), uid, dry_run };
         let deleted = self.context.handle.apply(&caller.actor, event).await;
         let gone = matches!(&deleted, Ok(_) | Err(Refusal::Core(CoreError::TenantUnknown { .. })));
-        if gone {
+        if gone && !dry_run {
             // Tokens of the tenant must not come to life again with a later tenant of the same name. Where that failed
             // once, the tenant is unknown already when the call is repeated.
             let dropped =
                 self.context.handle.drop_tokens_of(&caller.actor, name.as_str(), &self.cluster).await;
             dropped.map_err(|error| fault::token(&error))?;
         }
-        deleted.map_err(|refusal| fault::refused(&refusal))?;
-        Ok(Response::new(v1::DeleteTenantResponse {}))
+        match deleted.map_err(|refusal| fault::refused(&refusal))?.reply {
+            Reply::TenantDeleted(impact) => Ok(Response::new(v1::DeleteTenantResponse {
+                jobs: views::number(impact.jobs),
+                queues: views::number(impact.queues),
+                schedules: views::number(impact.schedules),
+                webhooks: views::number(impact.webhooks),
+                reservations: views::number(impact.reservations),
+            })),
+            _ => Err(crate::context::unexpected()),
+        }
     }
 
     async fn issue_certificate(

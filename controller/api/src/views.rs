@@ -49,7 +49,7 @@ pub(crate) fn tell_node(node: &mut v1::Node, only: Option<&TenantName>) {
     }
 }
 
-fn number(count: usize) -> u32 {
+pub(crate) fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

@@ -7,19 +7,52 @@ use std::{
 };
 
 use proto_model::{
-    Fabric, Health, IsolationPolicy, Node, NodeName, Observed, QueueName, Quota, Reason, Reservation, Tenant,
+    Health, IsolationPolicy, Node, NodeName, Observed, QueueName, Quota, Reason, Reservation, Tenant,
     TenantName,
 };
 
 use crate::{
     attempt::Blame,
     bench::is_drained,
+    documents::nearest,
     error::CoreError,
     event::{Key, NodeChange, Reply, ToNode},
     records::{RestingName, TokenRecord},
-    state::Link,
+    state::{Link, State},
     step::Step,
 };
+
+/// What goes with a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TenantImpact {
+    /// Jobs that have ended; their records and logs go.
+    pub jobs: usize,
+    /// Its queues.
+    pub queues: usize,
+    /// Its schedules of jobs.
+    pub schedules: usize,
+    /// Its webhooks.
+    pub webhooks: usize,
+    /// Reservations that it has a share in.
+    pub reservations: usize,
+}
+
+impl TenantImpact {
+    fn of(state: &State, name: &TenantName) -> Self {
+        let reserved = |found: &&Arc<Reservation>| found.tenants.contains(name);
+        Self {
+            jobs: state
+                .index
+                .tenants
+                .get(name)
+                .map_or(0, |jobs| jobs.all.saturating_sub(jobs.active) as usize),
+            queues: state.queues_of(name).count(),
+            schedules: state.job_schedules_of(name).count(),
+            webhooks: state.webhooks_of(name).count(),
+            reservations: state.base.reservations.values().filter(reserved).count(),
+        }
+    }
+}
 
 impl Step<'_> {
     pub(crate) fn apply_tenant(
@@ -86,10 +119,21 @@ impl Step<'_> {
     }
 
     /// The tenant's ended jobs follow in later ticks, a bounded part of them in each.
-    pub(crate) fn delete_tenant(&mut self, name: &TenantName) -> Result<Reply, CoreError> {
-        if !self.state.base.tenants.contains_key(name) {
-            return Err(CoreError::TenantUnknown { tenant: name.clone(), nearest: None });
+    pub(crate) fn delete_tenant(
+        &mut self,
+        name: &TenantName,
+        uid: Option<&str>,
+        dry_run: bool,
+    ) -> Result<Reply, CoreError> {
+        let Some(tenant) = self.state.base.tenants.get(name) else {
+            let nearest = nearest(name.as_str(), self.state.base.tenants.keys());
+            return Err(CoreError::TenantUnknown { tenant: name.clone(), nearest });
+        };
+        if uid.is_some_and(|uid| uid != tenant.uid) {
+            return Err(CoreError::TenantReplaced { tenant: name.clone() });
         }
+        let before = self.state.journal.undo.len();
+        let impact = TenantImpact::of(self.state, name);
         let jobs = self.state.index.tenants.get(name).map_or(0, |jobs| jobs.active);
         if jobs > 0 {
             return Err(CoreError::TenantBusy { tenant: name.clone(), jobs });
@@ -104,7 +148,10 @@ impl Step<'_> {
         self.leave_classes(name)?;
         self.rest_name(name)?;
         self.state.set_tenant(name, None);
-        Ok(Reply::Done)
+        if dry_run {
+            self.state.undo_to(before);
+        }
+        Ok(Reply::TenantDeleted(impact))
     }
 
     fn name_is_free(&self, name: &TenantName) -> Result<(), CoreError> {
@@ -157,42 +204,6 @@ impl Step<'_> {
             let left = if nobody { None } else { Some(Arc::new(left)) };
             self.state.set_reservation(&reservation.name, left);
         }
-    }
-
-    pub(crate) fn apply_fabric(&mut self, fabric: Fabric, dry_run: bool) -> Result<Reply, CoreError> {
-        let findings = controller_topology::check(&fabric);
-        if !findings.is_empty() {
-            return Err(CoreError::FabricInvalid { findings });
-        }
-        let old = self.state.base.fabric.clone();
-        let generation = old.as_ref().map_or(1, |old| old.generation + 1);
-        let mut fabric = Arc::new(Fabric { generation, ..fabric });
-        if let Some(old) = old {
-            let same = *old == Fabric { generation: old.generation, ..(*fabric).clone() };
-            if same {
-                fabric = old;
-            }
-        }
-        let before = self.state.journal.undo.len();
-        self.state.set_fabric(Some(Arc::clone(&fabric)));
-        let findings = self.state.index.snapshot.topology().findings();
-        if dry_run {
-            self.state.undo_to(before);
-        } else {
-            self.freed();
-            self.refresh_drained();
-        }
-        Ok(Reply::Fabric { fabric, findings })
-    }
-
-    pub(crate) fn delete_fabric(&mut self) -> Result<Reply, CoreError> {
-        if self.state.base.fabric.is_none() {
-            return Err(CoreError::FabricNotFound);
-        }
-        self.state.set_fabric(None);
-        self.freed();
-        self.refresh_drained();
-        Ok(Reply::Done)
     }
 
     pub(crate) fn update_node(

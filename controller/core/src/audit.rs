@@ -228,7 +228,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         | Event::RequeueJob { .. }
         | Event::ReleaseJob(_)
         | Event::UpdateJob(_) => change_of_job(state, event)?,
-        Event::ApplyTenant { name, .. } | Event::DeleteTenant { name } => {
+        Event::ApplyTenant { name, .. } | Event::DeleteTenant { name, .. } => {
             versioned(object("tenant", name, name), &Key::Tenant(name.clone()))
         }
         Event::ReleaseTenantName { name } => object("tenant-name", name, name),
@@ -255,7 +255,8 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DeleteReservation { name } => {
             versioned(object("reservation", "", name), &Key::Reservation(name.clone()))
         }
-        Event::ApplyFabric { .. } | Event::DeleteFabric => versioned(object("fabric", "", ""), &Key::Fabric),
+        Event::ApplyFabric { fabric, .. } => versioned(object("fabric", "", &fabric.name), &Key::Fabric),
+        Event::DeleteFabric { name, .. } => versioned(object("fabric", "", name), &Key::Fabric),
         Event::UpdateNode { name, .. } | Event::ReturnNode { name } | Event::DeleteNode { name, .. } => {
             versioned(object("node", "", name), &Key::Node(name.clone()))
         }

@@ -6,6 +6,8 @@ use proto_model::{
 };
 use thiserror::Error;
 
+use crate::fabric::FabricImpact;
+
 /// The kind of a refusal; the API maps it to a gRPC code, an HTTP status and an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -123,6 +125,12 @@ pub enum CoreError {
         tenant: TenantName,
         /// The nearest existing name, when there is a near one.
         nearest: Option<TenantName>,
+    },
+    /// Another tenant has that name now.
+    #[error("tenant '{tenant}' has another uid than the one that was given; nothing is deleted")]
+    TenantReplaced {
+        /// Which.
+        tenant: TenantName,
     },
     /// The tenant still has jobs.
     #[error("tenant '{tenant}' has {jobs} jobs that have not ended; cancel them or wait for their end")]
@@ -503,6 +511,22 @@ pub enum CoreError {
         /// Every fault.
         findings: Vec<Reason>,
     },
+    /// The document leaves out many of the servers that the present one cables.
+    #[error("{}", shrinks(.fabric, .impact))]
+    FabricShrinks {
+        /// What the present document is called.
+        fabric: String,
+        /// What would be lost.
+        impact: FabricImpact,
+    },
+    /// The fabric document has another name.
+    #[error("there is no fabric '{asked}': the one that is there is '{fabric}'; nothing is deleted")]
+    FabricOther {
+        /// What was asked for.
+        asked: String,
+        /// What it is called.
+        fabric: String,
+    },
     /// There is no fabric document.
     #[error("there is no fabric document; rails come from the nodes' inventories")]
     FabricNotFound,
@@ -581,6 +605,7 @@ impl CoreError {
             | Self::NodeNotFound { .. }
             | Self::RailNotFound { .. }
             | Self::NoRollout
+            | Self::FabricOther { .. }
             | Self::FabricNotFound => ErrorKind::NotFound,
             Self::TokenInvalid { .. }
             | Self::TokenUsed { .. }
@@ -593,8 +618,10 @@ impl CoreError {
             | Self::NameResting { .. }
             | Self::RequestIdReused { .. }
             | Self::Conflict { .. }
+            | Self::TenantReplaced { .. }
             | Self::NodeReplaced { .. } => ErrorKind::Conflict,
             Self::TenantBusy { .. }
+            | Self::FabricShrinks { .. }
             | Self::TenantLeaving { .. }
             | Self::QueueBusy { .. }
             | Self::ReservationBusy { .. }
@@ -670,6 +697,7 @@ impl CoreError {
             Self::HeldAbove { .. } => "HELD_ABOVE",
             Self::LimitExtended { .. } => "TIME_LIMIT_EXTENDED",
             Self::Conflict { .. } => "CONFLICT",
+            Self::TenantReplaced { .. } => "TENANT_REPLACED",
             Self::NodeReplaced { .. } => "NODE_REPLACED",
             Self::NodeNotFound { .. } => "NODE_NOT_FOUND",
             Self::NodeBusy { .. } => "NODE_BUSY",
@@ -677,7 +705,8 @@ impl CoreError {
             Self::RailAmbiguous { .. } => "RAIL_AMBIGUOUS",
             Self::LastRail { .. } => "LAST_RAIL",
             Self::FabricInvalid { .. } => "FABRIC_INVALID",
-            Self::FabricNotFound => "FABRIC_NOT_FOUND",
+            Self::FabricShrinks { .. } => "FABRIC_SHRINKS",
+            Self::FabricOther { .. } | Self::FabricNotFound => "FABRIC_NOT_FOUND",
             Self::NoRollout => "NO_ROLLOUT",
             Self::NoProfileBefore => "NO_PROFILE_BEFORE",
             Self::NoCanary => "NO_CANARY",
@@ -700,6 +729,30 @@ impl CoreError {
             _ => &[],
         }
     }
+}
+
+fn shrinks(fabric: &str, impact: &FabricImpact) -> String {
+    let FabricImpact { servers, left_out, jobs } = impact;
+    let what = match left_out.as_slice() {
+        all if all.len() == *servers => format!("no server of the {servers} that fabric '{fabric}' cables"),
+        some => {
+            format!("only {} of the {servers} servers that fabric '{fabric}' cables", servers - some.len())
+        }
+    };
+    let shown: Vec<&str> = left_out.iter().take(3).map(String::as_str).collect();
+    let more = if left_out.len() > shown.len() { ", ..." } else { "" };
+    let jobs = match jobs.len() {
+        0 => "no job runs there".to_owned(),
+        count => format!(
+            "{} of {} there",
+            self::count(count, "job"),
+            self::count(impact.tenants().len(), "tenant")
+        ),
+    };
+    format!(
+        "the document cables {what} (without {}{more}; {jobs}); nothing is changed. If that is meant, say so (`railctl apply --allow-shrink`, `allowShrink`)",
+        shown.join(", ")
+    )
 }
 
 fn releasers(role: Role) -> &'static str {

@@ -16,7 +16,9 @@ use proto_model::{
 use proto_audit::{Actor, Claim, Log};
 
 use crate::{
+    admin::TenantImpact,
     error::CoreError,
+    fabric::FabricImpact,
     orders::{JobOrder, JobUpdate},
     records::TokenRecord,
     webhooks::DeliveryReport,
@@ -83,10 +85,14 @@ pub enum Event {
         /// Check only.
         dry_run: bool,
     },
-    /// A tenant without active jobs is removed, with its ended jobs. Reply: [`Reply::Done`].
+    /// A tenant without active jobs is removed, with its ended jobs. Reply: [`Reply::TenantDeleted`].
     DeleteTenant {
         /// Which.
         name: TenantName,
+        /// If given, refused unless it is the tenant's.
+        uid: Option<String>,
+        /// Tell only what would go with it.
+        dry_run: bool,
     },
     /// The name of a deleted tenant may be given away before its time. Reply: [`Reply::Done`].
     ReleaseTenantName {
@@ -164,11 +170,20 @@ pub enum Event {
     ApplyFabric {
         /// The document; its generation is set here.
         fabric: Box<Fabric>,
+        /// Much fewer servers than the present document cables are meant; otherwise that is refused.
+        allow_shrink: bool,
         /// Check only.
         dry_run: bool,
     },
-    /// The fabric document is removed. Reply: [`Reply::Done`].
-    DeleteFabric,
+    /// The fabric document is removed. Reply: [`Reply::FabricDeleted`].
+    DeleteFabric {
+        /// What it is called: refused for another name.
+        name: String,
+        /// If not 0, refused unless it is the document's resource version.
+        if_version: u64,
+        /// Tell only what it would cost.
+        dry_run: bool,
+    },
     /// A node's spec is changed. Reply: [`Reply::Node`].
     UpdateNode {
         /// Which.
@@ -521,6 +536,10 @@ pub enum Reply {
         /// What differs between the document and the nodes' inventories.
         findings: Vec<Reason>,
     },
+    /// What goes with the tenant.
+    TenantDeleted(TenantImpact),
+    /// What the removal of the fabric document takes away.
+    FabricDeleted(FabricImpact),
     /// The node as it is now.
     Node(Arc<Node>),
     /// The drain as it is now.

@@ -43,6 +43,7 @@ mod due;
 pub mod error;
 pub mod event;
 pub mod explain;
+mod fabric;
 mod holds;
 mod journal;
 pub mod lead;
@@ -71,6 +72,7 @@ pub mod webhooks;
 pub mod witness;
 mod write;
 
+pub use admin::TenantImpact;
 pub use audit::{AuditRow, BadAudit, StoredAudit};
 pub use config::Config;
 pub use controller_queue::{LicenseUse, Share};
@@ -82,6 +84,7 @@ pub use event::{
     QosAction, QosOrder, Register, Reply, Submit, ToNode, Transition, Write,
 };
 pub use explain::{Detail, Holding, Prospect};
+pub use fabric::FabricImpact;
 pub use load::{LoadError, Stored};
 pub use orders::{Asked, JobChange, JobOrder, JobUpdate};
 pub use proto_model::{Certification, IsolationPolicy};

@@ -103,7 +103,7 @@ impl Step<'_> {
             Event::ApplyTenant { name, description, quota, isolation, dry_run } => {
                 self.apply_tenant(name, description, quota, isolation, dry_run)
             }
-            Event::DeleteTenant { name } => self.delete_tenant(&name),
+            Event::DeleteTenant { name, uid, dry_run } => self.delete_tenant(&name, uid.as_deref(), dry_run),
             Event::ReleaseTenantName { name } => Ok(self.release_name(&name)),
             Event::ApplyQueue { queue, dry_run } => self.apply_queue(*queue, dry_run),
             Event::DeleteQueue { tenant, name } => self.delete_queue(&tenant, &name),
@@ -119,8 +119,12 @@ impl Step<'_> {
             Event::SuspendSchedules(tenant, user) => Ok(self.suspend_schedules(tenant.as_ref(), &user)),
             Event::ApplyReservation { reservation, dry_run } => self.apply_reservation(*reservation, dry_run),
             Event::DeleteReservation { name } => self.delete_reservation(&name),
-            Event::ApplyFabric { fabric, dry_run } => self.apply_fabric(*fabric, dry_run),
-            Event::DeleteFabric => self.delete_fabric(),
+            Event::ApplyFabric { fabric, allow_shrink, dry_run } => {
+                self.apply_fabric(*fabric, allow_shrink, dry_run)
+            }
+            Event::DeleteFabric { name, if_version, dry_run } => {
+                self.delete_fabric(&name, if_version, dry_run)
+            }
             Event::UpdateNode { name, change, if_version } => self.update_node(&name, change, if_version),
             Event::ReturnNode { name } => self.return_node(&name),
             Event::DeleteNode { name, force, uid } => self.delete_node(&name, force, uid.as_deref()),

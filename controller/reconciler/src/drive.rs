@@ -552,6 +552,8 @@ impl Loop {
             reply @ Reply::Fabric { .. } => Applied { reply, version: version(&Key::Fabric) },
             reply @ (Reply::Token(_)
             | Reply::Suspended(_)
+            | Reply::TenantDeleted(_)
+            | Reply::FabricDeleted(_)
             | Reply::Drained { .. }
             | Reply::Undrained { .. }
             | Reply::Qos { .. }

@@ -192,9 +192,8 @@ impl Handle {
         event: Event,
     ) -> Result<Applied, Refusal> {
         let tenant = match &event {
-            Event::ApplyTenant { name, dry_run: false, .. } | Event::DeleteTenant { name } => {
-                Some(name.clone())
-            }
+            Event::ApplyTenant { name, dry_run: false, .. }
+            | Event::DeleteTenant { name, dry_run: false, .. } => Some(name.clone()),
             _ => None,
         };
         let by = Event::By(Box::new(By { actor: Arc::clone(actor), beside, event }));

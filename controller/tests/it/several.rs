@@ -142,7 +142,7 @@ async fn who_follows_hands_calls_on_with_their_callers() {
     request.metadata_mut().insert("rail-caller", "spiffe://rail/rail/node/n0".parse().unwrap());
     TenantServiceClient::new(client.clone()).apply_tenant(request).await.unwrap();
     // What is refused is refused as by the leader itself.
-    let missing = v1::DeleteTenantRequest { name: "nothing".to_owned() };
+    let missing = v1::DeleteTenantRequest { name: "nothing".to_owned(), ..Default::default() };
     let refused = TenantServiceClient::new(client).delete_tenant(missing).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::NotFound, "{refused}");
     assert_eq!(second.terminate(), Some(0));

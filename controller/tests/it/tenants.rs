@@ -39,7 +39,7 @@ async fn what_was_issued_for_a_deleted_tenant_is_refused_by_every_life_of_the_pr
     let mut jobs = JobServiceClient::new(client(&running, &ann).without_timeout());
     let mut watch = jobs.watch_jobs(v1::WatchJobsRequest::default()).await.unwrap().into_inner();
     assert!(watch.message().await.unwrap().is_some(), "SYNCED");
-    let delete = || v1::DeleteTenantRequest { name: "red".into() };
+    let delete = || v1::DeleteTenantRequest { name: "red".into(), ..Default::default() };
     tenants.delete_tenant(delete()).await.unwrap();
     let ended = tokio::time::timeout(ENDS, watch.message()).await.expect("the watch ends in time");
     assert_eq!(RpcError::from_status(&ended.unwrap_err()).reason, "TENANT_GONE");

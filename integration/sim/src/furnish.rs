@@ -118,7 +118,7 @@ impl World {
         }
         if self.rng.chance(500) {
             let fabric = Box::new(self.fabric(rails));
-            events.push(Core::ApplyFabric { fabric, dry_run: false });
+            events.push(Core::ApplyFabric { fabric, allow_shrink: false, dry_run: false });
         }
         let now = self.time();
         let Ok(mut state) = State::load(core_config(&self.config), 0, now, stored(&self.etcd.rows)) else {

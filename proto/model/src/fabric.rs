@@ -35,6 +35,12 @@ impl Fabric {
     /// How many servers have a cable.
     #[must_use]
     pub fn node_count(&self) -> usize {
+        self.node_names().len()
+    }
+
+    /// The servers that have a cable, each once, in the order of their names.
+    #[must_use]
+    pub fn node_names(&self) -> Vec<String> {
         // The rails of a pod list the same servers: each list is looked at once.
         let lists: BTreeSet<&Names> = self.link_groups.iter().map(|group| &group.nodes).collect();
         let grouped = lists.into_iter().flat_map(Names::iter);
@@ -42,7 +48,7 @@ impl Fabric {
             self.links.iter().map(|link| link.node.to_string()).chain(grouped).collect();
         names.sort_unstable();
         names.dedup();
-        names.len()
+        names
     }
 
     /// Every cable from a server to a leaf by itself, those of the groups too. A name of a group that cannot be a

@@ -95,7 +95,9 @@ async fn deleting_a_tenant_again_removes_the_tokens_that_were_left() {
         .unwrap();
     world.handle.identify(&token, crate::world::CLUSTER).await.unwrap();
     let mut admin = TenantServiceClient::new(world.admin());
-    let again = error(admin.delete_tenant(v1::DeleteTenantRequest { name: "ghost".into() }).await);
+    let again = error(
+        admin.delete_tenant(v1::DeleteTenantRequest { name: "ghost".into(), ..Default::default() }).await,
+    );
     assert_eq!((again.class, again.reason.as_str()), (ErrorClass::NotFound, "TENANT_UNKNOWN"));
     assert!(world.handle.identify(&token, crate::world::CLUSTER).await.is_err());
 }
@@ -214,7 +216,7 @@ async fn tokens_speak_for_a_user_until_they_end_or_the_tenant_goes() {
     tokio::time::sleep(left + Duration::from_millis(50)).await;
     let expired = error(JobServiceClient::new(world.bearer(&short.token)).list_jobs(list()).await);
     assert_eq!(expired.reason, "TOKEN_EXPIRED");
-    admin.delete_tenant(v1::DeleteTenantRequest { name: "nlp".into() }).await.unwrap();
+    admin.delete_tenant(v1::DeleteTenantRequest { name: "nlp".into(), ..Default::default() }).await.unwrap();
     let rests = error(admin.apply_tenant(apply.clone()).await);
     assert_eq!((rests.class, rests.reason.as_str()), (ErrorClass::Conflict, "TENANT_NAME_RESTS"), "{rests}");
     assert!(rests.message.contains("rests until 2"), "{rests}");

@@ -22,7 +22,7 @@ use crate::{
 const ENDS: Duration = Duration::from_secs(2);
 
 pub async fn delete(world: &World, name: &str) {
-    let request = v1::DeleteTenantRequest { name: name.to_owned() };
+    let request = v1::DeleteTenantRequest { name: name.to_owned(), ..Default::default() };
     TenantServiceClient::new(world.admin()).delete_tenant(request).await.unwrap();
 }
 

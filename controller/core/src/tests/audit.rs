@@ -132,7 +132,7 @@ fn every_change_by_authority_has_one_record_and_nothing_else_has() {
         (Event::Noted(noted), Some("certificate admin/x")),
         (denied(3), Some("ROLE_NOT_ALLOWED x3")),
         (Event::DeleteNode { name: name(9), force: false, uid: None }, Some("node n9")),
-        (Event::DeleteTenant { name: tenant("blue") }, Some("tenant blue")),
+        (Event::DeleteTenant { name: tenant("blue"), uid: None, dry_run: false }, Some("tenant blue")),
         (Event::AgentHeartbeat { node: name(0), session }, None),
         (Event::Tick, None),
         (Event::AgentDisconnected { node: name(0), session }, None),

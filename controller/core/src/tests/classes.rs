@@ -286,7 +286,7 @@ fn a_class_for_one_tenant_is_not_for_everybody_when_that_is_gone() {
     let one = ClassMembers { tenants: [tenant("blue")].into(), ..ClassMembers::default() };
     w.ok(apply(ServiceClass { members: both, ..class("both") }));
     w.ok(apply(ServiceClass { members: one, ..class("one") }));
-    let delete = Event::DeleteTenant { name: tenant("blue") };
+    let delete = Event::DeleteTenant { name: tenant("blue"), uid: None, dry_run: false };
     let error = w.refused(delete.clone());
     assert!(matches!(&error, CoreError::ClassOfTenant { class, .. } if class.as_str() == "one"), "{error}");
     w.ok(Event::DeleteServiceClass { name: "one".parse().unwrap() });

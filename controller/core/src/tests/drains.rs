@@ -75,7 +75,7 @@ pub(super) fn fabric() -> Event {
         links: links.collect(),
         ..Fabric::default()
     };
-    Event::ApplyFabric { fabric: Box::new(fabric), dry_run: false }
+    Event::ApplyFabric { fabric: Box::new(fabric), allow_shrink: false, dry_run: false }
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_cable_that_the_document_says_is_down_cuts_its_rail_off() {
     assert_eq!(cut(&w, 0), [0; 0]);
     fabric.links.iter_mut().find(|link| link.node == name(0) && link.nic == "rail1").unwrap().down = true;
     fabric.leaves.iter_mut().find(|leaf| leaf.name == "p1r0").unwrap().down = true;
-    w.ok(Event::ApplyFabric { fabric, dry_run: false });
+    w.ok(Event::ApplyFabric { fabric, allow_shrink: false, dry_run: false });
     assert_eq!([0, 1, 2, 3].map(|n| cut(&w, n)), [vec![1], vec![], vec![0], vec![0]]);
 }
 
@@ -100,7 +100,7 @@ fn a_leaf_of_several_rails_is_drained_on_all_of_them() {
         link.rail = Some(u32::from(link.leaf.ends_with("r1")));
         link.leaf = link.leaf.replace("r1", "r0");
     }
-    w.ok(Event::ApplyFabric { fabric, dry_run: false });
+    w.ok(Event::ApplyFabric { fabric, allow_shrink: false, dry_run: false });
     w.ok(drain("p1r0", false));
     assert_eq!([0, 1, 2, 3].map(|n| told(&w, n)), [vec![], vec![], vec![0, 1], vec![0, 1]]);
     let RailsView { rails, .. } = w.state.rails(None);
@@ -141,7 +141,7 @@ fn a_port_and_a_leaf_concern_their_nodes_only() {
     let remaining: Vec<String> = remaining.iter().map(|drain| drain.target.to_string()).collect();
     assert_eq!((changed, remaining), (false, vec!["node/n3:1".to_owned()]));
     // Without the document the leaf serves nobody; its drain can still be taken back.
-    w.ok(Event::DeleteFabric);
+    w.ok(Event::DeleteFabric { name: "f".to_owned(), if_version: 0, dry_run: false });
     assert_eq!([0, 1, 2, 3].map(|n| told(&w, n)), [vec![], vec![], vec![], vec![1]]);
     w.ok(undrain("p0r0"));
     w.ok(undrain("node/n3:1"));

@@ -13,6 +13,7 @@ mod documents;
 mod drains;
 mod elastic;
 mod explained;
+mod fabric;
 mod foreign;
 mod holds;
 mod hosts;

@@ -178,7 +178,7 @@ fn a_tenant_goes_with_its_ended_jobs() {
     let mut w = World::new();
     w.ok(submit_as("blue", "a", spec(1, 1), None));
     assert!(matches!(
-        w.refused(Event::DeleteTenant { name: tenant("blue") }),
+        w.refused(Event::DeleteTenant { name: tenant("blue"), uid: None, dry_run: false }),
         CoreError::TenantBusy { jobs: 1, .. }
     ));
     let job = JobId { tenant: tenant("blue"), name: JobName::new("a").unwrap() };
@@ -187,7 +187,16 @@ fn a_tenant_goes_with_its_ended_jobs() {
     let n: usize = place.as_str()[1..].parse().unwrap();
     w.connect(n, Vec::new());
     assert_eq!(w.state.job(&job).unwrap().status.phase, Phase::Cancelled);
-    w.ok(Event::DeleteTenant { name: tenant("blue") });
+    let uid = w.state.tenant(&tenant("blue")).unwrap().uid.clone();
+    let delete =
+        |uid: &str, dry_run| Event::DeleteTenant { name: tenant("blue"), uid: Some(uid.to_owned()), dry_run };
+    let before = w.state.clone();
+    assert!(matches!(w.refused(delete("other", false)), CoreError::TenantReplaced { .. }));
+    let Reply::TenantDeleted(told) = w.ok(delete(&uid, true)) else { panic!() };
+    assert_eq!((told.jobs, told.queues), (1, 0));
+    assert!(w.state.same(&before), "a dry run deletes nothing");
+    let Reply::TenantDeleted(done) = w.ok(delete(&uid, false)) else { panic!() };
+    assert_eq!(done, told);
     let quota = Quota::new(1, 0);
     let again = Event::ApplyTenant {
         name: tenant("blue"),
@@ -226,7 +235,11 @@ fn a_faulty_fabric_is_refused_with_all_findings() {
         links: vec![link("rail0", "l0"), link("rail1", "l1")],
         ..Fabric::default()
     };
-    let apply = |fabric: &Fabric, dry_run| Event::ApplyFabric { fabric: Box::new(fabric.clone()), dry_run };
+    let apply = |fabric: &Fabric, dry_run| Event::ApplyFabric {
+        fabric: Box::new(fabric.clone()),
+        allow_shrink: false,
+        dry_run,
+    };
     let mut bad = fabric.clone();
     bad.links.push(link("rail0", "l1"));
     bad.leaves.push(Leaf { name: "l0".into(), rail: 1, pod: "p".into(), ..Leaf::default() });
@@ -243,8 +256,9 @@ fn a_faulty_fabric_is_refused_with_all_findings() {
     fabric.links.pop();
     let Reply::Fabric { fabric: next, .. } = w.ok(apply(&fabric, false)) else { panic!() };
     assert_eq!(next.generation, 2);
-    w.ok(Event::DeleteFabric);
-    assert!(matches!(w.refused(Event::DeleteFabric), CoreError::FabricNotFound));
+    let delete = || Event::DeleteFabric { name: "f".to_owned(), if_version: 0, dry_run: false };
+    w.ok(delete());
+    assert!(matches!(w.refused(delete()), CoreError::FabricNotFound));
 }
 
 #[test]

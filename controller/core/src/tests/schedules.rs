@@ -325,7 +325,7 @@ fn a_tenant_has_so_many_and_they_go_with_it() {
     assert!(w.refused(gone).to_string().contains("did you mean"), "the nearest one is named");
     w.ok(Event::DeleteSchedule { tenant: tenant("red"), name: called("b") });
     w.ok(apply(schedule("c", "@daily", spec(1, 1))));
-    w.ok(Event::DeleteTenant { name: tenant("red") });
+    w.ok(Event::DeleteTenant { name: tenant("red"), uid: None, dry_run: false });
     assert_eq!(w.state.job_schedules_of(&tenant("red")).count(), 0);
     assert!(!w.stored.keys().any(|key| matches!(key, Key::Schedule(..))));
     w.tick(2 * 24 * 60 * MINUTE);

@@ -19,7 +19,7 @@ fn make(text: &str) -> Event {
 }
 
 fn delete(text: &str) -> Event {
-    Event::DeleteTenant { name: tenant(text) }
+    Event::DeleteTenant { name: tenant(text), uid: None, dry_run: false }
 }
 
 /// A job of blue's that has ended.

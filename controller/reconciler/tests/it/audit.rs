@@ -186,7 +186,7 @@ async fn nobody_changes_anything_without_a_name() {
         world.connect("n0").await
     };
     let before = records(store.as_ref()).await.len();
-    session.say(Event::DeleteFabric).await.unwrap();
+    session.say(Event::DeleteFabric { name: "f".to_owned(), if_version: 0, dry_run: false }).await.unwrap();
     session
         .say(Event::AgentHeartbeat { node: "n0".parse().unwrap(), session: session.number() })
         .await

@@ -93,7 +93,7 @@ impl Site {
             .collect::<Result<_, _>>()
             .map_err(text)?;
         let fabric = Box::new(fabric(&names, dice));
-        site.step(Event::ApplyFabric { fabric, dry_run: false }).map_err(text)?;
+        site.step(Event::ApplyFabric { fabric, allow_shrink: false, dry_run: false }).map_err(text)?;
         for (at, node) in names.iter().enumerate() {
             let hash = [at as u8; 32];
             site.step(Event::CreateToken { node: node.clone(), hash, lifetime: None }).map_err(text)?;
