@@ -24,6 +24,10 @@ use clap::{Parser, Subcommand};
 
 use report::Report;
 
+/// The controller's: its decisions are measured with what they run on.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures Railyard.
 #[derive(Parser)]
 #[command(name = "rail-bench", version)]
