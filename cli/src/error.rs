@@ -47,6 +47,20 @@ pub enum Error {
         /// ": " and the reasons, or nothing.
         because: String,
     },
+    /// The array was waited for and not all of it ended well.
+    #[error("{bad} of the {all} elements of array {array} did not complete ({words}){because}")]
+    ArrayEnded {
+        /// TENANT/ARRAY.
+        array: String,
+        /// Elements that failed or were cancelled.
+        bad: usize,
+        /// Elements that were waited for.
+        all: usize,
+        /// How many are in which phase.
+        words: String,
+        /// ": " and the first failures, or nothing.
+        because: String,
+    },
     /// What is there differs from what should be; the differences are on standard output.
     #[error("{0}")]
     Differs(String),
@@ -106,6 +120,7 @@ impl Error {
             Self::OutputClosed => 0,
             Self::File { .. }
             | Self::JobEnded { .. }
+            | Self::ArrayEnded { .. }
             | Self::Declined
             | Self::Differs(_)
             | Self::Dev(_)

@@ -62,7 +62,7 @@ pub struct Plan {
 
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// The job; administrators may write TENANT/JOB
+    /// The job, an array, or elements of one such as sweep[3,7-9]; administrators may write TENANT/JOB
     #[arg(value_name = "JOB")]
     pub job: String,
     /// Go on until the job ends
@@ -78,7 +78,7 @@ pub struct Logs {
 
 #[derive(Debug, Args)]
 pub struct Cancel {
-    /// The job; administrators may write TENANT/JOB
+    /// The job, an array, or elements of one such as sweep[3,7-9]; administrators may write TENANT/JOB
     #[arg(value_name = "JOB")]
     pub job: String,
     /// Between SIGTERM and SIGKILL, in place of the job's own
@@ -105,7 +105,7 @@ pub struct Explain {
     /// What to explain
     #[arg(value_name = "KIND")]
     pub noun: ExplainNoun,
-    /// Its name
+    /// Its name; of an array an element, such as sweep[3]
     pub name: String,
     /// What was so at that time, from the decision log: 2026-08-20T10:00:00Z, or how long ago, such as 90m
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]

@@ -79,29 +79,32 @@ async fn planned(source: &Source, job: v1::Job, name: &str, api: &Api) -> Result
     Ok(())
 }
 
+/// The fabric, with what its check has found.
+async fn apply_fabric(source: &Source, fabric: v1::Fabric, args: &Apply, api: &Api) -> Result<String, Error> {
+    let request = v1::ApplyFabricRequest {
+        fabric: Some(short(fabric)),
+        dry_run: args.dry_run,
+        allow_shrink: args.allow_shrink,
+    };
+    let made = repeat(format!("apply the fabric of {}", source.name), |_| {
+        let (mut client, request) = (api.fabrics(), request.clone());
+        async move { client.apply_fabric(request).await }
+    })
+    .await?;
+    let findings = made.status.unwrap_or_default().findings;
+    for finding in findings.iter().take(NOTES) {
+        eprintln!("note: {}: {}", finding.code, finding.message);
+    }
+    if findings.len() > NOTES {
+        eprintln!("note: and {} more; `railctl get fabric` tells them", findings.len() - NOTES);
+    }
+    Ok(format!("fabric/{} applied", made.metadata.unwrap_or_default().name))
+}
+
 async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Result<String, Error> {
     let (dry_run, reuse_name) = (args.dry_run, args.reuse_name);
     match document.resource {
-        Resource::Fabric(fabric) => {
-            let request = v1::ApplyFabricRequest {
-                fabric: Some(short(fabric)),
-                dry_run,
-                allow_shrink: args.allow_shrink,
-            };
-            let made = repeat(format!("apply the fabric of {}", source.name), |_| {
-                let (mut client, request) = (api.fabrics(), request.clone());
-                async move { client.apply_fabric(request).await }
-            })
-            .await?;
-            let findings = made.status.unwrap_or_default().findings;
-            for finding in findings.iter().take(NOTES) {
-                eprintln!("note: {}: {}", finding.code, finding.message);
-            }
-            if findings.len() > NOTES {
-                eprintln!("note: and {} more; `railctl get fabric` tells them", findings.len() - NOTES);
-            }
-            Ok(format!("fabric/{} applied", made.metadata.unwrap_or_default().name))
-        }
+        Resource::Fabric(fabric) => apply_fabric(source, fabric, args, api).await,
         Resource::Tenant(tenant) => {
             let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run, reuse_name };
             let made = repeat(format!("apply the tenant of {}", source.name), |_| {

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use proto_model::many;
 use proto_wire::v1;
 
-use super::wait;
+use super::{
+    array::{self, Array, Counts, Named},
+    wait,
+};
 use crate::{
     args::Cancel,
     client::{Api, JobRef, elements, repeat},
@@ -24,6 +28,9 @@ pub async fn run(args: &Cancel, api: &Api) -> Result<(), Error> {
         async move { client.cancel_job(request).await }
     })
     .await?;
+    if array::array_of(&answer).is_some() && JobRef::of(&answer).name != job.name {
+        return of_array(args, api).await;
+    }
     let job = JobRef::of(&answer);
     let uid = answer.metadata.clone().unwrap_or_default().uid;
     let last = if args.wait && !wait::ended(&answer) {
@@ -36,6 +43,27 @@ pub async fn run(args: &Cancel, api: &Api) -> Result<(), Error> {
         eprintln!("job {job} has ended as {phase}");
     } else {
         eprintln!("job {job} is being cancelled; it is {phase}");
+    }
+    Ok(())
+}
+
+/// An array, or elements of it.
+async fn of_array(args: &Cancel, api: &Api) -> Result<(), Error> {
+    let mut some = match array::find(&args.job, api).await? {
+        Named::Array(some) => some,
+        Named::Job(job) => {
+            Array { of: array::array_of(&job).unwrap_or_else(|| JobRef::of(&job)), jobs: vec![*job] }
+        }
+    };
+    if args.wait {
+        some.jobs = array::until_ended(api, &some, args.timeout).await?;
+    }
+    let counts = Counts::of(&some.jobs);
+    let what = many(some.jobs.len(), "element");
+    if counts.ended() == some.jobs.len() {
+        eprintln!("{what} of array {} have ended: {}", some.of, counts.words());
+    } else {
+        eprintln!("{what} of array {} are being cancelled: {}", some.of, counts.words());
     }
     Ok(())
 }

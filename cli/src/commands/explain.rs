@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use proto_model::many;
 use proto_wire::v1;
 
+use super::array;
 use crate::{
     args::Explain,
-    client::{Api, repeat},
+    client::{Api, JobRef, repeat},
     error::Error,
     output::{now, print},
     render,
@@ -15,14 +16,25 @@ use crate::{
 
 /// `explain job NAME`.
 pub async fn run(args: &Explain, api: &Api) -> Result<(), Error> {
-    let job = api.job_ref(&args.name);
+    let job = if args.name.contains('[') {
+        JobRef::of(&array::one(&args.name, api).await?)
+    } else {
+        api.job_ref(&args.name)
+    };
     let at = args.at.map(|at| at.time(now()));
     let request = v1::ExplainJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), at };
     let answer = repeat(format!("explain job `{job}`"), |_| {
         let (mut client, request) = (api.jobs(), request.clone());
         async move { client.explain_job(request).await }
     })
-    .await?;
+    .await;
+    let answer = match answer {
+        // An array: which of its elements is meant?
+        Err(error) if error.exit_code() == 3 => {
+            return Err(array::one(&args.name, api).await.err().unwrap_or(error));
+        }
+        answer => answer?,
+    };
     let names = || answer.reasons.iter().map(|reason| format!("reason/{}", reason.code)).collect();
     let table = |_| {
         let rails = render::node_rails(&answer.rails, answer.rails_omitted, now());

@@ -2,10 +2,13 @@
 
 use proto_wire::v1;
 
-use super::{license, queue, reserve, schedule, service_class, watch, webhook};
+use super::{
+    array::{self, Array, Named},
+    license, queue, reserve, schedule, service_class, watch, webhook,
+};
 use crate::{
     args::{Get, GetNoun, Output, PhaseArg},
-    client::{Api, JobRef, repeat},
+    client::{Api, repeat},
     error::Error,
     output::{now, print},
     render,
@@ -100,10 +103,9 @@ pub fn job_name(job: &v1::Job) -> String {
 
 async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
     if let Some(name) = &args.name {
-        let wanted = api.job_ref(name);
-        let job = match api.get_job(&wanted).await {
-            Err(error) if error.exit_code() == 3 => return elements(&wanted, args, error, api).await,
-            found => found?,
+        let job = match array::find(name, api).await? {
+            Named::Array(Array { jobs, .. }) => return elements(jobs, args),
+            Named::Job(job) => *job,
         };
         let names = || vec![job_name(&job)];
         let table = |wide| render::jobs(std::slice::from_ref(&job), wide, now());
@@ -113,6 +115,7 @@ async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
     let tenant = if args.all_tenants { "" } else { &api.tenant };
     let mut list = api.list_jobs(tenant, &phases).await?;
     list.jobs.retain(|job| labelled(job.metadata.as_ref(), &args.labels));
+    array::in_order(&mut list.jobs);
     nothing(list.jobs.is_empty(), args.output, "jobs");
     let names = || list.jobs.iter().map(job_name).collect();
     let table =
@@ -120,15 +123,9 @@ async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
     print(&render::render(args.output, &list, "rail.v1.ListJobsResponse", names, table)?)
 }
 
-/// There is no such job: then it may be an array, which is shown by its elements.
-async fn elements(array: &JobRef, args: &Get, missing: Error, api: &Api) -> Result<(), Error> {
-    let mut list = api.list_elements(array).await?;
-    // A controller of an earlier release knows no arrays and lists every job.
-    let of = |job: &v1::Job| job.status.as_ref().and_then(|status| status.array.clone()).unwrap_or_default();
-    list.jobs.retain(|job| of(job).array == array.name);
-    if list.jobs.is_empty() {
-        return Err(missing);
-    }
+/// An array is shown by its elements.
+fn elements(jobs: Vec<v1::Job>, args: &Get) -> Result<(), Error> {
+    let list = v1::ListJobsResponse { jobs, ..v1::ListJobsResponse::default() };
     let names = || list.jobs.iter().map(job_name).collect();
     let table = |wide| render::jobs(&list.jobs, wide, now());
     print(&render::render(args.output, &list, "rail.v1.ListJobsResponse", names, table)?)

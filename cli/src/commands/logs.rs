@@ -4,8 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proto_wire::v1::{self, log_chunk::Stream};
 
-use super::{wait, watch::Resumer};
-use crate::{args::Logs, client::Api, error::Error, output::print_bytes};
+use super::{
+    array::{self, Named},
+    wait,
+    watch::Resumer,
+};
+use crate::{
+    args::Logs,
+    client::{Api, JobRef},
+    error::Error,
+    output::print_bytes,
+};
 
 /// A line is shown in parts beyond this.
 const MAX_LINE: usize = 64 * 1024;
@@ -15,9 +24,32 @@ const MAX_RECOGNISED: u64 = 4 << 20;
 
 /// `logs JOB`.
 pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
+    let array = match array::find(&args.job, api).await? {
+        Named::Job(job) => return of_job(args, *job, api).await,
+        Named::Array(array) => array,
+    };
+    if args.follow {
+        // Which one is to be followed?
+        return array::one(&args.job, api).await.map(drop);
+    }
+    for job in array.jobs {
+        if let Some(place) = array::place(&job) {
+            eprintln!("==> {}[{}] <==", place.array, place.index);
+        }
+        match of_job(args, job, api).await {
+            // One that has not started has written nothing.
+            Err(error) if matches!(error.exit_code(), 1 | 3) => {
+                error.lines().iter().for_each(|line| eprintln!("{line}"));
+            }
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+async fn of_job(args: &Logs, job: v1::Job, api: &Api) -> Result<(), Error> {
     let wanted: BTreeSet<u32> = args.ranks.iter().flatten().copied().collect();
-    let job_ref = api.job_ref(&args.job);
-    let job = api.get_job(&job_ref).await?;
+    let job_ref = JobRef::of(&job);
     let several = match wanted.len() {
         0 => world_size(&job) != 1,
         count => count != 1,

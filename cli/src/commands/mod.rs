@@ -3,6 +3,7 @@
 mod alloc;
 mod allocation;
 mod apply;
+mod array;
 mod audit;
 mod cancel;
 mod changes;

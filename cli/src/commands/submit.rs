@@ -1,8 +1,12 @@
 //! Submitting a job, and waiting for its end.
 
+use proto_model::many;
 use proto_wire::v1;
 
-use super::{plan, wait};
+use super::{
+    array::{self, Array},
+    plan, wait,
+};
 use crate::{
     args::{Output, Submit},
     client::{Api, JobRef, repeat},
@@ -27,6 +31,9 @@ pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<
         return plan::show(&source, job, args.output, &api).await;
     }
     let submitted = create(&source, 0, job, &api).await?;
+    if let Some(of) = array::array_of(&submitted) {
+        return of_array(args, of, &api).await;
+    }
     let name = JobRef::of(&submitted);
     if !args.wait {
         return show(&submitted, args.output);
@@ -46,6 +53,39 @@ pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<
     let ran = wait::ran_for(&last).map(|time| format!(" after {time}")).unwrap_or_default();
     eprintln!("job {name} has completed{ran}");
     Ok(())
+}
+
+/// An array is told of and waited for as one: it has failed if any of its elements has.
+async fn of_array(args: &Submit, of: JobRef, api: &Api) -> Result<(), Error> {
+    let mut jobs = api.list_elements(&of).await?.jobs;
+    array::in_order(&mut jobs);
+    let mut whole = Array { of, jobs };
+    if !args.wait {
+        let count = whole.jobs.len();
+        if args.output == Output::Table {
+            print(&format!("array/{}\n", whole.of))?;
+            eprintln!("{}", many(count, "element"));
+            return Ok(());
+        }
+        return elements(&whole.jobs, args.output);
+    }
+    eprintln!("array {} is submitted: {}", whole.of, many(whole.jobs.len(), "element"));
+    whole.jobs = array::until_ended(api, &whole, args.timeout).await?;
+    if args.output != Output::Table {
+        elements(&whole.jobs, args.output)?;
+    }
+    array::verdict(&whole.of, &whole.jobs)?;
+    eprintln!("array {} has completed", whole.of);
+    Ok(())
+}
+
+/// All elements of an array.
+fn elements(jobs: &[v1::Job], output: Output) -> Result<(), Error> {
+    let names = || jobs.iter().map(super::get::job_name).collect();
+    let list = v1::ListJobsResponse { jobs: jobs.to_vec(), ..Default::default() };
+    print(&render::render(output, &list, "rail.v1.ListJobsResponse", names, |wide| {
+        render::jobs(jobs, wide, now())
+    })?)
 }
 
 /// Submits under one request id, so that a repeated call makes no second job.

@@ -84,8 +84,12 @@ pub async fn open_jobs(
     name: &str,
     after: u64,
 ) -> Result<Streaming<v1::JobEvent>, Status> {
-    let request =
-        v1::WatchJobsRequest { tenant: tenant.to_owned(), name: name.to_owned(), after_revision: after };
+    let (tenant, name) = (tenant.to_owned(), name.to_owned());
+    open(api, v1::WatchJobsRequest { tenant, name, after_revision: after, array: String::new() }).await
+}
+
+/// The same as it is asked for.
+pub async fn open(api: &Api, request: v1::WatchJobsRequest) -> Result<Streaming<v1::JobEvent>, Status> {
     api.streaming().jobs().watch_jobs(request).await.map(tonic::Response::into_inner)
 }
 

@@ -316,6 +316,9 @@ impl JobService for Jobs {
     ) -> Result<Response<Self::WatchJobsStream>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
+        if !wire.name.is_empty() && !wire.array.is_empty() {
+            return Err(fault::field("array", "is another question than name: ask one of them").into());
+        }
         let noted = |error| self.context.guard.note(Rpc::WatchJobs, &caller, error);
         let (prefix, exact) = if wire.name.is_empty() {
             let tenant = caller.scope("tenant", &wire.tenant).map_err(noted)?;
@@ -327,8 +330,10 @@ impl JobService for Jobs {
         let store = Arc::clone(self.context.handle.store());
         // A job's key is also a prefix of longer names' keys: only the exact one is meant.
         let only = caller.own_tenant()?;
-        let make =
-            move |change: Change| std::future::ready(job_event(&change, exact.as_deref(), only.as_ref()));
+        let make = move |change: Change| {
+            let event = job_event(&change, exact.as_deref(), only.as_ref());
+            std::future::ready(event.map(|event| event.filter(|event| is_of(event, &wire.array))))
+        };
         let after = caller.after(wire.after_revision);
         Ok(Response::new(watch::follow(store, prefix, after, self.context.ending.clone(), make).await?))
     }
@@ -497,6 +502,13 @@ fn job_event(
         Change::Put(..) | Change::Delete(..) => return Ok(None),
     };
     Ok(Some(v1::JobEvent { r#type: kind.into(), job, revision }))
+}
+
+/// Whether an event is of an element of an array, or none of a job. What is not known any more may be.
+fn is_of(event: &v1::JobEvent, array: &str) -> bool {
+    let Some(job) = event.job.as_ref().filter(|_| !array.is_empty()) else { return true };
+    let of = job.status.as_ref().map(|status| status.array.as_ref().map_or("", |place| &place.array));
+    of.is_none_or(|of| of == array)
 }
 
 /// Where the store does not know the last value, the key still says which job it was.

@@ -226,6 +226,16 @@ async fn lists_say_when_jobs_will_start_and_why_they_wait() {
     assert_eq!((order.waiting, order.standings.len()), (46, 46));
     assert_eq!((order.standings[0].job.as_str(), order.standings[0].position), ("w0", 1));
     assert!(order.standings.iter().any(|one| one.job == "held" && one.held));
+    // A watch of an array tells of its elements alone.
+    let of_array = v1::WatchJobsRequest { array: named("sweep"), ..Default::default() };
+    let mut events = own.watch_jobs(of_array.clone()).await.unwrap().into_inner();
+    let mut seen = Vec::new();
+    while let Some(job) = events.message().await.unwrap().and_then(|event| event.job) {
+        seen.push(job.metadata.unwrap_or_default().name);
+    }
+    assert_eq!(seen, ["sweep-0", "sweep-1", "sweep-2", "sweep-3"]);
+    let both = v1::WatchJobsRequest { name: named("held"), ..of_array };
+    assert_eq!(error(own.watch_jobs(both).await).class, ErrorClass::Invalid);
     let too_many = v1::GetQueueOrderRequest { limit: 1001, ..Default::default() };
     assert_eq!(error(queues.get_queue_order(too_many).await).class, ErrorClass::Invalid);
     let shares = queues.list_shares(v1::ListSharesRequest::default()).await.unwrap().into_inner();
