@@ -128,18 +128,18 @@ impl State {
         });
         let book = forecast.as_ref().unwrap_or(book);
         let left = || Prospect { left: true, ..Prospect::default() };
-        let prospect = |id| waiting(id).map_or_else(left, |entry| self.prospect(book, entry, now));
+        let prospect = |id| waiting(id).map_or_else(left, |entry| self.prospect(book, entry));
         ids.iter().map(prospect).collect()
     }
 
-    fn prospect(&self, book: &Book, entry: &JobEntry, now: Timestamp) -> Prospect {
+    fn prospect(&self, book: &Book, entry: &JobEntry) -> Prospect {
         let (uid, told) = (entry.job.uid, &entry.job.status.reasons);
         let eta = book.eta(uid);
         // Why its last try ended is no cause of waiting.
         if told.len() > requeue_causes(entry).len() {
-            // What was stored names the begin time or the other job alone, also of one that will have no place then.
-            let later = !self.hold(&entry.job, now).reasons.is_empty();
-            let open_ended = later && eta.is_none() && entry.job.status.holds.is_empty();
+            // What was stored may be from before a server closed, and names the begin time or the other job alone, also of one that will
+            // have no place then: why there is no expected start is told beside it.
+            let open_ended = eta.is_none() && entry.job.status.holds.is_empty();
             let mut more = if open_ended { book.why(uid) } else { Vec::new() };
             more.retain(|reason| told.iter().all(|known| known.code != reason.code));
             return Prospect { eta, reasons: more, stored: told.clone(), left: false };
