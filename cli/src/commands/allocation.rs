@@ -82,7 +82,11 @@ pub fn job_of(sizing: &Sizing, nodes: Option<u32>) -> Result<v1::Job, Error> {
     let spec = job.spec.get_or_insert_default();
     // What the file would run is not run; steps find its environment and begin where it would.
     let held = match spec.work.take() {
-        Some(Work::Command(command)) => v1::Allocation { env: command.env, working_dir: command.working_dir },
+        Some(Work::Command(command)) => v1::Allocation {
+            env: command.env,
+            working_dir: command.working_dir,
+            env_hidden: command.env_hidden,
+        },
         Some(Work::Allocation(held)) => held,
         Some(Work::Collective(_)) | None => v1::Allocation::default(),
     };
@@ -218,8 +222,11 @@ mod tests {
         assert_eq!(job.metadata.unwrap().name, "mine");
         let spec = job.spec.unwrap();
         assert_eq!(spec.gang.unwrap().nodes, 3);
-        let held =
-            v1::Allocation { env: [("A".to_owned(), "b".to_owned())].into(), working_dir: "/w".into() };
+        let held = v1::Allocation {
+            env: [("A".to_owned(), "b".to_owned())].into(),
+            working_dir: "/w".into(),
+            ..Default::default()
+        };
         assert_eq!(spec.work, Some(Work::Allocation(held)));
     }
 }

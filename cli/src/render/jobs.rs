@@ -7,9 +7,10 @@ use super::{Table, words};
 /// The columns, in the style of squeue.
 #[must_use]
 pub fn jobs_header(wide: bool) -> Vec<String> {
-    let mut header = vec!["JOB", "TENANT", "PHASE", "NODES", "GPUS", "RAILS", "PRIO", "AGE", "REASONS"];
+    let mut header =
+        vec!["JOB", "TENANT", "USER", "PHASE", "NODES", "GPUS", "RAILS", "PRIO", "AGE", "REASONS"];
     if wide {
-        header.splice(8..8, ["RUN", "TRY", "QUEUE", "PREEMPTED", "ETA", "PODS", "SPARES", "NODELIST"]);
+        header.splice(9..9, ["RUN", "TRY", "QUEUE", "PREEMPTED", "ETA", "PODS", "SPARES", "NODELIST"]);
     }
     header.into_iter().map(str::to_owned).collect()
 }
@@ -32,6 +33,7 @@ pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
     let mut row = vec![
         metadata.name,
         metadata.tenant,
+        status.submitter.as_ref().map(|by| by.user.clone()).unwrap_or_default(),
         words::job_phase(status.phase).to_owned(),
         gang_nodes(&gang),
         spec.total_gpus().to_string(),
@@ -56,7 +58,7 @@ pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
             spares,
             nodes.join(","),
         ];
-        row.splice(8..8, wide);
+        row.splice(9..9, wide);
     }
     row
 }
@@ -183,23 +185,31 @@ pub mod tests {
         job
     }
 
+    /// The running one, with who submitted it.
+    fn owned() -> v1::Job {
+        let mut job = running();
+        let submitter = v1::Submitter { role: v1::Role::User.into(), user: "ann".into() };
+        job.status.get_or_insert_default().submitter = Some(submitter);
+        job
+    }
+
     #[test]
     fn a_table_of_jobs() {
-        let text = jobs(&[running(), pending()], false, 1060.0);
+        let text = jobs(&[owned(), pending()], false, 1060.0);
         let expected = "\
-JOB    TENANT  PHASE    NODES  GPUS  RAILS  PRIO  AGE  REASONS
-sum    nlp     Running  2      4     2      5     1m   -
-later  nlp     Pending  2      4     all    5     2m   GpuCapacity(3),QuotaExceeded
+JOB    TENANT  USER  PHASE    NODES  GPUS  RAILS  PRIO  AGE  REASONS
+sum    nlp     ann   Running  2      4     2      5     1m   -
+later  nlp     -     Pending  2      4     all    5     2m   GpuCapacity(3),QuotaExceeded
 ";
         assert_eq!(text, expected);
     }
 
     #[test]
     fn a_wide_table_has_the_nodes() {
-        let text = jobs(&[running()], true, 1060.0);
+        let text = jobs(&[owned()], true, 1060.0);
         let expected = "\
-JOB  TENANT  PHASE    NODES  GPUS  RAILS  PRIO  AGE  RUN  TRY  QUEUE  PREEMPTED  ETA  PODS  SPARES  NODELIST  REASONS
-sum  nlp     Running  2      4     2      5     1m   58s  1    -      -          -    1     -       n0,n1     -
+JOB  TENANT  USER  PHASE    NODES  GPUS  RAILS  PRIO  AGE  RUN  TRY  QUEUE  PREEMPTED  ETA  PODS  SPARES  NODELIST  REASONS
+sum  nlp     ann   Running  2      4     2      5     1m   58s  1    -      -          -    1     -       n0,n1     -
 ";
         assert_eq!(text, expected);
     }

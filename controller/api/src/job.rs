@@ -21,7 +21,9 @@ use crate::{
     context::Context,
     fault,
     guard::Caller,
-    logs, page, views,
+    logs, page,
+    reader::Reader,
+    views,
     watch::{self, Change, Events},
 };
 
@@ -122,14 +124,14 @@ pub(crate) async fn stored(context: &Context, caller: &Caller, id: &JobId) -> Re
         let error = CoreError::JobNotFound { id: id.clone() };
         RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
     })?;
-    shown(&kv, caller.own_tenant()?.as_ref())
+    shown(&kv, &Reader::of(caller)?)
 }
 
-/// A stored job as the API shows it to people of `only`, or to an administrator.
-pub(crate) fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Job, RpcError> {
+/// A stored job as the API shows it to somebody.
+pub(crate) fn shown(kv: &KeyValue, reader: &Reader) -> Result<v1::Job, RpcError> {
     let mut job: v1::Job = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
     job.metadata.get_or_insert_default().resource_version = kv.mod_revision;
-    views::tell_job(&mut job, only);
+    reader.tell_job(&mut job);
     Ok(job)
 }
 
@@ -223,7 +225,7 @@ fn job_reply(caller: &Caller, applied: Applied) -> Result<Response<v1::Job>, Sta
     match applied.reply {
         Reply::Job { job, .. } => {
             let mut wire = codec::job_to_wire(&job, applied.version);
-            views::tell_job(&mut wire, caller.own_tenant()?.as_ref());
+            Reader::of(caller)?.tell_job(&mut wire);
             Ok(Response::new(wire))
         }
         _ => Err(crate::context::unexpected()),
@@ -294,9 +296,9 @@ impl JobService for Jobs {
             token: &wire.page_token,
             filter: filter.encode_to_vec(),
         };
-        let only = caller.own_tenant()?;
+        let reader = Reader::of(&caller)?;
         let listed = page::list(&self.context, &caller, asked, |kv| {
-            let job = shown(kv, only.as_ref())?;
+            let job = shown(kv, &reader)?;
             let phase = job.status.as_ref().map_or(0, |status| status.phase);
             let queue = job.spec.as_ref().map_or("", |spec| spec.queue.as_str());
             let array = job.status.as_ref().and_then(|status| status.array.as_ref());
@@ -306,7 +308,7 @@ impl JobService for Jobs {
             Ok(wanted.then_some(job))
         });
         let page::Listed { items: mut jobs, next, revision } = listed.await?;
-        self.foretell(&mut jobs, only.as_ref()).await;
+        self.foretell(&mut jobs, reader.tenant()).await;
         Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token: next, revision }))
     }
 
@@ -329,9 +331,9 @@ impl JobService for Jobs {
         };
         let store = Arc::clone(self.context.handle.store());
         // A job's key is also a prefix of longer names' keys: only the exact one is meant.
-        let only = caller.own_tenant()?;
+        let reader = Reader::of(&caller)?;
         let make = move |change: Change| {
-            let event = job_event(&change, exact.as_deref(), only.as_ref());
+            let event = job_event(&change, exact.as_deref(), &reader);
             std::future::ready(event.map(|event| event.filter(|event| is_of(event, &wire.array))))
         };
         let after = caller.after(wire.after_revision);
@@ -344,7 +346,8 @@ impl JobService for Jobs {
         let id = self.id(Rpc::CancelJob, &caller, &wire.tenant, &wire.name)?;
         let grace = wire.grace_period.map(duration_from_wire).transpose();
         let grace = grace.map_err(|errors| fault::fields(errors, "gracePeriod"))?;
-        let event = Event::Cancel { indices: elements(&wire.elements)?, id, grace };
+        let by = Some(changes::authority(&caller)?);
+        let event = Event::Cancel { indices: elements(&wire.elements)?, id, grace, by };
         job_reply(&caller, self.apply(&caller, event).await?)
     }
 
@@ -355,7 +358,8 @@ impl JobService for Jobs {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let id = self.id(Rpc::DeleteJob, &caller, &wire.tenant, &wire.name)?;
-        self.apply(&caller, Event::DeleteJob { indices: elements(&wire.elements)?, id }).await?;
+        let by = Some(changes::authority(&caller)?);
+        self.apply(&caller, Event::DeleteJob { indices: elements(&wire.elements)?, id, by }).await?;
         Ok(Response::new(v1::DeleteJobResponse {}))
     }
 
@@ -485,15 +489,15 @@ impl JobService for Jobs {
 fn job_event(
     change: &Change,
     exact: Option<&[u8]>,
-    only: Option<&TenantName>,
+    reader: &Reader,
 ) -> Result<Option<v1::JobEvent>, RpcError> {
     use v1::job_event::Type;
     let meant = |key: &[u8]| exact.is_none_or(|exact| exact == key);
     let (kind, job, revision) = match change {
-        Change::Put(kv, revision) if meant(&kv.key) => (Type::Put, Some(shown(kv, only)?), *revision),
+        Change::Put(kv, revision) if meant(&kv.key) => (Type::Put, Some(shown(kv, reader)?), *revision),
         Change::Delete(key, prev, revision) if meant(key) => {
             let job = match prev {
-                Some(kv) => shown(kv, only)?,
+                Some(kv) => shown(kv, reader)?,
                 None => named_by(key),
             };
             (Type::Delete, Some(job), *revision)

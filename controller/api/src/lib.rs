@@ -24,6 +24,7 @@ mod page;
 mod qos;
 mod queue;
 mod rail;
+mod reader;
 mod reservation;
 pub mod rest;
 mod revocation;

@@ -135,11 +135,11 @@ impl Reader {
     /// The job once it has ended or begun a try after `last`; none when it was deleted.
     async fn next_try(&self, last: u32) -> Result<Option<v1::Job>, RpcError> {
         let key = keys::job(&self.id);
-        let (exact, tenant) = (key.clone(), self.id.tenant.clone());
+        let (exact, reader) = (key.clone(), crate::reader::Reader::of_tenant(self.id.tenant.clone()));
         let make = move |change: Change| {
             let event = match change {
                 Change::Put(kv, _) if kv.key == exact => {
-                    crate::job::shown(&kv, Some(&tenant)).map(|job| Some(Some(job)))
+                    crate::job::shown(&kv, &reader).map(|job| Some(Some(job)))
                 }
                 Change::Delete(key, ..) if key == exact => Ok(Some(None)),
                 _ => Ok(None),

@@ -11,7 +11,7 @@ use proto_wire::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::{authz::Rpc, changes, context::Context, fault, guard::Caller, page, views};
+use crate::{authz::Rpc, changes, context::Context, fault, guard::Caller, page, reader::Reader};
 
 /// The handlers.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Schedules {
         mut schedule: v1::Schedule,
         caller: &Caller,
     ) -> Result<Response<v1::Schedule>, Status> {
-        tell(&mut schedule, caller.own_tenant()?.as_ref());
+        Reader::of(caller)?.tell_schedule(&mut schedule);
         let mut schedules = self.complete(vec![schedule]).await?;
         Ok(Response::new(schedules.pop().ok_or_else(crate::context::unexpected)?))
     }
@@ -70,15 +70,10 @@ fn add_view(state: &State, schedule: &mut v1::Schedule, now: Timestamp) {
 }
 
 /// In the words of its reader.
-fn tell(schedule: &mut v1::Schedule, only: Option<&TenantName>) {
-    let reason = schedule.status.as_mut().and_then(|status| status.last_left_out.as_mut());
-    reason.into_iter().for_each(|reason| views::tell(reason, only));
-}
-
-fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Schedule, RpcError> {
+fn shown(kv: &KeyValue, reader: &Reader) -> Result<v1::Schedule, RpcError> {
     let mut schedule: v1::Schedule = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
     schedule.metadata.get_or_insert_default().resource_version = kv.mod_revision;
-    tell(&mut schedule, only);
+    reader.tell_schedule(&mut schedule);
     Ok(schedule)
 }
 
@@ -122,7 +117,7 @@ impl ScheduleService for Schedules {
             let error = CoreError::ScheduleNotFound { tenant, schedule: name, nearest: None };
             RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
         })?;
-        self.one(shown(&kv, caller.own_tenant()?.as_ref())?, &caller).await
+        self.one(shown(&kv, &Reader::of(&caller)?)?, &caller).await
     }
 
     async fn list_schedules(
@@ -140,8 +135,8 @@ impl ScheduleService for Schedules {
             token: &wire.page_token,
             filter: Vec::new(),
         };
-        let only = caller.own_tenant()?;
-        let page = page::list(&self.context, &caller, asked, |kv| shown(kv, only.as_ref()).map(Some)).await?;
+        let reader = Reader::of(&caller)?;
+        let page = page::list(&self.context, &caller, asked, |kv| shown(kv, &reader).map(Some)).await?;
         let schedules = self.complete(page.items).await?;
         let (next_page_token, revision) = (page.next, page.revision);
         Ok(Response::new(v1::ListSchedulesResponse { schedules, next_page_token, revision }))
@@ -154,7 +149,7 @@ impl ScheduleService for Schedules {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let (tenant, name) = self.key(Rpc::DeleteSchedule, &caller, &wire.tenant, &wire.name)?;
-        let event = Event::DeleteSchedule { tenant, name };
+        let event = Event::DeleteSchedule { tenant, name, by: Some(changes::authority(&caller)?) };
         self.context.apply(&caller, event).await?;
         Ok(Response::new(v1::DeleteScheduleResponse {}))
     }

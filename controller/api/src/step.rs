@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use controller_core::CoreError;
 use controller_reconciler::{CHUNKS, NoUpload, Opening, StepPart};
-use proto_model::{JobId, JobName, NodeName, StepInput, StepOrder, StepRequest};
+use proto_model::{Authority, JobId, JobName, NodeName, StepInput, StepOrder, StepRequest};
 use proto_rpc::{ErrorClass, RpcError};
 use proto_wire::v1::{
     self, attach_step_response, job_status::Phase, run_step_request, step_event::What,
@@ -17,7 +18,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{agent::first, authz::Rpc, context::Context, fault, guard::Caller, watch::Events};
+use crate::{agent::first, authz::Rpc, changes, context::Context, fault, guard::Caller, watch::Events};
 
 /// How long an agent may take to attend to a step.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
@@ -57,6 +58,19 @@ impl Steps {
     #[must_use]
     pub fn new(context: Context) -> Self {
         Self { context }
+    }
+
+    /// What runs in a job sees all that is the job's: only whoever may change it runs something there.
+    fn is_owner(&self, caller: &Caller, id: &JobId, job: &v1::Job) -> Result<(), RpcError> {
+        let owner = job.status.as_ref().and_then(|status| status.submitter.clone());
+        let owner = owner.and_then(|owner| Authority::try_from(owner).ok());
+        if changes::authority(caller)?.may_change(owner.as_ref()) {
+            return Ok(());
+        }
+        let (what, owner) = (format!("job '{}'", id.name), owner.map(|owner| owner.user));
+        let error = CoreError::NotOwner { what, owner };
+        let denied = RpcError::new(ErrorClass::Denied, error.code(), error.to_string());
+        Err(self.context.guard.note(Rpc::RunStep, caller, denied))
     }
 
     fn id(&self, caller: &Caller, start: &v1::StepStart) -> Result<JobId, RpcError> {
@@ -162,6 +176,7 @@ impl StepService for Steps {
         let id = self.id(&caller, &start)?;
         let request = StepRequest::try_from(start).map_err(|errors| fault::fields(errors, "start"))?;
         let job = crate::job::stored(&self.context, &caller, &id).await?;
+        self.is_owner(&caller, &id, &job)?;
         let nodes = nodes_of(&id, &job)?;
         let parts = request.parts(&nodes, random()).map_err(|flaw| fault::field("start.nodes", flaw))?;
         if parts.len() > NODES_MAX {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{Job, JobId, JobName, JobUid, Phase, TenantName};
+use proto_model::{Authority, Job, JobId, JobName, JobUid, Phase, TenantName};
 
 use crate::{
     error::CoreError,
@@ -101,6 +101,25 @@ pub(crate) fn element(tenant: &TenantName, array: &JobName, index: u32) -> Resul
 
 impl State {
     /// The jobs that a name means: a job, or an array's elements, all of them or those of some indices.
+    /// The same, if whoever asks may change all of them.
+    pub(crate) fn changeable(
+        &self,
+        id: &JobId,
+        indices: &[u32],
+        by: Option<&Authority>,
+    ) -> Result<Vec<JobUid>, CoreError> {
+        let uids = self.selected(id, indices)?;
+        let Some(by) = by else { return Ok(uids) };
+        let jobs = uids.iter().filter_map(|uid| Some(&self.base.jobs.get(uid)?.job));
+        match jobs.into_iter().find(|job| !by.may_change(job.status.submitter.as_ref())) {
+            None => Ok(uids),
+            Some(job) => Err(CoreError::NotOwner {
+                what: format!("job '{}'", job.id.name),
+                owner: job.status.submitter.as_ref().map(|owner| owner.user.clone()),
+            }),
+        }
+    }
+
     pub(crate) fn selected(&self, id: &JobId, indices: &[u32]) -> Result<Vec<JobUid>, CoreError> {
         if let Some(uid) = self.index.names.get(id).filter(|_| indices.is_empty()) {
             return Ok(vec![*uid]);

@@ -176,7 +176,7 @@ fn of_job(state: &State, id: &JobId, indices: &[u32]) -> Object {
 
 fn change_of_job(state: &State, event: &Event) -> Option<Object> {
     let (id, indices) = match event {
-        Event::Cancel { id, indices, .. } | Event::DeleteJob { id, indices } => (id, indices),
+        Event::Cancel { id, indices, .. } | Event::DeleteJob { id, indices, .. } => (id, indices),
         Event::HoldJob { order, .. }
         | Event::SuspendJob { order, .. }
         | Event::RequeueJob { order, .. }
@@ -246,7 +246,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::ApplyWebhook(webhook, _) => of_webhook(state, &webhook.tenant, &webhook.name),
         Event::DeleteWebhook(tenant, name) => of_webhook(state, tenant, name),
         Event::ApplySchedule { schedule, .. } => of_schedule(state, &schedule.tenant, &schedule.name),
-        Event::DeleteSchedule { tenant, name } => of_schedule(state, tenant, name),
+        Event::DeleteSchedule { tenant, name, .. } => of_schedule(state, tenant, name),
         Event::SuspendSchedules(tenant, user) => of_schedules(tenant.as_ref(), user),
         Event::ApplyReservation { reservation, .. } => {
             let name = &reservation.name;

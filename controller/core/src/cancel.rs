@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto_model::{Job, JobId, JobUid, Phase, Reason};
+use proto_model::{Authority, Job, JobId, JobUid, Phase, Reason};
 
 use crate::{error::CoreError, event::Reply, records::Outcome, step::Step};
 
@@ -13,9 +13,10 @@ impl Step<'_> {
         id: &JobId,
         indices: &[u32],
         grace: Option<Duration>,
+        by: Option<&Authority>,
     ) -> Result<Reply, CoreError> {
         let mut first = None;
-        for uid in self.state.selected(id, indices)? {
+        for uid in self.state.changeable(id, indices, by)? {
             let job = self.cancel_one(uid, grace);
             first = first.or(job);
         }
@@ -49,8 +50,13 @@ impl Step<'_> {
     }
 
     /// Removes the jobs that a name means: all of them must have ended, and nobody may wait for them.
-    pub(crate) fn delete_job(&mut self, id: &JobId, indices: &[u32]) -> Result<Reply, CoreError> {
-        let uids = self.state.selected(id, indices)?;
+    pub(crate) fn delete_job(
+        &mut self,
+        id: &JobId,
+        indices: &[u32],
+        by: Option<&Authority>,
+    ) -> Result<Reply, CoreError> {
+        let uids = self.state.changeable(id, indices, by)?;
         for uid in &uids {
             let Some(entry) = self.state.base.jobs.get(uid) else { continue };
             let (job, phase) = (&entry.job, entry.job.status.phase);

@@ -52,6 +52,14 @@ pub enum CoreError {
     /// No server has NICs.
     #[error("no server with NICs has joined, so there is none to begin with")]
     NoCanary,
+    /// It is somebody else's.
+    #[error("{what} belongs to {}; its owner and the tenant's administrators change it", owned(.owner.as_deref()))]
+    NotOwner {
+        /// What should have been changed.
+        what: String,
+        /// Whose it is, if that is known.
+        owner: Option<String>,
+    },
     /// The job's name is taken.
     #[error("a job named '{id}' exists already; choose another name, or delete that job once it has ended")]
     NameTaken {
@@ -610,6 +618,7 @@ impl CoreError {
             Self::TokenInvalid { .. }
             | Self::TokenUsed { .. }
             | Self::TokenForOther { .. }
+            | Self::NotOwner { .. }
             | Self::PriorityTooHigh { .. }
             | Self::ClassNotAllowed { .. }
             | Self::HeldAbove { .. }
@@ -659,6 +668,7 @@ impl CoreError {
         match self {
             Self::Unattributed => "UNATTRIBUTED",
             Self::Invalid { .. } => "INVALID_FIELD",
+            Self::NotOwner { .. } => "NOT_OWNER",
             Self::NameTaken { .. } => "NAME_TAKEN",
             Self::JobNotFound { .. } => "JOB_NOT_FOUND",
             Self::ElementNotFound { .. } => "ELEMENT_NOT_FOUND",
@@ -729,6 +739,10 @@ impl CoreError {
             _ => &[],
         }
     }
+}
+
+fn owned(owner: Option<&str>) -> String {
+    owner.map_or_else(|| "nobody who is known".to_owned(), |owner| format!("'{owner}'"))
 }
 
 fn shrinks(fabric: &str, impact: &FabricImpact) -> String {

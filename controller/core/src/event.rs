@@ -39,6 +39,8 @@ pub enum Event {
         indices: Vec<u32>,
         /// Instead of the job's own grace period.
         grace: Option<Duration>,
+        /// Who asks; `None`: the controller itself.
+        by: Option<Authority>,
     },
     /// A job that has ended is removed, or an array or a part of it. Reply: [`Reply::Done`].
     DeleteJob {
@@ -46,6 +48,8 @@ pub enum Event {
         id: JobId,
         /// Of an array only these elements.
         indices: Vec<u32>,
+        /// Who asks; `None`: the controller itself.
+        by: Option<Authority>,
     },
     /// Waiting jobs are held. Idempotent. Reply: [`Reply::Job`], the first one.
     HoldJob {
@@ -144,6 +148,8 @@ pub enum Event {
         tenant: TenantName,
         /// Which.
         name: ScheduleName,
+        /// Who asks; `None`: the controller itself.
+        by: Option<Authority>,
     },
     /// A webhook is created or its spec replaced (true: check only). Reply: [`Reply::Webhook`].
     ApplyWebhook(Box<Webhook>, bool),

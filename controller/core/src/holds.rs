@@ -99,7 +99,7 @@ impl Step<'_> {
         if let Some(reply) = self.repeated_order(order)? {
             return Ok(reply);
         }
-        let uids = self.state.selected(&order.id, &order.indices)?;
+        let uids = self.state.changeable(&order.id, &order.indices, Some(&order.by))?;
         let alive = |entry: &JobEntry| !entry.job.status.phase.is_terminal();
         let mut first = None;
         for uid in &uids {
@@ -163,7 +163,7 @@ impl Step<'_> {
             return Ok(reply);
         }
         let (mut first, mut above) = (None, None);
-        for uid in self.state.selected(&order.id, &order.indices)? {
+        for uid in self.state.changeable(&order.id, &order.indices, Some(&order.by))? {
             let Some(mut entry) = self.entry(uid) else { continue };
             let (yields, stays): (Vec<JobHold>, Vec<JobHold>) =
                 entry.job.status.holds.iter().cloned().partition(|hold| order.by.role.overrules(hold.role));

@@ -93,8 +93,8 @@ impl Step<'_> {
     fn handle(&mut self, event: Event) -> Result<Reply, CoreError> {
         match event {
             Event::Submit(submit) => self.submit(*submit),
-            Event::Cancel { id, indices, grace } => self.cancel(&id, &indices, grace),
-            Event::DeleteJob { id, indices } => self.delete_job(&id, &indices),
+            Event::Cancel { id, indices, grace, by } => self.cancel(&id, &indices, grace, by.as_ref()),
+            Event::DeleteJob { id, indices, by } => self.delete_job(&id, &indices, by.as_ref()),
             Event::HoldJob { order, reason } => self.hold_job(&order, &reason),
             Event::SuspendJob { order, reason } => self.suspend_job(&order, &reason),
             Event::RequeueJob { order, reason } => self.requeue_job(&order, &reason),
@@ -112,7 +112,7 @@ impl Step<'_> {
             Event::ApplyLicense(license, dry_run) => self.apply_license(*license, dry_run),
             Event::DeleteLicense(name) => self.delete_license(&name),
             Event::ApplySchedule { schedule, by, dry_run } => self.apply_schedule(*schedule, by, dry_run),
-            Event::DeleteSchedule { tenant, name } => self.delete_schedule(&tenant, &name),
+            Event::DeleteSchedule { tenant, name, by } => self.delete_schedule(&tenant, &name, by.as_ref()),
             Event::ApplyWebhook(webhook, dry_run) => self.apply_webhook(*webhook, dry_run),
             Event::DeleteWebhook(tenant, name) => self.delete_webhook(&tenant, &name),
             Event::CountDeliveries(told) => Ok(self.count_deliveries(told)),

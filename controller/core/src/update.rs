@@ -34,7 +34,7 @@ impl Step<'_> {
         if let Some(reply) = self.repeated_order(order)? {
             return Ok(reply);
         }
-        let uids = self.state.selected(&order.id, &order.indices)?;
+        let uids = self.state.changeable(&order.id, &order.indices, Some(&order.by))?;
         self.state.is_version(order, &uids, *if_version)?;
         let (mut first, mut checked) = (None, None);
         for uid in &uids {

@@ -279,8 +279,8 @@ impl World {
         let event = match &want {
             Want::Submit(submit) | Want::Reuse(submit) => Core::Submit(submit.clone()),
             Want::Change(event) => (**event).clone(),
-            Want::Cancel => Core::Cancel { indices: Vec::new(), id: this.id.clone(), grace: None },
-            Want::Delete => Core::DeleteJob { indices: Vec::new(), id: this.id.clone() },
+            Want::Cancel => Core::Cancel { by: None, indices: Vec::new(), id: this.id.clone(), grace: None },
+            Want::Delete => Core::DeleteJob { by: None, indices: Vec::new(), id: this.id.clone() },
             Want::Denied => crate::audit::denied(),
             Want::Admin(event) => (**event).clone(),
         };

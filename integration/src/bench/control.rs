@@ -66,7 +66,7 @@ async fn submit(jobs: &mut Jobs, job: v1::Job) -> Result<(), String> {
 /// Submits and waits until all ranks have been started; then until the job has ended.
 pub async fn one_start(jobs: &mut Jobs, name: &str) -> Result<Duration, String> {
     let watch =
-        v1::WatchJobsRequest { tenant: "default".to_owned(), name: name.to_owned(), after_revision: 0 };
+        v1::WatchJobsRequest { tenant: "default".to_owned(), name: name.to_owned(), ..Default::default() };
     let mut events = jobs.watch_jobs(watch).await.map_err(text)?.into_inner();
     let begin = Instant::now();
     submit(jobs, command_job(name, 4, &["/bin/true"])).await?;

@@ -253,7 +253,7 @@ impl Callers {
 
     async fn follow(&self, client: &Client, number: usize, after: &mut u64) -> Result<(), Status> {
         let request =
-            v1::WatchJobsRequest { tenant: TENANT.to_owned(), name: String::new(), after_revision: *after };
+            v1::WatchJobsRequest { tenant: TENANT.to_owned(), after_revision: *after, ..Default::default() };
         let mut events = JobServiceClient::new(client.clone()).watch_jobs(request).await?.into_inner();
         // While the present state is told, there is no revision from which to go on.
         let mut synced = *after > 0;

@@ -101,6 +101,20 @@ pub struct Authority {
     pub user: String,
 }
 
+impl Authority {
+    /// Whether they may change what belongs to `owner` within their tenant: administrators of the tenant and of the cluster everything, users
+    /// what is their own. What nobody is known to own is for administrators. A user of a tenant and an administrator of the cluster
+    /// with the same name are two people.
+    #[must_use]
+    pub fn may_change(&self, owner: Option<&Self>) -> bool {
+        match self.role {
+            Role::Admin | Role::TenantAdmin => true,
+            Role::User => owner.is_some_and(|owner| owner.role != Role::Admin && owner.user == self.user),
+            Role::Viewer | Role::Node => false,
+        }
+    }
+}
+
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -18,6 +18,7 @@ mod foreign;
 mod jobs;
 mod licenses;
 mod logs;
+mod owners;
 mod people;
 mod rails;
 mod rest;

@@ -19,6 +19,15 @@ use crate::{
 /// Schedules that one step suspends at most.
 const SUSPENDED: usize = 64;
 
+/// A schedule submits by its owner's authority, so that nobody else's hands belong on it.
+fn may_change(schedule: &JobSchedule, by: &Authority) -> Result<(), CoreError> {
+    if by.may_change(schedule.owner.as_ref()) {
+        return Ok(());
+    }
+    let owner = schedule.owner.as_ref().map(|owner| owner.user.clone());
+    Err(CoreError::NotOwner { what: format!("schedule '{}'", schedule.name), owner })
+}
+
 impl Step<'_> {
     pub(crate) fn apply_schedule(
         &mut self,
@@ -30,6 +39,9 @@ impl Step<'_> {
         let quota = self.tenant_quota(&schedule.tenant)?;
         self.check_template(&schedule, &by)?;
         let old = self.state.base.schedules.get(&key).map(|entry| Arc::clone(&entry.schedule));
+        if let Some(old) = &old {
+            may_change(old, &by)?;
+        }
         let owner = Some(by);
         let wanted = match &old {
             Some(old) if old.asks_the_same(&schedule) && old.owner == owner => {
@@ -67,9 +79,13 @@ impl Step<'_> {
         &mut self,
         tenant: &TenantName,
         name: &ScheduleName,
+        by: Option<&Authority>,
     ) -> Result<Reply, CoreError> {
-        if self.state.job_schedule(tenant, name).is_none() {
+        let Some(schedule) = self.state.job_schedule(tenant, name) else {
             return Err(self.state.no_schedule(tenant, name));
+        };
+        if let Some(by) = by {
+            may_change(schedule, by)?;
         }
         self.state.set_job_schedule((tenant.clone(), name.clone()), None);
         Ok(Reply::Done)

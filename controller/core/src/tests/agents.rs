@@ -35,7 +35,7 @@ fn unknown_is_not_free() {
     w.run("a");
     let [x, y] = w.nodes("a")[..] else { panic!() };
     w.disconnect(x);
-    w.ok(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: None });
     w.report(y, w.seen("a", y, Observed::Ended));
     assert_eq!(
         (w.phase("a"), w.codes("a")),
@@ -59,7 +59,7 @@ fn a_node_that_comes_back_without_the_job() {
     w.run("a");
     let n = w.nodes("a")[0];
     w.disconnect(n);
-    w.ok(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: None });
     w.connect(n, Vec::new());
     assert_eq!(w.phase("a"), Phase::Cancelled);
     // While it runs: the try has failed.

@@ -55,8 +55,9 @@ fn one_submit_makes_all_elements_and_so_many_run_at_once() {
 fn parts_of_an_array_are_cancelled_and_removed() {
     let mut w = World::new();
     w.submit("a", array("0-9%1", 1, 1));
-    let cancel = |indices: &[u32]| Event::Cancel { id: id("a"), indices: indices.to_vec(), grace: None };
-    let delete = |indices: &[u32]| Event::DeleteJob { id: id("a"), indices: indices.to_vec() };
+    let cancel =
+        |indices: &[u32]| Event::Cancel { by: None, id: id("a"), indices: indices.to_vec(), grace: None };
+    let delete = |indices: &[u32]| Event::DeleteJob { by: None, id: id("a"), indices: indices.to_vec() };
     w.ok(cancel(&[3, 7, 8, 9]));
     let cancelled =
         |w: &World| w.state.array(&id("a")).filter(|job| job.status.phase == Phase::Cancelled).count();
@@ -165,7 +166,7 @@ fn unknown_jobs_circles_and_removal_are_refused() {
         },
     );
     end(&mut w, "prepare", 0);
-    let delete = || Event::DeleteJob { id: id("prepare"), indices: Vec::new() };
+    let delete = || Event::DeleteJob { by: None, id: id("prepare"), indices: Vec::new() };
     let error = w.refused(delete());
     assert!(error.to_string().contains("job 'red/x' waits for job 'red/prepare'"), "{error}");
     w.tick(Duration::from_secs(61));
@@ -212,6 +213,6 @@ fn ten_thousand_elements_take_their_turns() {
     w.submit("big", array("0-9999%3", 1, 0));
     let running = |w: &World| w.state.index.holding;
     assert_eq!((running(&w), held(&w)), (3, 9997));
-    w.ok(Event::Cancel { id: id("big"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("big"), indices: Vec::new(), grace: None });
     assert_eq!((running(&w), held(&w)), (3, 0));
 }

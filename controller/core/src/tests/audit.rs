@@ -108,7 +108,7 @@ fn every_change_by_authority_has_one_record_and_nothing_else_has() {
         force: false,
     };
     let undrain = || Event::UndrainRail { target: "node/n1:0".into() };
-    let cancel = || Event::Cancel { id: id("a"), indices: Vec::new(), grace: None };
+    let cancel = || Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None };
     let table: Vec<(Event, Option<&str>)> = vec![
         (submit("a", spec(1, 4)), Some("job a")),
         (submit("a", spec(1, 4)), None),
@@ -124,7 +124,7 @@ fn every_change_by_authority_has_one_record_and_nothing_else_has() {
         (Event::ReturnNode { name: name(1) }, None),
         (cancel(), Some("job a")),
         (cancel(), None),
-        (Event::DeleteJob { id: id("nobody"), indices: Vec::new() }, None),
+        (Event::DeleteJob { by: None, id: id("nobody"), indices: Vec::new() }, None),
         (Event::CreateToken { node: name(9), hash: [9; 32], lifetime: None }, Some("join-token n9")),
         (Event::Join { node: name(9), hash: [8; 32], csr: [1; 32] }, None),
         (Event::Join { node: name(9), hash: [9; 32], csr: [1; 32] }, Some("node n9")),
@@ -178,7 +178,7 @@ fn what_is_only_carried_is_written_with_its_record_or_not_at_all() {
     let noted = Event::Noted(Noted { kind: "api-token", name: "t".into(), tenant: "red".into() });
     let keys = writes(by(noted), &mut world);
     assert!(matches!(&keys[..], [Key::Audit(..), Key::Beside(key)] if **key == *"/k"), "{keys:?}");
-    let refused = Event::DeleteJob { id: id("nobody"), indices: Vec::new() };
+    let refused = Event::DeleteJob { by: None, id: id("nobody"), indices: Vec::new() };
     assert!(writes(by(refused), &mut world).is_empty());
 }
 

@@ -130,7 +130,8 @@ fn a_change_of_a_job_keeps_within_its_class() {
     w.ok(apply(short()));
     w.ok(submit_by("ann", "a", of("short", spec(1, 1))));
     let update = |role: Role, change: JobChange| {
-        let order = super::holds::order("a", role);
+        let by = Authority { role, user: "ann".to_owned() };
+        let order = crate::JobOrder { by, ..super::holds::order("a", role) };
         Event::UpdateJob(Box::new(JobUpdate { order, change, if_version: 0 }))
     };
     let wrong = [
@@ -173,7 +174,9 @@ fn the_default_class_that_names_a_job_most_exactly_is_its_own() {
     w.ok(apply(ServiceClass { members: blue, ..class("blues") }));
     let error = over(&mut w, "ann", of("blues", spec(1, 0)));
     assert!(matches!(error, CoreError::ClassNotFound { nearest: None, .. }), "{error}");
-    w.submit("d", of("blues", spec(1, 0)));
+    let Event::Submit(mut made) = submit("d", of("blues", spec(1, 0))) else { panic!() };
+    made.by = by(Role::Admin);
+    w.ok(Event::Submit(made));
     assert_eq!(named(&w, "d"), "blues");
 }
 
@@ -219,7 +222,7 @@ fn a_user_has_so_many_jobs_and_gpus_of_a_class_at_once() {
     assert_eq!((used.waiting, used.running, used.gpus), (1, 2, 6));
     let fresh = w.reload(8);
     assert_eq!((&fresh.index.classes, &fresh.base.classes), (&w.state.index.classes, &w.state.base.classes));
-    w.ok(Event::Cancel { id: id("e0"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("e0"), indices: Vec::new(), grace: None });
     w.all("e0", Observed::Ended);
     w.tick(Duration::from_millis(1));
     assert!(w.phase("e1").holds());
@@ -272,7 +275,7 @@ fn a_class_is_made_changed_and_removed() {
     w.ok(submit_by("ann", "a", of("short", spec(1, 1))));
     let delete = Event::DeleteServiceClass { name: "short".parse().unwrap() };
     assert!(matches!(w.refused(delete.clone()), CoreError::ClassBusy { jobs: 1, .. }));
-    w.ok(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
     w.all("a", Observed::Ended);
     w.ok(delete.clone());
     assert!(matches!(w.refused(delete), CoreError::ClassNotFound { .. }));

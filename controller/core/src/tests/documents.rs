@@ -150,7 +150,7 @@ fn a_queue_in_use_stays_and_jobs_know_their_queue() {
     let usage = w.state.queue_usage(&tenant("red"), &queue_name("a"));
     assert_eq!((usage.gpus_used, usage.jobs_active), (4, 1), "what is within it counts");
     kept(&w);
-    w.ok(Event::Cancel { id: id("j"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("j"), indices: Vec::new(), grace: None });
     w.report(0, w.seen("j", 0, Observed::Ended));
     w.ok(remove("b"));
     w.ok(remove("a"));
@@ -210,7 +210,7 @@ fn jobs_of_a_reservation_are_checked_against_it() {
     w.ok(submit("j", inside("r")));
     let remove = || Event::DeleteReservation { name: ReservationName::new("r").unwrap() };
     assert!(matches!(w.refused(remove()), CoreError::ReservationBusy { jobs: 1, .. }));
-    w.ok(Event::Cancel { id: id("j"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("j"), indices: Vec::new(), grace: None });
     w.ok(remove());
     assert!(matches!(w.refused(remove()), CoreError::ReservationNotFound { .. }));
 }

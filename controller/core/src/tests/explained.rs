@@ -33,7 +33,7 @@ fn a_waiting_job_hears_who_holds_and_what_would_help() {
     assert!(plan.placement.is_none() && !plan.infeasible);
     assert_eq!(plan.detail.unwrap().relaxations, detail.relaxations);
     // With the change that was told it starts, once nobody waits ahead of it.
-    w.ok(Event::Cancel { id: id("late"), grace: None, indices: Vec::new() });
+    w.ok(Event::Cancel { by: None, id: id("late"), grace: None, indices: Vec::new() });
     assert!(w.state.plan(&tenant("red"), &by(Role::Admin), &spec(1, 2), w.now).unwrap().placement.is_some());
 }
 
@@ -42,7 +42,7 @@ fn the_past_is_told_from_the_decision_log_also_after_a_restart() {
     let mut w = full();
     let submitted = w.now;
     w.tick(Duration::from_secs(5));
-    w.ok(Event::Cancel { id: id("late"), grace: None, indices: Vec::new() });
+    w.ok(Event::Cancel { by: None, id: id("late"), grace: None, indices: Vec::new() });
     let past = |state: &State, text: &str, at: Timestamp| {
         let past = state.explain_at(&id(text), Timestamp(0), at).unwrap();
         past.decisions.iter().map(|(time, record)| (*time, record.phase, record.nodes)).collect::<Vec<_>>()
@@ -71,7 +71,7 @@ fn the_decision_log_stays_within_its_bounds() {
     for round in 0..60 {
         let text = format!("j{round}");
         w.submit(&text, spec(2, 1));
-        w.ok(Event::Cancel { id: id(&text), grace: None, indices: Vec::new() });
+        w.ok(Event::Cancel { by: None, id: id(&text), grace: None, indices: Vec::new() });
     }
     assert!(w.state.index.decisions <= 20 + 4, "{}", w.state.index.decisions);
     let stored = w.stored.keys().filter(|key| matches!(key, Key::Decisions(_))).count();

@@ -41,7 +41,7 @@ fn full() -> World {
 }
 
 fn end_of_full(w: &mut World) {
-    w.ok(Event::Cancel { id: id("full"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("full"), indices: Vec::new(), grace: None });
     w.all("full", Observed::Ended);
     w.tick(Duration::from_millis(1));
 }
@@ -64,7 +64,7 @@ fn a_held_job_keeps_its_place_and_lets_others_pass() {
     assert_eq!((w.phase("a"), w.phase("b")), (Phase::Pending, Phase::Reserved));
     w.submit("c", spec(4, 4));
     w.ok(release("a", Role::User));
-    w.ok(Event::Cancel { id: id("b"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("b"), indices: Vec::new(), grace: None });
     w.all("b", Observed::Ended);
     w.tick(Duration::from_millis(1));
     assert_eq!((w.phase("a"), w.phase("c")), (Phase::Reserved, Phase::Pending), "it has its place of old");
@@ -127,7 +127,7 @@ fn a_job_that_runs_is_held_when_it_is_queued_again_and_no_late_copy_holds_it() {
     w.ok(release("a", Role::User));
     w.ok(first);
     assert!(w.job("a").status.holds.is_empty(), "the copy came late");
-    w.ok(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
     w.all("a", Observed::Ended);
     let error = w.refused(hold("a", Role::User));
     assert!(matches!(error, CoreError::JobEnded { phase: Phase::Cancelled, .. }), "{error}");
@@ -180,7 +180,7 @@ fn a_held_job_is_cancelled_fails_and_waits_for_others_as_ever() {
     w.ok(hold("a", Role::User));
     w.ok(hold("b", Role::User));
     assert_eq!(w.codes("a"), ["HeldByUser", "Dependency"]);
-    w.ok(Event::Cancel { id: id("b"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("b"), indices: Vec::new(), grace: None });
     assert!(w.phase("b") == Phase::Cancelled && w.job("b").status.holds.is_empty());
     end_of_full(&mut w);
     assert_eq!((w.phase("a"), w.codes("a")), (Phase::Failed, vec!["DependencyNeverMet".to_owned()]));
@@ -364,7 +364,7 @@ fn jobs_far_behind_in_a_long_queue_have_their_turn_within_a_second() {
     w.submit("x", spec(1, 4));
     w.tick(Duration::from_secs(5));
     // The cancel is a reason to look at the whole queue; what is freed then, in the same second, none any more.
-    w.ok(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
     w.all("a", Observed::Ended);
     w.tick(Duration::from_millis(1));
     assert_eq!(w.phase("x"), Phase::Pending);

@@ -137,7 +137,8 @@ fn a_lost_engine_requeues_where_the_policy_says_so_and_not_for_ever() {
 
 #[test]
 fn cancel_in_every_phase() {
-    let cancel = |w: &mut World| w.ok(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None });
+    let cancel =
+        |w: &mut World| w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: None });
     for reached in 0..5 {
         let mut w = World::new();
         if reached == 0 {
@@ -169,7 +170,7 @@ fn cancel_in_every_phase() {
         assert_eq!(w.phase("a"), Phase::Cancelled, "from {reached}");
         assert_eq!(w.state.usage(&tenant("red")).gpus_used, if reached == 0 { 16 } else { 0 });
         cancel(&mut w);
-        assert_eq!(w.ok(Event::DeleteJob { indices: Vec::new(), id: id("a") }), Reply::Done);
+        assert_eq!(w.ok(Event::DeleteJob { by: None, indices: Vec::new(), id: id("a") }), Reply::Done);
         assert!(w.state.job(&id("a")).is_none());
     }
 }
@@ -180,8 +181,8 @@ fn less_grace_is_told_again() {
     let uid = w.submit("a", spec(1, 4)).uid;
     w.run("a");
     let n = w.nodes("a")[0];
-    w.ok(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None });
-    w.ok(Event::Cancel { indices: Vec::new(), id: id("a"), grace: Some(Duration::from_secs(1)) });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: Some(Duration::from_secs(1)) });
     let (_, Wish::Stopped { grace, .. }) = &w.wishes[&(name(n), uid)] else { panic!() };
     assert_eq!(*grace, Duration::from_secs(1));
 }
@@ -259,13 +260,13 @@ fn a_queue_longer_than_one_step_looks_at_is_reached_to_its_end() {
         w.submit(&format!("big-{n}"), JobSpec { priority: 9, ..spec(4, 3) });
     }
     w.submit("small", spec(1, 0));
-    w.ok(Event::Cancel { indices: Vec::new(), id: id("big-0"), grace: None });
-    w.ok(Event::Cancel { indices: Vec::new(), id: id("first"), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("big-0"), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("first"), grace: None });
     w.all("first", Observed::Ended);
     w.tick(Duration::ZERO);
     let placed = (1..8).filter(|n| w.phase(&format!("big-{n}")) == Phase::Reserved).count();
     assert_eq!(placed, 1);
-    w.ok(Event::Cancel { indices: Vec::new(), id: id("big-1"), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("big-1"), grace: None });
     w.all("big-1", Observed::Ended);
     w.tick(Duration::ZERO);
     assert_eq!(w.phase("big-2"), Phase::Reserved);

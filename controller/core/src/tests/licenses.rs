@@ -141,7 +141,7 @@ fn a_license_is_made_changed_and_removed() {
     assert!(!other.same(&w.state));
     other.rollback();
     assert!(other.same(&w.state));
-    w.ok(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
     w.all("a", Observed::Ended);
     assert_eq!(used(&w.state, "matlab"), LicenseUse::default());
     w.ok(delete());

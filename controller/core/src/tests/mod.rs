@@ -20,6 +20,7 @@ mod hosts;
 mod isolation;
 mod jobs;
 mod licenses;
+mod owners;
 mod priorities;
 mod prove;
 mod qos;
@@ -382,10 +383,11 @@ pub(crate) fn submit(text: &str, spec: JobSpec) -> Event {
     submit_as("red", text, spec, None)
 }
 
+/// By a user, who may change it again, where users may submit such a job; else by an administrator.
 pub(crate) fn submit_as(owner: &str, text: &str, spec: JobSpec, request: Option<(&str, u8)>) -> Event {
     Event::Submit(Box::new(Submit {
         tenant: tenant(owner),
-        by: by(Role::Admin),
+        by: by(if spec.priority > 0 { Role::Admin } else { Role::User }),
         name: Naming::Name(JobName::new(text).unwrap()),
         labels: BTreeMap::new(),
         spec: Box::new(spec),

@@ -32,12 +32,13 @@ fn a_user_does_not_go_ahead_of_other_tenants_by_a_number() {
     }
     w.ok(submit_by(Role::User, "mine", 0));
     w.ok(submit_by(Role::User, "less", -1000));
-    w.ok(submit_by(Role::Admin, "urgent", 1000));
+    w.ok(submit_by(Role::User, "urgent", 0));
+    w.ok(change(Role::Admin, "urgent", 1000));
     let by = w.job("mine").status.submitter.clone().unwrap();
     assert_eq!((by.role, by.user.as_str()), (Role::User, "user"));
     assert_eq!(w.refused(change(Role::User, "less", 1)).code(), "PRIORITY_TOO_HIGH");
     w.ok(change(Role::User, "less", -1));
-    // What an administrator has given stays, and may be lowered by anybody of the tenant.
+    // What an administrator has given stays, and may be lowered by its owner.
     let limit = JobChange { time_limit: Some(Some(Duration::from_secs(60))), ..JobChange::default() };
     let order = super::holds::order("urgent", Role::User);
     w.ok(Event::UpdateJob(Box::new(JobUpdate { order, change: limit, if_version: 0 })));

@@ -100,8 +100,8 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
             let id = request.map(|r| format!("r{r}"));
             submit_as("red", &text(job), spec, id.as_deref().map(|id| (id, *job)))
         }
-        Act::Cancel(job) => Event::Cancel { indices: Vec::new(), id: id(&text(job)), grace: None },
-        Act::Delete(job) => Event::DeleteJob { indices: Vec::new(), id: id(&text(job)) },
+        Act::Cancel(job) => Event::Cancel { by: None, indices: Vec::new(), id: id(&text(job)), grace: None },
+        Act::Delete(job) => Event::DeleteJob { by: None, indices: Vec::new(), id: id(&text(job)) },
         Act::Observe { node, job, attempt_off, state, code, cause } => {
             let session = w.state.session(&name(*node))?;
             let observation = observation(w, *node, *job, *attempt_off, *state, *code, *cause)?;
@@ -166,9 +166,11 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
             submit(&format!("a{job}"), JobSpec { array: Some(array), ..spec(1, 1) })
         }
         Act::Schedule { name, what, size } => scheduled(*name, *what, *size),
-        Act::Unschedule(name) => {
-            Event::DeleteSchedule { tenant: tenant("red"), name: schedules::called(&format!("s{name}")) }
-        }
+        Act::Unschedule(name) => Event::DeleteSchedule {
+            by: None,
+            tenant: tenant("red"),
+            name: schedules::called(&format!("s{name}")),
+        },
         Act::Return(node) => Event::ReturnNode { name: name(*node) },
         Act::Hold { job, role } => Event::HoldJob { order: order(*job, *role), reason: String::new() },
         Act::Suspend { job, role } => Event::SuspendJob { order: order(*job, *role), reason: String::new() },

@@ -23,11 +23,11 @@ fn the_same_request_is_the_same_job() {
     // It is remembered over a restart, for a day, also when the job is gone.
     w.state = w.reload(7);
     assert!(matches!(w.ok(first.clone()), Reply::Job { existed: true, .. }));
-    w.ok(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: None });
     let n = w.nodes("a")[0];
     w.session = 0;
     w.connect(n, Vec::new());
-    w.ok(Event::DeleteJob { indices: Vec::new(), id: id("a") });
+    w.ok(Event::DeleteJob { by: None, indices: Vec::new(), id: id("a") });
     assert!(matches!(w.refused(first.clone()), CoreError::JobGone { .. }));
     w.tick(Duration::from_secs(24 * 3600));
     assert!(matches!(w.ok(first), Reply::Job { existed: false, .. }));
@@ -63,7 +63,7 @@ fn what_cannot_be_is_refused_with_all_causes_and_nothing_is_stored() {
     let error = w.refused(submit("a", spec(nodes, 8)));
     assert!(matches!(error, CoreError::Infeasible { .. }), "{error}");
     assert!(matches!(
-        w.refused(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None }),
+        w.refused(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: None }),
         CoreError::JobNotFound { .. }
     ));
     assert!(w.state.same(&before));
@@ -75,7 +75,7 @@ fn limits_are_typed() {
     w.submit("a", spec(1, 1));
     assert!(matches!(w.refused(submit("a", spec(1, 1))), CoreError::NameTaken { .. }));
     assert!(matches!(
-        w.refused(Event::DeleteJob { indices: Vec::new(), id: id("a") }),
+        w.refused(Event::DeleteJob { by: None, indices: Vec::new(), id: id("a") }),
         CoreError::JobActive { .. }
     ));
     let quota = Quota::new(16, 2);
@@ -113,13 +113,13 @@ fn a_tenants_jobs_take_so_much_of_the_store_and_no_more() {
     assert_eq!((error.kind(), error.code()), (ErrorKind::Exhausted, "STORED_BYTES_EXCEEDED"));
     // Others are not held up, and what one has ended still takes its room until it is deleted.
     w.ok(submit_as("blue", "c", spec(1, 1), None));
-    w.ok(Event::Cancel { indices: Vec::new(), id: id("b"), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("b"), grace: None });
     let n = w.nodes("b")[0];
     w.connect(n, Vec::new());
     assert_eq!(w.phase("b"), Phase::Cancelled);
     w.refused(submit("c", spec(1, 1)));
     assert_eq!(w.reload(8).usage(&tenant("red")).stored_bytes, 2 * one, "a restart counts the same");
-    w.ok(Event::DeleteJob { indices: Vec::new(), id: id("b") });
+    w.ok(Event::DeleteJob { by: None, indices: Vec::new(), id: id("b") });
     // An array counts with all of its elements.
     let array = ArraySpec { indices: vec![0, 1], at_once: 0 };
     w.refused(submit("c", JobSpec { array: Some(array), ..spec(1, 1) }));
@@ -182,7 +182,7 @@ fn a_tenant_goes_with_its_ended_jobs() {
         CoreError::TenantBusy { jobs: 1, .. }
     ));
     let job = JobId { tenant: tenant("blue"), name: JobName::new("a").unwrap() };
-    w.ok(Event::Cancel { indices: Vec::new(), id: job.clone(), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: job.clone(), grace: None });
     let place = w.state.job(&job).unwrap().status.placement.clone().unwrap().nodes[0].node.clone();
     let n: usize = place.as_str()[1..].parse().unwrap();
     w.connect(n, Vec::new());

@@ -121,7 +121,7 @@ fn one_run_is_one_job_whoever_leads() {
     w.ok(apply(schedule("tick", "* * * * *", spec(1, 1))));
     w.tick(MINUTE);
     end(&mut w, "tick-19700101-0017", 0);
-    w.ok(Event::DeleteJob { id: id("tick-19700101-0017"), indices: Vec::new() });
+    w.ok(Event::DeleteJob { by: None, id: id("tick-19700101-0017"), indices: Vec::new() });
     w.tick(Duration::ZERO);
     w.state = w.reload(8);
     w.state.epoch = 7;
@@ -244,16 +244,19 @@ fn its_owner_is_who_applied_it_last_and_may_no_more_than_that() {
     let Reply::JobSchedule(made) = made else { panic!() };
     assert_eq!((made.generation, made.owner.clone()), (1, Some(super::by(Role::Admin))));
     // The administrator's authority does not go over to whoever changes it.
-    let changed = w.ok(by(user("ann"), schedule("tick", "* * * * *", spec(1, 1))));
+    let manager = Authority { role: Role::TenantAdmin, user: "ann".into() };
+    let refused = w.refused(by(user("ann"), schedule("tick", "* * * * *", spec(1, 1))));
+    assert_eq!((refused.kind(), refused.code()), (ErrorKind::Denied, "NOT_OWNER"), "{refused}");
+    let changed = w.ok(by(manager.clone(), schedule("tick", "* * * * *", spec(1, 1))));
     let Reply::JobSchedule(changed) = changed else { panic!() };
     assert_eq!(
         (changed.generation, changed.uid == made.uid, changed.owner.clone()),
-        (2, true, Some(user("ann")))
+        (2, true, Some(manager.clone()))
     );
     w.tick(MINUTE);
-    assert_eq!(w.job("tick-19700101-0017").status.submitter, Some(user("ann")));
+    assert_eq!(w.job("tick-19700101-0017").status.submitter, Some(manager.clone()));
     // The same again changes nothing, nor does a dry run.
-    let out = w.step(by(user("ann"), schedule("tick", "* * * * *", spec(1, 1))));
+    let out = w.step(by(manager, schedule("tick", "* * * * *", spec(1, 1))));
     assert!(out.writes.is_empty());
     let dry = Event::ApplySchedule {
         schedule: Box::new(schedule("other", "* * * * *", spec(1, 1))),
@@ -321,9 +324,9 @@ fn a_tenant_has_so_many_and_they_go_with_it() {
     let refused = w.refused(apply(schedule("c", "* * * * *", spec(1, 1))));
     assert_eq!((refused.kind(), refused.code()), (ErrorKind::Exhausted, "QUOTA_EXCEEDED"), "{refused}");
     w.ok(apply(schedule("a", "@daily", spec(1, 1))));
-    let gone = Event::DeleteSchedule { tenant: tenant("red"), name: called("d") };
+    let gone = Event::DeleteSchedule { by: None, tenant: tenant("red"), name: called("d") };
     assert!(w.refused(gone).to_string().contains("did you mean"), "the nearest one is named");
-    w.ok(Event::DeleteSchedule { tenant: tenant("red"), name: called("b") });
+    w.ok(Event::DeleteSchedule { by: None, tenant: tenant("red"), name: called("b") });
     w.ok(apply(schedule("c", "@daily", spec(1, 1))));
     w.ok(Event::DeleteTenant { name: tenant("red"), uid: None, dry_run: false });
     assert_eq!(w.state.job_schedules_of(&tenant("red")).count(), 0);
@@ -337,7 +340,7 @@ fn the_jobs_of_a_deleted_one_stay_and_are_nobodys_history() {
     let mut w = World::new();
     w.ok(apply(schedule("tick", "* * * * *", spec(1, 1))));
     w.tick(MINUTE);
-    w.ok(Event::DeleteSchedule { tenant: tenant("red"), name: called("tick") });
+    w.ok(Event::DeleteSchedule { by: None, tenant: tenant("red"), name: called("tick") });
     end(&mut w, "tick-19700101-0017", 1);
     w.tick(5 * MINUTE);
     assert_eq!(runs(&w, "tick"), ["tick-19700101-0017"]);
@@ -393,7 +396,8 @@ fn whoever_is_revoked_owns_nothing_that_goes_on() {
     assert_eq!(["hers", "his", "site"].map(|text| runs(&w, text).len()), [0, 1, 1]);
     assert_eq!(left_out(&w, "hers"), "OwnerRevoked");
     assert_eq!(w.ok(revoke(None)), Reply::Suspended(1));
-    w.ok(by(user("bob"), "hers"));
+    assert_eq!(w.refused(by(user("bob"), "hers")).code(), "NOT_OWNER");
+    w.ok(by(Authority { role: Role::TenantAdmin, user: "boss".into() }, "hers"));
     w.tick(MINUTE);
     assert_eq!(["hers", "his", "site"].map(|text| runs(&w, text).len()), [1, 2, 1]);
 }

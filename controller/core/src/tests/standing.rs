@@ -38,7 +38,7 @@ fn the_order_that_is_told_is_the_order_of_starts() {
     assert_eq!(w.state.shares(None, w.now).0.len(), 2);
     // What has ended counts.
     let before = shares[0].used;
-    w.ok(Event::Cancel { id: id("full"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("full"), indices: Vec::new(), grace: None });
     w.all("full", proto_model::Observed::Ended);
     let (shares, _) = w.state.shares(Some(&tenant("red")), w.now);
     assert!(shares[0].used >= before + 16.0 * 3000.0, "{}", shares[0].used);

@@ -79,7 +79,7 @@ fn a_job_that_runs_is_stopped_as_for_another_and_goes_on_when_it_is_resumed() {
     w.ok(resume("a", Role::User));
     assert!(w.job("a").status.holds.is_empty());
     assert!(!w.codes("a").contains(&"Suspended".to_owned()), "{:?}", w.codes("a"));
-    w.ok(Event::Cancel { id: id("b"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("b"), indices: Vec::new(), grace: None });
     w.all("b", Observed::Ended);
     w.tick(Duration::from_millis(1));
     assert_eq!((w.phase("a"), w.phase("c")), (Phase::Reserved, Phase::Pending), "it has its age of old");
@@ -169,7 +169,7 @@ fn a_suspension_that_is_repeated_changes_nothing_and_a_late_copy_neither() {
     other.asked.as_mut().unwrap().digest = [2; 32];
     let other = Event::RequeueJob { order: other, reason: String::new() };
     assert!(matches!(w.refused(other), CoreError::RequestIdReused { .. }));
-    w.ok(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
     w.ok(suspend("a", Role::User));
     w.all("a", Observed::Ended);
     assert_eq!(w.phase("a"), Phase::Cancelled, "what is cancelled stays so");
@@ -256,7 +256,7 @@ fn a_job_is_queued_again_at_once() {
     let waits = Event::RequeueJob { order: asked("b", "q2", &[]), reason: String::new() };
     let Reply::Job { job, .. } = w.ok(waits.clone()) else { panic!() };
     assert_eq!((job.status.phase, job.status.attempt), (Phase::Pending, 1));
-    w.ok(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    w.ok(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
     w.all("a", Observed::Ended);
     w.run("b");
     w.ok(waits);

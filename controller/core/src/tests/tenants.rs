@@ -28,7 +28,7 @@ fn ended(w: &mut World, text: &str, request: Option<(&str, u8)>) -> JobId {
     let wide = JobSpec { begin: Some(w.now.plus(DAY)), ..spec(1, 1) };
     w.ok(submit_as("blue", text, wide, request));
     let job = JobId { tenant: tenant("blue"), name: JobName::new(text).unwrap() };
-    w.ok(Event::Cancel { indices: Vec::new(), id: job.clone(), grace: None });
+    w.ok(Event::Cancel { by: None, indices: Vec::new(), id: job.clone(), grace: None });
     assert_eq!(w.state.job(&job).unwrap().status.phase, Phase::Cancelled);
     job
 }
@@ -143,7 +143,7 @@ fn a_later_tenant_of_the_name_inherits_neither_history_nor_reservations_nor_requ
 fn request_ids_of_a_tenant_without_jobs_end_with_it_at_once() {
     let mut w = World::new();
     let done = ended(&mut w, "model", Some(("r1", 1)));
-    w.ok(Event::DeleteJob { id: done, indices: Vec::new() });
+    w.ok(Event::DeleteJob { by: None, id: done, indices: Vec::new() });
     w.ok(delete("blue"));
     assert!(w.state.next_tick().is_some_and(|time| time <= w.now), "nothing else wakes an idle controller");
     w.tick(Duration::from_millis(1));

@@ -84,7 +84,7 @@ fn what_becomes_of_a_job_is_told_to_those_that_are_for_it_in_the_transaction_of_
     w.submit("a", spec(1, 1));
     w.run("a");
     assert_eq!(told(&w, "all"), [Started]);
-    let out = w.step(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    let out = w.step(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
     assert!(out.reply.unwrap().is_ok());
     w.all("a", Observed::Ended);
     assert_eq!(told(&w, "all"), [Started, Cancelled]);
@@ -184,7 +184,7 @@ fn deliveries_of_a_job_go_in_order_and_few_at_a_time() {
     w.ok(apply(hook("red", "all", &[Started, Ended])));
     w.submit("a", spec(1, 1));
     w.run("a");
-    w.step(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    w.step(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
     w.all("a", Observed::Ended);
     let mut dispatcher = dispatcher(&w);
     let first = dispatcher.start(w.now);

@@ -89,6 +89,7 @@ fn the_largest_job_fits_into_a_stored_value() {
         argv: vec!["x".repeat(LIMITS.command_bytes)],
         env: BTreeMap::new().into_iter().collect(),
         working_dir: "/".repeat(4096),
+        ..v1::Command::default()
     };
     let job = v1::Job {
         metadata: Some(v1::Metadata {

@@ -86,7 +86,7 @@ pub fn who() -> Arc<Actor> {
 /// Deletes a job of the default tenant.
 pub fn delete(name: &str) -> Event {
     let (tenant, name) = (TenantName::new("default").unwrap(), JobName::new(name).unwrap());
-    Event::DeleteJob { id: JobId { tenant, name }, indices: Vec::new() }
+    Event::DeleteJob { by: None, id: JobId { tenant, name }, indices: Vec::new() }
 }
 
 pub fn submit(name: &str, request: Option<&str>) -> Event {

@@ -193,6 +193,7 @@ fn command(fields: &mut Fields, wire: v1::Command) -> CommandSpec {
         text(fields, || format!("command.argv[{index}]"), argument);
     }
     let env = variables(fields, "command.env", wire.env);
+    whole(fields, "command.envHidden", wire.env_hidden);
     text(fields, || "command.workingDir".to_owned(), &wire.working_dir);
     program_size(fields, "command", &wire.argv, &env);
     CommandSpec { argv: wire.argv, env, working_dir: wire.working_dir }
@@ -200,9 +201,20 @@ fn command(fields: &mut Fields, wire: v1::Command) -> CommandSpec {
 
 fn allocation(fields: &mut Fields, wire: v1::Allocation) -> AllocationSpec {
     let env = variables(fields, "allocation.env", wire.env);
+    whole(fields, "allocation.envHidden", wire.env_hidden);
     text(fields, || "allocation.workingDir".to_owned(), &wire.working_dir);
     program_size(fields, "allocation", &[], &env);
     AllocationSpec { env, working_dir: wire.working_dir }
+}
+
+/// A document whose values were left out for its reader is not what somebody asked for.
+fn whole(fields: &mut Fields, field: &str, hidden: bool) {
+    if hidden {
+        fields.fail(
+            field,
+            "the values of env were left out for whoever read this; write them, and leave this field out",
+        );
+    }
 }
 
 /// Variables of an environment.
@@ -458,10 +470,12 @@ fn work_to_wire(work: &Work) -> v1::job_spec::Work {
             argv: command.argv.clone(),
             env: command.env.clone().into_iter().collect(),
             working_dir: command.working_dir.clone(),
+            env_hidden: false,
         }),
         Work::Allocation(held) => v1::job_spec::Work::Allocation(v1::Allocation {
             env: held.env.clone().into_iter().collect(),
             working_dir: held.working_dir.clone(),
+            env_hidden: false,
         }),
         Work::Collective(spec) => v1::job_spec::Work::Collective(v1::Collective {
             op: match spec.op {

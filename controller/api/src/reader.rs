@@ -1,0 +1,78 @@
+//! Who reads an answer, and what of it is for them.
+
+use proto_model::{Authority, TenantName};
+use proto_rpc::RpcError;
+use proto_wire::v1::{self, job_spec::Work};
+
+use crate::{changes, guard::Caller, views};
+
+/// Somebody who reads.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    only: Option<TenantName>,
+    by: Option<Authority>,
+}
+
+impl Reader {
+    /// Whoever calls.
+    ///
+    /// # Errors
+    /// The caller's tenant has no name that could be one.
+    pub(crate) fn of(caller: &Caller) -> Result<Self, RpcError> {
+        Ok(Self { only: caller.own_tenant()?, by: changes::authority(caller).ok() })
+    }
+
+    /// Somebody of a tenant who changes nothing.
+    pub(crate) fn of_tenant(tenant: TenantName) -> Self {
+        Self { only: Some(tenant), by: None }
+    }
+
+    /// The tenant that they are of; none for administrators.
+    pub(crate) fn tenant(&self) -> Option<&TenantName> {
+        self.only.as_ref()
+    }
+
+    /// Whether they may change what belongs to somebody: then they see all of it.
+    fn may_change(&self, owner: Option<&v1::Submitter>) -> bool {
+        let owner = owner.and_then(|owner| Authority::try_from(owner.clone()).ok());
+        self.by.as_ref().is_some_and(|by| by.may_change(owner.as_ref()))
+    }
+
+    /// A job as they may see it: others' jobs are named in words of their tenant, and what its environment holds, which may be
+    /// secrets, only whoever may change the job.
+    pub(crate) fn tell_job(&self, job: &mut v1::Job) {
+        views::tell_job(job, self.tenant());
+        let owner = job.status.as_ref().and_then(|status| status.submitter.as_ref());
+        if !self.may_change(owner)
+            && let Some(spec) = job.spec.as_mut()
+        {
+            hide(spec);
+        }
+    }
+
+    /// The same for the jobs that a schedule makes.
+    pub(crate) fn tell_schedule(&self, schedule: &mut v1::Schedule) {
+        let reason = schedule.status.as_mut().and_then(|status| status.last_left_out.as_mut());
+        reason.into_iter().for_each(|reason| views::tell(reason, self.tenant()));
+        let owner = schedule.status.as_ref().and_then(|status| status.owner.as_ref());
+        let template = schedule.spec.as_mut().and_then(|spec| spec.job_template.as_mut());
+        if !self.may_change(owner)
+            && let Some(spec) = template.and_then(|template| template.spec.as_mut())
+        {
+            hide(spec);
+        }
+    }
+}
+
+/// Names stay, values go; and that they did is said, so that nobody submits what is left for the whole.
+fn hide(spec: &mut v1::JobSpec) {
+    let (env, hidden) = match spec.work.as_mut() {
+        Some(Work::Command(command)) => (&mut command.env, &mut command.env_hidden),
+        Some(Work::Allocation(held)) => (&mut held.env, &mut held.env_hidden),
+        Some(Work::Collective(_)) | None => return,
+    };
+    if !env.is_empty() {
+        env.values_mut().for_each(String::clear);
+        *hidden = true;
+    }
+}
