@@ -7,6 +7,7 @@
 //! a row is left out, or kept without what is doubtful, and the fault says which.
 
 mod classes;
+mod number;
 mod odd;
 mod place;
 mod rails;
@@ -51,6 +52,8 @@ struct Entry {
     rail: Option<u32>,
     pod: Option<String>,
     plane: u32,
+    /// Its names as numbers.
+    at: number::At,
 }
 
 impl Entry {
@@ -92,6 +95,7 @@ pub fn import(text: &[u8], name: &str) -> Result<Imported, TableError> {
     rows::read(&table, &mut work)?;
     let (rows, blank) = (table.rows.len(), table.blank);
     drop(table);
+    number::number(&mut work.entries);
     rows::twice(&mut work);
     let pods = place::pods(&mut work);
     let rails = rails::rails(&mut work, &pods);
@@ -120,13 +124,13 @@ type Pods = BTreeMap<String, String>;
 type Rails = BTreeMap<String, (Vec<u32>, u32)>;
 
 fn document(name: &str, entries: Vec<Entry>, pods: &Pods, rails: &Rails) -> Fabric {
-    let used: BTreeSet<&str> = entries.iter().map(|entry| entry.leaf.as_str()).collect();
-    let mut leaves: Vec<Leaf> = used
-        .iter()
-        .map(|leaf| {
-            let (own, plane) = rails.get(*leaf).cloned().unwrap_or_default();
+    let mut leaves: Vec<Leaf> = number::leaves(&entries)
+        .into_values()
+        .map(|entry| {
+            let leaf = &entry.leaf;
+            let (own, plane) = rails.get(leaf).cloned().unwrap_or_default();
             let (rail, more_rails) = own.split_first().map_or((0, &[][..]), |(first, rest)| (*first, rest));
-            let (name, pod) = ((*leaf).to_owned(), pods.get(*leaf).cloned().unwrap_or_default());
+            let (name, pod) = (leaf.clone(), pods.get(leaf).cloned().unwrap_or_default());
             Leaf { name, rail, more_rails: more_rails.to_vec(), pod, plane, down: false }
         })
         .collect();
@@ -137,9 +141,9 @@ fn document(name: &str, entries: Vec<Entry>, pods: &Pods, rails: &Rails) -> Fabr
             .then_with(|| natural::compare(&a.name, &b.name))
     });
     let count = leaves.iter().flat_map(Leaf::rails).map(|rail| rail + 1).max().unwrap_or(0);
-    let several = |leaf: &str| rails.get(leaf).is_some_and(|(rails, _)| rails.len() > 1);
+    let several = number::by_leaf(&entries, |leaf| rails.get(leaf).map(|(rails, _)| rails.len() > 1));
     let links = entries.into_iter().map(|entry| Link {
-        rail: entry.rail.filter(|_| several(&entry.leaf)),
+        rail: entry.rail.filter(|_| several[entry.at.leaf as usize] == Some(true)),
         node: entry.node,
         nic: entry.nic,
         leaf: entry.leaf,

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::NodeName;
-
-use super::{Entry, Work, lines, most};
+use super::{Entry, Work, lines, most, number::grouped};
 
 /// Small leaves for which the nearest name is looked for at most: each costs a look at all names.
 const COMPARED: usize = 32;
@@ -45,15 +43,6 @@ fn cage(port: &str) -> &str {
     number.split(':').next().unwrap_or(number)
 }
 
-/// The rows of each server.
-fn by_node(entries: &[Entry]) -> BTreeMap<&NodeName, Vec<&Entry>> {
-    let mut nodes: BTreeMap<&NodeName, Vec<&Entry>> = BTreeMap::new();
-    for entry in entries {
-        nodes.entry(&entry.node).or_default().push(entry);
-    }
-    nodes
-}
-
 /// Ports that are named otherwise than nearly all of their leaf, and servers on another port on one rail than on the
 /// others.
 pub(super) fn ports(work: &mut Work) {
@@ -72,21 +61,24 @@ pub(super) fn ports(work: &mut Work) {
 }
 
 fn kinds(entries: &[Entry]) -> Vec<(usize, String)> {
-    let nodes = by_node(entries);
-    let mut leaves: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
-    for entry in entries {
-        leaves.entry(&entry.leaf).or_default().push(entry);
-    }
+    let nodes = grouped(entries, |at| at.node);
+    // Few ports have names of their own.
+    let kinds: Vec<String> = grouped(entries, |at| at.port)
+        .iter()
+        .map(|all| all.first().map_or_else(String::new, |entry| kind(&entry.port)))
+        .collect();
+    let kind = |entry: &Entry| kinds[entry.at.port as usize].as_str();
     let mut faults = Vec::new();
-    for (leaf, entries) in &leaves {
-        let Some((usual, count)) = most(entries.iter().map(|entry| kind(&entry.port))) else { continue };
+    for entries in &grouped(entries, |at| at.leaf) {
+        let Some((usual, count)) = most(entries.iter().map(|entry| kind(entry))) else { continue };
+        let leaf = &entries[0].leaf;
         // One in twenty may differ by mistake; more is a leaf with two kinds of ports.
         if (entries.len() - count) * 20 > entries.len() {
             continue;
         }
-        for entry in entries.iter().filter(|entry| kind(&entry.port) != usual) {
+        for entry in entries.iter().filter(|entry| kind(entry) != usual) {
             let others: Vec<&&Entry> =
-                nodes[&entry.node].iter().filter(|other| other.line != entry.line).collect();
+                nodes[entry.at.node as usize].iter().filter(|other| other.line != entry.line).collect();
             let elsewhere: Vec<String> =
                 others.iter().map(|other| format!("{} (line {})", other.port, other.line)).collect();
             let cages: BTreeSet<&str> = others.iter().map(|other| cage(&other.port)).collect();
@@ -113,9 +105,10 @@ fn kinds(entries: &[Entry]) -> Vec<(usize, String)> {
 
 /// Servers on another port on one leaf than on the others, where nearly all are on the same everywhere.
 fn order(entries: &[Entry], odd: &BTreeSet<usize>) -> Option<(usize, String)> {
-    let nodes = by_node(entries);
+    let nodes = grouped(entries, |at| at.node);
+    let count = nodes.iter().filter(|own| !own.is_empty()).count();
     let mut moved: Vec<usize> = Vec::new();
-    for entries in nodes.values() {
+    for entries in &nodes {
         let Some((usual, count)) = most(entries.iter().map(|entry| cage(&entry.port))) else { continue };
         if count * 2 <= entries.len() {
             moved.extend(entries.first().filter(|_| entries.len() > 1).map(|entry| entry.line));
@@ -125,7 +118,7 @@ fn order(entries: &[Entry], odd: &BTreeSet<usize>) -> Option<(usize, String)> {
         }
     }
     // Where many are, ports follow no such rule, and it says nothing.
-    let first = moved.iter().copied().min().filter(|_| moved.len() * 5 < nodes.len())?;
+    let first = moved.iter().copied().min().filter(|_| moved.len() * 5 < count)?;
     let message = format!(
         "{} servers are on another port on one leaf than on their others, which nearly all servers are not; the cables are kept: lines {}",
         moved.len(),
@@ -137,16 +130,18 @@ fn order(entries: &[Entry], odd: &BTreeSet<usize>) -> Option<(usize, String)> {
 /// Servers that lack a rail, and leaves with hardly a cable.
 pub(super) fn servers(work: &mut Work) {
     let all: BTreeSet<u32> = work.entries.iter().filter_map(|entry| entry.rail).collect();
-    let mut nodes: BTreeMap<&NodeName, (usize, BTreeSet<u32>)> = BTreeMap::new();
-    let mut leaves: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for entry in &work.entries {
-        let node = nodes.entry(&entry.node).or_insert((entry.line, BTreeSet::new()));
-        node.1.extend(entry.rail);
-        leaves.entry(&entry.leaf).or_insert((entry.line, 0)).1 += 1;
-    }
+    let leaves: BTreeMap<&str, (usize, usize)> = grouped(&work.entries, |at| at.leaf)
+        .into_iter()
+        .filter_map(|all| Some((all.first()?.leaf.as_str(), (all.first()?.line, all.len()))))
+        .collect();
     let mut notes = Vec::new();
-    for (node, (line, own)) in nodes.iter().filter(|(_, (_, own))| own.len() < all.len()) {
-        let missing: Vec<String> = all.difference(own).map(u32::to_string).collect();
+    for entries in grouped(&work.entries, |at| at.node) {
+        let Some(Entry { node, line, .. }) = entries.first() else { continue };
+        let own: BTreeSet<u32> = entries.iter().filter_map(|entry| entry.rail).collect();
+        if own.len() >= all.len() {
+            continue;
+        }
+        let missing: Vec<String> = all.difference(&own).map(u32::to_string).collect();
         let message = format!(
             "{node} has {} of {} rails: no cable on rail {}",
             own.len(),

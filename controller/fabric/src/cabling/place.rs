@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::NodeName;
-
-use super::{Entry, Pods, Work, most};
+use super::{
+    Entry, Pods, Work, most,
+    number::{by_leaf, grouped, leaves},
+};
 use crate::natural;
 
 /// The pod of each leaf: that of the column, or else leaves that share at least half of their servers.
@@ -12,16 +13,15 @@ pub(super) fn pods(work: &mut Work) -> Pods {
     let given = work.entries.iter().any(|entry| entry.pod.is_some());
     let pods = if given { told(work) } else { shared(&work.entries) };
     // A server is where most of its cables go.
-    let mut home: BTreeMap<&NodeName, Vec<&str>> = BTreeMap::new();
-    for entry in &work.entries {
-        home.entry(&entry.node).or_default().extend(pods.get(&entry.leaf).map(String::as_str));
-    }
-    let home: BTreeMap<NodeName, String> =
-        home.into_iter().filter_map(|(node, pods)| Some((node.clone(), most(pods)?.0.to_owned()))).collect();
+    let of_leaf = by_leaf(&work.entries, |leaf| pods.get(leaf).map(String::as_str));
+    let pod = |entry: &Entry| of_leaf[entry.at.leaf as usize];
+    let home = grouped(&work.entries, |at| at.node);
+    let home: Vec<Option<&str>> =
+        home.into_iter().map(|entries| Some(most(entries.into_iter().filter_map(pod))?.0)).collect();
     let mut out = BTreeSet::new();
     let mut faults = Vec::new();
     for entry in &work.entries {
-        let (Some(pod), Some(home)) = (pods.get(&entry.leaf), home.get(&entry.node)) else { continue };
+        let (Some(pod), Some(home)) = (pod(entry), home[entry.at.node as usize]) else { continue };
         if pod != home {
             let message = format!(
                 "{} leads to {pod}, the other cables of the server to {home}; it is left out",
@@ -72,21 +72,28 @@ fn told(work: &mut Work) -> Pods {
 }
 
 fn shared(entries: &[Entry]) -> Pods {
-    let mut names: Vec<&str> = entries.iter().map(|entry| entry.leaf.as_str()).collect();
+    let mut names: Vec<&str> = leaves(entries).into_values().map(|entry| entry.leaf.as_str()).collect();
     names.sort_by(|a, b| natural::compare(a, b));
-    names.dedup();
     let at: BTreeMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (*name, at)).collect();
-    let mut nodes: BTreeMap<&NodeName, BTreeSet<usize>> = BTreeMap::new();
-    for entry in entries {
-        nodes.entry(&entry.node).or_default().insert(at[entry.leaf.as_str()]);
-    }
+    let at = by_leaf(entries, |leaf| at.get(leaf).copied());
+    // Most servers are cabled as others are.
+    let mut nodes: Vec<Vec<usize>> = grouped(entries, |at| at.node)
+        .into_iter()
+        .map(|own| {
+            let mut own: Vec<usize> = own.iter().filter_map(|entry| at[entry.at.leaf as usize]).collect();
+            own.sort_unstable();
+            own.dedup();
+            own
+        })
+        .collect();
+    nodes.sort_unstable();
     let mut size = vec![0_usize; names.len()];
     let mut together: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-    for leaves in nodes.values() {
-        for (place, a) in leaves.iter().enumerate() {
-            size[*a] += 1;
-            for b in leaves.iter().skip(place + 1) {
-                *together.entry((*a, *b)).or_default() += 1;
+    for alike in nodes.chunk_by(|a, b| a == b) {
+        for (place, a) in alike[0].iter().enumerate() {
+            size[*a] += alike.len();
+            for b in alike[0].iter().skip(place + 1) {
+                *together.entry((*a, *b)).or_default() += alike.len();
             }
         }
     }

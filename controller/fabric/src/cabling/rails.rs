@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use controller_topology::RailSet;
 use proto_model::NodeName;
 
-use super::{Entry, Pods, Rails, Work, classes, most};
+use super::{
+    Entry, Pods, Rails, Work, classes, most,
+    number::{by_leaf, grouped, leaves, sorted},
+};
 use crate::natural;
 
 /// Kinds of servers whose order of NICs is told at most.
@@ -15,15 +18,15 @@ const TOLD: usize = 4;
 /// names of NICs are one rail, and where leaves serve several NICs of a server these are numbered by their names. Rows that
 /// say something else than their leaf's others are left out.
 pub(super) fn rails(work: &mut Work, pods: &Pods) -> Rails {
-    let mut planes: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for entry in &work.entries {
-        planes.entry(&entry.leaf).or_default().push(entry.plane);
-    }
-    let planes: BTreeMap<String, u32> =
-        planes.into_iter().filter_map(|(leaf, all)| Some((leaf.to_owned(), most(all)?.0))).collect();
+    let planes: BTreeMap<String, u32> = grouped(&work.entries, |at| at.leaf)
+        .into_iter()
+        .filter_map(|all| Some((all.first()?.leaf.clone(), most(all.iter().map(|entry| entry.plane))?.0)))
+        .collect();
     let plane = |leaf: &str| planes.get(leaf).copied().unwrap_or(0);
     let shared = shared(&work.entries);
-    let rows = work.entries.iter().filter(|entry| shared.contains(&entry.leaf)).count();
+    let rows = grouped(&work.entries, |at| at.leaf);
+    let rows = rows.iter().filter(|all| all.first().is_some_and(|first| shared.contains(&first.leaf)));
+    let rows: usize = rows.map(Vec::len).sum();
     let mut rails: Rails = BTreeMap::new();
     if work.entries.iter().any(|entry| entry.rail.is_some()) {
         settle(work, &planes, &shared, &mut rails);
@@ -46,11 +49,12 @@ pub(super) fn rails(work: &mut Work, pods: &Pods) -> Rails {
 
 /// Leaves to which at least half of their servers have several NICs.
 fn shared(entries: &[Entry]) -> BTreeSet<String> {
-    let mut cables: Vec<(&str, &NodeName, &str)> =
-        entries.iter().map(|entry| (entry.leaf.as_str(), &entry.node, entry.nic.as_str())).collect();
+    let names = leaves(entries);
+    let mut cables: Vec<(u32, u32, u32)> =
+        entries.iter().map(|entry| (entry.at.leaf, entry.at.node, entry.at.nic)).collect();
     cables.sort_unstable();
     cables.dedup();
-    let several = |of_leaf: &&[(&str, &NodeName, &str)]| {
+    let several = |of_leaf: &&[(u32, u32, u32)]| {
         let (mut all, mut several) = (0, 0);
         for nics in of_leaf.chunk_by(|a, b| a.1 == b.1) {
             all += 1;
@@ -58,21 +62,19 @@ fn shared(entries: &[Entry]) -> BTreeSet<String> {
         }
         several * 2 >= all
     };
-    let leaves = cables.chunk_by(|a, b| a.0 == b.0).filter(several);
-    leaves.filter_map(|of_leaf| of_leaf.first().map(|(leaf, ..)| (*leaf).to_owned())).collect()
+    let found = cables.chunk_by(|a, b| a.0 == b.0).filter(several);
+    found.filter_map(|of_leaf| Some(names.get(&of_leaf.first()?.0)?.leaf.clone())).collect()
 }
 
 /// The rails of each leaf by what its rows say: the most frequent one, and where the leaf is shared those that come at
 /// least half as often.
 fn settle(work: &Work, planes: &BTreeMap<String, u32>, shared: &BTreeSet<String>, rails: &mut Rails) {
-    let mut said: BTreeMap<&str, BTreeMap<u32, usize>> = BTreeMap::new();
-    for entry in &work.entries {
-        let counts = said.entry(&entry.leaf).or_default();
-        if let Some(rail) = entry.rail {
+    for all in grouped(&work.entries, |at| at.leaf) {
+        let Some(leaf) = all.first().map(|entry| entry.leaf.as_str()) else { continue };
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for rail in all.iter().filter_map(|entry| entry.rail) {
             *counts.entry(rail).or_default() += 1;
         }
-    }
-    for (leaf, counts) in said {
         let top = counts.values().copied().max().unwrap_or(0);
         let often = counts.iter().filter(|(_, count)| *count * 2 >= top).map(|(rail, _)| *rail);
         let own = if shared.contains(leaf) {
@@ -140,8 +142,9 @@ fn by_order(work: &mut Work) {
 /// Rows whose rail or plane is not that of their leaf are left out; the others are on their leaf's rail.
 fn disagree(work: &mut Work, rails: &Rails) {
     let mut faults = Vec::new();
+    let of_leaf = by_leaf(&work.entries, |leaf| rails.get(leaf));
     for entry in &mut work.entries {
-        let Some((own, plane)) = rails.get(&entry.leaf) else { continue };
+        let Some((own, plane)) = of_leaf[entry.at.leaf as usize] else { continue };
         let rail = match (entry.rail, &own[..]) {
             (None, [one]) => Some(*one),
             (said, _) => said,
@@ -182,24 +185,18 @@ fn disagree(work: &mut Work, rails: &Rails) {
 /// Of several NICs of a server on one rail those go that are named otherwise than most on the leaf; if that does not
 /// tell, all of them.
 pub(super) fn one_nic_per_rail(work: &mut Work) {
-    let mut nic_rail: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    let mut places: Vec<(&NodeName, u32, &Entry)> = Vec::new();
-    for entry in &work.entries {
-        let Some(rail) = entry.rail else { continue };
-        nic_rail.entry(&entry.nic).or_default().push(rail);
-        places.push((&entry.node, rail, entry));
-    }
-    let usual: BTreeMap<&str, u32> =
-        nic_rail.into_iter().filter_map(|(nic, rails)| Some((nic, most(rails)?.0))).collect();
+    let usual: Vec<Option<u32>> = grouped(&work.entries, |at| at.nic)
+        .into_iter()
+        .map(|all| Some(most(all.iter().filter_map(|entry| entry.rail))?.0))
+        .collect();
+    let usual = |entry: &Entry| usual[entry.at.nic as usize];
+    let railed = work.entries.iter().filter(|entry| entry.rail.is_some());
+    let places = sorted(railed, |entry| (entry.at.node, entry.rail));
     let (mut faults, mut notes, mut out) = (Vec::new(), Vec::new(), BTreeSet::new());
-    places.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    for place in places.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        let (node, rail, _) = &place[0];
-        let odd: Vec<&Entry> = place
-            .iter()
-            .map(|(.., entry)| *entry)
-            .filter(|entry| usual.get(entry.nic.as_str()) != Some(rail))
-            .collect();
+    for place in places.chunk_by(|a, b| a.0 == b.0) {
+        let (node, rail) = (&place[0].1.node, place[0].1.rail.unwrap_or_default());
+        let odd: Vec<&Entry> =
+            place.iter().map(|(.., entry)| *entry).filter(|entry| usual(entry) != Some(rail)).collect();
         if odd.is_empty() && place.len() == 1 {
             continue;
         }
@@ -207,7 +204,7 @@ pub(super) fn one_nic_per_rail(work: &mut Work) {
         let nics: BTreeSet<&str> = entries.iter().map(|entry| entry.nic.as_str()).collect();
         if nics.len() == 1 {
             notes.extend(odd.iter().map(|entry| {
-                let usual = usual.get(entry.nic.as_str()).copied().unwrap_or_default();
+                let usual = usual(entry).unwrap_or_default();
                 (
                     entry.line,
                     format!(

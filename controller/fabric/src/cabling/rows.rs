@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proto_model::NodeName;
 
-use super::{Entry, Work, lines};
+use super::{
+    Entry, Work, lines,
+    number::{At, sorted},
+};
 use crate::{
     Table, TableError,
     csv::{Field, Meaning, Row},
@@ -165,6 +168,7 @@ fn entry(
         rail,
         pod: field("pod").map(|field| field.text.clone()).filter(|pod| !pod.is_empty()),
         plane: plane.unwrap_or(0),
+        at: At::default(),
     };
     (work.faults.len() == before).then_some(entry)
 }
@@ -221,21 +225,21 @@ fn empty(table: &Table, columns: &Columns, work: &mut Work) {
 pub(super) fn twice(work: &mut Work) {
     let mut out: BTreeSet<usize> = BTreeSet::new();
     let mut faults = Vec::new();
-    // Stable: of equal rows the first one is the first in the list.
-    let mut order: Vec<&Entry> = work.entries.iter().collect();
-    order.sort_by(|a, b| row(a).cmp(&row(b)));
-    for same in order.chunk_by(|a, b| row(a) == row(b)) {
-        for entry in same.iter().skip(1) {
-            let message = format!("the row says what line {} says; it is left out", same[0].line);
+    // Of equal rows the first one is the first in the list.
+    let order = sorted(&work.entries, row);
+    for same in order.chunk_by(|a, b| a.0 == b.0) {
+        for (_, entry) in same.iter().skip(1) {
+            let message = format!("the row says what line {} says; it is left out", same[0].1.line);
             faults.push((entry.line, "DuplicateRow", message));
             out.insert(entry.line);
         }
     }
-    order.retain(|entry| !out.contains(&entry.line));
-    order.sort_by(|a, b| nic(a).cmp(&nic(b)));
-    let split: Vec<Vec<&Entry>> = several(order.chunk_by(|a, b| nic(a) == nic(b)));
-    order.sort_by(|a, b| port(a).cmp(&port(b)).then(a.line.cmp(&b.line)));
-    let shared = several(order.chunk_by(|a, b| port(a) == port(b)));
+    let rest: Vec<&Entry> =
+        order.into_iter().map(|(_, entry)| entry).filter(|entry| !out.contains(&entry.line)).collect();
+    let split = several(sorted(rest.iter().copied(), nic).chunk_by(|a, b| a.0 == b.0));
+    let shared = sorted(rest.iter().copied(), |entry| (entry.at.leaf, entry.at.port, entry.line));
+    let shared =
+        several(shared.chunk_by(|((leaf, port, _), _), (other, _)| (*leaf, *port) == (other.0, other.1)));
     let shared = shared.iter().map(|entries| (entries, "DuplicatePort", "port"));
     let split = split.iter().map(|entries| (entries, "NicTwice", "NIC"));
     for (entries, code, what) in shared.chain(split) {
@@ -263,19 +267,17 @@ pub(super) fn twice(work: &mut Work) {
     work.leave_out(&out);
 }
 
-fn row(entry: &Entry) -> (&NodeName, &str, &str, &str) {
-    (&entry.node, &entry.nic, &entry.leaf, &entry.port)
+fn row(entry: &Entry) -> (u32, u32, u32, u32) {
+    let At { node, nic, leaf, port } = entry.at;
+    (node, nic, leaf, port)
 }
 
-fn nic(entry: &Entry) -> (&NodeName, &str, u32) {
-    (&entry.node, &entry.nic, entry.plane)
-}
-
-fn port(entry: &Entry) -> (&str, &str) {
-    (&entry.leaf, &entry.port)
+fn nic(entry: &Entry) -> (u32, u32, u32) {
+    (entry.at.node, entry.at.nic, entry.plane)
 }
 
 /// The groups of more than one row.
-fn several<'a, 'b: 'a>(groups: impl Iterator<Item = &'a [&'b Entry]>) -> Vec<Vec<&'b Entry>> {
-    groups.filter(|rows| rows.len() > 1).map(<[&Entry]>::to_vec).collect()
+fn several<'a, 'b: 'a, K: 'a>(groups: impl Iterator<Item = &'a [(K, &'b Entry)]>) -> Vec<Vec<&'b Entry>> {
+    let rows = |rows: &'a [(K, &'b Entry)]| rows.iter().map(|(_, entry)| *entry).collect();
+    groups.filter(|rows| rows.len() > 1).map(rows).collect()
 }
