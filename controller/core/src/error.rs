@@ -520,7 +520,7 @@ pub enum CoreError {
         findings: Vec<Reason>,
     },
     /// The document leaves out many of the servers that the present one cables.
-    #[error("{}", shrinks(.fabric, .impact))]
+    #[error("{}", .impact.in_words(.fabric))]
     FabricShrinks {
         /// What the present document is called.
         fabric: String,
@@ -745,30 +745,6 @@ fn owned(owner: Option<&str>) -> String {
     owner.map_or_else(|| "nobody who is known".to_owned(), |owner| format!("'{owner}'"))
 }
 
-fn shrinks(fabric: &str, impact: &FabricImpact) -> String {
-    let FabricImpact { servers, left_out, jobs } = impact;
-    let what = match left_out.as_slice() {
-        all if all.len() == *servers => format!("no server of the {servers} that fabric '{fabric}' cables"),
-        some => {
-            format!("only {} of the {servers} servers that fabric '{fabric}' cables", servers - some.len())
-        }
-    };
-    let shown: Vec<&str> = left_out.iter().take(3).map(String::as_str).collect();
-    let more = if left_out.len() > shown.len() { ", ..." } else { "" };
-    let jobs = match jobs.len() {
-        0 => "no job runs there".to_owned(),
-        count => format!(
-            "{} of {} there",
-            self::count(count, "job"),
-            self::count(impact.tenants().len(), "tenant")
-        ),
-    };
-    format!(
-        "the document cables {what} (without {}{more}; {jobs}); nothing is changed. If that is meant, say so (`railctl apply --allow-shrink`, `allowShrink`)",
-        shown.join(", ")
-    )
-}
-
 fn releasers(role: Role) -> &'static str {
     match role {
         Role::Admin => "an administrator of the cluster",
@@ -780,7 +756,7 @@ fn joined(reasons: &[Reason]) -> String {
     reasons.iter().map(|reason| reason.message.as_str()).collect::<Vec<_>>().join("; ")
 }
 
-fn count(count: usize, what: &str) -> String {
+pub(crate) fn count(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

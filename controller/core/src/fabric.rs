@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use proto_model::{Fabric, JobId, NodeName, TenantName};
 
 use crate::{
-    error::CoreError,
+    error::{CoreError, count},
     event::{Key, Reply},
     state::State,
     step::Step,
@@ -44,6 +44,34 @@ impl FabricImpact {
     #[must_use]
     pub fn tenants(&self) -> BTreeSet<&TenantName> {
         self.jobs.iter().map(|job| &job.tenant).collect()
+    }
+
+    /// Why the document that would leave out so much is refused.
+    pub(crate) fn in_words(&self, fabric: &str) -> String {
+        let Self { servers, left_out, jobs } = self;
+        let what = match left_out.as_slice() {
+            all if all.len() == *servers => {
+                format!("no server of the {servers} that fabric '{fabric}' cables")
+            }
+            some => {
+                format!(
+                    "only {} of the {servers} servers that fabric '{fabric}' cables",
+                    servers - some.len()
+                )
+            }
+        };
+        let shown: Vec<&str> = left_out.iter().take(3).map(String::as_str).collect();
+        let more = if left_out.len() > shown.len() { ", ..." } else { "" };
+        let jobs = match jobs.len() {
+            0 => "no job runs there".to_owned(),
+            running => {
+                format!("{} of {} there", count(running, "job"), count(self.tenants().len(), "tenant"))
+            }
+        };
+        format!(
+            "the document cables {what} (without {}{more}; {jobs}); nothing is changed. If that is meant, say so (`railctl apply --allow-shrink`, `allowShrink`)",
+            shown.join(", ")
+        )
     }
 
     /// Whether so much is left out that it may be a mistake.

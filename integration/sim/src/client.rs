@@ -123,7 +123,7 @@ fn changes(rng: &mut Rng, at: u64, id: &JobId) -> Vec<Core> {
         let request = RequestId::new(&format!("change-{at}-{number}"));
         let digest = [u8::try_from(number).unwrap_or(0); 32];
         let asked = request.map(|request| Asked { request, digest });
-        let by = Authority { role: Role::User, user: "someone".to_owned() };
+        let by = Authority { role: Role::TenantAdmin, user: "someone".to_owned() };
         JobOrder { id: id.clone(), indices: Vec::new(), by, asked }
     };
     let mut asked = Vec::new();
