@@ -16,6 +16,10 @@ use crate::{
 /// So many jobs may wait for each question to be answered by a forecast of its own.
 pub(crate) const FORETOLD: usize = 4096;
 
+/// Causes that say that a job has no place on what there is at the moment, or by its limits: nobody knows when it will have one.
+const NO_PLACE: [&str; 6] =
+    ["GangShape", "NodeShape", "NodeNotReady", "NodeUnschedulable", "QuotaTooSmall", "RailDrained"];
+
 /// So many jobs may wait for lists of jobs to be answered by a forecast.
 const LISTED: usize = 512;
 /// Jobs ahead of one are counted so far.
@@ -138,8 +142,9 @@ impl State {
         // Why its last try ended is no cause of waiting.
         if told.len() > requeue_causes(entry).len() {
             // What was stored may be from before a server closed, and names the begin time or the other job alone, also of one that will
-            // have no place then: why there is no expected start is told beside it.
-            let open_ended = eta.is_none() && entry.job.status.holds.is_empty();
+            // have no place then: why there is no expected start is told beside it, unless it is told already.
+            let said = told.iter().any(|reason| NO_PLACE.contains(&reason.code.as_ref()));
+            let open_ended = eta.is_none() && entry.job.status.holds.is_empty() && !said;
             let mut more = if open_ended { book.why(uid) } else { Vec::new() };
             more.retain(|reason| told.iter().all(|known| known.code != reason.code));
             return Prospect { eta, reasons: more, stored: told.clone(), left: false };
