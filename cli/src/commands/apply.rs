@@ -7,7 +7,7 @@ use proto_wire::v1;
 use super::submit;
 use crate::{
     args::Apply,
-    client::{Api, repeat},
+    client::{Api, JobRef, repeat},
     documents::{Document, Resource, Source},
     error::Error,
     output::print,
@@ -59,6 +59,23 @@ fn short(fabric: v1::Fabric) -> v1::Fabric {
         }
         Err(_) => fabric,
     }
+}
+
+/// A job that is there already is applied if it asks for the same; another one of its name is refused as it was.
+async fn unchanged(job: v1::Job, refused: Error, api: &Api) -> Result<String, Error> {
+    let taken = matches!(&refused, Error::Rpc { error, .. } if error.reason == "NAME_TAKEN");
+    let metadata = job.metadata.unwrap_or_default();
+    let (true, Some(asked)) = (taken, job.spec) else { return Err(refused) };
+    let there = api.get_job(&JobRef { tenant: api.tenant.clone(), name: metadata.name }).await?;
+    let (Some(spec), labels) = (&there.spec, there.metadata.clone().unwrap_or_default().labels) else {
+        return Err(refused);
+    };
+    // As the controller reads them: what is left out is what it stands for.
+    let read = |spec: v1::JobSpec| proto_model::JobSpec::try_from(spec).ok();
+    if labels == metadata.labels && read(asked).is_some_and(|asked| read(spec.clone()) == Some(asked)) {
+        return Ok(format!("{} unchanged", super::get::job_name(&there)));
+    }
+    Err(refused)
 }
 
 /// Refuses a job that could never start.
@@ -119,10 +136,10 @@ async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Re
             planned(source, *job, &name, api).await?;
             Ok(format!("job/{name} would be submitted"))
         }
-        Resource::Job(job) => {
-            let made = submit::create(source, document.index, *job, api).await?;
-            Ok(format!("{} submitted", super::get::job_name(&made)))
-        }
+        Resource::Job(job) => match submit::create(source, document.index, (*job).clone(), api).await {
+            Ok(made) => Ok(format!("{} submitted", super::get::job_name(&made))),
+            Err(error) => unchanged(*job, error, api).await,
+        },
         Resource::Queue(queue) => {
             let doing = format!("apply the queue of {}", source.name);
             let metadata =

@@ -112,15 +112,23 @@ async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
         return print(&render::render(args.output, &job, "rail.v1.Job", names, table)?);
     }
     let phases: Vec<i32> = args.phase.iter().map(|phase| phase_number(*phase)).collect();
-    let tenant = if args.all_tenants { "" } else { &api.tenant };
-    let mut list = api.list_jobs(tenant, &phases).await?;
+    let of = if args.all_tenants { "" } else { &api.tenant };
+    let mut list = api.list_jobs(of, &phases).await?;
     list.jobs.retain(|job| labelled(job.metadata.as_ref(), &args.labels));
     array::in_order(&mut list.jobs);
+    if list.jobs.is_empty() {
+        known(of, api).await?;
+    }
     nothing(list.jobs.is_empty(), args.output, "jobs");
     let names = || list.jobs.iter().map(job_name).collect();
     let table =
         |wide| if list.jobs.is_empty() { String::new() } else { render::jobs(&list.jobs, wide, now()) };
     print(&render::render(args.output, &list, "rail.v1.ListJobsResponse", names, table)?)
+}
+
+/// A tenant that there is not has nothing, and who asks for it is told so.
+async fn known(name: &str, api: &Api) -> Result<(), Error> {
+    if name.is_empty() { Ok(()) } else { tenant(name, api).await.map(drop) }
 }
 
 /// An array is shown by its elements.

@@ -108,6 +108,7 @@ fn a_cluster_lives_and_ends() {
     assert_eq!(cluster.run(&["get", "jobs", "nobody"]).0, 3);
     cluster.ok(&["delete", "job", "long", "bad"]);
     an_array_is_one_thing(&cluster);
+    what_is_asked_for_again_or_wrongly_is_told(&cluster);
     what_destroys_is_named_told_and_confirmed(&cluster);
 
     let dir = cluster.dir();
@@ -154,6 +155,24 @@ fn an_array_is_one_thing(cluster: &Cluster) {
         "{code} {err}"
     );
     cluster.ok(&["delete", "job", "slow"]);
+}
+
+/// What is named and is not there, or could not be there, is told; what is there as it is asked for is no error.
+fn what_is_asked_for_again_or_wrongly_is_told(cluster: &Cluster) {
+    let (code, _, err) = cluster.run(&["get", "jobs", "--tenant", "nosuch"]);
+    assert!(code == 3 && err.contains("there is no tenant 'nosuch'"), "{code} {err}");
+    let file = cluster.job("again", "exit 0");
+    cluster.ok(&["submit", &file, "--wait", "--timeout", "60s"]);
+    assert_eq!(cluster.ok(&["apply", "-f", &file]), "job/dev/again unchanged\n");
+    let other = cluster.job("again", "exit 1");
+    let (code, _, err) = cluster.run(&["apply", "-f", &other]);
+    assert!(code == 5 && err.contains("exists already"), "{code} {err}");
+    cluster.ok(&["delete", "job", "again"]);
+    fs::write(&other, fs::read_to_string(&other).unwrap().replace("again", "'../../etc/passwd'")).unwrap();
+    for command in [&["plan"][..], &["submit", "--dry-run"]] {
+        let (code, _, err) = cluster.run(&[command, &[other.as_str()]].concat());
+        assert!(code == 2 && err.contains("etc/passwd"), "{code} {err}");
+    }
 }
 
 /// Nobody wipes a fabric or a tenant by a wrong name, by a template, or in a script that did not say so.

@@ -442,6 +442,12 @@ impl JobService for Jobs {
         let job = wire.job.ok_or_else(|| fault::field("job", "is required"))?;
         let tenant = self.submitter(Rpc::PlanJob, &caller, &wire.on_behalf_of, &job)?;
         header(&job)?;
+        // What a submit would be refused for is wrong in a plan too, but that a plan needs no name.
+        let metadata = job.metadata.clone().unwrap_or_default();
+        if !metadata.name.is_empty() {
+            naming(&metadata)?;
+        }
+        job_labels(metadata.labels).map_err(|errors| fault::fields(errors, "metadata.labels"))?;
         let spec = spec(&job)?;
         let only = caller.scope("tenant", "")?;
         let by = changes::authority(&caller)?;
