@@ -66,7 +66,9 @@ async fn unchanged(job: v1::Job, refused: Error, api: &Api) -> Result<String, Er
     let taken = matches!(&refused, Error::Rpc { error, .. } if error.reason == "NAME_TAKEN");
     let metadata = job.metadata.unwrap_or_default();
     let (true, Some(asked)) = (taken, job.spec) else { return Err(refused) };
-    let there = api.get_job(&JobRef { tenant: api.tenant.clone(), name: metadata.name }).await?;
+    // The name may be an array's, which is no job.
+    let there = JobRef { tenant: api.tenant.clone(), name: metadata.name };
+    let Ok(there) = api.get_job(&there).await else { return Err(refused) };
     let (Some(spec), labels) = (&there.spec, there.metadata.clone().unwrap_or_default().labels) else {
         return Err(refused);
     };

@@ -43,7 +43,7 @@ pub fn array_of(job: &v1::Job) -> Option<JobRef> {
     Some(JobRef { tenant: JobRef::of(job).tenant, name: place(job)?.array.clone() })
 }
 
-/// Elements in the order of their indices, within their arrays; jobs of none by name among them.
+/// By tenant and name; elements of an array in the order of their indices, where the array's name would stand.
 pub fn in_order(jobs: &mut [v1::Job]) {
     jobs.sort_by_cached_key(|job| {
         let JobRef { tenant, name } = JobRef::of(job);
@@ -266,7 +266,8 @@ async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1:
 /// What elements that have ended mean for the exit code.
 pub fn verdict(of: &JobRef, jobs: &[v1::Job]) -> Result<(), Error> {
     let counts = Counts::of(jobs);
-    let bad = counts.in_phase(Phase::Failed) + counts.in_phase(Phase::Cancelled);
+    // One that was deleted unseen has no last phase that is known: that is no success.
+    let bad = jobs.len() - counts.in_phase(Phase::Completed);
     if bad == 0 {
         return Ok(());
     }
@@ -313,6 +314,9 @@ mod tests {
         let of = JobRef { tenant: "t".into(), name: "sweep".into() };
         let good: Vec<v1::Job> = (0..3).map(|index| element(index, Phase::Completed)).collect();
         assert!(verdict(&of, &good).is_ok());
+        let mut lost = good.clone();
+        lost.push(element(3, Phase::Running));
+        assert!(verdict(&of, &lost).is_err(), "one that vanished while it was waited for");
         let mixed: Vec<v1::Job> = (0..12)
             .map(|index| element(index, if index < 5 { Phase::Completed } else { Phase::Failed }))
             .collect();

@@ -32,19 +32,23 @@ pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
         // Which one is to be followed?
         return array::one(&args.job, api).await.map(drop);
     }
+    let mut first = None;
     for job in array.jobs {
         if let Some(place) = array::place(&job) {
             eprintln!("==> {}[{}] <==", place.array, place.index);
         }
+        // All are tried, the first error is given.
         match of_job(args, job, api).await {
-            // One that has not started has written nothing.
-            Err(error) if matches!(error.exit_code(), 1 | 3) => {
-                error.lines().iter().for_each(|line| eprintln!("{line}"));
+            Ok(()) => {}
+            Err(error @ (Error::Interrupted | Error::OutputClosed | Error::Output(_))) => return Err(error),
+            Err(error) => {
+                if let Some(earlier) = first.replace(error) {
+                    earlier.lines().iter().for_each(|line| eprintln!("{line}"));
+                }
             }
-            done => done?,
         }
     }
-    Ok(())
+    first.map_or(Ok(()), Err)
 }
 
 async fn of_job(args: &Logs, job: v1::Job, api: &Api) -> Result<(), Error> {

@@ -149,6 +149,8 @@ fn an_array_is_one_thing(cluster: &Cluster) {
     fs::write(&file, text.replace("spec:\n", "spec:\n  array: 0-2\n").replace("nodes: 2", "nodes: 1"))
         .unwrap();
     assert_eq!(cluster.ok(&["submit", &file]), "array/dev/slow\n");
+    let (code, _, err) = cluster.run(&["apply", "-f", &file]);
+    assert!(code == 5 && err.contains("exists already"), "the name is an array's: {code} {err}");
     let (code, _, err) = cluster.run(&["cancel", "slow", "--grace", "1s", "--wait", "--timeout", "60s"]);
     assert!(
         code == 0 && err.contains("3 elements of array dev/slow have ended: 3 Cancelled"),

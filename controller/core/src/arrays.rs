@@ -100,8 +100,7 @@ pub(crate) fn element(tenant: &TenantName, array: &JobName, index: u32) -> Resul
 }
 
 impl State {
-    /// The jobs that a name means: a job, or an array's elements, all of them or those of some indices.
-    /// The same, if whoever asks may change all of them.
+    /// The jobs that a name means, if whoever asks may change all of them; `None` stands for the controller itself.
     pub(crate) fn changeable(
         &self,
         id: &JobId,
@@ -120,6 +119,7 @@ impl State {
         }
     }
 
+    /// The jobs that a name means: a job, or an array's elements, all of them or those of some indices.
     pub(crate) fn selected(&self, id: &JobId, indices: &[u32]) -> Result<Vec<JobUid>, CoreError> {
         if let Some(uid) = self.index.names.get(id).filter(|_| indices.is_empty()) {
             return Ok(vec![*uid]);
