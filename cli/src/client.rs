@@ -87,9 +87,11 @@ impl Api {
         Self { client: self.client.with_timeout(limit), tenant: self.tenant.clone() }
     }
 
-    /// TENANT/JOB, or JOB of the tenant that is set.
+    /// TENANT/JOB, or JOB of the tenant that is set; also with `job/` or `array/` before it, as names are printed.
     #[must_use]
     pub fn job_ref(&self, text: &str) -> JobRef {
+        let bare = text.strip_prefix("job/").or_else(|| text.strip_prefix("array/"));
+        let text = bare.filter(|bare| !bare.is_empty()).unwrap_or(text);
         match text.split_once('/') {
             Some((tenant, name)) => JobRef { tenant: tenant.to_owned(), name: name.to_owned() },
             None => JobRef { tenant: self.tenant.clone(), name: text.to_owned() },
@@ -300,7 +302,7 @@ pub async fn once<T>(
 }
 
 /// A job as users name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobRef {
     /// Empty for the caller's own.
     pub tenant: String,

@@ -37,6 +37,9 @@ pub enum Error {
     /// A name that should be there is not.
     #[error("{0}")]
     NotFound(String),
+    /// What was waited for is there no more.
+    #[error("{0}")]
+    Gone(String),
     /// The job was waited for and did not end well.
     #[error("job {job} ended as {phase}{because}")]
     JobEnded {
@@ -112,7 +115,7 @@ impl Error {
         match self {
             Self::Usage(_) | Self::Document(_) | Self::Config(_) => 2,
             Self::Rpc { error, .. } => error.exit_code(),
-            Self::NotFound(_) => 3,
+            Self::NotFound(_) | Self::Gone(_) => 3,
             Self::Infeasible(_) => 6,
             Self::Timeout { .. } => 7,
             Self::Interrupted => 130,
@@ -147,6 +150,50 @@ impl Error {
             }
             other => format!("error: {other}").lines().map(str::to_owned).collect(),
         }
+    }
+}
+
+impl Error {
+    /// The same for programs: `{"error": {class, reason, message, violations, hint, exitCode}}`.
+    #[must_use]
+    pub fn as_json(&self) -> serde_json::Value {
+        let (class, reason) = match self {
+            Self::Rpc { error, .. } => (error.class.as_str(), error.reason.as_str()),
+            Self::Usage(_) => ("invalid", "USAGE"),
+            Self::Document(_) => ("invalid", "BAD_DOCUMENT"),
+            Self::Config(_) => ("invalid", "BAD_CONFIGURATION"),
+            Self::NotFound(_) => ("not-found", "NOT_FOUND"),
+            Self::Gone(_) => ("not-found", "DELETED"),
+            Self::Infeasible(_) => ("infeasible", "INFEASIBLE"),
+            Self::Timeout { .. } => ("timeout", "WAITED_TOO_LONG"),
+            Self::JobEnded { .. } | Self::ArrayEnded { .. } => ("failed", "JOB_NOT_COMPLETED"),
+            Self::Differs(_) => ("failed", "DIFFERS"),
+            Self::Declined => ("cancelled", "DECLINED"),
+            Self::Interrupted => ("cancelled", "INTERRUPTED"),
+            Self::Exited(_) => ("failed", "EXITED"),
+            Self::File { .. } | Self::Output(_) | Self::OutputClosed => ("failed", "FILE"),
+            Self::Dev(_) => ("failed", "LOCAL_CLUSTER"),
+        };
+        let mut object = serde_json::json!({
+            "class": class,
+            "reason": reason,
+            "message": self.to_string(),
+            "violations": [],
+            "exitCode": self.exit_code(),
+        });
+        if let Self::Rpc { error, .. } = self {
+            let told = error.violations.iter().filter(|one| !one.message.is_empty());
+            let one =
+                |one: &proto_rpc::Violation| serde_json::json!({"field": one.field, "message": one.message});
+            object["violations"] = told.map(one).collect();
+            if let Some(hint) = hint(error) {
+                object["hint"] = hint.into();
+            }
+            if let Some(after) = error.retry_after {
+                object["retryAfterMs"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
+            }
+        }
+        serde_json::json!({ "error": object })
     }
 }
 
@@ -227,6 +274,23 @@ mod tests {
             &tonic::Status::from(RpcError::new(ErrorClass::Unavailable, "UNREACHABLE", "no")),
         );
         assert!(away.lines()[1].starts_with("hint: is the controller running"));
+    }
+
+    #[test]
+    fn programs_are_told_as_much_as_people() {
+        let error = RpcError::new(ErrorClass::Invalid, "BAD_FIELD", "the job is not valid")
+            .with_violation("spec.gang.nodes", "must be at least 1");
+        let error = Error::Rpc { doing: "submit".into(), error: Box::new(error) };
+        let expected = serde_json::json!({"error": {
+            "class": "invalid",
+            "reason": "BAD_FIELD",
+            "message": "submit: the job is not valid",
+            "violations": [{"field": "spec.gang.nodes", "message": "must be at least 1"}],
+            "exitCode": 2,
+        }});
+        assert_eq!(error.as_json(), expected);
+        let value = Error::NotFound("there is no job `a`".into()).as_json();
+        assert_eq!((&value["error"]["class"], &value["error"]["exitCode"]), (&"not-found".into(), &3.into()));
     }
 
     #[test]

@@ -28,14 +28,30 @@ fn main() -> ExitCode {
         // Where the kernel cannot, the wait ends by its own bound.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
     }
-    let cli = args::Cli::parse();
+    let json = output::wants_json(std::env::args_os().skip(1));
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and versions are no errors.
+        Err(error) if json && error.use_stderr() => {
+            let text = error.render().to_string();
+            let first = text.lines().next().unwrap_or_default();
+            return tell(&error::Error::Usage(first.trim_start_matches("error: ").to_owned()), json);
+        }
+        Err(error) => error.exit(),
+    };
     match commands::run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            for line in error.lines() {
-                eprintln!("{line}");
-            }
-            ExitCode::from(error.exit_code())
-        }
+        Err(error) => tell(&error, json),
     }
+}
+
+/// Says what went wrong, to programs that asked for JSON as JSON.
+fn tell(error: &error::Error, json: bool) -> ExitCode {
+    let lines = error.lines();
+    if json && !lines.is_empty() {
+        eprintln!("{}", error.as_json());
+    } else {
+        lines.iter().for_each(|line| eprintln!("{line}"));
+    }
+    ExitCode::from(error.exit_code())
 }

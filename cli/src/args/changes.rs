@@ -2,24 +2,13 @@
 
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 
 use super::{Output, parse_duration};
 
-/// What can be held, released, suspended, resumed, queued again and updated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum JobNoun {
-    /// Jobs
-    #[value(alias = "jobs")]
-    Job,
-}
-
 #[derive(Debug, Args)]
 pub struct Hold {
-    /// What to hold
-    #[arg(value_name = "KIND")]
-    pub noun: JobNoun,
-    /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
+    /// Jobs, arrays, or elements such as sweep[3,7-9], with or without the word `job` before them; administrators may write TENANT/JOB
     #[arg(value_name = "JOB", required = true)]
     pub jobs: Vec<String>,
     /// Why, for those who ask
@@ -32,10 +21,7 @@ pub struct Hold {
 
 #[derive(Debug, Args)]
 pub struct Release {
-    /// What to release
-    #[arg(value_name = "KIND")]
-    pub noun: JobNoun,
-    /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
+    /// Jobs, arrays, or elements such as sweep[3,7-9], with or without the word `job` before them; administrators may write TENANT/JOB
     #[arg(value_name = "JOB", required = true)]
     pub jobs: Vec<String>,
     /// How to print the jobs
@@ -45,10 +31,7 @@ pub struct Release {
 
 #[derive(Debug, Args)]
 pub struct Suspend {
-    /// What to suspend
-    #[arg(value_name = "KIND")]
-    pub noun: JobNoun,
-    /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
+    /// Jobs, arrays, or elements such as sweep[3,7-9], with or without the word `job` before them; administrators may write TENANT/JOB
     #[arg(value_name = "JOB", required = true)]
     pub jobs: Vec<String>,
     /// Why, for those who ask
@@ -61,10 +44,7 @@ pub struct Suspend {
 
 #[derive(Debug, Args)]
 pub struct Resume {
-    /// What to resume
-    #[arg(value_name = "KIND")]
-    pub noun: JobNoun,
-    /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
+    /// Jobs, arrays, or elements such as sweep[3,7-9], with or without the word `job` before them; administrators may write TENANT/JOB
     #[arg(value_name = "JOB", required = true)]
     pub jobs: Vec<String>,
     /// How to print the jobs
@@ -74,10 +54,7 @@ pub struct Resume {
 
 #[derive(Debug, Args)]
 pub struct Requeue {
-    /// What to queue again
-    #[arg(value_name = "KIND")]
-    pub noun: JobNoun,
-    /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
+    /// Jobs, arrays, or elements such as sweep[3,7-9], with or without the word `job` before them; administrators may write TENANT/JOB
     #[arg(value_name = "JOB", required = true)]
     pub jobs: Vec<String>,
     /// Why, for those who ask
@@ -93,10 +70,7 @@ pub struct Requeue {
     ArgGroup::new("change").required(true).multiple(true).args(["priority", "time_limit", "queue", "nodes"])
 ))]
 pub struct Update {
-    /// What to change
-    #[arg(value_name = "KIND")]
-    pub noun: JobNoun,
-    /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
+    /// Jobs, arrays, or elements such as sweep[3,7-9], with or without the word `job` before them; administrators may write TENANT/JOB
     #[arg(value_name = "JOB", required = true)]
     pub jobs: Vec<String>,
     /// Its priority, -1000 to 1000; higher goes first

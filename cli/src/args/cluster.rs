@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Output, parse_duration, values::parse_shape};
+use super::{ListArgs, Output, parse_duration, values::parse_shape};
 
 /// The largest quota of room in the store: 1 PiB.
 const MAX_STORED_MIB: u64 = 1 << 30;
@@ -134,48 +134,117 @@ pub enum NodeCommand {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
-    /// Place no new job on a server; running ones go on
+    /// List servers, as `get nodes` does
+    #[command(visible_alias = "list")]
+    Ls(ListArgs),
+    /// Place no new job on servers; running ones go on
     Cordon {
-        /// The server
-        name: String,
+        /// Servers, also as n[0-7]
+        #[arg(required = true, value_name = "NODE")]
+        nodes: Vec<String>,
         /// Why; shown to users
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
+    /// Place no new job on servers, and wait until nothing runs there any more
+    Drain(DrainNodes),
     /// Set labels that jobs select servers by: KEY=VALUE, or KEY- to remove one; without any, show them
     Label {
-        /// The server
-        name: String,
+        /// Servers, as n0 or n[0-7]
+        #[arg(value_name = "NODE")]
+        node: String,
         /// KEY=VALUE sets, KEY- removes
         #[arg(value_name = "KEY=VALUE")]
         changes: Vec<String>,
     },
     /// Set taints that keep jobs off unless they tolerate them: KEY or KEY=VALUE, or KEY- to remove; without any, show them
     Taint {
-        /// The server
-        name: String,
+        /// Servers, as n0 or n[0-7]
+        #[arg(value_name = "NODE")]
+        node: String,
         /// KEY or KEY=VALUE sets, KEY- removes
         #[arg(value_name = "KEY[=VALUE]")]
         changes: Vec<String>,
     },
-    /// Take a server back into service that was benched because it failed jobs
+    /// Take servers back into service that were benched because they failed jobs
     Return {
-        /// The server
-        name: String,
+        /// Servers, also as n[0-7]
+        #[arg(required = true, value_name = "NODE")]
+        nodes: Vec<String>,
     },
-    /// Let a server be used again
+    /// Let servers be used again
+    #[command(visible_alias = "undrain")]
     Uncordon {
-        /// The server
-        name: String,
+        /// Servers, also as n[0-7]
+        #[arg(required = true, value_name = "NODE")]
+        nodes: Vec<String>,
     },
+}
+
+/// `node drain`.
+#[derive(Debug, Args)]
+pub struct DrainNodes {
+    /// Servers, also as n[0-7]
+    #[arg(required = true, value_name = "NODE")]
+    pub nodes: Vec<String>,
+    /// Why; shown to users
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+    /// Stop what runs there, as a preemption would, and queue it again at once: it goes on elsewhere, from its last checkpoint
+    #[arg(long)]
+    pub requeue: bool,
+    /// Do not wait
+    #[arg(long, conflicts_with = "timeout")]
+    pub no_wait: bool,
+    /// Give up waiting after this time (exit 7); the servers stay cordoned
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+}
+
+/// `login`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  railctl login prod --controller https://rail.example:7443 --ca ca.pem --cert ann.pem --key ann.key\n  \
+                  railctl login prod --controller https://rail.example:7443 --ca ca.pem --token-stdin < token"
+)]
+pub struct Login {
+    /// The context that is made or changed, and becomes the current one
+    #[arg(value_name = "CONTEXT", default_value = "default")]
+    pub name: String,
+    /// Read the token from standard input, so that it is in no command line
+    #[arg(long, conflicts_with_all = ["token", "cert", "key"])]
+    pub token_stdin: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the configuration file, secrets left out
     View,
+    /// List contexts, the current one marked
+    #[command(visible_aliases = ["ls", "list"])]
+    GetContexts,
+    /// Print the name of the current context
+    CurrentContext,
     /// Make a context the current one
+    #[command(visible_alias = "use-context")]
     Use {
+        /// The context
+        name: String,
+    },
+    /// Make or change a context of --controller, --ca, --cert, --key, --token and --tenant; what is not given stays
+    #[command(
+        after_help = "Example:\n  railctl config set-context prod --controller https://rail.example:7443 --ca ca.pem \
+                      --cert ann.pem --key ann.key --current"
+    )]
+    SetContext {
+        /// The context
+        name: String,
+        /// Make it the current one
+        #[arg(long)]
+        current: bool,
+    },
+    /// Remove a context; its files stay
+    DeleteContext {
         /// The context
         name: String,
     },

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{Asked, Moment, Output, parse_duration, parse_moment, parse_ranks};
 
@@ -92,21 +92,11 @@ pub struct Cancel {
     pub timeout: Option<Duration>,
 }
 
-/// What can be explained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ExplainNoun {
-    /// A job
-    #[value(alias = "jobs")]
-    Job,
-}
-
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// What to explain
-    #[arg(value_name = "KIND")]
-    pub noun: ExplainNoun,
-    /// Its name; of an array an element, such as sweep[3]
-    pub name: String,
+    /// The job, with or without the word `job` before it; of an array an element, such as sweep[3]
+    #[arg(value_name = "JOB", required = true, num_args = 1..=2)]
+    pub job: Vec<String>,
     /// What was so at that time, from the decision log: 2026-08-20T10:00:00Z, or how long ago, such as 90m
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub at: Option<Moment>,

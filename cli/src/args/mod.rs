@@ -9,6 +9,8 @@ mod fabric;
 mod history;
 mod interactive;
 mod jobs;
+mod list;
+mod noun;
 mod qos;
 mod queue;
 mod rails;
@@ -18,17 +20,20 @@ mod sharing;
 mod simulate;
 mod validate;
 mod values;
+mod wait;
 mod webhook;
 
 pub use asked::Asked;
 pub use audit::{AuditCommand, AuditList, Decision};
 pub use changes::{Hold, Limit, Release, Requeue, Resume, Suspend, Update};
-pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};
+pub use cluster::{ConfigCommand, DrainNodes, Login, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
 pub use history::{HistoryCommand, HistoryExport};
 pub use interactive::{Alloc, Run, Sizing};
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
+pub use list::{ListArgs, ListOutput};
+pub use noun::jobs as job_names;
 pub use qos::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer};
 pub use queue::QueueCommand;
 pub use rails::{Drain, RailCommand};
@@ -41,6 +46,7 @@ pub use values::{
     Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_objective, parse_ranks,
     parse_size, parse_speed,
 };
+pub use wait::{Condition, Wait, WaitNoun};
 pub use webhook::WebhookCommand;
 
 use std::path::PathBuf;
@@ -112,6 +118,8 @@ pub enum Command {
     Describe(Describe),
     /// Print what a job's ranks wrote
     Logs(Logs),
+    /// Wait until something is so of jobs or servers
+    Wait(Wait),
     /// End a job
     Cancel(Cancel),
     /// Keep a job from starting; it keeps its place in the queue. One that runs goes on, and is held if it is queued again
@@ -200,6 +208,8 @@ pub enum Command {
     /// Start, show and remove a local cluster of real processes
     #[command(subcommand)]
     Dev(DevCommand),
+    /// Keep where a cluster is and who you are, as a context of the configuration file, after trying it
+    Login(Login),
     /// Show or change railctl's configuration
     #[command(subcommand)]
     Config(ConfigCommand),

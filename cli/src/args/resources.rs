@@ -4,7 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Output, parse_label};
+use super::{
+    ListArgs,
+    noun::{Noun, NounParser},
+    parse_label,
+};
 
 /// What can be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,13 +62,14 @@ pub enum PhaseArg {
 
 #[derive(Debug, Args)]
 pub struct Get {
-    /// What to list
-    #[arg(value_name = "KIND")]
-    pub noun: GetNoun,
-    /// Only this one
-    pub name: Option<String>,
+    /// What to list, or KIND/NAME
+    #[arg(value_name = "KIND", value_parser = NounParser::<GetNoun>::new())]
+    pub noun: Noun<GetNoun>,
+    /// Only these; servers also as n[0-7]
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
     /// Only those with this label; may be repeated
-    #[arg(short = 'l', long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
+    #[arg(short = 'l', long = "label", visible_alias = "selector", value_name = "KEY=VALUE", value_parser = parse_label)]
     pub labels: Vec<(String, String)>,
     /// Only jobs in these phases
     #[arg(long, value_name = "PHASE", value_enum, value_delimiter = ',', ignore_case = true)]
@@ -75,9 +80,8 @@ pub struct Get {
     /// Jobs, queues, schedules or webhooks of all tenants (administrators)
     #[arg(short = 'A', long)]
     pub all_tenants: bool,
-    /// How to print it
-    #[arg(short, long, value_enum, default_value_t)]
-    pub output: Output,
+    #[command(flatten)]
+    pub list: ListArgs,
 }
 
 /// What can be described.
@@ -114,11 +118,12 @@ pub enum DescribeNoun {
 
 #[derive(Debug, Args)]
 pub struct Describe {
-    /// What to describe
-    #[arg(value_name = "KIND")]
-    pub noun: DescribeNoun,
-    /// Its name
-    pub name: String,
+    /// What to describe, or KIND/NAME
+    #[arg(value_name = "KIND", value_parser = NounParser::<DescribeNoun>::new())]
+    pub noun: Noun<DescribeNoun>,
+    /// Names; servers also as n[0-7]
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -173,11 +178,11 @@ pub enum DeleteNoun {
 
 #[derive(Debug, Args)]
 pub struct Delete {
-    /// What to delete
-    #[arg(value_name = "KIND")]
-    pub noun: DeleteNoun,
-    /// Names, the fabric's too
-    #[arg(value_name = "NAME", required = true)]
+    /// What to delete, or KIND/NAME
+    #[arg(value_name = "KIND", value_parser = NounParser::<DeleteNoun>::new())]
+    pub noun: Noun<DeleteNoun>,
+    /// Names, the fabric's too; servers also as n[0-7]
+    #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// For a server that is gone for good: you vouch that nothing runs there, and its jobs lose what they hold on it
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{Output, parse_duration};
+use super::{ListArgs, Output, parse_duration};
 
 /// When something begins.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,11 +46,7 @@ pub enum ReserveCommand {
     Create(Reserve),
     /// List reservations
     #[command(visible_alias = "list")]
-    Ls {
-        /// How to print it
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
-    },
+    Ls(ListArgs),
     /// Give reservations up
     Delete {
         /// Their names

@@ -8,7 +8,7 @@ use std::{
 use proto_wire::v1::{self, job_event, job_status::Phase};
 
 use super::{
-    wait::{Progress, ended},
+    wait::{Progress, ended, within},
     watch::{Resumer, open},
 };
 use crate::{
@@ -180,21 +180,10 @@ pub fn failures(jobs: &[v1::Job]) -> Vec<String> {
 
 /// Waits until every one of these elements has ended, and gives them. A timeout or Ctrl-C leaves them as they are.
 pub async fn until_ended(api: &Api, array: &Array, limit: Option<Duration>) -> Result<Vec<v1::Job>, Error> {
-    let progress = Progress::new();
-    let forever = limit.is_none();
-    let timeout = tokio::time::sleep(limit.unwrap_or(Duration::from_secs(1)));
     let of = &array.of;
-    tokio::select! {
-        done = follow(api, array, &progress) => done,
-        () = timeout, if !forever => {
-            Err(Error::Timeout { what: format!("array {of}, which goes on,"), limit: limit.unwrap_or_default() })
-        }
-        _ = tokio::signal::ctrl_c() => {
-            drop(progress);
-            eprintln!("array {of} goes on; `railctl cancel {of}` ends it");
-            Err(Error::Interrupted)
-        }
-    }
+    let hint = format!("; `railctl cancel {of}` ends it");
+    let wait = async { follow(api, array, &Progress::new()).await };
+    within(&format!("array {of}"), &hint, limit, wait).await
 }
 
 /// By uid: another array may take the name meanwhile. What is deleted on the way has ended before.

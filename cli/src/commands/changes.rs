@@ -4,7 +4,7 @@ use proto_wire::v1::{self, job_status::Phase};
 
 use super::{cancel::duration, get::job_name};
 use crate::{
-    args::{Hold, Limit, Output, Release, Requeue, Resume, Suspend, Update},
+    args::{Hold, Limit, Output, Release, Requeue, Resume, Suspend, Update, job_names},
     client::{Api, JobRef, elements, repeat},
     error::Error,
     output::{now, print},
@@ -69,7 +69,7 @@ impl Done {
 
 /// `hold job JOB...`.
 pub async fn hold(args: &Hold, api: &Api) -> Result<(), Error> {
-    each(&args.jobs, args.output, Done::Held, async |name: &str| {
+    each(job_names(&args.jobs), args.output, Done::Held, async |name: &str| {
         let (job, elements) = meant(name, api)?;
         let request = v1::HoldJobRequest {
             name: job.name.clone(),
@@ -89,7 +89,7 @@ pub async fn hold(args: &Hold, api: &Api) -> Result<(), Error> {
 
 /// `release job JOB...`.
 pub async fn release(args: &Release, api: &Api) -> Result<(), Error> {
-    each(&args.jobs, args.output, Done::Released, async |name: &str| {
+    each(job_names(&args.jobs), args.output, Done::Released, async |name: &str| {
         let (job, elements) = meant(name, api)?;
         let (name, tenant) = (job.name.clone(), job.tenant.clone());
         let request = v1::ReleaseJobRequest { name, tenant, elements, request_id: request_id() };
@@ -104,7 +104,7 @@ pub async fn release(args: &Release, api: &Api) -> Result<(), Error> {
 
 /// `suspend job JOB...`.
 pub async fn suspend(args: &Suspend, api: &Api) -> Result<(), Error> {
-    each(&args.jobs, args.output, Done::Suspended, async |name: &str| {
+    each(job_names(&args.jobs), args.output, Done::Suspended, async |name: &str| {
         let (job, elements) = meant(name, api)?;
         let request = v1::SuspendJobRequest {
             name: job.name.clone(),
@@ -124,7 +124,7 @@ pub async fn suspend(args: &Suspend, api: &Api) -> Result<(), Error> {
 
 /// `resume job JOB...`.
 pub async fn resume(args: &Resume, api: &Api) -> Result<(), Error> {
-    each(&args.jobs, args.output, Done::Resumed, async |name: &str| {
+    each(job_names(&args.jobs), args.output, Done::Resumed, async |name: &str| {
         let (job, elements) = meant(name, api)?;
         let request = v1::ResumeJobRequest {
             name: job.name.clone(),
@@ -143,7 +143,7 @@ pub async fn resume(args: &Resume, api: &Api) -> Result<(), Error> {
 
 /// `requeue job JOB...`.
 pub async fn requeue(args: &Requeue, api: &Api) -> Result<(), Error> {
-    each(&args.jobs, args.output, Done::Requeued, async |name: &str| {
+    each(job_names(&args.jobs), args.output, Done::Requeued, async |name: &str| {
         let (job, elements) = meant(name, api)?;
         let request = v1::RequeueJobRequest {
             name: job.name.clone(),
@@ -167,7 +167,7 @@ pub async fn update(args: &Update, api: &Api) -> Result<(), Error> {
         Some(Limit::Some(limit)) => Some(duration(limit)?),
         Some(Limit::None) | None => None,
     };
-    each(&args.jobs, args.output, Done::Updated, async |name: &str| {
+    each(job_names(&args.jobs), args.output, Done::Updated, async |name: &str| {
         let (job, elements) = meant(name, api)?;
         let request = v1::UpdateJobRequest {
             name: job.name.clone(),
@@ -240,13 +240,13 @@ fn show(mut jobs: Vec<v1::Job>, output: Output) -> Result<(), Error> {
     let names = jobs.iter().map(job_name).collect::<Vec<_>>();
     let text = match (jobs.len(), jobs.pop()) {
         (1, Some(job)) => {
-            let table = |wide| render::jobs(std::slice::from_ref(&job), wide, now());
+            let table = |wide| render::jobs(std::slice::from_ref(&job), wide, now()).render("");
             render::render(output, &job, "rail.v1.Job", || names.clone(), table)?
         }
         (_, last) => {
             jobs.extend(last);
             let list = v1::ListJobsResponse { jobs, ..v1::ListJobsResponse::default() };
-            let table = |wide| render::jobs(&list.jobs, wide, now());
+            let table = |wide| render::jobs(&list.jobs, wide, now()).render("");
             render::render(output, &list, "rail.v1.ListJobsResponse", || names.clone(), table)?
         }
     };

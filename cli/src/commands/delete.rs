@@ -11,15 +11,23 @@ use crate::{
 
 /// `delete KIND NAME...`: all are tried, the first error is given.
 pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
-    let guarded = matches!(args.noun, DeleteNoun::Tenant | DeleteNoun::Fabric);
+    let noun = args.noun.kind;
+    let mut names = args.noun.names(&args.names)?;
+    if names.is_empty() {
+        return Err(Error::Usage("which one? write KIND NAME, or KIND/NAME".to_owned()));
+    }
+    if noun == DeleteNoun::Node {
+        names = super::get::node_names(&names)?;
+    }
+    let guarded = matches!(noun, DeleteNoun::Tenant | DeleteNoun::Fabric);
     if args.dry_run && !guarded {
         return Err(Error::Usage("`--dry-run` is for tenants and the fabric".to_owned()));
     }
-    if args.uid.is_some() && (args.noun != DeleteNoun::Tenant || args.names.len() > 1) {
+    if args.uid.is_some() && (noun != DeleteNoun::Tenant || names.len() > 1) {
         return Err(Error::Usage("`--uid` is for one tenant".to_owned()));
     }
     let mut first = None;
-    for name in &args.names {
+    for name in &names {
         match one(args, name, api).await {
             Ok(what) if args.dry_run => eprintln!("{what} would be deleted (dry run)"),
             Ok(what) => eprintln!("{what} is deleted"),
@@ -118,7 +126,7 @@ async fn node(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
 }
 
 async fn one(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
-    match args.noun {
+    match args.noun.kind {
         DeleteNoun::Job => {
             let (name, elements) = elements(name)?;
             let job = api.job_ref(name);

@@ -14,25 +14,42 @@ use crate::{
     render,
 };
 
-/// `describe KIND NAME`.
+/// `describe KIND NAME...`: all are tried, the first error is given.
 pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
-    let text = match args.noun {
-        DescribeNoun::Job => match array::find(&args.name, api).await? {
+    let noun = args.noun.kind;
+    let mut names = args.noun.names(&args.names)?;
+    if names.is_empty() {
+        return Err(Error::Usage("which one? write KIND NAME, or KIND/NAME".to_owned()));
+    }
+    if noun == DescribeNoun::Node {
+        names = get::node_names(&names)?;
+    }
+    let mut first = Ok(());
+    for (at, name) in names.iter().enumerate() {
+        match one(noun, name, api).await {
+            Ok(text) if at == 0 => print(&text)?,
+            Ok(text) => print(&format!("\n{text}"))?,
+            Err(error) => first = first.and(Err(error)),
+        }
+    }
+    first
+}
+
+async fn one(noun: DescribeNoun, name: &str, api: &Api) -> Result<String, Error> {
+    Ok(match noun {
+        DescribeNoun::Job => match array::find(name, api).await? {
             Named::Job(job) => render::describe_job(&job, now()),
             Named::Array(array) => of_array(&array),
         },
-        DescribeNoun::Node => render::describe_node(&get::node(&args.name, api).await?, now()),
-        DescribeNoun::Queue => render::describe_queue(&queue::get(&args.name, api).await?),
-        DescribeNoun::Reservation => render::describe_reservation(&reserve::get(&args.name, api).await?),
-        DescribeNoun::Schedule => render::describe_schedule(&schedule::get(&args.name, api).await?, now()),
-        DescribeNoun::ServiceClass => {
-            render::describe_service_class(&service_class::get(&args.name, api).await?)
-        }
-        DescribeNoun::Webhook => render::describe_webhook(&webhook::get(&args.name, api).await?),
-        DescribeNoun::License => render::describe_license(&license::get(&args.name, api).await?),
-        DescribeNoun::Tenant => render::describe_tenant(&get::tenant(&args.name, api).await?),
-    };
-    print(&text)
+        DescribeNoun::Node => render::describe_node(&get::node(name, api).await?, now()),
+        DescribeNoun::Queue => render::describe_queue(&queue::get(name, api).await?),
+        DescribeNoun::Reservation => render::describe_reservation(&reserve::get(name, api).await?),
+        DescribeNoun::Schedule => render::describe_schedule(&schedule::get(name, api).await?, now()),
+        DescribeNoun::ServiceClass => render::describe_service_class(&service_class::get(name, api).await?),
+        DescribeNoun::Webhook => render::describe_webhook(&webhook::get(name, api).await?),
+        DescribeNoun::License => render::describe_license(&license::get(name, api).await?),
+        DescribeNoun::Tenant => render::describe_tenant(&get::tenant(name, api).await?),
+    })
 }
 
 /// How far an array is, what failed first, and its elements.
@@ -44,5 +61,5 @@ fn of_array(array: &Array) -> String {
         out.push_str("failed first:\n");
         failures.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
     }
-    out + &render::jobs(jobs, false, now())
+    out + &render::jobs(jobs, false, now()).render("")
 }

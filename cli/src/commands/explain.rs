@@ -7,7 +7,7 @@ use proto_wire::v1;
 
 use super::array;
 use crate::{
-    args::Explain,
+    args::{Explain, job_names},
     client::{Api, JobRef, repeat},
     error::Error,
     output::{now, print},
@@ -16,11 +16,9 @@ use crate::{
 
 /// `explain job NAME`.
 pub async fn run(args: &Explain, api: &Api) -> Result<(), Error> {
-    let job = if args.name.contains('[') {
-        JobRef::of(&array::one(&args.name, api).await?)
-    } else {
-        api.job_ref(&args.name)
-    };
+    // clap has seen to it that there is one.
+    let name = job_names(&args.job).first().map_or("", String::as_str);
+    let job = if name.contains('[') { JobRef::of(&array::one(name, api).await?) } else { api.job_ref(name) };
     let at = args.at.map(|at| at.time(now()));
     let request = v1::ExplainJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), at };
     let answer = repeat(format!("explain job `{job}`"), |_| {
@@ -31,7 +29,7 @@ pub async fn run(args: &Explain, api: &Api) -> Result<(), Error> {
     let answer = match answer {
         // An array: which of its elements is meant?
         Err(error) if error.exit_code() == 3 => {
-            return Err(array::one(&args.name, api).await.err().unwrap_or(error));
+            return Err(array::one(name, api).await.err().unwrap_or(error));
         }
         answer => answer?,
     };

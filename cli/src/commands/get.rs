@@ -1,76 +1,152 @@
 //! Lists, once or as they change.
 
+use proto_model::{Names, many};
 use proto_wire::v1;
 
 use super::{
-    array::{self, Array, Named},
+    array::{self, Named},
     license, queue, reserve, schedule, service_class, watch, webhook,
 };
 use crate::{
-    args::{Get, GetNoun, Output, PhaseArg},
+    args::{Get, GetNoun, ListArgs, Output, PhaseArg},
     client::{Api, repeat},
     error::Error,
     output::{now, print},
-    render,
+    render::{self, Answer, Behind, Kind},
 };
 
-/// `get KIND [NAME]`.
+/// Servers that one command names at most.
+const NODES_MAX: usize = 10_000;
+
+/// `get KIND [NAME...]`.
 pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
-    if !args.phase.is_empty() && args.noun != GetNoun::Jobs {
-        return Err(Error::Usage("--phase is for jobs only".to_owned()));
+    let noun = args.noun.kind;
+    let mut names = args.noun.names(&args.names)?;
+    check(args, noun, &names)?;
+    if noun == GetNoun::Nodes {
+        names = node_names(&names)?;
+    }
+    if args.watch {
+        let Some(output) =
+            args.list.plain().filter(|_| args.list.columns.is_empty() && args.list.sort_by.is_none())
+        else {
+            return Err(Error::Usage(
+                "what is watched comes as it changes, as table, wide, json, yaml or name: without --columns and --sort-by"
+                    .to_owned(),
+            ));
+        };
+        return match (noun, names.as_slice()) {
+            (GetNoun::Jobs, [] | [_]) => watch::jobs(args, names.first(), output, api).await,
+            (GetNoun::Jobs, _) => Err(Error::Usage("watch one job, or all".to_owned())),
+            (GetNoun::Nodes, _) => watch::nodes(args, &names, output, api).await,
+            _ => Err(Error::Usage("only jobs and nodes can be watched".to_owned())),
+        };
+    }
+    let all = if args.all_tenants { "" } else { &api.tenant };
+    let asked = Asked { list: &args.list, names: &names };
+    match noun {
+        GetNoun::Jobs => jobs(args, &asked, api).await,
+        GetNoun::Nodes => nodes(&args.labels, &asked, api).await,
+        GetNoun::Tenants => tenants(args, &asked, api).await,
+        GetNoun::Queues => queue::show(&asked, all, api).await,
+        GetNoun::Reservations => reserve::list(&asked, api).await,
+        GetNoun::Schedules => schedule::show(&asked, all, api).await,
+        GetNoun::Webhooks => webhook::show(&asked, all, api).await,
+        GetNoun::ServiceClasses => service_class::show(&asked, api).await,
+        GetNoun::Licenses => license::show(&asked, api).await,
+        GetNoun::Shares => queue::shares(&asked, args.all_tenants, api).await,
+        GetNoun::Fabric => fabric(&asked, api).await,
+    }
+}
+
+/// Refuses what does not go together.
+fn check(args: &Get, noun: GetNoun, names: &[String]) -> Result<(), Error> {
+    let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+    if !args.phase.is_empty() && noun != GetNoun::Jobs {
+        return usage("--phase is for jobs only");
     }
     let of_tenants = matches!(
-        args.noun,
+        noun,
         GetNoun::Jobs | GetNoun::Queues | GetNoun::Schedules | GetNoun::Webhooks | GetNoun::Shares
     );
     if args.all_tenants && !of_tenants {
-        return Err(Error::Usage(
-            "--all-tenants is for jobs, queues, schedules, webhooks and shares only".to_owned(),
-        ));
+        return usage("--all-tenants is for jobs, queues, schedules, webhooks and shares only");
     }
-    if !args.labels.is_empty()
-        && matches!(
-            args.noun,
-            GetNoun::Queues
-                | GetNoun::Reservations
-                | GetNoun::Schedules
-                | GetNoun::ServiceClasses
-                | GetNoun::Licenses
-                | GetNoun::Webhooks
-                | GetNoun::Shares
-        )
-    {
-        return Err(Error::Usage("--label is for jobs, nodes and tenants".to_owned()));
+    if !args.labels.is_empty() && !matches!(noun, GetNoun::Jobs | GetNoun::Nodes | GetNoun::Tenants) {
+        return usage("--label is for jobs, nodes and tenants");
     }
-    if args.all_tenants && args.name.is_some() {
-        return Err(Error::Usage(
-            "a job is named within one tenant: write TENANT/JOB in place of -A".to_owned(),
-        ));
+    if args.all_tenants && !names.is_empty() {
+        return usage("a job is named within one tenant: write TENANT/JOB in place of -A");
     }
-    match (args.noun, args.watch) {
-        (GetNoun::Jobs, false) => jobs(args, api).await,
-        (GetNoun::Jobs, true) => watch::jobs(args, api).await,
-        (GetNoun::Nodes, false) => nodes(args, api).await,
-        (GetNoun::Nodes, true) => watch::nodes(args, api).await,
-        (_, true) => Err(Error::Usage("only jobs and nodes can be watched".to_owned())),
-        (GetNoun::Queues, false) => queue::show(args.name.as_ref(), args.all_tenants, args.output, api).await,
-        (GetNoun::Reservations, false) => match &args.name {
-            Some(name) => reserve::show(&reserve::get(name, api).await?, args.output),
-            None => reserve::list(args.output, api).await,
-        },
-        (GetNoun::Schedules, false) => {
-            schedule::show(args.name.as_ref(), args.all_tenants, args.output, api).await
+    render::check_list(&args.list)
+}
+
+/// Names of servers, of which each may stand for many: `n[0-7]`.
+///
+/// # Errors
+/// A list that is not one, or that is too long.
+pub fn node_names(texts: &[String]) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for text in texts {
+        let list = Names::new(text).map_err(|error| Error::Usage(format!("`{text}`: {error}")))?;
+        if names.len() + list.len() > NODES_MAX {
+            return Err(Error::Usage(format!("`{text}` names more than {}", many(NODES_MAX, "server"))));
         }
-        (GetNoun::Webhooks, false) => {
-            webhook::show(args.name.as_ref(), args.all_tenants, args.output, api).await
+        for name in list.iter() {
+            if !names.contains(&name) {
+                names.push(name);
+            }
         }
-        (GetNoun::ServiceClasses, false) => service_class::show(args.name.as_ref(), args.output, api).await,
-        (GetNoun::Licenses, false) => license::show(args.name.as_ref(), args.output, api).await,
-        (GetNoun::Shares, false) => {
-            queue::shares(args.name.as_deref(), args.all_tenants, args.output, api).await
+    }
+    Ok(names)
+}
+
+/// What was asked for.
+pub struct Asked<'a> {
+    /// How it is printed.
+    pub list: &'a ListArgs,
+    /// Only these; none for all.
+    pub names: &'a [String],
+}
+
+/// What a name stands for.
+pub enum Found<T> {
+    /// One thing.
+    One(T),
+    /// Several, as an array's elements.
+    Several(Vec<T>),
+}
+
+impl Asked<'_> {
+    /// Shows what was named, or all.
+    pub async fn show<L: Answer>(
+        &self,
+        kind: &Kind<'_, L::Item>,
+        what: &str,
+        one: impl AsyncFn(&str) -> Result<Found<L::Item>, Error>,
+        all: impl AsyncFnOnce() -> Result<L, Error>,
+    ) -> Result<(), Error> {
+        let list = self.list;
+        let mut answer = L::default();
+        match self.names {
+            [] => answer = all().await?,
+            [name] => match one(name).await? {
+                Found::One(item) => return print(&render::one(list, kind, &item)?),
+                Found::Several(found) => answer.items().extend(found),
+            },
+            names => {
+                for name in names {
+                    match one(name).await? {
+                        Found::One(item) => answer.items().push(item),
+                        Found::Several(found) => answer.items().extend(found),
+                    }
+                }
+            }
         }
-        (GetNoun::Tenants, false) => tenants(args, api).await,
-        (GetNoun::Fabric, false) => fabric(args, api).await,
+        if answer.items().is_empty() && list.for_people() {
+            eprintln!("no {what}");
+        }
+        print(&render::list(list, kind, &mut answer)?)
     }
 }
 
@@ -101,29 +177,46 @@ pub fn job_name(job: &v1::Job) -> String {
     format!("job/{}/{}", metadata.tenant, metadata.name)
 }
 
-async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
-    if let Some(name) = &args.name {
-        let job = match array::find(name, api).await? {
-            Named::Array(Array { jobs, .. }) => return elements(jobs, args),
-            Named::Job(job) => *job,
-        };
-        let names = || vec![job_name(&job)];
-        let table = |wide| render::jobs(std::slice::from_ref(&job), wide, now());
-        return print(&render::render(args.output, &job, "rail.v1.Job", names, table)?);
-    }
-    let phases: Vec<i32> = args.phase.iter().map(|phase| phase_number(*phase)).collect();
-    let of = if args.all_tenants { "" } else { &api.tenant };
-    let mut list = api.list_jobs(of, &phases).await?;
-    list.jobs.retain(|job| labelled(job.metadata.as_ref(), &args.labels));
-    array::in_order(&mut list.jobs);
-    if list.jobs.is_empty() {
-        known(of, api).await?;
-    }
-    nothing(list.jobs.is_empty(), args.output, "jobs");
-    let names = || list.jobs.iter().map(job_name).collect();
-    let table =
-        |wide| if list.jobs.is_empty() { String::new() } else { render::jobs(&list.jobs, wide, now()) };
-    print(&render::render(args.output, &list, "rail.v1.ListJobsResponse", names, table)?)
+const JOB_COLUMNS: &[Behind] = &[
+    Behind::new("NODES", "spec.gang.nodes"),
+    Behind::new("PRIO", "spec.priority"),
+    Behind::new("PHASE", "status.phase"),
+    Behind::ago("AGE", "status.submitTime"),
+    Behind::ago("RUN", "status.startTime"),
+    Behind::new("ETA", "status.eta.start"),
+];
+
+const NODE_COLUMNS: &[Behind] = &[
+    Behind::new("MEMORY", "status.inventory.memoryBytes"),
+    Behind::ago("HEARTBEAT", "status.lastHeartbeat"),
+];
+
+async fn jobs(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.Job",
+        name: &job_name,
+        table: &|jobs: &[v1::Job], wide| render::jobs(jobs, wide, now()),
+        columns: JOB_COLUMNS,
+        slurm: Some(&|jobs: &[v1::Job]| render::slurm_jobs(jobs, now())),
+    };
+    let one = async |name: &str| {
+        Ok(match array::find(name, api).await? {
+            Named::Array(array) => Found::Several(array.jobs),
+            Named::Job(job) => Found::One(*job),
+        })
+    };
+    let all = async || {
+        let phases: Vec<i32> = args.phase.iter().map(|phase| phase_number(*phase)).collect();
+        let of = if args.all_tenants { "" } else { &api.tenant };
+        let mut list = api.list_jobs(of, &phases).await?;
+        list.jobs.retain(|job| labelled(job.metadata.as_ref(), &args.labels));
+        array::in_order(&mut list.jobs);
+        if list.jobs.is_empty() {
+            known(of, api).await?;
+        }
+        Ok(list)
+    };
+    asked.show(&kind, "jobs", one, all).await
 }
 
 /// A tenant that there is not has nothing, and who asks for it is told so.
@@ -131,28 +224,27 @@ async fn known(name: &str, api: &Api) -> Result<(), Error> {
     if name.is_empty() { Ok(()) } else { tenant(name, api).await.map(drop) }
 }
 
-/// An array is shown by its elements.
-fn elements(jobs: Vec<v1::Job>, args: &Get) -> Result<(), Error> {
-    let list = v1::ListJobsResponse { jobs, ..v1::ListJobsResponse::default() };
-    let names = || list.jobs.iter().map(job_name).collect();
-    let table = |wide| render::jobs(&list.jobs, wide, now());
-    print(&render::render(args.output, &list, "rail.v1.ListJobsResponse", names, table)?)
+async fn nodes(labels: &[(String, String)], asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.Node",
+        name: &|node: &v1::Node| format!("node/{}", node.metadata.clone().unwrap_or_default().name),
+        table: &|nodes: &[v1::Node], wide| render::nodes(nodes, wide, now()),
+        columns: NODE_COLUMNS,
+        slurm: Some(&|nodes: &[v1::Node]| render::slurm_nodes(nodes)),
+    };
+    let all = async || {
+        let mut list = api.list_nodes().await?;
+        list.nodes.retain(|node| labelled(node.metadata.as_ref(), labels));
+        Ok(list)
+    };
+    let one = async |name: &str| node(name, api).await.map(Found::One);
+    asked.show(&kind, "nodes", one, all).await
 }
 
-async fn nodes(args: &Get, api: &Api) -> Result<(), Error> {
-    let name = |node: &v1::Node| format!("node/{}", node.metadata.clone().unwrap_or_default().name);
-    if let Some(wanted) = &args.name {
-        let node = node(wanted, api).await?;
-        let table = |wide| render::nodes(std::slice::from_ref(&node), wide, now());
-        return print(&render::render(args.output, &node, "rail.v1.Node", || vec![name(&node)], table)?);
-    }
-    let mut list = api.list_nodes().await?;
-    list.nodes.retain(|node| labelled(node.metadata.as_ref(), &args.labels));
-    nothing(list.nodes.is_empty(), args.output, "nodes");
-    let names = || list.nodes.iter().map(name).collect();
-    let table =
-        |wide| if list.nodes.is_empty() { String::new() } else { render::nodes(&list.nodes, wide, now()) };
-    print(&render::render(args.output, &list, "rail.v1.ListNodesResponse", names, table)?)
+/// `node ls`.
+pub async fn all_nodes(list: &ListArgs, api: &Api) -> Result<(), Error> {
+    render::check_list(list)?;
+    nodes(&[], &Asked { list, names: &[] }, api).await
 }
 
 /// One node.
@@ -173,46 +265,64 @@ pub async fn tenant(name: &str, api: &Api) -> Result<v1::Tenant, Error> {
     .await
 }
 
-async fn tenants(args: &Get, api: &Api) -> Result<(), Error> {
-    let name = |tenant: &v1::Tenant| format!("tenant/{}", tenant.metadata.clone().unwrap_or_default().name);
-    if let Some(wanted) = &args.name {
-        let tenant = tenant(wanted, api).await?;
-        let table = |_| render::tenants(std::slice::from_ref(&tenant));
-        return print(&render::render(
-            args.output,
-            &tenant,
-            "rail.v1.Tenant",
-            || vec![name(&tenant)],
-            table,
-        )?);
-    }
-    let mut list = api.list_tenants().await?;
-    list.tenants.retain(|tenant| labelled(tenant.metadata.as_ref(), &args.labels));
-    nothing(list.tenants.is_empty(), args.output, "tenants");
-    let names = || list.tenants.iter().map(name).collect();
-    let table = |_| if list.tenants.is_empty() { String::new() } else { render::tenants(&list.tenants) };
-    print(&render::render(args.output, &list, "rail.v1.ListTenantsResponse", names, table)?)
+async fn tenants(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.Tenant",
+        name: &|tenant: &v1::Tenant| format!("tenant/{}", tenant.metadata.clone().unwrap_or_default().name),
+        table: &|tenants: &[v1::Tenant], _| render::tenants(tenants),
+        columns: &[],
+        slurm: None,
+    };
+    let all = async || {
+        let mut list = api.list_tenants().await?;
+        list.tenants.retain(|tenant| labelled(tenant.metadata.as_ref(), &args.labels));
+        Ok(list)
+    };
+    let one = async |name: &str| tenant(name, api).await.map(Found::One);
+    asked.show(&kind, "tenants", one, all).await
 }
 
-async fn fabric(args: &Get, api: &Api) -> Result<(), Error> {
-    let fabric = repeat("get the fabric", |_| {
+/// The fabric.
+pub async fn the_fabric(api: &Api) -> Result<v1::Fabric, Error> {
+    repeat("get the fabric", |_| {
         let mut client = api.fabrics();
         async move { client.get_fabric(v1::GetFabricRequest {}).await }
     })
-    .await?;
+    .await
+}
+
+async fn fabric(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
+    let fabric = the_fabric(api).await?;
     let name = fabric.metadata.clone().unwrap_or_default().name;
-    if let Some(wanted) = args.name.as_ref().filter(|wanted| **wanted != name) {
+    if let Some(wanted) = asked.names.iter().find(|wanted| **wanted != name) {
         return Err(Error::NotFound(format!(
             "there is no fabric `{wanted}`; the cluster's fabric is `{name}`"
         )));
     }
+    let Some(output) = asked.list.plain() else {
+        return Err(Error::Usage("the fabric is shown as table, wide, json, yaml or name".to_owned()));
+    };
     let table = |wide| render::fabric(&fabric, wide);
-    print(&render::render(args.output, &fabric, "rail.v1.Fabric", || vec![format!("fabric/{name}")], table)?)
+    print(&render::render(output, &fabric, "rail.v1.Fabric", || vec![format!("fabric/{name}")], table)?)
 }
 
 /// An empty table says nothing; a person is told so.
 pub fn nothing(empty: bool, output: Output, what: &str) {
     if empty && matches!(output, Output::Table | Output::Wide) {
         eprintln!("no {what}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_named_in_ranges() {
+        let names =
+            |texts: &[&str]| node_names(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
+        assert_eq!(names(&["n[0-2]", "n1", "login"]).unwrap(), ["n0", "n1", "n2", "login"]);
+        assert!(names(&["n[0-9999]", "m0"]).unwrap_err().to_string().contains("more than"));
+        assert!(names(&["n[0-"]).unwrap_err().to_string().contains("n[0-"));
     }
 }

@@ -2,12 +2,11 @@
 
 use proto_wire::v1;
 
+use super::get::{Asked, Found};
 use crate::{
-    args::Output,
     client::{Api, once, repeat},
     error::Error,
-    output::print,
-    render,
+    render::{self, Kind},
 };
 
 /// Makes a license of a document.
@@ -45,18 +44,15 @@ fn name_of(license: &v1::License) -> String {
     format!("license/{}", license.metadata.clone().unwrap_or_default().name)
 }
 
-/// `get licenses [NAME]`.
-pub async fn show(name: Option<&String>, output: Output, api: &Api) -> Result<(), Error> {
-    if let Some(name) = name {
-        let license = get(name, api).await?;
-        let table = |_| render::licenses(std::slice::from_ref(&license));
-        let names = || vec![name_of(&license)];
-        return print(&render::render(output, &license, "rail.v1.License", names, table)?);
-    }
-    let list = api.list_licenses().await?;
-    let all = &list.licenses;
-    super::get::nothing(all.is_empty(), output, "licenses");
-    let names = || all.iter().map(name_of).collect();
-    let table = |_| if all.is_empty() { String::new() } else { render::licenses(all) };
-    print(&render::render(output, &list, "rail.v1.ListLicensesResponse", names, table)?)
+/// `get licenses [NAME...]`.
+pub async fn show(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.License",
+        name: &name_of,
+        table: &|all: &[v1::License], _| render::licenses(all),
+        columns: &[],
+        slurm: None,
+    };
+    let one = async |name: &str| get(name, api).await.map(Found::One);
+    asked.show(&kind, "licenses", one, async || api.list_licenses().await).await
 }

@@ -11,11 +11,13 @@ mod configuration;
 mod delete;
 mod describe;
 mod doctor;
+mod drain;
 mod explain;
 mod fabric;
 mod get;
 mod history;
 mod license;
+mod login;
 mod logs;
 mod node;
 mod plan;
@@ -34,6 +36,7 @@ mod submit;
 mod tenant;
 mod topology;
 pub mod wait;
+mod wait_for;
 mod watch;
 mod webhook;
 
@@ -65,7 +68,9 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
                 return done;
             }
         }
-        Command::Config(command) => return configuration::run(command, &Environment::of_process()),
+        Command::Config(command) => {
+            return configuration::run(command, &cli.global, &Environment::of_process());
+        }
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -95,6 +100,8 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Get(args) => get::run(args, &api()?).await,
         Command::Describe(args) => describe::run(args, &api()?).await,
         Command::Logs(args) => logs::run(args, &api()?).await,
+        Command::Wait(args) => wait_for::run(args, &api()?).await,
+        Command::Login(args) => login::run(args, &cli.global, &env).await,
         Command::Cancel(args) => cancel::run(args, &api()?).await,
         Command::Hold(args) => changes::hold(args, &api()?).await,
         Command::Release(args) => changes::release(args, &api()?).await,

@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::{cancel::duration, get};
+use super::{cancel::duration, drain, get};
 use crate::{
     args::NodeCommand,
     client::{Api, once},
@@ -27,21 +27,46 @@ pub async fn run(command: &NodeCommand, api: &Api) -> Result<(), Error> {
             let names = || vec![answer.token.clone()];
             print(&render::render(*output, &answer, "rail.v1.CreateJoinTokenResponse", names, table)?)
         }
-        NodeCommand::Cordon { name, reason } => schedulable(name, Some(reason), api).await,
-        NodeCommand::Label { name, changes } => label(name, changes, api).await,
-        NodeCommand::Taint { name, changes } => taint(name, changes, api).await,
-        NodeCommand::Return { name } => {
-            let request = v1::ReturnNodeRequest { name: name.clone() };
-            once(format!("return node `{name}`"), api.nodes().return_node(request)).await?;
-            eprintln!("node {name} is in service again");
-            Ok(())
+        NodeCommand::Ls(args) => get::all_nodes(args, api).await,
+        NodeCommand::Cordon { nodes, reason } => {
+            each(nodes, async |name: &str| schedulable(name, Some(reason), api).await).await
         }
-        NodeCommand::Uncordon { name } => schedulable(name, None, api).await,
+        NodeCommand::Drain(args) => drain::run(args, api).await,
+        NodeCommand::Label { node, changes } => {
+            each(std::slice::from_ref(node), async |name: &str| label(name, changes, api).await).await
+        }
+        NodeCommand::Taint { node, changes } => {
+            each(std::slice::from_ref(node), async |name: &str| taint(name, changes, api).await).await
+        }
+        NodeCommand::Return { nodes } => each(nodes, async |name: &str| take_back(name, api).await).await,
+        NodeCommand::Uncordon { nodes } => {
+            each(nodes, async |name: &str| schedulable(name, None, api).await).await
+        }
     }
 }
 
+/// Does something to each server that the lists name: all are tried, the first error is given.
+async fn each(lists: &[String], act: impl AsyncFn(&str) -> Result<(), Error>) -> Result<(), Error> {
+    let mut first = None;
+    for name in get::node_names(lists)? {
+        if let Err(error) = act(&name).await {
+            if let Some(earlier) = first.replace(error) {
+                earlier.lines().iter().for_each(|line| eprintln!("{line}"));
+            }
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+async fn take_back(name: &str, api: &Api) -> Result<(), Error> {
+    let request = v1::ReturnNodeRequest { name: name.to_owned() };
+    once(format!("return node `{name}`"), api.nodes().return_node(request)).await?;
+    eprintln!("node {name} is in service again");
+    Ok(())
+}
+
 /// Changes the spec as it was just read; somebody else's change in between is a conflict.
-async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) -> Result<(), Error> {
+pub(super) async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) -> Result<(), Error> {
     let node = get::node(name, api).await?;
     let version = node.metadata.unwrap_or_default().resource_version;
     let spec = v1::NodeSpec {

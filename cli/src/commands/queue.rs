@@ -2,12 +2,13 @@
 
 use proto_wire::v1;
 
+use super::get::{Asked, Found};
 use crate::{
-    args::{Output, QueueCommand},
+    args::QueueCommand,
     client::{Api, JobRef, once, repeat},
     error::Error,
     output::print,
-    render,
+    render::{self, Kind},
 };
 
 /// Makes a queue of a document. Where it names no tenant, it is the one that was set.
@@ -53,19 +54,17 @@ fn name_of(queue: &v1::Queue) -> String {
     format!("queue/{}/{}", metadata.tenant, metadata.name)
 }
 
-/// `get queues [NAME]`.
-pub async fn show(name: Option<&String>, all_tenants: bool, output: Output, api: &Api) -> Result<(), Error> {
-    if let Some(name) = name {
-        let queue = get(name, api).await?;
-        let table = |_| render::queues(std::slice::from_ref(&queue));
-        return print(&render::render(output, &queue, "rail.v1.Queue", || vec![name_of(&queue)], table)?);
-    }
-    let list = api.list_queues(if all_tenants { "" } else { &api.tenant }).await?;
-    let all = &list.queues;
-    super::get::nothing(all.is_empty(), output, "queues");
-    let names = || all.iter().map(name_of).collect();
-    let table = |_| if all.is_empty() { String::new() } else { render::queues(all) };
-    print(&render::render(output, &list, "rail.v1.ListQueuesResponse", names, table)?)
+/// `get queues [NAME...]`.
+pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.Queue",
+        name: &name_of,
+        table: &|all: &[v1::Queue], _| render::queues(all),
+        columns: &[],
+        slurm: None,
+    };
+    let one = async |name: &str| get(name, api).await.map(Found::One);
+    asked.show(&kind, "queues", one, async || api.list_queues(tenant).await).await
 }
 
 /// `queue order`.
@@ -86,20 +85,26 @@ pub async fn run(command: &QueueCommand, api: &Api) -> Result<(), Error> {
 }
 
 /// `get shares [TENANT]`.
-pub async fn shares(name: Option<&str>, all: bool, output: Output, api: &Api) -> Result<(), Error> {
-    let tenant = name.unwrap_or(if all { "" } else { &api.tenant }).to_owned();
-    let request = v1::ListSharesRequest { tenant };
-    let list = repeat("list shares", |_| {
-        let (mut client, request) = (api.queues(), request.clone());
-        async move { client.list_shares(request).await }
-    })
-    .await?;
-    super::get::nothing(list.shares.is_empty(), output, "shares");
-    let name = |share: &v1::Share| match share.queue.as_str() {
-        "" => format!("share/{}", share.tenant),
-        queue => format!("share/{}/{queue}", share.tenant),
+pub async fn shares(asked: &Asked<'_>, all: bool, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.Share",
+        name: &|share: &v1::Share| match share.queue.as_str() {
+            "" => format!("share/{}", share.tenant),
+            queue => format!("share/{}/{queue}", share.tenant),
+        },
+        table: &|all: &[v1::Share], _| render::shares(all),
+        columns: &[],
+        slurm: None,
     };
-    let names = || list.shares.iter().map(name).collect();
-    let table = |_| if list.shares.is_empty() { String::new() } else { render::shares(&list) };
-    print(&render::render(output, &list, "rail.v1.ListSharesResponse", names, table)?)
+    let ask = async |tenant: &str| {
+        let request = v1::ListSharesRequest { tenant: tenant.to_owned() };
+        repeat("list shares", |_| {
+            let (mut client, request) = (api.queues(), request.clone());
+            async move { client.list_shares(request).await }
+        })
+        .await
+    };
+    let one = async |name: &str| Ok(Found::Several(ask(name).await?.shares));
+    let every = async || ask(if all { "" } else { &api.tenant }).await;
+    asked.show(&kind, "shares", one, every).await
 }

@@ -3,19 +3,20 @@
 use proto_wire::v1;
 
 use super::cancel::duration;
+use super::get::{Asked, Found};
 use crate::{
     args::{Output, Reserve, ReserveCommand},
     client::{Api, once, repeat},
     error::Error,
     output::{now, print},
-    render,
+    render::{self, Kind},
 };
 
 /// `reserve create|ls|delete`.
 pub async fn run(command: &ReserveCommand, api: &Api) -> Result<(), Error> {
     match command {
         ReserveCommand::Create(args) => create(args, api).await,
-        ReserveCommand::Ls { output } => list(*output, api).await,
+        ReserveCommand::Ls(args) => list(&Asked { list: args, names: &[] }, api).await,
         ReserveCommand::Delete { names } => {
             for name in names {
                 let request = v1::DeleteReservationRequest { name: name.clone() };
@@ -83,7 +84,7 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Reservation, Error> {
 
 /// One reservation as it was asked for.
 pub fn show(one: &v1::Reservation, output: Output) -> Result<(), Error> {
-    let table = |_| render::reservations(std::slice::from_ref(one), now());
+    let table = |_| render::reservations(std::slice::from_ref(one), now()).render("");
     print(&render::render(output, one, "rail.v1.Reservation", || vec![name_of(one)], table)?)
 }
 
@@ -91,12 +92,15 @@ fn name_of(one: &v1::Reservation) -> String {
     format!("reservation/{}", one.metadata.clone().unwrap_or_default().name)
 }
 
-/// All reservations.
-pub async fn list(output: Output, api: &Api) -> Result<(), Error> {
-    let list = api.list_reservations().await?;
-    let all = &list.reservations;
-    super::get::nothing(all.is_empty(), output, "reservations");
-    let names = || all.iter().map(name_of).collect();
-    let table = |_| if all.is_empty() { String::new() } else { render::reservations(all, now()) };
-    print(&render::render(output, &list, "rail.v1.ListReservationsResponse", names, table)?)
+/// `get reservations [NAME...]`.
+pub async fn list(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.Reservation",
+        name: &name_of,
+        table: &|all: &[v1::Reservation], _| render::reservations(all, now()),
+        columns: &[],
+        slurm: None,
+    };
+    let one = async |name: &str| get(name, api).await.map(Found::One);
+    asked.show(&kind, "reservations", one, async || api.list_reservations().await).await
 }

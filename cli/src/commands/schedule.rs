@@ -2,12 +2,12 @@
 
 use proto_wire::v1;
 
+use super::get::{Asked, Found};
 use crate::{
-    args::Output,
     client::{Api, JobRef, once, repeat},
     error::Error,
-    output::{now, print},
-    render,
+    output::now,
+    render::{self, Kind},
 };
 
 /// Makes a schedule of a document. Where it names no tenant, it is the one that was set.
@@ -53,17 +53,15 @@ fn name_of(schedule: &v1::Schedule) -> String {
     format!("schedule/{}/{}", metadata.tenant, metadata.name)
 }
 
-/// `get schedules [NAME]`.
-pub async fn show(name: Option<&String>, all_tenants: bool, output: Output, api: &Api) -> Result<(), Error> {
-    if let Some(name) = name {
-        let one = get(name, api).await?;
-        let table = |wide| render::schedules(std::slice::from_ref(&one), wide, now());
-        return print(&render::render(output, &one, "rail.v1.Schedule", || vec![name_of(&one)], table)?);
-    }
-    let list = api.list_schedules(if all_tenants { "" } else { &api.tenant }).await?;
-    let all = &list.schedules;
-    super::get::nothing(all.is_empty(), output, "schedules");
-    let names = || all.iter().map(name_of).collect();
-    let table = |wide| if all.is_empty() { String::new() } else { render::schedules(all, wide, now()) };
-    print(&render::render(output, &list, "rail.v1.ListSchedulesResponse", names, table)?)
+/// `get schedules [NAME...]`.
+pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.Schedule",
+        name: &name_of,
+        table: &|all: &[v1::Schedule], wide| render::schedules(all, wide, now()),
+        columns: &[],
+        slurm: None,
+    };
+    let one = async |name: &str| get(name, api).await.map(Found::One);
+    asked.show(&kind, "schedules", one, async || api.list_schedules(tenant).await).await
 }

@@ -2,12 +2,11 @@
 
 use proto_wire::v1;
 
+use super::get::{Asked, Found};
 use crate::{
-    args::Output,
     client::{Api, once, repeat},
     error::Error,
-    output::print,
-    render,
+    render::{self, Kind},
 };
 
 /// Makes a service class of a document.
@@ -47,18 +46,15 @@ fn name_of(class: &v1::ServiceClass) -> String {
     format!("service-class/{}", class.metadata.clone().unwrap_or_default().name)
 }
 
-/// `get service-classes [NAME]`.
-pub async fn show(name: Option<&String>, output: Output, api: &Api) -> Result<(), Error> {
-    if let Some(name) = name {
-        let class = get(name, api).await?;
-        let table = |_| render::service_classes(std::slice::from_ref(&class));
-        let names = || vec![name_of(&class)];
-        return print(&render::render(output, &class, "rail.v1.ServiceClass", names, table)?);
-    }
-    let list = api.list_service_classes().await?;
-    let all = &list.service_classes;
-    super::get::nothing(all.is_empty(), output, "service classes");
-    let names = || all.iter().map(name_of).collect();
-    let table = |_| if all.is_empty() { String::new() } else { render::service_classes(all) };
-    print(&render::render(output, &list, "rail.v1.ListServiceClassesResponse", names, table)?)
+/// `get service-classes [NAME...]`.
+pub async fn show(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.ServiceClass",
+        name: &name_of,
+        table: &|all: &[v1::ServiceClass], _| render::service_classes(all),
+        columns: &[],
+        slurm: None,
+    };
+    let one = async |name: &str| get(name, api).await.map(Found::One);
+    asked.show(&kind, "service classes", one, async || api.list_service_classes().await).await
 }

@@ -84,7 +84,7 @@ fn elements(jobs: &[v1::Job], output: Output) -> Result<(), Error> {
     let names = || jobs.iter().map(super::get::job_name).collect();
     let list = v1::ListJobsResponse { jobs: jobs.to_vec(), ..Default::default() };
     print(&render::render(output, &list, "rail.v1.ListJobsResponse", names, |wide| {
-        render::jobs(jobs, wide, now())
+        render::jobs(jobs, wide, now()).render("")
     })?)
 }
 
@@ -110,7 +110,7 @@ fn show(job: &v1::Job, output: Output) -> Result<(), Error> {
     }
     let names = || vec![super::get::job_name(job)];
     print(&render::render(output, job, "rail.v1.Job", names, |wide| {
-        render::jobs(std::slice::from_ref(job), wide, now())
+        render::jobs(std::slice::from_ref(job), wide, now()).render("")
     })?)
 }
 

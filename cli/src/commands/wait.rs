@@ -68,28 +68,53 @@ pub fn ended(job: &v1::Job) -> bool {
     matches!(phase, Some(Phase::Completed | Phase::Failed | Phase::Cancelled))
 }
 
-/// Waits until the job has ended and gives it; a timeout or Ctrl-C leaves the job as it is.
+/// Waits no longer than allowed. A timeout or Ctrl-C leaves what is waited for as it is: `what` goes on, and `hint` tells what else can be
+/// done.
+pub async fn within<T>(
+    what: &str,
+    hint: &str,
+    limit: Option<Duration>,
+    wait: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let forever = limit.is_none();
+    let timeout = tokio::time::sleep(limit.unwrap_or(Duration::from_secs(1)));
+    // What is said comes after what was shown on the way is gone with the wait.
+    let interrupted = tokio::select! {
+        done = wait => return done,
+        () = timeout, if !forever => false,
+        _ = tokio::signal::ctrl_c() => true,
+    };
+    if interrupted {
+        eprintln!("{what} goes on{hint}");
+        return Err(Error::Interrupted);
+    }
+    Err(Error::Timeout { what: format!("{what}, which goes on,"), limit: limit.unwrap_or_default() })
+}
+
+/// Waits until the job has ended and gives it.
 pub async fn until_ended(
     api: &Api,
     job: &JobRef,
     uid: &str,
     limit: Option<Duration>,
 ) -> Result<v1::Job, Error> {
-    let progress = Progress::new();
-    let show = progress.changes();
-    let forever = limit.is_none();
-    let timeout = tokio::time::sleep(limit.unwrap_or(Duration::from_secs(1)));
-    tokio::select! {
-        done = follow(api, job, uid, ended, show) => done,
-        () = timeout, if !forever => {
-            Err(Error::Timeout { what: format!("job {job}, which goes on,"), limit: limit.unwrap_or_default() })
-        }
-        _ = tokio::signal::ctrl_c() => {
-            drop(progress);
-            eprintln!("job {job} goes on; `railctl cancel {job}` ends it");
-            Err(Error::Interrupted)
-        }
-    }
+    until(api, job, uid, limit, ended).await
+}
+
+/// Waits until something is so of the job, and gives it; it is shown on the way.
+pub async fn until(
+    api: &Api,
+    job: &JobRef,
+    uid: &str,
+    limit: Option<Duration>,
+    done: impl Fn(&v1::Job) -> bool,
+) -> Result<v1::Job, Error> {
+    let hint = format!("; `railctl cancel {job}` ends it");
+    let wait = async {
+        let progress = Progress::new();
+        follow(api, job, uid, done, progress.changes()).await
+    };
+    within(&format!("job {job}"), &hint, limit, wait).await
 }
 
 /// Waits until the job runs or has ended, and gives it; it is shown on the way.
@@ -146,9 +171,7 @@ async fn follow(
                             return Ok(seen);
                         }
                         if deleted {
-                            return Err(Error::NotFound(format!(
-                                "job {job} was deleted while it was waited for"
-                            )));
+                            return Err(gone(job));
                         }
                     }
                 }
@@ -159,7 +182,7 @@ async fn follow(
 }
 
 fn gone(job: &JobRef) -> Error {
-    Error::NotFound(format!("job {job} was deleted while it was waited for"))
+    Error::Gone(format!("job {job} was deleted while it was waited for"))
 }
 
 /// Phase, reasons, and how far it is, in one line.

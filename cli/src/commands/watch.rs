@@ -94,8 +94,8 @@ pub async fn open(api: &Api, request: v1::WatchJobsRequest) -> Result<Streaming<
 }
 
 /// `get jobs --watch`.
-pub async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
-    let one = args.name.as_ref().map(|name| api.job_ref(name));
+pub async fn jobs(args: &Get, name: Option<&String>, output: Output, api: &Api) -> Result<(), Error> {
+    let one = name.map(|name| api.job_ref(name));
     let everyone = JobRef {
         tenant: if args.all_tenants { String::new() } else { api.tenant.clone() },
         name: String::new(),
@@ -103,7 +103,7 @@ pub async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
     let of = one.unwrap_or(everyone);
     let phases: Vec<i32> = args.phase.iter().map(|phase| phase_number(*phase)).collect();
     let mut resumer = Resumer::new(0);
-    let mut printer = Printer::new(args.output, args.output == Output::Wide);
+    let mut printer = Printer::new(output, output == Output::Wide);
     loop {
         let lost = match open_jobs(api, &of.tenant, &of.name, resumer.revision).await {
             Err(status) => Some(status),
@@ -131,9 +131,9 @@ pub async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
 }
 
 /// `get nodes --watch`.
-pub async fn nodes(args: &Get, api: &Api) -> Result<(), Error> {
+pub async fn nodes(args: &Get, names: &[String], output: Output, api: &Api) -> Result<(), Error> {
     let mut resumer = Resumer::new(0);
-    let mut printer = Printer::new(args.output, args.output == Output::Wide);
+    let mut printer = Printer::new(output, output == Output::Wide);
     loop {
         let request = v1::WatchNodesRequest { after_revision: resumer.revision };
         let lost = match api.streaming().nodes().watch_nodes(request).await.map(tonic::Response::into_inner) {
@@ -146,7 +146,7 @@ pub async fn nodes(args: &Get, api: &Api) -> Result<(), Error> {
                         resumer.arrived(event.revision);
                         let Some(node) = event.node.clone() else { continue };
                         let name = node.metadata.clone().unwrap_or_default().name;
-                        let wanted = args.name.as_ref().is_none_or(|wanted| *wanted == name)
+                        let wanted = (names.is_empty() || names.contains(&name))
                             && labelled(node.metadata.as_ref(), &args.labels);
                         if wanted {
                             printer.node(&node, &event)?;
@@ -203,9 +203,9 @@ impl Printer {
             Output::Table | Output::Wide => {
                 let mut row = render::job_row(job, self.wide, now());
                 if deleted {
-                    "Deleted".clone_into(&mut row[2]);
+                    "Deleted".clone_into(&mut row[3]);
                 }
-                let widths = [20, 10, 10, 5, 5, 6, 5, 7];
+                let widths = [20, 10, 10, 10, 5, 5, 6, 5, 7];
                 let header = (!self.header).then(|| render::jobs_header(self.wide));
                 self.header = true;
                 print(&header.into_iter().chain([row]).map(|row| line(&row, &widths)).collect::<String>())
@@ -222,17 +222,11 @@ impl Printer {
             Output::Json | Output::Yaml => document(self.output, event, "rail.v1.NodeEvent"),
             Output::Name => print(&format!("node/{}\n", node.metadata.clone().unwrap_or_default().name)),
             Output::Table | Output::Wide => {
-                let text = render::nodes(std::slice::from_ref(node), self.wide, now());
-                let skip = usize::from(self.header);
+                let table = render::nodes(std::slice::from_ref(node), self.wide, now());
+                let table = if self.header { table.without_header() } else { table };
                 self.header = true;
                 let widths = [16, 15, 5, 5, 9, 5];
-                let cells = text.lines().skip(skip).map(|row| {
-                    row.split("  ")
-                        .filter(|cell| !cell.is_empty())
-                        .map(|cell| cell.trim().to_owned())
-                        .collect::<Vec<_>>()
-                });
-                print(&cells.map(|row| line(&row, &widths)).collect::<String>())
+                print(&table.rows().iter().map(|row| line(row, &widths)).collect::<String>())
             }
         }
     }
@@ -241,7 +235,7 @@ impl Printer {
 fn document<M: prost::Message>(output: Output, message: &M, full_name: &str) -> Result<(), Error> {
     match output {
         Output::Yaml => print(&format!("---\n{}", render::to_yaml(message, full_name)?)),
-        _ => print(&format!("{}\n", render::to_value(message, full_name)?)),
+        _ => print(&format!("{}\n", render::to_whole_value(message, full_name)?)),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use proto_wire::v1;
 
+use super::get::{Asked, Found};
 use crate::{
-    args::{Output, WebhookCommand},
+    args::WebhookCommand,
     client::{Api, JobRef, once, repeat},
     error::Error,
     output::print,
-    render,
+    render::{self, Kind},
 };
 
 /// Makes a webhook of a document, and says so. Where it names no tenant, it is the one that was set. Not repeated by itself: a secret that is
@@ -61,19 +62,17 @@ fn name_of(webhook: &v1::Webhook) -> String {
     format!("webhook/{}/{}", metadata.tenant, metadata.name)
 }
 
-/// `get webhooks [NAME]`.
-pub async fn show(name: Option<&String>, all_tenants: bool, output: Output, api: &Api) -> Result<(), Error> {
-    if let Some(name) = name {
-        let one = get(name, api).await?;
-        let table = |_| render::webhooks(std::slice::from_ref(&one));
-        return print(&render::render(output, &one, "rail.v1.Webhook", || vec![name_of(&one)], table)?);
-    }
-    let list = api.list_webhooks(if all_tenants { "" } else { &api.tenant }).await?;
-    let all = &list.webhooks;
-    super::get::nothing(all.is_empty(), output, "webhooks");
-    let names = || all.iter().map(name_of).collect();
-    let table = |_| if all.is_empty() { String::new() } else { render::webhooks(all) };
-    print(&render::render(output, &list, "rail.v1.ListWebhooksResponse", names, table)?)
+/// `get webhooks [NAME...]`.
+pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
+    let kind = Kind {
+        message: "rail.v1.Webhook",
+        name: &name_of,
+        table: &|all: &[v1::Webhook], _| render::webhooks(all),
+        columns: &[],
+        slurm: None,
+    };
+    let one = async |name: &str| get(name, api).await.map(Found::One);
+    asked.show(&kind, "webhooks", one, async || api.list_webhooks(tenant).await).await
 }
 
 /// `webhook test NAME`.

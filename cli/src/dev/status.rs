@@ -56,9 +56,11 @@ pub async fn status(
         out.push_str(&format!("\n{made} of {} network namespaces\n", record.namespaces.len()));
     }
     match cluster {
-        Ok((nodes, health)) => {
-            out.push_str(&format!("\n{}\n{}", render::nodes(&nodes, false, now), render::health(&health)))
-        }
+        Ok((nodes, health)) => out.push_str(&format!(
+            "\n{}\n{}",
+            render::nodes(&nodes, false, now).render(""),
+            render::health(&health)
+        )),
         Err(error) => out.push_str(&format!("\nthe controller does not answer: {error}\n")),
     }
     if roles.iter().any(|role| !running.contains_key(role)) {

@@ -1,22 +1,36 @@
 //! The canonical JSON mapping of any rail.v1 message, and the same as YAML.
 
-use proto_manifest::{json_of, yaml_of};
+use prost_reflect::MessageDescriptor;
+use proto_manifest::{json_of, whole_json_of, yaml_of};
 use serde_json::Value;
 
 use crate::error::Error;
 
-/// The message as a JSON value: lowerCamelCase fields, enums by name, 64-bit numbers as texts, RFC 3339 times.
-pub fn to_value<M: prost::Message>(message: &M, full_name: &str) -> Result<Value, Error> {
-    let broken = |error: &dyn std::fmt::Display| Error::Config(format!("cannot show a {full_name}: {error}"));
-    let descriptor = proto_wire::descriptor_pool()
-        .get_message_by_name(full_name)
-        .ok_or_else(|| broken(&"this railctl does not know the message"))?;
-    json_of(&descriptor, message).map_err(|error| broken(&error))
+/// The type of this name.
+///
+/// # Errors
+/// There is none.
+pub fn descriptor(full_name: &str) -> Result<MessageDescriptor, Error> {
+    proto_wire::descriptor_pool().get_message_by_name(full_name).ok_or_else(|| {
+        Error::Config(format!("cannot show a {full_name}: this railctl does not know the message"))
+    })
 }
 
-/// Indented JSON with a final newline.
+/// The message as a JSON value: lowerCamelCase fields, enums by name, 64-bit numbers as texts, RFC 3339 times.
+pub(super) fn to_value<M: prost::Message>(message: &M, full_name: &str) -> Result<Value, Error> {
+    json_of(&descriptor(full_name)?, message)
+        .map_err(|error| Error::Config(format!("cannot show a {full_name}: {error}")))
+}
+
+/// The same with every list, number and truth, also where it is empty, 0 or false: what programs read.
+pub fn to_whole_value<M: prost::Message>(message: &M, full_name: &str) -> Result<Value, Error> {
+    whole_json_of(&descriptor(full_name)?, message)
+        .map_err(|error| Error::Config(format!("cannot show a {full_name}: {error}")))
+}
+
+/// Indented JSON with a final newline, with every list, number and truth.
 pub fn to_json<M: prost::Message>(message: &M, full_name: &str) -> Result<String, Error> {
-    Ok(format!("{:#}\n", to_value(message, full_name)?))
+    Ok(format!("{:#}\n", to_whole_value(message, full_name)?))
 }
 
 /// Block style YAML.
@@ -45,6 +59,19 @@ mod tests {
         let value = to_value(&node(), "rail.v1.Node").unwrap();
         assert_eq!(value["status"]["phase"], "READY");
         assert_eq!(value["status"]["inventory"]["gpus"][1]["memoryBytes"], "1099511627776");
+    }
+
+    #[test]
+    fn programs_find_zeroes_and_empty_lists() {
+        let value = to_whole_value(&node(), "rail.v1.Node").unwrap();
+        let gpu = &value["status"]["inventory"]["gpus"][0];
+        assert_eq!((&gpu["index"], &gpu["memoryBytes"]), (&0.into(), &"0".into()));
+        assert_eq!(value["status"]["holds"], serde_json::json!([]));
+        assert_eq!(value["metadata"]["labels"], serde_json::json!({}));
+        assert!(value.get("spec").is_none(), "what is not there is not made up");
+        let list =
+            to_whole_value(&v1::ListReservationsResponse::default(), "rail.v1.ListReservationsResponse");
+        assert_eq!(list.unwrap()["reservations"], serde_json::json!([]));
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn members(spec: &v1::ServiceClassSpec) -> String {
 
 /// A list of service classes.
 #[must_use]
-pub fn service_classes(list: &[v1::ServiceClass]) -> String {
+pub fn service_classes(list: &[v1::ServiceClass]) -> Table {
     let mut table = Table::new([
         "CLASS",
         "DEFAULT",
@@ -73,7 +73,7 @@ pub fn service_classes(list: &[v1::ServiceClass]) -> String {
             status.jobs_waiting.to_string(),
         ]);
     }
-    table.render("")
+    table
 }
 
 /// Facts about a service class.
@@ -131,7 +131,7 @@ mod tests {
         let metadata = v1::Metadata { name: "short".into(), ..v1::Metadata::default() };
         let class =
             v1::ServiceClass { metadata: Some(metadata), spec: Some(spec), ..v1::ServiceClass::default() };
-        let text = service_classes(std::slice::from_ref(&class));
+        let text = service_classes(std::slice::from_ref(&class)).render("");
         let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(row, ["short", "yes", "..50", "1h", "-", "16", "-", "-", "-", "0", "0"], "{text}");
         let facts = class_facts(&class);

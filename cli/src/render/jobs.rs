@@ -87,13 +87,13 @@ pub fn reasons(reasons: &[v1::Reason]) -> String {
 
 /// A list of jobs.
 #[must_use]
-pub fn jobs(list: &[v1::Job], wide: bool, now: f64) -> String {
+pub fn jobs(list: &[v1::Job], wide: bool, now: f64) -> Table {
     let mut table = Table::bare();
     table.row(jobs_header(wide));
     for job in list {
         table.row(job_row(job, wide, now));
     }
-    table.render("")
+    table
 }
 
 #[cfg(test)]
@@ -195,7 +195,7 @@ pub mod tests {
 
     #[test]
     fn a_table_of_jobs() {
-        let text = jobs(&[owned(), pending()], false, 1060.0);
+        let text = jobs(&[owned(), pending()], false, 1060.0).render("");
         let expected = "\
 JOB    TENANT  USER  PHASE    NODES  GPUS  RAILS  PRIO  AGE  REASONS
 sum    nlp     ann   Running  2      4     2      5     1m   -
@@ -206,7 +206,7 @@ later  nlp     -     Pending  2      4     all    5     2m   GpuCapacity(3),Quot
 
     #[test]
     fn a_wide_table_has_the_nodes() {
-        let text = jobs(&[owned()], true, 1060.0);
+        let text = jobs(&[owned()], true, 1060.0).render("");
         let expected = "\
 JOB  TENANT  USER  PHASE    NODES  GPUS  RAILS  PRIO  AGE  RUN  TRY  QUEUE  PREEMPTED  ETA  PODS  SPARES  NODELIST  REASONS
 sum  nlp     ann   Running  2      4     2      5     1m   58s  1    -      -          -    1     -       n0,n1     -

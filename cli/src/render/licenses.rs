@@ -6,7 +6,7 @@ use super::Table;
 
 /// A list of licenses.
 #[must_use]
-pub fn licenses(list: &[v1::License]) -> String {
+pub fn licenses(list: &[v1::License]) -> Table {
     let mut table = Table::new(["LICENSE", "TOTAL", "IN-USE", "FREE", "RUNNING", "WAITING", "DESCRIPTION"]);
     for license in list {
         let (spec, status) = (license.spec.clone().unwrap_or_default(), license.status.unwrap_or_default());
@@ -21,7 +21,7 @@ pub fn licenses(list: &[v1::License]) -> String {
             spec.description,
         ]);
     }
-    table.render("")
+    table
 }
 
 /// Facts about a license.
@@ -58,7 +58,7 @@ mod tests {
             status: Some(v1::LicenseStatus { in_use: 5, jobs_running: 2, jobs_waiting: 3 }),
             ..Default::default()
         };
-        let text = licenses(std::slice::from_ref(&license));
+        let text = licenses(std::slice::from_ref(&license)).render("");
         let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         // Fewer than are held, after the total was lowered.
         assert_eq!(row, ["matlab", "4", "5", "0", "2", "3", "seats"], "{text}");

@@ -7,10 +7,12 @@ mod classes;
 mod describe;
 pub mod doctor;
 mod fabric;
+mod field;
 mod gpudirect;
 mod isolation;
 mod jobs;
 mod licenses;
+mod list;
 mod nodes;
 mod order;
 mod qos;
@@ -18,6 +20,7 @@ mod rails;
 mod schedules;
 mod server;
 mod sharing;
+mod slurm;
 mod table;
 mod tenants;
 mod webhooks;
@@ -25,7 +28,7 @@ mod words;
 
 pub use audit::{audit, audit_number, time};
 pub use cabling::{differences, drawn_topology, picture, verdict};
-pub use canonical::{to_json, to_value, to_yaml};
+pub use canonical::{to_json, to_whole_value, to_yaml};
 pub use classes::service_classes;
 pub use describe::{
     job as describe_job, license as describe_license, measured as describe_result, node as describe_node,
@@ -34,14 +37,20 @@ pub use describe::{
     webhook as describe_webhook,
 };
 pub use fabric::{fabric, health, topology};
+#[cfg(test)]
+pub use jobs::tests::{pending as pending_job, running as running_job};
 pub use jobs::{job_row, jobs, jobs_header, reasons};
 pub use licenses::licenses;
+pub use list::{Answer, Behind, Kind, check as check_list, list, one};
 pub use nodes::nodes;
+#[cfg(test)]
+pub use nodes::tests::node as node_for_tests;
 pub use order::{queue_order, shares};
 pub use qos::{qos, qos_progress};
 pub use rails::{choices, node_rails, rail_names, rails};
 pub use schedules::schedules;
 pub use sharing::{queues, reservations};
+pub use slurm::{jobs as slurm_jobs, nodes as slurm_nodes};
 pub use table::Table;
 pub use tenants::{revocations, tenants};
 pub use webhooks::webhooks;

@@ -6,7 +6,7 @@ use super::{Table, isolation, jobs::reasons, words};
 
 /// A list of nodes.
 #[must_use]
-pub fn nodes(list: &[v1::Node], wide: bool, now: f64) -> String {
+pub fn nodes(list: &[v1::Node], wide: bool, now: f64) -> Table {
     let mut header = vec!["NODE", "STATE", "GPUS", "FREE", "RAILS-UP", "JOBS", "REASONS"];
     if wide {
         header.splice(6..6, ["CPUS", "MEMORY", "ISOLATION", "HEARTBEAT", "AGENT"]);
@@ -16,7 +16,7 @@ pub fn nodes(list: &[v1::Node], wide: bool, now: f64) -> String {
     for node in list {
         table.row(node_row(node, wide, now));
     }
-    table.render("")
+    table
 }
 
 fn node_row(node: &v1::Node, wide: bool, now: f64) -> Vec<String> {
@@ -108,10 +108,13 @@ NODE  STATE           GPUS  FREE  RAILS-UP  JOBS  REASONS
 n0    Ready           2     1     1/2       1     -
 n1    Ready,Cordoned  2     1     1/2       1     CRC errors
 ";
-        assert_eq!(nodes(&[node("n0"), node("n1")], false, 0.0), expected);
-        assert!(nodes(&[node("n0")], true, 0.0).contains("8 GiB"));
+        assert_eq!(nodes(&[node("n0"), node("n1")], false, 0.0).render(""), expected);
+        assert!(nodes(&[node("n0")], true, 0.0).render("").contains("8 GiB"));
         let mut cut = node("n0");
         cut.status.get_or_insert_default().rails_cut = vec![0];
-        assert!(nodes(&[cut], false, 0.0).contains("  0/2  "), "a cable that is down counts like a NIC");
+        assert!(
+            nodes(&[cut], false, 0.0).render("").contains("  0/2  "),
+            "a cable that is down counts like a NIC"
+        );
     }
 }

@@ -57,7 +57,7 @@ pub fn queue_order(order: &v1::QueueOrder, wide: bool) -> String {
 
 /// What tenants and queues have used; who has less against its weight goes first.
 #[must_use]
-pub fn shares(list: &v1::ListSharesResponse) -> String {
+pub fn shares(list: &[v1::Share]) -> Table {
     let mut table = Table::new([
         "TENANT",
         "QUEUE",
@@ -69,7 +69,7 @@ pub fn shares(list: &v1::ListSharesResponse) -> String {
         "RUNNING",
         "WAITING",
     ]);
-    for share in &list.shares {
+    for share in list {
         table.row([
             share.tenant.clone(),
             share.queue.clone(),
@@ -82,7 +82,7 @@ pub fn shares(list: &v1::ListSharesResponse) -> String {
             share.jobs_waiting.to_string(),
         ]);
     }
-    table.render("")
+    table
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ fn next(schedule: &v1::Schedule, now: f64) -> String {
 
 /// A list of schedules.
 #[must_use]
-pub fn schedules(list: &[v1::Schedule], wide: bool, now: f64) -> String {
+pub fn schedules(list: &[v1::Schedule], wide: bool, now: f64) -> Table {
     let mut table = Table::bare();
     let mut header = vec!["SCHEDULE", "TENANT", "CRON", "ZONE", "CONCURRENCY", "ACTIVE", "LAST", "NEXT"];
     if wide {
@@ -69,7 +69,7 @@ pub fn schedules(list: &[v1::Schedule], wide: bool, now: f64) -> String {
         }
         table.row(row);
     }
-    table.render("")
+    table
 }
 
 /// What there is to say of a schedule.
@@ -166,14 +166,14 @@ mod tests {
     fn a_table_of_schedules() {
         let expected = "SCHEDULE  TENANT  CRON        ZONE           CONCURRENCY  ACTIVE  LAST      NEXT\n\
                         nightly   nlp     30 2 * * *  Europe/Berlin  FORBID       1       1m40s ago  in 1h45m\n";
-        let told = schedules(&[nightly()], false, 1000.0);
+        let told = schedules(&[nightly()], false, 1000.0).render("");
         assert_eq!(
             told.split_whitespace().collect::<Vec<_>>(),
             expected.split_whitespace().collect::<Vec<_>>()
         );
         let mut suspended = nightly();
         suspended.spec.as_mut().unwrap().suspend = true;
-        let told = schedules(&[suspended], true, 1000.0);
+        let told = schedules(&[suspended], true, 1000.0).render("");
         assert!(told.contains("suspended") && told.contains("StillRunning"), "{told}");
     }
 

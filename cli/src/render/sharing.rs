@@ -33,7 +33,7 @@ fn objective(spec: &v1::QueueSpec) -> String {
 
 /// A list of queues, each below its parent.
 #[must_use]
-pub fn queues(list: &[v1::Queue]) -> String {
+pub fn queues(list: &[v1::Queue]) -> Table {
     let mut table = Table::new([
         "QUEUE",
         "TENANT",
@@ -61,7 +61,7 @@ pub fn queues(list: &[v1::Queue]) -> String {
             status.jobs_active.to_string(),
         ]);
     }
-    table.render("")
+    table
 }
 
 /// A time as text.
@@ -103,7 +103,7 @@ fn phase(one: &v1::Reservation) -> &'static str {
 
 /// A list of reservations.
 #[must_use]
-pub fn reservations(list: &[v1::Reservation], now: f64) -> String {
+pub fn reservations(list: &[v1::Reservation], now: f64) -> Table {
     let mut table = Table::new(["RESERVATION", "PHASE", "START", "IN", "DURATION", "NODES", "FOR", "REASON"]);
     for one in list {
         let spec = one.spec.clone().unwrap_or_default();
@@ -120,7 +120,7 @@ pub fn reservations(list: &[v1::Reservation], now: f64) -> String {
             spec.reason.clone(),
         ]);
     }
-    table.render("")
+    table
 }
 
 /// The labels that select a server, and the taints that keep jobs off it.
@@ -365,7 +365,7 @@ mod tests {
         };
         let expected = "QUEUE   TENANT  PARENT  GUARANTEED      LIMIT  WEIGHT  OBJECTIVE                 USED  ACTIVE\n\
                         vision  nlp     lab     1 pod, 2 nodes  64     1       MEAN_WAIT, patience 1d0h  8     2\n";
-        assert_eq!(queues(&[queue]), expected);
+        assert_eq!(queues(&[queue]).render(""), expected);
     }
 
     #[test]
@@ -384,7 +384,7 @@ mod tests {
             status: Some(v1::ReservationStatus { phase: 1 }),
             ..Default::default()
         };
-        let text = reservations(&[one], 3600.0);
+        let text = reservations(&[one], 3600.0).render("");
         let row = text.lines().nth(1).unwrap();
         let cells: Vec<&str> = row.split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect();
         let expected = [

@@ -24,8 +24,54 @@ impl Table {
 
     /// Adds a row; an empty cell is shown as `-`.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let dash = |cell: String| if cell.is_empty() { "-".to_owned() } else { clean(&cell) };
-        self.rows.push(cells.into_iter().map(dash).collect());
+        self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
+    }
+
+    /// A table of columns, each with its header first.
+    #[must_use]
+    pub fn of_columns(columns: &[Vec<String>]) -> Self {
+        let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
+        let row = |at: usize| {
+            columns.iter().map(|column| column.get(at).map(|cell| clean(cell)).unwrap_or_default()).collect()
+        };
+        Self { rows: (0..rows).map(row).collect() }
+    }
+
+    /// All rows, the header first.
+    #[must_use]
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
+    /// Its first row.
+    #[must_use]
+    pub fn header(&self) -> &[String] {
+        self.rows.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// The column of this name, in whatever case, its header first.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<Vec<String>> {
+        let at = self.header().iter().position(|header| header.eq_ignore_ascii_case(name))?;
+        Some(self.rows.iter().map(|row| row.get(at).cloned().unwrap_or_default()).collect())
+    }
+
+    /// All but its first row.
+    #[must_use]
+    pub fn without_header(mut self) -> Self {
+        self.rows.drain(..self.rows.len().min(1));
+        self
+    }
+
+    /// As comma-separated values (RFC 4180, but for line ends).
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let quoted = |cell: &String| match cell.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", cell.replace('"', "\"\"")),
+            false => cell.clone(),
+        };
+        let line = |row: &Vec<String>| row.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+        self.rows.iter().map(line).collect()
     }
 
     /// The text; lines have no trailing blanks.
@@ -33,17 +79,14 @@ impl Table {
     pub fn render(&self, indent: &str) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count().max(1)).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let mut out = String::new();
         for row in &self.rows {
-            let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+            let cells = row.iter().map(|cell| if cell.is_empty() { "-" } else { cell });
+            let padded = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
             let line = format!("{indent}{}", padded.collect::<Vec<_>>().join(GAP));
             out.push_str(line.trim_end());
             out.push('\n');
@@ -60,6 +103,18 @@ fn clean(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_picked_and_written_as_csv() {
+        let mut table = Table::new(["NAME", "N", "WHY"]);
+        table.row(["a".into(), "10".into(), String::new()]);
+        table.row(["b".into(), "1".into(), "full, \"really\"".into()]);
+        let picked: Vec<_> = ["why", "Name"].iter().filter_map(|name| table.column(name)).collect();
+        let picked = Table::of_columns(&picked);
+        assert_eq!(picked.csv(), "WHY,NAME\n,a\n\"full, \"\"really\"\"\",b\n");
+        assert_eq!(table.column("X"), None);
+        assert_eq!(table.without_header().render(""), "a  10  -\nb  1   full, \"really\"\n");
+    }
 
     #[test]
     fn columns_line_up() {

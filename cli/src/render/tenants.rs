@@ -6,7 +6,7 @@ use super::{Table, sharing::stamp};
 
 /// A list of tenants.
 #[must_use]
-pub fn tenants(list: &[v1::Tenant]) -> String {
+pub fn tenants(list: &[v1::Tenant]) -> Table {
     let mut table = Table::new(["TENANT", "GPUS", "USED", "JOBS", "ACTIVE", "DESCRIPTION"]);
     for tenant in list {
         let spec = tenant.spec.clone().unwrap_or_default();
@@ -22,7 +22,7 @@ pub fn tenants(list: &[v1::Tenant]) -> String {
             spec.description,
         ]);
     }
-    table.render("")
+    table
 }
 
 /// A list of revocations.
@@ -58,7 +58,7 @@ mod tests {
         };
         let expected =
             "TENANT  GPUS  USED  JOBS    ACTIVE  DESCRIPTION\nnlp     16    4     server  1       -\n";
-        assert_eq!(tenants(&[tenant]), expected);
+        assert_eq!(tenants(&[tenant]).render(""), expected);
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn state(webhook: &v1::Webhook) -> &'static str {
 
 /// A list of webhooks.
 #[must_use]
-pub fn webhooks(list: &[v1::Webhook]) -> String {
+pub fn webhooks(list: &[v1::Webhook]) -> Table {
     let mut table =
         Table::new(["WEBHOOK", "STATE", "EVENTS", "DELIVERED", "QUEUED", "FAILED", "DROPPED", "URL"]);
     for webhook in list {
@@ -46,7 +46,7 @@ pub fn webhooks(list: &[v1::Webhook]) -> String {
             spec.url,
         ]);
     }
-    table.render("")
+    table
 }
 
 /// Facts about a webhook.
@@ -101,7 +101,7 @@ mod tests {
             status: Some(status),
             ..Default::default()
         };
-        let text = webhooks(std::slice::from_ref(&webhook));
+        let text = webhooks(std::slice::from_ref(&webhook)).render("");
         let row = text.lines().nth(1).unwrap();
         for word in ["chat", "in use", "ENDED,HELD", "https://a/..."] {
             assert!(row.contains(word), "{text}");

@@ -21,4 +21,4 @@ pub use audit::{LineError, MAX_LINE, read_audit_line, write_audit_line};
 pub use finding::{Finding, Findings, MAX_FINDINGS, Position};
 pub use registry::{Document, Registry, Resource, read_message};
 pub use tree::{Format, MAX_DEPTH, MAX_NODES, MAX_TEXT};
-pub use write::{WriteError, json_of, to_json, to_yaml, yaml_of};
+pub use write::{WriteError, json_of, key_text, to_json, to_yaml, value_json, whole_json_of, yaml_of};

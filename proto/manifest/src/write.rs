@@ -37,10 +37,40 @@ pub enum WriteError {
 /// # Errors
 /// [`WriteError::WellKnown`].
 pub fn to_json(message: &DynamicMessage) -> Result<Json, WriteError> {
+    object(message, Defaults::LeftOut)
+}
+
+/// Which fields that are at their default are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Defaults {
+    /// None, as the canonical mapping has it.
+    LeftOut,
+    /// Lists, maps, numbers and truths, so that a program finds them; texts and enums that say nothing are left out.
+    Written,
+}
+
+/// The JSON of a generated message with every list, number and truth in it, also where it is empty, 0 or false; the rest as [`json_of`].
+///
+/// # Errors
+/// [`WriteError`].
+pub fn whole_json_of<M: prost::Message>(
+    descriptor: &MessageDescriptor,
+    message: &M,
+) -> Result<Json, WriteError> {
+    object(&decoded(descriptor, message)?, Defaults::Written)
+}
+
+/// Whether a field says something where it is not set.
+fn says_something(field: &FieldDescriptor) -> bool {
+    let worth = !matches!(field.kind(), Kind::Message(_) | Kind::Enum(_) | Kind::String | Kind::Bytes);
+    field.is_list() || field.is_map() || (worth && !field.supports_presence())
+}
+
+fn object(message: &DynamicMessage, defaults: Defaults) -> Result<Json, WriteError> {
     let name = message.descriptor().full_name().to_owned();
     if is_wrapper(&name) {
         return match message.descriptor().get_field(1) {
-            Some(field) => value_json(&field.kind(), &message.get_field(&field)),
+            Some(field) => one_json(&field.kind(), &message.get_field(&field), defaults),
             None => Ok(Json::Null),
         };
     }
@@ -49,8 +79,11 @@ pub fn to_json(message: &DynamicMessage) -> Result<Json, WriteError> {
             .map_err(|error| WriteError::WellKnown { message: name, reason: error.to_string() });
     }
     let mut object = Map::new();
-    for field in message.descriptor().fields().filter(|field| message.has_field(field)) {
-        let value = field_json(&field, &message.get_field(&field))?;
+    let written = |field: &FieldDescriptor| {
+        message.has_field(field) || (defaults == Defaults::Written && says_something(field))
+    };
+    for field in message.descriptor().fields().filter(written) {
+        let value = field_json(&field, &message.get_field(&field), defaults)?;
         object.insert(field.json_name().to_owned(), value);
     }
     Ok(Json::Object(object))
@@ -61,32 +94,41 @@ pub fn to_json(message: &DynamicMessage) -> Result<Json, WriteError> {
 /// # Errors
 /// [`WriteError`].
 pub fn json_of<M: prost::Message>(descriptor: &MessageDescriptor, message: &M) -> Result<Json, WriteError> {
-    let decoded = DynamicMessage::decode(descriptor.clone(), message.encode_to_vec().as_slice());
-    let decoded = decoded.map_err(|error| WriteError::Decode {
-        message: descriptor.full_name().to_owned(),
-        reason: error.to_string(),
-    })?;
-    to_json(&decoded)
+    to_json(&decoded(descriptor, message)?)
 }
 
-fn field_json(field: &FieldDescriptor, value: &Value) -> Result<Json, WriteError> {
+fn decoded<M: prost::Message>(
+    descriptor: &MessageDescriptor,
+    message: &M,
+) -> Result<DynamicMessage, WriteError> {
+    DynamicMessage::decode(descriptor.clone(), message.encode_to_vec().as_slice()).map_err(|error| {
+        WriteError::Decode { message: descriptor.full_name().to_owned(), reason: error.to_string() }
+    })
+}
+
+fn field_json(field: &FieldDescriptor, value: &Value, defaults: Defaults) -> Result<Json, WriteError> {
     match (value, field.kind()) {
         (Value::Map(map), Kind::Message(entry)) => {
             let kind = entry.map_entry_value_field().kind();
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by(|a, b| a.0.cmp(b.0));
-            let object =
-                entries.into_iter().map(|(key, value)| Ok((key_text(key), value_json(&kind, value)?)));
+            let object = entries
+                .into_iter()
+                .map(|(key, value)| Ok((key_text(key), one_json(&kind, value, defaults)?)));
             object.collect::<Result<Map<_, _>, _>>().map(Json::Object)
         }
-        (Value::List(items), kind) => {
-            items.iter().map(|item| value_json(&kind, item)).collect::<Result<_, _>>().map(Json::Array)
-        }
-        (value, kind) => value_json(&kind, value),
+        (Value::List(items), kind) => items
+            .iter()
+            .map(|item| one_json(&kind, item, defaults))
+            .collect::<Result<_, _>>()
+            .map(Json::Array),
+        (value, kind) => one_json(&kind, value, defaults),
     }
 }
 
-fn key_text(key: &MapKey) -> String {
+/// A map's key as JSON and YAML write it.
+#[must_use]
+pub fn key_text(key: &MapKey) -> String {
     match key {
         MapKey::Bool(key) => key.to_string(),
         MapKey::I32(key) => key.to_string(),
@@ -97,7 +139,15 @@ fn key_text(key: &MapKey) -> String {
     }
 }
 
-fn value_json(kind: &Kind, value: &Value) -> Result<Json, WriteError> {
+/// One value of a field of this kind.
+///
+/// # Errors
+/// [`WriteError`].
+pub fn value_json(kind: &Kind, value: &Value) -> Result<Json, WriteError> {
+    one_json(kind, value, Defaults::LeftOut)
+}
+
+fn one_json(kind: &Kind, value: &Value, defaults: Defaults) -> Result<Json, WriteError> {
     Ok(match value {
         Value::Bool(value) => Json::Bool(*value),
         Value::I32(value) => Json::from(*value),
@@ -120,12 +170,12 @@ fn value_json(kind: &Kind, value: &Value) -> Result<Json, WriteError> {
             },
             _ => Json::from(*number),
         },
-        Value::Message(message) => to_json(message)?,
+        Value::Message(message) => object(message, defaults)?,
         Value::List(items) => {
-            Json::Array(items.iter().map(|item| value_json(kind, item)).collect::<Result<_, _>>()?)
+            Json::Array(items.iter().map(|item| one_json(kind, item, defaults)).collect::<Result<_, _>>()?)
         }
         Value::Map(map) => {
-            let object = map.iter().map(|(key, value)| Ok((key_text(key), value_json(kind, value)?)));
+            let object = map.iter().map(|(key, value)| Ok((key_text(key), one_json(kind, value, defaults)?)));
             Json::Object(object.collect::<Result<Map<_, _>, _>>()?)
         }
     })

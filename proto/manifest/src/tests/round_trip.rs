@@ -7,7 +7,7 @@ use prost_reflect::prost::Message as _;
 use prost_reflect::{DynamicMessage, MapKey, Value};
 
 use super::message;
-use crate::{Format, read_message, to_json, to_yaml, yaml_of};
+use crate::{Format, read_message, to_json, to_yaml, whole_json_of, yaml_of};
 
 /// Text as people and machines write it, without what a manifest may not hold.
 fn text() -> impl Strategy<Value = String> {
@@ -191,6 +191,9 @@ proptest! {
         prop_assert!(from_json.unwrap() == m, "{json}");
         let from_yaml = read_message("t.yaml", yaml.as_bytes(), Format::Yaml, &descriptor);
         prop_assert!(from_yaml.unwrap() == m, "{yaml}");
+        let whole = whole_json_of(&descriptor, &m).unwrap();
+        let from_whole = read_message("t.json", whole.to_string().as_bytes(), Format::Json, &descriptor);
+        prop_assert!(from_whole.unwrap() == m, "{whole}");
         // And the standard mapping reads ours the same.
         let standard = DynamicMessage::deserialize(descriptor, json).unwrap();
         prop_assert!(standard == m);

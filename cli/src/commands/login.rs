@@ -1,0 +1,45 @@
+//! `login`: a context that was tried before it is kept.
+
+use std::io::Read as _;
+
+use proto_wire::v1;
+
+use super::configuration;
+use crate::{
+    args::{Global, Login},
+    client::{Api, repeat},
+    config::{ConfigFile, Environment, resolve},
+    error::Error,
+    render,
+};
+
+/// A token is shorter than this.
+const TOKEN_MAX: u64 = 4096;
+
+/// `login [CONTEXT]`.
+pub async fn run(args: &Login, global: &Global, env: &Environment) -> Result<(), Error> {
+    let path = env.config_path();
+    let path = path.ok_or_else(|| Error::Config("neither HOME nor RAIL_CONFIG is set".to_owned()))?;
+    let mut global = global.clone();
+    if args.token_stdin {
+        let mut text = String::new();
+        let read = std::io::stdin().lock().take(TOKEN_MAX).read_to_string(&mut text);
+        read.map_err(|error| Error::Usage(format!("standard input holds no token: {error}")))?;
+        global.token = Some(text.trim().to_owned());
+    }
+    // What is not given is as in the context, where there is one of this name.
+    let file = ConfigFile::load(Some(&path))?;
+    let known = file.contexts.contains_key(&args.name);
+    global.context = known.then(|| args.name.clone());
+    let file = if known { file } else { ConfigFile::default() };
+    let api = Api::new(&resolve(&global, env, &file)?)?;
+    let me = repeat("ask who we are", |_| {
+        let mut client = api.tenants();
+        async move { client.who_am_i(v1::WhoAmIRequest {}).await }
+    })
+    .await?;
+    configuration::set(&path, &args.name, true, &global)?;
+    let of = if me.tenant.is_empty() { String::new() } else { format!(" of tenant {}", me.tenant) };
+    eprintln!("you are {} ({}{of}); context `{}` is current", me.identity, render::role(me.role), args.name);
+    Ok(())
+}
