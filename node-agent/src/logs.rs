@@ -2,13 +2,15 @@
 //!
 //! A line of the file is one piece of output: a letter, a space, the bytes. `O` is a line of standard output, `E` of
 //! standard error, `N` a note of Railyard's own; `o` and `e` are pieces whose line goes on. So the file can be read
-//! by people, and given back byte by byte.
+//! by people, and given back byte by byte. `t MILLISECONDS` tells when what follows was written, in milliseconds since
+//! 1970; what earlier releases wrote has none.
 
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 /// Longer lines are kept in pieces of this size.
@@ -53,6 +55,8 @@ pub struct LogWriter {
     limit: u64,
     dropped: u64,
     partial: [Vec<u8>; 2],
+    /// The time that the file tells last.
+    told: Option<u64>,
 }
 
 impl LogWriter {
@@ -61,7 +65,16 @@ impl LogWriter {
     pub fn new(path: PathBuf, limit: u64) -> Self {
         let file = Self::create(&path);
         let limit = limit.max(PIECE_MAX as u64 * 2);
-        Self { path, file, size: 0, older_size: 0, limit, dropped: 0, partial: Default::default() }
+        Self {
+            path,
+            file,
+            size: 0,
+            older_size: 0,
+            limit,
+            dropped: 0,
+            partial: Default::default(),
+            told: None,
+        }
     }
 
     fn create(path: &Path) -> Option<File> {
@@ -70,6 +83,11 @@ impl LogWriter {
 
     /// Takes bytes as they were read; lines are written when they are whole or too long.
     pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        self.push_at(now(), stream, bytes);
+    }
+
+    /// The same at a time in milliseconds since 1970.
+    fn push_at(&mut self, now: u64, stream: Stream, bytes: &[u8]) {
         let slot = usize::from(stream == Stream::Err);
         let mut held = std::mem::take(&mut self.partial[slot]);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -79,13 +97,13 @@ impl LogWriter {
             };
             for byte in text {
                 if held.len() == PIECE_MAX {
-                    self.write(stream, false, &held);
+                    self.write(now, stream, false, &held);
                     held.clear();
                 }
                 held.push(*byte);
             }
             if whole {
-                self.write(stream, true, &held);
+                self.write(now, stream, true, &held);
                 held.clear();
             }
         }
@@ -97,7 +115,7 @@ impl LogWriter {
         for (slot, stream) in [(0, Stream::Out), (1, Stream::Err)] {
             let held = std::mem::take(&mut self.partial[slot]);
             if !held.is_empty() {
-                self.write(stream, false, &held);
+                self.write(now(), stream, false, &held);
             }
         }
     }
@@ -105,16 +123,23 @@ impl LogWriter {
     /// A line of Railyard's own.
     pub fn note(&mut self, text: &str) {
         self.flush();
-        self.write(Stream::Note, true, text.replace('\n', " ").as_bytes());
+        self.write(now(), Stream::Note, true, text.replace('\n', " ").as_bytes());
     }
 
-    fn write(&mut self, stream: Stream, whole: bool, bytes: &[u8]) {
+    fn write(&mut self, now: u64, stream: Stream, whole: bool, bytes: &[u8]) {
         let mut line = Vec::with_capacity(bytes.len() + 3);
         line.extend([stream.letter(whole), b' ']);
         line.extend_from_slice(bytes);
         line.push(b'\n');
         if self.size + line.len() as u64 > self.limit {
             self.rotate();
+        }
+        if self.told != Some(now) {
+            // Before the line in one write, so that a reader never sees a line under the time of another.
+            let mut timed = format!("t {now}\n").into_bytes();
+            timed.append(&mut line);
+            line = timed;
+            self.told = Some(now);
         }
         self.append(&line);
     }
@@ -136,6 +161,7 @@ impl LogWriter {
         }
         self.file = Self::create(&self.path);
         self.size = 0;
+        self.told = None;
         if self.dropped > 0 {
             let note = format!("N {} bytes of older output dropped\n", self.dropped);
             self.append(note.as_bytes());
@@ -149,16 +175,29 @@ impl Drop for LogWriter {
     }
 }
 
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    let passed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A piece of output, with the newline that it had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
+    /// When it was written, in milliseconds since 1970, where the file tells.
+    pub time: Option<u64>,
     /// Where it came from.
     pub stream: Stream,
     /// The bytes.
     pub data: Vec<u8>,
 }
 
-fn parse(line: &[u8]) -> Option<Piece> {
+/// The time that a line tells.
+fn time(line: &[u8]) -> Option<u64> {
+    std::str::from_utf8(line.strip_prefix(b"t ")?).ok()?.trim_end().parse().ok()
+}
+
+fn parse(line: &[u8], time: Option<u64>) -> Option<Piece> {
     let (letter, rest) = line.split_first()?;
     let mut data = rest.strip_prefix(b" ")?.to_vec();
     let stream = match letter {
@@ -170,7 +209,7 @@ fn parse(line: &[u8]) -> Option<Piece> {
     if letter.is_ascii_uppercase() {
         data.push(b'\n');
     }
-    Some(Piece { stream, data })
+    Some(Piece { time, stream, data })
 }
 
 /// Reads one rank's output, the rotated part first, and goes on where it stopped.
@@ -183,16 +222,21 @@ pub struct LogReader {
     next: Option<(BufReader<File>, u64)>,
     pending: Vec<u8>,
     skip: u64,
+    since: u64,
+    /// Of what is read now.
+    time: Option<u64>,
 }
 
 impl LogReader {
-    /// From the last `tail` lines on; 0 means from the beginning of what is kept.
+    /// What was written at `since` (milliseconds since 1970) or later, of that the last `tail` lines; 0 means from the beginning of what
+    /// is kept. What has no time is not left out.
     #[must_use]
-    pub fn open(path: &Path, tail: u32) -> Self {
+    pub fn open(path: &Path, tail: u32, since: u64) -> Self {
+        let (next, pending) = (None, Vec::new());
         let mut reader =
-            Self { path: path.into(), file: None, inode: 0, next: None, pending: Vec::new(), skip: 0 };
+            Self { path: path.into(), file: None, inode: 0, next, pending, skip: 0, since, time: None };
         if tail > 0 {
-            let lines = count_lines(&older(path)) + count_lines(path);
+            let lines = count_lines(&older(path), since) + count_lines(path, since);
             reader.skip = lines.saturating_sub(u64::from(tail));
         }
         // The current file first: if it is rotated right now, it is found again as the older one, and nothing is missed.
@@ -209,6 +253,7 @@ impl LogReader {
     }
 
     fn enter(&mut self, opened: Option<(BufReader<File>, u64)>) {
+        self.time = None;
         let (file, inode) = opened.unzip();
         self.file = file;
         self.inode = inode.unwrap_or(self.inode);
@@ -237,11 +282,18 @@ impl LogReader {
                 continue;
             }
             let line = std::mem::take(&mut self.pending);
+            if let Some(time) = time(&line) {
+                self.time = Some(time);
+                continue;
+            }
+            if self.time.is_some_and(|time| time < self.since) {
+                continue;
+            }
             if self.skip > 0 {
                 self.skip -= u64::from(line[0].is_ascii_uppercase());
                 continue;
             }
-            if let Some(piece) = parse(&line[..line.len() - 1]) {
+            if let Some(piece) = parse(&line[..line.len() - 1], self.time) {
                 taken += piece.data.len();
                 found.push(piece);
             }
@@ -274,12 +326,14 @@ fn open_log(path: &Path) -> Option<(BufReader<File>, u64)> {
     Some((BufReader::new(file), inode))
 }
 
-fn count_lines(path: &Path) -> u64 {
+fn count_lines(path: &Path, since: u64) -> u64 {
     let Ok(file) = File::open(path) else { return 0 };
     let mut reader = BufReader::new(file);
-    let (mut count, mut line) = (0, Vec::new());
+    let (mut count, mut line, mut told) = (0, Vec::new(), None);
     while reader.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        count += u64::from(line[0].is_ascii_uppercase());
+        told = time(&line).or(told);
+        let late = told.is_none_or(|time| time >= since);
+        count += u64::from(late && line[0].is_ascii_uppercase());
         line.clear();
     }
     count
@@ -309,7 +363,7 @@ mod tests {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("log");
         let mut writer = LogWriter::new(path.clone(), 1 << 20);
-        let mut reader = LogReader::open(&path, 0);
+        let mut reader = LogReader::open(&path, 0, 0);
         writer.push(Stream::Out, b"one\ntw");
         writer.push(Stream::Err, b"warning\n");
         writer.push(Stream::Out, b"o\n\n\xff\x00\r");
@@ -333,7 +387,7 @@ mod tests {
         let path = room.path().join("log");
         let limit = 20_000;
         let mut writer = LogWriter::new(path.clone(), limit);
-        let mut follower = LogReader::open(&path, 0);
+        let mut follower = LogReader::open(&path, 0, 0);
         let mut followed = 0;
         for n in 0..10_000 {
             writer.push(Stream::Out, format!("line {n}\n").as_bytes());
@@ -347,10 +401,10 @@ mod tests {
         let size: u64 =
             fs::read_dir(room.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
         assert!(size <= 2 * limit, "{size}");
-        let pieces = all(&mut LogReader::open(&path, 0));
+        let pieces = all(&mut LogReader::open(&path, 0, 0));
         assert!(pieces.iter().any(|p| p.stream == Stream::Note && p.data.ends_with(b"dropped\n")));
         assert_eq!(pieces.last().unwrap().data, b"line 9999\n");
-        let tail = all(&mut LogReader::open(&path, 3));
+        let tail = all(&mut LogReader::open(&path, 3, 0));
         assert_eq!(text(&tail, Stream::Out), b"line 9997\nline 9998\nline 9999\n");
     }
 
@@ -366,8 +420,8 @@ mod tests {
         }
         drop(writer);
         assert!(older(&path).exists());
-        let whole = all(&mut LogReader::open(&path, 0));
-        let mut slow = LogReader::open(&path, 0);
+        let whole = all(&mut LogReader::open(&path, 0, 0));
+        let mut slow = LogReader::open(&path, 0, 0);
         // The try is put away before the reader has come to the current file.
         fs::rename(&place, room.path().join("kept")).unwrap();
         assert_eq!(all(&mut slow), whole);
@@ -375,10 +429,37 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_before_a_time_is_left_out() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("log");
+        // As an earlier release wrote it, and then with times.
+        fs::write(&path, "O first\n").unwrap();
+        let old = all(&mut LogReader::open(&path, 0, 5000));
+        assert_eq!((old[0].time, text(&old, Stream::Out)), (None, b"first\n".to_vec()));
+        let mut writer = LogWriter::new(path.clone(), 1 << 20);
+        for (at, line) in [(1000, "a\n"), (1000, "b\n"), (2000, "c\n"), (3000, "d\ne\n")] {
+            writer.push_at(at, Stream::Out, line.as_bytes());
+        }
+        drop(writer);
+        let since = |tail, since| {
+            let pieces = all(&mut LogReader::open(&path, tail, since));
+            (text(&pieces, Stream::Out), pieces.first().and_then(|piece| piece.time))
+        };
+        assert_eq!(since(0, 0), (b"a\nb\nc\nd\ne\n".to_vec(), Some(1000)));
+        assert_eq!(since(0, 1500), (b"c\nd\ne\n".to_vec(), Some(2000)));
+        assert_eq!(since(0, 3000), (b"d\ne\n".to_vec(), Some(3000)));
+        assert_eq!(since(1, 1500), (b"e\n".to_vec(), Some(3000)));
+        assert_eq!(since(9, 1500), (b"c\nd\ne\n".to_vec(), Some(2000)));
+        assert_eq!(since(0, 9000), (Vec::new(), None));
+        let content = fs::read_to_string(&path).unwrap();
+        assert_eq!(content.matches("t ").count(), 3, "a time is told once: {content}");
+    }
+
+    #[test]
     fn an_absent_log_is_empty_until_it_is_there() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("log");
-        let mut reader = LogReader::open(&path, 5);
+        let mut reader = LogReader::open(&path, 5, 0);
         assert!(all(&mut reader).is_empty());
         LogWriter::new(path, 1 << 20).push(Stream::Out, b"here\n");
         assert_eq!(text(&all(&mut reader), Stream::Out), b"here\n");

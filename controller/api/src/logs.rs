@@ -40,10 +40,17 @@ pub fn stream(
     wire: v1::StreamLogsRequest,
 ) -> Result<Events<v1::LogChunk>, RpcError> {
     check_ranks(&job, &wire.ranks)?;
-    if !wire.follow && try_of(&job, 0).is_none() {
+    check_attempt(&job, wire.attempt)?;
+    let earlier = past(&job, wire.attempt).is_some();
+    if !wire.follow && !earlier && try_of(&job, 0).is_none() {
         let phase = phase(&job).as_str_name();
-        let text =
-            format!("job '{id}' is {phase} and has written nothing yet; follow it, or try again later");
+        let before = match known(&job).as_slice() {
+            [] => String::new(),
+            tries => format!("; of its tries before, {} are known", list(tries)),
+        };
+        let text = format!(
+            "job '{id}' is {phase} and has written nothing yet; follow it, or try again later{before}"
+        );
         return Err(RpcError::new(ErrorClass::Infeasible, "NOT_STARTED", text));
     }
     let (out, receiver) = mpsc::channel(CHUNKS);
@@ -77,6 +84,31 @@ fn check_ranks(job: &v1::Job, ranks: &[u32]) -> Result<(), RpcError> {
         }
         None => Ok(()),
     }
+}
+
+/// The tries before the present one that are known.
+fn known(job: &v1::Job) -> Vec<u32> {
+    job.status.iter().flat_map(|status| &status.past_attempts).map(|past| past.attempt).collect()
+}
+
+fn list(tries: &[u32]) -> String {
+    tries.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A try before the present one, as it is remembered.
+fn past(job: &v1::Job, attempt: u32) -> Option<&v1::PastAttempt> {
+    job.status.iter().flat_map(|status| &status.past_attempts).find(|past| past.attempt == attempt)
+}
+
+/// A try that is asked for is the present one, or is remembered.
+fn check_attempt(job: &v1::Job, attempt: u32) -> Result<(), RpcError> {
+    let present = job.status.as_ref().map_or(0, |status| status.attempt);
+    if attempt == 0 || attempt == present || past(job, attempt).is_some() {
+        return Ok(());
+    }
+    let mut tries = known(job);
+    tries.push(present);
+    Err(fault::field("attempt", format!("try {attempt} is not known; there are {}", list(&tries))))
 }
 
 fn phase(job: &v1::Job) -> Phase {
@@ -113,12 +145,22 @@ struct Reader {
 impl Reader {
     /// Try after try, until the job has ended or nobody wants to wait.
     async fn read(&self, mut job: v1::Job) -> Result<(), RpcError> {
+        if let Some(past) = past(&job, self.wire.attempt) {
+            let nodes = past.nodes.iter().filter_map(|node| NodeName::new(node).ok()).collect();
+            let attempt = past.attempt;
+            if !self.read_try(&job, attempt, nodes).await? {
+                let text = format!("nothing that try {attempt} wrote is kept any more, or it wrote nothing");
+                // The client may have gone away.
+                let _ = self.out.send(Ok(note(text))).await;
+            }
+            return Ok(());
+        }
         let mut last = 0;
         loop {
             if let Some((attempt, placement)) = try_of(&job, last) {
-                self.read_try(&job, attempt, &placement).await?;
+                self.read_try(&job, attempt, self.nodes(&placement)).await?;
                 last = attempt;
-                if !self.wire.follow {
+                if !self.wire.follow || self.wire.attempt != 0 {
                     return Ok(());
                 }
             }
@@ -158,9 +200,15 @@ impl Reader {
         Ok(None)
     }
 
-    async fn read_try(&self, job: &v1::Job, attempt: u32, placement: &v1::Placement) -> Result<(), RpcError> {
+    /// One try's output, of these servers; true if there was some.
+    async fn read_try(
+        &self,
+        job: &v1::Job,
+        attempt: u32,
+        nodes: BTreeSet<NodeName>,
+    ) -> Result<bool, RpcError> {
         let (sender, mut chunks) = mpsc::channel(CHUNKS);
-        let mut uploads = Uploads { openings: Vec::new(), missing: self.nodes(placement) };
+        let mut uploads = Uploads { openings: Vec::new(), missing: nodes };
         self.open_missing(&mut uploads, job, attempt, &sender)?;
         // While a sender is kept, the try is not over: agents that are away may still come, after a restart of the
         // controller all of them.
@@ -170,12 +218,18 @@ impl Reader {
         }
         let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut any = false;
         loop {
             tokio::select! {
                 chunk = chunks.recv() => match chunk {
                     // The client went away: dropping the receiver ends the uploads.
-                    Some(chunk) => if self.out.send(Ok(chunk)).await.is_err() { return Ok(()) },
-                    None => return Ok(()),
+                    Some(chunk) => {
+                        any = true;
+                        if self.out.send(Ok(chunk)).await.is_err() {
+                            return Ok(any);
+                        }
+                    }
+                    None => return Ok(any),
                 },
                 _ = look.tick(), if sender.is_some() || !uploads.openings.is_empty() => {
                     if let Some(chunks) = &sender {
@@ -273,6 +327,8 @@ impl Reader {
             ranks: self.wire.ranks.clone(),
             follow: self.wire.follow,
             tail_lines: self.wire.tail_lines,
+            since: self.wire.since,
+            timestamps: self.wire.timestamps,
         };
         handle.logs().open(handle.sessions(), node, handle.epoch(), ask, chunks)
     }
@@ -289,5 +345,6 @@ pub(crate) fn note(text: String) -> v1::LogChunk {
         rank: 0,
         stream: v1::log_chunk::Stream::Note.into(),
         data: format!("{text}\n").into_bytes(),
+        time: None,
     }
 }

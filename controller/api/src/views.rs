@@ -32,7 +32,8 @@ pub(crate) fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
 /// A job in the words of its reader.
 pub(crate) fn tell_job(job: &mut v1::Job, only: Option<&TenantName>) {
     let Some(status) = job.status.as_mut() else { return };
-    status.reasons.iter_mut().for_each(|reason| tell(reason, only));
+    let past = status.past_attempts.iter_mut().flat_map(|past| &mut past.reasons);
+    status.reasons.iter_mut().chain(past).for_each(|reason| tell(reason, only));
     if let Some(placement) = status.placement.as_mut() {
         placement.reasons.iter_mut().for_each(|reason| tell(reason, only));
     }

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_queue::Past;
 use proto_model::{
-    Assignment, Health, JobUid, NodeEndpoints, NodeName, Observed, Phase, RailBytes, RankExit, Reason,
-    Requeue, RunResult, Wish,
+    Assignment, Health, JobStatus, JobUid, NodeEndpoints, NodeName, Observed, PastAttempt, Phase, RailBytes,
+    RankExit, Reason, Requeue, RunResult, Timestamp, Wish,
 };
 
 use crate::{
@@ -77,6 +77,19 @@ impl State {
             wish,
             trace_parent: job.status.trace_parent.clone(),
         })
+    }
+}
+
+/// What is remembered of the try that ends now.
+fn past(status: &JobStatus, now: Timestamp) -> PastAttempt {
+    let nodes = status.placement.iter().flat_map(|placement| placement.nodes.iter());
+    PastAttempt {
+        attempt: status.attempt,
+        started: status.started,
+        ended: now,
+        reasons: status.reasons.iter().take(PastAttempt::MAX_REASONS).cloned().collect(),
+        exits: PastAttempt::failed(&status.exits),
+        nodes: nodes.map(|node| node.node.clone()).collect(),
     }
 }
 
@@ -299,6 +312,8 @@ impl Step<'_> {
         let restarts = entry.job.status.restarts;
         let config = &self.state.config;
         let wait = (config.requeue_backoff * (1 << restarts.min(16))).min(config.requeue_backoff_max);
+        // Entering the queue counts the next one.
+        let past = past(&entry.job.status, self.now);
         let entered = self.enter(entry, Phase::Pending);
         let message = match outcome {
             Outcome::Requeue => {
@@ -309,6 +324,9 @@ impl Step<'_> {
         let reason = Reason::new("Requeued", message).count(attempt as usize).since(self.now);
         entry.due = (outcome == Outcome::Requeue).then(|| self.now.plus(wait));
         self.change(entry, |status| {
+            let known = status.past_attempts.len();
+            status.past_attempts.drain(..(known + 1).saturating_sub(PastAttempt::MAX));
+            status.past_attempts.push(Arc::new(past));
             status.restarts += u32::from(outcome == Outcome::Requeue);
             let stopped =
                 status.reasons.iter().any(|reason| reason.code == PREEMPTED || reason.code == YIELDED);

@@ -471,6 +471,7 @@ fn fresh_status(now: Timestamp, trace_parent: String, by: Authority) -> JobStatu
         holds: Vec::new(),
         submitter: Some(by),
         schedule: None,
+        past_attempts: Vec::new(),
     }
 }
 

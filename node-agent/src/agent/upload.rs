@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::{
     agent::{Setup, recover},
     kept,
-    logs::{LogReader, Stream},
+    logs::{LogReader, Piece, Stream},
 };
 
 /// Chunks that wait for a slow reader.
@@ -42,9 +42,10 @@ async fn read(setup: Arc<Setup>, ask: v1::OpenLogs, sender: mpsc::Sender<v1::Upl
     }
     let Ok(uid) = ask.job_uid.parse() else { return };
     let wanted: BTreeSet<u32> = ask.ranks.iter().copied().collect();
+    let since = ask.since.as_ref().map_or(0, millis);
     let (dir, mut readers) = kept::open(&setup.data, Key { uid, attempt: ask.attempt }, |dir| {
         let ranks = local_ranks(dir).into_iter().filter(|rank| wanted.is_empty() || wanted.contains(rank));
-        let readers = ranks.map(|rank| (rank, LogReader::open(&dir.rank_log(rank), ask.tail_lines)));
+        let readers = ranks.map(|rank| (rank, LogReader::open(&dir.rank_log(rank), ask.tail_lines, since)));
         readers.collect::<Vec<(u32, LogReader)>>()
     });
     loop {
@@ -55,14 +56,15 @@ async fn read(setup: Arc<Setup>, ask: v1::OpenLogs, sender: mpsc::Sender<v1::Upl
             // A file that fails in the middle is a gap; the others go on.
             let pieces = reader.next(CHUNK).unwrap_or_default();
             any |= !pieces.is_empty();
-            for piece in join(pieces) {
-                setup.metrics.log_bytes.inc_by([], piece.1.len() as u64);
-                let stream = match piece.0 {
+            for piece in join(pieces, ask.timestamps) {
+                setup.metrics.log_bytes.inc_by([], piece.data.len() as u64);
+                let stream = match piece.stream {
                     Stream::Out => v1::log_chunk::Stream::Stdout,
                     Stream::Err => v1::log_chunk::Stream::Stderr,
                     Stream::Note => v1::log_chunk::Stream::Note,
                 };
-                let chunk = v1::LogChunk { rank: *rank, stream: stream.into(), data: piece.1 };
+                let time = piece.time.filter(|_| ask.timestamps).map(timestamp);
+                let chunk = v1::LogChunk { rank: *rank, stream: stream.into(), data: piece.data, time };
                 let message = v1::UploadLogsRequest { stream_id: String::new(), chunk: Some(chunk) };
                 if sender.send(message).await.is_err() {
                     return;
@@ -78,16 +80,30 @@ async fn read(setup: Arc<Setup>, ask: v1::OpenLogs, sender: mpsc::Sender<v1::Upl
     }
 }
 
-/// Neighbours of one stream in one chunk.
-fn join(pieces: Vec<crate::logs::Piece>) -> Vec<(Stream, Vec<u8>)> {
-    let mut joined: Vec<(Stream, Vec<u8>)> = Vec::new();
+/// Neighbours of one stream in one chunk, and of one time where times are told.
+fn join(pieces: Vec<Piece>, timed: bool) -> Vec<Piece> {
+    let mut joined: Vec<Piece> = Vec::new();
     for piece in pieces {
         match joined.last_mut() {
-            Some((stream, data)) if *stream == piece.stream => data.extend(piece.data),
-            _ => joined.push((piece.stream, piece.data)),
+            Some(last) if last.stream == piece.stream && (!timed || last.time == piece.time) => {
+                last.data.extend(piece.data);
+            }
+            _ => joined.push(piece),
         }
     }
     joined
+}
+
+/// Milliseconds since 1970; what was before then is then.
+fn millis(time: &prost_types::Timestamp) -> u64 {
+    let seconds = u64::try_from(time.seconds).unwrap_or(0);
+    seconds.saturating_mul(1000).saturating_add(u64::try_from(time.nanos).unwrap_or(0).div_ceil(1_000_000))
+}
+
+fn timestamp(millis: u64) -> prost_types::Timestamp {
+    let seconds = i64::try_from(millis / 1000).unwrap_or(i64::MAX);
+    let nanos = i32::try_from(millis % 1000 * 1_000_000).unwrap_or(0);
+    prost_types::Timestamp { seconds, nanos }
 }
 
 /// The ranks that have a log here, by the names of their files.

@@ -305,6 +305,8 @@ impl Controller {
             ranks: ranks.to_vec(),
             follow,
             tail_lines,
+            since: None,
+            timestamps: false,
         };
         self.say(controller_message::Body::OpenLogs(ask)).await;
         stream_id

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     ArrayPlace, ArraySpec, Authority, Certification, Component, Dependency, Eta, FailurePolicy, JobId,
-    JobUid, LicenseName, Phase, Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue,
-    ReservationName, Role, ScheduledRun, ServiceClassName, Timestamp,
+    JobUid, LicenseName, NodeName, Phase, Placement, PlacementRequest, Preemption, QueueName, Reason,
+    Requeue, ReservationName, Role, ScheduledRun, ServiceClassName, Timestamp,
 };
 
 /// What is kept of every job beside what its user wrote: names, times, causes, the request's id.
@@ -409,6 +409,43 @@ pub struct JobStatus {
     pub submitter: Option<Authority>,
     /// Which schedule has submitted it.
     pub schedule: Option<ScheduledRun>,
+    /// Tries before the present one, the oldest first; at most [`PastAttempt::MAX`].
+    pub past_attempts: Vec<Arc<PastAttempt>>,
+}
+
+/// A try that has ended, and was followed by another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastAttempt {
+    /// From 1.
+    pub attempt: u32,
+    /// When all its ranks had been started, if they ever were.
+    pub started: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// Why.
+    pub reasons: Vec<Reason>,
+    /// Ranks that ended badly, the first of them; at most [`PastAttempt::MAX_EXITS`].
+    pub exits: Vec<RankExit>,
+    /// The servers that it had.
+    pub nodes: Vec<NodeName>,
+}
+
+impl PastAttempt {
+    /// Tries that a job remembers.
+    pub const MAX: usize = 8;
+    /// Exits that are kept of one.
+    pub const MAX_EXITS: usize = 16;
+    /// Causes that are kept of one.
+    pub const MAX_REASONS: usize = 8;
+
+    /// Ranks that ended badly, in the order in which they did, as far as they are kept.
+    #[must_use]
+    pub fn failed(exits: &[RankExit]) -> Vec<RankExit> {
+        let mut failed: Vec<RankExit> = exits.iter().copied().filter(|exit| !exit.is_success()).collect();
+        failed.sort_by_key(|exit| (exit.time, exit.rank));
+        failed.truncate(Self::MAX_EXITS);
+        failed
+    }
 }
 
 /// A waiting job is held: it keeps its place in the queue, and does not start.

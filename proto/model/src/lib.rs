@@ -69,7 +69,8 @@ pub use ids::{
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
     Algorithm, AllocationSpec, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job,
-    JobHold, JobSpec, JobStatus, RailBytes, RailProtection, RailRequest, RankExit, ReduceOp, RunResult, Work,
+    JobHold, JobSpec, JobStatus, PastAttempt, RailBytes, RailProtection, RailRequest, RankExit, ReduceOp,
+    RunResult, Work,
 };
 pub use license::License;
 pub use names::{Names, NamesError};

@@ -205,6 +205,7 @@ impl AgentBody {
                     rank,
                     stream: v1::log_chunk::Stream::Stdout.into(),
                     data: text.as_bytes().to_vec(),
+                    time: None,
                 };
                 let line = format!("hello from {}\n", self.node);
                 let ranks: Vec<u32> = if ask.ranks.is_empty() { vec![0] } else { ask.ranks.clone() };

@@ -136,6 +136,33 @@ fn a_lost_engine_requeues_where_the_policy_says_so_and_not_for_ever() {
 }
 
 #[test]
+fn tries_that_were_followed_by_another_are_remembered_within_bounds() {
+    let mut w = World::new();
+    w.submit("a", requeue(spec(2, 4), Requeue::OnAny, 20));
+    for attempt in 1..=10_u32 {
+        w.run("a");
+        let nodes = w.nodes("a");
+        let started = w.job("a").status.started;
+        assert!(started.is_some());
+        let exit = w.exited("a", nodes[1], 7);
+        w.report(nodes[1], Observation { state: Observed::Stopping, ..exit });
+        w.all("a", Observed::Ended);
+        let status = &w.job("a").status;
+        let past = status.past_attempts.last().unwrap();
+        assert_eq!((past.attempt, past.started), (attempt, started));
+        assert!(past.ended >= started.unwrap());
+        assert_eq!(past.nodes, nodes.iter().map(|n| name(*n)).collect::<Vec<_>>());
+        assert!(past.exits.iter().any(|exit| exit.code == 7), "{past:?}");
+        assert!(past.reasons.iter().any(|reason| reason.code == "RankExited"), "{past:?}");
+        assert!(status.past_attempts.len() <= proto_model::PastAttempt::MAX && status.exits.is_empty());
+        w.tick(Duration::from_secs(600));
+    }
+    let known: Vec<u32> = w.job("a").status.past_attempts.iter().map(|past| past.attempt).collect();
+    assert_eq!(known, [3, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(w.reload(9).job(&id("a")).map(|job| job.status.past_attempts.len()), Some(8), "it is stored");
+}
+
+#[test]
 fn cancel_in_every_phase() {
     let cancel =
         |w: &mut World| w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: None });

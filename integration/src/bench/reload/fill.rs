@@ -210,6 +210,7 @@ fn job(at: u32, size: Size) -> Result<Job, String> {
             holds: Vec::new(),
             submitter: None,
             schedule: None,
+            past_attempts: Vec::new(),
         },
     })
 }

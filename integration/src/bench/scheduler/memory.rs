@@ -176,6 +176,7 @@ fn records(jobs: u32) -> Result<BTreeMap<JobUid, Arc<Job>>, String> {
                 holds: Vec::new(),
                 submitter: None,
                 schedule: None,
+                past_attempts: Vec::new(),
             },
         };
         records.insert(uid, Arc::new(job));

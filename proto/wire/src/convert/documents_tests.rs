@@ -362,6 +362,19 @@ proptest! {
                 schedule: ScheduleName::new("nightly").unwrap(),
                 time: Timestamp(60_000),
             }),
+            past_attempts: (0..times)
+                .map(|attempt| {
+                    PastAttempt {
+                        attempt,
+                        started: (attempt > 0).then_some(Timestamp(1500)),
+                        ended: Timestamp(1600),
+                        reasons: vec![Reason::new("RankExited", "rank 0 ended with 1").since(Timestamp(1600))],
+                        exits: vec![RankExit { rank: 0, code: 1, signal: 0, time: Timestamp(1600) }],
+                        nodes: vec![NodeName::new("n1").unwrap()],
+                    }
+                    .into()
+                })
+                .collect(),
         };
         let job = Job {
             id: JobId { tenant: tenant("nlp"), name: JobName::new(format!("a-{index}")).unwrap() },

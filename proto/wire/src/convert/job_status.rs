@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use proto_model::{Authority, JobHold, JobStatus, Phase, RailBytes, RankExit, RunResult};
+use proto_model::{
+    Authority, JobHold, JobStatus, NodeName, PastAttempt, Phase, RailBytes, RankExit, RunResult,
+};
 
 use super::{FieldErrors, Fields, common, role_from_wire, role_to_wire, time_from_wire, time_to_wire};
 use crate::v1;
@@ -145,6 +147,40 @@ impl TryFrom<v1::JobHold> for JobHold {
     }
 }
 
+impl From<&PastAttempt> for v1::PastAttempt {
+    fn from(past: &PastAttempt) -> Self {
+        Self {
+            attempt: past.attempt,
+            start_time: past.started.map(time_to_wire),
+            end_time: Some(time_to_wire(past.ended)),
+            reasons: common::reasons(&past.reasons),
+            exits: past.exits.iter().map(Into::into).collect(),
+            nodes: past.nodes.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::PastAttempt> for PastAttempt {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::PastAttempt) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let started = wire.start_time.and_then(|time| fields.nest("startTime", time_from_wire(time)));
+        let ended = fields.nest("endTime", time_from_wire(wire.end_time.unwrap_or_default()));
+        let reasons = fields.list("reasons", wire.reasons);
+        let exits = fields.list("exits", wire.exits);
+        let mut nodes = Vec::new();
+        for (at, name) in wire.nodes.iter().enumerate() {
+            match NodeName::new(name) {
+                Ok(name) => nodes.push(name),
+                Err(error) => fields.fail(&format!("nodes[{at}]"), error.to_string()),
+            }
+        }
+        let attempt = wire.attempt;
+        fields.finish(ended.map(|ended| Self { attempt, started, ended, reasons, exits, nodes }))
+    }
+}
+
 impl From<&JobStatus> for v1::JobStatus {
     fn from(status: &JobStatus) -> Self {
         Self {
@@ -167,6 +203,7 @@ impl From<&JobStatus> for v1::JobStatus {
             holds: status.holds.iter().map(Into::into).collect(),
             submitter: status.submitter.as_ref().map(Into::into),
             schedule: status.schedule.as_ref().map(Into::into),
+            past_attempts: status.past_attempts.iter().map(|past| past.as_ref().into()).collect(),
         }
     }
 }
@@ -188,6 +225,7 @@ impl TryFrom<v1::JobStatus> for JobStatus {
         let eta = wire.eta.and_then(|eta| fields.nest("eta", eta.try_into()));
         let submitter = wire.submitter.and_then(|wire| fields.nest("submitter", wire.try_into()));
         let schedule = wire.schedule.and_then(|wire| fields.nest("schedule", wire.try_into()));
+        let past_attempts = fields.list("pastAttempts", wire.past_attempts);
         let status = phase.zip(submitted).map(|(phase, submitted)| Self {
             phase,
             reasons,
@@ -208,6 +246,7 @@ impl TryFrom<v1::JobStatus> for JobStatus {
             holds,
             submitter,
             schedule,
+            past_attempts: past_attempts.into_iter().map(Arc::new).collect(),
         });
         fields.finish(status)
     }
