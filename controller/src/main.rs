@@ -1,4 +1,4 @@
-//! rail-controller: wiring only. `run` serves a cluster, `init` makes its first administrator, `store` looks after its store, `ca` after its authority.
+//! The control plane of a Railyard cluster: keeps its desired state, and schedules its jobs. `run` serves a cluster, `init` makes its first administrator, `store` looks after its store, `ca` after its authority.
 
 mod args;
 mod authority;

@@ -107,12 +107,16 @@ fn size(text: &str) -> Option<u64> {
 /// Longest duration of proto: about 10,000 years.
 const MAX_SECONDS: u64 = 315_576_000_000;
 
-/// `3600s`, `1.5s`, `-2s`: seconds and nanoseconds. The message says what would be right otherwise.
+/// `3600s`, `1.5s`, `-2s` as proto has it, and `1h30m`, `5m`, `500ms`, `7d` as people write it: seconds and nanoseconds. The message says what
+/// would be right otherwise.
 pub(crate) fn duration(text: &str) -> Result<(i64, i32), String> {
     let wrong = || match plain_duration(text) {
-        Some(right) => format!("a duration is in seconds; write \"{right}\""),
-        None => "expected a duration in seconds, for example \"90s\" or \"1.5s\"".to_owned(),
+        Some(right) => format!("a duration has a unit; write \"{right}\""),
+        None => "expected a duration, for example \"90s\", \"5m\" or \"1h30m\"".to_owned(),
     };
+    if let Some(sum) = sum_of_units(text) {
+        return sum;
+    }
     let body = text.strip_suffix('s').ok_or_else(wrong)?;
     let (negative, body) = body.strip_prefix('-').map_or((false, body), |body| (true, body));
     let (seconds, fraction) = body.split_once('.').unwrap_or((body, "0"));
@@ -132,7 +136,36 @@ pub(crate) fn duration(text: &str) -> Result<(i64, i32), String> {
     Ok((sign * i64::try_from(whole).map_err(|_| wrong())?, (sign as i32) * nanos))
 }
 
-/// `1h30m`, `90 min`, `500ms`, `3600`: what people write, as proto wants it.
+/// `1h30m`, `500ms`: whole numbers with units, the larger before the smaller. `None` where it is not that; an error where it is too much.
+fn sum_of_units(text: &str) -> Option<Result<(i64, i32), String>> {
+    const UNITS: [(&str, u64); 5] =
+        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+    let (mut rest, mut millis, mut last) = (text, 0_u64, u64::MAX);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let number = rest.get(..digits).filter(|text| !text.is_empty())?;
+        rest = &rest[digits..];
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let unit = UNITS.iter().find(|(unit, _)| *unit == &rest[..end])?.1;
+        if unit >= last {
+            return None;
+        }
+        last = unit;
+        rest = &rest[end..];
+        let part = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+        millis = part.and_then(|part| millis.checked_add(part)).unwrap_or(u64::MAX);
+    }
+    if last == u64::MAX {
+        return None;
+    }
+    if millis > MAX_SECONDS * 1000 {
+        return Some(Err(format!("a duration of more than {MAX_SECONDS} seconds")));
+    }
+    let (seconds, nanos) = (i64::try_from(millis / 1000), i32::try_from(millis % 1000 * 1_000_000));
+    seconds.ok().zip(nanos.ok()).map(Ok)
+}
+
+/// `90 min`, `1.5h`, `3600`: what people write too, as it must be written.
 fn plain_duration(text: &str) -> Option<String> {
     let mut rest = text.trim();
     let mut total = 0.0f64;
@@ -264,23 +297,40 @@ mod tests {
         assert_eq!(duration("3600s"), Ok((3600, 0)));
         assert_eq!(duration("1.5s"), Ok((1, 500_000_000)));
         assert_eq!(duration("-0.000000001s"), Ok((0, -1)));
+        for (given, seconds, nanos) in [
+            ("5m", 300, 0),
+            ("1h30m", 5400, 0),
+            ("500ms", 0, 500_000_000),
+            ("7d12h5s", 648_005, 0),
+            ("0m", 0, 0),
+        ] {
+            assert_eq!(duration(given), Ok((seconds, nanos)), "{given}");
+        }
         for (given, right) in [
-            ("1h", "3600s"),
-            ("1h30m", "5400s"),
             ("90 min", "5400s"),
-            ("500ms", "0.5s"),
+            ("1.5h", "5400s"),
+            ("30m1h", "5400s"),
             ("3600", "3600s"),
             ("2 days", "172800s"),
         ] {
-            assert_eq!(
-                duration(given),
-                Err(format!("a duration is in seconds; write \"{right}\"")),
-                "{given}"
-            );
+            let hint = format!("a duration has a unit; write \"{right}\"");
+            assert_eq!(duration(given), Err(hint), "{given}");
         }
-        for wrong in
-            ["", "s", "1.s", "1.5.5s", "soon", "1.0000000001s", "315576000001s", "99999999999999999999999s"]
-        {
+        for wrong in [
+            "",
+            "s",
+            "m",
+            "5m ",
+            "-5m",
+            "99999999999d",
+            "9999999999999999999999h",
+            "1.s",
+            "1.5.5s",
+            "soon",
+            "1.0000000001s",
+            "315576000001s",
+            "99999999999999999999999s",
+        ] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
     }

@@ -58,7 +58,7 @@ spec:
   gang:
     nodes: -1
     gpus: two
-  timeLimit: 1h
+  timeLimit: 1 hour
   collective: {op: all-reduce, bytes: 64MiB, verify: yes}
   command: {argv: python}
   priority: 1.5
@@ -70,7 +70,7 @@ spec:
             "job.yaml:7:3: spec.nodes: unknown field \"nodes\"; it belongs at spec.gang.nodes",
             "job.yaml:9:12: spec.gang.nodes: -1 is out of range; expected 0 to 4294967295",
             "job.yaml:10:5: spec.gang.gpus: unknown field \"gpus\"; did you mean \"gpusPerNode\"?",
-            "job.yaml:11:14: spec.timeLimit: a duration is in seconds; write \"3600s\"; found the text \"1h\"",
+            "job.yaml:11:14: spec.timeLimit: a duration has a unit; write \"3600s\"; found the text \"1 hour\"",
             "job.yaml:12:20: spec.collective.op: unknown value \"all-reduce\"; did you mean ALL_REDUCE?",
             "job.yaml:12:39: spec.collective.bytes: expected a whole number; 64MiB is 67108864; found the text \"64MiB\"",
             "job.yaml:12:54: spec.collective.verify: expected true or false; found the text \"yes\"; did you mean true?",
@@ -237,7 +237,7 @@ fn every_kind_of_wrong_value() {
             "byBool[\"yes\"]: expected true or false; found the text \"yes\"; did you mean true?",
         ),
         ("byName: [a]", "byName: expected a mapping of names to values; found a list"),
-        ("duration: 60", "duration: a duration is in seconds; write \"60s\"; found the number 60"),
+        ("duration: 60", "duration: a duration has a unit; write \"60s\"; found the number 60"),
         ("duration: {}", "duration: expected a duration, for example \"90s\"; found a mapping"),
         (
             "time: tomorrow",
