@@ -81,6 +81,12 @@ impl Api {
         Self { client: self.client.without_timeout(), tenant: self.tenant.clone() }
     }
 
+    /// The same connection, acting for a tenant.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: &str) -> Self {
+        Self { client: self.client.clone(), tenant: tenant.to_owned() }
+    }
+
     /// The same connection with a limit of its own on every call.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {

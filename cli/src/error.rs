@@ -137,6 +137,8 @@ impl Error {
         match self {
             Self::OutputClosed | Self::Exited(_) => Vec::new(),
             Self::Interrupted => vec!["interrupted".to_owned()],
+            // A difference is what was asked for.
+            Self::Differs(text) => vec![text.clone()],
             Self::Document(text) => text.lines().map(str::to_owned).collect(),
             Self::Rpc { error, .. } => {
                 let mut lines = vec![format!("error: {self}")];

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{Moment, parse_moment};
+use super::{EventOutput, ListArgs, Moment, parse_moment};
 
 #[derive(Debug, Subcommand)]
 pub enum HistoryCommand {
@@ -15,6 +15,26 @@ pub enum HistoryCommand {
     #[command(after_help = "Examples:\n  railctl history export -A --out site.jsonl\n  \
                       railctl simulate --fabric fabric.yaml --trace site.jsonl --speedup 1 --sweep")]
     Export(HistoryExport),
+    /// List the jobs that have ended, with exit codes and times, the last first
+    Jobs {
+        /// Only jobs that ended then or later: 1d for so long ago, or 2026-08-20T10:00:00Z
+        #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "1d")]
+        since: Moment,
+        /// Of all tenants (administrators)
+        #[arg(short = 'A', long)]
+        all_tenants: bool,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Show the life of one job: its tries, holds and end, and, for whoever may read the audit log, who changed it
+    Job {
+        /// The job, or an element of an array such as sweep[3]
+        #[arg(value_name = "JOB")]
+        name: String,
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t)]
+        output: EventOutput,
+    },
 }
 
 /// `history export`.

@@ -117,7 +117,34 @@ pub struct Run {
     pub command: Vec<String>,
 }
 
-fn parse_variable(text: &str) -> Result<(String, String), String> {
+/// `exec`.
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// The running job; administrators may write TENANT/JOB
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// On this server of it; default: the one of rank 0
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+    /// Give it a terminal
+    #[arg(short, long)]
+    pub tty: bool,
+    /// Do not read standard input
+    #[arg(short = 'n', long)]
+    pub no_stdin: bool,
+    /// A variable of the environment. May be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = parse_variable)]
+    pub variables: Vec<(String, String)>,
+    /// Where it begins on the server; default: where the job's ranks do
+    #[arg(long, value_name = "FOLDER")]
+    pub working_dir: Option<String>,
+    /// Program and arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// Reads `NAME=VALUE`.
+pub fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(format!("`{text}`: write NAME=VALUE")),

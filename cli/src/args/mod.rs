@@ -5,6 +5,7 @@ mod audit;
 mod changes;
 mod cluster;
 mod dev;
+mod events;
 mod fabric;
 mod history;
 mod interactive;
@@ -28,16 +29,19 @@ pub use audit::{AuditCommand, AuditList, Decision};
 pub use changes::{Hold, Limit, Release, Requeue, Resume, Suspend, Update};
 pub use cluster::{ConfigCommand, DrainNodes, Login, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
+pub use events::{EventNoun, EventOutput, Events};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
 pub use history::{HistoryCommand, HistoryExport};
-pub use interactive::{Alloc, Run, Sizing};
-pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
+pub use interactive::{Alloc, Exec, Run, Sizing};
+pub use jobs::{Attach, Cancel, Explain, InPlace, Logs, Plan, Source as JobSource, Submit};
 pub use list::{ListArgs, ListOutput};
 pub use noun::jobs as job_names;
 pub use qos::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer};
-pub use queue::QueueCommand;
+pub use queue::{QueueCommand, ReportCommand, ScheduleCommand};
 pub use rails::{Drain, RailCommand};
-pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
+pub use resources::{
+    Apply, Delete, DeleteNoun, Describe, DescribeNoun, Diff, Edit, EditNoun, Get, GetNoun, PhaseArg,
+};
 pub use revoke::RevokeCommand;
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
@@ -112,15 +116,24 @@ pub enum Command {
     /// Output comes as it is written. Ctrl-C goes to the command; a second one within a second ends it. The exit code is the highest of
     /// all processes, 128 and the signal's number for one that a signal ended.
     Run(Run),
+    /// Run one command on one server of a running job; `railctl run --job` runs it on all of them
+    Exec(Exec),
     /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, webhooks, shares or the fabric
     Get(Get),
     /// Show everything about one job, node, tenant, queue, reservation, schedule, service class, license or webhook
     Describe(Describe),
     /// Print what a job's ranks wrote
     Logs(Logs),
+    /// Show what has happened to jobs and servers, and what happens
+    ///
+    /// Events are what jobs and servers tell of themselves: when they were submitted, started, held and ended, each try of a job, and the causes
+    /// that hold now. Who changed what is in `railctl audit ls`.
+    Events(Events),
+    /// Print what a running job writes from now on, until it ends; Ctrl-C leaves it as it is
+    Attach(Attach),
     /// Wait until something is so of jobs or servers
     Wait(Wait),
-    /// End a job
+    /// End jobs
     Cancel(Cancel),
     /// Keep a job from starting; it keeps its place in the queue. One that runs goes on, and is held if it is queued again
     Hold(Hold),
@@ -151,6 +164,10 @@ pub enum Command {
     Replay(ReplayLog),
     /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule, Webhook and Job documents
     Apply(Apply),
+    /// Show what `apply` would change, and change nothing
+    Diff(Diff),
+    /// Change a tenant, queue, reservation, schedule, service class, license, webhook or the fabric in your editor
+    Edit(Edit),
     /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a license, a webhook, a node or the fabric
     Delete(Delete),
     /// Manage tenants, their quotas and the credentials of their users
@@ -162,6 +179,12 @@ pub enum Command {
     /// Show what orders the waiting jobs now, factor by factor
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Start what a schedule would start
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
+    /// Tell what tenants and users have used
+    #[command(subcommand)]
+    Report(ReportCommand),
     /// Keep servers for tenants or for maintenance at a time to come
     #[command(subcommand)]
     Reserve(ReserveCommand),

@@ -1,8 +1,8 @@
-//! What is said about the order of the queue.
+//! What is said about the order of the queue, what schedules start, and what was used.
 
 use clap::Subcommand;
 
-use super::Output;
+use super::{Moment, Output, parse_moment};
 
 #[derive(Debug, Subcommand)]
 pub enum QueueCommand {
@@ -12,6 +12,34 @@ pub enum QueueCommand {
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
         /// Jobs of all tenants (administrators)
+        #[arg(short = 'A', long)]
+        all_tenants: bool,
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ScheduleCommand {
+    /// Submit a schedule's job now, as a job of yours; the schedule goes on as before
+    Run {
+        /// The schedule; administrators may write TENANT/SCHEDULE
+        name: String,
+        /// How to print the job
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ReportCommand {
+    /// GPU hours of tenants and users, and how their jobs ended; of jobs that were deleted nothing is known any more
+    Usage {
+        /// From then on: 1d for so long ago, or 2026-08-20T10:00:00Z
+        #[arg(long, value_name = "TIME", value_parser = parse_moment, default_value = "30d")]
+        since: Moment,
+        /// Of all tenants (administrators)
         #[arg(short = 'A', long)]
         all_tenants: bool,
         /// How to print it

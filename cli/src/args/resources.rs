@@ -74,6 +74,12 @@ pub struct Get {
     /// Only jobs in these phases
     #[arg(long, value_name = "PHASE", value_enum, value_delimiter = ',', ignore_case = true)]
     pub phase: Vec<PhaseArg>,
+    /// Only jobs that this user has submitted
+    #[arg(short, long, value_name = "USER")]
+    pub user: Option<String>,
+    /// Only jobs of this queue
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
     /// Go on and print every change
     #[arg(short, long)]
     pub watch: bool,
@@ -179,11 +185,14 @@ pub enum DeleteNoun {
 #[derive(Debug, Args)]
 pub struct Delete {
     /// What to delete, or KIND/NAME
-    #[arg(value_name = "KIND", value_parser = NounParser::<DeleteNoun>::new())]
-    pub noun: Noun<DeleteNoun>,
+    #[arg(value_name = "KIND", value_parser = NounParser::<DeleteNoun>::new(), required_unless_present = "files")]
+    pub noun: Option<Noun<DeleteNoun>>,
     /// Names, the fabric's too; servers also as n[0-7]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
+    /// What the documents of a file describe, the last first; - reads standard input; may be repeated
+    #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with_all = ["noun", "uid", "force"])]
+    pub files: Vec<PathBuf>,
     /// For a server that is gone for good: you vouch that nothing runs there, and its jobs lose what they hold on it
     #[arg(long)]
     pub force: bool,
@@ -196,4 +205,55 @@ pub struct Delete {
     /// Do not ask. Without it tenants, the fabric and servers by force are deleted on a terminal only, where it asks
     #[arg(long, short = 'y')]
     pub yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 where nothing would change, 1 where something would, 2 to 7 as everywhere."
+)]
+pub struct Diff {
+    /// File with one or more documents (YAML or JSON); - reads standard input; may be repeated
+    #[arg(short = 'f', long = "file", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+}
+
+/// What can be edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EditNoun {
+    /// A tenant
+    #[value(alias = "tenants")]
+    Tenant,
+    /// A queue
+    #[value(alias = "queues")]
+    Queue,
+    /// A reservation
+    #[value(alias = "reservations")]
+    Reservation,
+    /// A schedule
+    #[value(alias = "schedules")]
+    Schedule,
+    /// A service class
+    #[value(alias = "service-classes", alias = "sc")]
+    ServiceClass,
+    /// A license
+    #[value(alias = "licenses", alias = "lic")]
+    License,
+    /// A webhook
+    #[value(alias = "webhooks", alias = "wh")]
+    Webhook,
+    /// The fabric
+    Fabric,
+}
+
+#[derive(Debug, Args)]
+pub struct Edit {
+    /// What to edit, or KIND/NAME; jobs are changed by `railctl update`, servers by `railctl node`
+    #[arg(value_name = "KIND", value_parser = NounParser::<EditNoun>::new())]
+    pub noun: Noun<EditNoun>,
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// For a fabric that shall cable much fewer servers than now, or none: otherwise that is refused
+    #[arg(long)]
+    pub allow_shrink: bool,
 }

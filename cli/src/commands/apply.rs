@@ -11,12 +11,28 @@ use crate::{
     documents::{Document, Resource, Source},
     error::Error,
     output::print,
+    render,
 };
 
 /// `apply -f FILE...`. All files are read and checked before anything is sent.
 pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
+    let all = read(&args.files)?;
+    let api = api()?;
+    for (source, documents) in all {
+        for document in documents {
+            let index = document.index;
+            let done =
+                one(&source, document, args, &api).await.map_err(|error| source.place(index, error))?;
+            print(&format!("{done}{}\n", if args.dry_run { " (dry run)" } else { "" }))?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads and checks all documents of some files.
+pub fn read(files: &[std::path::PathBuf]) -> Result<Vec<(Source, Vec<Document>)>, Error> {
     let mut all = Vec::new();
-    for path in &args.files {
+    for path in files {
         let source = Source::open(path)?;
         let documents = source.documents()?;
         for document in &documents {
@@ -30,16 +46,7 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
         }
         all.push((source, documents));
     }
-    let api = api()?;
-    for (source, documents) in all {
-        for document in documents {
-            let index = document.index;
-            let done =
-                one(&source, document, args, &api).await.map_err(|error| source.place(index, error))?;
-            print(&format!("{done}{}\n", if args.dry_run { " (dry run)" } else { "" }))?;
-        }
-    }
-    Ok(())
+    Ok(all)
 }
 
 /// Findings of an applied document that are told at most.
@@ -89,7 +96,7 @@ async fn planned(source: &Source, job: v1::Job, name: &str, api: &Api) -> Result
     })
     .await?;
     if planned.infeasible {
-        let codes = crate::render::reasons(&planned.reasons);
+        let codes = render::reasons(&planned.reasons);
         let source = &source.name;
         return Err(Error::Infeasible(format!(
             "{source}: job `{name}` can never start on this cluster: {codes}"
@@ -99,7 +106,12 @@ async fn planned(source: &Source, job: v1::Job, name: &str, api: &Api) -> Result
 }
 
 /// The fabric, with what its check has found.
-async fn apply_fabric(source: &Source, fabric: v1::Fabric, args: &Apply, api: &Api) -> Result<String, Error> {
+async fn apply_fabric(
+    source: &Source,
+    fabric: v1::Fabric,
+    args: &Apply,
+    api: &Api,
+) -> Result<v1::Fabric, Error> {
     let request = v1::ApplyFabricRequest {
         fabric: Some(short(fabric)),
         dry_run: args.dry_run,
@@ -110,30 +122,97 @@ async fn apply_fabric(source: &Source, fabric: v1::Fabric, args: &Apply, api: &A
         async move { client.apply_fabric(request).await }
     })
     .await?;
-    let findings = made.status.unwrap_or_default().findings;
+    let findings = made.status.clone().unwrap_or_default().findings;
     for finding in findings.iter().take(NOTES) {
         eprintln!("note: {}: {}", finding.code, finding.message);
     }
     if findings.len() > NOTES {
         eprintln!("note: and {} more; `railctl get fabric` tells them", findings.len() - NOTES);
     }
-    Ok(format!("fabric/{} applied", made.metadata.unwrap_or_default().name))
+    Ok(made)
 }
 
-async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Result<String, Error> {
-    let (dry_run, reuse_name) = (args.dry_run, args.reuse_name);
-    match document.resource {
-        Resource::Fabric(fabric) => apply_fabric(source, fabric, args, api).await,
+/// What a document has made, or would have made: its kind/name, and the whole of it.
+pub struct Made {
+    /// `queue/nlp/research`.
+    pub name: String,
+    /// As the API shows it.
+    pub value: serde_json::Value,
+}
+
+impl Made {
+    fn new<M: prost::Message>(
+        kind: &str,
+        metadata: Option<&v1::Metadata>,
+        message: &M,
+        full_name: &str,
+    ) -> Result<Self, Error> {
+        let metadata = metadata.cloned().unwrap_or_default();
+        let name = match metadata.tenant.as_str() {
+            "" => format!("{kind}/{}", metadata.name),
+            tenant => format!("{kind}/{tenant}/{}", metadata.name),
+        };
+        Ok(Self { name, value: render::to_value(message, full_name)? })
+    }
+}
+
+/// Makes what a document describes, if it is no job; in a dry run it is only checked.
+pub async fn send(source: &Source, resource: Resource, args: &Apply, api: &Api) -> Result<Made, Error> {
+    let dry_run = args.dry_run;
+    let doing = |what: &str| format!("apply the {what} of {}", source.name);
+    macro_rules! made {
+        ($kind:literal, $full:literal, $message:expr) => {{
+            let message = $message;
+            Made::new($kind, message.metadata.as_ref(), &message, $full)
+        }};
+    }
+    match resource {
+        Resource::Fabric(fabric) => {
+            made!("fabric", "rail.v1.Fabric", apply_fabric(source, fabric, args, api).await?)
+        }
         Resource::Tenant(tenant) => {
-            let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run, reuse_name };
-            let made = repeat(format!("apply the tenant of {}", source.name), |_| {
+            let request =
+                v1::ApplyTenantRequest { tenant: Some(tenant), dry_run, reuse_name: args.reuse_name };
+            let tenant = repeat(doing("tenant"), |_| {
                 let (mut client, request) = (api.tenants(), request.clone());
                 async move { client.apply_tenant(request).await }
-            })
-            .await?;
-            Ok(format!("tenant/{} applied", made.metadata.unwrap_or_default().name))
+            });
+            made!("tenant", "rail.v1.Tenant", tenant.await?)
         }
-        Resource::Job(job) if dry_run => {
+        Resource::Queue(queue) => {
+            made!("queue", "rail.v1.Queue", super::queue::apply(doing("queue"), queue, dry_run, api).await?)
+        }
+        Resource::ServiceClass(class) => {
+            let class = super::service_class::apply(doing("service class"), class, dry_run, api).await?;
+            made!("service-class", "rail.v1.ServiceClass", class)
+        }
+        Resource::License(license) => {
+            let license = super::license::apply(doing("license"), license, dry_run, api).await?;
+            made!("license", "rail.v1.License", license)
+        }
+        Resource::Reservation(reservation) => {
+            let reservation = super::reserve::apply(doing("reservation"), reservation, dry_run, api).await?;
+            made!("reservation", "rail.v1.Reservation", reservation)
+        }
+        Resource::Schedule(schedule) => {
+            let schedule = super::schedule::apply(doing("schedule"), *schedule, dry_run, api).await?;
+            made!("schedule", "rail.v1.Schedule", schedule)
+        }
+        Resource::Webhook(webhook) => {
+            let webhook = super::webhook::apply(doing("webhook"), *webhook, dry_run, api).await?;
+            made!("webhook", "rail.v1.Webhook", webhook)
+        }
+        Resource::Job(_) => Err(Error::Document(format!("{}: a Job is submitted", source.name))),
+        Resource::Other(kind) => {
+            Err(Error::Document(format!("{}: a {kind} is not made by a file", source.name)))
+        }
+    }
+}
+
+/// One document: what it is, and what was done.
+pub async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Result<String, Error> {
+    match document.resource {
+        Resource::Job(job) if args.dry_run => {
             let name = job.metadata.clone().unwrap_or_default().name;
             planned(source, *job, &name, api).await?;
             Ok(format!("job/{name} would be submitted"))
@@ -142,36 +221,11 @@ async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Re
             Ok(made) => Ok(format!("{} submitted", super::get::job_name(&made))),
             Err(error) => unchanged(*job, error, api).await,
         },
-        Resource::Queue(queue) => {
-            let doing = format!("apply the queue of {}", source.name);
-            let metadata =
-                super::queue::apply(doing, queue, dry_run, api).await?.metadata.unwrap_or_default();
-            Ok(format!("queue/{}/{} applied", metadata.tenant, metadata.name))
+        Resource::Webhook(webhook) => {
+            let doing = format!("apply the webhook of {}", source.name);
+            let made = super::webhook::apply(doing, *webhook, args.dry_run, api).await?;
+            Ok(super::webhook::applied(&made))
         }
-        Resource::ServiceClass(class) => {
-            let doing = format!("apply the service class of {}", source.name);
-            let made = super::service_class::apply(doing, class, dry_run, api).await?;
-            Ok(format!("service-class/{} applied", made.metadata.unwrap_or_default().name))
-        }
-        Resource::License(license) => {
-            let doing = format!("apply the license of {}", source.name);
-            let made = super::license::apply(doing, license, dry_run, api).await?;
-            Ok(format!("license/{} applied", made.metadata.unwrap_or_default().name))
-        }
-        Resource::Reservation(reservation) => {
-            let doing = format!("apply the reservation of {}", source.name);
-            let made = super::reserve::apply(doing, reservation, dry_run, api).await?;
-            Ok(format!("reservation/{} applied", made.metadata.unwrap_or_default().name))
-        }
-        Resource::Schedule(schedule) => {
-            let doing = format!("apply the schedule of {}", source.name);
-            let made = super::schedule::apply(doing, *schedule, dry_run, api).await?;
-            let metadata = made.metadata.unwrap_or_default();
-            Ok(format!("schedule/{}/{} applied", metadata.tenant, metadata.name))
-        }
-        Resource::Webhook(webhook) => super::webhook::apply(&source.name, *webhook, dry_run, api).await,
-        Resource::Other(kind) => {
-            Err(Error::Document(format!("{}: a {kind} is not made by a file", source.name)))
-        }
+        other => Ok(format!("{} applied", send(source, other, args, api).await?.name)),
     }
 }

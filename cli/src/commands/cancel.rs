@@ -7,18 +7,67 @@ use proto_wire::v1;
 
 use super::{
     array::{self, Array, Counts, Named},
-    wait,
+    get::{labelled, phase_number},
+    wait, wait_for,
 };
 use crate::{
-    args::Cancel,
+    args::{Cancel, Condition},
     client::{Api, JobRef, elements, repeat},
+    confirm::confirm,
     error::Error,
     render,
 };
 
-/// `cancel JOB`. With `--wait` the job's end, of whatever kind, is success: that is what was asked for.
+/// `cancel JOB...`: all are tried, the first error is given. With `--wait` a job's end, of whatever kind, is success: that is what was asked for.
 pub async fn run(args: &Cancel, api: &Api) -> Result<(), Error> {
-    let (name, elements) = elements(&args.job)?;
+    let names = if args.jobs.is_empty() { chosen(args, api).await? } else { args.jobs.clone() };
+    let alone = names.len() == 1;
+    let mut first = None;
+    for name in &names {
+        if let Err(error) = one(name, args, args.wait && alone, api).await
+            && let Some(earlier) = first.replace(error)
+        {
+            earlier.lines().iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
+    // All are asked before one of them is waited for.
+    if args.wait && !alone && first.is_none() {
+        return wait_for::jobs(&names, Condition::Ended, args.timeout, api).await;
+    }
+    first.map_or(Ok(()), Err)
+}
+
+/// The jobs that are meant where none is named: shown, and asked about.
+async fn chosen(args: &Cancel, api: &Api) -> Result<Vec<String>, Error> {
+    let phases: Vec<i32> = args.phase.iter().map(|phase| phase_number(*phase)).collect();
+    let mut jobs = api.list_jobs(&api.tenant, &phases).await?.jobs;
+    jobs.retain(|job| {
+        let (spec, status) = (job.spec.clone().unwrap_or_default(), job.status.clone().unwrap_or_default());
+        let user = status.submitter.map(|by| by.user);
+        !wait::ended(job)
+            && args.queue.as_ref().is_none_or(|queue| *queue == spec.queue)
+            && args.user.as_ref().is_none_or(|wanted| user.as_ref() == Some(wanted))
+            && labelled(job.metadata.as_ref(), &args.labels)
+    });
+    array::in_order(&mut jobs);
+    let names: Vec<String> = jobs.iter().map(|job| JobRef::of(job).to_string()).collect();
+    if names.is_empty() {
+        eprintln!("there is no such job that has not ended");
+        return Ok(names);
+    }
+    let mut lines: Vec<String> = names.iter().take(SHOWN).cloned().collect();
+    if names.len() > SHOWN {
+        lines.push(format!("and {} more", names.len() - SHOWN));
+    }
+    confirm(&format!("cancel {}", many(names.len(), "job")), &lines, args.yes)?;
+    Ok(names)
+}
+
+/// Jobs that are named in a question.
+const SHOWN: usize = 10;
+
+async fn one(text: &str, args: &Cancel, wait: bool, api: &Api) -> Result<(), Error> {
+    let (name, elements) = elements(text)?;
     let job = api.job_ref(name);
     let grace_period = args.grace.map(duration).transpose()?;
     let request =
@@ -29,11 +78,11 @@ pub async fn run(args: &Cancel, api: &Api) -> Result<(), Error> {
     })
     .await?;
     if array::array_of(&answer).is_some() && JobRef::of(&answer).name != job.name {
-        return of_array(args, api).await;
+        return of_array(text, args, wait, api).await;
     }
     let job = JobRef::of(&answer);
     let uid = answer.metadata.clone().unwrap_or_default().uid;
-    let last = if args.wait && !wait::ended(&answer) {
+    let last = if wait && !wait::ended(&answer) {
         wait::until_ended(api, &job, &uid, args.timeout).await?
     } else {
         answer
@@ -48,14 +97,14 @@ pub async fn run(args: &Cancel, api: &Api) -> Result<(), Error> {
 }
 
 /// An array, or elements of it.
-async fn of_array(args: &Cancel, api: &Api) -> Result<(), Error> {
-    let mut some = match array::find(&args.job, api).await? {
+async fn of_array(text: &str, args: &Cancel, wait: bool, api: &Api) -> Result<(), Error> {
+    let mut some = match array::find(text, api).await? {
         Named::Array(some) => some,
         Named::Job(job) => {
             Array { of: array::array_of(&job).unwrap_or_else(|| JobRef::of(&job)), jobs: vec![*job] }
         }
     };
-    if args.wait {
+    if wait {
         some.jobs = array::until_ended(api, &some, args.timeout).await?;
     }
     let counts = Counts::of(&some.jobs);

@@ -6,13 +6,14 @@ use crate::{
     args::{Delete, DeleteNoun},
     client::{Api, elements, once},
     confirm::{confirm, counted},
+    documents::Resource,
     error::Error,
 };
 
-/// `delete KIND NAME...`: all are tried, the first error is given.
+/// `delete KIND NAME...`, `delete -f FILE...`.
 pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
-    let noun = args.noun.kind;
-    let mut names = args.noun.names(&args.names)?;
+    let Some(noun) = &args.noun else { return files(args, api).await };
+    let (noun, mut names) = (noun.kind, noun.names(&args.names)?);
     if names.is_empty() {
         return Err(Error::Usage("which one? write KIND NAME, or KIND/NAME".to_owned()));
     }
@@ -26,9 +27,47 @@ pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
     if args.uid.is_some() && (noun != DeleteNoun::Tenant || names.len() > 1) {
         return Err(Error::Usage("`--uid` is for one tenant".to_owned()));
     }
+    let all: Vec<(DeleteNoun, String)> = names.into_iter().map(|name| (noun, name)).collect();
+    each(args, &all, api).await
+}
+
+/// What documents describe: what was made last is deleted first.
+async fn files(args: &Delete, api: &Api) -> Result<(), Error> {
+    if args.dry_run {
+        return Err(Error::Usage("`--dry-run` is for tenants and the fabric, by name".to_owned()));
+    }
+    let mut all = Vec::new();
+    for (_, documents) in super::apply::read(&args.files)? {
+        for document in documents {
+            let (noun, metadata) = match document.resource {
+                Resource::Job(one) => (DeleteNoun::Job, one.metadata),
+                Resource::Fabric(one) => (DeleteNoun::Fabric, one.metadata),
+                Resource::Tenant(one) => (DeleteNoun::Tenant, one.metadata),
+                Resource::Queue(one) => (DeleteNoun::Queue, one.metadata),
+                Resource::ServiceClass(one) => (DeleteNoun::ServiceClass, one.metadata),
+                Resource::License(one) => (DeleteNoun::License, one.metadata),
+                Resource::Reservation(one) => (DeleteNoun::Reservation, one.metadata),
+                Resource::Schedule(one) => (DeleteNoun::Schedule, one.metadata),
+                Resource::Webhook(one) => (DeleteNoun::Webhook, one.metadata),
+                Resource::Other(_) => continue,
+            };
+            let metadata = metadata.unwrap_or_default();
+            let name = match metadata.tenant.as_str() {
+                "" => metadata.name,
+                tenant => format!("{tenant}/{}", metadata.name),
+            };
+            all.push((noun, name));
+        }
+    }
+    all.reverse();
+    each(args, &all, api).await
+}
+
+/// All are tried, the first error is given.
+async fn each(args: &Delete, all: &[(DeleteNoun, String)], api: &Api) -> Result<(), Error> {
     let mut first = None;
-    for name in &names {
-        match one(args, name, api).await {
+    for (noun, name) in all {
+        match one(args, *noun, name, api).await {
             Ok(what) if args.dry_run => eprintln!("{what} would be deleted (dry run)"),
             Ok(what) => eprintln!("{what} is deleted"),
             Err(error) => {
@@ -44,7 +83,10 @@ pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
 /// The fabric document: what it costs first.
 async fn fabric(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
     let (doing, what) = (|| format!("delete fabric `{name}`"), format!("fabric {name}"));
-    let request = |dry_run| v1::DeleteFabricRequest { name: name.to_owned(), resource_version: 0, dry_run };
+    // What is told is of this document, and not of one that is applied before the answer.
+    let version = super::get::the_fabric(api).await?.metadata.unwrap_or_default().resource_version;
+    let request =
+        |dry_run| v1::DeleteFabricRequest { name: name.to_owned(), resource_version: version, dry_run };
     let cost = once(doing(), api.fabrics().delete_fabric(request(true))).await?;
     let mut lines = Vec::new();
     lines.extend(counted(cost.nodes, "server is cabled by it", "servers are cabled by it"));
@@ -125,8 +167,8 @@ async fn node(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
     Ok(format!("node {name}"))
 }
 
-async fn one(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
-    match args.noun.kind {
+async fn one(args: &Delete, noun: DeleteNoun, name: &str, api: &Api) -> Result<String, Error> {
+    match noun {
         DeleteNoun::Job => {
             let (name, elements) = elements(name)?;
             let job = api.job_ref(name);

@@ -2,7 +2,7 @@
 
 use super::{
     array::{self, Array, Counts, Named},
-    get, license, queue, reserve, schedule, service_class, webhook,
+    get, license, logs, queue, reserve, schedule, service_class, webhook,
 };
 use proto_model::many;
 
@@ -13,6 +13,9 @@ use crate::{
     output::{now, print},
     render,
 };
+
+/// Lines of each rank that failed first.
+const TAIL: u32 = 10;
 
 /// `describe KIND NAME...`: all are tried, the first error is given.
 pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
@@ -38,7 +41,11 @@ pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
 async fn one(noun: DescribeNoun, name: &str, api: &Api) -> Result<String, Error> {
     Ok(match noun {
         DescribeNoun::Job => match array::find(name, api).await? {
-            Named::Job(job) => render::describe_job(&job, now()),
+            Named::Job(job) => {
+                let words = logs::last_words(&job, TAIL, api).await;
+                let gap = if words.is_empty() { "" } else { "\n" };
+                format!("{}{gap}{words}", render::describe_job(&job, now()))
+            }
             Named::Array(array) => of_array(&array),
         },
         DescribeNoun::Node => render::describe_node(&get::node(name, api).await?, now()),

@@ -1,14 +1,16 @@
 //! Emptying servers: no new job comes, and what runs there ends, or goes on elsewhere.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proto_model::{Names, many};
-use proto_wire::v1::{self, node_event};
+use proto_wire::v1;
 
 use super::{
     get, node,
     wait::{Progress, within},
-    watch::Resumer,
 };
 use crate::{
     args::DrainNodes,
@@ -87,90 +89,59 @@ fn words(waiting: &BTreeMap<String, v1::Node>) -> String {
     format!("{}: {} ({}{more})", folded(&names), many(jobs.len(), "job"), some.join(", "))
 }
 
-/// Waits until something is so of every one of these servers; what is shown on the way is said by `words` of those of which it is not so.
+/// Above so many servers a list of all is asked for, in place of one after the other.
+const ONE_BY_ONE: usize = 8;
+/// How often they are asked for: what runs on a server is no part of what is stored of it, so that no watch tells of it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Waits until something is so of every one of these servers; what is shown on the way is said by `words` of those of which it is not so. One
+/// that is there no more is waited for no longer.
 pub async fn until(
     what: &str,
     names: &[String],
-    limit: Option<std::time::Duration>,
+    limit: Option<Duration>,
     api: &Api,
     done: impl Fn(&v1::Node) -> bool,
     words: impl Fn(&BTreeMap<String, v1::Node>) -> String,
 ) -> Result<(), Error> {
     let wait = async {
-        let progress = Progress::new();
-        let mut left = Left {
-            names,
-            unseen: names.iter().cloned().collect(),
-            waiting: BTreeMap::new(),
-            last: String::new(),
-        };
-        let mut resumer = Resumer::new(0);
+        let (progress, mut last) = (Progress::new(), String::new());
         loop {
-            let request = v1::WatchNodesRequest { after_revision: resumer.revision };
-            let lost = match api.streaming().nodes().watch_nodes(request).await {
-                Err(status) => Some(status),
-                Ok(answer) => {
-                    let mut stream = answer.into_inner();
-                    loop {
-                        let event = match stream.message().await {
-                            Err(status) => break Some(status),
-                            Ok(None) => break None,
-                            Ok(Some(event)) => event,
-                        };
-                        resumer.arrived(event.revision);
-                        left.take(event, &done);
-                        if left.is_over() {
-                            return Ok(());
-                        }
-                        left.say(&progress, &words);
-                    }
-                }
-            };
-            resumer.lost(what, lost).await?;
+            let mut waiting = now(names, api).await?;
+            waiting.retain(|_, node| !done(node));
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            let text = words(&waiting);
+            if text != last {
+                progress.say(&text);
+                last = text;
+            }
+            tokio::time::sleep(LOOK).await;
         }
     };
     within(what, "; `railctl get nodes` shows how far it is", limit, wait).await
 }
 
-/// What is not so yet.
-struct Left<'a> {
-    names: &'a [String],
-    /// Nothing is known of these yet.
-    unseen: BTreeSet<String>,
-    /// Of these it is not so.
-    waiting: BTreeMap<String, v1::Node>,
-    /// What was said last.
-    last: String,
-}
-
-impl Left<'_> {
-    fn take(&mut self, event: v1::NodeEvent, done: impl Fn(&v1::Node) -> bool) {
-        let kind = event.r#type();
-        if let Some(node) = event.node {
-            let name = node.metadata.clone().unwrap_or_default().name;
-            self.unseen.remove(&name);
-            self.waiting.remove(&name);
-            if self.names.contains(&name) && kind != node_event::Type::Delete && !done(&node) {
-                self.waiting.insert(name, node);
-            }
-        }
-        if kind == node_event::Type::Synced {
-            // What the list of all does not have is gone.
-            self.unseen.clear();
+/// Those of the servers that are there, as they are now.
+async fn now(names: &[String], api: &Api) -> Result<BTreeMap<String, v1::Node>, Error> {
+    let name = |node: &v1::Node| node.metadata.clone().unwrap_or_default().name;
+    if names.len() > ONE_BY_ONE {
+        let mut all: BTreeMap<String, v1::Node> =
+            api.list_nodes().await?.nodes.into_iter().map(|node| (name(&node), node)).collect();
+        let wanted: BTreeSet<&String> = names.iter().collect();
+        all.retain(|name, _| wanted.contains(name));
+        return Ok(all);
+    }
+    let mut found = BTreeMap::new();
+    for name in names {
+        match get::node(name, api).await {
+            Ok(node) => drop(found.insert(name.clone(), node)),
+            Err(error) if error.exit_code() == 3 => {}
+            Err(error) => return Err(error),
         }
     }
-
-    fn is_over(&self) -> bool {
-        self.unseen.is_empty() && self.waiting.is_empty()
-    }
-
-    fn say(&mut self, progress: &Progress, words: impl Fn(&BTreeMap<String, v1::Node>) -> String) {
-        let text = words(&self.waiting);
-        if self.unseen.is_empty() && text != self.last {
-            progress.say(&text);
-            self.last = text;
-        }
-    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -179,26 +150,10 @@ mod tests {
     use crate::render::node_for_tests as node;
 
     #[test]
-    fn a_server_is_waited_for_until_nothing_runs_there() {
-        let names = ["n0".to_owned(), "n1".to_owned()];
-        let unseen = names.iter().cloned().collect();
-        let mut left = Left { names: &names, unseen, waiting: BTreeMap::new(), last: String::new() };
-        let mut take = |kind: node_event::Type, node: Option<v1::Node>| {
-            left.take(v1::NodeEvent { r#type: kind.into(), node, revision: 1 }, |node| {
-                holders(node).is_empty()
-            });
-            (left.is_over(), words(&left.waiting))
-        };
-        let empty = |name| {
-            let mut node = node(name);
-            node.status.get_or_insert_default().holds.clear();
-            Some(node)
-        };
-        assert_eq!(take(node_event::Type::Put, Some(node("n0"))), (false, "n0: 1 job (nlp/sum)".to_owned()));
-        assert!(!take(node_event::Type::Put, Some(node("n7"))).0, "others do not matter");
-        assert!(!take(node_event::Type::Put, empty("n0")).0, "nothing is known of n1");
-        assert!(take(node_event::Type::Synced, None).0, "n1 is not there any more");
-        assert!(!take(node_event::Type::Put, Some(node("n1"))).0);
-        assert!(take(node_event::Type::Delete, Some(node("n1"))).0);
+    fn what_still_runs_is_told_in_one_line() {
+        let waiting: BTreeMap<String, v1::Node> =
+            ["n0", "n1"].into_iter().map(|name| (name.to_owned(), node(name))).collect();
+        assert_eq!(words(&waiting), "n[0-1]: 1 job (nlp/sum)");
+        assert_eq!(holders(&node("n0")).len(), 1);
     }
 }

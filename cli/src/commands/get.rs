@@ -62,8 +62,8 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
 /// Refuses what does not go together.
 fn check(args: &Get, noun: GetNoun, names: &[String]) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
-    if !args.phase.is_empty() && noun != GetNoun::Jobs {
-        return usage("--phase is for jobs only");
+    if (!args.phase.is_empty() || args.user.is_some() || args.queue.is_some()) && noun != GetNoun::Jobs {
+        return usage("--phase, --user and --queue are for jobs only");
     }
     let of_tenants = matches!(
         noun,
@@ -171,6 +171,15 @@ pub fn labelled(metadata: Option<&v1::Metadata>, wanted: &[(String, String)]) ->
     wanted.iter().all(|(key, value)| metadata.is_some_and(|metadata| metadata.labels.get(key) == Some(value)))
 }
 
+/// True if a job has all that was asked for, but for its phase.
+pub fn wanted(job: &v1::Job, args: &Get) -> bool {
+    let user = || job.status.as_ref().and_then(|status| Some(status.submitter.as_ref()?.user.as_str()));
+    let queue = || job.spec.as_ref().map(|spec| spec.queue.as_str());
+    labelled(job.metadata.as_ref(), &args.labels)
+        && args.user.as_deref().is_none_or(|wanted| user() == Some(wanted))
+        && args.queue.as_deref().is_none_or(|wanted| queue() == Some(wanted))
+}
+
 /// job/TENANT/NAME lines.
 pub fn job_name(job: &v1::Job) -> String {
     let metadata = job.metadata.clone().unwrap_or_default();
@@ -209,7 +218,7 @@ async fn jobs(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
         let phases: Vec<i32> = args.phase.iter().map(|phase| phase_number(*phase)).collect();
         let of = if args.all_tenants { "" } else { &api.tenant };
         let mut list = api.list_jobs(of, &phases).await?;
-        list.jobs.retain(|job| labelled(job.metadata.as_ref(), &args.labels));
+        list.jobs.retain(|job| wanted(job, args));
         array::in_order(&mut list.jobs);
         if list.jobs.is_empty() {
             known(of, api).await?;

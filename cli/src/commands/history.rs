@@ -10,18 +10,121 @@ use controller_simulator::trace::history::{HistoryJob, HistoryLine};
 use proto_model::{Job, Queue, Tenant, Timestamp};
 use proto_wire::v1;
 
+use super::array;
 use crate::{
-    args::{HistoryCommand, HistoryExport},
-    client::{Api, repeat},
+    args::{EventOutput, HistoryCommand, HistoryExport, ListArgs},
+    client::{Api, JobRef, repeat},
     error::Error,
     output::{now, print},
-    render,
+    render::{self, Event, Kind},
 };
 
 /// `history ...`.
 pub async fn run(command: &HistoryCommand, api: &Api) -> Result<(), Error> {
     match command {
         HistoryCommand::Export(args) => export(args, api).await,
+        HistoryCommand::Jobs { since, all_tenants, list } => {
+            let tenant = if *all_tenants { "" } else { &api.tenant };
+            ended(render::seconds(&since.time(now())), tenant, list, api).await
+        }
+        HistoryCommand::Job { name, output } => of_job(name, *output, api).await,
+    }
+}
+
+/// The jobs that ended since a time, in seconds since 1970.
+async fn ended(since: f64, tenant: &str, list: &ListArgs, api: &Api) -> Result<(), Error> {
+    render::check_list(list)?;
+    let mut answer = v1::ListJobsResponse::default();
+    let mut page_token = String::new();
+    let end = |job: &v1::Job| {
+        job.status.as_ref().and_then(|status| status.end_time.as_ref()).map_or(0.0, render::seconds)
+    };
+    loop {
+        let page = page(tenant, &page_token, api).await?;
+        answer.jobs.extend(page.jobs.into_iter().filter(|job| end(job) >= since));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    answer.jobs.sort_by(|a, b| end(b).total_cmp(&end(a)));
+    if answer.jobs.is_empty() && list.for_people() {
+        eprintln!("no jobs");
+    }
+    let kind = Kind {
+        message: "rail.v1.Job",
+        name: &super::get::job_name,
+        table: &|jobs: &[v1::Job], _| render::ended_jobs(jobs),
+        columns: &[],
+        slurm: Some(&|jobs: &[v1::Job]| render::slurm_jobs(jobs, now())),
+    };
+    print(&render::list(list, &kind, &mut answer)?)
+}
+
+/// Records of the audit log that are looked through for one job.
+const RECORDS: usize = 20_000;
+
+/// What a job tells of itself, and who changed it.
+async fn of_job(name: &str, output: EventOutput, api: &Api) -> Result<(), Error> {
+    let job = array::one(name, api).await?;
+    let mut events = render::job_events(&job);
+    match changes(&job, api).await {
+        Ok(changes) => events.extend(changes),
+        // Users do not read the audit log.
+        Err(error) if error.exit_code() == 4 => {}
+        Err(error) => return Err(error),
+    }
+    events.sort();
+    let line = |event: &Event| match output {
+        EventOutput::Table => event.line(),
+        EventOutput::Json => event.json(),
+    };
+    print(&events.iter().map(line).collect::<String>())
+}
+
+/// The changes of a job that the audit log holds; an array is changed by its own name.
+async fn changes(job: &v1::Job, api: &Api) -> Result<Vec<Event>, Error> {
+    let JobRef { tenant, name } = JobRef::of(job);
+    let array = array::array_of(job).map(|array| array.name);
+    let since = job.status.as_ref().and_then(|status| status.submit_time);
+    let mut request = v1::ListAuditRecordsRequest {
+        tenant: tenant.clone(),
+        decision: "allowed".to_owned(),
+        since,
+        page_size: crate::client::PAGE,
+        ..v1::ListAuditRecordsRequest::default()
+    };
+    let (mut found, mut seen) = (Vec::new(), 0);
+    loop {
+        let page = repeat("list audit records", |_| {
+            let (mut client, request) = (api.audit(), request.clone());
+            async move { client.list_audit_records(request).await }
+        })
+        .await?;
+        seen += page.records.len();
+        for record in page.records {
+            let Some(v1::audit_record::Content::Change(change)) = record.content else { continue };
+            let is_it = change.name == name || array.as_ref() == Some(&change.name);
+            if change.kind != "job" || !is_it {
+                continue;
+            }
+            let Some((time, actor)) = record.time.zip(change.actor) else { continue };
+            let who = actor.who.rsplit('/').next().unwrap_or_default();
+            found.push(Event {
+                time: (time.seconds, time.nanos),
+                object: format!("job/{tenant}/{name}"),
+                code: actor.rpc.clone(),
+                message: format!("by {who} ({}) from {}", actor.roles, actor.source),
+            });
+        }
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            return Ok(found);
+        }
+        if seen >= RECORDS {
+            eprintln!("note: only the last {seen} records of the audit log were looked through");
+            return Ok(found);
+        }
     }
 }
 

@@ -10,10 +10,11 @@ use super::{
     watch::Resumer,
 };
 use crate::{
-    args::Logs,
+    args::{Attach, Logs},
     client::{Api, JobRef},
     error::Error,
-    output::print_bytes,
+    output::{now, print_bytes},
+    render,
 };
 
 /// A line is shown in parts beyond this.
@@ -51,6 +52,24 @@ pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
     first.map_or(Ok(()), Err)
 }
 
+/// `attach JOB`.
+pub async fn attach(args: &Attach, api: &Api) -> Result<(), Error> {
+    let job = array::one(&args.job, api).await?;
+    let args = Logs {
+        job: args.job.clone(),
+        follow: true,
+        ranks: args.ranks.clone(),
+        tail: Some(args.tail),
+        attempt: None,
+        previous: false,
+        since: None,
+        timestamps: false,
+        stdout: false,
+        stderr: false,
+    };
+    of_job(&args, job, api).await
+}
+
 async fn of_job(args: &Logs, job: v1::Job, api: &Api) -> Result<(), Error> {
     let wanted: BTreeSet<u32> = args.ranks.iter().flatten().copied().collect();
     let job_ref = JobRef::of(&job);
@@ -58,15 +77,27 @@ async fn of_job(args: &Logs, job: v1::Job, api: &Api) -> Result<(), Error> {
         0 => world_size(&job) != 1,
         count => count != 1,
     };
+    let attempt = match args.previous {
+        true => previous(&job)?,
+        false => args.attempt.unwrap_or(0),
+    };
     let request = v1::StreamLogsRequest {
         name: job_ref.name.clone(),
         tenant: job_ref.tenant.clone(),
         ranks: wanted.into_iter().collect(),
         follow: args.follow,
         tail_lines: args.tail.unwrap_or(0),
+        attempt,
+        since: args.since.map(|since| since.time(now())),
+        timestamps: args.timestamps,
     };
     let doing = format!("read the logs of job `{job_ref}`");
-    let mut lines = Lines::new(several);
+    let mut lines = Lines::new(several, args.timestamps);
+    lines.only = match (args.stdout, args.stderr) {
+        (true, _) => Some(Stream::Stdout),
+        (_, true) => Some(Stream::Stderr),
+        _ => None,
+    };
     let mut told = Told::new(args.tail.is_none());
     let mut resumer = Resumer::new(0);
     loop {
@@ -81,7 +112,8 @@ async fn of_job(args: &Logs, job: v1::Job, api: &Api) -> Result<(), Error> {
         if !args.follow {
             return lost.map_or(Ok(()), |status| Err(Error::rpc(doing, &status)));
         }
-        if lost.is_none() && wait::ended(&api.get_job(&job_ref).await?) {
+        // One try is followed to its own end.
+        if lost.is_none() && (attempt > 0 || wait::ended(&api.get_job(&job_ref).await?)) {
             return Ok(());
         }
         resumer.lost(&doing, lost).await?;
@@ -89,6 +121,66 @@ async fn of_job(args: &Logs, job: v1::Job, api: &Api) -> Result<(), Error> {
             eprintln!("note: some lines may be told twice");
         }
     }
+}
+
+/// The try before the present one.
+fn previous(job: &v1::Job) -> Result<u32, Error> {
+    let status = job.status.clone().unwrap_or_default();
+    let last = status.past_attempts.last().map(|past| past.attempt);
+    last.ok_or_else(|| {
+        let job = JobRef::of(job);
+        Error::NotFound(format!(
+            "job {job} has no try before the present one, which is try {}",
+            status.attempt
+        ))
+    })
+}
+
+/// Ranks whose last lines are told of a job that has failed.
+const FAILED_RANKS: usize = 3;
+
+/// The ranks that failed first, in the order in which they did.
+fn failed_first(exits: &[v1::RankExit]) -> Vec<u32> {
+    let mut failed: Vec<&v1::RankExit> =
+        exits.iter().filter(|exit| exit.code != 0 || exit.signal != 0).collect();
+    failed.sort_by_key(|exit| (exit.time.map(|time| (time.seconds, time.nanos)), exit.rank));
+    failed.iter().take(FAILED_RANKS).map(|exit| exit.rank).collect()
+}
+
+/// The last lines of the ranks that failed first; nothing where none did, or where they are not to be had.
+pub async fn last_words(job: &v1::Job, tail: u32, api: &Api) -> String {
+    let exits = job.status.as_ref().map_or(&[][..], |status| &status.exits);
+    let ranks = failed_first(exits);
+    let mut out = String::new();
+    if tail == 0 || ranks.is_empty() {
+        return out;
+    }
+    let JobRef { tenant, name } = JobRef::of(job);
+    let request = v1::StreamLogsRequest {
+        name,
+        tenant,
+        ranks: ranks.clone(),
+        tail_lines: tail,
+        ..v1::StreamLogsRequest::default()
+    };
+    let Ok(answer) = api.jobs().stream_logs(request).await else { return out };
+    let mut stream = answer.into_inner();
+    let mut texts: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+    while let Ok(Some(chunk)) = stream.message().await {
+        if chunk.stream() != Stream::Note {
+            texts.entry(chunk.rank).or_default().extend(chunk.data);
+        }
+    }
+    for rank in ranks {
+        let Some(text) = texts.get(&rank) else { continue };
+        out.push_str(&format!("last lines of rank {rank}:\n"));
+        for line in String::from_utf8_lossy(text).lines() {
+            let line: String =
+                line.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect();
+            out.push_str(&format!("  {line}\n"));
+        }
+    }
+    out
 }
 
 /// Prints what comes until the stream ends, or is lost for the reason given.
@@ -165,54 +257,88 @@ fn world_size(job: &v1::Job) -> u64 {
 /// Chunks end anywhere; lines of several ranks must not be mixed.
 struct Lines {
     prefixed: bool,
-    pending: BTreeMap<(u32, i32), Vec<u8>>,
+    timed: bool,
+    /// What is printed, where not both are.
+    only: Option<Stream>,
+    pending: BTreeMap<(u32, i32), Pending>,
+}
+
+/// A line that has no end yet, and when it began.
+#[derive(Default)]
+struct Pending {
+    text: Vec<u8>,
+    time: Option<prost_types::Timestamp>,
 }
 
 impl Lines {
-    fn new(prefixed: bool) -> Self {
-        Self { prefixed, pending: BTreeMap::new() }
+    fn new(prefixed: bool, timed: bool) -> Self {
+        Self { prefixed, timed, only: None, pending: BTreeMap::new() }
     }
 
     fn prefix(&self, rank: u32) -> String {
         if self.prefixed { format!("[{rank}] ") } else { String::new() }
     }
 
+    /// What a line begins with.
+    fn head(&self, rank: u32, time: Option<prost_types::Timestamp>) -> String {
+        let stamp = match (self.timed, time) {
+            (false, _) => String::new(),
+            (true, Some(time)) => format!("{} ", render::millis(&time)),
+            // An agent of an earlier release keeps none.
+            (true, None) => "- ".to_owned(),
+        };
+        stamp + &self.prefix(rank)
+    }
+
     /// The lines that this chunk completes.
     fn take(&mut self, chunk: &v1::LogChunk) -> Vec<u8> {
-        if !self.prefixed {
+        if self.only.is_some_and(|only| only != chunk.stream()) {
+            return Vec::new();
+        }
+        if !self.prefixed && !self.timed {
             return chunk.data.clone();
         }
-        let prefix = self.prefix(chunk.rank);
-        let pending = self.pending.entry((chunk.rank, chunk.stream)).or_default();
-        pending.extend_from_slice(&chunk.data);
+        let key = (chunk.rank, chunk.stream);
+        let mut pending = self.pending.remove(&key).unwrap_or_default();
         let mut out = Vec::new();
-        while let Some(end) = line_end(pending) {
-            out.extend_from_slice(prefix.as_bytes());
-            out.extend(pending.drain(..end));
-            if out.last() != Some(&b'\n') {
-                out.push(b'\n');
+        let mut rest = chunk.data.as_slice();
+        while !rest.is_empty() {
+            if pending.text.is_empty() {
+                pending.time = chunk.time;
+            }
+            let room = MAX_LINE - pending.text.len().min(MAX_LINE);
+            let newline = rest.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            let (taken, whole) = match newline {
+                Some(end) if end <= room + 1 => (end, true),
+                _ if rest.len() > room => (room, true),
+                _ => (rest.len(), false),
+            };
+            pending.text.extend_from_slice(&rest[..taken]);
+            rest = &rest[taken..];
+            if whole {
+                out.extend_from_slice(self.head(chunk.rank, pending.time).as_bytes());
+                out.append(&mut pending.text);
+                if out.last() != Some(&b'\n') {
+                    out.push(b'\n');
+                }
             }
         }
+        self.pending.insert(key, pending);
         out
     }
 
     /// What has no end yet.
     fn rest(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        for ((rank, _), text) in std::mem::take(&mut self.pending) {
-            if !text.is_empty() {
-                out.extend_from_slice(self.prefix(rank).as_bytes());
-                out.extend(text);
+        for ((rank, _), pending) in std::mem::take(&mut self.pending) {
+            if !pending.text.is_empty() {
+                out.extend_from_slice(self.head(rank, pending.time).as_bytes());
+                out.extend(pending.text);
                 out.push(b'\n');
             }
         }
         out
     }
-}
-
-fn line_end(text: &[u8]) -> Option<usize> {
-    let newline = text.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
-    newline.or_else(|| (text.len() > MAX_LINE).then_some(MAX_LINE))
 }
 
 #[cfg(test)]
@@ -220,12 +346,12 @@ mod tests {
     use super::*;
 
     fn chunk(rank: u32, stream: Stream, text: &str) -> v1::LogChunk {
-        v1::LogChunk { rank, stream: stream.into(), data: text.as_bytes().to_vec() }
+        v1::LogChunk { rank, stream: stream.into(), data: text.as_bytes().to_vec(), time: None }
     }
 
     #[test]
     fn lines_of_several_ranks_stay_whole() {
-        let mut lines = Lines::new(true);
+        let mut lines = Lines::new(true, false);
         let mut text = String::new();
         let chunks = [
             chunk(0, Stream::Stdout, "he"),
@@ -256,15 +382,45 @@ mod tests {
     }
 
     #[test]
+    fn lines_begin_with_the_time_when_they_began() {
+        let mut lines = Lines::new(true, true);
+        let at = |millis: i32, text: &str| v1::LogChunk {
+            time: Some(prost_types::Timestamp { seconds: 1_000_000_000, nanos: millis * 1_000_000 }),
+            ..chunk(0, Stream::Stdout, text)
+        };
+        let mut out = lines.take(&at(5, "he"));
+        out.extend(lines.take(&at(700, "llo\nyou\nth")));
+        out.extend(lines.take(&chunk(0, Stream::Stderr, "old\n")));
+        out.extend(lines.rest());
+        let expected = "2001-09-09T01:46:40.005Z [0] hello\n2001-09-09T01:46:40.700Z [0] you\n- [0] old\n\
+                        2001-09-09T01:46:40.700Z [0] th\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_ranks_that_failed_first_are_told_of() {
+        let exit = |rank, code, signal, seconds| v1::RankExit {
+            rank,
+            code,
+            signal,
+            time: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+        };
+        let exits =
+            [exit(0, 0, 0, 1), exit(1, 0, 15, 9), exit(2, 1, 0, 4), exit(3, 2, 0, 4), exit(4, 1, 0, 8)];
+        assert_eq!(failed_first(&exits), [2, 3, 4]);
+        assert!(failed_first(&exits[..1]).is_empty());
+    }
+
+    #[test]
     fn one_rank_is_given_as_it_is() {
-        let mut lines = Lines::new(false);
+        let mut lines = Lines::new(false, false);
         assert_eq!(lines.take(&chunk(3, Stream::Stdout, "a\nb")), b"a\nb");
         assert!(lines.rest().is_empty());
     }
 
     #[test]
     fn a_line_without_end_is_bounded() {
-        let mut lines = Lines::new(true);
+        let mut lines = Lines::new(true, false);
         let out = lines.take(&chunk(0, Stream::Stdout, &"x".repeat(MAX_LINE * 2 + 10)));
         assert_eq!(out.len(), 2 * (MAX_LINE + 5));
     }

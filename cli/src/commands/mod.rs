@@ -10,8 +10,11 @@ mod changes;
 mod configuration;
 mod delete;
 mod describe;
+mod diff;
 mod doctor;
 mod drain;
+mod edit;
+mod events;
 mod explain;
 mod fabric;
 mod get;
@@ -31,10 +34,12 @@ mod schedule;
 mod service_class;
 mod shell;
 mod simulate;
+mod source;
 mod step;
 mod submit;
 mod tenant;
 mod topology;
+mod usage;
 pub mod wait;
 mod wait_for;
 mod watch;
@@ -95,11 +100,16 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Submit(args) => submit::run(args, api).await,
         Command::Alloc(args) => alloc::run(args, &cli.global, api).await,
         Command::Run(args) => run::run(args, api).await,
+        Command::Exec(args) => run::exec(args, &api()?).await,
         Command::Plan(args) => plan::run(args, api).await,
         Command::Apply(args) => apply::run(args, api).await,
         Command::Get(args) => get::run(args, &api()?).await,
         Command::Describe(args) => describe::run(args, &api()?).await,
         Command::Logs(args) => logs::run(args, &api()?).await,
+        Command::Events(args) => events::run(args, &api()?).await,
+        Command::Attach(args) => logs::attach(args, &api()?).await,
+        Command::Schedule(command) => schedule::run(command, &api()?).await,
+        Command::Report(command) => usage::run(command, &api()?).await,
         Command::Wait(args) => wait_for::run(args, &api()?).await,
         Command::Login(args) => login::run(args, &cli.global, &env).await,
         Command::Cancel(args) => cancel::run(args, &api()?).await,
@@ -110,6 +120,8 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Requeue(args) => changes::requeue(args, &api()?).await,
         Command::Update(args) => changes::update(args, &api()?).await,
         Command::Explain(args) => explain::run(args, &api()?).await,
+        Command::Diff(args) => diff::run(args, api).await,
+        Command::Edit(args) => edit::run(args, &api()?).await,
         Command::Delete(args) => delete::run(args, &api()?).await,
         Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,
         Command::Node(command) => node::run(command, &api()?).await,

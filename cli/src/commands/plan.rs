@@ -2,7 +2,10 @@
 
 use proto_wire::v1;
 
-use super::explain::{causes, expected, holders, relaxations};
+use super::{
+    explain::{causes, expected, holders, relaxations},
+    source,
+};
 use crate::{
     args::{Output, Plan},
     client::{Api, repeat},
@@ -14,8 +17,7 @@ use crate::{
 
 /// `plan FILE`.
 pub async fn run(args: &Plan, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
-    let source = Source::open(&args.source.path())?;
-    let mut job = source.job()?;
+    let (source, mut job) = source::job(&args.source, &args.in_place)?;
     args.asked.put(&mut job);
     show(&source, job, args.output, &api()?).await
 }

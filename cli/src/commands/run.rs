@@ -7,7 +7,7 @@ use super::{
     step::{self, Step},
 };
 use crate::{
-    args::Run,
+    args::{Exec, Run},
     client::{Api, JobRef},
     error::Error,
 };
@@ -30,6 +30,27 @@ pub async fn run(args: &Run, api: impl Fn() -> Result<Api, Error>) -> Result<(),
         None => alone(args, api).await?,
     };
     if code == 0 { Ok(()) } else { Err(Error::Exited(code)) }
+}
+
+/// `exec`: one process on one server.
+pub async fn exec(args: &Exec, api: &Api) -> Result<(), Error> {
+    let job = api.job_ref(&args.job);
+    let start = v1::StepStart {
+        job: job.name,
+        tenant: job.tenant,
+        argv: args.command.clone(),
+        nodes: args.node.iter().cloned().collect(),
+        ranks_per_node: 1,
+        stdin: !args.no_stdin,
+        terminal: None,
+        env: args.variables.iter().cloned().collect(),
+        working_dir: args.working_dir.clone().unwrap_or_default(),
+        one: true,
+    };
+    match step::run(api, Step { start, label: false, tty: args.tty }).await? {
+        0 => Ok(()),
+        code => Err(Error::Exited(code)),
+    }
 }
 
 /// Servers that are held for this step alone.

@@ -2,9 +2,14 @@
 
 use proto_wire::v1;
 
-use super::get::{Asked, Found};
+use super::{
+    get::{Asked, Found},
+    submit,
+};
 use crate::{
+    args::ScheduleCommand,
     client::{Api, JobRef, once, repeat},
+    documents::Source,
     error::Error,
     output::now,
     render::{self, Kind},
@@ -46,6 +51,26 @@ pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let request = v1::DeleteScheduleRequest { name: schedule.name.clone(), tenant: schedule.tenant.clone() };
     once(format!("delete schedule `{schedule}`"), api.schedules().delete_schedule(request)).await?;
     Ok(format!("schedule {schedule}"))
+}
+
+/// `schedule run NAME`.
+pub async fn run(command: &ScheduleCommand, api: &Api) -> Result<(), Error> {
+    let ScheduleCommand::Run { name, output } = command;
+    let schedule = get(name, api).await?;
+    let metadata = schedule.metadata.unwrap_or_default();
+    let template = schedule.spec.and_then(|spec| spec.job_template).unwrap_or_default();
+    let job = v1::Job {
+        metadata: Some(v1::Metadata {
+            generate_name: format!("{}-", metadata.name),
+            labels: template.labels,
+            ..v1::Metadata::default()
+        }),
+        spec: template.spec,
+        ..v1::Job::default()
+    };
+    let source = Source::of(&format!("the job of schedule {}", metadata.name), Vec::new());
+    let made = submit::create(&source, 0, job, &api.of_tenant(&metadata.tenant)).await?;
+    submit::show(&made, *output)
 }
 
 fn name_of(schedule: &v1::Schedule) -> String {

@@ -5,7 +5,7 @@ use proto_wire::v1;
 
 use super::{
     array::{self, Array},
-    plan, wait,
+    logs, plan, source, wait,
 };
 use crate::{
     args::{Output, Submit},
@@ -18,8 +18,7 @@ use crate::{
 
 /// `submit FILE`. The file is read before anybody is connected to.
 pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
-    let source = Source::open(&args.source.path())?;
-    let mut job = source.job()?;
+    let (source, mut job) = source::job(&args.source, &args.in_place)?;
     if let Some(name) = &args.name {
         let metadata = job.metadata.get_or_insert_default();
         metadata.name.clone_from(name);
@@ -49,7 +48,11 @@ pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<
         Output::Table => result(&last)?,
         other => show(&last, other)?,
     }
-    wait::verdict(&last)?;
+    let verdict = wait::verdict(&last);
+    if verdict.is_err() {
+        eprint!("{}", logs::last_words(&last, args.tail, &api).await);
+    }
+    verdict?;
     let ran = wait::ran_for(&last).map(|time| format!(" after {time}")).unwrap_or_default();
     eprintln!("job {name} has completed{ran}");
     Ok(())
@@ -103,7 +106,8 @@ pub async fn create(source: &Source, index: usize, job: v1::Job, api: &Api) -> R
     made.map_err(|error| source.place(index, error))
 }
 
-fn show(job: &v1::Job, output: Output) -> Result<(), Error> {
+/// One job as it was asked for.
+pub fn show(job: &v1::Job, output: Output) -> Result<(), Error> {
     if output == Output::Table {
         let metadata = job.metadata.clone().unwrap_or_default();
         return print(&format!("job/{}/{}\n", metadata.tenant, metadata.name));

@@ -32,15 +32,7 @@ pub async fn run(args: &Wait, api: &Api) -> Result<(), Error> {
             "jobs are waited for until they are started, ended, completed, failed, cancelled or deleted"
                 .to_owned(),
         )),
-        (true, _) => {
-            let begun = Instant::now();
-            for name in &names {
-                // One time for all of them.
-                let left = args.timeout.map(|limit| limit.saturating_sub(begun.elapsed()));
-                job(name, condition, left, api).await?;
-            }
-            Ok(())
-        }
+        (true, _) => jobs(&names, condition, args.timeout, api).await,
         (false, Condition::Ready | Condition::Drained | Condition::Deleted) => {
             nodes(&names, condition, args.timeout, api).await
         }
@@ -48,6 +40,20 @@ pub async fn run(args: &Wait, api: &Api) -> Result<(), Error> {
             Err(Error::Usage("servers are waited for until they are ready, drained or deleted".to_owned()))
         }
     }
+}
+
+/// Until something is so of all of these jobs, in one time for all of them.
+pub async fn jobs(
+    names: &[String],
+    condition: Condition,
+    limit: Option<Duration>,
+    api: &Api,
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    for name in names {
+        job(name, condition, limit.map(|limit| limit.saturating_sub(begun.elapsed())), api).await?;
+    }
+    Ok(())
 }
 
 async fn job(name: &str, condition: Condition, limit: Option<Duration>, api: &Api) -> Result<(), Error> {

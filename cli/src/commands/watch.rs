@@ -6,7 +6,7 @@ use proto_rpc::{ErrorClass, Jitter, RetryPolicy, RpcError};
 use proto_wire::v1::{self, job_event, node_event};
 use tonic::{Status, Streaming};
 
-use super::get::{job_name, labelled, phase_number};
+use super::get::{job_name, labelled, phase_number, wanted};
 use crate::{
     args::{Get, Output},
     client::{Api, JobRef},
@@ -117,8 +117,7 @@ pub async fn jobs(args: &Get, name: Option<&String>, output: Output, api: &Api) 
                         let deleted = event.r#type() == job_event::Type::Delete;
                         let Some(job) = event.job.clone().filter(|_| !synced) else { continue };
                         let phase = job.status.as_ref().map_or(0, |status| status.phase);
-                        let wanted = labelled(job.metadata.as_ref(), &args.labels)
-                            && (phases.is_empty() || phases.contains(&phase));
+                        let wanted = wanted(&job, args) && (phases.is_empty() || phases.contains(&phase));
                         if wanted {
                             printer.job(&job, &event, deleted)?;
                         }

@@ -11,25 +11,24 @@ use crate::{
     render::{self, Kind},
 };
 
-/// Makes a webhook of a document, and says so. Where it names no tenant, it is the one that was set. Not repeated by itself: a secret that is
+/// Makes a webhook of a document. Where it names no tenant, it is the one that was set. Not repeated by itself: a secret that is
 /// made for it is told once.
 pub async fn apply(
-    source: &str,
+    doing: String,
     mut webhook: v1::Webhook,
     dry_run: bool,
     api: &Api,
-) -> Result<String, Error> {
+) -> Result<v1::Webhook, Error> {
     let metadata = webhook.metadata.get_or_insert_default();
     if metadata.tenant.is_empty() {
         metadata.tenant.clone_from(&api.tenant);
     }
     let request = v1::ApplyWebhookRequest { webhook: Some(webhook), dry_run };
-    let doing = format!("apply the webhook of {source}");
-    Ok(applied(&once(doing, api.webhooks().apply_webhook(request)).await?))
+    once(doing, api.webhooks().apply_webhook(request)).await
 }
 
 /// What was made, and the secret where it is told.
-fn applied(webhook: &v1::Webhook) -> String {
+pub fn applied(webhook: &v1::Webhook) -> String {
     let secret = webhook.spec.as_ref().map(|spec| spec.secret.as_str()).unwrap_or_default();
     let line = format!("{} applied", name_of(webhook));
     if secret.is_empty() {

@@ -17,7 +17,7 @@ pub fn descriptor(full_name: &str) -> Result<MessageDescriptor, Error> {
 }
 
 /// The message as a JSON value: lowerCamelCase fields, enums by name, 64-bit numbers as texts, RFC 3339 times.
-pub(super) fn to_value<M: prost::Message>(message: &M, full_name: &str) -> Result<Value, Error> {
+pub fn to_value<M: prost::Message>(message: &M, full_name: &str) -> Result<Value, Error> {
     json_of(&descriptor(full_name)?, message)
         .map_err(|error| Error::Config(format!("cannot show a {full_name}: {error}")))
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use proto_model::many;
 use proto_wire::v1::{self, job_spec::Work};
 
 use super::{Table, classes, isolation, licenses, schedules, server, sharing, webhooks, words};
@@ -27,13 +28,13 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     if status.cancel_requested {
         head.push(("Cancel", "requested".to_owned()));
     }
-    let nodes = super::jobs::gang_nodes(&gang);
+    let nodes = super::jobs::gang_words(&gang);
     if spec.components.is_empty() {
         let each =
             per_node(gang.gpus_per_node, gang.ranks_per_node, gang.cpus_per_node, gang.memory_per_node);
-        head.push(("Gang", format!("{nodes} nodes, {each}")));
+        head.push(("Gang", format!("{nodes}, {each}")));
     } else {
-        head.push(("Gang", format!("{nodes} nodes of {} components", spec.components.len())));
+        head.push(("Gang", format!("{nodes} of {} components", spec.components.len())));
     }
     for one in &spec.components {
         let each = per_node(one.gpus_per_node, one.ranks_per_node, one.cpus_per_node, one.memory_per_node);
@@ -41,7 +42,10 @@ pub fn job(job: &v1::Job, now: f64) -> String {
             true => String::new(),
             false => format!(", GPUs of model {}", one.gpu_model.join(" or ")),
         };
-        head.push(("Component", format!("{}: {} nodes, {each}{models}", one.name, one.nodes)));
+        head.push((
+            "Component",
+            format!("{}: {}, {each}{models}", one.name, many(one.nodes as usize, "node")),
+        ));
     }
     head.push(("Rails", rails(&spec)));
     head.push(("Priority", spec.priority.to_string()));
@@ -71,6 +75,7 @@ pub fn job(job: &v1::Job, now: f64) -> String {
         out.push_str(&placement(place));
     }
     exits(&mut out, &status.exits);
+    past_attempts(&mut out, &status.past_attempts);
     if let Some(result) = &status.result {
         out.push('\n');
         out.push_str(&measured(result));
@@ -137,7 +142,8 @@ pub(super) fn work(spec: &v1::JobSpec) -> String {
 pub fn placement(placement: &v1::Placement) -> String {
     let rails: Vec<String> = placement.rails.iter().map(u32::to_string).collect();
     let pods = if placement.pods == 1 { "1 pod".to_owned() } else { format!("{} pods", placement.pods) };
-    let mut out = format!("Placement: {} nodes in {pods}, rails {}", placement.nodes.len(), rails.join(","));
+    let mut out =
+        format!("Placement: {} in {pods}, rails {}", many(placement.nodes.len(), "node"), rails.join(","));
     if placement.cut > 0 {
         let _ = write!(out, ", cut {}", placement.cut);
     }
@@ -169,6 +175,27 @@ pub fn placement(placement: &v1::Placement) -> String {
     }
     out.push_str(&table.render("  "));
     out
+}
+
+/// The tries before the present one.
+fn past_attempts(out: &mut String, past: &[v1::PastAttempt]) {
+    if past.is_empty() {
+        return;
+    }
+    let mut table = Table::new(["TRY", "STARTED", "RAN", "NODES", "WHY-IT-ENDED"]);
+    for one in past {
+        let why: Vec<String> =
+            one.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect();
+        table.row([
+            one.attempt.to_string(),
+            sharing::stamp(one.start_time.as_ref()),
+            words::age(one.start_time.as_ref(), one.end_time.as_ref(), 0.0),
+            proto_model::Names::of(&one.nodes).to_string(),
+            why.join("; "),
+        ]);
+    }
+    out.push_str("\nTries before (`railctl logs --attempt N` tells what they wrote):\n");
+    out.push_str(&table.render("  "));
 }
 
 fn exits(out: &mut String, exits: &[v1::RankExit]) {

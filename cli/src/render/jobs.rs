@@ -73,6 +73,14 @@ pub fn gang_nodes(gang: &v1::Gang) -> String {
     }
 }
 
+/// The same in words: `1 node`, `2-8 nodes`.
+#[must_use]
+pub fn gang_words(gang: &v1::Gang) -> String {
+    let count = gang_nodes(gang);
+    let unit = if count == "1" { "node" } else { "nodes" };
+    format!("{count} {unit}")
+}
+
 /// All causes in short: `GpuCapacity(3),QuotaExceeded`.
 #[must_use]
 pub fn reasons(reasons: &[v1::Reason]) -> String {
@@ -92,6 +100,59 @@ pub fn jobs(list: &[v1::Job], wide: bool, now: f64) -> Table {
     table.row(jobs_header(wide));
     for job in list {
         table.row(job_row(job, wide, now));
+    }
+    table
+}
+
+/// How its ranks ended: 0, the code or the signal of the one that failed first.
+fn exit(exits: &[v1::RankExit]) -> String {
+    let mut failed: Vec<&v1::RankExit> =
+        exits.iter().filter(|exit| exit.code != 0 || exit.signal != 0).collect();
+    failed.sort_by_key(|exit| exit.time.map(|time| (time.seconds, time.nanos)));
+    match failed.first() {
+        Some(exit) if exit.signal != 0 => format!("signal {}", exit.signal),
+        Some(exit) => exit.code.to_string(),
+        None if exits.is_empty() => String::new(),
+        None => "0".to_owned(),
+    }
+}
+
+/// Jobs that have ended, in the style of sacct.
+#[must_use]
+pub fn ended_jobs(list: &[v1::Job]) -> Table {
+    let mut table = Table::new([
+        "JOB",
+        "TENANT",
+        "USER",
+        "PHASE",
+        "EXIT",
+        "SUBMITTED",
+        "STARTED",
+        "ENDED",
+        "RAN",
+        "TRIES",
+        "NODES",
+        "GPUS",
+    ]);
+    for job in list {
+        let (metadata, spec) =
+            (job.metadata.clone().unwrap_or_default(), job.spec.clone().unwrap_or_default());
+        let status = job.status.clone().unwrap_or_default();
+        let stamp = super::sharing::stamp;
+        table.row([
+            metadata.name,
+            metadata.tenant,
+            status.submitter.as_ref().map(|by| by.user.clone()).unwrap_or_default(),
+            words::job_phase(status.phase).to_owned(),
+            exit(&status.exits),
+            stamp(status.submit_time.as_ref()),
+            stamp(status.start_time.as_ref()),
+            stamp(status.end_time.as_ref()),
+            words::age(status.start_time.as_ref(), status.end_time.as_ref(), 0.0),
+            status.attempt.to_string(),
+            gang_nodes(&spec.gang.unwrap_or_default()),
+            spec.total_gpus().to_string(),
+        ]);
     }
     table
 }

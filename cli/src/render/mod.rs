@@ -6,6 +6,7 @@ mod canonical;
 mod classes;
 mod describe;
 pub mod doctor;
+mod events;
 mod fabric;
 mod field;
 mod gpudirect;
@@ -28,7 +29,7 @@ mod words;
 
 pub use audit::{audit, audit_number, time};
 pub use cabling::{differences, drawn_topology, picture, verdict};
-pub use canonical::{to_json, to_whole_value, to_yaml};
+pub use canonical::{to_json, to_value, to_whole_value, to_yaml};
 pub use classes::service_classes;
 pub use describe::{
     job as describe_job, license as describe_license, measured as describe_result, node as describe_node,
@@ -36,10 +37,11 @@ pub use describe::{
     schedule as describe_schedule, service_class as describe_service_class, tenant as describe_tenant,
     webhook as describe_webhook,
 };
+pub use events::{Event, of_job as job_events, of_node as node_events};
 pub use fabric::{fabric, health, topology};
 #[cfg(test)]
 pub use jobs::tests::{pending as pending_job, running as running_job};
-pub use jobs::{job_row, jobs, jobs_header, reasons};
+pub use jobs::{ended_jobs, job_row, jobs, jobs_header, reasons};
 pub use licenses::licenses;
 pub use list::{Answer, Behind, Kind, check as check_list, list, one};
 pub use nodes::nodes;
@@ -54,7 +56,7 @@ pub use slurm::{jobs as slurm_jobs, nodes as slurm_nodes};
 pub use table::Table;
 pub use tenants::{revocations, tenants};
 pub use webhooks::webhooks;
-pub use words::{job_phase, role, seconds};
+pub use words::{job_phase, millis, role, seconds};
 
 use crate::{args::Output, error::Error};
 

@@ -7,6 +7,15 @@ use proto_wire::v1;
 
 use crate::error::human;
 
+/// A moment to the millisecond: `2026-08-20T10:00:00.000Z`.
+#[must_use]
+pub fn millis(time: &Timestamp) -> String {
+    let nanos = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+    let Ok(at) = time::OffsetDateTime::from_unix_timestamp_nanos(nanos) else { return String::new() };
+    let (hour, minute, second) = (at.hour(), at.minute(), at.second());
+    format!("{}T{hour:02}:{minute:02}:{second:02}.{:03}Z", at.date(), at.millisecond())
+}
+
 /// A job's phase as users write it.
 #[must_use]
 pub fn job_phase(number: i32) -> &'static str {

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod clusters;
+mod day;
 mod fabric;
+mod guide;
 mod interactive;
 mod real;
 mod simulate;

@@ -54,7 +54,7 @@ impl Cluster {
         out
     }
 
-    fn job(&self, name: &str, script: &str) -> String {
+    pub(crate) fn job(&self, name: &str, script: &str) -> String {
         let path = self.home.path().join(format!("{name}.yaml"));
         let script = serde_json::Value::from(script).to_string();
         fs::write(&path, JOB.replace("NAME", name).replace("SCRIPT", &script)).unwrap();
