@@ -17,6 +17,7 @@ mod report;
 mod scheduler;
 mod security;
 mod survival;
+mod users;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -67,6 +68,14 @@ enum Bench {
     },
     /// Class of service: what verdict and plan of a port find, name and mend, how fast, and what an end in the middle leaves.
     Qos(Options),
+    /// Users of kubectl, nomad and Slurm: whether what they do works.
+    Users {
+        #[command(flatten)]
+        options: Options,
+        /// Only things of row Y2 whose id begins so.
+        #[arg(long, value_name = "ID")]
+        only: Option<String>,
+    },
     /// Security: what gives way to attacks, and what floods and isolation cost.
     Security(Options),
     /// The flood of row X2.
@@ -139,6 +148,15 @@ fn main() -> ExitCode {
             let report = Report::new("security", options.json);
             let rows =
                 security::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
+            each(&report, options.row.as_deref(), rows)
+        }
+        Bench::Users { options, only } => {
+            let report = Report::new("users", options.json);
+            let bench = users::Bench { quick: options.quick, only };
+            let rows = users::ROWS.map(|(id, row)| {
+                let bench = &bench;
+                (id, move |line: &report::Row| row(line, bench))
+            });
             each(&report, options.row.as_deref(), rows)
         }
         Bench::SecurityFlood(flood) => flood.run(),

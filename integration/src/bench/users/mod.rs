@@ -1,0 +1,22 @@
+//! What users of kubectl, nomad and Slurm meet here: whether what they do works (Y2), what fuzzed input does (Y3), and how
+//! long lists feel (Y4).
+
+mod table;
+mod things;
+mod yaml;
+
+use crate::report;
+
+/// What to measure.
+pub struct Bench {
+    /// Fewer repetitions.
+    pub quick: bool,
+    /// Only things of row Y2 whose id begins so.
+    pub only: Option<String>,
+}
+
+/// Measures one row.
+pub type Row = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
+
+/// The rows of this bench.
+pub const ROWS: [(&str, Row); 1] = [("Y2", things::measure)];
