@@ -1,6 +1,7 @@
 //! What users of kubectl, nomad and Slurm meet here: whether what they do works (Y2), what fuzzed input does (Y3), and how
 //! long lists feel (Y4).
 
+mod lists;
 mod table;
 mod things;
 mod yaml;
@@ -19,4 +20,4 @@ pub struct Bench {
 pub type Row = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, Row); 1] = [("Y2", things::measure)];
+pub const ROWS: [(&str, Row); 2] = [("Y2", things::measure), ("Y4", lists::measure)];
