@@ -5,7 +5,7 @@ cat >team.yaml <<'Y'
 apiVersion: rail/v1
 kind: Queue
 metadata: {name: night, tenant: team}
-spec: {weight: 1}
+spec: {weight: 2}
 ---
 apiVersion: rail/v1
 kind: License
