@@ -21,8 +21,21 @@ job() {
 # soon COMMAND...: again and again until it succeeds; the script's own time limit ends what never comes.
 soon() { until "$@" 2>/dev/null; do sleep 0.02; done; }
 
-# says TEXT COMMAND...: whether the command prints the text.
-says() { local text=$1; shift; "$@" 2>&1 | grep -qF -- "$text"; }
+# says TEXT COMMAND...: whether the command prints the text, however it ends.
+says() {
+  local text=$1 said
+  shift
+  said=$("$@" 2>&1) || true
+  [[ $said == *"$text"* ]]
+}
+
+# refused COMMAND...: whether it fails, as it must. (What `set -e` makes of `! COMMAND` is nothing.)
+refused() {
+  if "$@"; then
+    echo "this should have failed: $*" >&2
+    return 1
+  fi
+}
 
 # in_phase JOB PHASE: until it is so.
 in_phase() { soon says "\"phase\": \"$2\"" railctl get jobs "$1" -o json; }

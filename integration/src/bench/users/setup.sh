@@ -13,6 +13,9 @@ metadata: {name: matlab}
 spec: {total: 4}
 Y
 railctl apply -f team.yaml
+# Another tenant's.
+job other 'echo'
+railctl submit other.yaml
 railctl config use ann
 
 # It runs for as long as the bench does.
