@@ -106,20 +106,21 @@ impl Book {
         self.cache.raw.clear();
         let waiting = || self.waiting.values().flat_map(BTreeMap::values);
         let seen = &self.cache.seen;
-        let raw: Vec<(JobUid, Eta)> = waiting()
+        let raw: Vec<(JobUid, Eta, Option<Timestamp>)> = waiting()
             .filter_map(|entry| {
                 let why = seen.get(&entry.uid).filter(|why| why.looked == now)?;
-                Some((entry.uid, why.eta.filter(|eta| eta.latest != Timestamp(u64::MAX))?))
+                let eta = why.eta.filter(|eta| eta.latest != Timestamp(u64::MAX))?;
+                Some((entry.uid, eta, entry.not_before))
             })
             .collect();
-        self.cache.raw.extend(raw.iter().map(|(uid, raw)| (*uid, (now, raw.start))));
+        self.cache.raw.extend(raw.iter().map(|(uid, raw, _)| (*uid, (now, raw.start))));
         let (bands, starts) = (Arc::make_mut(&mut self.marks.bands), &self.cache.raw);
         bands.pass_time(now);
         bands.revise(|uid| starts.get(&uid).map(|(_, start)| *start));
         let mut corrections = bands.corrections(now);
-        for (uid, raw) in raw {
+        for (uid, raw, begin) in raw {
             if let Some(why) = self.cache.seen.get_mut(&uid) {
-                why.eta = Some(corrections.of(raw));
+                why.eta = Some(no_sooner(corrections.of(raw), begin));
             }
         }
     }
@@ -231,4 +232,11 @@ pub(crate) fn band([low, mean, high]: [u32; 3], start: Timestamp, now: Timestamp
         Timestamp(now.0.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX)))
     };
     Eta::estimate(at(mean), at(low.min(mean)), at(high.max(mean)))
+}
+
+/// A band that does not reach before the time at which a job may begin, whatever other starts have taught.
+fn no_sooner(eta: Eta, begin: Option<Timestamp>) -> Eta {
+    let Some(begin) = begin else { return eta };
+    let (start, earliest) = (eta.start.max(begin), eta.earliest.max(begin));
+    Eta { start, earliest, latest: eta.latest.max(start), ..eta }
 }
