@@ -176,6 +176,8 @@ impl Source {
     /// `FILE:LINE:COLUMN: FIELD: MESSAGE`.
     fn located(&self, index: usize, field: &str, message: &str) -> String {
         let at = locate::field(&String::from_utf8_lossy(&self.text), index, field);
+        // Some causes begin with their field.
+        let message = message.strip_prefix(field).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message);
         let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
         match at {
             Some((line, column)) => format!("{}:{line}:{column}: {field}{message}", self.name),

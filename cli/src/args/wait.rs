@@ -38,7 +38,7 @@ pub enum Condition {
     /// It is there no more
     #[value(alias = "delete")]
     Deleted,
-    /// Of a server: its agent is connected
+    /// Of a server: it has joined, and its agent is connected
     Ready,
     /// Of a server: nothing runs there
     Drained,

@@ -1,7 +1,7 @@
 //! Making what files describe.
 
 use prost::Message as _;
-use proto_rpc::MAX_MESSAGE_BYTES;
+use proto_rpc::{ErrorClass, MAX_MESSAGE_BYTES, RpcError};
 use proto_wire::v1;
 
 use super::submit;
@@ -71,20 +71,26 @@ fn short(fabric: v1::Fabric) -> v1::Fabric {
 /// A job that is there already is applied if it asks for the same; another one of its name is refused as it was.
 async fn unchanged(job: v1::Job, refused: Error, api: &Api) -> Result<String, Error> {
     let taken = matches!(&refused, Error::Rpc { error, .. } if error.reason == "NAME_TAKEN");
-    let metadata = job.metadata.unwrap_or_default();
-    let (true, Some(asked)) = (taken, job.spec) else { return Err(refused) };
-    // The name may be an array's, which is no job.
-    let there = JobRef { tenant: api.tenant.clone(), name: metadata.name };
-    let Ok(there) = api.get_job(&there).await else { return Err(refused) };
-    let (Some(spec), labels) = (&there.spec, there.metadata.clone().unwrap_or_default().labels) else {
-        return Err(refused);
-    };
-    // As the controller reads them: what is left out is what it stands for.
-    let read = |spec: v1::JobSpec| proto_model::JobSpec::try_from(spec).ok();
-    if labels == metadata.labels && read(asked).is_some_and(|asked| read(spec.clone()) == Some(asked)) {
-        return Ok(format!("{} unchanged", super::get::job_name(&there)));
+    match there(&job, api).await.filter(|_| taken) {
+        Some(there) if same(&job, &there) => Ok(format!("{} unchanged", super::get::job_name(&there))),
+        _ => Err(refused),
     }
-    Err(refused)
+}
+
+/// The job of this name that is there; an array of this name is none.
+async fn there(job: &v1::Job, api: &Api) -> Option<v1::Job> {
+    let name = job.metadata.as_ref()?.name.clone();
+    if name.is_empty() {
+        return None;
+    }
+    api.get_job(&JobRef { tenant: api.tenant.clone(), name }).await.ok()
+}
+
+/// Whether two jobs ask for the same, as the controller reads them: what is left out is what it stands for.
+fn same(job: &v1::Job, there: &v1::Job) -> bool {
+    let read = |job: &v1::Job| job.spec.clone().and_then(|spec| proto_model::JobSpec::try_from(spec).ok());
+    let labels = |job: &v1::Job| job.metadata.clone().unwrap_or_default().labels;
+    labels(job) == labels(there) && read(job).is_some_and(|asked| read(there) == Some(asked))
 }
 
 /// Refuses a job that could never start.
@@ -214,7 +220,21 @@ pub async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -
     match document.resource {
         Resource::Job(job) if args.dry_run => {
             let name = job.metadata.clone().unwrap_or_default().name;
-            planned(source, *job, &name, api).await?;
+            match there(&job, api).await {
+                Some(there) if same(&job, &there) => {
+                    return Ok(format!("{} unchanged", super::get::job_name(&there)));
+                }
+                Some(there) => {
+                    let text = format!(
+                        "{} exists already and asks for something else; `railctl diff -f` shows what differs",
+                        super::get::job_name(&there)
+                    );
+                    let refused = RpcError::new(ErrorClass::AlreadyExists, "NAME_TAKEN", text);
+                    let doing = format!("submit {}", source.name);
+                    return Err(Error::Rpc { doing, error: Box::new(refused) });
+                }
+                None => planned(source, *job, &name, api).await?,
+            }
             Ok(format!("job/{name} would be submitted"))
         }
         Resource::Job(job) => match submit::create(source, document.index, (*job).clone(), api).await {

@@ -12,7 +12,7 @@ use super::{
     watch::{Resumer, open},
 };
 use crate::{
-    client::{Api, JobRef, elements},
+    client::{Api, JobRef, PAGE, elements},
     error::Error,
 };
 
@@ -84,7 +84,10 @@ pub async fn find(text: &str, api: &Api) -> Result<Named, Error> {
     if wanted.is_empty() {
         return match api.get_job(&of).await {
             Ok(job) => Ok(Named::Job(Box::new(job))),
-            Err(error) if error.exit_code() == 3 => all(&of, api).await?.map(Named::Array).ok_or(error),
+            Err(error) if error.exit_code() == 3 => match all(&of, api).await? {
+                Some(array) => Ok(Named::Array(array)),
+                None => Err(nearest(&of, error, api).await),
+            },
             Err(error) => Err(error),
         };
     }
@@ -104,6 +107,21 @@ pub async fn find(text: &str, api: &Api) -> Result<Named, Error> {
         Ok([job]) => Ok(Named::Job(Box::new(job))),
         Err(jobs) => Ok(Named::Array(Array { of: array.of, jobs })),
     }
+}
+
+/// Tells which name was probably meant, by those of the jobs that one short request lists.
+async fn nearest(of: &JobRef, mut error: Error, api: &Api) -> Error {
+    let request = v1::ListJobsRequest { tenant: of.tenant.clone(), page_size: PAGE, ..Default::default() };
+    let Ok(page) = api.jobs().list_jobs(request).await else { return error };
+    let names = page.into_inner().jobs.into_iter().map(|job| JobRef::of(&job).name);
+    let near = names
+        .map(|name| (strsim::damerau_levenshtein(&name, &of.name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= 1.max(name.len() / 4));
+    if let (Error::Rpc { error, .. }, Some((_, name))) = (&mut error, near) {
+        error.message.push_str(&format!("; did you mean '{name}'?"));
+    }
+    error
 }
 
 /// One job; of an array an element must be named.

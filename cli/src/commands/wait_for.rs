@@ -116,20 +116,32 @@ async fn nodes(
     api: &Api,
 ) -> Result<(), Error> {
     let names = get::node_names(names)?;
-    if condition != Condition::Deleted {
+    if condition == Condition::Drained {
         for name in &names {
             get::node(name, api).await?;
         }
     }
-    let is_so = |node: &v1::Node| match condition {
-        Condition::Ready => {
-            node.status.as_ref().is_some_and(|status| status.phase() == node_status::Phase::Ready)
-        }
-        Condition::Drained => drain::holders(node).is_empty(),
-        _ => false,
+    let is_so = |node: Option<&v1::Node>| match condition {
+        // One that has not joined yet is waited for.
+        Condition::Ready => node
+            .and_then(|node| node.status.as_ref())
+            .is_some_and(|status| status.phase() == node_status::Phase::Ready),
+        Condition::Drained => drain::is_empty(node),
+        _ => node.is_none(),
     };
-    let words = |waiting: &BTreeMap<String, v1::Node>| {
-        format!("waiting for {}", drain::folded(&waiting.keys().cloned().collect::<Vec<_>>()))
+    let words = |waiting: &BTreeMap<String, Option<v1::Node>>| {
+        let names = |there: bool| {
+            let some = waiting.iter().filter(|(_, node)| node.is_some() == there);
+            some.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        match (names(true).as_slice(), names(false).as_slice()) {
+            (there, []) => format!("waiting for {}", drain::folded(there)),
+            ([], absent) => format!("waiting for {}, which has not joined", drain::folded(absent)),
+            (there, absent) => {
+                let (there, absent) = (drain::folded(there), drain::folded(absent));
+                format!("waiting for {there}, and for {absent}, which has not joined")
+            }
+        }
     };
     drain::until("waiting for servers", &names, limit, api, is_so, words).await
 }

@@ -33,7 +33,7 @@ fn every_try_of_a_job_can_be_read(cluster: &Cluster) {
     let (code, _, err) = cluster.run(&["logs", "again", "--attempt", "9"]);
     assert!(code == 2 && err.contains("try 9 is not known; there are 1, 2, 3"), "{code} {err}");
     let told = cluster.ok(&["describe", "job/again"]);
-    assert!(told.contains("Tries before") && told.contains("RankExited"), "{told}");
+    assert!(told.contains("Tries before") && told.contains("RankFailed"), "{told}");
     let timed = cluster.ok(&["logs", "again", "--rank", "0", "--timestamps"]);
     let (stamp, rest) = timed.split_once(' ').unwrap();
     assert!(stamp.starts_with("20") && stamp.ends_with('Z') && rest == "try 3 of rank 0\n", "{timed}");

@@ -163,7 +163,7 @@ impl Supervised {
     }
 
     fn log(&self, rank: u32, stream: Stream) -> String {
-        let mut reader = LogReader::open(&self.dir.rank_log(rank), 0);
+        let mut reader = LogReader::open(&self.dir.rank_log(rank), 0, 0);
         let mut text = Vec::new();
         loop {
             let pieces = reader.next(1 << 20).unwrap();

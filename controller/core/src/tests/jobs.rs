@@ -153,7 +153,7 @@ fn tries_that_were_followed_by_another_are_remembered_within_bounds() {
         assert!(past.ended >= started.unwrap());
         assert_eq!(past.nodes, nodes.iter().map(|n| name(*n)).collect::<Vec<_>>());
         assert!(past.exits.iter().any(|exit| exit.code == 7), "{past:?}");
-        assert!(past.reasons.iter().any(|reason| reason.code == "RankExited"), "{past:?}");
+        assert!(past.reasons.iter().any(|reason| reason.code == "RankFailed"), "{past:?}");
         assert!(status.past_attempts.len() <= proto_model::PastAttempt::MAX && status.exits.is_empty());
         w.tick(Duration::from_secs(600));
     }
