@@ -341,7 +341,7 @@ pub struct Run {
     /// A unix socket to serve too.
     #[arg(long, env = "RAIL_CONTROLLER_LISTEN_UNIX")]
     pub listen_unix: Option<PathBuf>,
-    /// Where /metrics and /healthz are served, unencrypted: a loopback address.
+    /// Where /metrics, /livez, /readyz and /healthz are served, unencrypted: a loopback address.
     #[arg(long, env = "RAIL_CONTROLLER_METRICS", default_value = "127.0.0.1:7444")]
     pub metrics: SocketAddr,
     /// A further DNS name or IP address under which the controller is reached. May be repeated.

@@ -7,6 +7,7 @@ mod init;
 mod keep;
 mod key_args;
 mod limit_args;
+mod probes;
 mod ready;
 mod refused;
 mod reseal;

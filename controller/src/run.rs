@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{args::Run, certificates, init, ready, refused, several, store_args::Kind, succession};
+use crate::{args::Run, certificates, init, probes, ready, refused, several, store_args::Kind, succession};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time for calls to end.
@@ -75,7 +75,8 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let api = Api::new(context, &counts).await?;
     let (leading, leads) = watch::channel(Some(handle.clone()));
     let asked = asked_to_stop()?;
-    let served = opened.serve(run, &ca, api.router.clone(), metrics.router(), leads.clone(), &stop)?;
+    let scraped = metrics.router(probes::checks(&leads, None, &stop.streams));
+    let served = opened.serve(run, &ca, api.router.clone(), scraped, leads.clone(), &stop)?;
     tokio::spawn(purge_tokens(handle.clone(), stop.calls.clone()));
     succession::spawn(run, &ca, leads, stop.calls.clone())?;
     tracing::info!(epoch = handle.epoch(), "this controller leads");

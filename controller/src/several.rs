@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Run,
-    ready,
+    probes, ready,
     run::{LOOP_END, Opened, Stop, VERSION, asked_to_stop, bootstrap, holder, host, options, purge_tokens},
     succession,
 };
@@ -105,7 +105,8 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     let leads = several.leading.subscribe();
     succession::spawn(run, &ca, leads.clone(), stop.calls.clone())?;
     let (told, asked) = (asked_to_stop()?, CancellationToken::new());
-    let served = opened.serve(run, &ca, router, metrics.router(), leads, &stop)?;
+    let scraped = metrics.router(probes::checks(&leads, Some(&several.stands), &stop.streams));
+    let served = opened.serve(run, &ca, router, scraped, leads, &stop)?;
     let asks = tokio::spawn({
         let asked = asked.clone();
         async move {

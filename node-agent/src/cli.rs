@@ -86,7 +86,7 @@ pub struct RunArguments {
     #[command(flatten)]
     /// What this server has
     pub inventory: InventoryArguments,
-    /// Serve Prometheus metrics and /healthz on this loopback address (port 0: any free one)
+    /// Serve Prometheus metrics, /livez, /readyz and /healthz on this loopback address (port 0: any free one)
     #[arg(long, env = "RAIL_METRICS")]
     pub metrics: Option<SocketAddr>,
     /// The program rail-engine; default: beside this program

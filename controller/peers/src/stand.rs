@@ -69,6 +69,15 @@ impl Stands {
         }
     }
 
+    /// The epoch of the leader to which calls are handed on; none while this controller leads, or nobody is known to.
+    #[must_use]
+    pub fn elsewhere(&self) -> Option<u64> {
+        match &*self.0.borrow() {
+            Stand::There(epoch, _) => Some(*epoch),
+            Stand::Open | Stand::Here(..) => None,
+        }
+    }
+
     pub(crate) fn is_here(&self) -> bool {
         matches!(*self.0.borrow(), Stand::Here(..))
     }

@@ -1,10 +1,11 @@
 //! What the agent counts.
 
-use std::{net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use proto_rpc::{
     Limits, Metrics, Server,
     metrics::{CounterBy, GaugeBy},
+    probes::{Check, Checks},
     server::ServerMetrics,
 };
 use tokio_util::sync::CancellationToken;
@@ -83,8 +84,25 @@ impl AgentMetrics {
     }
 }
 
-/// Serves `/metrics` and `/healthz` for as long as the process lives, and leaves their address in the file `told`.
-pub async fn serve(metrics: &Metrics, address: SocketAddr, told: &Path) -> Result<(), String> {
+/// An agent is ready while a controller hears it: without one it starts nothing new, and what runs goes on.
+fn ready(connected: GaugeBy<0>) -> Checks {
+    Arc::new(move || {
+        let outcome = match connected.get([]) {
+            Some(1) => Ok("it hears this agent".to_owned()),
+            _ => Err("none hears this agent; its jobs go on".to_owned()),
+        };
+        vec![Check { name: "controller", outcome }]
+    })
+}
+
+/// Serves `/metrics` and what says how the agent is for as long as the process lives, and leaves their address in the file
+/// `told`.
+pub async fn serve(
+    metrics: &Metrics,
+    own: &AgentMetrics,
+    address: SocketAddr,
+    told: &Path,
+) -> Result<(), String> {
     let server = Server::bind_plain(address, Limits::default(), ServerMetrics::new(metrics));
     let server = server.await.map_err(|error| error.to_string())?;
     let bound = server.addresses().map_err(|error| error.to_string())?;
@@ -94,6 +112,68 @@ pub async fn serve(metrics: &Metrics, address: SocketAddr, told: &Path) -> Resul
             .map_err(|error| error.to_string())?;
         tracing::info!(url, "metrics");
     }
-    tokio::spawn(server.serve(metrics.router(), CancellationToken::new()));
+    tokio::spawn(server.serve(metrics.router(ready(own.connected.clone())), CancellationToken::new()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write as _,
+        process::{Command, Stdio},
+        time::SystemTime,
+    };
+
+    use proto_rpc::exposition::Exposition;
+
+    use super::*;
+
+    #[test]
+    fn prometheus_takes_what_the_agent_tells() {
+        let registry = Metrics::new("rail-node-agent", "0", SystemTime::UNIX_EPOCH);
+        let _server = ServerMetrics::new(&registry);
+        let own = AgentMetrics::new(&registry);
+        own.connected.set([], 1);
+        own.attempts.set(["running"], 2);
+        own.nic_score.set(["mlx5_0", "0"], 100);
+        own.nic_unfit.set(["mlx5_0", "0"], 0);
+        own.nic_condition.set(["mlx5_0", "0", "Storm"], 3);
+        own.connects.inc([]);
+        own.stale.inc([]);
+        own.log_bytes.inc_by([], 4096);
+        own.commands.inc(["assign"]);
+        own.exits.inc(["success"]);
+        own.nic_events.inc(["mlx5_0", "0", "link_down"]);
+        own.nic_probes.inc(["mlx5_0", "passed"]);
+        own.changes.inc(["NicGone"]);
+        let promtool = std::env::var_os("RAIL_TEST_PROMTOOL").unwrap_or_else(|| "promtool".into());
+        if Command::new(&promtool).arg("--version").output().is_err() {
+            println!("skipped: promtool is not installed (Debian's package prometheus has it)");
+            return;
+        }
+        let mut child = Command::new(&promtool)
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let text = registry.encode(Exposition::Text);
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.trim().is_empty(), "{said}\n{text}");
+    }
+
+    #[test]
+    fn an_agent_is_ready_while_a_controller_hears_it() {
+        let own = AgentMetrics::new(&Metrics::new("rail-node-agent", "0", SystemTime::UNIX_EPOCH));
+        let ready = ready(own.connected.clone());
+        let is = || ready().iter().all(|check| check.outcome.is_ok());
+        assert!(!is());
+        own.connected.set([], 1);
+        assert!(is());
+        own.connected.set([], 0);
+        assert!(!is());
+    }
 }

@@ -212,7 +212,9 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         data,
     });
     if let Some(address) = arguments.metrics {
-        metrics::serve(&registry, address, &setup.data.metrics()).await.map_err(AgentError::Metrics)?;
+        let told = setup.data.metrics();
+        let served = metrics::serve(&registry, &setup.metrics, address, &told);
+        served.await.map_err(AgentError::Metrics)?;
     }
     let credentials = identity::obtain(&setup, &arguments).await?;
     let watch = match &arguments.inventory.inventory {

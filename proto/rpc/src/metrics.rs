@@ -1,22 +1,23 @@
-//! What a process counts: a thin registry over prometheus-client, written out as OpenMetrics text.
+//! What a process counts: a thin registry over prometheus-client, written out as text.
 
+use crate::exposition::{Exposition, to_text};
+use crate::negotiate;
+use crate::probes::{self, Checks};
 use axum::Router;
-use axum::http::header;
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// What `/metrics` answers with.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Series that one labelled metric keeps; further label values are counted under `other`.
 pub const MAX_SERIES: usize = 512;
 const OTHER: &str = "other";
@@ -110,36 +111,52 @@ impl Metrics {
         help: &str,
         labels: [&'static str; N],
     ) -> SecondsBy<N> {
-        let make: fn() -> Histogram = || Histogram::new(SECONDS);
-        let family = Family::new_with_constructor(make);
+        self.seconds_within(name, help, labels, &SECONDS)
+    }
+
+    /// The same with bounds of its own, in seconds.
+    #[must_use]
+    pub fn seconds_within<const N: usize>(
+        &self,
+        name: &str,
+        help: &str,
+        labels: [&'static str; N],
+        bounds: &'static [f64],
+    ) -> SecondsBy<N> {
+        let family = Family::new_with_constructor(Bounds(bounds));
         self.register(name, help, family.clone());
         SecondsBy { family, series: Series::new(labels) }
     }
 
-    /// All metrics as OpenMetrics text.
+    /// All metrics as text.
     #[must_use]
-    pub fn encode(&self) -> String {
+    pub fn encode(&self, exposition: Exposition) -> String {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing to a String fails only if a metric's own encoder does; what is there is then still useful.
         if let Err(error) = text::encode(&mut text, &registry) {
             tracing::warn!(%error, "a metric could not be written");
         }
-        text
+        match exposition {
+            Exposition::OpenMetrics => text,
+            Exposition::Text => to_text(&text),
+        }
     }
 
-    /// `/metrics`, and `/healthz` that answers `ok` while the process lives.
-    pub fn router(&self) -> Router {
+    /// `/metrics` in the format that is asked for, and beside it whether the process lives and is ready.
+    pub fn router(&self, ready: Checks) -> Router {
         let metrics = self.clone();
+        let answer = move |headers: HeaderMap| async move { metrics.answer(&headers) };
         Router::new()
-            .route(
-                "/metrics",
-                axum::routing::get(move || {
-                    let text = metrics.encode();
-                    async move { ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response() }
-                }),
-            )
-            .route("/healthz", axum::routing::get(|| async { "ok\n" }))
+            .route("/metrics", axum::routing::get(answer))
+            .merge(probes::router(ready))
+            .layer(axum::middleware::from_fn(negotiate::pack))
+    }
+
+    fn answer(&self, headers: &HeaderMap) -> Response {
+        let exposition = Exposition::asked(headers);
+        let kind = [(header::CONTENT_TYPE, exposition.content_type()), (header::VARY, "accept")];
+        (kind, self.encode(exposition)).into_response()
     }
 }
 
@@ -151,6 +168,13 @@ pub struct CounterBy<const N: usize> {
 }
 
 impl<const N: usize> CounterBy<N> {
+    /// So many series at most, where [`MAX_SERIES`] are too few and whoever counts bounds them.
+    #[must_use]
+    pub fn at_most(mut self, most: usize) -> Self {
+        self.series.most = most;
+        self
+    }
+
     /// Adds one under these label values.
     pub fn inc(&self, values: [&str; N]) {
         self.inc_by(values, 1);
@@ -176,9 +200,41 @@ pub struct GaugeBy<const N: usize> {
 }
 
 impl<const N: usize> GaugeBy<N> {
+    /// As [`CounterBy::at_most`].
+    #[must_use]
+    pub fn at_most(mut self, most: usize) -> Self {
+        self.series.most = most;
+        self
+    }
+
+    /// Sets a full set of values and forgets all others; whoever reads meanwhile misses none that stays.
+    pub fn replace<'a>(&self, values: impl IntoIterator<Item = ([&'a str; N], i64)>) {
+        let values: Vec<_> = values.into_iter().collect();
+        let wanted = values.iter().map(|(values, _)| self.series.labels(*values)).collect();
+        let mut gone = self.series.keep(&wanted);
+        let mut sums: BTreeMap<Labels, i64> = BTreeMap::new();
+        for (values, value) in values {
+            let sum = sums.entry(self.series.bounded(values)).or_default();
+            *sum = sum.saturating_add(value);
+        }
+        for (labels, sum) in &sums {
+            self.family.get_or_create_owned(labels).set(*sum);
+        }
+        gone.retain(|labels| !sums.contains_key(labels));
+        for labels in gone {
+            self.family.remove(&labels);
+        }
+    }
+
     /// Sets the value under these label values.
     pub fn set(&self, values: [&str; N], value: i64) {
         self.family.get_or_create_owned(&self.series.bounded(values)).set(value);
+    }
+
+    /// The value under these label values; none where it was never set.
+    #[must_use]
+    pub fn get(&self, values: [&str; N]) -> Option<i64> {
+        self.family.get(&self.series.labels(values)).map(|gauge| gauge.get())
     }
 
     /// Forgets all values, before a new full set is written.
@@ -188,14 +244,31 @@ impl<const N: usize> GaugeBy<N> {
     }
 }
 
+/// Makes a distribution with these bounds.
+#[derive(Clone, Copy, Debug)]
+struct Bounds(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Bounds {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
 /// Distributions of durations by label values.
 #[derive(Clone, Debug)]
 pub struct SecondsBy<const N: usize> {
-    family: Family<Labels, Histogram, fn() -> Histogram>,
+    family: Family<Labels, Histogram, Bounds>,
     series: Series<N>,
 }
 
 impl<const N: usize> SecondsBy<N> {
+    /// As [`CounterBy::at_most`].
+    #[must_use]
+    pub fn at_most(mut self, most: usize) -> Self {
+        self.series.most = most;
+        self
+    }
+
     /// Adds one duration under these label values.
     pub fn observe(&self, values: [&str; N], duration: std::time::Duration) {
         let labels = self.series.bounded(values);
@@ -208,12 +281,13 @@ impl<const N: usize> SecondsBy<N> {
 #[derive(Clone, Debug)]
 struct Series<const N: usize> {
     names: [&'static str; N],
+    most: usize,
     seen: Arc<Mutex<BTreeSet<Labels>>>,
 }
 
 impl<const N: usize> Series<N> {
     fn new(names: [&'static str; N]) -> Self {
-        Series { names, seen: Arc::default() }
+        Series { names, most: MAX_SERIES, seen: Arc::default() }
     }
 
     fn labels(&self, values: [&str; N]) -> Labels {
@@ -227,11 +301,20 @@ impl<const N: usize> Series<N> {
         if seen.contains(&labels) {
             return labels;
         }
-        if seen.len() >= MAX_SERIES {
+        if seen.len() >= self.most {
             return self.labels([OTHER; N]);
         }
         seen.insert(labels.clone());
         labels
+    }
+
+    /// Forgets all but these, and says which, and what all without room are counted under.
+    fn keep(&self, now: &BTreeSet<Labels>) -> Vec<Labels> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone: Vec<Labels> = seen.difference(now).cloned().collect();
+        seen.retain(|labels| now.contains(labels));
+        gone.push(self.labels([OTHER; N]));
+        gone
     }
 
     fn clear(&self) {
@@ -252,7 +335,7 @@ mod tests {
         metrics
             .seconds_by("rpc_seconds", "RPCs", ["rpc"])
             .observe(["Get"], std::time::Duration::from_millis(3));
-        let text = metrics.encode();
+        let text = metrics.encode(Exposition::OpenMetrics);
         for line in [
             "rail_build_info{process=\"test\",version=\"1.2.3\"} 1",
             "rail_start_time_seconds 0",
@@ -264,6 +347,27 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
+        let text = metrics.encode(Exposition::Text);
+        assert!(
+            text.contains("# TYPE rail_denied_total counter\nrail_denied_total{rpc=\"Submit\"} 1\n"),
+            "{text}"
+        );
+        assert!(!text.contains("# EOF") && !text.contains(" info\n"), "{text}");
+    }
+
+    #[test]
+    fn a_full_set_replaces_the_one_before() {
+        let metrics = Metrics::new("test", "0", SystemTime::UNIX_EPOCH);
+        let gauge = metrics.gauge_by("names", "Names", ["name"]).at_most(2);
+        gauge.replace([(["a"], 1), (["b"], 2), (["c"], 3), (["d"], 4)]);
+        assert_eq!(["a", "b", "c", OTHER].map(|name| gauge.get([name])), [Some(1), Some(2), None, Some(7)]);
+        gauge.replace([(["b"], 4), (["d"], 5)]);
+        assert_eq!(["a", "b", "d", OTHER].map(|name| gauge.get([name])), [None, Some(4), Some(5), None]);
+        let waits = metrics.seconds_within("waits_seconds", "Waits", ["name"], &[1.0, 60.0]);
+        waits.observe(["a"], std::time::Duration::from_secs(30));
+        let text = metrics.encode(Exposition::Text);
+        assert!(text.contains("rail_waits_seconds_bucket{le=\"60.0\",name=\"a\"} 1\n"), "{text}");
+        assert!(!text.contains("le=\"100.0\""), "{text}");
     }
 
     #[test]
@@ -275,6 +379,6 @@ mod tests {
         }
         assert_eq!(counter.get(["0"]), 1);
         assert_eq!(counter.get([OTHER]), MAX_SERIES as u64);
-        assert!(metrics.encode().lines().count() < MAX_SERIES + 20);
+        assert!(metrics.encode(Exposition::Text).lines().count() < MAX_SERIES + 20);
     }
 }

@@ -22,6 +22,7 @@ use proto_model::NodeName;
 use proto_rpc::{
     Authority, Ca, CertificateSlot, Client, ClientOptions, Credentials, Endpoint, Identity, KeyRequest,
     Listen, Metrics, Role, Standing, Token, TokenKind,
+    exposition::Exposition,
     server::{Limits, Server, ServerMetrics, ServerTls},
     tls::Trust,
 };
@@ -246,7 +247,7 @@ impl World {
 
     /// The value of a line of /metrics that begins so; 0 if there is none.
     pub fn metric(&self, begin: &str) -> f64 {
-        let text = self.metrics.encode();
+        let text = self.metrics.encode(Exposition::Text);
         let lines = text.lines().filter(|line| line.starts_with(begin));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }

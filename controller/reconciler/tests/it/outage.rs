@@ -104,7 +104,12 @@ async fn a_write_that_comes_after_what_is_stored_was_read_changes_nothing() {
     let late = store.come_late().await;
     assert!(!late.is_empty() && late.iter().all(|outcome| !outcome.succeeded), "{late:?}");
     assert!(world.handle.epoch() > epoch, "it has ended its own epoch");
-    assert!(world.metrics.encode().contains(&format!("rail_epoch {}", world.handle.epoch())));
+    assert!(
+        world
+            .metrics
+            .encode(proto_rpc::exposition::Exposition::Text)
+            .contains(&format!("rail_epoch {}", world.handle.epoch()))
+    );
     let stored = store.range_all(keys::JOBS.into()).await.unwrap();
     assert_eq!((stored.items.len(), world.jobs().await), (0, 0));
     let again = world.handle.apply(&who(), submit("maybe", Some("once"))).await.unwrap();
@@ -157,7 +162,7 @@ async fn what_an_agent_said_is_said_again_and_its_stream_lives_on() {
     };
     tokio::time::timeout(PATIENCE, heard).await.unwrap();
     assert!(world.handle.sessions().is_connected(session.node()));
-    let text = world.metrics.encode();
+    let text = world.metrics.encode(proto_rpc::exposition::Exposition::Text);
     assert!(text.contains("rail_store_writable 1"), "{text}");
 }
 

@@ -44,9 +44,10 @@ fn a_nic_whose_class_of_service_is_half_made_is_unfit_until_it_is_whole() {
     keeper.send_replace(Faults::from([("ens0".to_owned(), fault)]));
     let sick = turn(2);
     assert_eq!((sick[0].device.as_str(), sick[0].score), ("mlx5_0", 0));
-    let says = |line: &str| registry.encode().lines().any(|one| one == line);
+    let told = || registry.encode(proto_rpc::exposition::Exposition::Text);
+    let says = |line: &str| told().lines().any(|one| one == line);
     let labels = "device=\"mlx5_0\",rail=\"0\"";
-    assert!(says(&format!("rail_nic_unfit{{{labels}}} 1")), "{}", registry.encode());
+    assert!(says(&format!("rail_nic_unfit{{{labels}}} 1")), "{}", told());
     assert!(says(&format!("rail_nic_score{{{labels}}} 0")));
     assert!(says(&format!("rail_nic_condition{{{labels},condition=\"ClassOfService\"}} 3")));
     let condition = &sick[0].conditions[0];

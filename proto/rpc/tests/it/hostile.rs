@@ -216,8 +216,10 @@ async fn plain_http_stays_on_loopback_and_serves_metrics() {
     let server = Server::bind_plain("127.0.0.1:0".parse().unwrap(), limits(), metrics).await.unwrap();
     let address = server.addresses().unwrap()[0].to_string();
     let stop = tokio_util::sync::CancellationToken::new();
-    let task = tokio::spawn(server.serve(registry.router(), stop.clone()));
-    for (path, expected) in [("/metrics", "rail_build_info{"), ("/healthz", "ok")] {
+    let task = tokio::spawn(server.serve(registry.router(std::sync::Arc::new(Vec::new)), stop.clone()));
+    for (path, expected) in
+        [("/metrics", "rail_build_info{"), ("/healthz", "ok"), ("/livez", "ok"), ("/readyz", "ok")]
+    {
         let mut stream = TcpStream::connect(&address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
