@@ -247,9 +247,10 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
             let response =
                 if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await };
             drop(seat);
-            let response = match denial_in(&response) {
-                Some(denial) => router::refuse(true, &guard.record(&actor, denial).await),
-                None => response,
+            let response = match refusal_in(&response).map(told_apart) {
+                Some(Told::Denied(denial)) => router::refuse(true, &guard.record(&actor, denial).await),
+                Some(Told::Malformed(error)) => router::refuse(true, &error),
+                Some(Told::Other) | None => response,
             };
             if !rpc.is_stream() {
                 return response;
@@ -275,11 +276,29 @@ fn is_denial(error: &RpcError) -> bool {
     matches!(error.class, ErrorClass::Denied | ErrorClass::Unauthenticated)
 }
 
-/// What a handler, or the core, has refused for want of authority.
-fn denial_in(response: &Response) -> Option<RpcError> {
-    let status = Status::from_header_map(response.headers())?;
-    let error = (status.code() != Code::Ok).then(|| RpcError::from_status(&status))?;
-    is_denial(&error).then_some(error)
+/// The refusal in an answer's head.
+fn refusal_in(response: &Response) -> Option<Status> {
+    Status::from_header_map(response.headers()).filter(|status| status.code() != Code::Ok)
+}
+
+/// A refusal by what the door does with it.
+enum Told {
+    /// A handler, or the core, has refused it for want of authority.
+    Denied(RpcError),
+    /// The request's message cannot be read.
+    Malformed(RpcError),
+    Other,
+}
+
+/// Our own refusals have details. What the library says itself before there is a message to handle has none, and is a defect of
+/// the caller's message, whatever code it is given there.
+fn told_apart(status: Status) -> Told {
+    if status.code() == Code::Internal && status.details().is_empty() {
+        let text = format!("the request's message cannot be read: {}", status.message());
+        return Told::Malformed(RpcError::new(ErrorClass::Invalid, "MALFORMED_MESSAGE", text));
+    }
+    let error = RpcError::from_status(&status);
+    if is_denial(&error) { Told::Denied(error) } else { Told::Other }
 }
 
 /// A header of printable text that is not long.

@@ -20,6 +20,7 @@ use proto_rpc::{
     Client, ErrorClass, Identity, MAX_FABRIC_BYTES, MAX_MESSAGE_BYTES, PeerInfo, RpcError, Unproved,
     deadline::{self, DeadlinePolicy},
     router::{is_grpc, refuse},
+    whole,
 };
 use proto_wire::v1::{self, controller_service_server::ControllerServiceServer};
 use tokio::time::Instant;
@@ -116,7 +117,7 @@ impl Call {
         let method = if grpc { method(parts.uri.path()) } else { None };
         let reads = match &method {
             Some(method) => is_read(method.name()),
-            None => !grpc && parts.method == Method::GET,
+            None => !grpc && (parts.method == Method::GET || parts.method == Method::HEAD),
         };
         let submits = method.as_ref().is_some_and(|method| method.name() == SUBMIT);
         let streams = grpc && method.as_ref().is_none_or(|method| method.is_client_streaming());
@@ -124,16 +125,12 @@ impl Call {
             Kept::Once(Some(body))
         } else {
             let limit = most_bytes(&parts, method.as_ref());
-            let limited = tokio::time::timeout(asked(&parts), Limited::new(body, limit).collect()).await;
+            let read = tokio::time::timeout(asked(&parts), whole::read(&parts.headers, body, limit)).await;
             let late = |_| {
                 let text = "the request's body did not come to its end in time";
                 RpcError::new(ErrorClass::Timeout, "DEADLINE_EXCEEDED", text)
             };
-            let whole = limited.map_err(late)?.map_err(|error| {
-                let text = format!("the request's body is cut off or longer than {limit} bytes: {error}");
-                RpcError::new(ErrorClass::TooLarge, "BODY_TOO_LARGE", text)
-            })?;
-            Kept::Whole(whole.to_bytes())
+            Kept::Whole(read.map_err(late)??)
         };
         let repeats = reads || (submits && matches!(&body, Kept::Whole(bytes) if names_itself(bytes)));
         Ok(Self { parts, body, grpc, reads, repeats })
@@ -368,7 +365,7 @@ mod tests {
         assert_eq!(error.reason, "DEADLINE_EXCEEDED");
         let long = || Body::from(vec![0; NOBODYS + 1]);
         let Err(error) = Call::read(request(long())).await else { panic!("it was read") };
-        assert_eq!(error.reason, "BODY_TOO_LARGE");
+        assert_eq!(error.reason, "MESSAGE_TOO_LARGE");
         let mut known = request(long());
         known.headers_mut().insert(header::AUTHORIZATION, "Bearer x".parse().unwrap());
         assert!(Call::read(known).await.is_ok());

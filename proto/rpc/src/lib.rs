@@ -40,6 +40,7 @@ mod trust;
 mod untrusted;
 mod verify;
 mod watched;
+pub mod whole;
 
 pub use authority::{Authority, Standing};
 pub use ca::{Ca, KeyRequest};

@@ -4,6 +4,8 @@
 //! |---|---|---|---|---|
 //! | Invalid | INVALID_ARGUMENT | 400 | 2 | the request says something that cannot be |
 //! | TooLarge | OUT_OF_RANGE | 413 | 2 | a message beyond its limit |
+//! | MediaType | INVALID_ARGUMENT | 415 | 2 | a body in a format that is not taken |
+//! | Method | UNIMPLEMENTED | 405 | 2 | an HTTP method that a path does not have |
 //! | Gone | OUT_OF_RANGE | 410 | 1 | a watch's revision that was compacted; list again |
 //! | Unauthenticated | UNAUTHENTICATED | 401 | 4 | nobody, or a bad token |
 //! | Denied | PERMISSION_DENIED | 403 | 4 | somebody who may not |
@@ -48,6 +50,8 @@ const MAX_DETAILS: usize = 6 * 1024;
 pub enum ErrorClass {
     Invalid,
     TooLarge,
+    MediaType,
+    Method,
     Gone,
     Unauthenticated,
     Denied,
@@ -67,9 +71,11 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// All classes, for tables and tests.
-    pub const ALL: [ErrorClass; 17] = [
+    pub const ALL: [ErrorClass; 19] = [
         ErrorClass::Invalid,
         ErrorClass::TooLarge,
+        ErrorClass::MediaType,
+        ErrorClass::Method,
         ErrorClass::Gone,
         ErrorClass::Unauthenticated,
         ErrorClass::Denied,
@@ -92,6 +98,8 @@ impl ErrorClass {
         match self {
             ErrorClass::Invalid => ("invalid", Code::InvalidArgument, 400, 2),
             ErrorClass::TooLarge => ("too-large", Code::OutOfRange, 413, 2),
+            ErrorClass::MediaType => ("media-type", Code::InvalidArgument, 415, 2),
+            ErrorClass::Method => ("method", Code::Unimplemented, 405, 2),
             ErrorClass::Gone => ("gone", Code::OutOfRange, 410, 1),
             ErrorClass::Unauthenticated => ("unauthenticated", Code::Unauthenticated, 401, 4),
             ErrorClass::Denied => ("denied", Code::PermissionDenied, 403, 4),

@@ -3,6 +3,7 @@
 mod openapi;
 mod params;
 pub mod routes;
+mod taken;
 mod transcode;
 
 use std::{
@@ -14,14 +15,14 @@ use axum::{
     Router,
     body::{Body, Bytes},
     extract::{Request, State},
-    http::{Method, StatusCode, header, request::Parts},
+    http::{Method, header, request::Parts},
+    middleware::from_fn,
     response::{IntoResponse, Response},
     routing::any,
 };
-use http_body_util::{BodyExt, Limited};
 use prost_reflect::{DynamicMessage, Kind, MethodDescriptor, Value};
 use proto_manifest::{Format, read_message, to_json};
-use proto_rpc::{ErrorClass, MAX_MESSAGE_BYTES, RpcError};
+use proto_rpc::{ErrorClass, MAX_MESSAGE_BYTES, RpcError, negotiate, whole};
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 
 use crate::{
@@ -56,7 +57,7 @@ pub fn router(grpc: Router, guard: Guard, version: &'static str) -> Router {
     for mount in mounts {
         router = router.route(&mount, any(serve));
     }
-    router.with_state(Rest { grpc, guard, version, document: Arc::default() })
+    router.layer(from_fn(negotiate::pack)).with_state(Rest { grpc, guard, version, document: Arc::default() })
 }
 
 /// The path with one name for all parameters.
@@ -67,8 +68,8 @@ fn plain(mount: &str) -> String {
 
 async fn describe(State(rest): State<Rest>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    if parts.method != Method::GET {
-        return not_allowed(&[Method::GET]);
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        return not_allowed(&[Method::GET, Method::HEAD]);
     }
     match rest.guard.admit(Rpc::OpenApi, &parts.extensions, &parts.headers).await {
         Ok(_) => {
@@ -97,8 +98,7 @@ async fn serve(State(rest): State<Rest>, request: Request) -> Response {
 fn not_allowed(allowed: &[Method]) -> Response {
     let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
     let text = format!("this path takes {allowed} only");
-    let mut response = RpcError::new(ErrorClass::Unimplemented, "METHOD_NOT_ALLOWED", text).into_response();
-    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    let mut response = RpcError::new(ErrorClass::Method, "METHOD_NOT_ALLOWED", text).into_response();
     if let Ok(value) = allowed.parse() {
         response.headers_mut().insert(header::ALLOW, value);
     }
@@ -141,7 +141,10 @@ async fn request_message(
     parts: &Parts,
     body: Body,
 ) -> Result<DynamicMessage, RpcError> {
-    let bytes = body_bytes(body).await?;
+    let bytes = whole::read(&parts.headers, body, MAX_MESSAGE_BYTES).await?;
+    if !bytes.is_empty() {
+        taken::check(&parts.headers)?;
+    }
     let mut message = DynamicMessage::new(method.input());
     let mut taken = Vec::new();
     match route.body {
@@ -181,18 +184,6 @@ async fn request_message(
         ));
     }
     Ok(message)
-}
-
-async fn body_bytes(body: Body) -> Result<Bytes, RpcError> {
-    let read = Limited::new(body, MAX_MESSAGE_BYTES).collect().await;
-    let read = read.map_err(|error| {
-        if error.is::<http_body_util::LengthLimitError>() {
-            let text = format!("the body is larger than {MAX_MESSAGE_BYTES} bytes");
-            return RpcError::new(ErrorClass::TooLarge, "MESSAGE_TOO_LARGE", text);
-        }
-        RpcError::new(ErrorClass::Cancelled, "BROKEN_BODY", format!("the body broke off: {error}"))
-    })?;
-    Ok(read.to_bytes())
 }
 
 /// Strict: an unknown field is an error that names the place and the nearest known one.

@@ -14,6 +14,13 @@ use crate::{
     },
 };
 
+/// What holds for all routes.
+const ABOUT: &str = "The control plane of a multi-rail RoCEv2 GPU cluster: the canonical JSON mapping of rail.v1.\n\n\
+    In bodies, `null` stands for a field that is not given, whatever its type, as canonical JSON has it; a field that must be given is \
+    then missing. Bodies are JSON (`Content-Type: application/json`, or none; another type is refused with 415) of at most 1 MiB (413). \
+    What can be had by GET can be asked for by HEAD. Answers of 512 bytes and more are packed where `Accept-Encoding` takes gzip; \
+    streams are not.";
+
 /// The document of a release.
 #[must_use]
 pub fn document(version: &str) -> Json {
@@ -33,7 +40,7 @@ pub fn document(version: &str) -> Json {
         "info": {
             "title": "Railyard",
             "version": version,
-            "description": "The control plane of a multi-rail RoCEv2 GPU cluster: the canonical JSON mapping of rail.v1.",
+            "description": ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],

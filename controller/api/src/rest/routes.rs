@@ -165,18 +165,23 @@ impl Route {
     }
 }
 
-/// The route of a request: `Err` with the methods that the path has, if it has any.
+/// The route of a request; what can be had by GET can be asked for by HEAD. `Err` with the methods that the path has, if it has
+/// any.
 ///
 /// # Errors
 /// No route has this path, or none with this method.
 pub fn find<'a>(method: &Method, path: &'a str) -> Result<(&'static Route, Vec<&'a str>), Vec<Method>> {
+    let meant = if *method == Method::HEAD { &Method::GET } else { method };
     let mut others = Vec::new();
     for route in ROUTES {
         if let Some(values) = route.matches(path) {
-            if route.method == *method {
+            if route.method == *meant {
                 return Ok((route, values));
             }
             others.push(route.method.clone());
+            if route.method == Method::GET {
+                others.push(Method::HEAD);
+            }
         }
     }
     Err(others)
@@ -201,7 +206,9 @@ mod tests {
             assert!(values.iter().all(|value| *value == "x-1.y"));
             assert_eq!(values.len(), route.parameters().len());
         }
-        assert_eq!(find(&Method::PATCH, "/v1/jobs").unwrap_err(), [Method::POST, Method::GET]);
+        assert_eq!(find(&Method::PATCH, "/v1/jobs").unwrap_err(), [Method::POST, Method::GET, Method::HEAD]);
+        assert_eq!(find(&Method::HEAD, "/v1/jobs/a").unwrap().0.rpc, Rpc::GetJob);
+        assert_eq!(find(&Method::HEAD, "/v1/jobs:plan").unwrap_err(), [Method::POST]);
         for nowhere in
             ["/v1/jobs/", "/v1/jobs/a:b", "/v1/jobs/a:cancel:cancel", "/v1/job", "/v1/jobs/a/b", "/v1"]
         {

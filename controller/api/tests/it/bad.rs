@@ -62,6 +62,14 @@ async fn garbage_and_too_much_are_refused_and_nothing_is_stored() {
         body.extend_from_slice(&bytes);
         let code = raw(&mut client, "/rail.v1.JobService/CreateJob", body).await;
         assert_ne!(code, Code::Ok, "{bytes:?}");
+        assert_ne!(code, Code::Internal, "it is the caller's defect: {bytes:?}");
+    }
+    // A field of wire type 7, a message cut off, a flag that says nothing, one packed by what was not said.
+    for body in [&b"\0\0\0\0\x01\x0f"[..], b"\0\0\0\0\x09\x0a", b"\x07\0\0\0\0", b"\x01\0\0\0\0", b""] {
+        for path in ["/rail.v1.JobService/CreateJob", "/rail.v1.JobService/WatchJobs"] {
+            let code = raw(&mut client, path, body.to_vec()).await;
+            assert_eq!(code, Code::InvalidArgument, "{path} {body:?}");
+        }
     }
     let mut rest = Rest::new(client.clone());
     for text in

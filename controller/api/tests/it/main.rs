@@ -15,6 +15,7 @@ mod claims;
 mod disk;
 mod fair;
 mod foreign;
+mod http;
 mod jobs;
 mod licenses;
 mod logs;

@@ -187,7 +187,7 @@ async fn errors_name_place_field_and_the_nearest_right_thing() {
     assert_eq!(rest.call("GET", "/v1/jobs/UPPER", "").await.status, 400);
     assert_eq!(rest.call("GET", "/v1/nowhere", "").await.status, 404);
     let wrong = rest.call("PATCH", "/v1/jobs", "").await;
-    assert_eq!((wrong.status, wrong.headers["allow"].to_str().unwrap()), (405, "POST, GET"));
+    assert_eq!((wrong.status, wrong.headers["allow"].to_str().unwrap()), (405, "POST, GET, HEAD"));
     let large = format!("{{\"metadata\": {{\"name\": \"{}\"}}}}", "x".repeat(2 << 20));
     assert_eq!(rest.call("POST", "/v1/jobs", &large).await.status, 413);
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
