@@ -27,6 +27,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serves a cluster until SIGTERM or SIGINT.
+    #[command(after_help = proto_rpc::otlp::HELP)]
     Run(Box<Run>),
     /// Makes the cluster's certificate authority and its first administrator; works once.
     Init(Init),

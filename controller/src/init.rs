@@ -13,6 +13,7 @@ use proto_rpc::{
     ca::CaError,
     files::{self, FileError},
     identity::IdentityError,
+    otlp,
     telemetry::{self, TelemetryError, TelemetryOptions},
 };
 use thiserror::Error;
@@ -74,7 +75,7 @@ pub fn telemetry(logs: &Logs) -> Result<telemetry::Telemetry, TelemetryError> {
         version: env!("CARGO_PKG_VERSION"),
         level: logs.log_level.clone(),
         format: logs.log_format,
-        otlp_endpoint: telemetry::endpoint_from_env(),
+        collector: otlp::from_env()?,
     })
 }
 

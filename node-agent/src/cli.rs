@@ -30,6 +30,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Join the cluster if need be, then serve the controller until told to end (jobs go on)
+    #[command(after_help = proto_rpc::otlp::HELP)]
     Run(Box<RunArguments>),
     /// Print this server's inventory as it would be registered, and what is odd about it
     Inventory(InventoryArguments),

@@ -32,7 +32,7 @@ use node_agent_netlink::{
 };
 use proto_model::{Isolation, IsolationState, Nic, NodeName};
 use proto_rpc::{
-    Endpoint, Metrics,
+    Endpoint, Metrics, otlp,
     telemetry::{self, TelemetryError, TelemetryOptions},
 };
 use thiserror::Error;
@@ -150,7 +150,7 @@ pub fn run(arguments: RunArguments) -> Result<(), AgentError> {
             version: env!("CARGO_PKG_VERSION"),
             level: arguments.log.clone(),
             format: arguments.log_format,
-            otlp_endpoint: telemetry::endpoint_from_env(),
+            collector: otlp::from_env()?,
         })?;
         serve(arguments).await
     })

@@ -19,6 +19,7 @@ pub mod listen;
 pub mod metrics;
 pub mod negotiate;
 pub mod opening;
+pub mod otlp;
 pub mod outbound;
 pub mod page_token;
 pub mod pin;

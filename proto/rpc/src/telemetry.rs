@@ -2,9 +2,9 @@
 //!
 //! Spans always have ids, so that a trace context passes through a process that exports nothing.
 
+use crate::otlp::{self, Collector};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracer, SdkTracerProvider};
 use std::io::IsTerminal;
@@ -19,14 +19,13 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
-/// Where traces go, as other programs' variable for it is ignored when this one is set.
-pub const ENDPOINT_VARIABLES: [&str; 2] = ["RAIL_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 /// The longest time that a process waits at its end for its last spans to be exported.
 pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 const QUEUED_SPANS: usize = 8192;
 /// The exporter's own complaints are logged no more often than this.
 const EXPORTER_SILENCE: Duration = Duration::from_secs(60);
+/// The library's own complaint of an export that failed; ours says where and what to do.
+const FAILED_EXPORT: &str = "BatchSpanProcessor.ExportError";
 
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,6 +74,12 @@ pub enum TelemetryError {
         /// What is wrong with it.
         detail: String,
     },
+    /// A protocol that is not spoken here.
+    #[error("OTLP protocol `{text}`: expected grpc or http/protobuf")]
+    BadProtocol {
+        /// What was given.
+        text: String,
+    },
     /// Somebody has already started logs in this process.
     #[error("logs are already set up in this process")]
     AlreadyStarted,
@@ -94,14 +99,8 @@ pub struct TelemetryOptions {
     pub level: String,
     /// How logs are written.
     pub format: LogFormat,
-    /// An OTLP/gRPC collector, `http://host:4317`; none exports nothing. Unencrypted: it should be on loopback.
-    pub otlp_endpoint: Option<String>,
-}
-
-/// The collector that the environment names, if it names one.
-#[must_use]
-pub fn endpoint_from_env() -> Option<String> {
-    ENDPOINT_VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    /// Where traces go; none exports nothing.
+    pub collector: Option<Collector>,
 }
 
 /// Keeps telemetry running; dropping it exports what is left, for at most [`FLUSH_TIMEOUT`].
@@ -163,6 +162,9 @@ fn exporter_speaks_seldom<S: Subscriber>() -> DynFilterFn<S, impl Fn(&Metadata<'
         if !metadata.target().starts_with("opentelemetry") {
             return true;
         }
+        if metadata.name() == FAILED_EXPORT {
+            return false;
+        }
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
         let speak = last.is_none_or(|last| last.elapsed() >= EXPORTER_SILENCE);
         if speak {
@@ -200,7 +202,7 @@ fn start(options: &TelemetryOptions) -> Result<Telemetry, TelemetryError> {
         .with_attribute(KeyValue::new("service.version", options.version))
         .build();
     let builder = SdkTracerProvider::builder().with_resource(resource);
-    let Some(endpoint) = &options.otlp_endpoint else {
+    let Some(collector) = &options.collector else {
         return Ok(Telemetry { provider: builder.build(), runtime: None });
     };
     // A runtime of its own: export and the last flush go on whatever the process's main runtime does.
@@ -212,7 +214,7 @@ fn start(options: &TelemetryOptions) -> Result<Telemetry, TelemetryError> {
         .map_err(TelemetryError::Runtime)?;
     let exporter = {
         let _inside = runtime.enter();
-        exporter(endpoint)?
+        otlp::exporter(collector)?
     };
     let batches = BatchConfigBuilder::default()
         .with_max_queue_size(QUEUED_SPANS)
@@ -222,39 +224,34 @@ fn start(options: &TelemetryOptions) -> Result<Telemetry, TelemetryError> {
     Ok(Telemetry { provider: builder.with_span_processor(processor).build(), runtime: Some(runtime) })
 }
 
-fn exporter(endpoint: &str) -> Result<SpanExporter, TelemetryError> {
-    let bad = |detail: &str| TelemetryError::BadEndpoint {
-        endpoint: endpoint.chars().take(256).collect(),
-        detail: detail.to_owned(),
-    };
-    if !endpoint.starts_with("http://") {
-        return Err(bad("expected http://host:port of a collector nearby"));
-    }
-    SpanExporter::builder()
-        .with_tonic()
-        .with_endpoint(endpoint)
-        .with_timeout(EXPORT_TIMEOUT)
-        .build()
-        .map_err(|error| bad(&error.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::otlp::Protocol;
     use opentelemetry::trace::Tracer;
 
     fn options(endpoint: Option<String>) -> TelemetryOptions {
+        options_by(Protocol::Grpc, endpoint)
+    }
+
+    fn options_by(protocol: Protocol, endpoint: Option<String>) -> TelemetryOptions {
         TelemetryOptions {
             service: "test",
             version: "0",
             level: "info".to_owned(),
             format: LogFormat::Text,
-            otlp_endpoint: endpoint,
+            collector: endpoint.map(|endpoint| Collector { endpoint, protocol }),
         }
     }
 
-    fn ends_soon(endpoint: String) {
-        let telemetry = start(&options(Some(endpoint))).unwrap();
+    fn ends_soon(endpoint: &str) {
+        for protocol in [Protocol::Grpc, Protocol::Http] {
+            ends_soon_by(protocol, endpoint.to_owned());
+        }
+    }
+
+    fn ends_soon_by(protocol: Protocol, endpoint: String) {
+        let telemetry = start(&options_by(protocol, Some(endpoint))).unwrap();
         let tracer = tracer(&telemetry.provider, "test");
         for _ in 0..100 {
             tracer.in_span("work", |_| {});
@@ -269,13 +266,13 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        ends_soon(format!("http://{address}"));
+        ends_soon(&format!("http://{address}"));
     }
 
     #[test]
     fn a_silent_collector_does_not_hold_the_process() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        ends_soon(format!("http://{}", listener.local_addr().unwrap()));
+        ends_soon(&format!("http://{}", listener.local_addr().unwrap()));
     }
 
     /// Answers every export, and tells of each the bytes that came.
@@ -302,6 +299,24 @@ mod tests {
     async fn what_is_left_is_exported_at_the_end() {
         let (send, mut received) = tokio::sync::mpsc::channel(8);
         let telemetry = start(&options(Some(collector(send).await))).unwrap();
+        tracer(&telemetry.provider, "test").in_span("submit-a-job", |_| {});
+        tokio::task::spawn_blocking(move || drop(telemetry)).await.unwrap();
+        let bytes = received.recv().await.unwrap();
+        assert!(bytes.windows(12).any(|window| window == b"submit-a-job"));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_collector_that_speaks_http_gets_the_same() {
+        let (send, mut received) = tokio::sync::mpsc::channel(8);
+        let export = move |headers: axum::http::HeaderMap, body: axum::body::Bytes| async move {
+            assert_eq!(headers["content-type"], "application/x-protobuf");
+            let _ = send.send(body.to_vec()).await;
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}/v1/traces", listener.local_addr().unwrap());
+        let router = axum::Router::new().route("/v1/traces", axum::routing::post(export));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let telemetry = start(&options_by(Protocol::Http, Some(endpoint))).unwrap();
         tracer(&telemetry.provider, "test").in_span("submit-a-job", |_| {});
         tokio::task::spawn_blocking(move || drop(telemetry)).await.unwrap();
         let bytes = received.recv().await.unwrap();
