@@ -26,7 +26,7 @@ pub(crate) const PREEMPTED: &str = "Preempted";
 /// The cause of a try that was stopped to go on with another size.
 pub(crate) const RESIZED: &str = "Resized";
 /// What the queue says of a job that is stopped for one of higher priority, if only to go on with fewer nodes.
-const YIELDED: &str = "PreemptedForPriority";
+pub(crate) const YIELDED: &str = "PreemptedForPriority";
 /// Causes that are the job's own doing although an agent names them.
 const OWN_CAUSES: [&str; 3] = ["RankStartFailed", "OutOfMemory", "TooManyProcesses"];
 

@@ -15,7 +15,7 @@
 //! state.tenant(&TenantName) -> Option<&Arc<Tenant>>, tenants(after), usage(&TenantName) -> TenantUsage
 //! state.fabric() -> Option<&Arc<Fabric>>, findings() -> Vec<Reason>, topology() -> TopologyView
 //! state.plan(&TenantName, &Authority, &JobSpec, now) -> Result<PlanResult, CoreError>, explain(&JobId, now) -> Result<Explanation, CoreError>
-//! state.health() -> HealthView
+//! state.health() -> HealthView, figures() -> Figures, moved(&Transition, now) -> Option<Moved>
 //! ```
 //! One batch: step, step, step; merge their writes (a later write of the same [`Key`] wins); one store transaction
 //! fenced by the epoch; then `commit(revision)` and let replies and pushes go; or `rollback()`, answer clients with
@@ -44,6 +44,7 @@ pub mod error;
 pub mod event;
 pub mod explain;
 mod fabric;
+pub mod figures;
 mod holds;
 mod journal;
 pub mod lead;

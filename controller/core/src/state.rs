@@ -24,6 +24,7 @@ use crate::{
     decisions::DecisionRow,
     documents::ClassUses,
     event::Key,
+    figures::FigureIndex,
     journal::Journal,
     prove::Proving,
     qos::Run,
@@ -113,6 +114,8 @@ pub(crate) struct Index {
     /// Jobs that hold something idle on a node.
     pub(crate) spares: BTreeMap<NodeName, BTreeSet<JobUid>>,
     pub(crate) tenants: BTreeMap<TenantName, TenantJobs>,
+    /// What the jobs of queues hold and wait for.
+    pub(crate) figures: FigureIndex,
     /// What jobs of service classes use.
     pub(crate) classes: ClassUses,
     pub(crate) holding: usize,

@@ -18,6 +18,7 @@ use crate::{
     bench::taints,
     documents::count,
     event::{Key, Write},
+    figures,
     journal::Undo,
     prove::Proving,
     qos::Run,
@@ -486,6 +487,7 @@ impl State {
         jobs.bytes += job.footprint();
         jobs.active += u32::from(!status.phase.is_terminal());
         self.index.phases[status.phase as usize] += 1;
+        figures::count(&mut self.index.figures, job, true);
         count(&mut self.index.classes, job, true);
         count_run(&mut self.index.runs, job, true);
         if status.phase == proto_model::Phase::Pending {
@@ -523,6 +525,7 @@ impl State {
         let status = &job.status;
         self.index.names.remove(&job.id);
         self.index.phases[status.phase as usize] -= 1;
+        figures::count(&mut self.index.figures, job, false);
         count(&mut self.index.classes, job, false);
         count_run(&mut self.index.runs, job, false);
         if let Some(jobs) = self.index.tenants.get_mut(&job.id.tenant) {

@@ -11,7 +11,7 @@ use std::{
 
 use controller_core::{
     ClaimVerdict, Config, CoreError, Event, Key, Reply, State, assurance::Assurance, denials::Denials,
-    lead::Told, step,
+    figures::Named, lead::Told, step,
 };
 use controller_store::{Limits, Store, StoreError, Txn};
 use proto_audit::Log;
@@ -88,6 +88,8 @@ pub(crate) struct Loop {
     /// What the last look has brought.
     pub(crate) found: Option<Found>,
     counted: Instant,
+    /// Who is counted by name.
+    named: Named,
     gone: Vec<Event>,
     challenged: Option<(NodeName, u64)>,
     /// How many of [`PACES`] the step at work has tried.
@@ -150,8 +152,7 @@ impl Loop {
         } = parts;
         let (outage, gone) = (None, Vec::new());
         let counted = Instant::now();
-        metrics.writable.set(1);
-        metrics.epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
+        metrics.lead(epoch);
         let mut made = Self {
             state,
             config,
@@ -176,6 +177,7 @@ impl Loop {
             look: Look::default(),
             found: None,
             counted,
+            named: Named::default(),
             gone,
             challenged: None,
             pace: 0,
@@ -241,6 +243,7 @@ impl Loop {
         }
         self.refuse_denials(&stopped);
         self.sessions.close_all();
+        self.metrics.follow();
     }
 
     /// Waits for work; false when asked to stop.
@@ -379,6 +382,9 @@ impl Loop {
                 tell(self.assurance.wrote(begun));
                 self.shared.revision.store(outcome.revision, Ordering::Relaxed);
                 self.changed_webhooks.by(batch.writes.keys());
+                if batch.writes.keys().any(|key| matches!(key, Key::Tenant(_) | Key::Queue(..))) {
+                    self.named = self.state.named();
+                }
                 self.metrics.commits.inc();
                 self.metrics.events.inc_by(events as u64);
                 self.release(batch, true)
@@ -497,6 +503,9 @@ impl Loop {
         }
         for transition in &batch.transitions {
             push::record_transition(&self.state, transition);
+            if let Some(moved) = self.state.moved(transition, self.clock.now()) {
+                self.metrics.shares.count(&self.named, &moved);
+            }
         }
         for push in batch.pushes {
             let (node, session) = (push.node.clone(), push.session);
@@ -597,6 +606,9 @@ impl Loop {
 
     fn count_jobs(&mut self) {
         self.metrics.set_jobs(&self.state.phases());
+        let figures = self.state.figures();
+        self.metrics.shares.set(&figures);
+        self.named = figures.named;
         self.metrics.set_webhooks(self.state.all_deliveries_queued());
         for log in Log::ALL {
             let (records, _) = self.state.audit_kept(log);

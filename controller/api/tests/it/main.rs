@@ -19,6 +19,7 @@ mod http;
 mod jobs;
 mod licenses;
 mod logs;
+mod metrics;
 mod owners;
 mod people;
 mod rails;

@@ -14,6 +14,7 @@ mod drains;
 mod elastic;
 mod explained;
 mod fabric;
+mod figures;
 mod foreign;
 mod holds;
 mod hosts;
