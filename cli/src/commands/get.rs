@@ -171,6 +171,15 @@ pub fn labelled(metadata: Option<&v1::Metadata>, wanted: &[(String, String)]) ->
     wanted.iter().all(|(key, value)| metadata.is_some_and(|metadata| metadata.labels.get(key) == Some(value)))
 }
 
+/// The same of a server: its labels are of its spec, where administrators set them.
+pub fn node_labelled(node: &v1::Node, wanted: &[(String, String)]) -> bool {
+    let own = node.spec.as_ref().map(|spec| &spec.labels);
+    wanted.iter().all(|(key, value)| {
+        own.is_some_and(|own| own.get(key) == Some(value))
+            || labelled(node.metadata.as_ref(), &[(key.clone(), value.clone())])
+    })
+}
+
 /// True if a job has all that was asked for, but for its phase.
 pub fn wanted(job: &v1::Job, args: &Get) -> bool {
     let user = || job.status.as_ref().and_then(|status| Some(status.submitter.as_ref()?.user.as_str()));
@@ -243,7 +252,7 @@ async fn nodes(labels: &[(String, String)], asked: &Asked<'_>, api: &Api) -> Res
     };
     let all = async || {
         let mut list = api.list_nodes().await?;
-        list.nodes.retain(|node| labelled(node.metadata.as_ref(), labels));
+        list.nodes.retain(|node| node_labelled(node, labels));
         Ok(list)
     };
     let one = async |name: &str| node(name, api).await.map(Found::One);

@@ -6,7 +6,7 @@ use proto_rpc::{ErrorClass, Jitter, RetryPolicy, RpcError};
 use proto_wire::v1::{self, job_event, node_event};
 use tonic::{Status, Streaming};
 
-use super::get::{job_name, labelled, phase_number, wanted};
+use super::get::{job_name, node_labelled, phase_number, wanted};
 use crate::{
     args::{Get, Output},
     client::{Api, JobRef},
@@ -145,8 +145,8 @@ pub async fn nodes(args: &Get, names: &[String], output: Output, api: &Api) -> R
                         resumer.arrived(event.revision);
                         let Some(node) = event.node.clone() else { continue };
                         let name = node.metadata.clone().unwrap_or_default().name;
-                        let wanted = (names.is_empty() || names.contains(&name))
-                            && labelled(node.metadata.as_ref(), &args.labels);
+                        let wanted =
+                            (names.is_empty() || names.contains(&name)) && node_labelled(&node, &args.labels);
                         if wanted {
                             printer.node(&node, &event)?;
                         }

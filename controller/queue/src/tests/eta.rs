@@ -56,6 +56,30 @@ fn bands_hold_most_starts() {
     assert!(inside * 2 > all, "{inside} of {all}");
 }
 
+/// What starts of others have taught does not reach before the time before which a job may not begin.
+#[test]
+fn no_start_is_foretold_before_a_job_s_begin_time() {
+    let mut jobs = crowd(120, 3, |dice| 1 + dice.below(4));
+    for job in jobs.iter_mut().step_by(3) {
+        job.entry.not_before = Some(job.entry.submitted.plus(secs(14_400)));
+    }
+    let mut book = Book::new(Policy::default());
+    for name in ["a", "b", "c", "d"] {
+        book.set_tenant(&tenant(name), Some(TenantDef::default()));
+    }
+    let mut trial = Trial::new(book, cluster(&[16, 16]));
+    trial.forecasts = true;
+    trial.run(&jobs);
+    let mut seen = 0;
+    for job in jobs.iter().step_by(3) {
+        let (told, begin) = (trial.rows[&job.entry.uid].told, job.entry.not_before);
+        let (Some(told), Some(begin)) = (told, begin) else { continue };
+        assert!(begin <= told.earliest && told.earliest <= told.start && told.start <= told.latest);
+        seen += 1;
+    }
+    assert!(seen > 20, "{seen}");
+}
+
 #[test]
 fn a_job_that_is_refused_says_so_until_it_is_looked_at_again() {
     let mut book = super::world::book();

@@ -8,10 +8,11 @@ use proto_model::{
     Algorithm, Arrange, ArrayPlace, ArraySpec, Authority, Certification, ClassMembers, ClassPreemption,
     Component, ComponentName, Dependency, DependencyWhen, EngineOptions, Eta, FailurePolicy, Gang, GpuModel,
     Group, IsolationPolicy, Job, JobHold, JobId, JobLimits, JobName, JobSpec, JobStatus, JobUid, NodeName,
-    NodePlace, Objective, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName,
-    Quota, RailLoss, RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName,
-    ReservationNodes, Role, ScheduleName, ScheduledRun, ServiceClass, ServiceClassName, Shape, Tenant,
-    TenantName, Term, Timestamp, Toleration, UserLimits, Within, Work, flaw::SIGNALS,
+    NodePlace, Objective, PastAttempt, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise,
+    Queue, QueueName, Quota, RailLoss, RailProtection, RailRequest, RankExit, Reason, Replace, Requeue,
+    Reservation, ReservationName, ReservationNodes, Role, ScheduleName, ScheduledRun, ServiceClass,
+    ServiceClassName, Shape, Tenant, TenantName, Term, Timestamp, Toleration, UserLimits, Within, Work,
+    flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
