@@ -87,7 +87,7 @@ pub fn set(path: &Path, name: &str, current: bool, global: &Global) -> Result<()
         made.map_err(|error| Error::Usage(format!("a path of the context cannot be made absolute: {error}")))
     };
     let (ca, cert, key) = (absolute(&global.ca)?, absolute(&global.cert)?, absolute(&global.key)?);
-    for file in [&ca, &cert, &key].into_iter().flatten().filter(|file| !file.exists()) {
+    if let Some(file) = [&ca, &cert, &key].into_iter().flatten().find(|file| !file.exists()) {
         return Err(Error::Usage(format!("there is no file {}", file.display())));
     }
     for endpoint in &global.controller {

@@ -49,10 +49,10 @@ pub async fn run(command: &NodeCommand, api: &Api) -> Result<(), Error> {
 async fn each(lists: &[String], act: impl AsyncFn(&str) -> Result<(), Error>) -> Result<(), Error> {
     let mut first = None;
     for name in get::node_names(lists)? {
-        if let Err(error) = act(&name).await {
-            if let Some(earlier) = first.replace(error) {
-                earlier.lines().iter().for_each(|line| eprintln!("{line}"));
-            }
+        if let Err(error) = act(&name).await
+            && let Some(earlier) = first.replace(error)
+        {
+            earlier.lines().iter().for_each(|line| eprintln!("{line}"));
         }
     }
     first.map_or(Ok(()), Err)

@@ -18,6 +18,9 @@ use crate::{
     error::Error,
 };
 
+/// Makes a table of some things.
+pub type Rows<'k, T> = &'k dyn Fn(&[T]) -> Table;
+
 /// One kind of thing that is listed.
 pub struct Kind<'k, T> {
     /// The message's full name, `rail.v1.Job`.
@@ -29,7 +32,7 @@ pub struct Kind<'k, T> {
     /// The fields behind columns whose cells are not ordered as they are read.
     pub columns: &'static [Behind],
     /// As Slurm's own tools print them.
-    pub slurm: Option<&'k dyn Fn(&[T]) -> Table>,
+    pub slurm: Option<Rows<'k, T>>,
 }
 
 /// The API's answer to a request for a list.

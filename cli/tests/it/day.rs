@@ -123,7 +123,7 @@ fn errors_are_json_where_json_is_asked_for(cluster: &Cluster) {
     ] {
         let (exit, out, err) = cluster.run(args);
         let value: serde_json::Value =
-            serde_json::from_str(&err).unwrap_or_else(|_| panic!("{args:?}: {err}"));
+            serde_json::from_str(&err).map_err(|error| format!("{args:?}: {error}: {err}")).unwrap();
         assert_eq!((exit, out.as_str()), (code, ""), "{args:?}: {err}");
         assert_eq!(
             (&value["error"]["reason"], &value["error"]["exitCode"]),

@@ -28,7 +28,7 @@ fn ranks_know_their_component_and_a_collective_joins_nodes_of_unequal_ranks() {
     ];
     assert_eq!(lines, right, "{}{}", log.stdout, log.stderr);
     let table = cluster.railctl(&["describe", "job", "mixed"]).stdout;
-    for words in ["3 nodes of 2 components", "learner: 1 nodes, 4 GPUs per node, 3 ranks per node"] {
+    for words in ["3 nodes of 2 components", "learner: 1 node, 4 GPUs per node, 3 ranks per node"] {
         assert!(table.contains(words), "{words}: {table}");
     }
     assert!(cluster.railctl(&["logs", "mixed", "--rank", "5"]).stderr.contains("it has 0 to 4"));

@@ -50,7 +50,9 @@ fn asks_of_the_engine_are_kept(cluster: &Cluster) {
     let job = cluster.wait_for("checked", &ENDED, SOON).unwrap();
     assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}\n{}", cluster.logs());
     assert_eq!(job["status"]["result"]["verified"], true, "{job:#}");
-    let asked = serde_json::json!({"checksum": true, "reproducible": false, "algorithm": "halving"});
+    let asked = serde_json::json!({
+        "checksum": true, "reproducible": false, "algorithm": "halving", "queuePairs": 0,
+    });
     assert_eq!(job["spec"]["engine"], asked);
     let text = cluster.railctl(&["describe", "job", "checked"]).stdout;
     assert!(text.contains("checksums, not reproducible to the bit, halving wherever it fits"), "{text}");

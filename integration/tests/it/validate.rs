@@ -19,7 +19,7 @@ fn is_clean(cluster: &Cluster) -> bool {
     let jobs = cluster.railctl(&["get", "jobs", "-o", "name"]);
     let rails = cluster.json(&["rail", "ls"]).unwrap();
     assert_eq!(jobs.code, 0, "{jobs:?}");
-    jobs.stdout.is_empty() && rails["drains"].is_null()
+    jobs.stdout.is_empty() && rails["drains"] == serde_json::json!([])
 }
 
 #[test]
