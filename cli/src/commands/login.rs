@@ -32,13 +32,24 @@ pub async fn run(args: &Login, global: &Global, env: &Environment) -> Result<(),
     let known = file.contexts.contains_key(&args.name);
     global.context = known.then(|| args.name.clone());
     let file = if known { file } else { ConfigFile::default() };
-    let api = Api::new(&resolve(&global, env, &file)?)?;
+    let settings = resolve(&global, env, &file)?;
+    let api = Api::new(&settings)?;
     let me = repeat("ask who we are", |_| {
         let mut client = api.tenants();
         async move { client.who_am_i(v1::WhoAmIRequest {}).await }
     })
     .await?;
-    configuration::set(&path, &args.name, true, &global)?;
+    // What was tried is kept, wherever it came from: flags, the environment, or the context before.
+    let tried = Global {
+        controller: settings.controller,
+        ca: settings.ca,
+        cert: settings.cert,
+        key: settings.key,
+        token: settings.token,
+        tenant: Some(settings.tenant).filter(|tenant| !tenant.is_empty()),
+        ..Global::default()
+    };
+    configuration::set(&path, &args.name, true, &tried)?;
     let of = if me.tenant.is_empty() { String::new() } else { format!(" of tenant {}", me.tenant) };
     eprintln!("you are {} ({}{of}); context `{}` is current", me.identity, render::role(me.role), args.name);
     Ok(())
