@@ -229,45 +229,35 @@ fn text(field: &Field, message: &DynamicMessage) -> String {
     field.of(message).map(|value| field.text(&value)).unwrap_or_default()
 }
 
-/// Puts items in order by a column or a field; equal ones stay as they are.
+/// Puts items in order by a column or a field; equal ones stay as they are, and what is absent comes last, whichever way.
 fn sort<T: Message>(items: &mut Vec<T>, by: &str, kind: &Kind<T>) -> Result<(), Error> {
     let (down, by) = by.strip_prefix('-').map_or((false, by), |by| (true, by));
     let behind = kind.columns.iter().find(|one| one.column.eq_ignore_ascii_case(by));
     let (name, reversed) = behind.map_or((by, false), |one| (one.field, one.reversed));
     let full = (kind.table)(items, true);
-    let column = if behind.is_none() { full.column(by) } else { None };
-    if let Some(cells) = column {
-        return permute(items, cells.into_iter().skip(1).collect(), down, |a: &String, b| {
-            cells_in_order(a, b)
-        });
+    if let Some(cells) = full.column(by).filter(|_| behind.is_none()) {
+        let cells = cells.into_iter().skip(1).map(|cell| Some(cell).filter(|cell| !cell.is_empty()));
+        permute(items, cells.collect(), down, |a: &String, b: &String| natural::compare(a, b));
+        return Ok(());
     }
     let of = descriptor(kind.message)?;
     let field = Field::new(name, &of)
         .map_err(|error| if name.contains('.') { error } else { no_column(name, &full) })?;
     let values = items.iter().map(|item| dynamic(item, &of).map(|message| field.of(&message)));
     let values: Vec<Option<Value>> = values.collect::<Result<_, _>>()?;
-    permute(items, values, down, move |a, b| match (a, b) {
-        // What is absent comes last, whichever way.
-        (Some(_), Some(_)) if reversed => field::compare(b.as_ref(), a.as_ref()),
-        _ => field::compare(a.as_ref(), b.as_ref()),
-    })
-}
-
-/// Empty cells last; the rest as people count.
-fn cells_in_order(a: &str, b: &str) -> Ordering {
-    a.is_empty().cmp(&b.is_empty()).then_with(|| natural::compare(a, b))
-}
-
-fn permute<T, K>(
-    items: &mut Vec<T>,
-    keys: Vec<K>,
-    down: bool,
-    compare: impl Fn(&K, &K) -> Ordering,
-) -> Result<(), Error> {
-    let mut keyed: Vec<(K, T)> = keys.into_iter().zip(items.drain(..)).collect();
-    keyed.sort_by(|(a, _), (b, _)| if down { compare(b, a) } else { compare(a, b) });
-    items.extend(keyed.into_iter().map(|(_, item)| item));
+    permute(items, values, down != reversed, |a, b| field::compare(Some(a), Some(b)));
     Ok(())
+}
+
+/// By keys, of which some are absent.
+fn permute<T, K>(items: &mut Vec<T>, keys: Vec<Option<K>>, down: bool, compare: impl Fn(&K, &K) -> Ordering) {
+    let mut keyed: Vec<(Option<K>, T)> = keys.into_iter().zip(items.drain(..)).collect();
+    keyed.sort_by(|(a, _), (b, _)| match (a, b) {
+        (Some(a), Some(b)) if down => compare(b, a),
+        (Some(a), Some(b)) => compare(a, b),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    });
+    items.extend(keyed.into_iter().map(|(_, item)| item));
 }
 
 /// Reads a JSONPath; also in braces and without `$`, as kubectl writes it.
@@ -333,6 +323,9 @@ mod tests {
             ("-.status.submitTime", "sum"),
             ("JOB", "later"),
             (".status.startTime", "sum"),
+            ("-.status.startTime", "sum"),
+            ("RUN", "sum"),
+            ("-RUN", "sum"),
         ] {
             asked.sort_by = Some(by.to_owned());
             assert!(shown(&asked).unwrap().starts_with(first), "{by}");
