@@ -168,7 +168,10 @@ pub async fn last_words(job: &v1::Job, tail: u32, api: &Api) -> String {
     let mut texts: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     while let Ok(Some(chunk)) = stream.message().await {
         if chunk.stream() != Stream::Note {
-            texts.entry(chunk.rank).or_default().extend(chunk.data);
+            let text = texts.entry(chunk.rank).or_default();
+            text.extend(chunk.data);
+            // A line may be as long as a log.
+            text.drain(..text.len().saturating_sub(MAX_LINE));
         }
     }
     for rank in ranks {
