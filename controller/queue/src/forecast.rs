@@ -120,7 +120,9 @@ impl Book {
         let mut corrections = bands.corrections(now);
         for (uid, raw, begin) in raw {
             if let Some(why) = self.cache.seen.get_mut(&uid) {
-                why.eta = Some(no_sooner(corrections.of(raw), begin));
+                // What other starts have taught is of waits in the queue, not of the time that the job itself names.
+                let from = begin.map_or(now, |begin| begin.max(now).min(raw.start));
+                why.eta = Some(no_sooner(corrections.of(raw, from), begin));
             }
         }
     }

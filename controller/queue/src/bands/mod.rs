@@ -231,10 +231,11 @@ pub(crate) struct Corrections<'a> {
 }
 
 impl Corrections<'_> {
-    /// What the forecast says, with the band that the last errors give; what it says itself where too little is known.
-    pub(crate) fn of(&mut self, raw: Eta) -> Eta {
+    /// What the forecast says, with the band that the last errors give to a wait from then on; what it says itself where too little is
+    /// known.
+    pub(crate) fn of(&mut self, raw: Eta, from: Timestamp) -> Eta {
         let (bands, now, wider) = (self.bands, self.now, self.wider);
-        let ahead = raw.start.since(now);
+        let ahead = raw.start.since(from);
         let kind = kind(ahead);
         let found = || bands.near(kind).map(|errors| errors.law(now).parts(wider));
         let parts = self.parts.entry(kind).or_insert_with(found);
@@ -243,8 +244,8 @@ impl Corrections<'_> {
         let [low, middle, high] = *parts;
         // Quantiles that have moved inwards may have passed each other.
         let parts = [low.min(high), middle, high.max(low)];
-        let [earliest, start, latest] = parts.map(|error| now.plus(wait(base + error)));
-        let earliest = Timestamp(earliest.0 / DIGIT * DIGIT).max(now);
+        let [earliest, start, latest] = parts.map(|error| from.plus(wait(base + error)));
+        let earliest = Timestamp(earliest.0 / DIGIT * DIGIT).max(from);
         let latest = Timestamp(latest.0.div_ceil(DIGIT).saturating_mul(DIGIT));
         Eta { start: start.clamp(earliest, latest), earliest, latest, ..raw }
     }

@@ -28,7 +28,7 @@ fn shares(count: u64, late: usize, mut factor: impl FnMut(u64, &mut Dice) -> f64
         let now = Timestamp(number * 1000);
         let ahead = Duration::from_secs(600 + (dice.unit() * 5000.0) as u64);
         let start = now.plus(ahead);
-        let told = bands.corrections(now).of(Eta::estimate(start, start, start));
+        let told = bands.corrections(now).of(Eta::estimate(start, start, start), now);
         assert!(now <= told.earliest && told.earliest <= told.start && told.start <= told.latest);
         bands.tell(uid(number), start, told, now);
         let real = now.plus(ahead.mul_f64(factor(number, &mut dice)));
@@ -74,11 +74,11 @@ fn where_little_is_known_the_forecast_speaks_for_itself() {
     let mut bands = Bands::default();
     let raw = Eta::estimate(Timestamp(600_000), Timestamp(500_000), Timestamp(700_000));
     for number in 0..FEW as u64 {
-        assert_eq!(bands.corrections(Timestamp(0)).of(raw), raw);
+        assert_eq!(bands.corrections(Timestamp(0)).of(raw, Timestamp(0)), raw);
         bands.tell(uid(number), raw.start, raw, Timestamp(0));
         bands.settle(uid(number), Some(Timestamp(1_200_000)));
     }
-    let told = bands.corrections(Timestamp(0)).of(raw);
+    let told = bands.corrections(Timestamp(0)).of(raw, Timestamp(0));
     // Twice as long, with the minute that is added to all.
     assert!(told.start.0.abs_diff(1_200_000) < 2000, "{told:?}");
 }
@@ -118,7 +118,7 @@ fn who_still_waits_counts() {
     let now = Timestamp(6_000_000);
     let band = |bands: &Bands| {
         let start = now.plus(Duration::from_secs(600));
-        bands.corrections(now).of(Eta::estimate(start, start, start)).latest.since(now)
+        bands.corrections(now).of(Eta::estimate(start, start, start), now).latest.since(now)
     };
     let before = band(&bands);
     bands.pass_time(now);
@@ -136,7 +136,7 @@ fn learned() -> Bands {
     for number in 0..KEPT as u64 {
         let (now, ahead) = (Timestamp(number * 1000), Duration::from_secs(3600));
         let raw = Eta::estimate(now.plus(ahead), now.plus(ahead), now.plus(ahead));
-        let told = bands.corrections(now).of(raw);
+        let told = bands.corrections(now).of(raw, now);
         bands.tell(uid(number), raw.start, told, now);
         bands.settle(uid(number), Some(now.plus(ahead.mul_f64(0.5 + (number * 7 % 16) as f64 * 0.1))));
     }
@@ -148,7 +148,7 @@ fn of_a_burst_that_still_waits_the_newest_forecast_counts() {
     let (mut bands, now) = (learned(), Timestamp(10_000_000));
     let start = now.plus(Duration::from_secs(3600));
     let raw = Eta::estimate(start, start, start);
-    let band = |bands: &Bands| bands.corrections(now).of(raw);
+    let band = |bands: &Bands| bands.corrections(now).of(raw, now);
     let told = band(&bands);
     let burst = 1000..1010_u64;
     burst.clone().for_each(|number| bands.tell(uid(number), start, told, now));
@@ -176,13 +176,13 @@ fn all_kinds_move_together_and_only_bands_that_rest_on_errors_teach() {
     // Days ahead, of which nothing like it is known: what the forecast says itself is missed.
     let far = now.plus(Duration::from_secs(40 * 86_400));
     let raw = Eta::estimate(far, far, far);
-    assert_eq!(bands.corrections(now).of(raw), raw);
+    assert_eq!(bands.corrections(now).of(raw, now), raw);
     bands.tell(uid(5000), far, raw, now);
     bands.settle(uid(5000), Some(now.plus(Duration::from_secs(60))));
     assert_eq!(bands.wider, wider);
     // Four hours ahead, with errors of the next kind: that moves the bands of an hour too.
     let ahead = now.plus(Duration::from_secs(4 * 3600));
-    let told = bands.corrections(now).of(Eta::estimate(ahead, ahead, ahead));
+    let told = bands.corrections(now).of(Eta::estimate(ahead, ahead, ahead), now);
     bands.tell(uid(5001), ahead, told, now);
     bands.settle(uid(5001), Some(now.plus(Duration::from_secs(60))));
     assert_eq!(bands.wider, [wider[0] + step(true), (wider[1] + step(false)).max(-NARROWER)]);
@@ -192,7 +192,7 @@ fn all_kinds_move_together_and_only_bands_that_rest_on_errors_teach() {
 fn a_side_is_learned_of_when_it_is_known_and_once() {
     let (mut bands, now) = (learned(), Timestamp(10_000_000));
     let start = now.plus(Duration::from_secs(3600));
-    let told = bands.corrections(now).of(Eta::estimate(start, start, start));
+    let told = bands.corrections(now).of(Eta::estimate(start, start, start), now);
     assert!(told.earliest.0 % DIGIT == 0 && told.latest.0 % DIGIT == 0, "whole seconds: {told:?}");
     bands.tell(uid(9000), start, told, now);
     let wider = bands.wider;
