@@ -65,7 +65,12 @@ async fn fill(access: &Access, arrays: u32) -> Result<(), String> {
     }
     for job in all {
         let request_id = uuid::Uuid::new_v4().to_string();
-        let request = v1::CreateJobRequest { job: Some(job), request_id, on_behalf_of: "dev".to_owned() };
+        let request = v1::CreateJobRequest {
+            job: Some(job),
+            request_id,
+            on_behalf_of: "dev".to_owned(),
+            ..v1::CreateJobRequest::default()
+        };
         jobs.create_job(request).await.map_err(text)?;
     }
     Ok(())

@@ -56,3 +56,14 @@ gone() {
     admin delete job "$name" >&2 || true
   done
 }
+
+# of_context FIELD: what the context in use says.
+of_context() {
+  local name
+  name=$(sed -nE 's/^currentContext: "?([^"]*)"?$/\1/p' "$RAIL_CONFIG")
+  awk -v name="\"$name\":" '$1 == name {on = 1; next} /^  "/ {on = 0} on' "$RAIL_CONFIG" | sed -nE "s/^ *$1: *//p" | tr -d '[]"'
+}
+
+# rest ARGUMENT...: curl with the credentials of the context in use; rest_at: where the API is.
+rest() { curl -s --cacert "$(of_context ca)" --cert "$(of_context cert)" --key "$(of_context key)" "$@"; }
+rest_at() { of_context controller | tr ', ' '\n\n' | grep -m 1 '^https:'; }

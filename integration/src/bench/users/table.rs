@@ -14,6 +14,9 @@ const PARTS: [(&str, &str); 3] = [
     ("slurm.yaml", include_str!("things/slurm.yaml")),
 ];
 
+/// What a new user met in a day.
+const FINDINGS: [(&str, &str); 1] = [("findings.yaml", include_str!("things/findings.yaml"))];
+
 /// One thing that users do.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -101,10 +104,19 @@ impl Thing {
     }
 }
 
-/// Reads the table.
+/// Reads the table of what users of other programs do.
 pub fn read() -> Result<Vec<Thing>, String> {
+    parts(&PARTS)
+}
+
+/// Reads the table of what a new user met.
+pub fn findings() -> Result<Vec<Thing>, String> {
+    parts(&FINDINGS)
+}
+
+fn parts(parts: &[(&str, &str)]) -> Result<Vec<Thing>, String> {
     let mut all = Vec::new();
-    for (file, text) in PARTS {
+    for (file, text) in parts {
         let value = yaml::parse(text).map_err(|error| format!("{file}: {error}"))?;
         let part: Vec<Thing> = serde_json::from_value(value).map_err(|error| format!("{file}: {error}"))?;
         all.extend(part);
@@ -122,10 +134,16 @@ mod tests {
     fn there_are_120_things_and_each_says_what_must_come_of_it() {
         let things = read().unwrap();
         assert_eq!(things.len(), 120);
+        check(&things);
+        check(&findings().unwrap());
+    }
+
+    fn check(things: &[Thing]) {
         let ids: BTreeSet<&str> = things.iter().map(|thing| thing.id.as_str()).collect();
         let peers: BTreeSet<&str> = things.iter().map(|thing| thing.peer.as_str()).collect();
-        assert_eq!((ids.len(), peers.len()), (120, 120), "each of its own name, and done once");
-        for thing in &things {
+        let all = things.len();
+        assert_eq!((ids.len(), peers.len()), (all, all), "each of its own name, and done once");
+        for thing in things {
             // An empty script ends with 0 too.
             let checked = !(thing.stdout.is_empty() && thing.stderr.is_empty() && thing.json.is_empty());
             assert!(checked, "{}", thing.id);

@@ -1,4 +1,4 @@
-//! Row Y2: what users of kubectl, nomad and Slurm do, done against a cluster.
+//! Row Y2: what users of kubectl, nomad and Slurm do, done against a cluster. Row Y1: what a new user met, done again.
 
 use std::{
     ffi::OsString,
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{
     Bench,
-    table::{Outcome, Thing, read},
+    table::{Outcome, Thing, findings, read},
 };
 use crate::report::{self, Cpu, Goal, Line, Sample, round};
 
@@ -41,11 +41,39 @@ struct Stage<'a> {
 
 /// Does all things and counts those that work.
 pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
+    let done = do_all(row, bench, read()?)?;
+    let Some(Done { things, works, cpu }) = done else { return Ok(()) };
+    let case = format!("of {things} things that users of kubectl, nomad and Slurm do, those that work");
+    // The goal is for all of them.
+    let goal = if bench.only.is_none() { Goal::AtLeast(WANTED) } else { Goal::None };
+    total(row, &case, f64::from(works), goal, cpu);
+    Ok(())
+}
+
+/// Does again what a new user met, and counts what is left of it.
+pub fn measure_findings(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
+    let done = do_all(row, bench, findings()?)?;
+    let Some(Done { things, works, cpu }) = done else { return Ok(()) };
+    let case = format!("of {things} things that a new user met in a day, those that are left");
+    let left = f64::from(u32::try_from(things).unwrap_or(u32::MAX) - works);
+    total(row, &case, left, Goal::AtMost(0.0), cpu);
+    Ok(())
+}
+
+/// What came of a table.
+struct Done {
+    things: usize,
+    works: u32,
+    cpu: f64,
+}
+
+/// Does all things of a table; `None` where they cannot be done here.
+fn do_all(row: &report::Row<'_>, bench: &Bench, table: Vec<Thing>) -> Result<Option<Done>, String> {
     let wanted = |thing: &Thing| bench.only.as_ref().is_none_or(|start| thing.id.starts_with(start));
-    let things: Vec<Thing> = read()?.into_iter().filter(wanted).collect();
+    let things: Vec<Thing> = table.into_iter().filter(wanted).collect();
     if !Command::new("bash").args(["-c", "true"]).status().is_ok_and(|status| status.success()) {
         row.void("things that users do", "bash is not here");
-        return Ok(());
+        return Ok(None);
     }
     let cluster = Cluster::up(&Shape { safe_ranks: true, ..Shape::default() })?;
     let stage = Stage::of(&cluster)?;
@@ -63,12 +91,7 @@ pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
     if bench.only.is_none() && !bench.quick {
         told_without(row, &stage, &things)?;
     }
-    let case =
-        format!("of {} things that users of kubectl, nomad and Slurm do, those that work", things.len());
-    // The goal is for all of them.
-    let goal = if bench.only.is_none() { Goal::AtLeast(WANTED) } else { Goal::None };
-    total(row, &case, f64::from(works), goal, cores);
-    Ok(())
+    Ok(Some(Done { things: things.len(), works, cpu: cores }))
 }
 
 fn total(row: &report::Row<'_>, case: &str, value: f64, goal: Goal, cpu: f64) {
