@@ -368,6 +368,10 @@ pub struct Run {
     /// when a job of the same priority does; `never`: only a higher priority makes it yield.
     #[arg(long, env = "RAIL_CONTROLLER_RESIZE_AFTER", default_value = "30m", value_parser = duration_or_never)]
     pub resize_after: Wait,
+    /// Jobs that have ended are deleted after this time, for example 720h, unless others still wait for them; `never`: they stay until
+    /// somebody deletes them.
+    #[arg(long, env = "RAIL_CONTROLLER_ENDED_JOBS_RETENTION", default_value = "never", value_parser = duration_or_never)]
+    pub ended_jobs_retention: Wait,
     /// Measure the rails of each gang of two nodes and more before its ranks start: MTU end to end, DSCP as received, loss,
     /// bandwidth, swapped rails. `warn` starts them whatever is found, and the job says what; `require` starts none that is not
     /// certified, uses rails that are swapped as they are cabled, and replaces nodes that are named otherwise where the job lets nodes be

@@ -203,6 +203,7 @@ pub(crate) fn options(
     options.config.heartbeat_interval = run.heartbeat_interval;
     options.config.heartbeat_limit = run.heartbeat_limit;
     options.config.resize_after = run.resize_after.0;
+    options.config.ended_retention = run.ended_jobs_retention.0;
     options.config.certification = run.certification.into();
     options.config.rail_protection = run.rail_protection.into();
     options.config.isolation = run.isolation.into();

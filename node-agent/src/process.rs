@@ -1,6 +1,11 @@
 //! Processes by pid and start time, so that a reused pid is never taken for the process that had it before.
 
-use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::MetadataExt,
+    time::Duration,
+};
 
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_dumpable_behavior,
@@ -27,6 +32,21 @@ pub struct Stat {
     pub group: i32,
     /// It has ended and waits for its parent.
     pub zombie: bool,
+    /// CPU time of it, and of what it has started and waited for.
+    pub cpu: Duration,
+    /// Resident memory in bytes.
+    pub memory: u64,
+}
+
+/// Ticks in which the kernel tells CPU time: 100 a second on all that Linux runs on here (USER_HZ, proc_pid_stat(5)).
+const TICKS: u64 = 100;
+/// Bytes of a page where the kernel does not say.
+const PAGE: u64 = 4096;
+
+/// CPU time that the kernel tells in ticks.
+#[must_use]
+pub fn ticks(ticks: u64) -> Duration {
+    Duration::from_millis(ticks.saturating_mul(1000 / TICKS))
 }
 
 impl Identity {
@@ -74,7 +94,67 @@ pub fn stat(pid: i32) -> Option<Stat> {
     let number = |at: usize| fields.get(at).and_then(|field| field.parse().ok());
     let start = fields.get(19).and_then(|field| field.parse().ok())?;
     let zombie = matches!(fields.first(), Some(&"Z" | &"X"));
-    Some(Stat { id: Identity { pid, start }, parent: number(1)?, group: number(2)?, zombie })
+    let count = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    let cpu = ticks((11..15).map(count).fold(0, u64::saturating_add));
+    let memory = count(21).saturating_mul(PAGE);
+    Some(Stat { id: Identity { pid, start }, parent: number(1)?, group: number(2)?, zombie, cpu, memory })
+}
+
+/// What a process and all below it use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Used {
+    /// CPU time so far, also of those that have ended and were waited for.
+    pub cpu: Duration,
+    /// Resident memory; what several share counts for each.
+    pub memory: u64,
+    /// Processes that run.
+    pub processes: u32,
+}
+
+/// All processes at one time, by their parents.
+#[derive(Debug)]
+pub struct Tree(BTreeMap<i32, Vec<Stat>>);
+
+impl Tree {
+    /// Looks at all that can be seen.
+    #[must_use]
+    pub fn read() -> Self {
+        let mut tree: BTreeMap<i32, Vec<Stat>> = BTreeMap::new();
+        for one in all() {
+            tree.entry(one.parent).or_default().push(one);
+        }
+        Self(tree)
+    }
+
+    /// What a process and all below it use; nothing if it is gone.
+    #[must_use]
+    pub fn below(&self, root: Identity) -> Used {
+        let mut used = Used::default();
+        let first = self.0.values().flatten().find(|one| one.id == root);
+        let mut next: Vec<&Stat> = first.into_iter().collect();
+        // A process has one parent, so each is met once; a pid that was reused meanwhile could make a circle.
+        let mut met = BTreeSet::new();
+        while let Some(one) = next.pop() {
+            if !met.insert(one.id.pid) {
+                continue;
+            }
+            used.cpu = used.cpu.saturating_add(one.cpu);
+            if !one.zombie {
+                used.memory = used.memory.saturating_add(one.memory);
+                used.processes += 1;
+            }
+            next.extend(self.0.get(&one.id.pid).into_iter().flatten());
+        }
+        used
+    }
+}
+
+/// CPU time of all that this process has started and waited for; nothing where the kernel does not say.
+#[must_use]
+pub fn waited() -> Duration {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = text.rfind(')').and_then(|end| text.get(end + 1..)).unwrap_or_default().split_whitespace();
+    ticks(fields.skip(13).take(2).map(|field| field.parse().unwrap_or(0)).fold(0, u64::saturating_add))
 }
 
 /// Every process that can be seen.
@@ -141,8 +221,11 @@ mod tests {
         let id = Identity::of(child.id().cast_signed()).unwrap();
         assert!(descendants(own.pid, None).iter().any(|one| one.id == id));
         assert!(!descendants(own.pid, Some(id.pid)).iter().any(|one| one.id == id));
+        let (all, one) = (Tree::read().below(own), Tree::read().below(id));
+        assert!(all.processes >= 2 && all.memory > one.memory && one.processes == 1, "{all:?} {one:?}");
         assert!(id.signal(Signal::KILL));
         child.wait().unwrap();
+        assert_eq!(Tree::read().below(id), Used::default());
         assert!(!id.is_alive() && !id.signal(Signal::KILL));
     }
 }

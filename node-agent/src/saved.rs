@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 
 use node_agent_core::{Goal, Key, Life, Order, Record, Snapshot};
 use proto_model::{
-    JobId, JobName, NodeEndpoints, NodeName, Observed, RailBytes, RailEndpoint, RankExit, Reason, RunResult,
-    TenantName, Timestamp,
+    JobId, JobName, NodeEndpoints, NodeName, Observed, RailBytes, RailEndpoint, RankExit, RankUsage, Reason,
+    RunResult, TenantName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,11 @@ struct SavedExit {
     code: i32,
     signal: i32,
     time_ms: u64,
+    /// Absent where it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cpu_ms: Option<u64>,
+    #[serde(default)]
+    memory_peak: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -141,6 +146,14 @@ pub struct SavedState {
     /// For the trace, once it is known.
     #[serde(default)]
     pub first_collective: Option<FirstCollective>,
+}
+
+impl SavedState {
+    /// Its ranks run, as far as it has written.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.snapshot.state == state_word(Observed::Running)
+    }
 }
 
 /// What the agent tells a supervisor.
@@ -292,8 +305,14 @@ impl From<&RunResult> for SavedResult {
 
 impl From<&Snapshot> for SavedSnapshot {
     fn from(snapshot: &Snapshot) -> Self {
-        let exit =
-            |e: &RankExit| SavedExit { rank: e.rank, code: e.code, signal: e.signal, time_ms: e.time.0 };
+        let exit = |e: &RankExit| SavedExit {
+            rank: e.rank,
+            code: e.code,
+            signal: e.signal,
+            time_ms: e.time.0,
+            cpu_ms: e.usage.cpu.map(|cpu| u64::try_from(cpu.as_millis()).unwrap_or(u64::MAX)),
+            memory_peak: e.usage.memory_peak,
+        };
         let cause = |r: &Reason| SavedReason {
             code: r.code.to_string(),
             message: r.message.clone(),
@@ -322,6 +341,7 @@ impl From<SavedSnapshot> for Snapshot {
             code: e.code,
             signal: e.signal,
             time: Timestamp(e.time_ms),
+            usage: RankUsage { cpu: e.cpu_ms.map(Duration::from_millis), memory_peak: e.memory_peak },
         };
         Self {
             state: state.map_or(Observed::Preparing, |(state, _)| *state),
@@ -449,7 +469,13 @@ mod tests {
         let seen = Snapshot {
             state: Observed::Running,
             endpoints: peers[0].endpoints.clone(),
-            exits: vec![RankExit { rank: 2, code: 0, signal: 9, time: Timestamp(5) }],
+            exits: vec![RankExit {
+                rank: 2,
+                code: 0,
+                signal: 9,
+                time: Timestamp(5),
+                usage: proto_model::RankUsage::default(),
+            }],
             cause: Some(Reason::new("EngineLost", "gone").scope("node/n1")),
             result: Some(RunResult { ranks: 4, verified: true, ..RunResult::default() }),
             rails: vec![RailBytes { rail: 1, tx_bytes: 2, rx_bytes: 3 }],

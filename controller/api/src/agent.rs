@@ -10,10 +10,10 @@ use std::{
 
 use controller_core::{CoreError, Event, Register};
 use controller_reconciler::{Messages, Refusal, Session};
-use proto_model::NodeName;
+use proto_model::{NodeName, Timestamp};
 use proto_rpc::{ErrorClass, Identity, PeerInfo, RpcError, Standing, ca::NODE_LIFETIME};
 use proto_wire::{
-    convert::{duration_to_wire, told_inventory, told_observation},
+    convert::{duration_to_wire, told_inventory, told_observation, told_usage},
     v1::{self, agent_message::Body, agent_service_server::AgentService},
 };
 use tokio_stream::{
@@ -109,9 +109,20 @@ fn event(session: &Session, body: Body) -> Result<Event, RpcError> {
 }
 
 /// Carries what the agent says into the loop until its stream ends; answers why, if it broke the rules.
-async fn listen(session: &Session, stream: &mut Streaming<v1::AgentMessage>) -> Result<(), RpcError> {
+async fn listen(
+    session: &Session,
+    stream: &mut Streaming<v1::AgentMessage>,
+    time: impl Fn() -> Timestamp,
+) -> Result<(), RpcError> {
     while let Some(message) = stream.message().await.map_err(|status| RpcError::from_status(&status))? {
-        let body = message.body.ok_or_else(|| fault::field("body", "is required"))?;
+        let mut body = message.body.ok_or_else(|| fault::field("body", "is required"))?;
+        if let Body::Heartbeat(v1::Heartbeat { usage }) = &mut body
+            && let Some(usage) = usage.take()
+        {
+            let usage =
+                told_usage(usage, time()).map_err(|errors| fault::fields(errors, "heartbeat.usage"))?;
+            session.tell_usage(usage);
+        }
         match event(session, body)? {
             beat @ Event::AgentHeartbeat { .. } => session.hint(beat),
             event => session.say(event).await.map_err(|refusal| fault::refused(&refusal))?,
@@ -148,8 +159,9 @@ impl AgentService for Agents {
         let messages = session.messages().ok_or_else(crate::context::unexpected)?;
         tracing::info!(%node, session = session.number(), "agent connected");
         let (broken, breaks) = tokio::sync::oneshot::channel();
+        let handle = self.context.handle.clone();
         tokio::spawn(async move {
-            if let Err(error) = listen(&session, &mut stream).await {
+            if let Err(error) = listen(&session, &mut stream, || handle.now()).await {
                 tracing::info!(node = %session.node(), session = session.number(), %error, "agent's stream broke");
                 // The agent may be gone already.
                 let _ = broken.send(Status::from(error));

@@ -54,6 +54,7 @@ rpcs! {
     DeleteNode = "/rail.v1.NodeService/DeleteNode",
     ReturnNode = "/rail.v1.NodeService/ReturnNode",
     CreateJoinToken = "/rail.v1.NodeService/CreateJoinToken",
+    ListNodeUsage = "/rail.v1.NodeService/ListNodeUsage",
     GetQos = "/rail.v1.QosService/GetQos",
     ApplyQos = "/rail.v1.QosService/ApplyQos",
     SteerQos = "/rail.v1.QosService/SteerQos",
@@ -96,6 +97,7 @@ rpcs! {
     Revoke = "/rail.v1.TenantService/Revoke",
     ListRevocations = "/rail.v1.TenantService/ListRevocations",
     WhoAmI = "/rail.v1.TenantService/WhoAmI",
+    ListTokens = "/rail.v1.TenantService/ListTokens",
     CreateJob = "/rail.v1.JobService/CreateJob",
     GetJob = "/rail.v1.JobService/GetJob",
     ListJobs = "/rail.v1.JobService/ListJobs",
@@ -111,6 +113,7 @@ rpcs! {
     PlanJob = "/rail.v1.JobService/PlanJob",
     ExplainJob = "/rail.v1.JobService/ExplainJob",
     StreamLogs = "/rail.v1.JobService/StreamLogs",
+    ListJobUsage = "/rail.v1.JobService/ListJobUsage",
     RunStep = "/rail.v1.StepService/RunStep",
     ListAuditRecords = "/rail.v1.AuditService/ListAuditRecords",
     ExportAuditRecords = "/rail.v1.AuditService/ExportAuditRecords",
@@ -187,6 +190,7 @@ impl Rpc {
             | Self::IssueToken
             | Self::Revoke
             | Self::ListRevocations
+            | Self::ListTokens
             | Self::ApplyQueue
             | Self::DeleteQueue
             | Self::ApplyWebhook
@@ -217,6 +221,8 @@ impl Rpc {
             | Self::ListQueues
             | Self::GetQueueOrder
             | Self::ListShares
+            | Self::ListNodeUsage
+            | Self::ListJobUsage
             | Self::GetReservation
             | Self::ListReservations
             | Self::GetSchedule

@@ -1,12 +1,14 @@
 //! What is asked of jobs that are there, into the domain: holds, releases, suspensions, updates.
 
+use std::collections::BTreeMap;
+
 use aws_lc_rs::digest;
 use controller_core::{Asked, JobChange, JobOrder, JobUpdate};
 use prost::Message;
 use proto_model::{Authority, JobId, JobSpec, QueueName, Role};
 use proto_rpc::{ErrorClass, Identity, RpcError};
 use proto_wire::{
-    convert::{LIMITS, duration_from_wire},
+    convert::{LIMITS, duration_from_wire, job_labels},
     v1,
 };
 
@@ -16,6 +18,9 @@ use crate::{
     guard::Caller,
     job::{elements, request_id},
 };
+
+/// Labels that one request takes away at most.
+const REMOVED_MAX: usize = 64;
 
 /// By which authority a caller asks for changes of jobs.
 ///
@@ -58,6 +63,26 @@ pub fn order(
     Ok(JobOrder { id, indices: elements(meant)?, by: authority(caller)?, asked })
 }
 
+/// Labels that are set or taken away.
+fn labels(wire: &v1::UpdateJobRequest) -> Result<BTreeMap<String, Option<String>>, RpcError> {
+    let set = job_labels(wire.set_labels.clone()).map_err(|errors| fault::fields(errors, "setLabels"))?;
+    let mut labels: BTreeMap<String, Option<String>> =
+        set.into_iter().map(|(key, value)| (key, Some(value))).collect();
+    for (index, key) in wire.remove_labels.iter().enumerate() {
+        let field = format!("removeLabels[{index}]");
+        if index >= REMOVED_MAX {
+            return Err(fault::field("removeLabels", format!("has more than {REMOVED_MAX} entries")));
+        }
+        if labels.insert(key.clone(), None).is_some() {
+            return Err(fault::field(
+                &field,
+                format!("'{}' is named twice, or also set", key.escape_debug()),
+            ));
+        }
+    }
+    Ok(labels)
+}
+
 /// What is to be changed.
 ///
 /// # Errors
@@ -90,6 +115,7 @@ pub fn update(order: JobOrder, wire: &v1::UpdateJobRequest) -> Result<JobUpdate,
         queue,
         nodes: wire.nodes,
         min_nodes: wire.min_nodes,
+        labels: labels(wire)?,
     };
     Ok(JobUpdate { order, change, if_version: wire.if_version })
 }

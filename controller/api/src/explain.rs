@@ -158,9 +158,13 @@ fn change(change: &Change) -> v1::relaxation::Change {
             let message = format!("ask for no memory of its own in place of {}", size(*from));
             make("spec.gang.memoryPerNode", from.to_string(), text("0"), message)
         }
-        Change::Include => {
-            let message = text("allow the nodes that it excludes");
-            make("spec.placement.exclude", text("set"), String::new(), message)
+        Change::Include { named } => {
+            let (field, message) = if *named {
+                ("spec.placement.nodes", "allow other nodes than those that it names")
+            } else {
+                ("spec.placement.exclude", "allow the nodes that it excludes")
+            };
+            make(field, text("set"), String::new(), text(message))
         }
         Change::Drained => {
             let message = text("drained rails will do where nothing else is left");

@@ -23,7 +23,7 @@ use crate::{
     guard::Caller,
     logs, page,
     reader::Reader,
-    views,
+    usage, views,
     watch::{self, Change, Events},
 };
 
@@ -176,7 +176,7 @@ pub(crate) fn elements(text: &str) -> Result<Vec<u32>, RpcError> {
 }
 
 /// A digest of what was asked for, whatever way it came: maps are brought into order first.
-fn body_digest(name: &Naming, labels: &BTreeMap<String, String>, spec: &JobSpec) -> [u8; 32] {
+fn body_digest(name: &Naming, labels: &BTreeMap<String, String>, spec: &JobSpec, hold: bool) -> [u8; 32] {
     let mut wire = v1::JobSpec::from(spec);
     let mut env = BTreeMap::new();
     match wire.work.as_mut() {
@@ -206,6 +206,9 @@ fn body_digest(name: &Naming, labels: &BTreeMap<String, String>, spec: &JobSpec)
     for (key, value) in &env {
         part(key.as_bytes());
         part(value.as_bytes());
+    }
+    if hold {
+        part(b"hold");
     }
     let mut digest = [0; 32];
     digest.copy_from_slice(context.finish().as_ref());
@@ -256,12 +259,13 @@ impl JobService for Jobs {
         let submit = Submit {
             tenant,
             by: changes::authority(&caller)?,
-            digest: body_digest(&name, &labels, &spec),
+            digest: body_digest(&name, &labels, &spec, wire.hold),
             name,
             labels,
             spec: Box::new(spec),
             request: request_id(&wire.request_id)?,
             trace_parent: trace::current_traceparent().unwrap_or_default(),
+            hold: wire.hold,
         };
         job_reply(&caller, self.apply(&caller, Event::Submit(Box::new(submit))).await?)
     }
@@ -310,6 +314,14 @@ impl JobService for Jobs {
         let page::Listed { items: mut jobs, next, revision } = listed.await?;
         self.foretell(&mut jobs, reader.tenant()).await;
         Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token: next, revision }))
+    }
+
+    async fn list_job_usage(
+        &self,
+        request: Request<v1::ListJobUsageRequest>,
+    ) -> Result<Response<v1::ListJobUsageResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        Ok(Response::new(usage::of_jobs(&self.context, &caller, request.into_inner()).await?))
     }
 
     async fn watch_jobs(

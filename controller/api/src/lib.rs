@@ -33,6 +33,7 @@ mod server;
 mod service_class;
 mod step;
 mod tenant;
+mod usage;
 mod views;
 mod watch;
 mod webhook;

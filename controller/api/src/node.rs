@@ -18,7 +18,7 @@ use crate::{
     context::Context,
     enroll, fault,
     guard::Caller,
-    page, views,
+    page, usage, views,
     watch::{self, Change, Events},
 };
 
@@ -103,7 +103,7 @@ fn change(spec: v1::NodeSpec, parts: &[i32]) -> Result<NodeChange, RpcError> {
     Ok(change)
 }
 
-fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Node, RpcError> {
+pub(crate) fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Node, RpcError> {
     let mut node: v1::Node = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
     node.metadata.get_or_insert_default().resource_version = kv.mod_revision;
     views::tell_node(&mut node, only);
@@ -148,6 +148,14 @@ impl NodeService for Nodes {
         let nodes = self.complete(page.items, only).await?;
         let (next_page_token, revision) = (page.next, page.revision);
         Ok(Response::new(v1::ListNodesResponse { nodes, next_page_token, revision }))
+    }
+
+    async fn list_node_usage(
+        &self,
+        request: Request<v1::ListNodeUsageRequest>,
+    ) -> Result<Response<v1::ListNodeUsageResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        Ok(Response::new(usage::of_nodes(&self.context, &caller, request.into_inner()).await?))
     }
 
     async fn watch_nodes(

@@ -155,9 +155,8 @@ fn nodes_of(id: &JobId, job: &v1::Job) -> Result<Vec<NodeName>, RpcError> {
 
 /// What a step is called in the audit log: the job and the program, without its arguments.
 fn audited(id: &JobId, request: &StepRequest) -> String {
-    let program: String =
-        request.argv.first().map(|name| name.chars().take(128).collect()).unwrap_or_default();
-    format!("{}: {program}", id.name)
+    let what: String = request.work.name().chars().take(128).collect();
+    format!("{}: {what}", id.name)
 }
 
 #[tonic::async_trait]
@@ -386,7 +385,8 @@ mod tests {
 
     #[test]
     fn the_audit_log_tells_the_program_and_not_its_arguments() {
-        let request = StepRequest { argv: vec!["psql".into(), "password".into()], ..StepRequest::default() };
+        let work = proto_model::StepWork::Run(vec!["psql".into(), "password".into()]);
+        let request = StepRequest { work, ..StepRequest::default() };
         assert_eq!(audited(&id(), &request), "a: psql");
     }
 

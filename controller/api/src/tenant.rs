@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller_core::{CoreError, Event, Reply};
-use controller_reconciler::{Refusal, codec, keys};
+use controller_reconciler::{IssuedToken, Refusal, codec, keys};
 use controller_store::KeyValue;
 use proto_model::{Tenant, TenantName};
 use proto_rpc::{ErrorClass, Identity, Role, RpcError};
@@ -21,6 +21,27 @@ use crate::{authz::Rpc, context::Context, fault, guard::Caller, node, page, revo
 /// How long a credential lives: by default, and at most.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 pub(crate) const LONGEST_LIFETIME: Duration = Duration::from_secs(30 * 86_400);
+
+/// Tokens that are listed at most.
+const TOKENS_MAX: usize = 10_000;
+
+fn issued(token: IssuedToken) -> v1::IssuedToken {
+    let role = token.identity.roles().iter().next().and_then(|role| role.as_str().parse().ok());
+    let user = match &token.identity {
+        Identity::User { user, .. } | Identity::Admin { user } => user.clone(),
+        _ => String::new(),
+    };
+    v1::IssuedToken {
+        id: token.id,
+        tenant: token.identity.tenant().unwrap_or_default().to_owned(),
+        user,
+        role: role.map_or(v1::Role::Unspecified, role_to_wire).into(),
+        issued_by: token.issued_by,
+        issued: Some(time_to_wire(token.issued)),
+        expires: Some(time_to_wire(token.expires)),
+        revoked: token.revoked,
+    }
+}
 
 /// The handlers.
 #[derive(Clone)]
@@ -264,6 +285,22 @@ impl TenantService for Tenants {
         Ok(Response::new(revocation::list(&self.context, &caller).await?))
     }
 
+    async fn list_tokens(
+        &self,
+        request: Request<v1::ListTokensRequest>,
+    ) -> Result<Response<v1::ListTokensResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let scope = caller.scope("tenant", &request.into_inner().tenant);
+        let only = scope.map_err(|error| self.context.guard.note(Rpc::ListTokens, &caller, error))?;
+        let all = self.context.handle.issued_tokens(&self.cluster).await;
+        let all = all.map_err(|error| fault::token(&error))?;
+        let of_tenant = |token: &IssuedToken| {
+            only.as_ref().is_none_or(|tenant| token.identity.tenant() == Some(tenant.as_ref()))
+        };
+        let tokens = all.into_iter().filter(of_tenant).take(TOKENS_MAX).map(issued).collect();
+        Ok(Response::new(v1::ListTokensResponse { tokens }))
+    }
+
     async fn who_am_i(
         &self,
         request: Request<v1::WhoAmIRequest>,
@@ -283,6 +320,11 @@ impl TenantService for Tenants {
             user,
             role: role.map_or(v1::Role::Unspecified, role_to_wire).into(),
             ca_pem: self.context.ca.certificate_pem(),
+            may_call: Rpc::ALL
+                .iter()
+                .filter(|rpc| rpc.admits(&roles))
+                .map(|rpc| rpc.path().to_owned())
+                .collect(),
         }))
     }
 }

@@ -31,6 +31,8 @@ pub struct Config {
     pub tenant_admin_priority: i32,
     /// How long a request id is remembered.
     pub request_retention: Duration,
+    /// How long jobs that have ended are kept; `None`: until somebody deletes them.
+    pub ended_retention: Option<Duration>,
     /// First wait before a requeued job is placed again; doubles with each restart.
     pub requeue_backoff: Duration,
     /// Longest such wait.
@@ -124,6 +126,7 @@ impl Default for Config {
             user_priority: 0,
             tenant_admin_priority: 0,
             request_retention: Duration::from_secs(24 * 3600),
+            ended_retention: None,
             requeue_backoff: Duration::from_secs(1),
             requeue_backoff_max: Duration::from_secs(60),
             token_lifetime_max: Duration::from_secs(600),

@@ -1,6 +1,6 @@
 //! What is due: deadlines of jobs, silence of nodes, records that expire.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use proto_model::{Job, JobId, JobName, JobUid, Observed, Phase, Reason, TenantName, Timestamp, Work};
 
@@ -212,7 +212,8 @@ impl Step<'_> {
         let left = left - tokens.len();
         let orphan =
             index.tenants.keys().find(|tenant| !self.state.base.tenants.contains_key(tenant)).cloned();
-        let jobs: Vec<JobUid> = orphan.map(|tenant| self.jobs_from(&tenant, left)).unwrap_or_default();
+        let mut jobs: Vec<JobUid> = orphan.map(|tenant| self.jobs_from(&tenant, left)).unwrap_or_default();
+        jobs.extend(self.kept_long_enough(left - jobs.len()));
         let left = left - jobs.len();
         let unowned = self.state.requests_of_removed_tenant(left);
         for key in requests.into_iter().chain(unowned) {
@@ -224,6 +225,27 @@ impl Step<'_> {
         for uid in jobs {
             self.state.set_job(uid, None);
         }
+    }
+
+    /// Jobs that ended longer ago than they are kept. Those that others wait for are looked at again after the same time.
+    fn kept_long_enough(&mut self, limit: usize) -> Vec<JobUid> {
+        let Some(kept) = self.state.config.ended_retention else { return Vec::new() };
+        let old = self.state.index.ended.iter().take_while(|(time, _)| time.plus(kept) <= self.now);
+        let old: Vec<(Timestamp, JobUid)> = old.take(limit).copied().collect();
+        let mut gone = Vec::new();
+        for (time, uid) in old {
+            let job = self.state.base.jobs.get(&uid).map(|entry| Arc::clone(&entry.job));
+            let job = job.filter(|job| job.status.phase.is_terminal());
+            let needed = job.as_ref().is_some_and(|job| self.state.needed_by(job).is_some());
+            if job.is_some() && !needed {
+                gone.push(uid);
+            }
+            self.state.index.ended.remove(&(time, uid));
+            if needed {
+                self.state.index.ended.insert((self.now, uid));
+            }
+        }
+        gone
     }
 
     fn jobs_from(&self, tenant: &TenantName, limit: usize) -> Vec<JobUid> {

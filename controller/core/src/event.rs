@@ -446,6 +446,8 @@ pub struct Submit {
     pub digest: [u8; 32],
     /// W3C trace context; may be empty.
     pub trace_parent: String,
+    /// Its submitter holds it from the beginning.
+    pub hold: bool,
 }
 
 /// How a job gets its name.

@@ -157,6 +157,14 @@ impl Step<'_> {
         }
     }
 
+    /// Holds a job that is being submitted, for its submitter.
+    pub(crate) fn hold_from_the_beginning(&mut self, entry: &mut JobEntry, hold: bool) {
+        let Some(by) = entry.job.status.submitter.clone().filter(|_| hold) else { return };
+        let hold =
+            JobHold { role: by.role, by: by.user, reason: String::new(), since: self.now, suspended: false };
+        self.change(entry, |status| status.holds.push(hold));
+    }
+
     /// Lets the jobs that a name means go, as far as who asks may.
     pub(crate) fn release_job(&mut self, order: &JobOrder) -> Result<Reply, CoreError> {
         if let Some(reply) = self.repeated_order(order)? {

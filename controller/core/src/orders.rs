@@ -1,6 +1,6 @@
 //! What people ask of jobs that are there: to be held, released or changed.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use proto_model::{Authority, JobId, QueueName, RequestId};
 
@@ -39,6 +39,8 @@ pub struct JobChange {
     pub nodes: Option<u32>,
     /// Of a job that waits: it starts with so many at least.
     pub min_nodes: Option<u32>,
+    /// Labels that are set (with a value) or taken away, also of a job that has ended.
+    pub labels: BTreeMap<String, Option<String>>,
 }
 
 impl JobChange {
@@ -51,7 +53,26 @@ impl JobChange {
     /// Whether a job that holds its place can be changed so.
     #[must_use]
     pub fn only_time_limit(&self) -> bool {
-        *self == Self { time_limit: self.time_limit, ..Self::default() }
+        *self == Self { time_limit: self.time_limit, labels: self.labels.clone(), ..Self::default() }
+    }
+
+    /// Whether a job that has ended can be changed so.
+    #[must_use]
+    pub fn only_labels(&self) -> bool {
+        *self == Self { labels: self.labels.clone(), ..Self::default() }
+    }
+
+    /// A job's labels after it.
+    #[must_use]
+    pub fn labels_of(&self, before: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut labels = before.clone();
+        for (key, value) in &self.labels {
+            match value {
+                Some(value) => drop(labels.insert(key.clone(), value.clone())),
+                None => drop(labels.remove(key)),
+            }
+        }
+        labels
     }
 }
 

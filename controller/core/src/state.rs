@@ -96,6 +96,9 @@ pub(crate) struct Index {
     pub(crate) names: BTreeMap<JobId, JobUid>,
     /// Jobs that name nodes which they do not want.
     pub(crate) excluding: BTreeSet<JobUid>,
+    /// Jobs that have ended, by when that was, where they are not kept for ever. One that others still wait for stands at the time when
+    /// it was looked at last.
+    pub(crate) ended: BTreeSet<(Timestamp, JobUid)>,
     /// Jobs for which nothing but room is missing.
     pub(crate) queue: BTreeSet<QueueKey>,
     /// Jobs that wait, held ones included.
@@ -294,8 +297,10 @@ impl State {
         let now = (schedule.wanted || orphans).then_some(Timestamp::default());
         let requests = index.request_times.first().map(|(time, ..)| time.plus(self.config.request_retention));
         let tokens = index.token_times.first().map(|(time, _)| *time);
+        let kept = self.config.ended_retention;
+        let ended = kept.and_then(|kept| index.ended.first().map(|(time, _)| time.plus(kept)));
         let looks = [schedule.look, self.base.qos_look, self.base.prove_look];
-        let rest = [now, index.due.first().map(|(time, _)| *time), requests, tokens];
+        let rest = [now, index.due.first().map(|(time, _)| *time), requests, tokens, ended];
         looks.into_iter().chain(rest).flatten().min()
     }
 

@@ -498,7 +498,10 @@ impl State {
                 self.index.queue.insert(entry.key());
             }
         }
-        if !status.phase.is_terminal() && !job.spec.placement.exclude.is_empty() {
+        if let Some(ended) = self.ended(job) {
+            self.index.ended.insert((ended, job.uid));
+        }
+        if !status.phase.is_terminal() && job.spec.placement.names_nodes() {
             self.index.excluding.insert(job.uid);
         }
         for id in awaited(job) {
@@ -518,6 +521,12 @@ impl State {
                 self.index.spares.entry(place.node.clone()).or_default().insert(job.uid);
             }
         }
+    }
+
+    /// When a job has ended that is not kept for ever.
+    fn ended(&self, job: &Job) -> Option<Timestamp> {
+        let ends = self.config.ended_retention.is_some() && job.status.phase.is_terminal();
+        ends.then_some(job.status.ended).flatten()
     }
 
     fn unindex(&mut self, entry: &JobEntry) {
@@ -542,6 +551,9 @@ impl State {
             }
             self.index.waiting -= 1;
             self.index.queue.remove(&entry.key());
+        }
+        if let Some(ended) = self.ended(job) {
+            self.index.ended.remove(&(ended, job.uid));
         }
         self.index.excluding.remove(&job.uid);
         for id in awaited(job) {

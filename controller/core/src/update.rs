@@ -1,8 +1,8 @@
-//! Changing jobs that have not ended: all that plans depend on while they wait, their time limit while they run.
+//! Changing jobs: all that plans depend on while they wait, their time limit while they run, their labels always.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use proto_model::{Authority, Job, JobSpec, JobUid, Phase, Role};
+use proto_model::{Authority, Job, JobSpec, JobUid, Phase, Role, label::MAX_LABELS};
 
 use crate::{
     documents::{set_priority, within_limits},
@@ -13,6 +13,8 @@ use crate::{
     step::Step,
     submit::check_spec,
 };
+
+type Labels = BTreeMap<String, String>;
 
 /// What became of one job.
 enum Updated {
@@ -28,7 +30,7 @@ impl Step<'_> {
     pub(crate) fn update_job(&mut self, update: &JobUpdate) -> Result<Reply, CoreError> {
         let JobUpdate { order, change, if_version } = update;
         if change.is_empty() {
-            let message = "give a priority, a time limit, a queue, or a number of nodes".to_owned();
+            let message = "give a priority, a time limit, a queue, a number of nodes, or labels".to_owned();
             return Err(CoreError::Invalid { field: "priority", message });
         }
         if let Some(reply) = self.repeated_order(order)? {
@@ -57,11 +59,16 @@ impl Step<'_> {
     ) -> Result<Updated, CoreError> {
         let Some(entry) = self.entry(uid) else { return Ok(Updated::Passed) };
         let phase = entry.job.status.phase;
+        let labels = self.relabelled(&entry.job, change)?;
+        if change.only_labels() {
+            self.respecify(entry, None, labels);
+            return Ok(Updated::Done);
+        }
         if phase == Phase::Pending {
             let spec = changed(&entry.job.spec, change);
             self.check_class(&entry.job, &order.by, &spec)?;
-            self.check_changed(&entry.job, &spec, checked)?;
-            self.respecify(entry, spec);
+            self.check_changed(&entry.job, &spec, &labels, checked)?;
+            self.respecify(entry, Some(spec), labels);
             return Ok(Updated::Done);
         }
         if phase.is_terminal() || !change.only_time_limit() {
@@ -71,8 +78,22 @@ impl Step<'_> {
         self.check_limit(&entry, order.by.role, limit)?;
         let spec = changed(&entry.job.spec, change);
         spec.check().map_err(|flaw| CoreError::Contradiction { flaw })?;
-        self.respecify(entry, spec);
+        self.respecify(entry, Some(spec), labels);
         Ok(Updated::Done)
+    }
+
+    /// The job's labels after the change: not too many, and with room for them in the tenant's quota.
+    fn relabelled(&self, job: &Job, change: &JobChange) -> Result<Labels, CoreError> {
+        let labels = change.labels_of(&job.labels);
+        if labels.len() > MAX_LABELS.max(job.labels.len()) {
+            let message =
+                format!("the job would have {} labels; at most {MAX_LABELS} are allowed", labels.len());
+            return Err(CoreError::Invalid { field: "setLabels", message });
+        }
+        let (before, after) = (job.footprint(), job.spec.footprint(&labels));
+        let quota = self.tenant_quota(&job.id.tenant)?;
+        self.state.has_bytes(&job.id.tenant, quota, after.saturating_sub(before))?;
+        Ok(labels)
     }
 
     /// What the job's class, or without one the role of who asks, says of what is changed.
@@ -99,6 +120,7 @@ impl Step<'_> {
         &self,
         job: &Job,
         spec: &JobSpec,
+        labels: &Labels,
         checked: &mut Option<JobSpec>,
     ) -> Result<(), CoreError> {
         let alike = JobSpec { array: None, ..spec.clone() };
@@ -110,7 +132,7 @@ impl Step<'_> {
             }
             *checked = Some(alike);
         }
-        let (before, after) = (job.footprint(), spec.footprint(&job.labels));
+        let (before, after) = (job.footprint(), spec.footprint(labels));
         let quota = self.tenant_quota(&job.id.tenant)?;
         self.state.has_bytes(&job.id.tenant, quota, after.saturating_sub(before))
     }
@@ -140,13 +162,17 @@ impl Step<'_> {
         }
     }
 
-    /// Gives a job another spec.
-    fn respecify(&mut self, mut entry: JobEntry, spec: JobSpec) {
-        if spec == *entry.job.spec {
+    /// Gives a job another spec, and labels; labels alone are no new generation.
+    fn respecify(&mut self, mut entry: JobEntry, spec: Option<JobSpec>, labels: Labels) {
+        let spec = spec.filter(|spec| *spec != *entry.job.spec);
+        if spec.is_none() && labels == entry.job.labels {
             return;
         }
         let job = Arc::make_mut(&mut entry.job);
-        (job.spec, job.generation) = (Arc::new(spec), job.generation + 1);
+        job.labels = labels;
+        if let Some(spec) = spec {
+            (job.spec, job.generation) = (Arc::new(spec), job.generation + 1);
+        }
         let ending = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_some());
         if let (Phase::Running, Some(started), false) = (job.status.phase, job.status.started, ending) {
             entry.due = job.spec.ends_at(started);

@@ -110,6 +110,8 @@ pub(crate) struct Kind {
     rails: RailNeed,
     host: Host,
     filter: Arc<Filter>,
+    /// The only nodes that they may have.
+    only: Option<Arc<[NodeIx]>>,
     /// Where its nodes are not all alike: a node that can be of any of them serves.
     components: Vec<ComponentNeed>,
     /// Which nodes can serve them, busy or not.
@@ -127,10 +129,14 @@ impl Kind {
             && self.rails == need.rails
             && self.host == need.host
             && filter()
+            && self.only == need.only
             && self.components == need.components
     }
 
-    fn admits(&self, plot: &Plot) -> bool {
+    fn admits(&self, ix: usize, plot: &Plot) -> bool {
+        if self.only.as_ref().is_some_and(|only| only.binary_search(&NodeIx::at(ix)).is_err()) {
+            return false;
+        }
         let rails = |rails: RailSet| match self.rails {
             RailNeed::Exactly(need) => rails.covers(need),
             RailNeed::Any(count) => rails.len() >= count,
@@ -237,7 +243,7 @@ impl Ground {
         }
         if !old.is_same(new) {
             for kind in &mut self.kinds {
-                let fits = kind.admits(new);
+                let fits = kind.admits(ix.index(), new);
                 Arc::make_mut(&mut kind.fits)[ix.index()] = fits;
             }
             return true;
@@ -297,12 +303,13 @@ impl Ground {
             rails: need.rails,
             host: need.host,
             filter: Arc::clone(&need.filter),
+            only: need.only.clone(),
             components: need.components.clone(),
             fits: Arc::default(),
             nodes: 0,
             idle: 0,
         };
-        let fits: Vec<bool> = self.plots.iter().map(|plot| kind.admits(plot)).collect();
+        let fits: Vec<bool> = self.plots.iter().enumerate().map(|(at, plot)| kind.admits(at, plot)).collect();
         (kind.nodes, kind.idle) = sizes(&self.plots, &fits);
         kind.fits = Arc::new(fits);
         kind

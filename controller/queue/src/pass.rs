@@ -434,7 +434,7 @@ impl<'a> Pass<'a> {
         let counted = counted
             && match need.components.len() {
                 0 => true,
-                1..=3 => need.exclude.is_empty(),
+                1..=3 => need.exclude.is_empty() && need.only.is_none(),
                 _ => false,
             };
         // Each node that it excludes may be one of those that are counted.

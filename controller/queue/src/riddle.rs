@@ -203,6 +203,12 @@ impl Riddle {
         if dice.one_in(10) {
             asked.exclude.push(NodeIx::at(dice.below(nodes) as usize));
         }
+        if dice.one_in(10) {
+            let often = 1 + dice.below(3);
+            asked.only = Some(
+                (0..nodes).filter(|_| !dice.one_in(1 + often)).map(|at| NodeIx::at(at as usize)).collect(),
+            );
+        }
         let often = [1, 4, 9][dice.below(3) as usize];
         let drained = (0..nodes).filter(|_| often > 1 && dice.one_in(often)).collect::<Vec<u32>>();
         let drained = drained.into_iter().map(|node| (node, dice.below(rails))).collect();

@@ -11,7 +11,7 @@ use std::{
 use controller_core::{Beside, By, Denied, Event, Noted, Register, Reply, State, denials::ANONYMOUS_WAITING};
 use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
 use proto_audit::{Actor, Log};
-use proto_model::{NodeName, Timestamp};
+use proto_model::{NodeName, ServerUsage, Timestamp};
 use proto_rpc::{Identity, Outbound, PageKey, Revocations};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -473,6 +473,11 @@ impl Session {
         if self.handle.agents.try_send(Request::Event(Box::new(event), None)).is_err() {
             self.handle.metrics.refused.inc(["heartbeat"]);
         }
+    }
+
+    /// What the server uses: for whoever asks, and not for the loop.
+    pub fn tell_usage(&self, usage: ServerUsage) {
+        self.handle.sessions.tell_usage(&self.node, self.number, usage);
     }
 
     /// The agent's stream has ended.

@@ -46,4 +46,4 @@ pub use start::{
     DEFAULT_TENANT, DEFAULT_TENANT_GPUS, Options, bootstrap, bootstrap_later, follow_callers, start,
 };
 pub use tenancies::{Standing, Tenancies, Tenancy};
-pub use tokens::UserTokenError;
+pub use tokens::{IssuedToken, UserTokenError};

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use proto_model::NodeName;
+use proto_model::{NodeName, ServerUsage};
 use proto_wire::v1;
 use tokio::sync::mpsc;
 
@@ -38,6 +38,8 @@ struct Shared {
 struct Open {
     session: u64,
     sender: mpsc::Sender<Box<v1::ControllerMessage>>,
+    /// What the server uses, as its agent told it last.
+    usage: Option<Arc<ServerUsage>>,
 }
 
 /// What became of a message.
@@ -66,7 +68,7 @@ impl Sessions {
         let session = self.shared.next.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, receiver) = mpsc::channel(QUEUE);
         let mut open = self.open_map();
-        open.insert(node.clone(), Open { session, sender });
+        open.insert(node.clone(), Open { session, sender, usage: None });
         self.count(&open);
         (session, receiver)
     }
@@ -104,6 +106,19 @@ impl Sessions {
     pub fn send_any(&self, node: &NodeName, message: v1::ControllerMessage) -> Delivery {
         let session = self.open_map().get(node).map(|entry| entry.session);
         session.map_or(Delivery::Gone, |session| self.send(node, session, message))
+    }
+
+    /// Takes what a connection tells of what its server uses.
+    pub(crate) fn tell_usage(&self, node: &NodeName, session: u64, usage: ServerUsage) {
+        if let Some(entry) = self.open_map().get_mut(node).filter(|entry| entry.session == session) {
+            entry.usage = Some(Arc::new(usage));
+        }
+    }
+
+    /// What a connected server uses, if its agent tells it.
+    #[must_use]
+    pub fn usage(&self, node: &NodeName) -> Option<Arc<ServerUsage>> {
+        self.open_map().get(node).and_then(|entry| entry.usage.clone())
     }
 
     /// Whether the node has a connection.

@@ -19,6 +19,23 @@ use crate::{
     revocations::{stamp, time},
 };
 
+/// A token that was issued, without what makes it one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuedToken {
+    /// Its public id.
+    pub id: String,
+    /// For whom it speaks.
+    pub identity: Identity,
+    /// Who asked for it.
+    pub issued_by: String,
+    /// When.
+    pub issued: Timestamp,
+    /// Until when it is good.
+    pub expires: Timestamp,
+    /// It is not taken any more.
+    pub revoked: bool,
+}
+
 /// Why a token was not made or not taken.
 #[derive(Debug, Error)]
 pub enum UserTokenError {
@@ -95,6 +112,35 @@ impl Handle {
 }
 
 impl Handle {
+    /// All tokens that have not expired, the newest first.
+    ///
+    /// # Errors
+    /// The store, or a record that cannot be read.
+    pub async fn issued_tokens(&self, cluster: &str) -> Result<Vec<IssuedToken>, UserTokenError> {
+        let found = self.store().range_all(keys::USER_TOKENS.into()).await;
+        let found = found.map_err(|error| Refusal::read(&error))?;
+        let (now, revoked) = (self.now().0, self.revoked());
+        let mut issued = Vec::new();
+        for kv in &found.items {
+            let record: records::UserToken = codec::decode(kv).map_err(Refusal::Corrupt)?;
+            if record.expires_ms <= now {
+                continue;
+            }
+            let identity = Identity::from_uri(&record.identity, cluster)?;
+            let id = kv.key.get(keys::USER_TOKENS.len()..).unwrap_or_default();
+            issued.push(IssuedToken {
+                id: String::from_utf8_lossy(id).into_owned(),
+                revoked: revoked.get().refuses_since(&identity, time(Timestamp(record.issued_ms))),
+                identity,
+                issued_by: record.issued_by,
+                issued: Timestamp(record.issued_ms),
+                expires: Timestamp(record.expires_ms),
+            });
+        }
+        issued.sort_by(|a, b| b.issued.cmp(&a.issued).then_with(|| a.id.cmp(&b.id)));
+        Ok(issued)
+    }
+
     /// Removes every token that speaks for somebody of `tenant`; answers how many. Each transaction has its record.
     ///
     /// # Errors

@@ -77,7 +77,7 @@ fn blocks(world: &impl World, nodes: &[NodeIx], need: &Need, rails: RailSet) -> 
         let alone = !seen.traits.isolation.has(IsolationFeature::UidPerAttempt);
         let others = need.tenant.as_ref().is_some_and(|tenant| world.has_others(*node, tenant));
         let own = (need.gpus, need.host, need.filter.as_ref());
-        if need.exclude.contains(node) || alone && others || !gives(&seen, need, own, rails) {
+        if need.bars(*node) || alone && others || !gives(&seen, need, own, rails) {
             continue;
         }
         let leaves = rails.iter().map(|rail| world.leaf(*node, rail)).collect();

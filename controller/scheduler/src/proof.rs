@@ -116,7 +116,7 @@ pub enum Flaw {
     #[error("node {0:?} does not give the isolation that the job must have")]
     Isolation(NodeIx),
     /// A node that the job does not want.
-    #[error("node {0:?} is excluded")]
+    #[error("node {0:?} is excluded, or not among those that are named")]
     Excluded(NodeIx),
     /// The gang or a group leaves the place inside which it must stay.
     #[error("ranks {first} to {last} are not in one place ({within:?})")]
@@ -280,7 +280,7 @@ fn node(seen: &Seen<'_>, need: &Need, own: &Asked<'_>, rails: RailSet, pick: Pic
     if filter.isolation.iter().any(|feature| !seen.traits.isolation.has(feature)) {
         flaws.push(Flaw::Isolation(node));
     }
-    if need.exclude.contains(&node) {
+    if need.bars(node) {
         flaws.push(Flaw::Excluded(node));
     }
 }

@@ -123,12 +123,18 @@ fn misfits(
     let message =
         format!("too few of {nodes} have its CPUs and memory beside all else that the job asks for");
     without(Need { host: Host::NONE, ..need.clone() }, host::code(need), message);
-    let excluded = match need.exclude.len() {
+    let nodes_of = |count: usize| match count {
         1 => "the node".to_owned(),
         more => format!("the {more} nodes"),
     };
-    let message = format!("without {excluded} that the job excludes there are too few");
-    without(Need { exclude: Vec::new(), ..need.clone() }, "ExcludedNodes", message);
+    let excluded = nodes_of(need.exclude.len());
+    let message = match &need.only {
+        None => format!("without {excluded} that the job excludes there are too few"),
+        Some(only) => {
+            format!("among {} that the job names as the only ones there are too few", nodes_of(only.len()))
+        }
+    };
+    without(Need { exclude: Vec::new(), only: None, ..need.clone() }, "ExcludedNodes", message);
     if reasons.is_empty() {
         let both = shapes.both;
         let message = if both < need.nodes as usize {

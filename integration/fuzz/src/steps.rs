@@ -2,7 +2,7 @@
 //! and read again; what is too long or damaged is refused before room is made for it.
 
 use node_agent::step_frames::{FRAME_MAX, ORDER_MAX, encode, take};
-use proto_model::{StepInput, StepOrder, StepRequest};
+use proto_model::{StepInput, StepOrder, StepRequest, StepWork};
 use proto_wire::v1;
 
 /// The bytes as what a caller sends: an order, then input; and as what is answered.
@@ -11,7 +11,7 @@ pub fn run(data: &[u8]) {
     if let Ok(Some(wire)) = take::<v1::StepOrder>(&mut held, ORDER_MAX)
         && let Ok(order) = StepOrder::try_from(wire)
     {
-        assert!(!order.argv.is_empty() && order.ranks_here <= StepRequest::RANKS_PER_NODE);
+        assert!(order.work != StepWork::default() && order.ranks_here <= StepRequest::RANKS_PER_NODE);
         let mut again = encode(&v1::StepOrder::from(order.clone()));
         let read = take::<v1::StepOrder>(&mut again, ORDER_MAX);
         assert_eq!(read.ok().flatten().and_then(|wire| StepOrder::try_from(wire).ok()), Some(order));

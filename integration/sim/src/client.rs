@@ -242,6 +242,7 @@ impl World {
             request: RequestId::new(&format!("request-{at}")),
             digest: [u8::try_from(at % 251).unwrap_or(0); 32],
             trace_parent: String::new(),
+            hold: false,
         };
         let mut wants = VecDeque::from([Want::Submit(Box::new(submit.clone()))]);
         // Later, and perhaps to another controller, the same again: the same answer.

@@ -52,7 +52,13 @@ impl World {
         let mut exits = seen.exits.clone();
         if rng.chance(300) {
             let rank = u32::try_from(rng.below(8)).unwrap_or(0) + 64;
-            exits.push(RankExit { rank, code: 1, signal: 0, time: Timestamp(1) });
+            exits.push(RankExit {
+                rank,
+                code: 1,
+                signal: 0,
+                time: Timestamp(1),
+                usage: proto_model::RankUsage::default(),
+            });
         }
         let lie = Observation { cause, exits, ..seen };
         self.send_to_controller(connection, ToController::Observation(Box::new(lie)));

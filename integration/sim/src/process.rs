@@ -468,7 +468,11 @@ impl World {
         if rank == 0 && code == 0 && signal == 0 {
             self.supervisor(node, key, Sup::Result(RunResult { verified: true, ..RunResult::default() }));
         }
-        self.supervisor(node, key, Sup::RankExited(RankExit { rank, code, signal, time }));
+        self.supervisor(
+            node,
+            key,
+            Sup::RankExited(RankExit { rank, code, signal, time, usage: proto_model::RankUsage::default() }),
+        );
         if empty {
             self.after(1, Event::Supervisor(node, key, Sup::TreeEmpty));
         }
@@ -514,7 +518,13 @@ impl World {
         supervised.engine.up = false;
         for (rank, alive) in &mut supervised.ranks {
             if std::mem::take(alive) {
-                supervised.durable.exits.push(RankExit { rank: *rank, code: 0, signal: 9, time });
+                supervised.durable.exits.push(RankExit {
+                    rank: *rank,
+                    code: 0,
+                    signal: 9,
+                    time,
+                    usage: proto_model::RankUsage::default(),
+                });
             }
         }
         let durable = supervised.durable.clone();

@@ -59,7 +59,12 @@ pub fn command_job(name: &str, nodes: u32, argv: &[&str]) -> v1::Job {
 
 async fn submit(jobs: &mut Jobs, job: v1::Job) -> Result<(), String> {
     let request_id = uuid::Uuid::new_v4().to_string();
-    let request = v1::CreateJobRequest { job: Some(job), request_id, on_behalf_of: "default".to_owned() };
+    let request = v1::CreateJobRequest {
+        job: Some(job),
+        request_id,
+        on_behalf_of: "default".to_owned(),
+        ..v1::CreateJobRequest::default()
+    };
     jobs.create_job(request).await.map(drop).map_err(text)
 }
 

@@ -43,6 +43,7 @@ async fn submit(client: &Client, name: &str, policy: &RetryPolicy) -> Result<u32
         job: Some(job),
         request_id: uuid::Uuid::new_v4().to_string(),
         on_behalf_of: "default".to_owned(),
+        ..v1::CreateJobRequest::default()
     };
     let mut tries = 0;
     let call = |attempt| {

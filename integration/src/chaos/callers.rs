@@ -115,6 +115,7 @@ impl Callers {
             job: Some(self.job(rng, id)),
             request_id: id.to_owned(),
             on_behalf_of: TENANT.to_owned(),
+            ..v1::CreateJobRequest::default()
         };
         let Some(job) = self.submit(client, &request, rng).await else { return };
         let Some(metadata) = job.metadata else { return };

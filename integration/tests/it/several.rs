@@ -131,6 +131,7 @@ impl World {
             job: Some(job),
             request_id: uuid::Uuid::new_v4().to_string(),
             on_behalf_of: "default".to_owned(),
+            ..v1::CreateJobRequest::default()
         };
         let call = |_| {
             let (mut jobs, request) = (JobServiceClient::new(self.client.clone()), request.clone());

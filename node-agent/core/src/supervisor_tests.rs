@@ -20,7 +20,7 @@ fn endpoints() -> Vec<RailEndpoint> {
 }
 
 fn exit(rank: u32, code: i32) -> Event {
-    Event::RankExited(RankExit { rank, code, signal: 0, time: T0 })
+    Event::RankExited(RankExit { rank, code, signal: 0, time: T0, usage: proto_model::RankUsage::default() })
 }
 
 fn stop(secs: u64) -> Event {

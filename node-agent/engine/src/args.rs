@@ -46,6 +46,13 @@ pub(crate) enum Command {
     /// Hold the place of a rank in an allocation: do nothing until a signal ends it.
     #[command(hide = true)]
     Hold,
+    /// Carry bytes between standard input and output and a TCP port of 127.0.0.1.
+    #[command(hide = true)]
+    Connect {
+        /// Which.
+        #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+        port: u16,
+    },
     /// Be one node of a benchmark of the engine itself, or all of them.
     #[command(hide = true)]
     BenchEngine(bench_engine::Options),

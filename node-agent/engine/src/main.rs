@@ -1,6 +1,7 @@
 //! rail-engine: one process per job and server; drives collectives over transports for local ranks.
 
 mod args;
+mod connect;
 mod stdin;
 
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ fn main() -> ExitCode {
         args::Command::Hold => loop {
             std::thread::park();
         },
+        args::Command::Connect { port } => connect::run(port),
         args::Command::BenchEngine(options) => args::bench_engine(&options),
     }
 }

@@ -10,7 +10,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Setup, identity, steps::Attached, upload};
+use crate::agent::{Setup, identity, steps::Attached, upload, usage::Sampler};
 
 /// Messages that wait for the controller; more than that is a controller that does not read, and the stream is ended.
 pub const OUTGOING: usize = 1024;
@@ -103,6 +103,7 @@ async fn stream(
     let mut beat = Instant::now() + interval;
     let mut uploads = JoinSet::new();
     let mut steps = Attached::default();
+    let mut sampler = Some(Sampler::default());
     loop {
         tokio::select! {
             message = incoming.message() => {
@@ -131,7 +132,8 @@ async fn stream(
             }
             () = tokio::time::sleep_until(beat) => {
                 beat = Instant::now() + interval;
-                let body = Some(agent_message::Body::Heartbeat(v1::Heartbeat {}));
+                let usage = used(&mut sampler, setup).await;
+                let body = Some(agent_message::Body::Heartbeat(v1::Heartbeat { usage }));
                 if sender.try_send(v1::AgentMessage { body }).is_err() {
                     return Err(tonic::Status::resource_exhausted("the controller does not read"));
                 }
@@ -142,6 +144,21 @@ async fn stream(
             () = sender.closed() => return Err(tonic::Status::unavailable("the stream to the controller broke")),
         }
     }
+}
+
+/// What the server uses, where it is time to tell; a look reads many small files.
+async fn used(sampler: &mut Option<Sampler>, setup: &Arc<Setup>) -> Option<v1::ServerUsage> {
+    let now = std::time::Instant::now();
+    let mut looking = sampler.take_if(|sampler| sampler.is_due(now))?;
+    let data = setup.data.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let usage = looking.look(&data, now);
+        (looking, usage)
+    });
+    // Without it the next one begins anew.
+    let (looked, usage) = looked.await.unwrap_or_default();
+    *sampler = Some(looked);
+    usage
 }
 
 fn heartbeat_of(message: &v1::ControllerMessage) -> Option<Duration> {

@@ -13,6 +13,7 @@ mod recover;
 mod runner;
 mod steps;
 mod upload;
+mod usage;
 mod watch;
 
 use std::{

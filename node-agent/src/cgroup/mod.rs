@@ -26,7 +26,7 @@ use self::{
     plan::{Group, Write},
 };
 
-pub use self::usage::{Excess, excess};
+pub use self::usage::{Excess, cpu_time, excess, memory};
 
 /// Features that depend on control groups.
 const FEATURES: [IsolationFeature; 4] = [

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use proto_model::Reason;
@@ -65,8 +66,30 @@ fn killed(group: &Path) -> bool {
 }
 
 fn peak(group: &Path) -> u64 {
-    let read = |file: &str| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok();
-    read("memory.peak").or_else(|| read("memory.max_usage_in_bytes")).unwrap_or(0)
+    number(group, "memory.peak").or_else(|| number(group, "memory.max_usage_in_bytes")).unwrap_or(0)
+}
+
+/// CPU time of all that was ever in a group.
+#[must_use]
+pub fn cpu_time(group: &Path) -> Option<Duration> {
+    if group.join("cpu.stat").is_file() {
+        let usage = count(group, "cpu.stat", "usage_usec");
+        // The first version has a file of that name that tells something else.
+        if usage > 0 || !group.join("cpuacct.usage").is_file() {
+            return Some(Duration::from_micros(usage));
+        }
+    }
+    number(group, "cpuacct.usage").map(Duration::from_nanos)
+}
+
+/// Memory that a group has now, in bytes.
+#[must_use]
+pub fn memory(group: &Path) -> Option<u64> {
+    number(group, "memory.current").or_else(|| number(group, "memory.usage_in_bytes"))
+}
+
+fn number(group: &Path, file: &str) -> Option<u64> {
+    fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()
 }
 
 /// A number of a file with a name and a number in each line; 0 where it is not there.

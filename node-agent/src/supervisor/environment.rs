@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, path::PathBuf};
 
-use proto_model::{NodePlace, RankPlace, StepOrder, Work};
+use proto_model::{NodePlace, RankPlace, StepOrder, StepWork, Work};
 
 use crate::{
     files::{self, Durability},
@@ -94,8 +94,15 @@ fn of_component(task: &Task, rank: u32) -> impl Iterator<Item = (String, String)
 }
 
 /// A process of a step: it finds what ranks find, but for the engine, whose ranks are the job's own.
-#[must_use]
-pub fn step_program(dir: &JobDir, task: &Task, order: &StepOrder, local: u32) -> Program {
+///
+/// # Errors
+/// There is no engine, whose program carries connections.
+pub fn step_program(dir: &JobDir, task: &Task, order: &StepOrder, local: u32) -> Result<Program, String> {
+    let argv = match &order.work {
+        StepWork::Run(argv) => argv.clone(),
+        StepWork::Connect(port) => vec![engine(task)?, "connect".to_owned(), port.to_string()],
+        StepWork::Signal(_) => return Err("a signal is no program".to_owned()),
+    };
     let first = task.placement.nodes.iter().find(|place| place.node == order.first_node);
     let mut environment = of_process(
         dir,
@@ -121,7 +128,7 @@ pub fn step_program(dir: &JobDir, task: &Task, order: &StepOrder, local: u32) ->
         "" => working_dir(dir, &task.spec.work),
         named => PathBuf::from(named),
     };
-    Program { argv: order.argv.clone(), environment, working_dir }
+    Ok(Program { argv, environment, working_dir })
 }
 
 /// What every process of the job finds, but for what the user set.

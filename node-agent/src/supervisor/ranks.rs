@@ -11,10 +11,11 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Stdio,
+    time::Duration,
 };
 
 use node_agent_core::{Key, supervisor::Signal as Hardness};
-use proto_model::RankPlace;
+use proto_model::{RankPlace, RankUsage};
 use rustix::process::Signal;
 
 use crate::{
@@ -51,6 +52,8 @@ pub struct Started {
     pub out: Option<File>,
     /// The same of its standard error.
     pub err: Option<File>,
+    /// The most memory that it and all below it were seen to have at a time.
+    pub memory_peak: u64,
 }
 
 /// How a process is connected.
@@ -249,7 +252,7 @@ impl Ranks {
         let id = Identity::of(child.id().cast_signed()).ok_or("it cannot be seen in /proc")?;
         let out = child.stdout.take().map(OwnedFd::from).and_then(pipe);
         let err = child.stderr.take().map(OwnedFd::from).and_then(pipe);
-        Ok(Started { id, launch, out, err })
+        Ok(Started { id, launch, out, err, memory_peak: 0 })
     }
 
     fn confinement(&self, task: &Task) -> Confinement {
@@ -324,6 +327,29 @@ impl Ranks {
         let room = self.room.take();
         // Nobody else is in there, so the first look sees its end; on a busy server some more may be needed.
         let _ = room.iter().any(|room| (0..ROOM_LOOKS).any(|_| room.end()));
+    }
+
+    /// Looks at how much memory each rank and what it has started have now.
+    pub fn look(&mut self) {
+        let tree = process::Tree::read();
+        for started in self.running.values_mut() {
+            started.memory_peak = started.memory_peak.max(tree.below(started.id).memory);
+        }
+    }
+
+    /// What a rank has used that has ended, with so much CPU time.
+    pub fn used(&self, rank: u32, cpu: Duration) -> RankUsage {
+        let memory_peak = self.running.get(&rank).map_or(0, |started| started.memory_peak);
+        RankUsage { cpu: Some(cpu), memory_peak }
+    }
+
+    /// A signal for each rank's own process, which passes it on to what it has started if it likes.
+    pub fn send(&self, number: i32) {
+        // A signal that this kernel does not name has no meaning to send.
+        let Some(signal) = Signal::from_named_raw(number) else { return };
+        for started in self.running.values() {
+            started.id.signal(signal);
+        }
     }
 
     /// Signals the whole tree.

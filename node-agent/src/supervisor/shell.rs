@@ -22,7 +22,7 @@ use rustix::{
 use crate::{
     files::{self, Durability},
     layout::JobDir,
-    process::Identity,
+    process::{self, Identity},
     saved::{FirstCollective, SavedResult, SavedState, SavedWords},
     supervisor::{
         brief::Task,
@@ -46,6 +46,9 @@ const QUIET: Duration = Duration::from_millis(250);
 /// The engine is asked for its first collective at least this often, until there is one.
 const FIRST_LOOK_MAX: Duration = Duration::from_secs(60);
 
+/// Between two looks at how much memory ranks have.
+const MEMORY_EVERY: Duration = Duration::from_secs(5);
+
 /// What comes of a question to the engine that takes long.
 type Answers = (Sender<Event>, Receiver<Event>);
 
@@ -67,6 +70,7 @@ pub struct Shell {
     dirty: bool,
     exits_saved: usize,
     first: FirstLook,
+    memory_looked: Option<Instant>,
     begun: (Instant, Timestamp),
     exit: bool,
 }
@@ -106,6 +110,7 @@ impl Shell {
             dirty: false,
             exits_saved: 0,
             first: FirstLook::default(),
+            memory_looked: None,
             begun: (Instant::now(), wall()),
             exit: false,
         };
@@ -368,6 +373,7 @@ impl Shell {
             self.look_for_endpoints();
         }
         self.look_for_first_collective();
+        self.look_at_memory();
         self.reap();
         self.serve_steps();
         let line = self.snapshot_line();
@@ -410,16 +416,29 @@ impl Shell {
         }
     }
 
+    /// Seldom: all processes of the server are looked at for it.
+    fn look_at_memory(&mut self) {
+        let due = self.memory_looked.is_none_or(|at| at.elapsed() >= MEMORY_EVERY);
+        if due && self.state.snapshot().state == Observed::Running {
+            self.memory_looked = Some(Instant::now());
+            self.ranks.look();
+        }
+    }
+
     /// Takes the ends of processes: the engine's first, because ranks fail when their engine goes.
     fn reap(&mut self) {
         let mut ranks = Vec::new();
         let engine_pid = self.engine_pid();
+        let mut waited = process::waited();
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_nonzero().get();
+            // What it has used counts as ours from now on.
+            let now = process::waited();
+            let cpu = now.saturating_sub(std::mem::replace(&mut waited, now));
             if Some(pid) == engine_pid {
                 self.engine_ended(status);
             } else if let Some(rank) = self.ranks.rank_of(pid) {
-                ranks.push((rank, status));
+                ranks.push((rank, status, self.ranks.used(rank, cpu)));
             } else {
                 // Of a step, or an orphan that somebody left behind.
                 self.steps.ended(pid, status, self.now());
@@ -430,7 +449,7 @@ impl Shell {
         if ranks.is_empty() {
             return;
         }
-        let failed = ranks.iter().any(|(_, status)| status.exit_status() != Some(0));
+        let failed = ranks.iter().any(|(_, status, _)| status.exit_status() != Some(0));
         if failed && self.engine.is_some() {
             // An engine that has failed because a rank died, or called what the others did not, is not to blame.
             let broken = engine::status(&self.dir)
@@ -446,7 +465,7 @@ impl Shell {
         }
         self.ranks.drain();
         let excess = self.ranks.excess(&self.task);
-        for (rank, status) in ranks {
+        for (rank, status, usage) in ranks {
             self.take_result(rank, status);
             // Who is being stopped may fail as it likes.
             let by_itself = status.exit_status() != Some(0) && !self.state.is_draining();
@@ -461,6 +480,7 @@ impl Shell {
                 code: status.exit_status().unwrap_or(0),
                 signal: status.terminating_signal().unwrap_or(0),
                 time: wall(),
+                usage,
             };
             self.queue.push_back(Event::RankExited(exit));
         }

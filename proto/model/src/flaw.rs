@@ -179,6 +179,16 @@ pub enum SpecFlaw {
         /// Ranks of a node.
         ranks: u32,
     },
+    /// Fewer nodes are named as the only ones than the job has.
+    #[error(
+        "names {named} of the {asked} nodes that the job has with its spares; name more, or ask for fewer"
+    )]
+    FewNodesNamed {
+        /// Named, and not excluded.
+        named: u64,
+        /// Nodes at least, and spares.
+        asked: u64,
+    },
     /// Two terms that no node fulfils together.
     #[error("no node fulfils this and entry {first} for '{key}'")]
     Contradiction {
@@ -242,6 +252,8 @@ pub enum SpecList {
     Tolerations,
     /// `placement.exclude`
     Exclude,
+    /// `placement.nodes`
+    Nodes,
     /// `placement.gpuModel`
     GpuModel,
     /// `after`
@@ -255,6 +267,7 @@ impl SpecList {
             Self::Selector => "placement.selector",
             Self::Tolerations => "placement.tolerations",
             Self::Exclude => "placement.exclude",
+            Self::Nodes => "placement.nodes",
             Self::GpuModel => "placement.gpuModel",
             Self::After => "after",
         }
@@ -306,6 +319,7 @@ impl SpecFlaw {
             }
             Self::SeveralInstances { .. } => "gang.ranksPerNode".into(),
             Self::ModelWithoutGpus => SpecList::GpuModel.field().into(),
+            Self::FewNodesNamed { .. } => SpecList::Nodes.field().into(),
             Self::Contradiction { index, .. } => at(SpecList::Selector, *index),
             Self::BothEnds { index, .. } => at(SpecList::After, *index),
             Self::Itself { index, .. } => format!("{}.job", at(SpecList::After, *index)),
@@ -482,12 +496,19 @@ impl JobSpec {
         if alike && gpus > ranks && place.gpu_models.iter().any(GpuModel::names_partition) {
             flaws.push(SpecFlaw::SeveralInstances { gpus, ranks });
         }
-        let list = SpecList::Exclude;
-        too_many(list, place.exclude.len(), MAX_EXCLUDED, flaws);
-        let mut seen: BTreeSet<&NodeName> = BTreeSet::new();
-        if let Some(index) = place.exclude.iter().position(|node| !seen.insert(node)) {
-            let first = place.exclude.iter().position(|node| *node == place.exclude[index]).unwrap_or(0);
-            flaws.push(SpecFlaw::Twice { list, index, first });
+        for (list, names) in [(SpecList::Exclude, &place.exclude), (SpecList::Nodes, &place.nodes)] {
+            too_many(list, names.len(), MAX_EXCLUDED, flaws);
+            let mut seen: BTreeSet<&NodeName> = BTreeSet::new();
+            if let Some(index) = names.iter().position(|node| !seen.insert(node)) {
+                let first = names.iter().position(|node| *node == names[index]).unwrap_or(0);
+                flaws.push(SpecFlaw::Twice { list, index, first });
+            }
+        }
+        let excluded: BTreeSet<&NodeName> = place.exclude.iter().collect();
+        let named = place.nodes.iter().filter(|node| !excluded.contains(node)).count() as u64;
+        let asked = u64::from(self.gang.min_nodes) + u64::from(place.spares);
+        if !place.nodes.is_empty() && named < asked {
+            flaws.push(SpecFlaw::FewNodesNamed { named, asked });
         }
     }
 

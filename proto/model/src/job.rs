@@ -468,6 +468,15 @@ impl JobHold {
     pub const MAX_REASON: usize = 1024;
 }
 
+/// What a rank has used from its start to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RankUsage {
+    /// CPU time, of what it has started and waited for too; `None`: not told.
+    pub cpu: Option<Duration>,
+    /// The most resident memory that was seen, in bytes; 0: it ended before a look.
+    pub memory_peak: u64,
+}
+
 /// How one rank ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankExit {
@@ -479,6 +488,8 @@ pub struct RankExit {
     pub signal: i32,
     /// When.
     pub time: Timestamp,
+    /// What it has used.
+    pub usage: RankUsage,
 }
 
 impl RankExit {

@@ -43,6 +43,7 @@ pub mod service_class;
 pub mod step;
 pub mod tenant;
 pub mod time;
+pub mod usage;
 pub mod webhook;
 pub mod zone;
 
@@ -69,8 +70,8 @@ pub use ids::{
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
     Algorithm, AllocationSpec, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job,
-    JobHold, JobSpec, JobStatus, PastAttempt, RailBytes, RailProtection, RailRequest, RankExit, ReduceOp,
-    RunResult, Work,
+    JobHold, JobSpec, JobStatus, PastAttempt, RailBytes, RailProtection, RailRequest, RankExit, RankUsage,
+    ReduceOp, RunResult, Work,
 };
 pub use license::License;
 pub use names::{Names, NamesError};
@@ -91,9 +92,10 @@ pub use schedule::{Concurrency, History, JobSchedule, ScheduleProgress, Schedule
 pub use service_class::{
     Applicant, ClassMembers, ClassPreemption, ClassUser, JobLimits, ServiceClass, UserLimits,
 };
-pub use step::{StepFlaw, StepInput, StepOrder, StepRequest, StepTerminal, StepWindow};
+pub use step::{StepFlaw, StepInput, StepOrder, StepRequest, StepTerminal, StepWindow, StepWork};
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;
+pub use usage::{AttemptUsage, ServerUsage};
 pub use webhook::{
     JobFilter, Webhook, WebhookEvent, WebhookProgress, WebhookSecret, WebhookSpec, WebhookUrl,
     WebhookUrlError,

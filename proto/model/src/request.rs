@@ -70,8 +70,18 @@ pub struct PlacementRequest {
     pub tolerations: Vec<Toleration>,
     /// Nodes that it does not want.
     pub exclude: Vec<NodeName>,
+    /// The only nodes that it may have; none: any.
+    pub nodes: Vec<NodeName>,
     /// Models of GPU of which any will do; none: any GPU.
     pub gpu_models: BTreeSet<GpuModel>,
+}
+
+impl PlacementRequest {
+    /// Whether it names nodes that it wants or does not want.
+    #[must_use]
+    pub fn names_nodes(&self) -> bool {
+        !self.exclude.is_empty() || !self.nodes.is_empty()
+    }
 }
 
 /// What keeps jobs off a node unless they tolerate it.

@@ -1,6 +1,9 @@
 //! Steps: commands that are run inside a running job. What is asked for, and which part of it each server has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use thiserror::Error;
 
@@ -24,11 +27,40 @@ pub struct StepTerminal {
     pub kind: String,
 }
 
+/// What a step does on each of its servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepWork {
+    /// Runs a program: itself and its arguments, never empty.
+    Run(Vec<String>),
+    /// Sends a signal, 1 to 64, to the job's own ranks, and is over.
+    Signal(i32),
+    /// Carries bytes between whoever asked and this TCP port of 127.0.0.1, never 0, as the job's ranks reach it.
+    Connect(u16),
+}
+
+impl Default for StepWork {
+    fn default() -> Self {
+        Self::Run(Vec::new())
+    }
+}
+
+impl StepWork {
+    /// What it is called where it is told of: the program without its arguments, or what else it is.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        match self {
+            Self::Run(argv) => Cow::Borrowed(argv.first().map_or("", String::as_str)),
+            Self::Signal(signal) => Cow::Owned(format!("signal {signal}")),
+            Self::Connect(port) => Cow::Owned(format!("port {port}")),
+        }
+    }
+}
+
 /// What somebody asks to be run in a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StepRequest {
-    /// Program and arguments; never empty.
-    pub argv: Vec<String>,
+    /// What it does.
+    pub work: StepWork,
     /// Added to the environment.
     pub env: BTreeMap<String, String>,
     /// Empty: where the job's ranks begin.
@@ -52,8 +84,8 @@ pub struct StepOrder {
     pub id: u64,
     /// The first server of the step.
     pub first_node: NodeName,
-    /// Program and arguments.
-    pub argv: Vec<String>,
+    /// What it does.
+    pub work: StepWork,
     /// Added to the environment.
     pub env: BTreeMap<String, String>,
     /// Empty: where the job's ranks begin.
@@ -134,7 +166,8 @@ impl StepRequest {
             return Err(StepFlaw::NotOfTheJob { node: foreign.clone(), here });
         }
         let all = if self.nodes.is_empty() { job } else { &self.nodes };
-        let chosen = if self.one { all.get(..1).unwrap_or_default() } else { all };
+        let one = self.one || matches!(self.work, StepWork::Connect(_));
+        let chosen = if one { all.get(..1).unwrap_or_default() } else { all };
         let Some(first) = chosen.first() else { return Ok(Vec::new()) };
         let nodes = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
         let here = self.ranks_per_node.max(1);
@@ -146,7 +179,7 @@ impl StepRequest {
             let order = StepOrder {
                 id,
                 first_node: first.clone(),
-                argv: self.argv.clone(),
+                work: self.work.clone(),
                 env: self.env.clone(),
                 working_dir: self.working_dir.clone(),
                 stdin: self.stdin && index == 0,
@@ -188,7 +221,8 @@ mod tests {
     }
 
     fn request() -> StepRequest {
-        StepRequest { argv: vec!["true".into()], ranks_per_node: 1, stdin: true, ..StepRequest::default() }
+        let work = StepWork::Run(vec!["true".into()]);
+        StepRequest { work, ranks_per_node: 1, stdin: true, ..StepRequest::default() }
     }
 
     #[test]
@@ -200,6 +234,8 @@ mod tests {
         assert_eq!(parts.iter().filter(|(_, order)| order.stdin).count(), 1);
         let some = StepRequest { nodes: nodes(3)[1..].to_vec(), ..request() }.parts(&nodes(3), 7).unwrap();
         assert_eq!(some.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["n1", "n2"]);
+        let port = StepRequest { work: StepWork::Connect(80), ..request() }.parts(&nodes(3), 7).unwrap();
+        assert_eq!(port.len(), 1, "a connection has one other end");
         let one = StepRequest { one: true, terminal: Some(StepTerminal::default()), ..request() };
         assert_eq!(one.parts(&nodes(3), 7).unwrap().len(), 1);
     }

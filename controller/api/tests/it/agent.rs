@@ -107,7 +107,7 @@ impl FakeAgent {
             let mut beat = tokio::time::interval(Duration::from_millis(200));
             loop {
                 tokio::select! {
-                    _ = beat.tick() => body.observe(Body::Heartbeat(v1::Heartbeat {})).await,
+                    _ = beat.tick() => body.observe(Body::Heartbeat(v1::Heartbeat::default())).await,
                     order = orders.message() => match order {
                         Ok(Some(v1::ControllerMessage { body: Some(order), .. })) => body.order(order).await,
                         _ => return,

@@ -98,6 +98,9 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::ListQueues
         | Rpc::GetQueueOrder
         | Rpc::ListShares
+        | Rpc::ListNodeUsage
+        | Rpc::ListJobUsage
+        | Rpc::ListTokens
         | Rpc::GetReservation
         | Rpc::ListReservations
         | Rpc::GetSchedule

@@ -116,7 +116,7 @@ async fn a_node_speaks_for_itself_only() {
     };
     let foreign = error(agents.connect(tokio_stream::iter([register("n1")])).await);
     assert_eq!((foreign.class, foreign.reason.as_str()), (ErrorClass::Denied, "FOREIGN_NODE"));
-    let beat = v1::AgentMessage { body: Some(v1::agent_message::Body::Heartbeat(v1::Heartbeat {})) };
+    let beat = v1::AgentMessage { body: Some(v1::agent_message::Body::Heartbeat(v1::Heartbeat::default())) };
     assert_eq!(error(agents.connect(tokio_stream::iter([beat])).await).class, ErrorClass::Invalid);
     assert_eq!(
         world.metric("rail_refusals_total{rpc=\"Connect\",role=\"node\",reason=\"FOREIGN_NODE\"}"),

@@ -26,6 +26,7 @@ UpdateNode           . . . . . x
 DeleteNode           . . . . . x
 ReturnNode           . . . . . x
 CreateJoinToken      . . . . . x
+ListNodeUsage        . . x x x x
 GetQos               . . . . . x
 ApplyQos             . . . . . x
 SteerQos             . . . . . x
@@ -68,6 +69,7 @@ IssueToken           . . . . x x
 Revoke               . . . . x x
 ListRevocations      . . . . x x
 WhoAmI               . . x x x x
+ListTokens           . . . . x x
 CreateJob            . . . x x x
 GetJob               . . x x x x
 ListJobs             . . x x x x
@@ -83,6 +85,7 @@ UpdateJob            . . . x x x
 PlanJob              . . x x x x
 ExplainJob           . . x x x x
 StreamLogs           . . x x x x
+ListJobUsage         . . x x x x
 RunStep              . . . x x x
 ListAuditRecords     . . . . x x
 ExportAuditRecords   . . . . . x

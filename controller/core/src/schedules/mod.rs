@@ -219,6 +219,7 @@ impl Step<'_> {
             request: None,
             digest: [0; 32],
             trace_parent: String::new(),
+            hold: false,
         };
         let mark = self.state.journal.undo.len();
         let run = ScheduledRun { schedule: schedule.name.clone(), time };

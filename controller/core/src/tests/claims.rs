@@ -133,7 +133,8 @@ fn a_known_cause_about_another_node_or_rank_counts_against_who_says_it() {
 fn the_end_of_another_node_s_rank_is_nothing_and_evidence() {
     let mut w = World::new();
     let [liar, peer] = running(&mut w, "a", 2)[..] else { panic!() };
-    let exit = RankExit { rank: 1, code: 1, signal: 0, time: w.now };
+    let exit =
+        RankExit { rank: 1, code: 1, signal: 0, time: w.now, usage: proto_model::RankUsage::default() };
     let seen = w.seen("a", liar, Observed::Running);
     w.report(liar, Observation { exits: vec![exit], ..seen });
     assert_eq!((w.phase("a"), evidence(&w, liar)), (Phase::Running, vec!["ForeignRankClaimed".to_owned()]));
@@ -405,7 +406,7 @@ proptest! {
             let way = Way { sent: 9, lost: 9, ..Way::default() };
             let pair = PairReport { round: 0, peer, rail: 0, there: way, back: way, rtt_us: None, crossed: Some(1) };
             let seen = w.seen("a", liar, state);
-            let exits = vec![RankExit { rank, code: 1, signal: 0, time: w.now }];
+            let exits = vec![RankExit { rank, code: 1, signal: 0, time: w.now, usage: proto_model::RankUsage::default() }];
             let measured = Some(Measured { pairs: vec![pair], ..Measured::default() });
             w.report(liar, Observation { cause: cause(&code, &scope), exits, measured, ..seen });
             for n in (0..4).filter(|n| *n != liar) {

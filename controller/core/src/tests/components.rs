@@ -33,7 +33,13 @@ fn mixed() -> JobSpec {
 }
 
 fn exits(w: &World, text: &str, n: usize, ranks: &[u32]) -> Observation {
-    let exit = |rank: &u32| RankExit { rank: *rank, code: 0, signal: 0, time: w.now };
+    let exit = |rank: &u32| RankExit {
+        rank: *rank,
+        code: 0,
+        signal: 0,
+        time: w.now,
+        usage: proto_model::RankUsage::default(),
+    };
     Observation { exits: ranks.iter().map(exit).collect(), ..w.seen(text, n, Observed::Ended) }
 }
 

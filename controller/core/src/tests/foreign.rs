@@ -79,7 +79,13 @@ fn advance(w: &mut World, dice: &mut Dice) {
     };
     let code = if dice.under(4) == 0 { 1 } else { 0 };
     for (rank, place) in job.status.placement.clone().unwrap().nodes.iter().enumerate() {
-        let exit = RankExit { rank: rank as u32, code, signal: 0, time: w.now };
+        let exit = RankExit {
+            rank: rank as u32,
+            code,
+            signal: 0,
+            time: w.now,
+            usage: proto_model::RankUsage::default(),
+        };
         let address = SocketAddr::from(([127, 0, 0, 1], 4000));
         let ended = state == Observed::Ended;
         let observation = Observation {

@@ -20,6 +20,7 @@ mod holds;
 mod hosts;
 mod isolation;
 mod jobs;
+mod kept;
 mod licenses;
 mod owners;
 mod priorities;
@@ -320,7 +321,8 @@ impl World {
     /// The end of one node's only rank, with this status.
     pub(crate) fn exited(&self, text: &str, n: usize, code: i32) -> Observation {
         let rank = self.nodes(text).iter().position(|node| *node == n).unwrap() as u32;
-        let exit = RankExit { rank, code, signal: 0, time: self.now };
+        let exit =
+            RankExit { rank, code, signal: 0, time: self.now, usage: proto_model::RankUsage::default() };
         Observation { exits: vec![exit], ..self.seen(text, n, Observed::Ended) }
     }
 
@@ -395,5 +397,6 @@ pub(crate) fn submit_as(owner: &str, text: &str, spec: JobSpec, request: Option<
         request: request.map(|(id, _)| RequestId::new(id).unwrap()),
         digest: [request.map_or(0, |(_, body)| body); 32],
         trace_parent: String::new(),
+        hold: false,
     }))
 }

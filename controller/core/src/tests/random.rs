@@ -260,7 +260,13 @@ fn observation(
     let job = w.job(&text);
     let rank =
         job.status.placement.as_ref().and_then(|p| p.nodes.iter().position(|place| place.node == name(node)));
-    let exits = code.map(|code| RankExit { rank: rank.unwrap_or(7) as u32, code, signal: 0, time: w.now });
+    let exits = code.map(|code| RankExit {
+        rank: rank.unwrap_or(7) as u32,
+        code,
+        signal: 0,
+        time: w.now,
+        usage: proto_model::RankUsage::default(),
+    });
     let seen = w.seen(&text, node, STATES[state]);
     Some(Observation {
         attempt: seen.attempt.saturating_sub(attempt_off),

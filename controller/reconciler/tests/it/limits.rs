@@ -60,7 +60,7 @@ fn status(nodes: u32, ranks: u32) -> v1::JobStatus {
         rail: rank % NICS,
         leaf: format!("leaf-pod12-{:02}", rank % NICS),
     };
-    let exit = |rank| v1::RankExit { rank, code: 137, signal: 9, time: time() };
+    let exit = |rank| v1::RankExit { rank, code: 137, signal: 9, time: time(), ..v1::RankExit::default() };
     v1::JobStatus {
         phase: v1::job_status::Phase::Failed.into(),
         attempt: 1000,

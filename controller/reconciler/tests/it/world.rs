@@ -105,5 +105,6 @@ pub fn submit(name: &str, request: Option<&str>) -> Event {
         request: request.and_then(RequestId::new),
         digest: [1; 32],
         trace_parent: String::new(),
+        hold: false,
     }))
 }

@@ -21,7 +21,7 @@ pub(super) fn fewest_pods(world: &impl World, nodes: &[NodeIx], need: &Need, rai
         let Some(seen) = world.node(*node) else { continue };
         let alone = !seen.traits.isolation.has(IsolationFeature::UidPerAttempt);
         let others = need.tenant.as_ref().is_some_and(|tenant| world.has_others(*node, tenant));
-        if need.exclude.contains(node) || alone && others {
+        if need.bars(*node) || alone && others {
             continue;
         }
         let components = need.components.iter();

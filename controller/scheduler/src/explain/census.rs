@@ -203,7 +203,7 @@ impl Census {
                 classes.insert(class, hits);
             }
         }
-        let excluded = bitmap(slots, need.exclude.iter().copied());
+        let excluded = bitmap(slots, need.barred(yard));
         let keeps: Vec<Vec<u64>> = kept.iter().map(|kept| bitmap(slots, kept.nodes.iter())).collect();
         let tallies = vec![Tally::default(); first_taint + taints.len()];
         let mut count = Count { need, tallies, hits: 0, last: 0, lasting: false };

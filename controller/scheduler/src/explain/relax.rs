@@ -78,8 +78,11 @@ pub enum Change {
         /// Asked for on each node, in bytes.
         from: u64,
     },
-    /// No node excluded.
-    Include,
+    /// No node excluded, nor any named as the only ones.
+    Include {
+        /// Some are named as the only ones.
+        named: bool,
+    },
     /// Drained rails where nothing else is left.
     Drained,
     /// Fewer spares.
@@ -212,7 +215,10 @@ impl Knob {
             }
             Self::NoCpus => need.host.cpus = 0,
             Self::NoMemory => need.host.memory = 0,
-            Self::Include => need.exclude.clear(),
+            Self::Include => {
+                need.exclude.clear();
+                need.only = None;
+            }
             Self::Drained => {
                 need.filter = Arc::new(Filter { avoid_drained: None, ..Filter::clone(&need.filter) });
             }
@@ -254,7 +260,7 @@ impl Knob {
             Self::AnyModel => Change::AnyModel,
             Self::NoCpus => Change::NoCpus { from: need.host.cpus },
             Self::NoMemory => Change::NoMemory { from: need.host.memory },
-            Self::Include => Change::Include,
+            Self::Include => Change::Include { named: need.only.is_some() },
             Self::Drained => Change::Drained,
             Self::Spares => Change::Spares { from: need.spares, to: less.spares },
             Self::Quota => Change::Quota { more: short },

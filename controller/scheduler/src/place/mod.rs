@@ -168,7 +168,7 @@ impl Placer {
         if let Some(hidden) = hidden {
             self.hidden.0.extend_from_slice(&hidden.0);
         }
-        self.hidden.add(yard, need.exclude.iter().copied());
+        self.hidden.add(yard, need.barred(yard));
         if time == Time::Now {
             self.hidden.add(yard, yard.closed_to(need.tenant.as_ref()));
         }
@@ -224,7 +224,7 @@ impl Placer {
         show: impl FnOnce(&View),
     ) -> u64 {
         let mut hidden = hidden.cloned().unwrap_or_default();
-        hidden.add(yard, need.exclude.iter().copied().chain(yard.closed_to(need.tenant.as_ref())));
+        hidden.add(yard, need.barred(yard).chain(yard.closed_to(need.tenant.as_ref())));
         match yard.undrained().filter(|_| need.filter.avoid_drained.is_some()) {
             Some(undrained) => self.undrained.get_or_insert_default().look_on(undrained, need, &hidden, show),
             None => self.look_on(yard, need, &hidden, show),

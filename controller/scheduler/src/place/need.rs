@@ -1,6 +1,6 @@
 //! What a gang asks for.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use controller_topology::{NodeIx, RailSet};
 pub use proto_model::{Arrange, Group, Pattern, Within};
@@ -66,6 +66,8 @@ pub struct Need {
     pub filter: Arc<Filter>,
     /// Nodes that it does not want.
     pub exclude: Vec<NodeIx>,
+    /// The only nodes that it may have, in ascending order; `None`: any.
+    pub only: Option<Arc<[NodeIx]>>,
     /// For whom: some nodes are not given to two tenants at a time. `None`: it does not matter.
     pub tenant: Option<TenantName>,
     /// Its parts in rank order, where its nodes are not all alike; empty: they are.
@@ -111,13 +113,14 @@ impl Need {
             spares: 0,
             filter: Arc::default(),
             exclude: Vec::new(),
+            only: None,
             tenant: None,
             components: Vec::new(),
         }
     }
 
-    /// What a tenant's job needs in this cluster, with as many nodes as it wants. Nodes that it excludes and that are not
-    /// there are not looked for.
+    /// What a tenant's job needs in this cluster, with as many nodes as it wants. Nodes that it names and that are not there are not
+    /// looked for.
     #[must_use]
     pub fn of(tenant: &TenantName, spec: &JobSpec, snapshot: &Snapshot) -> Self {
         let topology = snapshot.topology();
@@ -156,8 +159,31 @@ impl Need {
             spares: place.spares,
             filter: Arc::new(filter),
             exclude: place.exclude.iter().filter_map(|name| topology.index(name)).collect(),
+            only: (!place.nodes.is_empty()).then(|| {
+                let named: BTreeSet<NodeIx> =
+                    place.nodes.iter().filter_map(|name| topology.index(name)).collect();
+                named.into_iter().collect()
+            }),
             tenant: Some(tenant.clone()),
         }
+    }
+
+    /// Whether it names this node as one that it does not want, or names others as the only ones.
+    #[must_use]
+    pub fn bars(&self, node: NodeIx) -> bool {
+        self.exclude.contains(&node) || !self.wants(node)
+    }
+
+    /// Whether the node is one of those that it names as the only ones, if it does.
+    #[must_use]
+    pub fn wants(&self, node: NodeIx) -> bool {
+        self.only.as_ref().is_none_or(|only| only.binary_search(&node).is_ok())
+    }
+
+    /// All nodes that it bars; some perhaps more than once.
+    pub(crate) fn barred<'a>(&'a self, yard: &'a Yard) -> impl Iterator<Item = NodeIx> + 'a {
+        let others = self.only.iter().flat_map(|_| yard.records_by_node()).map(|(node, _)| node);
+        self.exclude.iter().copied().chain(others.filter(|node| !self.wants(*node)))
     }
 
     /// The same for whoever asks, where it does not matter who does: so that jobs of many tenants that ask alike are known as alike.

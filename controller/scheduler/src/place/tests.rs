@@ -239,13 +239,14 @@ fn need() -> impl Strategy<Value = Need> {
             any::<bool>(),
             prop::collection::vec(0_usize..9, 0..2),
             models(),
+            prop::option::weighted(0.2, prop::collection::btree_set(0_usize..9, 0..9)),
         ),
     );
     one.prop_map(
         |(
             (nodes, gpus, rails, exclusive, host),
             (within, groups, spread, pattern),
-            (spares, zone, tolerant, exclude, models),
+            (spares, zone, tolerant, exclude, models, only),
         )| {
             let selector = match zone {
                 0 => vec![Term::In("zone".into(), ["a".to_owned()].into())],
@@ -280,6 +281,7 @@ fn need() -> impl Strategy<Value = Need> {
                     ..Filter::default()
                 }),
                 exclude,
+                only: only.map(|only| only.into_iter().map(NodeIx::at).collect()),
                 tenant: None,
                 components: Vec::new(),
             }

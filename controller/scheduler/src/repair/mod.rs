@@ -385,6 +385,7 @@ fn part(need: &Need, position: usize, rails: RailSet) -> Need {
     Need {
         filter: one.filter,
         exclude: one.exclude,
+        only: one.only,
         host: one.host,
         exclusive: one.exclusive,
         tenant: one.tenant,

@@ -166,7 +166,7 @@ fn fit(
     if !allowed {
         wrong("the job does not let such nodes stand in");
     }
-    if spare.is_none() && (wound.kept.has(ix) || need.exclude.contains(&ix)) {
+    if spare.is_none() && (wound.kept.has(ix) || need.bars(ix)) {
         wrong("it is kept for others, or excluded");
     }
     let traits = World::node(snapshot, ix).map(|seen| seen.traits);

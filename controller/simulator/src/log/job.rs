@@ -89,6 +89,9 @@ pub struct JobLine {
     /// Servers that it does not want.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
+    /// The only servers that it may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Vec<String>>,
     /// Its queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
@@ -284,6 +287,7 @@ impl JobLine {
             gpu_models: need.filter.gpu_models.iter().map(ToString::to_string).collect(),
             whole_gpus: need.filter.whole_gpus,
             exclude: need.exclude.iter().filter_map(name).collect(),
+            only: need.only.as_ref().map(|only| only.iter().filter_map(name).collect()),
             queue: of.queue.as_ref().map(ToString::to_string),
             priority: of.priority,
             submitted: of.submitted.0,
@@ -399,6 +403,10 @@ impl JobLine {
         };
         let index = |name: &String| Ok(snapshot.topology().index(&node(name)?));
         let exclude: Result<Vec<Option<NodeIx>>, LineError> = self.exclude.iter().map(index).collect();
+        let only = self.only.as_ref().map(|names| {
+            let named: Result<BTreeSet<Option<NodeIx>>, LineError> = names.iter().map(index).collect();
+            named
+        });
         let tolerations = self.tolerations.iter();
         let gpu_models: Result<_, _> = self.gpu_models.iter().map(GpuModel::new).collect();
         if self.memory > MEMORY_MAX {
@@ -434,6 +442,7 @@ impl JobLine {
                 ..Filter::default()
             }),
             exclude: exclude?.into_iter().flatten().collect(),
+            only: only.transpose()?.map(|only| only.into_iter().flatten().collect()),
             ..Need::plain(self.nodes, self.gpus, rails)
         })
     }

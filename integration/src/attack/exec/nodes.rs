@@ -262,7 +262,7 @@ impl Agent {
                     tokio::select! {
                         _ = beat.tick() => {
                             let Some(say) = say.upgrade() else { return };
-                            let _ = say.send(message(Body::Heartbeat(v1::Heartbeat {}))).await;
+                            let _ = say.send(message(Body::Heartbeat(v1::Heartbeat::default()))).await;
                         }
                         order = orders.message() => match order {
                             Ok(Some(order)) => {
@@ -481,7 +481,7 @@ pub async fn perform(world: &World, lie: Lie) -> Result<Verdict, String> {
         }
         Lie::FirstIsHeartbeat => {
             let person = stage.place.node(stage.client(), &rogue(lie)).await?;
-            let told = Agent::connect(&person, Body::Heartbeat(v1::Heartbeat {})).await;
+            let told = Agent::connect(&person, Body::Heartbeat(v1::Heartbeat::default())).await;
             Ok(held_if(told.is_err(), || "let in".to_owned()))
         }
         Lie::SilentStream => silent(stage, lie).await,
@@ -671,7 +671,7 @@ async fn floods(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
         }
         Lie::HeartbeatFlood => {
             for _ in 0..10_000 {
-                agent.say(Body::Heartbeat(v1::Heartbeat {})).await;
+                agent.say(Body::Heartbeat(v1::Heartbeat::default())).await;
             }
         }
         _ => {

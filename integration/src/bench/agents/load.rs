@@ -168,7 +168,7 @@ async fn stream(agent: &Agent, connected: &AtomicUsize) -> Result<(), String> {
     let ended = loop {
         tokio::select! {
             _ = beat.tick() => {
-                if say.try_send(message(Body::Heartbeat(v1::Heartbeat {}))).is_err() {
+                if say.try_send(message(Body::Heartbeat(v1::Heartbeat::default()))).is_err() {
                     break Err("the controller does not read".to_owned());
                 }
             }

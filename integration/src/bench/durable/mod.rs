@@ -119,7 +119,12 @@ fn request(name: &str) -> v1::CreateJobRequest {
         gang.gpus_per_node = 0;
     }
     let request_id = uuid::Uuid::new_v4().to_string();
-    v1::CreateJobRequest { job: Some(job), request_id, on_behalf_of: "default".to_owned() }
+    v1::CreateJobRequest {
+        job: Some(job),
+        request_id,
+        on_behalf_of: "default".to_owned(),
+        ..v1::CreateJobRequest::default()
+    }
 }
 
 /// So many submits by eight shells; answers how many there were per second.

@@ -43,7 +43,7 @@ pub async fn join(
         loop {
             tokio::select! {
                 _ = beat.tick() => {
-                    if say.send(message(Body::Heartbeat(v1::Heartbeat {}))).await.is_err() {
+                    if say.send(message(Body::Heartbeat(v1::Heartbeat::default()))).await.is_err() {
                         return;
                     }
                 }

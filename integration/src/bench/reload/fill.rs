@@ -180,7 +180,13 @@ fn job(at: u32, size: Size) -> Result<Job, String> {
     let mut random = [0; 8];
     random[..4].copy_from_slice(&at.wrapping_mul(0x9e37_79b9).to_be_bytes());
     let ranks = if phase.is_terminal() { nodes * gpus } else { 0 };
-    let exit = |rank| RankExit { rank, code: 0, signal: 0, time: ended.unwrap_or_default() };
+    let exit = |rank| RankExit {
+        rank,
+        code: 0,
+        signal: 0,
+        time: ended.unwrap_or_default(),
+        usage: proto_model::RankUsage::default(),
+    };
     Ok(Job {
         id: JobId {
             tenant: tenant_name(at % TENANTS)?,

@@ -165,6 +165,7 @@ async fn submit(client: &Client, name: &str) -> Result<(), String> {
         job: Some(command_job(name, 1, &["/bin/true"])),
         request_id: uuid::Uuid::new_v4().to_string(),
         on_behalf_of: "default".to_owned(),
+        ..v1::CreateJobRequest::default()
     };
     let call = |_| {
         let (mut jobs, request) = (JobServiceClient::new(client.clone()), request.clone());

@@ -67,6 +67,7 @@ impl Site {
             request: None,
             digest: [0; 32],
             trace_parent: String::new(),
+            hold: false,
         })))?;
         Ok(id)
     }

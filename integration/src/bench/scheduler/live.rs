@@ -400,6 +400,7 @@ async fn submit(
         job: Some(job),
         request_id: format!("j7-{name}"),
         on_behalf_of: tenant.to_owned(),
+        ..v1::CreateJobRequest::default()
     };
     match clients.jobs.create_job(request).await {
         Ok(_) => names.push((tenant.to_owned(), name)),

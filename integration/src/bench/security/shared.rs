@@ -306,7 +306,12 @@ async fn one(
         spec.rails = Some(v1::RailRequest { none: true, ..v1::RailRequest::default() });
     }
     let request_id = uuid::Uuid::new_v4().to_string();
-    let request = v1::CreateJobRequest { job: Some(job), request_id, on_behalf_of: tenant.to_owned() };
+    let request = v1::CreateJobRequest {
+        job: Some(job),
+        request_id,
+        on_behalf_of: tenant.to_owned(),
+        ..v1::CreateJobRequest::default()
+    };
     let mut jobs = JobServiceClient::new(client.clone());
     jobs.create_job(request).await.map_err(text)?;
     outcome.jobs += 1;

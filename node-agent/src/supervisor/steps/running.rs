@@ -9,7 +9,7 @@ use std::{
 };
 
 use node_agent_core::steps::{Action, Event, SIGKILL, SIGTERM, Step};
-use proto_model::{StepOrder, StepRequest, Timestamp};
+use proto_model::{StepOrder, StepRequest, StepWork, Timestamp};
 use proto_wire::v1::{self, step_event::What};
 use rustix::{
     event::{PollFd, PollFlags},
@@ -56,6 +56,9 @@ pub struct Running {
 impl Running {
     /// Starts every process, and says so.
     pub fn start(world: &World<'_>, order: StepOrder, caller: &mut Caller) -> Self {
+        if let StepWork::Signal(number) = order.work {
+            return Self::signalled(world, &order, number, caller);
+        }
         let ranks = (0..order.ranks_here).map(|local| order.first_rank + local);
         let mut running = Self {
             step: Step::new(ranks, order.stdin || order.terminal.is_some()),
@@ -79,8 +82,25 @@ impl Running {
         running
     }
 
+    /// The ranks get a signal, and the step is over.
+    fn signalled(world: &World<'_>, order: &StepOrder, number: i32, caller: &mut Caller) -> Self {
+        world.ranks.send(number);
+        caller.say(order.first_rank, What::Started(v1::StepStarted { ranks: order.ranks_here }));
+        for rank in (0..order.ranks_here).map(|local| order.first_rank + local) {
+            caller.say(rank, What::Exit(v1::StepExit { code: 0, signal: 0 }));
+        }
+        Self {
+            step: Step::new([], false),
+            processes: Vec::new(),
+            feed: None,
+            master: None,
+            pending: VecDeque::new(),
+            closing: false,
+        }
+    }
+
     fn launch(&mut self, world: &World<'_>, order: &StepOrder, local: u32) -> Result<(), String> {
-        let program = environment::step_program(world.dir, world.task, order, local);
+        let program = environment::step_program(world.dir, world.task, order, local)?;
         let wired = match &order.terminal {
             Some(terminal) => wires::terminal(terminal.window),
             None => wires::pipes(order.stdin && local == 0),

@@ -63,7 +63,7 @@ fn placement(nodes: u32) -> impl Strategy<Value = PlacementRequest> {
         0..=nodes,
         vec(term(), 0..4),
         vec(toleration, 0..3),
-        (exclude, models),
+        (exclude, prop::collection::btree_set("m[0-9]{1,3}", 0..9), models),
     )
         .prop_map(
             |(
@@ -74,7 +74,7 @@ fn placement(nodes: u32) -> impl Strategy<Value = PlacementRequest> {
                 spares,
                 selector,
                 tolerations,
-                (exclude, models),
+                (exclude, named, models),
             )| {
                 let mut request = PlacementRequest {
                     within,
@@ -86,6 +86,12 @@ fn placement(nodes: u32) -> impl Strategy<Value = PlacementRequest> {
                     selector,
                     tolerations,
                     exclude: exclude.iter().map(|name| NodeName::new(name).unwrap()).collect(),
+                    // Too few of them are refused.
+                    nodes: if named.len() > 8 {
+                        named.iter().map(|name| NodeName::new(name).unwrap()).collect()
+                    } else {
+                        Vec::new()
+                    },
                     gpu_models: models.into_iter().map(|model| GpuModel::new(model).unwrap()).collect(),
                 };
                 request.selector.sort();
@@ -370,7 +376,7 @@ proptest! {
                         started: (attempt > 0).then_some(Timestamp(1500)),
                         ended: Timestamp(1600),
                         reasons: vec![Reason::new("RankExited", "rank 0 ended with 1").since(Timestamp(1600))],
-                        exits: vec![RankExit { rank: 0, code: 1, signal: 0, time: Timestamp(1600) }],
+                        exits: vec![RankExit { rank: 0, code: 1, signal: 0, time: Timestamp(1600), usage: proto_model::RankUsage::default() }],
                         nodes: vec![NodeName::new("n1").unwrap()],
                     }
                     .into()

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use proto_model::{
-    Authority, JobHold, JobStatus, NodeName, PastAttempt, Phase, RailBytes, RankExit, RunResult,
+    Authority, JobHold, JobStatus, NodeName, PastAttempt, Phase, RailBytes, RankExit, RankUsage, RunResult,
 };
 
-use super::{FieldErrors, Fields, common, role_from_wire, role_to_wire, time_from_wire, time_to_wire};
+use super::{
+    FieldErrors, Fields, common, duration_from_wire, duration_to_wire, role_from_wire, role_to_wire,
+    time_from_wire, time_to_wire,
+};
 use crate::v1;
 
 fn phase_to_wire(phase: Phase) -> v1::job_status::Phase {
@@ -40,7 +43,14 @@ impl TryFrom<v1::job_status::Phase> for Phase {
 
 impl From<&RankExit> for v1::RankExit {
     fn from(exit: &RankExit) -> Self {
-        Self { rank: exit.rank, code: exit.code, signal: exit.signal, time: Some(time_to_wire(exit.time)) }
+        Self {
+            rank: exit.rank,
+            code: exit.code,
+            signal: exit.signal,
+            time: Some(time_to_wire(exit.time)),
+            cpu_time: exit.usage.cpu.map(duration_to_wire),
+            memory_peak_bytes: exit.usage.memory_peak,
+        }
     }
 }
 
@@ -49,7 +59,9 @@ impl TryFrom<v1::RankExit> for RankExit {
 
     fn try_from(wire: v1::RankExit) -> Result<Self, FieldErrors> {
         let time = time_from_wire(wire.time.unwrap_or_default())?;
-        Ok(Self { rank: wire.rank, code: wire.code, signal: wire.signal, time })
+        let cpu = wire.cpu_time.map(duration_from_wire).transpose()?;
+        let usage = RankUsage { cpu, memory_peak: wire.memory_peak_bytes };
+        Ok(Self { rank: wire.rank, code: wire.code, signal: wire.signal, time, usage })
     }
 }
 

@@ -41,7 +41,7 @@ pub use node::{hold, labels, node_status_phase, taints};
 pub use proof::proofs_from_wire;
 pub use qos::QosOrder;
 pub use rails::drained_to_wire;
-pub use report::{told_inventory, told_observation};
+pub use report::{told_inventory, told_observation, told_usage};
 pub use reservation::reservation_phase;
 pub use schedule::job_labels;
 pub use tenant::{role_from_wire, role_to_wire};

@@ -2,11 +2,18 @@
 //! speaks of another resource, is refused with its field; what an attempt's end depends on is cut instead, for an end that is
 //! refused would be repeated for ever.
 
-use proto_model::{Gpu, Inventory, Nic, Observation, Reason, RunResult, rails::MAX_REPORTS};
+use std::collections::BTreeMap;
+
+use proto_model::{
+    AttemptUsage, Gpu, Inventory, JobUid, Nic, Observation, Reason, RunResult, ServerUsage, Timestamp,
+    rails::MAX_REPORTS,
+};
 
 use super::{FieldErrors, Fields};
 use crate::v1;
 
+/// Tries of jobs on one server at most, of which is told what they use.
+const ATTEMPTS_MAX: usize = 1024;
 /// Bytes of one short text of a GPU or NIC: an identity, a model, an address on a bus.
 const TEXT_MAX: usize = 128;
 /// NICs, and GPUs, of one server at most.
@@ -134,6 +141,35 @@ fn bounded_result(mut result: RunResult) -> RunResult {
     }
     result.rails.truncate(MAX_REPORTS);
     result
+}
+
+/// What a server uses, as its agent reports it at a time. What is too much is cut; which jobs it concerns, others say.
+///
+/// # Errors
+/// A job's uid that is none.
+pub fn told_usage(wire: v1::ServerUsage, time: Timestamp) -> Result<ServerUsage, FieldErrors> {
+    let mut fields = Fields::default();
+    let cpus = wire.cpus.min(CPUS_MAX);
+    let most = u64::from(cpus).saturating_mul(1000);
+    let mut attempts = BTreeMap::new();
+    for (at, one) in wire.attempts.into_iter().enumerate().take(ATTEMPTS_MAX) {
+        let uid = fields.take(&format!("attempts[{at}].jobUid"), one.job_uid.parse::<JobUid>());
+        let usage = AttemptUsage {
+            cpu_millis: one.cpu_millis.min(most),
+            memory: one.memory_bytes.min(MEMORY_MAX),
+            processes: one.processes,
+        };
+        attempts.extend(uid.map(|uid| ((uid, one.attempt), usage)));
+    }
+    let memory = wire.memory_bytes.min(MEMORY_MAX);
+    fields.finish(Some(ServerUsage {
+        time,
+        cpu_millis: wire.cpu_millis.min(most),
+        cpus,
+        memory_used: wire.memory_used_bytes.min(memory),
+        memory,
+        attempts,
+    }))
 }
 
 /// An observation as a node's agent reports it: every list and text within its bounds. Which of it concerns the node, the core says.

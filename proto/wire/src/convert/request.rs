@@ -106,6 +106,7 @@ pub(super) fn placement(fields: &mut Fields, wire: v1::PlacementRequest) -> Plac
         Vec::new()
     };
     let exclude = node_names(fields, "placement.exclude", &wire.exclude, MAX_EXCLUDED);
+    let nodes = node_names(fields, "placement.nodes", &wire.nodes, MAX_EXCLUDED);
     let gpu_models = gpu_models(fields, "placement.gpuModel", wire.gpu_model);
     PlacementRequest {
         within: whole,
@@ -117,6 +118,7 @@ pub(super) fn placement(fields: &mut Fields, wire: v1::PlacementRequest) -> Plac
         selector,
         tolerations,
         exclude,
+        nodes,
         gpu_models,
     }
 }
@@ -273,6 +275,7 @@ pub(super) fn placement_to_wire(place: &PlacementRequest) -> Option<v1::Placemen
         selector: place.selector.iter().map(Into::into).collect(),
         tolerations: place.tolerations.iter().map(toleration).collect(),
         exclude: names_to_wire(&place.exclude),
+        nodes: names_to_wire(&place.nodes),
         gpu_model: place.gpu_models.iter().map(ToString::to_string).collect(),
     })
 }

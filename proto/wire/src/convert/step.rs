@@ -1,6 +1,6 @@
 //! Steps: what is asked for, each server's part of it, and what comes from whoever runs it.
 
-use proto_model::{NodeName, StepInput, StepOrder, StepRequest, StepTerminal, StepWindow};
+use proto_model::{NodeName, StepInput, StepOrder, StepRequest, StepTerminal, StepWindow, StepWork};
 
 use super::{FieldErrors, Fields, job, job::LIMITS, request::node_names};
 use crate::v1;
@@ -10,13 +10,43 @@ const KIND_MAX: usize = 64;
 /// The kernel's last signal.
 const SIGNALS: std::ops::RangeInclusive<u32> = 1..=64;
 
-fn program(fields: &mut Fields, argv: &[String], working_dir: &str) {
+/// What is to be done: exactly one of a program, a signal and a port.
+fn work(fields: &mut Fields, argv: Vec<String>, signal: u32, port: u32) -> StepWork {
+    if [!argv.is_empty(), signal != 0, port != 0].into_iter().filter(|given| *given).count() > 1 {
+        fields.fail("argv", "goes without `signal` and `port`, and each of these without the others");
+    }
+    if signal != 0 {
+        if !SIGNALS.contains(&signal) {
+            fields.fail("signal", format!("{signal} is not from 1 to 64"));
+        }
+        return StepWork::Signal(i32::try_from(signal).unwrap_or(i32::MAX));
+    }
+    if port != 0 {
+        let number = u16::try_from(port);
+        if number.is_err() {
+            fields.fail("port", format!("{port} is not from 1 to {}", u16::MAX));
+        }
+        return StepWork::Connect(number.unwrap_or(u16::MAX));
+    }
     if argv.first().is_none_or(String::is_empty) {
         fields.fail("argv", "must name a program");
     }
     for (index, argument) in argv.iter().enumerate().filter(|(_, argument)| argument.contains('\0')) {
-        fields.fail(&format!("argv[{index}]"), format!("{:?} must not contain a NUL byte", argument));
+        fields.fail(&format!("argv[{index}]"), format!("{argument:?} must not contain a NUL byte"));
     }
+    StepWork::Run(argv)
+}
+
+/// The same for the wire: `argv`, `signal`, `port`.
+fn work_to_wire(work: StepWork) -> (Vec<String>, u32, u32) {
+    match work {
+        StepWork::Run(argv) => (argv, 0, 0),
+        StepWork::Signal(signal) => (Vec::new(), signal.unsigned_abs(), 0),
+        StepWork::Connect(port) => (Vec::new(), 0, port.into()),
+    }
+}
+
+fn folder(fields: &mut Fields, working_dir: &str) {
     if working_dir.contains('\0') {
         fields.fail("workingDir", "must not contain a NUL byte");
     }
@@ -76,15 +106,16 @@ impl TryFrom<v1::StepStart> for StepRequest {
     /// Without the job: whose it is, is decided elsewhere.
     fn try_from(wire: v1::StepStart) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        program(&mut fields, &wire.argv, &wire.working_dir);
+        folder(&mut fields, &wire.working_dir);
         let env = job::variables(&mut fields, "env", wire.env);
         job::program_size(&mut fields, "argv", &wire.argv, &env);
+        let work = work(&mut fields, wire.argv, wire.signal, wire.port);
         let nodes = node_names(&mut fields, "nodes", &wire.nodes, LIMITS.nodes as usize);
         job::range(&mut fields, "ranksPerNode", wire.ranks_per_node, 0, Self::RANKS_PER_NODE);
         let terminal =
             wire.terminal.and_then(|terminal| fields.nest("terminal", StepTerminal::try_from(terminal)));
         let request = Self {
-            argv: wire.argv,
+            work,
             env,
             working_dir: wire.working_dir,
             nodes,
@@ -102,9 +133,10 @@ impl TryFrom<v1::StepOrder> for StepOrder {
 
     fn try_from(wire: v1::StepOrder) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        program(&mut fields, &wire.argv, &wire.working_dir);
+        folder(&mut fields, &wire.working_dir);
         let env = job::variables(&mut fields, "env", wire.env);
         job::program_size(&mut fields, "argv", &wire.argv, &env);
+        let work = work(&mut fields, wire.argv, wire.signal, wire.port);
         job::range(&mut fields, "ranksHere", wire.ranks_here, 1, StepRequest::RANKS_PER_NODE);
         if wire.first_rank.checked_add(wire.ranks_here).is_none_or(|end| end > wire.ranks) {
             fields.fail("ranks", format!("{} are fewer than those of this server", wire.ranks));
@@ -121,7 +153,7 @@ impl TryFrom<v1::StepOrder> for StepOrder {
         let order = first_node.map(|first_node| Self {
             id: wire.id,
             first_node,
-            argv: wire.argv,
+            work,
             env,
             working_dir: wire.working_dir,
             stdin: wire.stdin,
@@ -138,8 +170,11 @@ impl TryFrom<v1::StepOrder> for StepOrder {
 
 impl From<StepOrder> for v1::StepOrder {
     fn from(order: StepOrder) -> Self {
+        let (argv, signal, port) = work_to_wire(order.work);
         Self {
-            argv: order.argv,
+            argv,
+            signal,
+            port,
             env: order.env.into_iter().collect(),
             working_dir: order.working_dir,
             stdin: order.stdin,
@@ -215,6 +250,11 @@ mod tests {
         assert_eq!((request.nodes.len(), request.ranks_per_node), (3, 1));
         assert!(wrong(|wire| wire.argv.clear()).starts_with("argv: "));
         assert!(wrong(|wire| wire.argv.push("a\0".into())).starts_with("argv[1]: "));
+        assert!(wrong(|wire| wire.signal = 10).starts_with("argv: goes without"));
+        assert!(wrong(|wire| (wire.argv, wire.signal) = (Vec::new(), 65)).starts_with("signal: "));
+        assert!(wrong(|wire| (wire.argv, wire.port) = (Vec::new(), 1 << 16)).starts_with("port: "));
+        let port = v1::StepStart { argv: Vec::new(), port: 80, ..start() };
+        assert_eq!(StepRequest::try_from(port).map(|request| request.work), Ok(StepWork::Connect(80)));
         assert!(wrong(|wire| wire.nodes.push("n1".into())).starts_with("nodes[1]: "));
         assert!(wrong(|wire| wire.ranks_per_node = 257).starts_with("ranksPerNode: "));
         assert!(wrong(|wire| drop(wire.env.insert("a=b".into(), String::new()))).starts_with("env: "));
@@ -231,7 +271,10 @@ mod tests {
         let node = NodeName::new("n0").unwrap();
         let request = StepRequest { nodes: Vec::new(), ..request };
         let (_, order) = request.parts(&[node], 7).unwrap().remove(0);
-        assert_eq!(StepOrder::try_from(v1::StepOrder::from(order.clone())), Ok(order.clone()));
+        for work in [order.work.clone(), StepWork::Signal(10), StepWork::Connect(6006)] {
+            let order = StepOrder { work, ..order.clone() };
+            assert_eq!(StepOrder::try_from(v1::StepOrder::from(order.clone())), Ok(order));
+        }
         let more = v1::StepOrder { ranks_here: 2, ..order.into() };
         assert!(StepOrder::try_from(more).is_err());
         let window = StepWindow { rows: 24, columns: 80 };

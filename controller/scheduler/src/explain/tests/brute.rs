@@ -431,6 +431,7 @@ fn merge(base: &Need, a: Need, b: &Need) -> Need {
         host: Host { cpus: a.host.cpus.min(b.host.cpus), memory: a.host.memory.min(b.host.memory) },
         exclusive: a.exclusive && b.exclusive,
         exclude: if b.exclude.is_empty() { Vec::new() } else { a.exclude.clone() },
+        only: if b.only.is_none() { None } else { a.only.clone() },
         groups,
         filter: Arc::new(Filter {
             selector,

@@ -215,7 +215,7 @@ fn label(change: &Change, need: &Need) -> &'static str {
         Change::AnyModel => "model",
         Change::NoCpus { .. } => "cpus",
         Change::NoMemory { .. } => "memory",
-        Change::Include => "include",
+        Change::Include { .. } => "include",
         Change::Drained => "drained",
         Change::Spares { .. } => "spares",
         Change::Quota { .. } => "quota",

@@ -1,0 +1,33 @@
+//! What servers and jobs use now: told by agents, passed on to whoever asks, stored nowhere.
+
+use std::collections::BTreeMap;
+
+use crate::{JobUid, Timestamp};
+
+/// What one try of a job uses on one server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AttemptUsage {
+    /// Thousandths of one CPU that were busy since the look before.
+    pub cpu_millis: u64,
+    /// Resident memory in bytes.
+    pub memory: u64,
+    /// Processes.
+    pub processes: u32,
+}
+
+/// What a server uses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServerUsage {
+    /// When it was told.
+    pub time: Timestamp,
+    /// Thousandths of one CPU that were busy since the look before.
+    pub cpu_millis: u64,
+    /// CPUs that there are.
+    pub cpus: u32,
+    /// Bytes of main memory that are not available to new programs.
+    pub memory_used: u64,
+    /// All of it.
+    pub memory: u64,
+    /// Jobs by uid and attempt.
+    pub attempts: BTreeMap<(JobUid, u32), AttemptUsage>,
+}
