@@ -211,6 +211,26 @@ impl Api {
         .await
     }
 
+    /// What all servers use now.
+    pub async fn list_node_usage(&self) -> Result<v1::ListNodeUsageResponse, Error> {
+        pages("ask what servers use", |page_token| {
+            let mut client = self.nodes();
+            let request = v1::ListNodeUsageRequest { page_size: PAGE, page_token };
+            async move { client.list_node_usage(request).await }
+        })
+        .await
+    }
+
+    /// What running jobs use now.
+    pub async fn list_job_usage(&self, tenant: &str) -> Result<v1::ListJobUsageResponse, Error> {
+        pages("ask what jobs use", |page_token| {
+            let mut client = self.jobs();
+            let request = v1::ListJobUsageRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
+            async move { client.list_job_usage(request).await }
+        })
+        .await
+    }
+
     /// All tenants.
     pub async fn list_tenants(&self) -> Result<v1::ListTenantsResponse, Error> {
         pages("list tenants", |page_token| {
@@ -231,7 +251,7 @@ trait Page: Default {
 }
 
 macro_rules! page {
-    ($($type:ident: $rows:ident),*) => {$(
+    ($($type:ident: $rows:ident $($revision:ident)?),*) => {$(
         impl Page for v1::$type {
             fn token(&mut self) -> &mut String {
                 &mut self.next_page_token
@@ -239,22 +259,25 @@ macro_rules! page {
 
             fn append(&mut self, next: Self) {
                 self.$rows.extend(next.$rows);
-                (self.revision, self.next_page_token) = (next.revision, next.next_page_token);
+                self.next_page_token = next.next_page_token;
+                $(self.$revision = next.$revision;)?
             }
         }
     )*};
 }
 
 page!(
-    ListJobsResponse: jobs,
-    ListQueuesResponse: queues,
-    ListReservationsResponse: reservations,
-    ListSchedulesResponse: schedules,
-    ListWebhooksResponse: webhooks,
-    ListServiceClassesResponse: service_classes,
-    ListLicensesResponse: licenses,
-    ListNodesResponse: nodes,
-    ListTenantsResponse: tenants
+    ListJobsResponse: jobs revision,
+    ListQueuesResponse: queues revision,
+    ListReservationsResponse: reservations revision,
+    ListSchedulesResponse: schedules revision,
+    ListWebhooksResponse: webhooks revision,
+    ListServiceClassesResponse: service_classes revision,
+    ListLicensesResponse: licenses revision,
+    ListNodesResponse: nodes revision,
+    ListTenantsResponse: tenants revision,
+    ListNodeUsageResponse: nodes,
+    ListJobUsageResponse: jobs
 );
 
 /// A whole list, page by page; `ask` asks for the page at a token.

@@ -1,6 +1,7 @@
 //! Documents in files: read strictly, checked as the controller would check them, every finding with its place.
 
 mod locate;
+pub mod script;
 
 use std::{
     io::Read as _,

@@ -150,3 +150,131 @@ pub fn parse_variable(text: &str) -> Result<(String, String), String> {
         _ => Err(format!("`{text}`: write NAME=VALUE")),
     }
 }
+
+/// `cp`.
+#[derive(Debug, Args)]
+pub struct Copy {
+    /// What is copied: a file or folder here, or JOB:PATH
+    #[arg(value_name = "FROM")]
+    pub from: String,
+    /// Where to: JOB:PATH, or a file or folder here. In a folder that is there the copy has the name of the original
+    #[arg(value_name = "TO")]
+    pub to: String,
+    /// On this server of the job; default: the one of rank 0
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+}
+
+/// `port-forward`.
+#[derive(Debug, Args)]
+pub struct PortForward {
+    /// The running job; administrators may write TENANT/JOB
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// Ports of the job, with the port here where that is another one; 0 here takes any that is free
+    #[arg(value_name = "[LOCAL:]PORT", required = true, value_parser = parse_forward)]
+    pub ports: Vec<(u16, u16)>,
+    /// On this server of the job; default: the one of rank 0
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+    /// Address here to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub address: std::net::IpAddr,
+}
+
+/// A signal by its number and name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignalName {
+    /// As Linux counts.
+    pub number: u32,
+    /// For example SIGUSR1.
+    pub name: String,
+}
+
+/// `signal`.
+#[derive(Debug, Args)]
+pub struct SignalJob {
+    /// The running job; administrators may write TENANT/JOB
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// The signal: USR1, SIGUSR1 or 10
+    #[arg(value_name = "SIGNAL", value_parser = parse_signal)]
+    pub signal: SignalName,
+    /// Only the ranks on these servers of it, for example gpu[001-004]
+    #[arg(long, visible_alias = "node", value_name = "NODES")]
+    pub nodes: Option<String>,
+}
+
+/// Signals by their numbers on Linux (signal(7)), but for those of real time.
+const SIGNALS: [(&str, u32); 31] = [
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("ILL", 4),
+    ("TRAP", 5),
+    ("ABRT", 6),
+    ("BUS", 7),
+    ("FPE", 8),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("SEGV", 11),
+    ("USR2", 12),
+    ("PIPE", 13),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("STKFLT", 16),
+    ("CHLD", 17),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("TTIN", 21),
+    ("TTOU", 22),
+    ("URG", 23),
+    ("XCPU", 24),
+    ("XFSZ", 25),
+    ("VTALRM", 26),
+    ("PROF", 27),
+    ("WINCH", 28),
+    ("IO", 29),
+    ("PWR", 30),
+    ("SYS", 31),
+];
+
+/// Reads `USR1`, `SIGUSR1`, `10`.
+fn parse_signal(text: &str) -> Result<SignalName, String> {
+    let upper = text.to_ascii_uppercase();
+    let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let number = text.parse::<u32>().ok();
+    if let Some((name, number)) = SIGNALS.iter().find(|(name, own)| *name == bare || Some(*own) == number) {
+        return Ok(SignalName { number: *number, name: format!("SIG{name}") });
+    }
+    let distance = |name: &str| strsim::damerau_levenshtein(name, bare);
+    let nearest = SIGNALS.iter().map(|(name, _)| *name).min_by_key(|name| distance(name)).unwrap_or("TERM");
+    Err(format!("`{text}` is no signal; did you mean {nearest}? Write for example USR1, SIGUSR1 or 10"))
+}
+
+/// Reads `8080`, `8080:80`, `0:80`: the port here, and the job's.
+fn parse_forward(text: &str) -> Result<(u16, u16), String> {
+    let wrong = || format!("`{text}`: write PORT or LOCAL:PORT, each from 1 to 65535 (LOCAL may be 0)");
+    let (local, port) = text.split_once(':').unwrap_or((text, text));
+    let port: u16 = port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
+    Ok((local.parse().map_err(|_| wrong())?, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_and_ports_are_read() {
+        for text in ["USR1", "sigusr1", "10"] {
+            assert_eq!(parse_signal(text).map(|signal| signal.number), Ok(10), "{text}");
+        }
+        assert!(parse_signal("USR").unwrap_err().contains("USR1"));
+        assert!(parse_signal("0").is_err() && parse_signal("").is_err());
+        assert_eq!((parse_forward("80"), parse_forward("0:80")), (Ok((80, 80)), Ok((0, 80))));
+        for bad in ["", "0", "1:0", "a", "70000", "1:2:3"] {
+            assert!(parse_forward(bad).is_err(), "{bad}");
+        }
+    }
+}

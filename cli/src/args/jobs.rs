@@ -10,7 +10,7 @@ use super::{Asked, Moment, Output, PhaseArg, parse_duration, parse_label, parse_
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Source {
-    /// The job file (YAML or JSON); - reads standard input
+    /// The job file (YAML or JSON), or a batch script with #SBATCH lines; - reads standard input
     #[arg(value_name = "FILE")]
     pub positional: Option<PathBuf>,
     /// The same, for those who are used to it
@@ -37,6 +37,9 @@ pub struct InPlace {
     /// Queue of the tenant
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
+    /// The only servers that it may have, for example gpu[001-004]; at least as many as it has
+    #[arg(long, short = 'w', value_name = "NODES", value_delimiter = ' ')]
+    pub nodelist: Vec<String>,
     /// A variable of its environment. May be repeated
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = super::interactive::parse_variable)]
     pub variables: Vec<(String, String)>,
@@ -57,6 +60,9 @@ pub struct Submit {
     /// Wait until the job has ended; the exit code tells how
     #[arg(long)]
     pub wait: bool,
+    /// Hold it from the beginning: it does not start until `railctl release`
+    #[arg(long, conflicts_with = "wait")]
+    pub hold: bool,
     /// Check the file and show where the job would run; nothing is stored
     #[arg(long)]
     pub dry_run: bool,

@@ -2,6 +2,7 @@
 
 mod asked;
 mod audit;
+mod auth;
 mod changes;
 mod cluster;
 mod dev;
@@ -10,6 +11,7 @@ mod fabric;
 mod history;
 mod interactive;
 mod jobs;
+mod label;
 mod list;
 mod noun;
 mod qos;
@@ -19,6 +21,7 @@ mod resources;
 mod revoke;
 mod sharing;
 mod simulate;
+mod top;
 mod validate;
 mod values;
 mod wait;
@@ -26,14 +29,16 @@ mod webhook;
 
 pub use asked::Asked;
 pub use audit::{AuditCommand, AuditList, Decision};
+pub use auth::{AuthCommand, CanI, TokenCommand};
 pub use changes::{Hold, Limit, Release, Requeue, Resume, Suspend, Update};
 pub use cluster::{ConfigCommand, DrainNodes, Login, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
 pub use events::{EventNoun, EventOutput, Events};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
 pub use history::{HistoryCommand, HistoryExport};
-pub use interactive::{Alloc, Exec, Run, Sizing};
+pub use interactive::{Alloc, Copy, Exec, PortForward, Run, SignalJob, Sizing};
 pub use jobs::{Attach, Cancel, Explain, InPlace, Logs, Plan, Source as JobSource, Submit};
+pub use label::{Label, LabelNoun};
 pub use list::{ListArgs, ListOutput};
 pub use noun::jobs as job_names;
 pub use qos::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer};
@@ -45,6 +50,7 @@ pub use resources::{
 pub use revoke::RevokeCommand;
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
+pub use top::{Efficiency, Top, TopNoun};
 pub use validate::Validate;
 pub use values::{
     Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_objective, parse_ranks,
@@ -118,6 +124,25 @@ pub enum Command {
     Run(Run),
     /// Run one command on one server of a running job; `railctl run --job` runs it on all of them
     Exec(Exec),
+    /// Copy a file or folder into a running job, or out of it
+    ///
+    /// A file needs a shell and `cat` in the job, a folder `tar` as well. What arrives has its name only when all of it is there.
+    #[command(name = "cp")]
+    Copy(Copy),
+    /// Make ports of a running job reachable from here, for example that of its TensorBoard
+    PortForward(PortForward),
+    /// Send a signal to the ranks of a running job
+    Signal(SignalJob),
+    /// Show what servers and running jobs use now
+    Top(Top),
+    /// Show what a job has used of what it had, as Slurm's seff does
+    #[command(name = "seff")]
+    Efficiency(Efficiency),
+    /// Set labels of jobs and servers, or take them away
+    Label(Label),
+    /// Tell what you may do
+    #[command(subcommand)]
+    Auth(AuthCommand),
     /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, webhooks, shares or the fabric
     Get(Get),
     /// Show everything about one job, node, tenant, queue, reservation, schedule, service class, license or webhook
@@ -197,6 +222,9 @@ pub enum Command {
     /// Plan class of service of NICs (PFC, ECN, DSCP, ETS, MTU), and roll a profile out over the fabric
     #[command(subcommand)]
     Qos(QosCommand),
+    /// List tokens that were issued
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Take back certificates and tokens before their end
     #[command(subcommand)]
     Revoke(RevokeCommand),
@@ -241,8 +269,7 @@ pub enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Write man pages into a folder
-    #[command(hide = true)]
+    /// Write man pages into a folder, one for each command
     Man {
         /// The folder; it is created if need be
         dir: PathBuf,

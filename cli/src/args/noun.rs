@@ -16,22 +16,33 @@ pub struct Noun<K> {
     pub kind: K,
     /// What follows the slash.
     pub name: Option<String>,
+    /// No kind was said: it is a name alone, of what is meant most often.
+    pub bare: bool,
 }
 
 /// Reads KIND or KIND/NAME.
 #[derive(Debug)]
-pub struct NounParser<K>(PhantomData<fn() -> K>);
+pub struct NounParser<K> {
+    kinds: PhantomData<fn() -> K>,
+    /// What a name alone is of, where it may stand alone.
+    usual: Option<K>,
+}
 
 impl<K> NounParser<K> {
     /// For kinds of this type.
     pub const fn new() -> Self {
-        Self(PhantomData)
+        Self { kinds: PhantomData, usual: None }
+    }
+
+    /// The same where a name alone is one of this kind.
+    pub const fn or_name_of(usual: K) -> Self {
+        Self { kinds: PhantomData, usual: Some(usual) }
     }
 }
 
-impl<K> Clone for NounParser<K> {
+impl<K: Clone> Clone for NounParser<K> {
     fn clone(&self) -> Self {
-        Self::new()
+        Self { kinds: PhantomData, usual: self.usual.clone() }
     }
 }
 
@@ -42,8 +53,16 @@ impl<K: ValueEnum + Clone + Send + Sync + 'static> TypedValueParser for NounPars
         let text = StringValueParser::new().parse_ref(command, arg, value)?;
         let (kind, name) =
             text.split_once('/').map_or((text.as_str(), None), |(kind, name)| (kind, Some(name)));
-        let kind = EnumValueParser::<K>::new().parse_ref(command, arg, OsStr::new(kind))?;
-        Ok(Noun { kind, name: name.filter(|name| !name.is_empty()).map(str::to_owned) })
+        let found = EnumValueParser::<K>::new().parse_ref(command, arg, OsStr::new(kind));
+        match (found, &self.usual) {
+            (Err(_), Some(usual)) if !text.is_empty() => {
+                Ok(Noun { kind: usual.clone(), name: Some(text), bare: true })
+            }
+            (found, _) => {
+                let name = name.filter(|name| !name.is_empty()).map(str::to_owned);
+                Ok(Noun { kind: found?, name, bare: false })
+            }
+        }
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
@@ -97,7 +116,7 @@ mod tests {
     #[test]
     fn a_kind_and_a_name_are_one_word_or_two() {
         let noun = parse("job/nlp/sum").unwrap();
-        assert_eq!(noun, Noun { kind: GetNoun::Jobs, name: Some("nlp/sum".into()) });
+        assert_eq!(noun, Noun { kind: GetNoun::Jobs, name: Some("nlp/sum".into()), bare: false });
         let more = ["job/b".to_owned(), "c".to_owned(), "nlp/d".to_owned()];
         assert_eq!(noun.names(&more).unwrap(), ["nlp/sum", "b", "c", "nlp/d"]);
         assert!(noun.names(&["node/b".to_owned()]).unwrap_err().to_string().contains("another kind"));
@@ -105,6 +124,15 @@ mod tests {
         assert_eq!((plain.kind, plain.name.clone()), (GetNoun::Nodes, None));
         assert_eq!(plain.names(&["n0".to_owned()]).unwrap(), ["n0"]);
         assert!(parse("jbo/sum").is_err() && parse("").is_err());
+    }
+
+    #[test]
+    fn a_name_alone_is_a_job_where_it_may_stand_alone() {
+        let parser = NounParser::or_name_of(GetNoun::Jobs);
+        let parse = |text: &str| parser.parse_ref(&Command::new("x"), None, OsStr::new(text)).unwrap();
+        let named = |name: &str| Noun { kind: GetNoun::Jobs, name: Some(name.into()), bare: true };
+        assert_eq!((parse("sum"), parse("nlp/sum")), (named("sum"), named("nlp/sum")));
+        assert_eq!(parse("node/n0"), Noun { kind: GetNoun::Nodes, name: Some("n0".into()), bare: false });
     }
 
     #[test]

@@ -124,8 +124,8 @@ pub enum DescribeNoun {
 
 #[derive(Debug, Args)]
 pub struct Describe {
-    /// What to describe, or KIND/NAME
-    #[arg(value_name = "KIND", value_parser = NounParser::<DescribeNoun>::new())]
+    /// What to describe, or KIND/NAME; a name alone is a job's
+    #[arg(value_name = "KIND", value_parser = NounParser::or_name_of(DescribeNoun::Job))]
     pub noun: Noun<DescribeNoun>,
     /// Names; servers also as n[0-7]
     #[arg(value_name = "NAME")]

@@ -48,10 +48,10 @@ pub struct Validate {
     #[arg(long, value_name = "FILE")]
     pub save_baseline: Option<PathBuf>,
     /// Percent below the baseline that are borne
-    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = parse_percent)]
     pub tolerance: f64,
     /// Percent below the median of its like that are borne
-    #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = parse_percent)]
     pub outlier: f64,
     /// Limit of one test, with its wait for servers
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2m")]
@@ -78,5 +78,25 @@ impl Validate {
             PhaseName::Failure => Phase::Failure,
         };
         self.phase.iter().map(of).collect()
+    }
+}
+
+/// Reads a part of a hundred.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent = text.trim_end_matches('%').parse::<f64>().ok();
+    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| format!("`{text}` is no percentage; write a number from 0 to 100"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_percent;
+
+    #[test]
+    fn percentages_are_numbers_from_0_to_100() {
+        assert_eq!((parse_percent("10"), parse_percent("2.5%")), (Ok(10.0), Ok(2.5)));
+        for bad in ["NaN", "inf", "-1", "101", "", "ten"] {
+            assert!(parse_percent(bad).is_err(), "{bad}");
+        }
     }
 }

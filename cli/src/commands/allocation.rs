@@ -127,6 +127,7 @@ pub async fn hold(api: &Api, job: v1::Job, ending: &mut Ending) -> Result<Held, 
         job: Some(job),
         request_id: uuid::Uuid::new_v4().to_string(),
         on_behalf_of: api.tenant.clone(),
+        ..v1::CreateJobRequest::default()
     };
     let made = repeat("allocate servers", |_| {
         let (mut client, request) = (api.jobs(), request.clone());

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// One for each change, so that a late copy of it does nothing.
-fn request_id() -> String {
+pub(super) fn request_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
@@ -184,6 +184,7 @@ pub async fn update(args: &Update, api: &Api) -> Result<(), Error> {
                 .map(|queue| if queue == "none" { String::new() } else { queue.clone() }),
             nodes: args.nodes.map(|(_, most)| most),
             min_nodes: args.nodes.map(|(least, _)| least),
+            ..v1::UpdateJobRequest::default()
         };
         repeat(format!("update job `{job}`"), |_| {
             let (mut client, request) = (api.jobs(), request.clone());
@@ -194,7 +195,7 @@ pub async fn update(args: &Update, api: &Api) -> Result<(), Error> {
     .await
 }
 
-fn meant(text: &str, api: &Api) -> Result<(JobRef, String), Error> {
+pub(super) fn meant(text: &str, api: &Api) -> Result<(JobRef, String), Error> {
     let (name, elements) = elements(text)?;
     Ok((api.job_ref(name), elements))
 }

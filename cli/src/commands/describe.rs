@@ -4,6 +4,7 @@ use super::{
     array::{self, Array, Counts, Named},
     get, license, logs, queue, reserve, schedule, service_class, webhook,
 };
+use clap::ValueEnum as _;
 use proto_model::many;
 
 use crate::{
@@ -20,6 +21,13 @@ const TAIL: u32 = 10;
 /// `describe KIND NAME...`: all are tried, the first error is given.
 pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
     let noun = args.noun.kind;
+    if let (true, Some(word), Some(_)) = (args.noun.bare, &args.noun.name, args.names.first()) {
+        let kinds: Vec<String> = DescribeNoun::value_variants()
+            .iter()
+            .filter_map(|kind| kind.to_possible_value().map(|value| value.get_name().to_owned()))
+            .collect();
+        return Err(Error::Usage(format!("`{word}` is no kind; there are {}", kinds.join(", "))));
+    }
     let mut names = args.noun.names(&args.names)?;
     if names.is_empty() {
         return Err(Error::Usage("which one? write KIND NAME, or KIND/NAME".to_owned()));

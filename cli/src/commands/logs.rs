@@ -407,6 +407,7 @@ mod tests {
             code,
             signal,
             time: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+            ..v1::RankExit::default()
         };
         let exits =
             [exit(0, 0, 0, 1), exit(1, 0, 15, 9), exit(2, 1, 0, 4), exit(3, 2, 0, 4), exit(4, 1, 0, 8)];

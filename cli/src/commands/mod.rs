@@ -5,9 +5,11 @@ mod allocation;
 mod apply;
 mod array;
 mod audit;
+mod auth;
 mod cancel;
 mod changes;
 mod configuration;
+mod copy;
 mod delete;
 mod describe;
 mod diff;
@@ -19,11 +21,13 @@ mod explain;
 mod fabric;
 mod get;
 mod history;
+mod label;
 mod license;
 mod login;
 mod logs;
 mod node;
 mod plan;
+mod port_forward;
 mod qos;
 mod queue;
 mod rail;
@@ -33,11 +37,13 @@ mod run;
 mod schedule;
 mod service_class;
 mod shell;
+mod signal;
 mod simulate;
 mod source;
 mod step;
 mod submit;
 mod tenant;
+mod top;
 mod topology;
 mod usage;
 pub mod wait;
@@ -101,6 +107,14 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Alloc(args) => alloc::run(args, &cli.global, api).await,
         Command::Run(args) => run::run(args, api).await,
         Command::Exec(args) => run::exec(args, &api()?).await,
+        Command::Copy(args) => copy::run(args, &api()?).await,
+        Command::PortForward(args) => port_forward::run(args, &api()?).await,
+        Command::Signal(args) => signal::run(args, &api()?).await,
+        Command::Top(args) => top::run(args, &api()?).await,
+        Command::Efficiency(args) => top::efficiency(args, &api()?).await,
+        Command::Label(args) => label::run(args, &api()?).await,
+        Command::Token(command) => auth::tokens(command, &api()?).await,
+        Command::Auth(command) => auth::run(command, &api()?).await,
         Command::Plan(args) => plan::run(args, api).await,
         Command::Apply(args) => apply::run(args, api).await,
         Command::Get(args) => get::run(args, &api()?).await,
@@ -162,12 +176,17 @@ async fn health(output: Output, api: &Api) -> Result<(), Error> {
     print(&render::render(output, &seen, "rail.v1.ClusterHealth", Vec::new, |_| render::health(&seen))?)
 }
 
-async fn whoami(output: Output, save_ca: Option<&std::path::Path>, api: &Api) -> Result<(), Error> {
-    let me = repeat("ask who we are", |_| {
+/// Who the caller is to the controller.
+async fn identity(api: &Api) -> Result<v1::WhoAmIResponse, Error> {
+    repeat("ask who we are", |_| {
         let mut client = api.tenants();
         async move { client.who_am_i(v1::WhoAmIRequest {}).await }
     })
-    .await?;
+    .await
+}
+
+async fn whoami(output: Output, save_ca: Option<&std::path::Path>, api: &Api) -> Result<(), Error> {
+    let me = identity(api).await?;
     if let Some(path) = save_ca.filter(|_| !me.ca_pem.is_empty()) {
         // The controller that says so was verified with what is in the file now.
         let failed = |error: proto_rpc::files::FileError| Error::Config(error.to_string());

@@ -46,7 +46,10 @@ pub async fn run(command: &NodeCommand, api: &Api) -> Result<(), Error> {
 }
 
 /// Does something to each server that the lists name: all are tried, the first error is given.
-async fn each(lists: &[String], act: impl AsyncFn(&str) -> Result<(), Error>) -> Result<(), Error> {
+pub(super) async fn each(
+    lists: &[String],
+    act: impl AsyncFn(&str) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut first = None;
     for name in get::node_names(lists)? {
         if let Err(error) = act(&name).await
@@ -96,13 +99,13 @@ pub(super) async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) 
 
 /// One change of labels or taints.
 #[derive(Debug, PartialEq, Eq)]
-enum Change<'a> {
+pub(super) enum Change<'a> {
     Set(&'a str, &'a str),
     Remove(&'a str),
 }
 
 /// Reads `KEY=VALUE`, `KEY-`, and where a value may be missing `KEY`.
-fn change(text: &str, bare: bool) -> Result<Change<'_>, Error> {
+pub(super) fn change(text: &str, bare: bool) -> Result<Change<'_>, Error> {
     match (text.split_once('='), text.strip_suffix('-')) {
         (Some((key, value)), _) if !key.is_empty() => Ok(Change::Set(key, value)),
         (None, Some(key)) if !key.is_empty() => Ok(Change::Remove(key)),
@@ -144,7 +147,7 @@ async fn update(
     }
 }
 
-async fn label(name: &str, changes: &[String], api: &Api) -> Result<(), Error> {
+pub(super) async fn label(name: &str, changes: &[String], api: &Api) -> Result<(), Error> {
     let changes: Vec<Change> = changes.iter().map(|text| change(text, false)).collect::<Result<_, _>>()?;
     if changes.is_empty() {
         let spec = get::node(name, api).await?.spec.unwrap_or_default();

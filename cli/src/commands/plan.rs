@@ -17,7 +17,7 @@ use crate::{
 
 /// `plan FILE`.
 pub async fn run(args: &Plan, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
-    let (source, mut job) = source::job(&args.source, &args.in_place)?;
+    let source::Read { source, mut job, .. } = source::job(&args.source, &args.in_place)?;
     args.asked.put(&mut job);
     show(&source, job, args.output, &api()?).await
 }

@@ -46,6 +46,7 @@ pub async fn exec(args: &Exec, api: &Api) -> Result<(), Error> {
         env: args.variables.iter().cloned().collect(),
         working_dir: args.working_dir.clone().unwrap_or_default(),
         one: true,
+        ..v1::StepStart::default()
     };
     match step::run(api, Step { start, label: false, tty: args.tty }).await? {
         0 => Ok(()),
@@ -91,6 +92,7 @@ fn asked(args: &Run, job: &JobRef, nodes: Vec<String>) -> Step {
         env: args.variables.iter().cloned().collect(),
         working_dir: args.working_dir.clone().unwrap_or_default(),
         one: args.one || args.tty,
+        ..v1::StepStart::default()
     };
     Step { start, label: args.label, tty: args.tty }
 }

@@ -7,22 +7,41 @@ use proto_wire::v1::{self, job_spec::Work};
 use super::cancel::duration;
 use crate::{
     args::{InPlace, JobSource},
-    documents::Source,
+    documents::{Source, script},
     error::Error,
 };
 
 /// Reads the job, and puts what was given in place of what its file says.
-pub fn job(source: &JobSource, in_place: &InPlace) -> Result<(Source, v1::Job), Error> {
-    let (source, mut job) = match &source.wrap {
-        Some(command) => (Source::of("--wrap", Vec::new()), wrapped(command, in_place)),
+pub fn job(source: &JobSource, in_place: &InPlace) -> Result<Read, Error> {
+    let mut read = match &source.wrap {
+        Some(command) => {
+            Read { source: Source::of("--wrap", Vec::new()), job: wrapped(command, in_place), hold: false }
+        }
         None => {
             let source = Source::open(&source.path())?;
-            let job = source.job()?;
-            (source, job)
+            if script::is_script(&source.text) {
+                let script = script::read(&source.name, &source.text)?;
+                script.notes.iter().for_each(|note| eprintln!("note: {note}"));
+                Read { source, job: script.job, hold: script.hold }
+            } else {
+                let job = source.job()?;
+                Read { source, job, hold: false }
+            }
         }
     };
-    put(in_place, &mut job)?;
-    Ok((source, job))
+    put(in_place, &mut read.job)?;
+    Ok(read)
+}
+
+/// What is to be submitted.
+#[derive(Debug)]
+pub struct Read {
+    /// Where it stands.
+    pub source: Source,
+    /// The job.
+    pub job: v1::Job,
+    /// It is to be held.
+    pub hold: bool,
 }
 
 /// A job that runs a command by a shell.
@@ -59,6 +78,9 @@ fn put(in_place: &InPlace, job: &mut v1::Job) -> Result<(), Error> {
     if let Some(limit) = in_place.time_limit {
         spec.time_limit = Some(duration(limit.max(Duration::from_millis(1)))?);
     }
+    if !in_place.nodelist.is_empty() {
+        spec.placement.get_or_insert_default().nodes.clone_from(&in_place.nodelist);
+    }
     if let Some(queue) = &in_place.queue {
         spec.queue.clone_from(queue);
     }
@@ -79,13 +101,20 @@ mod tests {
     use super::*;
 
     fn nothing() -> InPlace {
-        InPlace { nodes: None, gpus_per_node: None, time_limit: None, queue: None, variables: Vec::new() }
+        InPlace {
+            nodes: None,
+            gpus_per_node: None,
+            time_limit: None,
+            queue: None,
+            nodelist: Vec::new(),
+            variables: Vec::new(),
+        }
     }
 
     #[test]
     fn a_command_is_a_job_of_one_server_unless_flags_say_otherwise() {
         let source = |text: &str| JobSource { positional: None, flag: None, wrap: Some(text.into()) };
-        let (_, job) = super::job(&source("hostname"), &nothing()).unwrap();
+        let job = super::job(&source("hostname"), &nothing()).unwrap().job;
         let spec = job.spec.clone().unwrap();
         assert_eq!((spec.gang.unwrap().nodes, spec.rails.unwrap().none), (1, true));
         assert!(proto_model::JobSpec::try_from(job.spec.unwrap()).is_ok());
@@ -94,9 +123,10 @@ mod tests {
             gpus_per_node: Some(8),
             time_limit: Some(Duration::from_secs(60)),
             queue: Some("night".into()),
+            nodelist: Vec::new(),
             variables: vec![("A".into(), "1".into())],
         };
-        let spec = super::job(&source("hostname"), &flags).unwrap().1.spec.unwrap();
+        let spec = super::job(&source("hostname"), &flags).unwrap().job.spec.unwrap();
         assert_eq!((spec.gang.unwrap().gpus_per_node, spec.rails, spec.queue.as_str()), (8, None, "night"));
         let Some(Work::Command(command)) = spec.work else { panic!() };
         assert_eq!((command.argv[2].as_str(), command.env["A"].as_str()), ("hostname", "1"));

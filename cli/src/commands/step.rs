@@ -1,6 +1,7 @@
 //! A step while it goes on: input, signals and the window's size go up, output and ends come down.
 
 mod output;
+pub mod pipe;
 mod terminal;
 
 use std::{
@@ -88,8 +89,10 @@ fn input(what: step_input::What) -> v1::RunStepRequest {
 
 /// Runs it; gives the highest exit code of its processes, 128 and the signal's number for a signal.
 pub async fn run(api: &Api, mut step: Step) -> Result<u8, Error> {
-    let doing =
-        format!("run `{}` in job `{}`", step.start.argv.first().map_or("", String::as_str), step.start.job);
+    let doing = match step.start.argv.first() {
+        Some(program) => format!("run `{program}` in job `{}`", step.start.job),
+        None => format!("reach the ranks of job `{}`", step.start.job),
+    };
     let terminal = step.tty.then(Terminal::open).transpose()?;
     step.start.terminal = terminal.as_ref().map(Terminal::told);
     let stdin = step.start.stdin;

@@ -18,7 +18,13 @@ use crate::{
 
 /// `submit FILE`. The file is read before anybody is connected to.
 pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
-    let (source, mut job) = source::job(&args.source, &args.in_place)?;
+    let source::Read { source, mut job, hold } = source::job(&args.source, &args.in_place)?;
+    let hold = hold || args.hold;
+    if hold && args.wait {
+        return Err(Error::Usage(
+            "a job that is held does not start: leave --wait out, or --hold".to_owned(),
+        ));
+    }
     if let Some(name) = &args.name {
         let metadata = job.metadata.get_or_insert_default();
         metadata.name.clone_from(name);
@@ -29,7 +35,7 @@ pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<
     if args.dry_run {
         return plan::show(&source, job, args.output, &api).await;
     }
-    let submitted = create(&source, 0, job, &api).await?;
+    let submitted = create_held(&source, 0, job, hold, &api).await?;
     if let Some(of) = array::array_of(&submitted) {
         return of_array(args, of, &api).await;
     }
@@ -93,7 +99,18 @@ fn elements(jobs: &[v1::Job], output: Output) -> Result<(), Error> {
 
 /// Submits under one request id, so that a repeated call makes no second job.
 pub async fn create(source: &Source, index: usize, job: v1::Job, api: &Api) -> Result<v1::Job, Error> {
+    create_held(source, index, job, false, api).await
+}
+
+async fn create_held(
+    source: &Source,
+    index: usize,
+    job: v1::Job,
+    hold: bool,
+    api: &Api,
+) -> Result<v1::Job, Error> {
     let request = v1::CreateJobRequest {
+        hold,
         job: Some(job),
         request_id: uuid::Uuid::new_v4().to_string(),
         on_behalf_of: api.tenant.clone(),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use proto_model::many;
 use proto_rpc::{KeyRequest, files};
 use proto_wire::v1;
 
@@ -30,7 +31,7 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
                 isolation: (*isolation).into(),
             };
             apply(name, spec, *reuse_name, api).await?;
-            eprintln!("tenant {name} is created with {gpus} GPUs");
+            eprintln!("tenant {name} is created with {}", many(gpus, "GPU"));
             Ok(())
         }
         TenantCommand::SetQuota {
@@ -52,7 +53,7 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             quota.schedules = schedules.unwrap_or(quota.schedules);
             quota.stored_bytes = stored_mib.map_or(quota.stored_bytes, |mib| mib << 20);
             spec.isolation = isolation.map_or(spec.isolation, Into::into);
-            let told = format!("tenant {name} may hold {} GPUs", quota.gpus);
+            let told = format!("tenant {name} may hold {}", many(quota.gpus, "GPU"));
             apply(name, spec, false, api).await?;
             eprintln!("{told}");
             Ok(())

@@ -3,6 +3,7 @@
 use std::{io::IsTerminal as _, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use proto_model::many;
 use proto_wire::v1::{self, job_event, job_status::Phase};
 
 use super::watch::{Resumer, open_jobs};
@@ -194,11 +195,11 @@ fn words(job: &v1::Job) -> String {
     if let (Some(place), false) = (&status.placement, ended(job)) {
         let nodes: Vec<&str> = place.nodes.iter().take(8).map(|node| node.node.as_str()).collect();
         let more = if place.nodes.len() > 8 { ",..." } else { "" };
-        text.push_str(&format!(" on {}{more}, {} rails", nodes.join(","), place.rails.len()));
+        text.push_str(&format!(" on {}{more}, {}", nodes.join(","), many(place.rails.len(), "rail")));
     }
     if !status.exits.is_empty() && !ended(job) {
         let ranks = status.placement.as_ref().map_or(0, |place| place.ranks.len());
-        text.push_str(&format!(", {} of {ranks} ranks ended", status.exits.len()));
+        text.push_str(&format!(", {} of {} ended", status.exits.len(), many(ranks, "rank")));
     }
     // Why it runs where it runs is in the placement; here only what keeps it from running, or ended it.
     let runs =

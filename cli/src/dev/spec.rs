@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use proto_model::many;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -74,7 +75,12 @@ impl Spec {
             None => String::new(),
         };
         let kind = if self.netns { "in network namespaces" } else { "on loopback addresses" };
-        format!("{} nodes with {} GPUs on {} rails{rate}{pods}, {kind}", self.nodes, self.gpus, self.rails)
+        format!(
+            "{} with {} on {}{rate}{pods}, {kind}",
+            many(self.nodes, "node"),
+            many(self.gpus, "GPU"),
+            many(self.rails, "rail")
+        )
     }
 
     /// The pod of a node: nodes are split into runs of nearly equal length.

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use proto_model::many;
 use proto_wire::v1;
 use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
@@ -300,7 +301,7 @@ impl Up {
             async move { client.apply_fabric(request).await }
         })
         .await?;
-        self.say(&format!("fabric of {} rails applied, tenant `{TENANT}` created", spec.rails));
+        self.say(&format!("fabric of {} applied, tenant `{TENANT}` created", many(spec.rails, "rail")));
         Ok(())
     }
 
@@ -359,7 +360,7 @@ impl Up {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        self.say(&format!("{} nodes ready", self.plan.nodes.len()));
+        self.say(&format!("{} ready", many(self.plan.nodes.len(), "node")));
         Ok(())
     }
 

@@ -10,10 +10,10 @@ use crate::error::human;
 
 /// What a job asks of each node.
 fn per_node(gpus: u32, ranks: u32, cpus: u32, memory: u64) -> String {
-    let ranks = if ranks == 0 { String::new() } else { format!(", {ranks} ranks per node") };
+    let ranks = if ranks == 0 { String::new() } else { format!(", {} per node", many(ranks, "rank")) };
     let host = words::host(cpus, memory);
     let host = if host.is_empty() { host } else { format!(", {host} per node") };
-    format!("{gpus} GPUs per node{ranks}{host}")
+    format!("{} per node{ranks}{host}", many(gpus, "GPU"))
 }
 
 /// Everything about a job; the rank map as a table.
@@ -203,7 +203,7 @@ fn exits(out: &mut String, exits: &[v1::RankExit]) {
     if exits.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\nExits: {} ranks ended, {} of them not with 0", exits.len(), bad.len());
+    let _ = writeln!(out, "\nExits: {} ended, {} of them not with 0", many(exits.len(), "rank"), bad.len());
     for exit in bad.iter().take(20) {
         let how =
             if exit.signal == 0 { format!("code {}", exit.code) } else { format!("signal {}", exit.signal) };
@@ -220,9 +220,10 @@ pub fn measured(result: &v1::CollectiveResult) -> String {
     let verdict = match (result.verified, result.mismatches) {
         (true, 0) => "verified".to_owned(),
         (false, 0) => "not checked".to_owned(),
-        (_, wrong) => format!("WRONG: {wrong} elements differ"),
+        (_, wrong) => format!("WRONG: {} not as they must be", many(wrong, "element")),
     };
-    let mut out = format!("Result: {} on {} ranks, {verdict}\n", words::bytes(result.bytes), result.ranks);
+    let mut out =
+        format!("Result: {} on {}, {verdict}\n", words::bytes(result.bytes), many(result.ranks, "rank"));
     let _ = writeln!(
         out,
         "  time     {:.0} us median ({:.0} min, {:.0} max) over {} iterations",
@@ -532,7 +533,7 @@ mod tests {
 
     #[test]
     fn bad_exits_are_listed() {
-        let exit = |rank, code, signal| v1::RankExit { rank, code, signal, time: None };
+        let exit = |rank, code, signal| v1::RankExit { rank, code, signal, ..v1::RankExit::default() };
         let mut out = String::new();
         exits(&mut out, &[exit(0, 0, 0), exit(1, 3, 0), exit(2, 0, 9)]);
         assert_eq!(

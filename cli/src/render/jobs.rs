@@ -36,7 +36,7 @@ pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
         status.submitter.as_ref().map(|by| by.user.clone()).unwrap_or_default(),
         words::job_phase(status.phase).to_owned(),
         gang_nodes(&gang),
-        spec.total_gpus().to_string(),
+        gpus(&spec, &status),
         rails,
         spec.priority.to_string(),
         words::age(submitted, None, now),
@@ -61,6 +61,21 @@ pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
         row.splice(9..9, wide);
     }
     row
+}
+
+/// GPUs that it holds; of a job that holds none now, those that it wants or had: `8-32` where fewer will do.
+fn gpus(spec: &v1::JobSpec, status: &v1::JobStatus) -> String {
+    use v1::job_status::Phase;
+    let holds =
+        matches!(status.phase(), Phase::Reserved | Phase::Preparing | Phase::Running | Phase::Recovering);
+    let gang = spec.gang.unwrap_or_default();
+    match &status.placement {
+        Some(place) if holds => place.nodes.iter().map(|node| node.gpus.len()).sum::<usize>().to_string(),
+        _ if gang.min_nodes > 0 && gang.min_nodes != gang.nodes && gang.gpus_per_node > 0 => {
+            format!("{}-{}", u64::from(gang.min_nodes) * u64::from(gang.gpus_per_node), spec.total_gpus())
+        }
+        _ => spec.total_gpus().to_string(),
+    }
 }
 
 /// Nodes that it wants: `2-8` where fewer will do.

@@ -68,6 +68,9 @@ answers! {
     ListServiceClassesResponse: ServiceClass in service_classes;
     ListLicensesResponse: License in licenses;
     ListWebhooksResponse: Webhook in webhooks;
+    ListNodeUsageResponse: NodeUsage in nodes;
+    ListJobUsageResponse: JobUsage in jobs;
+    ListTokensResponse: IssuedToken in tokens;
 }
 
 /// What is behind a column.

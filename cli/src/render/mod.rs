@@ -24,6 +24,7 @@ mod sharing;
 mod slurm;
 mod table;
 mod tenants;
+mod usage;
 mod webhooks;
 mod words;
 
@@ -54,7 +55,8 @@ pub use schedules::schedules;
 pub use sharing::{queues, reservations};
 pub use slurm::{jobs as slurm_jobs, nodes as slurm_nodes};
 pub use table::Table;
-pub use tenants::{revocations, tenants};
+pub use tenants::{revocations, tenants, tokens};
+pub use usage::{Efficiency, job_usage, node_usage};
 pub use webhooks::webhooks;
 pub use words::{job_phase, millis, role, seconds};
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use proto_model::many;
 use proto_wire::v1;
 
 use super::{Table, words};
@@ -144,7 +145,7 @@ pub fn queue_facts(queue: &v1::Queue) -> Vec<(&'static str, String)> {
     vec![
         ("Parent", spec.parent.clone()),
         ("Guaranteed", shape(spec.guaranteed)),
-        ("Limit", spec.limit.map(|limit| format!("{limit} GPUs")).unwrap_or_default()),
+        ("Limit", spec.limit.map(|limit| many(limit, "GPU")).unwrap_or_default()),
         ("Weight", spec.weight.unwrap_or(1).to_string()),
         ("Objective", objective(&spec)),
         ("GPUs used", status.gpus_used.to_string()),
@@ -198,6 +199,9 @@ pub fn place(spec: &v1::JobSpec) -> String {
     if place.exclusive {
         asked.push("exclusive".to_owned());
     }
+    if !place.nodes.is_empty() {
+        asked.push(format!("only {}", place.nodes.join(",")));
+    }
     if !place.exclude.is_empty() {
         asked.push(format!("not {}", place.exclude.join(",")));
     }
@@ -240,7 +244,7 @@ pub fn turn(job: &v1::Job) -> Vec<(&'static str, String)> {
     let after: Vec<String> =
         spec.after.iter().map(|one| format!("{} {}", one.job, word(one.when().as_str_name()))).collect();
     let element = status.array.as_ref();
-    let element = element.map(|at| format!("{} of {} ({} elements)", at.index, at.array, at.size));
+    let element = element.map(|at| format!("{} of {} ({})", at.index, at.array, many(at.size, "element")));
     let failure = spec.failure.unwrap_or_default();
     let spares = spec.placement.as_ref().map_or(0, |place| place.spares);
     let count = |count: u32| if count == 0 { String::new() } else { count.to_string() };

@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::{Table, sharing::stamp};
+use super::{Table, sharing::stamp, words::role};
 
 /// A list of tenants.
 #[must_use]
@@ -20,6 +20,25 @@ pub fn tenants(list: &[v1::Tenant]) -> Table {
             jobs,
             status.jobs_active.to_string(),
             spec.description,
+        ]);
+    }
+    table
+}
+
+/// A list of tokens that were issued.
+#[must_use]
+pub fn tokens(list: &[v1::IssuedToken]) -> Table {
+    let mut table = Table::new(["TOKEN", "TENANT", "USER", "ROLE", "ISSUED", "EXPIRES", "BY", "STATE"]);
+    for one in list {
+        table.row([
+            one.id.clone(),
+            one.tenant.clone(),
+            one.user.clone(),
+            role(one.role).to_owned(),
+            stamp(one.issued.as_ref()),
+            stamp(one.expires.as_ref()),
+            one.issued_by.clone(),
+            if one.revoked { "revoked" } else { "good" }.to_owned(),
         ]);
     }
     table

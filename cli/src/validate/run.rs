@@ -242,6 +242,7 @@ impl Validation<'_> {
             job: Some(job),
             request_id: uuid::Uuid::new_v4().to_string(),
             on_behalf_of: self.api.tenant.clone(),
+            ..v1::CreateJobRequest::default()
         };
         let made = repeat(format!("submit {} on {}", test.name, test.nodes.join(",")), |_| {
             let (mut client, request) = (self.api.jobs(), request.clone());

@@ -6,6 +6,7 @@ mod clusters;
 mod day;
 mod fabric;
 mod guide;
+mod inside;
 mod interactive;
 mod real;
 mod simulate;

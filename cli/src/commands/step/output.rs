@@ -83,7 +83,7 @@ impl Writer {
     }
 }
 
-fn write_error(data: &[u8]) {
+pub fn write_error(data: &[u8]) {
     // Whoever does not read our errors misses them.
     let _ = io::stderr().lock().write_all(data);
 }
