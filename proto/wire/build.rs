@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 18] = [
+const FILES: [&str; 19] = [
     "common",
     "fabric",
     "qos",
@@ -21,6 +21,7 @@ const FILES: [&str; 18] = [
     "license",
     "schedule",
     "webhook",
+    "secret",
     "audit",
     "controller",
 ];
@@ -34,6 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(&files, [&root])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("rail.v1.binpb"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().build_transport(false).compile_fds(descriptors)?;
+    // What holds secret values is printed by hand (`src/hidden.rs`).
+    let hidden = [".rail.v1.Secret", ".rail.v1.Assignment"];
+    tonic_prost_build::configure().build_transport(false).skip_debug(hidden).compile_fds(descriptors)?;
     Ok(())
 }

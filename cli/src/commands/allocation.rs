@@ -86,6 +86,7 @@ pub fn job_of(sizing: &Sizing, nodes: Option<u32>) -> Result<v1::Job, Error> {
             env: command.env,
             working_dir: command.working_dir,
             env_hidden: command.env_hidden,
+            env_from: command.env_from,
         },
         Some(Work::Allocation(held)) => held,
         Some(Work::Collective(_)) | None => v1::Allocation::default(),

@@ -88,6 +88,14 @@ rpcs! {
     ListWebhooks = "/rail.v1.WebhookService/ListWebhooks",
     DeleteWebhook = "/rail.v1.WebhookService/DeleteWebhook",
     TestWebhook = "/rail.v1.WebhookService/TestWebhook",
+    ApplySecret = "/rail.v1.SecretService/ApplySecret",
+    GetSecret = "/rail.v1.SecretService/GetSecret",
+    ListSecrets = "/rail.v1.SecretService/ListSecrets",
+    DeleteSecret = "/rail.v1.SecretService/DeleteSecret",
+    ApplyConfig = "/rail.v1.ConfigService/ApplyConfig",
+    GetConfig = "/rail.v1.ConfigService/GetConfig",
+    ListConfigs = "/rail.v1.ConfigService/ListConfigs",
+    DeleteConfig = "/rail.v1.ConfigService/DeleteConfig",
     ApplyTenant = "/rail.v1.TenantService/ApplyTenant",
     GetTenant = "/rail.v1.TenantService/GetTenant",
     ListTenants = "/rail.v1.TenantService/ListTenants",
@@ -196,6 +204,10 @@ impl Rpc {
             | Self::ApplyWebhook
             | Self::DeleteWebhook
             | Self::TestWebhook
+            | Self::ApplySecret
+            | Self::DeleteSecret
+            | Self::ApplyConfig
+            | Self::DeleteConfig
             | Self::ListAuditRecords => Access::Roles(MANAGERS),
             Self::CreateJob
             | Self::ApplySchedule
@@ -229,6 +241,10 @@ impl Rpc {
             | Self::ListSchedules
             | Self::GetWebhook
             | Self::ListWebhooks
+            | Self::GetSecret
+            | Self::ListSecrets
+            | Self::GetConfig
+            | Self::ListConfigs
             | Self::GetServiceClass
             | Self::ListServiceClasses
             | Self::GetLicense

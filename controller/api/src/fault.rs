@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controller_core::{CoreError, ErrorKind};
+use controller_core::{CoreError, ErrorKind, values::ValuesError};
 use controller_reconciler::{Refusal, RevokeError, UserTokenError};
 use controller_store::StoreError;
 use proto_rpc::{ErrorClass, REVOKED, RpcError, ca::CaError};
@@ -55,7 +55,8 @@ fn core(error: &CoreError) -> RpcError {
             CoreError::QuotaExceeded { .. }
             | CoreError::StoredBytesExceeded { .. }
             | CoreError::SchedulesExceeded { .. }
-            | CoreError::ClassWaiting { .. },
+            | CoreError::ClassWaiting { .. }
+            | CoreError::Values(ValuesError::TooMuch { .. }),
         ) => ErrorClass::Quota,
         (ErrorKind::Invalid, _) => ErrorClass::Invalid,
         (ErrorKind::NotFound, _) => ErrorClass::NotFound,
@@ -76,6 +77,12 @@ fn core(error: &CoreError) -> RpcError {
         }
         CoreError::LicenseTooFew { license, .. } => {
             fault = fault.with_violation(format!("spec.licenses.{license}"), error.to_string());
+        }
+        CoreError::Values(ValuesError::Empty(_)) => {
+            fault = fault.with_violation("data", error.to_string());
+        }
+        CoreError::Values(ValuesError::EnvSource { field, flaw }) => {
+            fault = fault.with_violation(field.clone(), flaw.to_string());
         }
         CoreError::PriorityTooHigh { .. } => {
             fault = fault.with_violation("spec.priority", error.to_string());

@@ -34,6 +34,7 @@ mod service_class;
 mod step;
 mod tenant;
 mod usage;
+mod values;
 mod views;
 mod watch;
 mod webhook;

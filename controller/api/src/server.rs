@@ -8,14 +8,15 @@ use proto_wire::{
     FILE_DESCRIPTOR_SET,
     v1::{
         agent_service_server::AgentServiceServer, audit_service_server::AuditServiceServer,
-        enroll_service_server::EnrollServiceServer, fabric_service_server::FabricServiceServer,
-        health_service_server::HealthServiceServer, job_service_server::JobServiceServer,
-        license_service_server::LicenseServiceServer, node_service_server::NodeServiceServer,
-        qos_service_server::QosServiceServer, queue_service_server::QueueServiceServer,
-        rail_service_server::RailServiceServer, reservation_service_server::ReservationServiceServer,
-        schedule_service_server::ScheduleServiceServer,
-        service_class_service_server::ServiceClassServiceServer, step_service_server::StepServiceServer,
-        tenant_service_server::TenantServiceServer, webhook_service_server::WebhookServiceServer,
+        config_service_server::ConfigServiceServer, enroll_service_server::EnrollServiceServer,
+        fabric_service_server::FabricServiceServer, health_service_server::HealthServiceServer,
+        job_service_server::JobServiceServer, license_service_server::LicenseServiceServer,
+        node_service_server::NodeServiceServer, qos_service_server::QosServiceServer,
+        queue_service_server::QueueServiceServer, rail_service_server::RailServiceServer,
+        reservation_service_server::ReservationServiceServer, schedule_service_server::ScheduleServiceServer,
+        secret_service_server::SecretServiceServer, service_class_service_server::ServiceClassServiceServer,
+        step_service_server::StepServiceServer, tenant_service_server::TenantServiceServer,
+        webhook_service_server::WebhookServiceServer,
     },
 };
 use tonic::service::Routes;
@@ -41,6 +42,7 @@ use crate::{
     service_class::ServiceClasses,
     step::Steps,
     tenant::Tenants,
+    values::Kept,
     webhook::Webhooks,
 };
 
@@ -84,6 +86,8 @@ impl Api {
         serve!(ScheduleServiceServer, Schedules::new(context.clone()));
         serve!(ServiceClassServiceServer, ServiceClasses::new(context.clone()));
         serve!(LicenseServiceServer, Licenses::new(context.clone()));
+        serve!(SecretServiceServer, Kept::new(context.clone()));
+        serve!(ConfigServiceServer, Kept::new(context.clone()));
         serve!(WebhookServiceServer, Webhooks::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));

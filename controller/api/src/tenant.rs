@@ -225,6 +225,8 @@ impl TenantService for Tenants {
                 schedules: views::number(impact.schedules),
                 webhooks: views::number(impact.webhooks),
                 reservations: views::number(impact.reservations),
+                secrets: views::number(impact.secrets),
+                configs: views::number(impact.configs),
             })),
             _ => Err(crate::context::unexpected()),
         }

@@ -8,7 +8,7 @@ use std::{
 
 use proto_model::{
     Health, IsolationPolicy, Node, NodeName, Observed, QueueName, Quota, Reason, Reservation, Tenant,
-    TenantName,
+    TenantName, ValuesKind,
 };
 
 use crate::{
@@ -33,6 +33,10 @@ pub struct TenantImpact {
     pub schedules: usize,
     /// Its webhooks.
     pub webhooks: usize,
+    /// Its secrets.
+    pub secrets: usize,
+    /// Its configs.
+    pub configs: usize,
     /// Reservations that it has a share in.
     pub reservations: usize,
 }
@@ -49,6 +53,8 @@ impl TenantImpact {
             queues: state.queues_of(name).count(),
             schedules: state.job_schedules_of(name).count(),
             webhooks: state.webhooks_of(name).count(),
+            secrets: state.values_of(name).filter(|one| one.id.kind == ValuesKind::Secret).count(),
+            configs: state.values_of(name).filter(|one| one.id.kind == ValuesKind::Config).count(),
             reservations: state.base.reservations.values().filter(reserved).count(),
         }
     }
@@ -144,6 +150,7 @@ impl Step<'_> {
         }
         self.forget_schedules(name);
         self.forget_webhooks(name)?;
+        self.forget_values(name);
         self.leave_reservations(name);
         self.leave_classes(name)?;
         self.rest_name(name)?;

@@ -90,7 +90,10 @@ impl Step<'_> {
         }
         let assignments: Vec<Assignment> = holds
             .iter()
-            .filter_map(|(uid, position)| self.state.wish(self.state.base.jobs.get(uid)?, *position))
+            .filter_map(|(uid, position)| {
+                let entry = self.state.base.jobs.get(uid)?;
+                self.state.wish(entry, *position, &self.state.hidden_env(entry))
+            })
             .collect();
         let heartbeat_interval = self.state.config.heartbeat_interval;
         let (drained, qos, proofs) = self.drained_now(name);

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_queue::Past;
 use proto_model::{
-    Assignment, Health, JobStatus, JobUid, NodeEndpoints, NodeName, Observed, PastAttempt, Phase, RailBytes,
-    RankExit, Reason, Requeue, RunResult, Timestamp, Wish,
+    Assignment, Health, HiddenEnv, JobStatus, JobUid, NodeEndpoints, NodeName, Observed, PastAttempt, Phase,
+    RailBytes, RankExit, Reason, Requeue, RunResult, Timestamp, Wish,
 };
 
 use crate::{
@@ -46,8 +46,17 @@ impl Blame {
 }
 
 impl State {
+    /// What nodes that prepare a try are told of its environment. It is the same for the whole gang: where some of it changes before the
+    /// ranks start, the try begins anew.
+    pub(crate) fn hidden_env(&self, entry: &JobEntry) -> Arc<HiddenEnv> {
+        let prepares = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_none())
+            && entry.job.status.phase != Phase::Running;
+        let env = prepares.then(|| self.env_of(&entry.job.id.tenant, &entry.job.spec.work));
+        Arc::new(env.and_then(Result::ok).unwrap_or_default())
+    }
+
     /// What a node is wished to do for a job. `None` if the node's part has ended.
-    pub(crate) fn wish(&self, entry: &JobEntry, position: u32) -> Option<Assignment> {
+    pub(crate) fn wish(&self, entry: &JobEntry, position: u32, env: &Arc<HiddenEnv>) -> Option<Assignment> {
         let attempt = entry.attempt.as_ref()?;
         let job = &entry.job;
         let view = self.base.views.get(&(job.uid, position));
@@ -68,7 +77,12 @@ impl State {
                 peers: attempt.peers.clone(),
                 certify: self.measures(entry, position),
             },
-            None => Wish::Prepared { spec: spec(), placement: placement(), key: attempt.key },
+            None => Wish::Prepared {
+                spec: spec(),
+                placement: placement(),
+                key: attempt.key,
+                env: Arc::clone(env),
+            },
         };
         Some(Assignment {
             uid: job.uid,
@@ -97,8 +111,9 @@ impl Step<'_> {
     /// Tells every connected node of the gang its wish.
     pub(crate) fn push_wishes(&mut self, uid: JobUid) {
         let Some(entry) = self.entry(uid) else { return };
+        let env = self.state.hidden_env(&entry);
         for (position, node) in gang(&entry) {
-            if let Some(assignment) = self.state.wish(&entry, position) {
+            if let Some(assignment) = self.state.wish(&entry, position, &env) {
                 self.push(node, ToNode::Assignment(Box::new(assignment)));
             }
         }

@@ -15,7 +15,10 @@ use std::{
 };
 
 use proto_audit::{Actor, Change, Claim, Content, Denial, Hash, Head, Log, Object, Record, START};
-use proto_model::{JobId, LicenseName, ScheduleName, ServiceClassName, TenantName, Timestamp, WebhookName};
+use proto_model::{
+    JobId, LicenseName, ReservationName, ScheduleName, ServiceClassName, TenantName, Timestamp, ValuesId,
+    WebhookName,
+};
 
 use crate::{
     error::CoreError,
@@ -202,6 +205,16 @@ fn of_webhook(state: &State, tenant: &TenantName, name: &WebhookName) -> Object 
     Object { version: state.version(&key).unwrap_or(0), ..object("webhook", tenant, name) }
 }
 
+fn of_values(state: &State, id: &ValuesId) -> Object {
+    let version = state.version(&Key::Values(id.clone())).unwrap_or(0);
+    Object { version, ..object(id.kind.noun(), &id.tenant, &id.name) }
+}
+
+fn of_reservation(state: &State, name: &ReservationName) -> Object {
+    let version = state.version(&Key::Reservation(name.clone())).unwrap_or(0);
+    Object { version, ..object("reservation", "", name) }
+}
+
 fn of_class(state: &State, name: &ServiceClassName) -> Object {
     let version = state.version(&Key::ServiceClass(name.clone())).unwrap_or(0);
     Object { version, ..object("service-class", "", name) }
@@ -243,18 +256,15 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DeleteServiceClass { name } => of_class(state, name),
         Event::ApplyLicense(license, _) => of_license(state, &license.name),
         Event::DeleteLicense(name) => of_license(state, name),
+        Event::ApplyValues(values, _) => of_values(state, &values.id),
+        Event::DeleteValues(id) => of_values(state, id),
         Event::ApplyWebhook(webhook, _) => of_webhook(state, &webhook.tenant, &webhook.name),
         Event::DeleteWebhook(tenant, name) => of_webhook(state, tenant, name),
         Event::ApplySchedule { schedule, .. } => of_schedule(state, &schedule.tenant, &schedule.name),
         Event::DeleteSchedule { tenant, name, .. } => of_schedule(state, tenant, name),
         Event::SuspendSchedules(tenant, user) => of_schedules(tenant.as_ref(), user),
-        Event::ApplyReservation { reservation, .. } => {
-            let name = &reservation.name;
-            versioned(object("reservation", "", name), &Key::Reservation(name.clone()))
-        }
-        Event::DeleteReservation { name } => {
-            versioned(object("reservation", "", name), &Key::Reservation(name.clone()))
-        }
+        Event::ApplyReservation { reservation, .. } => of_reservation(state, &reservation.name),
+        Event::DeleteReservation { name } => of_reservation(state, name),
         Event::ApplyFabric { fabric, .. } => versioned(object("fabric", "", &fabric.name), &Key::Fabric),
         Event::DeleteFabric { name, .. } => versioned(object("fabric", "", name), &Key::Fabric),
         Event::UpdateNode { name, .. } | Event::ReturnNode { name } | Event::DeleteNode { name, .. } => {
@@ -332,6 +342,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
         Undo::Reservation(name, old) => !same(at(old.as_ref()), at(base.reservations.get(name))),
         Undo::Class(name, old) => !same(at(old.as_ref()), at(base.classes.get(name))),
         Undo::License(name, old) => !same(at(old.as_ref()), at(base.licenses.get(name))),
+        Undo::Values(id, old) => !same(at(old.as_ref()), at(base.values.get(id))),
         Undo::Webhook(key, old) => !same(at(old.as_ref()), at(base.webhooks.get(key))),
         Undo::JobSchedule(key, old) => {
             let (old, new) = (old.as_deref(), base.schedules.get(key));

@@ -6,7 +6,7 @@ use proto_model::{
 };
 use thiserror::Error;
 
-use crate::fabric::FabricImpact;
+use crate::{fabric::FabricImpact, values::ValuesError};
 
 /// The kind of a refusal; the API maps it to a gRPC code, an HTTP status and an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,6 +201,9 @@ pub enum CoreError {
         /// What may have been meant.
         nearest: Option<WebhookName>,
     },
+    /// About secrets, configs, and what refers to them.
+    #[error(transparent)]
+    Values(#[from] ValuesError),
     /// Too much waits to be sent by a tenant's webhooks.
     #[error(
         "{waiting} deliveries of the webhooks of tenant '{tenant}' wait to be sent; delete its webhooks first"
@@ -658,6 +661,7 @@ impl CoreError {
             | Self::ClassWaiting { .. }
             | Self::Full { .. } => ErrorKind::Exhausted,
             Self::TemplateRefused { cause } => cause.kind(),
+            Self::Values(error) => error.kind(),
             Self::Infeasible { .. } | Self::LicenseTooFew { .. } => ErrorKind::Infeasible,
         }
     }
@@ -689,6 +693,7 @@ impl CoreError {
             Self::ClassBusy { .. } | Self::ClassOfTenant { .. } => "SERVICE_CLASS_BUSY",
             Self::ScheduleNotFound { .. } => "SCHEDULE_NOT_FOUND",
             Self::WebhookNotFound { .. } => "WEBHOOK_NOT_FOUND",
+            Self::Values(error) => error.code(),
             Self::DeliveriesWaiting { .. } => "DELIVERIES_WAITING",
             Self::TemplateRefused { cause } => cause.code(),
             Self::LicenseNotFound { .. } => "LICENSE_NOT_FOUND",

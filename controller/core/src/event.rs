@@ -10,7 +10,8 @@ use proto_model::{
     Assignment, Authority, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId, JobName,
     JobSchedule, JobSpec, JobUid, License, LicenseName, Node, NodeName, Observation, Phase, QosRollout,
     QosWish, Queue, QueueName, Quota, RailProof, Reason, RequestId, Reservation, ReservationName,
-    ScheduleName, ServiceClass, ServiceClassName, Taint, Tenant, TenantName, Timestamp, Webhook, WebhookName,
+    ScheduleName, ServiceClass, ServiceClassName, Taint, Tenant, TenantName, Timestamp, Values, ValuesId,
+    Webhook, WebhookName,
 };
 
 use proto_audit::{Actor, Claim, Log};
@@ -151,6 +152,10 @@ pub enum Event {
         /// Who asks; `None`: the controller itself.
         by: Option<Authority>,
     },
+    /// A secret or a config is created or its values replaced (true: check only). Reply: [`Reply::Values`].
+    ApplyValues(Box<Values>, bool),
+    /// One is removed. Reply: [`Reply::Done`].
+    DeleteValues(ValuesId),
     /// A webhook is created or its spec replaced (true: check only). Reply: [`Reply::Webhook`].
     ApplyWebhook(Box<Webhook>, bool),
     /// A webhook is removed, with what waits to be sent by it. Reply: [`Reply::Done`].
@@ -526,6 +531,8 @@ pub enum Reply {
     License(Arc<License>),
     /// The schedule as it is now.
     JobSchedule(Arc<JobSchedule>),
+    /// The secret or config as it is now.
+    Values(Arc<Values>),
     /// The webhook as it is now. `secret_made`: the secret is new, and to be told to who asked for the webhook.
     Webhook {
         /// It.

@@ -18,6 +18,7 @@ const REQUEUE_REQUESTED: &str = "RequeueRequested";
 fn code(hold: &JobHold) -> &'static str {
     match hold.role {
         _ if hold.suspended => "Suspended",
+        _ if hold.is_our_own() => "HeldForEnvironment",
         Role::Admin => "HeldByAdministrator",
         Role::TenantAdmin => "HeldByTenantAdministrator",
         Role::User | Role::Viewer | Role::Node => "HeldByUser",
@@ -35,6 +36,9 @@ fn named(role: Role, user: &str) -> String {
 
 /// Who it is that holds it, in words.
 pub(crate) fn holder(hold: &JobHold) -> String {
+    if hold.is_our_own() {
+        return "the controller".to_owned();
+    }
     named(hold.role, &hold.by)
 }
 
@@ -49,6 +53,9 @@ pub(crate) fn causes(job: &Job) -> impl Iterator<Item = Reason> + '_ {
         let (who, name, reason) = (holder(hold), &job.id.name, said(&hold.reason));
         let message = match hold.suspended {
             true => format!("suspended by {who}{reason}; `railctl resume job {name}` lets it go on"),
+            false if hold.is_our_own() => {
+                format!("{}; it goes on when that is mended", hold.reason)
+            }
             false => format!("held by {who}{reason}; `railctl release job {name}` lets it go on"),
         };
         Reason::new(code(hold), message).since(hold.since)
@@ -128,7 +135,7 @@ impl Step<'_> {
     }
 
     /// Holds a job that has not ended. What was suspended stays so.
-    fn hold_one(&mut self, uid: JobUid, by: &Authority, reason: &str, suspended: bool) {
+    pub(crate) fn hold_one(&mut self, uid: JobUid, by: &Authority, reason: &str, suspended: bool) {
         let Some(mut entry) = self.entry(uid) else { return };
         let own = entry.job.status.holds.iter().find(|hold| hold.role == by.role);
         let suspended = suspended || own.is_some_and(|hold| hold.suspended);

@@ -7,7 +7,7 @@ use proto_audit::Log;
 use proto_model::{
     Drain, DrainTarget, Fabric, JobUid, License, LicenseName, Node, NodeName, QosRollout, Queue, QueueName,
     RequestId, Reservation, ReservationName, ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp,
-    Webhook,
+    Values, ValuesId, Webhook,
 };
 
 use crate::{
@@ -41,6 +41,7 @@ pub(crate) enum Undo {
     Queue((TenantName, QueueName), Option<Arc<Queue>>),
     Reservation(ReservationName, Option<Arc<Reservation>>),
     JobSchedule(ScheduleKey, Option<Box<ScheduleEntry>>),
+    Values(ValuesId, Option<Arc<Values>>),
     Webhook(WebhookKey, Option<Arc<Webhook>>),
     Delivery(DeliveryKey, Option<Arc<Delivery>>),
     Class(ServiceClassName, Option<Arc<ServiceClass>>),
@@ -124,6 +125,7 @@ impl State {
                 Some(Undo::JobSchedule(key, old)) => {
                     drop(self.swap_job_schedule(key, old.map(|entry| *entry)));
                 }
+                Some(Undo::Values(id, old)) => drop(self.swap_values(id, old)),
                 Some(Undo::Webhook(key, old)) => drop(self.swap_webhook(key, old)),
                 Some(Undo::Delivery(key, old)) => drop(self.swap_delivery(key, old)),
                 Some(Undo::Class(name, old)) => drop(self.swap_class(&name, old)),

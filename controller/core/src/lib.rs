@@ -69,6 +69,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod update;
+pub mod values;
 pub mod webhooks;
 pub mod witness;
 mod write;

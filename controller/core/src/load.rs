@@ -8,7 +8,7 @@ use std::{
 use controller_queue::{Book, Past, Policy};
 use proto_model::{
     Drain, Fabric, Health, Job, JobSchedule, JobUid, License, Node, NodeName, Phase, QosRollout, Queue,
-    Reservation, ServiceClass, Tenant, Timestamp, Webhook,
+    Reservation, ServiceClass, Tenant, Timestamp, Values, Webhook,
 };
 use thiserror::Error;
 
@@ -42,6 +42,8 @@ pub struct Stored {
     pub licenses: Vec<(Arc<License>, u64)>,
     /// The schedules.
     pub schedules: Vec<(Arc<JobSchedule>, u64)>,
+    /// Secrets and configs.
+    pub values: Vec<(Arc<Values>, u64)>,
     /// The webhooks.
     pub webhooks: Vec<(Arc<Webhook>, u64)>,
     /// What waits to be sent by them.
@@ -103,6 +105,7 @@ impl State {
         };
         let mut findings = Vec::new();
         state.load_webhooks(&mut stored, &mut findings);
+        state.load_values(&mut stored);
         if let Some((fabric, version)) = stored.fabric {
             state.versions.insert(Key::Fabric, version);
             state.swap_fabric(Some(fabric));

@@ -138,6 +138,10 @@ impl Step<'_> {
             self.wait(uid, vec![reason]);
             return false;
         }
+        if let Err(missing) = self.state.check_env(&job.id.tenant, &job.spec.work) {
+            self.hold_for_environment(uid, &missing);
+            return false;
+        }
         self.enter(&mut entry, Phase::Reserved);
         self.change(&mut entry, |status| {
             status.reasons.clone_from(&placement.reasons);

@@ -13,7 +13,7 @@ use proto_model::{
     AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, License, LicenseName, Measured, Node,
     NodeName, Observed, Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailProof,
     RailReport, RankExit, Reason, RequestId, Reservation, ReservationName, RunResult, ScheduleName,
-    ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp,
+    ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp, Values, ValuesId,
 };
 
 use crate::{
@@ -61,6 +61,8 @@ pub(crate) struct Base {
     pub(crate) licenses: BTreeMap<LicenseName, Arc<License>>,
     pub(crate) reservations: BTreeMap<ReservationName, Arc<Reservation>>,
     pub(crate) schedules: BTreeMap<ScheduleKey, ScheduleEntry>,
+    /// Secrets and configs.
+    pub(crate) values: BTreeMap<ValuesId, Arc<Values>>,
     pub(crate) webhooks: Webhooks,
     /// What waits to be sent by webhooks.
     pub(crate) deliveries: Deliveries,

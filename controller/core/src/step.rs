@@ -113,6 +113,8 @@ impl Step<'_> {
             Event::DeleteLicense(name) => self.delete_license(&name),
             Event::ApplySchedule { schedule, by, dry_run } => self.apply_schedule(*schedule, by, dry_run),
             Event::DeleteSchedule { tenant, name, by } => self.delete_schedule(&tenant, &name, by.as_ref()),
+            Event::ApplyValues(values, dry_run) => self.apply_values(*values, dry_run),
+            Event::DeleteValues(id) => self.delete_values(&id),
             Event::ApplyWebhook(webhook, dry_run) => self.apply_webhook(*webhook, dry_run),
             Event::DeleteWebhook(tenant, name) => self.delete_webhook(&tenant, &name),
             Event::CountDeliveries(told) => Ok(self.count_deliveries(told)),

@@ -60,6 +60,7 @@ impl Step<'_> {
         check_spec(&submit.spec, &self.state.config)?;
         self.state.check_documents(&submit.tenant, &submit.spec, self.now)?;
         self.state.check_licenses(&submit.spec)?;
+        self.state.check_env(&submit.tenant, &submit.spec.work)?;
         self.state.classify(&submit.tenant, &submit.by, &mut submit.spec)?;
         check_times(&submit.spec, self.now)?;
         let indices = submit.spec.array.as_ref().map(|array| array.indices.clone());
@@ -344,6 +345,7 @@ impl State {
         check_spec(spec, &self.config)?;
         self.check_documents(tenant, spec, now)?;
         self.check_licenses(spec)?;
+        self.check_env(tenant, &spec.work)?;
         let mut classified = spec.clone();
         self.classify(tenant, by, &mut classified)?;
         check_times(&classified, now)?;

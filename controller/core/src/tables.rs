@@ -666,6 +666,7 @@ impl State {
             }
         }
         self.webhook_writes(mark, &mut writes);
+        self.values_writes(mark, &mut writes);
         writes
     }
 

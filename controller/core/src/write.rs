@@ -6,7 +6,7 @@ use proto_audit::Log;
 use proto_model::{
     Drain, DrainTarget, Fabric, Job, JobId, JobSchedule, JobUid, License, LicenseName, Node, NodeName,
     QosRollout, Queue, QueueName, RequestId, Reservation, ReservationName, ScheduleName, ServiceClass,
-    ServiceClassName, Tenant, TenantName, Webhook, WebhookName,
+    ServiceClassName, Tenant, TenantName, Values, ValuesId, Webhook, WebhookName,
 };
 
 use crate::{
@@ -55,6 +55,10 @@ pub enum Write {
     PutSchedule(Arc<JobSchedule>),
     /// A schedule is removed.
     DeleteSchedule(TenantName, ScheduleName),
+    /// A secret or a config.
+    PutValues(Arc<Values>),
+    /// One is removed.
+    DeleteValues(ValuesId),
     /// A webhook. It holds a secret.
     PutWebhook(Arc<Webhook>),
     /// A webhook is removed.
@@ -118,6 +122,8 @@ pub enum Key {
     License(LicenseName),
     /// A schedule.
     Schedule(TenantName, ScheduleName),
+    /// A secret or a config.
+    Values(ValuesId),
     /// A webhook.
     Webhook(TenantName, WebhookName),
     /// What waits to be sent by a webhook, by its number there.
@@ -165,6 +171,8 @@ impl Write {
             Self::DeleteLicense(name) => Key::License(name.clone()),
             Self::PutSchedule(schedule) => Key::Schedule(schedule.tenant.clone(), schedule.name.clone()),
             Self::DeleteSchedule(tenant, name) => Key::Schedule(tenant.clone(), name.clone()),
+            Self::PutValues(values) => Key::Values(values.id.clone()),
+            Self::DeleteValues(id) => Key::Values(id.clone()),
             Self::PutWebhook(webhook) => Key::Webhook(webhook.tenant.clone(), webhook.name.clone()),
             Self::DeleteWebhook(tenant, name) => Key::Webhook(tenant.clone(), name.clone()),
             Self::PutDelivery(delivery) => {
@@ -204,6 +212,7 @@ impl Write {
                 | Self::DeleteServiceClass(_)
                 | Self::DeleteLicense(_)
                 | Self::DeleteSchedule(..)
+                | Self::DeleteValues(_)
                 | Self::DeleteWebhook(..)
                 | Self::DeleteDelivery(..)
                 | Self::DeleteReservation(_)

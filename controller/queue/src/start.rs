@@ -162,7 +162,12 @@ impl<'a> Pass<'a> {
             [] => Gang::new(nodes, entry.need.gpus, entry.ranks_per_node),
             components => Component::gang(components),
         };
-        let work = CommandSpec { argv: Vec::new(), env: BTreeMap::new(), working_dir: String::new() };
+        let work = CommandSpec {
+            argv: Vec::new(),
+            env: BTreeMap::new(),
+            env_from: Vec::new(),
+            working_dir: String::new(),
+        };
         let components = entry.components.to_vec();
         let spec = JobSpec { components, ..JobSpec::new(gang, Work::Command(work)) };
         let mut placement = rankmap::placement(self.snapshot, &spec, &self.choice);

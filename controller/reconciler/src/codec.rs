@@ -13,7 +13,7 @@ use proto_audit::{Log, Record};
 use proto_model::{
     Drain, Fabric, Job, JobId, JobKey, JobName, JobSchedule, License, Node, NodeEndpoints, NodeName, Phase,
     QosRollout, Queue, QueueName, Reason, RequestId, Reservation, ServiceClass, Tenant, TenantName,
-    Timestamp, Webhook, WebhookEvent, WebhookName,
+    Timestamp, Values, ValuesKind, Webhook, WebhookEvent, WebhookName,
 };
 use proto_wire::v1;
 
@@ -37,6 +37,13 @@ pub fn op(write: &Write) -> Op {
         Write::PutLicense(row) => Op::put(key, v1::License::from(row.as_ref()).encode_to_vec()),
         Write::PutReservation(row) => Op::put(key, v1::Reservation::from(row.as_ref()).encode_to_vec()),
         Write::PutSchedule(row) => Op::put(key, v1::Schedule::from(row.as_ref()).encode_to_vec()),
+        Write::PutValues(row) => Op::put(
+            key,
+            match row.id.kind {
+                ValuesKind::Secret => v1::Secret::from(row.as_ref()).encode_to_vec(),
+                ValuesKind::Config => v1::Config::from(row.as_ref()).encode_to_vec(),
+            },
+        ),
         Write::PutWebhook(row) => Op::put(key, v1::Webhook::from(row.as_ref()).encode_to_vec()),
         Write::PutDelivery(row) => Op::put(key, delivery_record(row).encode_to_vec()),
         Write::PutFabric(fabric) => Op::put(key, packed::encode(fabric)),
@@ -62,6 +69,7 @@ pub fn op(write: &Write) -> Op {
         | Write::DeleteLicense(_)
         | Write::DeleteReservation(_)
         | Write::DeleteSchedule(..)
+        | Write::DeleteValues(_)
         | Write::DeleteWebhook(..)
         | Write::DeleteDelivery(..)
         | Write::DeleteFabric
@@ -235,6 +243,16 @@ pub fn schedule(kv: &KeyValue) -> Result<JobSchedule, CorruptError> {
     let schedule: JobSchedule = domain::<v1::Schedule, _>(kv)?;
     at_home(kv, &keys::schedule(&schedule.tenant, &schedule.name))?;
     Ok(schedule)
+}
+
+/// A stored secret or config.
+pub fn values(kind: ValuesKind, kv: &KeyValue) -> Result<Values, CorruptError> {
+    let values: Values = match kind {
+        ValuesKind::Secret => domain::<v1::Secret, _>(kv)?,
+        ValuesKind::Config => domain::<v1::Config, _>(kv)?,
+    };
+    at_home(kv, &keys::values(&values.id))?;
+    Ok(values)
 }
 
 /// A stored webhook.

@@ -554,6 +554,10 @@ impl Loop {
                 let version = version(&Key::Schedule(schedule.tenant.clone(), schedule.name.clone()));
                 Applied { reply: Reply::JobSchedule(schedule), version }
             }
+            Reply::Values(values) => {
+                let version = version(&Key::Values(values.id.clone()));
+                Applied { reply: Reply::Values(values), version }
+            }
             Reply::Webhook { webhook, secret_made } => {
                 let version = version(&Key::Webhook(webhook.tenant.clone(), webhook.name.clone()));
                 Applied { reply: Reply::Webhook { webhook, secret_made }, version }

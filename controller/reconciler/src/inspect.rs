@@ -11,7 +11,7 @@ use crate::{keys, leader, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 25] = [
+const KINDS: [(&str, &str); 27] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -22,6 +22,8 @@ const KINDS: [(&str, &str); 25] = [
     (keys::LICENSES, "licenses"),
     (keys::RESERVATIONS, "reservations"),
     (keys::SCHEDULES, "schedules"),
+    (keys::SECRETS, "secrets"),
+    (keys::CONFIGS, "configs"),
     (keys::WEBHOOKS, "webhooks"),
     (keys::DELIVERIES, "deliveries of webhooks"),
     (keys::REQUESTS, "request ids"),

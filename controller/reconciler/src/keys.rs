@@ -5,7 +5,7 @@ use controller_core::Key;
 use proto_audit::Log;
 use proto_model::{
     JobId, LicenseName, NodeName, QueueName, ReservationName, ScheduleName, ServiceClassName, TenantName,
-    WebhookName,
+    ValuesId, ValuesKind, WebhookName,
 };
 use proto_rpc::Subject;
 
@@ -41,6 +41,10 @@ pub const RESERVATIONS: &str = "/rail/v1/reservations/";
 pub const SCHEDULES: &str = "/rail/v1/schedules/";
 /// Webhooks, `<tenant>/<name>`.
 pub const WEBHOOKS: &str = "/rail/v1/webhooks/";
+/// Secrets, `<tenant>/<name>`.
+pub const SECRETS: &str = "/rail/v1/secrets/";
+/// Configs, `<tenant>/<name>`.
+pub const CONFIGS: &str = "/rail/v1/configs/";
 /// What waits to be sent by webhooks, `<tenant>/<name>/<number>`.
 pub const DELIVERIES: &str = "/rail/v1/deliveries/";
 /// Request ids, `<tenant>/<id>`.
@@ -62,8 +66,8 @@ pub const DENIALS: &str = "/rail/v1/denials/";
 /// The key that page tokens are sealed with, shared by all controllers.
 pub const PAGE_KEY: &str = "/rail/v1/page-key";
 /// What is under these holds secrets: keys of engines, what tenants put into the environment of a job or of a schedule's template,
-/// what webhooks sign with, and the key of page tokens.
-pub const SECRET: [&str; 5] = [JOBS, ATTEMPTS, SCHEDULES, WEBHOOKS, PAGE_KEY];
+/// secrets and configs of tenants, what webhooks sign with, and the key of page tokens.
+pub const SECRET: [&str; 7] = [JOBS, ATTEMPTS, SCHEDULES, SECRETS, CONFIGS, WEBHOOKS, PAGE_KEY];
 /// The id of the key that secret values are sealed with, 8 hex digits; absent where none ever was.
 pub const SEAL: &str = "/rail/v1/seal";
 /// Written to find out whether the store takes writes again.
@@ -83,6 +87,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::License(name) => license(name),
         Key::Reservation(name) => reservation(name),
         Key::Schedule(tenant, name) => schedule(tenant, name),
+        Key::Values(id) => values(id),
         Key::Webhook(tenant, name) => webhook(tenant, name),
         Key::Delivery(tenant, name, seq) => format!("{DELIVERIES}{tenant}/{name}/{seq:016x}").into(),
         Key::Fabric => FABRIC.into(),
@@ -154,6 +159,26 @@ pub fn webhook(tenant: &TenantName, name: &WebhookName) -> Bytes {
 #[must_use]
 pub fn webhooks_of(tenant: Option<&TenantName>) -> Bytes {
     tenant.map_or_else(|| WEBHOOKS.into(), |tenant| format!("{WEBHOOKS}{tenant}/").into())
+}
+
+/// The key of a secret or a config.
+#[must_use]
+pub fn values(id: &ValuesId) -> Bytes {
+    format!("{}{}/{}", values_prefix(id.kind), id.tenant, id.name).into()
+}
+
+/// The prefix of a tenant's secrets or configs; of those of all tenants for `None`.
+#[must_use]
+pub fn values_of(kind: ValuesKind, tenant: Option<&TenantName>) -> Bytes {
+    let prefix = values_prefix(kind);
+    tenant.map_or_else(|| prefix.into(), |tenant| format!("{prefix}{tenant}/").into())
+}
+
+fn values_prefix(kind: ValuesKind) -> &'static str {
+    match kind {
+        ValuesKind::Secret => SECRETS,
+        ValuesKind::Config => CONFIGS,
+    }
 }
 
 /// The prefix of an audit log's rows.
@@ -231,6 +256,8 @@ mod tests {
             LICENSES,
             RESERVATIONS,
             SCHEDULES,
+            SECRETS,
+            CONFIGS,
             WEBHOOKS,
             DELIVERIES,
             REQUESTS,

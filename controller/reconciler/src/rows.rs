@@ -12,7 +12,7 @@ use controller_core::{
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
 use proto_model::{
     Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant,
-    Webhook,
+    Values, ValuesKind, Webhook,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -50,6 +50,7 @@ pub(crate) enum Other {
     License(Arc<License>),
     Reservation(Arc<Reservation>),
     Schedule(Arc<JobSchedule>),
+    Values(Arc<Values>),
     Webhook(Arc<Webhook>),
     Delivery(Arc<Delivery>),
     Drain(Arc<Drain>),
@@ -84,6 +85,7 @@ impl Row {
                 Other::License(license) => stored.licenses.push((license, revision)),
                 Other::Reservation(reservation) => stored.reservations.push((reservation, revision)),
                 Other::Schedule(schedule) => stored.schedules.push((schedule, revision)),
+                Other::Values(values) => stored.values.push((values, revision)),
                 Other::Webhook(webhook) => stored.webhooks.push((webhook, revision)),
                 Other::Delivery(delivery) => stored.deliveries.push(delivery),
                 Other::Qos(rollout) => stored.qos = Some(rollout),
@@ -124,6 +126,10 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::Reservation(Arc::new(codec::reservation(kv)?))
     } else if under(keys::SCHEDULES) {
         Other::Schedule(Arc::new(codec::schedule(kv)?))
+    } else if under(keys::SECRETS) {
+        Other::Values(Arc::new(codec::values(ValuesKind::Secret, kv)?))
+    } else if under(keys::CONFIGS) {
+        Other::Values(Arc::new(codec::values(ValuesKind::Config, kv)?))
     } else if under(keys::WEBHOOKS) {
         Other::Webhook(Arc::new(codec::webhook(kv)?))
     } else if under(keys::DELIVERIES) {

@@ -49,6 +49,7 @@ fn spec(nodes: u32, gpus: u32, required: u32, allow_partial: bool) -> JobSpec {
     let work = Work::Command(CommandSpec {
         argv: vec!["x".into()],
         env: BTreeMap::new(),
+        env_from: Vec::new(),
         working_dir: String::new(),
     });
     let rails = RailRequest { required, allow_partial, ..RailRequest::default() };

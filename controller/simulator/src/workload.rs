@@ -321,6 +321,7 @@ fn spec_of(job: &TraceJob, site: &Site, mapping: Mapping, limit: Duration) -> Op
     let work = Work::Command(CommandSpec {
         argv: vec!["trace".to_owned()],
         env: std::collections::BTreeMap::new(),
+        env_from: Vec::new(),
         working_dir: String::new(),
     });
     let per_node = site.gpus_per_node;

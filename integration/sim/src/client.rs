@@ -205,7 +205,8 @@ impl World {
             argv.extend([rank.to_string(), "3".to_owned()]);
         }
         let required = if rng.chance(500) { 0 } else { small(rng.range(1..u64::from(rails) + 1)) };
-        let work = Work::Command(CommandSpec { argv, env: BTreeMap::new(), working_dir: String::new() });
+        let (env, env_from, working_dir) = (BTreeMap::new(), Vec::new(), String::new());
+        let work = Work::Command(CommandSpec { argv, env, env_from, working_dir });
         let spares = small(rng.range(0..10) / 8);
         let replace = match (rng.below(3), spares) {
             (0, 0) => Replace::Any,

@@ -207,6 +207,7 @@ pub fn stored(rows: &Rows) -> Stored {
             Write::PutServiceClass(row) => stored.classes.push((Arc::clone(row), *version)),
             Write::PutLicense(row) => stored.licenses.push((Arc::clone(row), *version)),
             Write::PutSchedule(row) => stored.schedules.push((Arc::clone(row), *version)),
+            Write::PutValues(row) => stored.values.push((Arc::clone(row), *version)),
             Write::PutWebhook(row) => stored.webhooks.push((Arc::clone(row), *version)),
             Write::PutDelivery(row) => stored.deliveries.push(Arc::clone(row)),
             Write::PutReservation(row) => stored.reservations.push((Arc::clone(row), *version)),

@@ -316,7 +316,7 @@ impl World {
             }
             (Some(Bug::WelcomeEmpty), ToNode::Welcome { assignments, .. }) => assignments.clear(),
             (Some(Bug::RunWhenPlaced), ToNode::Assignment(assignment)) => {
-                if let Wish::Prepared { spec, placement, key } = &assignment.wish
+                if let Wish::Prepared { spec, placement, key, .. } = &assignment.wish
                     && placement.nodes.len() > 1
                 {
                     assignment.wish = Wish::Running {

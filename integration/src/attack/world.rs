@@ -167,6 +167,9 @@ async fn furnish(place: &Place, admin: &Client) -> Result<Person, String> {
     }
     let queue = json!({"metadata": {"name": "alpha-q-blue", "tenant": "alpha"}, "spec": {"weight": 3}});
     must(admin, "rail.v1.QueueService/ApplyQueue", json!({"queue": queue})).await?;
+    let secret =
+        json!({"metadata": {"name": "alpha-keep-77", "tenant": "alpha"}, "data": {"TOKEN_OF_ALPHA": SECRET}});
+    must(admin, "rail.v1.SecretService/ApplySecret", json!({"secret": secret})).await?;
     let schedule = json!({
         "metadata": {"name": "alpha-nightly", "tenant": "alpha"},
         "spec": {"cron": "@yearly", "jobTemplate": {"spec": {

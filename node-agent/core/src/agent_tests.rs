@@ -24,7 +24,12 @@ fn key(job: u8, attempt: u32) -> Key {
 }
 
 fn spec() -> Arc<JobSpec> {
-    let command = CommandSpec { argv: vec!["true".into()], env: BTreeMap::new(), working_dir: String::new() };
+    let command = CommandSpec {
+        argv: vec!["true".into()],
+        env: BTreeMap::new(),
+        env_from: Vec::new(),
+        working_dir: String::new(),
+    };
     Arc::new(JobSpec::new(Gang::new(1, 0, 1), Work::Command(command)))
 }
 
@@ -38,7 +43,7 @@ enum W {
 fn wish(key: Key, w: W) -> Assignment {
     let (spec, placement, secret) = (spec(), Arc::new(Placement::default()), JobKey::new([1; 32]));
     let wish = match w {
-        W::P => Wish::Prepared { spec, placement, key: secret },
+        W::P => Wish::Prepared { spec, placement, key: secret, env: Arc::default() },
         W::R => Wish::Running { spec, placement, key: secret, peers: Vec::new(), certify: None },
         W::S(secs) => {
             Wish::Stopped { grace: Duration::from_secs(secs), signal: 0, reason: "cancelled".into() }

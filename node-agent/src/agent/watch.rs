@@ -22,7 +22,7 @@ use crate::{
     files::{self, Durability},
     layout::JobDir,
     saved::{FirstCollective, SavedOrder, SavedWords},
-    supervisor::brief::{self, Brief, key_to_hex, plain_environment},
+    supervisor::brief::{self, Brief, plain_environment},
 };
 
 /// Orders that wait for a supervisor; it has one at a time, more only while it starts.
@@ -34,12 +34,14 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 /// No snapshot is longer.
 const LINE_MAX: u64 = 2 << 20;
 
-/// Writes the files and starts the process; the key goes through its standard input.
+/// Writes the files and starts the process; the key and the values of variables go through its standard input.
 pub async fn spawn(setup: &Setup, assignment: &Assignment, brief: &Brief) -> Result<Child, String> {
     use proto_model::Wish;
     let dir = setup.data.job(Key::of(assignment));
-    let (Wish::Prepared { key, .. } | Wish::Running { key, .. }) = &assignment.wish else {
-        return Err("a wish to stop starts nothing".to_owned());
+    let (key, env) = match &assignment.wish {
+        Wish::Prepared { key, env, .. } => (key, Arc::clone(env)),
+        Wish::Running { key, .. } => (key, Arc::default()),
+        Wish::Stopped { .. } => return Err("a wish to stop starts nothing".to_owned()),
     };
     brief::write(&dir, assignment, brief).map_err(|error| error.to_string())?;
     let log = files::create_private(&dir.supervisor_log()).map_err(|error| error.to_string())?;
@@ -56,10 +58,9 @@ pub async fn spawn(setup: &Setup, assignment: &Assignment, brief: &Brief) -> Res
     let mut child =
         command.spawn().map_err(|error| format!("cannot start {}: {error}", setup.program.display()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        let line = format!("{}\n", key_to_hex(key));
-        stdin
-            .write_all(line.as_bytes())
-            .await
+        let words = brief::whispered(key, &env);
+        let told = tokio::time::timeout(START_LIMIT, stdin.write_all(words.as_bytes())).await;
+        told.map_err(|_| "the supervisor does not read its key".to_owned())?
             .map_err(|error| format!("the supervisor took no key: {error}"))?;
     }
     Ok(child)

@@ -1,12 +1,15 @@
 //! What the agent hands to a supervisor beside the wish, and what both make of it.
 
-use std::{collections::BTreeMap, env, io, path::PathBuf};
+use std::{collections::BTreeMap, env, io, path::PathBuf, sync::Arc};
 
 use node_agent_qos::DataLane;
 use proto_model::{
-    Assignment, Gpu, GpuPath, JobKey, JobSpec, NodeName, NodePlace, Placement, RankPlace, Wish,
+    Assignment, Gpu, GpuPath, HiddenEnv, JobKey, JobSpec, NodeName, NodePlace, Placement, RankPlace, Wish,
 };
-use proto_wire::v1;
+use proto_wire::{
+    convert::{env_values, env_values_to_wire},
+    v1,
+};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -124,6 +127,9 @@ pub enum BriefError {
     /// The key is not 64 hexadecimal digits.
     #[error("no job key of 64 hexadecimal digits on standard input")]
     Key,
+    /// Values of variables are missing or damaged.
+    #[error("not all values of the job's environment came on standard input")]
+    Environment,
     /// The placement does not name this server.
     #[error("the placement does not name this server, {0}")]
     NotHere(String),
@@ -148,6 +154,8 @@ pub struct Task {
     pub brief: Brief,
     /// The engines' secret.
     pub key: JobKey,
+    /// Variables with values of secrets and configs.
+    pub env: Arc<HiddenEnv>,
 }
 
 /// 64 hexadecimal digits for a key.
@@ -170,7 +178,26 @@ pub fn key_from_hex(text: &str) -> Option<JobKey> {
     Some(JobKey::new(bytes))
 }
 
-/// Writes what a supervisor reads: the wish without its key, and the brief.
+/// What a supervisor is told through its standard input, and what is in no file: the key, and the values of variables.
+#[must_use]
+pub fn whispered(key: &JobKey, env: &HiddenEnv) -> String {
+    let values = serde_json::to_string(&env_values_to_wire(env)).unwrap_or_default();
+    format!("{}\n{values}\n", key_to_hex(key))
+}
+
+/// The values that it was told; an agent that knows of none says nothing.
+///
+/// # Errors
+/// They are damaged. What they say is not told.
+pub fn heard(text: &str) -> Result<HiddenEnv, BriefError> {
+    if text.trim().is_empty() {
+        return Ok(HiddenEnv::new());
+    }
+    let wire = serde_json::from_str(text).map_err(|_| BriefError::Environment)?;
+    env_values(wire).map_err(|_| BriefError::Environment)
+}
+
+/// Writes what a supervisor reads: the wish without its key and without the values of variables, and the brief.
 ///
 /// # Errors
 /// What the kernel answered.
@@ -186,6 +213,8 @@ pub fn write(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> io::Result
     }
     let mut wire = v1::Assignment::from(assignment);
     wire.job_key.clear();
+    // Their names stay, so that a supervisor that was told too little knows it.
+    wire.env_values.values_mut().for_each(String::clear);
     let bytes = prost::Message::encode_to_vec(&wire);
     files::write_atomic(&dir.assignment(), &bytes, files::Durability::Process)?;
     files::write_json(&dir.brief(), brief, files::Durability::Process)
@@ -201,16 +230,19 @@ pub fn isolation(dir: &JobDir) -> Result<Isolation, BriefError> {
     Ok(brief.ok_or_else(damaged)?.isolation)
 }
 
-/// Reads it back; `key` came on standard input.
+/// Reads it back; `key` and `env` came on standard input.
 ///
 /// # Errors
 /// What is missing or damaged.
-pub fn read(dir: &JobDir, key: &JobKey) -> Result<Task, BriefError> {
+pub fn read(dir: &JobDir, key: &JobKey, env: HiddenEnv) -> Result<Task, BriefError> {
     let damaged = |detail: String| BriefError::Damaged { dir: dir.path().to_owned(), detail };
     let bytes = files::read(&dir.assignment())?.ok_or_else(|| damaged("it is not there".into()))?;
     let mut wire: v1::Assignment =
         prost::Message::decode(bytes.as_slice()).map_err(|e| damaged(e.to_string()))?;
     wire.job_key = key.expose().to_vec();
+    if !wire.env_values.keys().all(|name| env.contains_key(name)) {
+        return Err(BriefError::Environment);
+    }
     let assignment = Assignment::try_from(wire).map_err(|error| damaged(error.to_string()))?;
     let brief: Brief = files::read_json(&dir.brief())?.ok_or_else(|| damaged("no brief".into()))?;
     let (spec, placement) = match &assignment.wish {
@@ -225,7 +257,8 @@ pub fn read(dir: &JobDir, key: &JobKey) -> Result<Task, BriefError> {
     let place = placement.nodes[node_index].clone();
     let mut ranks: Vec<RankPlace> = placement.ranks.iter().filter(|rank| rank.node == own).cloned().collect();
     ranks.sort_by_key(|rank| rank.rank);
-    Ok(Task { assignment, spec, placement, place, node_index, ranks, brief, key: *key })
+    let env = Arc::new(env);
+    Ok(Task { assignment, spec, placement, place, node_index, ranks, brief, key: *key, env })
 }
 
 /// By this `railctl dev` knows the processes of a local cluster, whoever started them.
@@ -258,6 +291,19 @@ mod tests {
         for bad in ["", "00", &"g".repeat(64), &"0".repeat(65), &"é".repeat(32)] {
             assert!(key_from_hex(bad).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn values_are_heard_and_in_no_error() {
+        let key = JobKey::new([7; 32]);
+        let env: HiddenEnv = [("A".to_owned(), proto_model::ValueText::new("hunter2\n\"x\""))].into();
+        let told = whispered(&key, &env);
+        let (first, rest) = told.split_once('\n').unwrap();
+        assert!(key_from_hex(first) == Some(key));
+        assert_eq!(heard(rest).unwrap(), env);
+        assert_eq!(heard("").unwrap(), HiddenEnv::new());
+        let cut = heard(&rest[..rest.len() - 4]).unwrap_err();
+        assert!(!cut.to_string().contains("hunter2"), "{cut}");
     }
 
     #[test]

@@ -75,8 +75,14 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
     environment.insert("RAIL_RESULT_FILE".to_owned(), path(dir.result()));
     environment.extend(of_component(task, rank.rank));
     environment.extend(task.brief.environment.clone());
+    environment.extend(hidden(task));
     environment.extend(variables(&task.spec.work));
     environment
+}
+
+/// What secrets and configs hold.
+fn hidden(task: &Task) -> impl Iterator<Item = (String, String)> {
+    task.env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()))
 }
 
 /// Of a rank of a gang of components: which one it is of, its number there, and how many ranks that has.
@@ -119,6 +125,7 @@ pub fn step_program(dir: &JobDir, task: &Task, order: &StepOrder, local: u32) ->
     );
     environment.insert("RAIL_STEP".to_owned(), format!("{:016x}", order.id));
     environment.extend(task.brief.environment.clone());
+    environment.extend(hidden(task));
     environment.extend(variables(&task.spec.work));
     if let Some(terminal) = order.terminal.as_ref().filter(|terminal| !terminal.kind.is_empty()) {
         environment.insert("TERM".to_owned(), terminal.kind.clone());

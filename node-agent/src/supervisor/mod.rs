@@ -23,6 +23,8 @@ use crate::{files, isolation::room, layout::JobDir};
 
 /// The key's line is not longer.
 const KEY_LINE_MAX: u64 = 256;
+/// Nor what follows it: the values of variables, each byte written as six at most.
+const VALUES_MAX: u64 = 1 << 20;
 /// The lock may be held for a moment by somebody who only looks.
 const LOCK_LIMIT: Duration = Duration::from_secs(1);
 /// Between two attempts at the lock.
@@ -42,7 +44,7 @@ pub enum SupervisorError {
     Io(#[from] io::Error),
 }
 
-/// Runs until nothing of the try is left. The job's key is the first line of standard input.
+/// Runs until nothing of the try is left. The job's key is the first line of standard input, values of variables are the second.
 ///
 /// # Errors
 /// Why it could not begin. Once begun, every failure is a cause in the durable state.
@@ -67,10 +69,11 @@ pub fn run(dir: &JobDir) -> Result<(), SupervisorError> {
         // It ran before: an attempt is never run twice, whatever became of the first run.
         return Err(SupervisorError::AlreadyRunning(dir.path().to_owned()));
     }
-    let mut line = String::new();
-    io::stdin().lock().take(KEY_LINE_MAX).read_line(&mut line)?;
+    let (mut line, mut values, mut stdin) = (String::new(), String::new(), io::stdin().lock());
+    stdin.by_ref().take(KEY_LINE_MAX).read_line(&mut line)?;
     let key = brief::key_from_hex(&line).ok_or(brief::BriefError::Key)?;
-    let task = brief::read(dir, &key)?;
+    stdin.take(VALUES_MAX).read_to_string(&mut values)?;
+    let task = brief::read(dir, &key, brief::heard(&values)?)?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(io::Error::from)?;
     shell::Shell::new(dir.clone(), task)?.run();
     Ok(())

@@ -121,7 +121,7 @@ impl Drop for Server {
 
 /// The same job, further on: everybody's engines listen.
 pub fn running(job: &Assignment, seen: &Observation) -> Assignment {
-    let Wish::Prepared { spec, placement, key } = job.wish.clone() else { panic!("prepared first") };
+    let Wish::Prepared { spec, placement, key, .. } = job.wish.clone() else { panic!("prepared first") };
     let peers = vec![NodeEndpoints { node: NodeName::new(NODE).unwrap(), endpoints: seen.endpoints.clone() }];
     Assignment { wish: Wish::Running { spec, placement, key, peers, certify: None }, ..job.clone() }
 }

@@ -3,10 +3,11 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use node_agent::saved::SavedState;
-use proto_model::{Assignment, Observed, Work};
+use proto_model::{Assignment, Observed, ValueText, Wish, Work};
 
 use crate::{
     agent::{Server, run, work},
@@ -103,4 +104,35 @@ async fn no_key_and_no_token_is_in_a_log_a_file_an_argument_or_a_rank_s_environm
     let (job, _) = at_work(&mut controller, &server, collective()).await;
     controller.observed(&job, Observed::Ended).await;
     check("after a collective", &secrets, &exposed(&server, &[], &[]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_of_a_secret_is_in_its_ranks_environment_and_nowhere_else() {
+    let mut controller = Controller::start().await;
+    let server = Server::with(&controller, &["--ranks-as-root"], "trace");
+    controller.registered().await;
+    controller.welcome(&[]).await;
+    let value = "hunter2-of-the-tenant";
+    let script = "test ${#TOKEN} = 21 && test \"$MINE\" = own && touch saw-$RANK; while ! test -e go; do sleep 0.02; done";
+    let mut job = assignment(2, shell(script, &[("MINE", "own")]));
+    if let Wish::Prepared { env, .. } = &mut job.wish {
+        let hidden = [("TOKEN", value), ("MINE", "the job's own words win")];
+        *env = Arc::new(hidden.map(|(name, value)| (name.to_owned(), ValueText::new(value))).into());
+    }
+    run(&mut controller, &job).await;
+    let saw = |rank: u32| work(&server, &job, &format!("saw-{rank}")).exists();
+    eventually("the ranks", || (saw(0) && saw(1)).then_some(()));
+    let saved: SavedState = node_agent::files::read_json(&server.job(&job).state()).unwrap().unwrap();
+    // The kernel shows a process's environment to its own user alone.
+    let environ = format!("/proc/{}/environ", saved.ranks[&0].pid);
+    assert!(holds(&fs::read(environ).unwrap(), value.as_bytes()));
+    let mut processes: Vec<i32> = saved.ranks.values().map(|id| id.pid).collect();
+    processes.extend(saved.engine.iter().chain(&saved.supervisor).map(|id| id.pid));
+    processes.push(server.pid());
+    let others: Vec<i32> = saved.engine.iter().chain(&saved.supervisor).map(|id| id.pid).collect();
+    let seen = exposed(&server, &processes, &others);
+    check("while it runs", &[("value", value.as_bytes().to_vec())], &seen);
+    fs::write(work(&server, &job, "go"), "").unwrap();
+    controller.observed(&job, Observed::Ended).await;
+    check("after it", &[("value", value.as_bytes().to_vec())], &exposed(&server, &[], &[]));
 }

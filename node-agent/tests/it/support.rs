@@ -165,6 +165,7 @@ pub fn gang(nodes: &[&str], per_node: u32, work: Work) -> Assignment {
         spec: Arc::new(spec),
         placement: Arc::new(placement),
         key: JobKey::new(std::array::from_fn(|at| at as u8 + 0xa0)),
+        env: Arc::default(),
     };
     Assignment { uid, attempt: 1, id, wish, trace_parent: String::new() }
 }
@@ -173,7 +174,7 @@ pub fn gang(nodes: &[&str], per_node: u32, work: Work) -> Assignment {
 pub fn shell(script: &str, env: &[(&str, &str)]) -> Work {
     let env: BTreeMap<_, _> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
-    Work::Command(CommandSpec { argv, env, working_dir: String::new() })
+    Work::Command(CommandSpec { argv, env, env_from: Vec::new(), working_dir: String::new() })
 }
 
 pub fn collective() -> Work {

@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use crate::{
-    AlgorithmChoice, Certify, JobId, JobKey, JobSpec, JobUid, Measured, NodeName, Placement, RailBytes,
-    RailReport, RankExit, Reason, RunResult,
+    AlgorithmChoice, Certify, HiddenEnv, JobId, JobKey, JobSpec, JobUid, Measured, NodeName, Placement,
+    RailBytes, RailReport, RankExit, Reason, RunResult,
 };
 
 /// The wish for one try of one job on one server.
@@ -33,6 +33,8 @@ pub enum Wish {
         placement: Arc<Placement>,
         /// The engines' secret.
         key: JobKey,
+        /// Variables with values of secrets and configs, for ranks and steps. Kept in memory only.
+        env: Arc<HiddenEnv>,
     },
     /// Engine connected, ranks started.
     Running {

@@ -319,8 +319,12 @@ mod tests {
     }
 
     fn spec(components: &[Component]) -> JobSpec {
-        let command =
-            CommandSpec { argv: vec!["x".into()], env: BTreeMap::new(), working_dir: String::new() };
+        let command = CommandSpec {
+            argv: vec!["x".into()],
+            env: BTreeMap::new(),
+            env_from: Vec::new(),
+            working_dir: String::new(),
+        };
         JobSpec {
             components: components.to_vec(),
             ..JobSpec::new(Component::gang(components), Work::Command(command))

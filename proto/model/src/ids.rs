@@ -151,6 +151,11 @@ name!(
 );
 
 name!(
+    /// A secret or a config within its tenant: a DNS label (RFC 1123), at most 63 characters.
+    ValuesName, max 63, dots false
+);
+
+name!(
     /// A schedule within its tenant: a DNS label (RFC 1123), at most 48 characters, so that its runs can be named after it.
     ScheduleName, max 48, dots false
 );

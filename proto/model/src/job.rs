@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    ArrayPlace, ArraySpec, Authority, Certification, Component, Dependency, Eta, FailurePolicy, JobId,
-    JobUid, LicenseName, NodeName, Phase, Placement, PlacementRequest, Preemption, QueueName, Reason,
+    ArrayPlace, ArraySpec, Authority, Certification, Component, Dependency, EnvSource, Eta, FailurePolicy,
+    JobId, JobUid, LicenseName, NodeName, Phase, Placement, PlacementRequest, Preemption, QueueName, Reason,
     Requeue, ReservationName, Role, ScheduledRun, ServiceClassName, Timestamp,
 };
 
@@ -102,13 +102,17 @@ impl JobSpec {
         let pairs = |pairs: &BTreeMap<String, String>| -> usize {
             pairs.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum()
         };
+        let sources = |sources: &[EnvSource]| -> usize {
+            let words = |one: &EnvSource| one.variable.len() + one.object.as_str().len() + one.key.len();
+            sources.iter().map(|one| words(one) + 2 * PAIR_BYTES).sum()
+        };
         let work = match &self.work {
             Work::Command(command) => {
                 let argv: usize = command.argv.iter().map(|word| word.len() + PAIR_BYTES).sum();
-                argv + pairs(&command.env) + command.working_dir.len()
+                argv + pairs(&command.env) + sources(&command.env_from) + command.working_dir.len()
             }
             Work::Collective(_) => 0,
-            Work::Allocation(held) => pairs(&held.env) + held.working_dir.len(),
+            Work::Allocation(held) => pairs(&held.env) + sources(&held.env_from) + held.working_dir.len(),
         };
         let licenses: usize = self.licenses.keys().map(|name| name.as_str().len() + PAIR_BYTES).sum();
         let components: usize = self.components.iter().map(Component::footprint).sum();
@@ -262,11 +266,25 @@ pub enum Work {
     Allocation(AllocationSpec),
 }
 
+impl Work {
+    /// What of its environment secrets and configs hold.
+    #[must_use]
+    pub fn env_from(&self) -> &[EnvSource] {
+        match self {
+            Self::Command(command) => &command.env_from,
+            Self::Allocation(held) => &held.env_from,
+            Self::Collective(_) => &[],
+        }
+    }
+}
+
 /// What steps of an allocation find.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllocationSpec {
     /// Wins over what Railyard sets.
     pub env: BTreeMap<String, String>,
+    /// What of it secrets and configs hold; `env` wins over it.
+    pub env_from: Vec<EnvSource>,
     /// Empty: the job's own directory.
     pub working_dir: String,
 }
@@ -278,6 +296,8 @@ pub struct CommandSpec {
     pub argv: Vec<String>,
     /// Wins over what Railyard sets.
     pub env: BTreeMap<String, String>,
+    /// What of it secrets and configs hold; `env` wins over it.
+    pub env_from: Vec<EnvSource>,
     /// Empty: the job's own directory.
     pub working_dir: String,
 }
@@ -453,7 +473,7 @@ impl PastAttempt {
 pub struct JobHold {
     /// Who has this role, or more, may release it.
     pub role: Role,
-    /// Who held it: an administrator's name, or a user of the job's tenant.
+    /// Who held it: an administrator's name, or a user of the job's tenant. Empty: the controller, because its environment cannot be made.
     pub by: String,
     /// In their words; may be empty.
     pub reason: String,
@@ -466,6 +486,12 @@ pub struct JobHold {
 impl JobHold {
     /// Bytes of a reason at most.
     pub const MAX_REASON: usize = 1024;
+
+    /// Whether the controller holds it, and nobody else: it lets it go by itself.
+    #[must_use]
+    pub fn is_our_own(&self) -> bool {
+        self.by.is_empty()
+    }
 }
 
 /// What a rank has used from its start to its end.

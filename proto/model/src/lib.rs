@@ -44,6 +44,7 @@ pub mod step;
 pub mod tenant;
 pub mod time;
 pub mod usage;
+pub mod values;
 pub mod webhook;
 pub mod zone;
 
@@ -65,7 +66,7 @@ pub use hardware::{
 };
 pub use ids::{
     ComponentName, JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName, QueueName, RequestId,
-    ReservationName, ScheduleName, ServiceClassName, TenantName, WebhookName,
+    ReservationName, ScheduleName, ServiceClassName, TenantName, ValuesName, WebhookName,
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
@@ -96,6 +97,7 @@ pub use step::{StepFlaw, StepInput, StepOrder, StepRequest, StepTerminal, StepWi
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;
 pub use usage::{AttemptUsage, ServerUsage};
+pub use values::{EnvSource, HiddenEnv, Value, ValueText, Values, ValuesId, ValuesKind};
 pub use webhook::{
     JobFilter, Webhook, WebhookEvent, WebhookProgress, WebhookSecret, WebhookSpec, WebhookUrl,
     WebhookUrlError,

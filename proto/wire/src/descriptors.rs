@@ -27,6 +27,7 @@ mod tests {
         let expected = [
             "AgentService",
             "AuditService",
+            "ConfigService",
             "ControllerService",
             "EnrollService",
             "FabricService",
@@ -39,6 +40,7 @@ mod tests {
             "RailService",
             "ReservationService",
             "ScheduleService",
+            "SecretService",
             "ServiceClassService",
             "StepService",
             "TenantService",

@@ -5,6 +5,7 @@
 
 pub mod convert;
 mod descriptors;
+mod hidden;
 #[allow(
     missing_docs,
     clippy::all,

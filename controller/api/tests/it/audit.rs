@@ -7,11 +7,12 @@ use proto_audit::{Record, verify};
 use proto_rpc::{Client, ErrorClass, Identity, KeyRequest, Role, seal::CaKey};
 use proto_wire::v1::{
     self, agent_service_client::AgentServiceClient, audit_record::Content,
-    audit_service_client::AuditServiceClient, enroll_service_client::EnrollServiceClient,
-    job_service_client::JobServiceClient, job_status::Phase, license_service_client::LicenseServiceClient,
-    node_service_client::NodeServiceClient, queue_service_client::QueueServiceClient,
-    rail_service_client::RailServiceClient, reservation_service_client::ReservationServiceClient,
-    schedule_service_client::ScheduleServiceClient, service_class_service_client::ServiceClassServiceClient,
+    audit_service_client::AuditServiceClient, config_service_client::ConfigServiceClient,
+    enroll_service_client::EnrollServiceClient, job_service_client::JobServiceClient, job_status::Phase,
+    license_service_client::LicenseServiceClient, node_service_client::NodeServiceClient,
+    queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
+    reservation_service_client::ReservationServiceClient, schedule_service_client::ScheduleServiceClient,
+    secret_service_client::SecretServiceClient, service_class_service_client::ServiceClassServiceClient,
     tenant_service_client::TenantServiceClient, webhook_service_client::WebhookServiceClient,
     webhook_spec::Event,
 };
@@ -22,6 +23,7 @@ use crate::{
     roles,
     schedules::yearly,
     tenants::reservation,
+    values::{config, secret},
     webhooks::webhook,
     world::World,
 };
@@ -61,6 +63,10 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::ApplyWebhook
         | Rpc::DeleteWebhook
         | Rpc::TestWebhook
+        | Rpc::ApplySecret
+        | Rpc::DeleteSecret
+        | Rpc::ApplyConfig
+        | Rpc::DeleteConfig
         | Rpc::ApplyTenant
         | Rpc::DeleteTenant
         | Rpc::IssueCertificate
@@ -109,6 +115,10 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::ListServiceClasses
         | Rpc::GetWebhook
         | Rpc::ListWebhooks
+        | Rpc::GetSecret
+        | Rpc::ListSecrets
+        | Rpc::GetConfig
+        | Rpc::ListConfigs
         | Rpc::GetLicense
         | Rpc::ListLicenses
         | Rpc::GetTenant
@@ -225,7 +235,7 @@ async fn change_everything(world: &World) -> Vec<Rpc> {
     calls
 }
 
-async fn change_tenants(world: &World) -> [Rpc; 12] {
+async fn change_tenants(world: &World) -> [Rpc; 16] {
     let mut tenants = TenantServiceClient::new(world.admin());
     let mut queues = QueueServiceClient::new(world.admin());
     let named = |name: &str| Some(v1::Metadata { name: name.to_owned(), ..Default::default() });
@@ -257,6 +267,7 @@ async fn change_tenants(world: &World) -> [Rpc; 12] {
     webhooks.apply_webhook(webhook("chat", "https://127.0.0.1:9/", &[Event::Ended])).await.unwrap();
     webhooks.test_webhook(v1::TestWebhookRequest { name: name(), ..Default::default() }).await.unwrap();
     webhooks.delete_webhook(v1::DeleteWebhookRequest { name: name(), ..Default::default() }).await.unwrap();
+    change_values(world).await;
     let (tenant, user, role) = ("red".to_owned(), "ann".to_owned(), v1::Role::User.into());
     let csr_pem = KeyRequest::generate().unwrap().csr_pem;
     let certificate = v1::IssueCertificateRequest {
@@ -279,9 +290,26 @@ async fn change_tenants(world: &World) -> [Rpc; 12] {
         Rpc::ApplyWebhook,
         Rpc::TestWebhook,
         Rpc::DeleteWebhook,
+        Rpc::ApplySecret,
+        Rpc::DeleteSecret,
+        Rpc::ApplyConfig,
+        Rpc::DeleteConfig,
         Rpc::IssueCertificate,
         Rpc::IssueToken,
     ]
+}
+
+async fn change_values(world: &World) {
+    let (mut secrets, mut configs) =
+        (SecretServiceClient::new(world.admin()), ConfigServiceClient::new(world.admin()));
+    let metadata = || Some(v1::Metadata { name: "s3".to_owned(), ..Default::default() });
+    let secret = Some(v1::Secret { metadata: metadata(), ..secret("s3", &[("TOKEN", "hunter2")]) });
+    secrets.apply_secret(v1::ApplySecretRequest { secret, dry_run: false }).await.unwrap();
+    let name = || "s3".to_owned();
+    secrets.delete_secret(v1::DeleteSecretRequest { name: name(), ..Default::default() }).await.unwrap();
+    let config = Some(v1::Config { metadata: metadata(), ..config("s3", &[("MODE", "x")]) });
+    configs.apply_config(v1::ApplyConfigRequest { config, dry_run: false }).await.unwrap();
+    configs.delete_config(v1::DeleteConfigRequest { name: name(), ..Default::default() }).await.unwrap();
 }
 
 async fn change_nodes(world: &World) -> [Rpc; 5] {

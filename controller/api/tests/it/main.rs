@@ -30,5 +30,6 @@ mod schedules;
 mod steps;
 mod tenancy;
 mod tenants;
+mod values;
 mod webhooks;
 mod world;

@@ -60,6 +60,14 @@ GetWebhook           . . x x x x
 ListWebhooks         . . x x x x
 DeleteWebhook        . . . . x x
 TestWebhook          . . . . x x
+ApplySecret          . . . . x x
+GetSecret            . . x x x x
+ListSecrets          . . x x x x
+DeleteSecret         . . . . x x
+ApplyConfig          . . . . x x
+GetConfig            . . x x x x
+ListConfigs          . . x x x x
+DeleteConfig         . . . . x x
 ApplyTenant          . . . . . x
 GetTenant            . . x x x x
 ListTenants          . . x x x x

@@ -169,6 +169,7 @@ impl Step<'_> {
             check_spec(spec, &state.config)?;
             state.check_documents(tenant, spec, self.now)?;
             state.check_licenses(spec)?;
+            state.check_env(tenant, &spec.work)?;
             let mut classified = spec.clone();
             state.classify(tenant, by, &mut classified)?;
             check_times(&classified, self.now)?;

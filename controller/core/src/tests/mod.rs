@@ -34,6 +34,7 @@ mod schedules;
 mod standing;
 mod suspensions;
 mod tenants;
+mod values;
 mod webhooks;
 
 use std::{
@@ -101,6 +102,7 @@ pub(crate) fn spec(nodes: u32, gpus: u32) -> JobSpec {
     let work = Work::Command(CommandSpec {
         argv: vec!["x".into()],
         env: BTreeMap::new(),
+        env_from: Vec::new(),
         working_dir: String::new(),
     });
     JobSpec::new(Gang::new(nodes, gpus, 1), work)
@@ -362,6 +364,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutServiceClass(class) => stored.classes.push((class, 1)),
             Write::PutLicense(license) => stored.licenses.push((license, 1)),
             Write::PutSchedule(schedule) => stored.schedules.push((schedule, 1)),
+            Write::PutValues(values) => stored.values.push((values, 1)),
             Write::PutWebhook(webhook) => stored.webhooks.push((webhook, 1)),
             Write::PutDelivery(delivery) => stored.deliveries.push(delivery),
             Write::PutReservation(reservation) => stored.reservations.push((reservation, 1)),

@@ -35,6 +35,7 @@ enum Act {
     NicDown { node: usize, down: bool },
     Schedule { name: u8, what: u8, size: u32 },
     Unschedule(u8),
+    Values(u8),
     Pass(u16),
 }
 
@@ -75,11 +76,13 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (0usize..4, any::<bool>()).prop_map(|(node, down)| Act::NicDown { node, down }),
         2 => (0u8..3, 0u8..12, 0u32..4).prop_map(|(name, what, size)| Act::Schedule { name, what, size }),
         1 => (0u8..3).prop_map(Act::Unschedule),
+        3 => (0u8..5).prop_map(Act::Values),
         4 => (0u16..60_000).prop_map(Act::Pass),
     ]
 }
 
-fn event(w: &mut World, act: &Act) -> Option<Event> {
+/// What an act is; what it takes to get there is done, and its transitions are in `before`.
+fn event(w: &mut World, act: &Act, before: &mut Vec<Transition>) -> Option<Event> {
     let text = |job: &u8| format!("j{job}");
     Some(match act {
         Act::Submit { job, nodes, gpus, rails, policy, request } => {
@@ -125,15 +128,11 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
         Act::Disconnect(node) => {
             Event::AgentDisconnected { node: name(*node), session: w.state.session(&name(*node))? }
         }
-        Act::Gate { node, closed } => Event::UpdateNode {
-            name: name(*node),
-            change: crate::NodeChange::unschedulable(*closed, ""),
-            if_version: 0,
-        },
         Act::RemoveNode { node, force } => Event::DeleteNode { name: name(*node), force: *force, uid: None },
         Act::Join(node) => {
             let hash = [*node as u8; 32];
-            w.step(Event::CreateToken { node: name(*node), hash, lifetime: None });
+            let out = w.step(Event::CreateToken { node: name(*node), hash, lifetime: None });
+            before.extend(out.transitions);
             Event::Join { node: name(*node), hash, csr: [9; 32] }
         }
         Act::Drain { node, rail, whole, on, force } => {
@@ -166,6 +165,12 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
             submit(&format!("a{job}"), JobSpec { array: Some(array), ..spec(1, 1) })
         }
         Act::Schedule { name, what, size } => scheduled(*name, *what, *size),
+        Act::Gate { node, closed } => Event::UpdateNode {
+            name: name(*node),
+            change: crate::NodeChange::unschedulable(*closed, ""),
+            if_version: 0,
+        },
+        Act::Values(what) => secret(*what),
         Act::Unschedule(name) => Event::DeleteSchedule {
             by: None,
             tenant: tenant("red"),
@@ -198,6 +203,30 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
     })
 }
 
+/// The secret `s3` gets another value, keeps it, goes, or is not what jobs need any more.
+fn secret(what: u8) -> Event {
+    match what {
+        0 => Event::DeleteValues(values::s3()),
+        1 => values::secret(&[("OTHER", "x")]),
+        _ => values::secret(&[("TOKEN", ["a", "b", "c"][usize::from(what - 2)])]),
+    }
+}
+
+/// Agents that prepare a try were told what secrets hold now.
+fn environments(w: &World, entry: &crate::state::JobEntry) {
+    let env = w.state.hidden_env(entry);
+    let Some(attempt) = entry.attempt.as_ref().filter(|attempt| attempt.ending.is_none()) else { return };
+    for (_, node) in crate::attempt::gang(entry).filter(|(_, node)| w.state.session(node).is_some()) {
+        let told = w.wishes.get(&(node.clone(), entry.job.uid));
+        if let Some((of, Wish::Prepared { env: told, .. })) = told.filter(|(of, _)| *of == attempt.attempt)
+            && entry.job.status.phase != Phase::Running
+        {
+            assert_eq!((told, *of), (&env, attempt.attempt), "{node} was told something else");
+            assert_eq!(env.len(), entry.job.spec.work.env_from().len());
+        }
+    }
+}
+
 /// Jobs `j0` to `j5`, and arrays `a0` to `a2`.
 fn order(job: u8, role: usize) -> Box<JobOrder> {
     let text = if job < 6 { format!("j{job}") } else { format!("a{}", job - 6) };
@@ -225,8 +254,12 @@ fn vary(spec: &mut JobSpec, job: u8, gpus: u32, now: Timestamp) {
             let other = JobName::new("j1").unwrap();
             spec.after = vec![Dependency { job: other, when: DependencyWhen::ALL[gpus as usize % 4] }];
         }
-        1 => spec.gang.min_nodes = 1,
+        1 => {
+            spec.gang.min_nodes = 1;
+            values::refer(spec);
+        }
         2 => {
+            values::refer(spec);
             spec.failure.replace = Replace::Any;
             spec.failure.max_replacements = 3;
             spec.failure.on_rail_loss = RailLoss::ALL[gpus as usize % 3];
@@ -297,6 +330,7 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
         assert_eq!(entry.attempt.is_some(), status.phase.holds());
         assert!(status.reasons.iter().all(|reason| reason.code != "PlacementRefused"), "{status:?}");
         let goes_on = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_none());
+        environments(w, entry);
         assert!(!goes_on || status.holds.iter().all(|hold| !hold.suspended), "{status:?}");
         if !status.phase.holds() {
             continue;
@@ -351,9 +385,13 @@ proptest! {
     #[test]
     fn random_events(acts in prop::collection::vec(act(), 1..120), fail in prop::collection::vec(prop::bool::weighted(0.2), 120)) {
         let mut w = World::new();
+        w.ok(secret(2));
         let mut phases = BTreeMap::new();
         for (act, fail) in acts.iter().zip(fail) {
-            let Some(event) = event(&mut w, act) else { continue };
+            let mut before = Vec::new();
+            let event = event(&mut w, act, &mut before);
+            invariants(&w, &before, &mut phases);
+            let Some(event) = event else { continue };
             let before = w.state.clone();
             let mut random = 5;
             let event = super::attributed(&w.state, event);
@@ -385,6 +423,7 @@ proptest! {
         let fresh = w.reload(8);
         let jobs = |state: &State| state.base.jobs.values().map(|e| (e.job.clone(), e.attempt.clone())).collect::<Vec<_>>();
         prop_assert_eq!(jobs(&fresh), jobs(&w.state));
+        prop_assert_eq!(&fresh.base.values, &w.state.base.values);
         prop_assert_eq!(&fresh.base.nodes, &w.state.base.nodes);
         prop_assert_eq!(&fresh.base.requests, &w.state.base.requests);
         prop_assert_eq!(&fresh.base.tokens, &w.state.base.tokens);

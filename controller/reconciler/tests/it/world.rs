@@ -93,6 +93,7 @@ pub fn submit(name: &str, request: Option<&str>) -> Event {
     let work = Work::Command(CommandSpec {
         argv: vec!["true".into()],
         env: BTreeMap::new(),
+        env_from: Vec::new(),
         working_dir: String::new(),
     });
     let spec = JobSpec { grace_period: Duration::from_secs(1), ..JobSpec::new(Gang::new(1, 0, 1), work) };

@@ -41,6 +41,7 @@ fn spec(nodes: u32) -> JobSpec {
     let work = Work::Command(CommandSpec {
         argv: vec!["x".into()],
         env: BTreeMap::new(),
+        env_from: Vec::new(),
         working_dir: String::new(),
     });
     JobSpec::new(Gang::new(nodes, 2, 2), work)

@@ -9,6 +9,7 @@ mod nodes;
 mod probes;
 mod rails;
 mod rest;
+mod secrets;
 mod tenants;
 mod webhooks;
 mod wire;
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Attempt> {
     [
         authz::all(),
         tenants::all(),
+        secrets::all(),
         webhooks::all(),
         rest::all(),
         probes::all(),

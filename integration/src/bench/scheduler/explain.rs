@@ -15,6 +15,7 @@ pub fn spec(nodes: u32) -> JobSpec {
     let work = Work::Command(CommandSpec {
         argv: vec!["train".into()],
         env: std::collections::BTreeMap::new(),
+        env_from: Vec::new(),
         working_dir: String::new(),
     });
     JobSpec::new(Gang::new(nodes, 8, 8), work)

@@ -129,6 +129,7 @@ fn spec(nodes: u32) -> JobSpec {
     let work = Work::Command(CommandSpec {
         argv: vec!["./train.sh".into(), "--config".into(), "run.yaml".into()],
         env: BTreeMap::from([("WANDB_MODE".to_owned(), "offline".to_owned())]),
+        env_from: Vec::new(),
         working_dir: "/home/user/run".into(),
     });
     JobSpec {

@@ -9,7 +9,12 @@ use crate::{
 
 fn spec(nodes: u32) -> JobSpec {
     let argv = vec!["x".to_owned()];
-    let work = Work::Command(CommandSpec { argv, env: BTreeMap::new(), working_dir: String::new() });
+    let work = Work::Command(CommandSpec {
+        argv,
+        env: BTreeMap::new(),
+        env_from: Vec::new(),
+        working_dir: String::new(),
+    });
     JobSpec::new(Gang::new(nodes, 8, 8), work)
 }
 

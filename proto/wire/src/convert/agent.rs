@@ -7,7 +7,7 @@ use proto_model::{
     TenantName, Wish,
 };
 
-use super::{FieldErrors, Fields, certify, duration_from_wire, duration_to_wire, known, rails};
+use super::{FieldErrors, Fields, certify, duration_from_wire, duration_to_wire, known, rails, values};
 use crate::v1;
 
 impl From<&RailEndpoint> for v1::RailEndpoint {
@@ -55,7 +55,7 @@ impl From<&Assignment> for v1::Assignment {
             ..Self::default()
         };
         match &assignment.wish {
-            Wish::Prepared { spec, placement, key } | Wish::Running { spec, placement, key, .. } => {
+            Wish::Prepared { spec, placement, key, .. } | Wish::Running { spec, placement, key, .. } => {
                 wire.set_wish(v1::assignment::Wish::Prepared);
                 wire.spec = Some(spec.as_ref().into());
                 wire.placement = Some(placement.as_ref().into());
@@ -67,6 +67,9 @@ impl From<&Assignment> for v1::Assignment {
                 wire.grace_period = Some(duration_to_wire(*grace));
                 wire.stop_reason.clone_from(reason);
             }
+        }
+        if let Wish::Prepared { env, .. } = &assignment.wish {
+            wire.env_values = values::env_values_to_wire(env);
         }
         if let Wish::Running { peers, certify, .. } = &assignment.wish {
             wire.set_wish(v1::assignment::Wish::Running);
@@ -91,7 +94,10 @@ fn wish(fields: &mut Fields, wire: v1::Assignment) -> Option<Wish> {
     let key = fields.take("jobKey", key.map_err(|_| "must be 32 bytes"));
     let (spec, placement, key) = (Arc::new(spec?), Arc::new(placement?), JobKey::new(key?));
     match kind {
-        Some(v1::assignment::Wish::Prepared) => Some(Wish::Prepared { spec, placement, key }),
+        Some(v1::assignment::Wish::Prepared) => {
+            let env = Arc::new(fields.nest("envValues", values::env_values(wire.env_values))?);
+            Some(Wish::Prepared { spec, placement, key, env })
+        }
         Some(v1::assignment::Wish::Running) => {
             let certify = wire.certification.and_then(|wire| certify::certify(fields, wire));
             Some(Wish::Running { spec, placement, key, peers: fields.list("peers", wire.peers), certify })

@@ -15,7 +15,7 @@ use proto_model::{
 
 use super::{
     API_VERSION, FieldErrors, Fields, component, duration_from_wire, duration_to_wire, known, request,
-    time_from_wire, time_to_wire,
+    time_from_wire, time_to_wire, values,
 };
 use crate::v1;
 
@@ -194,17 +194,19 @@ fn command(fields: &mut Fields, wire: v1::Command) -> CommandSpec {
     }
     let env = variables(fields, "command.env", wire.env);
     whole(fields, "command.envHidden", wire.env_hidden);
+    let env_from = values::sources(fields, "command.envFrom", wire.env_from);
     text(fields, || "command.workingDir".to_owned(), &wire.working_dir);
     program_size(fields, "command", &wire.argv, &env);
-    CommandSpec { argv: wire.argv, env, working_dir: wire.working_dir }
+    CommandSpec { argv: wire.argv, env, env_from, working_dir: wire.working_dir }
 }
 
 fn allocation(fields: &mut Fields, wire: v1::Allocation) -> AllocationSpec {
     let env = variables(fields, "allocation.env", wire.env);
     whole(fields, "allocation.envHidden", wire.env_hidden);
+    let env_from = values::sources(fields, "allocation.envFrom", wire.env_from);
     text(fields, || "allocation.workingDir".to_owned(), &wire.working_dir);
     program_size(fields, "allocation", &[], &env);
-    AllocationSpec { env, working_dir: wire.working_dir }
+    AllocationSpec { env, env_from, working_dir: wire.working_dir }
 }
 
 /// A document whose values were left out for its reader is not what somebody asked for.
@@ -471,11 +473,13 @@ fn work_to_wire(work: &Work) -> v1::job_spec::Work {
             env: command.env.clone().into_iter().collect(),
             working_dir: command.working_dir.clone(),
             env_hidden: false,
+            env_from: values::sources_to_wire(&command.env_from),
         }),
         Work::Allocation(held) => v1::job_spec::Work::Allocation(v1::Allocation {
             env: held.env.clone().into_iter().collect(),
             working_dir: held.working_dir.clone(),
             env_hidden: false,
+            env_from: values::sources_to_wire(&held.env_from),
         }),
         Work::Collective(spec) => v1::job_spec::Work::Collective(v1::Collective {
             op: match spec.op {

@@ -29,6 +29,7 @@ mod schedule;
 mod service_class;
 mod step;
 mod tenant;
+mod values;
 mod webhook;
 
 use std::fmt;
@@ -45,6 +46,7 @@ pub use report::{told_inventory, told_observation, told_usage};
 pub use reservation::reservation_phase;
 pub use schedule::job_labels;
 pub use tenant::{role_from_wire, role_to_wire};
+pub use values::{env_values, env_values_to_wire};
 pub use webhook::{webhook_secret, webhook_secret_to_wire};
 
 /// What every resource says of the schema that it follows.

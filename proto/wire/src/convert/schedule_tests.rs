@@ -72,6 +72,7 @@ fn least() -> v1::Schedule {
     let work = proto_model::Work::Command(proto_model::CommandSpec {
         argv: vec!["true".into()],
         env: Default::default(),
+        env_from: Vec::new(),
         working_dir: String::new(),
     });
     let spec = v1::JobSpec::from(&JobSpec::new(Gang::new(1, 1, 1), work));

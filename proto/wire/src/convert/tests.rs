@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use prost::Message as _;
 use proto_model::{
     Algorithm, AlgorithmChoice, CollectiveOp, CollectiveSpec, CommandSpec, Drain, DrainTarget, Dtype,
-    EngineOptions, JobSpec, JobUid, NodeName, Observation, Observed, Placement, RailReport, RailState,
-    ReduceOp, Timestamp, Work,
+    EngineOptions, EnvSource, JobSpec, JobUid, NodeName, Observation, Observed, Placement, RailReport,
+    RailState, ReduceOp, Timestamp, ValuesKind, ValuesName, Work,
     rails::{MAX_CHOICE_REASONS, MAX_CHOICES, MAX_REPORT_TEXT, MAX_REPORTS},
 };
 
@@ -19,7 +19,13 @@ pub(super) fn work() -> impl Strategy<Value = Work> {
         |(argv, key, value)| {
             Work::Command(CommandSpec {
                 argv,
-                env: BTreeMap::from([(key, value)]),
+                env: BTreeMap::from([(key.clone(), value)]),
+                env_from: vec![EnvSource {
+                    variable: key,
+                    kind: ValuesKind::Secret,
+                    object: ValuesName::new("s3").unwrap(),
+                    key: "tls.crt".to_owned(),
+                }],
                 working_dir: String::new(),
             })
         },

@@ -47,6 +47,8 @@ fn good(of: &MessageDescriptor) -> Option<DynamicMessage> {
         "ApplyWebhookRequest" => {
             json!({"webhook": named(json!({"url": "https://hooks.invalid/x", "events": ["FAILED"]}))})
         }
+        "ApplySecretRequest" => json!({"secret": {"metadata": metadata, "data": {"TOKEN": "x"}}}),
+        "ApplyConfigRequest" => json!({"config": {"metadata": metadata, "data": {"MODE": "x"}}}),
         "ApplyServiceClassRequest" => {
             json!({"serviceClass": {"metadata": {"name": "short"}, "spec": {"job": {"nodesMax": 4}}}})
         }

@@ -1,0 +1,210 @@
+//! SecretService and ConfigService: named values of a tenant that its jobs can have in their environment. Both do the same, but that nobody
+//! is told what a secret holds.
+
+use std::sync::Arc;
+
+use controller_core::{CoreError, Event, Reply, values::ValuesError};
+use controller_reconciler::{codec, keys};
+use controller_store::KeyValue;
+use prost::Message;
+use proto_model::{TenantName, Values, ValuesId, ValuesKind, ValuesName};
+use proto_rpc::{ErrorClass, Role, RpcError};
+use proto_wire::v1::{self, config_service_server::ConfigService, secret_service_server::SecretService};
+use tonic::{Request, Response, Status};
+
+use crate::{authz::Rpc, changes, context::Context, fault, guard::Caller, page};
+
+/// The handlers.
+#[derive(Clone)]
+pub struct Kept {
+    context: Context,
+}
+
+/// What a caller may see of a document.
+trait Told: Message + Default {
+    /// The revision of its last change.
+    fn set_version(&mut self, version: u64);
+    /// What is not for a caller goes; `names`: they may see the keys of a secret.
+    fn hide(&mut self, names: bool);
+}
+
+impl Told for v1::Secret {
+    fn set_version(&mut self, version: u64) {
+        self.metadata.get_or_insert_default().resource_version = version;
+    }
+
+    fn hide(&mut self, names: bool) {
+        self.data.clear();
+        if !names {
+            self.status.get_or_insert_default().keys.clear();
+        }
+    }
+}
+
+impl Told for v1::Config {
+    fn set_version(&mut self, version: u64) {
+        self.metadata.get_or_insert_default().resource_version = version;
+    }
+
+    fn hide(&mut self, _: bool) {}
+}
+
+/// Whether a caller sees the keys of secrets: whoever may submit jobs refers to them.
+fn sees_keys(caller: &Caller) -> bool {
+    let roles = caller.identity.roles();
+    [Role::User, Role::TenantAdmin, Role::Admin].iter().any(|role| roles.contains(role))
+}
+
+fn told<T: Told>(mut document: T, version: u64, names: bool) -> T {
+    document.set_version(version);
+    document.hide(names);
+    document
+}
+
+fn shown<T: Told>(kv: &KeyValue, names: bool) -> Result<T, RpcError> {
+    let document: T = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    Ok(told(document, kv.mod_revision, names))
+}
+
+impl Kept {
+    /// Handlers over the loop.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    /// The tenant is the caller's; an administrator may name one.
+    fn tenant(&self, rpc: Rpc, caller: &Caller, field: &str, named: &str) -> Result<TenantName, RpcError> {
+        caller.tenant(field, named).map_err(|error| self.context.guard.note(rpc, caller, error))
+    }
+
+    fn id(
+        &self,
+        (rpc, kind): (Rpc, ValuesKind),
+        caller: &Caller,
+        tenant: &str,
+        name: &str,
+    ) -> Result<ValuesId, RpcError> {
+        let tenant = self.tenant(rpc, caller, "tenant", tenant)?;
+        let name = ValuesName::new(name).map_err(|error| fault::field("name", error))?;
+        Ok(ValuesId { tenant, kind, name })
+    }
+
+    async fn apply(
+        &self,
+        caller: &Caller,
+        mut values: Values,
+        dry_run: bool,
+    ) -> Result<(Arc<Values>, u64), Status> {
+        values.updated_by = changes::authority(caller)?.user;
+        let applied = self.context.apply(caller, Event::ApplyValues(Box::new(values), dry_run)).await?;
+        match applied.reply {
+            Reply::Values(values) => Ok((values, applied.version)),
+            _ => Err(crate::context::unexpected()),
+        }
+    }
+
+    async fn get<T: Told>(&self, caller: &Caller, id: ValuesId) -> Result<T, RpcError> {
+        let found = self.context.handle.store().get(keys::values(&id)).await;
+        let kv = found.map_err(|error| fault::store(&error))?.ok_or_else(|| {
+            let error = CoreError::from(ValuesError::NotFound { id, nearest: None });
+            RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
+        })?;
+        shown(&kv, sees_keys(caller))
+    }
+
+    async fn list<T: Told>(
+        &self,
+        (rpc, kind): (Rpc, ValuesKind),
+        caller: &Caller,
+        tenant: &str,
+        (size, token): (u32, &str),
+    ) -> Result<page::Listed<T>, RpcError> {
+        let scope = caller.scope("tenant", tenant);
+        let tenant = scope.map_err(|error| self.context.guard.note(rpc, caller, error))?;
+        let prefix = keys::values_of(kind, tenant.as_ref());
+        let asked = page::Asked { rpc, prefix, size, token, filter: Vec::new() };
+        let names = sees_keys(caller);
+        page::list(&self.context, caller, asked, |kv| shown(kv, names).map(Some)).await
+    }
+}
+
+/// The four calls of one kind.
+macro_rules! service {
+    (
+        $service:ident, $kind:ident: $field:ident, $items:ident,
+        $apply:ident = $apply_rpc:ident($apply_request:ident),
+        $get:ident = $get_rpc:ident($get_request:ident),
+        $list:ident = $list_rpc:ident($list_request:ident) -> $list_response:ident,
+        $delete:ident = $delete_rpc:ident($delete_request:ident) -> $delete_response:ident
+    ) => {
+        #[tonic::async_trait]
+        impl $service for Kept {
+            async fn $apply(
+                &self,
+                request: Request<v1::$apply_request>,
+            ) -> Result<Response<v1::$kind>, Status> {
+                let caller = Caller::of(request.extensions())?;
+                let wire = request.into_inner();
+                let mut document =
+                    wire.$field.ok_or_else(|| fault::field(stringify!($field), "is required"))?;
+                let metadata = document.metadata.get_or_insert_default();
+                let tenant = self.tenant(Rpc::$apply_rpc, &caller, "metadata.tenant", &metadata.tenant)?;
+                metadata.tenant = tenant.to_string();
+                // What became of it nobody but the controller says.
+                document.status = None;
+                let values = Values::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+                let (values, version) = self.apply(&caller, values, wire.dry_run).await?;
+                Ok(Response::new(told(v1::$kind::from(values.as_ref()), version, true)))
+            }
+
+            async fn $get(&self, request: Request<v1::$get_request>) -> Result<Response<v1::$kind>, Status> {
+                let caller = Caller::of(request.extensions())?;
+                let wire = request.into_inner();
+                let of = (Rpc::$get_rpc, ValuesKind::$kind);
+                let id = self.id(of, &caller, &wire.tenant, &wire.name)?;
+                Ok(Response::new(self.get(&caller, id).await?))
+            }
+
+            async fn $list(
+                &self,
+                request: Request<v1::$list_request>,
+            ) -> Result<Response<v1::$list_response>, Status> {
+                let caller = Caller::of(request.extensions())?;
+                let wire = request.into_inner();
+                let of = (Rpc::$list_rpc, ValuesKind::$kind);
+                let page = (wire.page_size, wire.page_token.as_str());
+                let page = self.list(of, &caller, &wire.tenant, page).await?;
+                let (next_page_token, revision) = (page.next, page.revision);
+                Ok(Response::new(v1::$list_response { $items: page.items, next_page_token, revision }))
+            }
+
+            async fn $delete(
+                &self,
+                request: Request<v1::$delete_request>,
+            ) -> Result<Response<v1::$delete_response>, Status> {
+                let caller = Caller::of(request.extensions())?;
+                let wire = request.into_inner();
+                let of = (Rpc::$delete_rpc, ValuesKind::$kind);
+                let id = self.id(of, &caller, &wire.tenant, &wire.name)?;
+                self.context.apply(&caller, Event::DeleteValues(id)).await?;
+                Ok(Response::new(v1::$delete_response {}))
+            }
+        }
+    };
+}
+
+service!(
+    SecretService, Secret: secret, secrets,
+    apply_secret = ApplySecret(ApplySecretRequest),
+    get_secret = GetSecret(GetSecretRequest),
+    list_secrets = ListSecrets(ListSecretsRequest) -> ListSecretsResponse,
+    delete_secret = DeleteSecret(DeleteSecretRequest) -> DeleteSecretResponse
+);
+service!(
+    ConfigService, Config: config, configs,
+    apply_config = ApplyConfig(ApplyConfigRequest),
+    get_config = GetConfig(GetConfigRequest),
+    list_configs = ListConfigs(ListConfigsRequest) -> ListConfigsResponse,
+    delete_config = DeleteConfig(DeleteConfigRequest) -> DeleteConfigResponse
+);
