@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
-    self, audit_service_client::AuditServiceClient, fabric_service_client::FabricServiceClient,
-    health_service_client::HealthServiceClient, job_service_client::JobServiceClient,
-    license_service_client::LicenseServiceClient, node_service_client::NodeServiceClient,
-    qos_service_client::QosServiceClient, queue_service_client::QueueServiceClient,
-    rail_service_client::RailServiceClient, reservation_service_client::ReservationServiceClient,
-    schedule_service_client::ScheduleServiceClient, service_class_service_client::ServiceClassServiceClient,
+    self, audit_service_client::AuditServiceClient, config_service_client::ConfigServiceClient,
+    fabric_service_client::FabricServiceClient, health_service_client::HealthServiceClient,
+    job_service_client::JobServiceClient, license_service_client::LicenseServiceClient,
+    node_service_client::NodeServiceClient, qos_service_client::QosServiceClient,
+    queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
+    reservation_service_client::ReservationServiceClient, schedule_service_client::ScheduleServiceClient,
+    secret_service_client::SecretServiceClient, service_class_service_client::ServiceClassServiceClient,
     step_service_client::StepServiceClient, tenant_service_client::TenantServiceClient,
     webhook_service_client::WebhookServiceClient,
 };
@@ -72,7 +73,9 @@ impl Api {
         steps: StepServiceClient,
         licenses: LicenseServiceClient,
         tenants: TenantServiceClient,
-        webhooks: WebhookServiceClient
+        webhooks: WebhookServiceClient,
+        secrets: SecretServiceClient,
+        configs: ConfigServiceClient
     );
 
     /// The same connection, without a limit on how long a stream lives.
@@ -183,6 +186,26 @@ impl Api {
         .await
     }
 
+    /// All secrets of a tenant.
+    pub async fn list_secrets(&self, tenant: &str) -> Result<v1::ListSecretsResponse, Error> {
+        pages("list secrets", |page_token| {
+            let request = v1::ListSecretsRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
+            let mut client = self.secrets();
+            async move { client.list_secrets(request).await }
+        })
+        .await
+    }
+
+    /// All configs of a tenant.
+    pub async fn list_configs(&self, tenant: &str) -> Result<v1::ListConfigsResponse, Error> {
+        pages("list configs", |page_token| {
+            let request = v1::ListConfigsRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
+            let mut client = self.configs();
+            async move { client.list_configs(request).await }
+        })
+        .await
+    }
+
     /// All service classes.
     pub async fn list_service_classes(&self) -> Result<v1::ListServiceClassesResponse, Error> {
         pages("list service classes", |page_token| {
@@ -272,6 +295,8 @@ page!(
     ListReservationsResponse: reservations revision,
     ListSchedulesResponse: schedules revision,
     ListWebhooksResponse: webhooks revision,
+    ListSecretsResponse: secrets revision,
+    ListConfigsResponse: configs revision,
     ListServiceClassesResponse: service_classes revision,
     ListLicensesResponse: licenses revision,
     ListNodesResponse: nodes revision,

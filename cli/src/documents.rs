@@ -34,6 +34,10 @@ pub enum Resource {
     Reservation(v1::Reservation),
     /// A schedule.
     Schedule(Box<v1::Schedule>),
+    /// A secret.
+    Secret(Box<v1::Secret>),
+    /// A config.
+    Config(Box<v1::Config>),
     /// A webhook.
     Webhook(Box<v1::Webhook>),
     /// Something that is not made by a file; its kind.
@@ -168,6 +172,16 @@ impl Source {
             Resource::License(one) => errors_of(proto_model::License::try_from(one.clone()).err()),
             Resource::Reservation(one) => errors_of(proto_model::Reservation::try_from(one.clone()).err()),
             Resource::Schedule(one) => errors_of(proto_model::JobSchedule::try_from(in_tenant(one)).err()),
+            Resource::Secret(one) => {
+                let mut one = v1::Secret { status: None, ..one.as_ref().clone() };
+                of_some_tenant(one.metadata.as_mut());
+                errors_of(proto_model::Values::try_from(one).err())
+            }
+            Resource::Config(one) => {
+                let mut one = v1::Config { status: None, ..one.as_ref().clone() };
+                of_some_tenant(one.metadata.as_mut());
+                errors_of(proto_model::Values::try_from(one).err())
+            }
             Resource::Webhook(one) => errors_of(proto_model::Webhook::try_from(anybodys(one)).err()),
             Resource::Tenant(_) | Resource::Other(_) => Vec::new(),
         };
@@ -272,6 +286,8 @@ impl Resource {
             Self::Queue(_) => "Queue",
             Self::ServiceClass(_) => "ServiceClass",
             Self::License(_) => "License",
+            Self::Secret(_) => "Secret",
+            Self::Config(_) => "Config",
             Self::Webhook(_) => "Webhook",
             Self::Reservation(_) => "Reservation",
             Self::Schedule(_) => "Schedule",
@@ -291,6 +307,8 @@ fn typed(kind: &str, message: &DynamicMessage) -> Result<Resource, Error> {
         "License" => Resource::License(message.transcode_to().map_err(damaged)?),
         "Reservation" => Resource::Reservation(message.transcode_to().map_err(damaged)?),
         "Schedule" => Resource::Schedule(Box::new(message.transcode_to().map_err(damaged)?)),
+        "Secret" => Resource::Secret(Box::new(message.transcode_to().map_err(damaged)?)),
+        "Config" => Resource::Config(Box::new(message.transcode_to().map_err(damaged)?)),
         "Webhook" => Resource::Webhook(Box::new(message.transcode_to().map_err(damaged)?)),
         other => Resource::Other(other.to_owned()),
     })
@@ -319,10 +337,14 @@ fn in_tenant(schedule: &v1::Schedule) -> v1::Schedule {
 fn anybodys(webhook: &v1::Webhook) -> v1::Webhook {
     let mut webhook = webhook.clone();
     webhook.status = None;
-    if let Some(metadata) = webhook.metadata.as_mut().filter(|metadata| metadata.tenant.is_empty()) {
+    of_some_tenant(webhook.metadata.as_mut());
+    webhook
+}
+
+fn of_some_tenant(metadata: Option<&mut v1::Metadata>) {
+    if let Some(metadata) = metadata.filter(|metadata| metadata.tenant.is_empty()) {
         metadata.tenant.push_str("default");
     }
-    webhook
 }
 
 fn job_errors(job: &v1::Job) -> Vec<(String, String)> {
@@ -452,7 +474,7 @@ mod tests {
     #[test]
     fn the_samples_are_sound() {
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
-        let files = ["jobs", "fabrics", "queues", "schedules", "licenses", "webhooks"]
+        let files = ["jobs", "fabrics", "queues", "schedules", "licenses", "secrets", "webhooks"]
             .map(|folder| std::fs::read_dir(deploy.join(folder)).unwrap());
         let mut kinds = Vec::new();
         for path in files.into_iter().flatten().map(|entry| entry.unwrap().path()) {
@@ -464,12 +486,14 @@ mod tests {
         kinds.sort();
         kinds.dedup();
         let all = [
+            "Config",
             "Fabric",
             "Job",
             "License",
             "Queue",
             "Reservation",
             "Schedule",
+            "Secret",
             "ServiceClass",
             "Tenant",
             "Webhook",

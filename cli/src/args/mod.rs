@@ -19,6 +19,7 @@ mod queue;
 mod rails;
 mod resources;
 mod revoke;
+mod secret;
 mod sharing;
 mod simulate;
 mod top;
@@ -48,6 +49,7 @@ pub use resources::{
     Apply, Delete, DeleteNoun, Describe, DescribeNoun, Diff, Edit, EditNoun, Get, GetNoun, PhaseArg,
 };
 pub use revoke::RevokeCommand;
+pub use secret::{CreateCommand, CreateValues};
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
 pub use top::{Efficiency, Top, TopNoun};
@@ -143,9 +145,9 @@ pub enum Command {
     /// Tell what you may do
     #[command(subcommand)]
     Auth(AuthCommand),
-    /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, webhooks, shares or the fabric
+    /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, secrets, configs, webhooks, shares or the fabric
     Get(Get),
-    /// Show everything about one job, node, tenant, queue, reservation, schedule, service class, license or webhook
+    /// Show everything about one job, node, tenant, queue, reservation, schedule, service class, license, secret, config or webhook
     Describe(Describe),
     /// Print what a job's ranks wrote
     Logs(Logs),
@@ -187,13 +189,16 @@ pub enum Command {
     History(HistoryCommand),
     Simulate(Simulate),
     Replay(ReplayLog),
-    /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule, Webhook and Job documents
+    /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule, Secret, Config, Webhook and Job documents
     Apply(Apply),
+    /// Make a secret or a config of values and files
+    #[command(subcommand)]
+    Create(CreateCommand),
     /// Show what `apply` would change, and change nothing
     Diff(Diff),
-    /// Change a tenant, queue, reservation, schedule, service class, license, webhook or the fabric in your editor
+    /// Change a tenant, queue, reservation, schedule, service class, license, config, webhook or the fabric in your editor
     Edit(Edit),
-    /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a license, a webhook, a node or the fabric
+    /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a license, a secret, a config, a webhook, a node or the fabric
     Delete(Delete),
     /// Manage tenants, their quotas and the credentials of their users
     #[command(subcommand)]

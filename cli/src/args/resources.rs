@@ -37,6 +37,12 @@ pub enum GetNoun {
     /// Licenses
     #[value(alias = "license", alias = "lic")]
     Licenses,
+    /// Secrets; their values are never shown
+    #[value(alias = "secret")]
+    Secrets,
+    /// Configs
+    #[value(alias = "config", alias = "cfg")]
+    Configs,
     /// Webhooks
     #[value(alias = "webhook", alias = "wh")]
     Webhooks,
@@ -83,7 +89,7 @@ pub struct Get {
     /// Go on and print every change
     #[arg(short, long)]
     pub watch: bool,
-    /// Jobs, queues, schedules or webhooks of all tenants (administrators)
+    /// Jobs, queues, schedules, secrets, configs or webhooks of all tenants (administrators)
     #[arg(short = 'A', long)]
     pub all_tenants: bool,
     #[command(flatten)]
@@ -117,6 +123,12 @@ pub enum DescribeNoun {
     /// A license
     #[value(alias = "licenses", alias = "lic")]
     License,
+    /// A secret
+    #[value(alias = "secrets")]
+    Secret,
+    /// A config
+    #[value(alias = "configs", alias = "cfg")]
+    Config,
     /// A webhook
     #[value(alias = "webhooks", alias = "wh")]
     Webhook,
@@ -172,6 +184,12 @@ pub enum DeleteNoun {
     /// A license that no job asks for
     #[value(alias = "licenses", alias = "lic")]
     License,
+    /// A secret
+    #[value(alias = "secrets")]
+    Secret,
+    /// A config
+    #[value(alias = "configs", alias = "cfg")]
+    Config,
     /// A webhook, with what waits to be sent by it
     #[value(alias = "webhooks", alias = "wh")]
     Webhook,
@@ -238,6 +256,9 @@ pub enum EditNoun {
     /// A license
     #[value(alias = "licenses", alias = "lic")]
     License,
+    /// A config
+    #[value(alias = "configs", alias = "cfg")]
+    Config,
     /// A webhook
     #[value(alias = "webhooks", alias = "wh")]
     Webhook,

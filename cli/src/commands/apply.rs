@@ -38,7 +38,7 @@ pub fn read(files: &[std::path::PathBuf]) -> Result<Vec<(Source, Vec<Document>)>
         for document in &documents {
             if let Resource::Other(kind) = &document.resource {
                 let text = format!(
-                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule, Webhook and Job are",
+                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule, Secret, Config, Webhook and Job are",
                     source.name
                 );
                 return Err(Error::Document(text));
@@ -207,6 +207,14 @@ pub async fn send(source: &Source, resource: Resource, args: &Apply, api: &Api) 
         Resource::Webhook(webhook) => {
             let webhook = super::webhook::apply(doing("webhook"), *webhook, dry_run, api).await?;
             made!("webhook", "rail.v1.Webhook", webhook)
+        }
+        Resource::Secret(secret) => {
+            let secret = super::secret::secret::apply(doing("secret"), *secret, dry_run, api).await?;
+            made!("secret", "rail.v1.Secret", secret)
+        }
+        Resource::Config(config) => {
+            let config = super::secret::config::apply(doing("config"), *config, dry_run, api).await?;
+            made!("config", "rail.v1.Config", config)
         }
         Resource::Job(_) => Err(Error::Document(format!("{}: a Job is submitted", source.name))),
         Resource::Other(kind) => {

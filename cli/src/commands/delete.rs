@@ -48,6 +48,8 @@ async fn files(args: &Delete, api: &Api) -> Result<(), Error> {
                 Resource::License(one) => (DeleteNoun::License, one.metadata),
                 Resource::Reservation(one) => (DeleteNoun::Reservation, one.metadata),
                 Resource::Schedule(one) => (DeleteNoun::Schedule, one.metadata),
+                Resource::Secret(one) => (DeleteNoun::Secret, one.metadata),
+                Resource::Config(one) => (DeleteNoun::Config, one.metadata),
                 Resource::Webhook(one) => (DeleteNoun::Webhook, one.metadata),
                 Resource::Other(_) => continue,
             };
@@ -132,6 +134,8 @@ async fn tenant(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
     lines.extend(counted(cost.queues, "queue", "queues"));
     lines.extend(counted(cost.schedules, "schedule", "schedules"));
     lines.extend(counted(cost.webhooks, "webhook", "webhooks"));
+    lines.extend(counted(cost.secrets, "secret", "secrets"));
+    lines.extend(counted(cost.configs, "config", "configs"));
     lines.extend(counted(
         cost.reservations,
         "reservation that it has a share in",
@@ -178,6 +182,8 @@ async fn one(args: &Delete, noun: DeleteNoun, name: &str, api: &Api) -> Result<S
             Ok(format!("job {job}"))
         }
         DeleteNoun::ServiceClass => super::service_class::delete(name, api).await,
+        DeleteNoun::Secret => super::secret::secret::delete(name, api).await,
+        DeleteNoun::Config => super::secret::config::delete(name, api).await,
         DeleteNoun::Webhook => super::webhook::delete(name, api).await,
         DeleteNoun::License => super::license::delete(name, api).await,
         DeleteNoun::Schedule => super::schedule::delete(name, api).await,

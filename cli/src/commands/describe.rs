@@ -2,7 +2,7 @@
 
 use super::{
     array::{self, Array, Counts, Named},
-    get, license, logs, queue, reserve, schedule, service_class, webhook,
+    get, license, logs, queue, reserve, schedule, secret, service_class, webhook,
 };
 use clap::ValueEnum as _;
 use proto_model::many;
@@ -61,6 +61,8 @@ async fn one(noun: DescribeNoun, name: &str, api: &Api) -> Result<String, Error>
         DescribeNoun::Reservation => render::describe_reservation(&reserve::get(name, api).await?),
         DescribeNoun::Schedule => render::describe_schedule(&schedule::get(name, api).await?, now()),
         DescribeNoun::ServiceClass => render::describe_service_class(&service_class::get(name, api).await?),
+        DescribeNoun::Secret => render::describe_secret(&secret::secret::get(name, api).await?),
+        DescribeNoun::Config => render::describe_config(&secret::config::get(name, api).await?),
         DescribeNoun::Webhook => render::describe_webhook(&webhook::get(name, api).await?),
         DescribeNoun::License => render::describe_license(&license::get(name, api).await?),
         DescribeNoun::Tenant => render::describe_tenant(&get::tenant(name, api).await?),

@@ -4,7 +4,7 @@ use proto_wire::v1;
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-use super::{apply, get, license, queue, reserve, schedule, service_class, webhook};
+use super::{apply, get, license, queue, reserve, schedule, secret, service_class, webhook};
 use crate::{
     args::{Apply, Diff},
     client::{Api, JobRef},
@@ -49,6 +49,10 @@ async fn one(
 ) -> Result<(String, Option<Value>, Value), Error> {
     if let Resource::Job(job) = document.resource {
         return of_job(*job, api).await;
+    }
+    if let Resource::Secret(one) = document.resource {
+        let (name, before, after) = secret::compared(*one, api, known).await?;
+        return Ok((name, before.map(settled), settled(after)));
     }
     let before = current(&document.resource, api).await?;
     let made = apply::send(source, document.resource, args, api).await?;
@@ -115,7 +119,11 @@ async fn current(resource: &Resource, api: &Api) -> Result<Option<Value>, Error>
         Resource::Webhook(one) => {
             shown!(webhook::get(&in_tenant(one.metadata.as_ref()), api), "rail.v1.Webhook")
         }
-        Resource::Job(_) | Resource::Other(_) => Ok(None),
+        Resource::Config(one) => {
+            shown!(secret::config::get(&in_tenant(one.metadata.as_ref()), api), "rail.v1.Config")
+        }
+        // A secret is compared by itself.
+        Resource::Secret(_) | Resource::Job(_) | Resource::Other(_) => Ok(None),
     }
 }
 

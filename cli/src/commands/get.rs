@@ -5,7 +5,7 @@ use proto_wire::v1;
 
 use super::{
     array::{self, Named},
-    license, queue, reserve, schedule, service_class, watch, webhook,
+    license, queue, reserve, schedule, secret, service_class, watch, webhook,
 };
 use crate::{
     args::{Get, GetNoun, ListArgs, Output, PhaseArg},
@@ -51,6 +51,8 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
         GetNoun::Queues => queue::show(&asked, all, api).await,
         GetNoun::Reservations => reserve::list(&asked, api).await,
         GetNoun::Schedules => schedule::show(&asked, all, api).await,
+        GetNoun::Secrets => secret::secret::show(&asked, all, api).await,
+        GetNoun::Configs => secret::config::show(&asked, all, api).await,
         GetNoun::Webhooks => webhook::show(&asked, all, api).await,
         GetNoun::ServiceClasses => service_class::show(&asked, api).await,
         GetNoun::Licenses => license::show(&asked, api).await,
@@ -67,10 +69,18 @@ fn check(args: &Get, noun: GetNoun, names: &[String]) -> Result<(), Error> {
     }
     let of_tenants = matches!(
         noun,
-        GetNoun::Jobs | GetNoun::Queues | GetNoun::Schedules | GetNoun::Webhooks | GetNoun::Shares
+        GetNoun::Jobs
+            | GetNoun::Queues
+            | GetNoun::Schedules
+            | GetNoun::Secrets
+            | GetNoun::Configs
+            | GetNoun::Webhooks
+            | GetNoun::Shares
     );
     if args.all_tenants && !of_tenants {
-        return usage("--all-tenants is for jobs, queues, schedules, webhooks and shares only");
+        return usage(
+            "--all-tenants is for jobs, queues, schedules, secrets, configs, webhooks and shares only",
+        );
     }
     if !args.labels.is_empty() && !matches!(noun, GetNoun::Jobs | GetNoun::Nodes | GetNoun::Tenants) {
         return usage("--label is for jobs, nodes and tenants");

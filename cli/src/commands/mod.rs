@@ -35,6 +35,7 @@ mod reserve;
 mod revoke;
 mod run;
 mod schedule;
+mod secret;
 mod service_class;
 mod shell;
 mod signal;
@@ -134,6 +135,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Requeue(args) => changes::requeue(args, &api()?).await,
         Command::Update(args) => changes::update(args, &api()?).await,
         Command::Explain(args) => explain::run(args, &api()?).await,
+        Command::Create(command) => secret::create(command, api).await,
         Command::Diff(args) => diff::run(args, api).await,
         Command::Edit(args) => edit::run(args, &api()?).await,
         Command::Delete(args) => delete::run(args, &api()?).await,

@@ -10,12 +10,14 @@ use crate::{args::Cli, error::Error, output::print_bytes};
 const NAMES: &str = "railctl --request-timeout 2s rail ls -o name 2>/dev/null";
 
 /// What a cluster has: how it is listed, and behind which words one is named.
-const KINDS: [(&str, &[&str]); 8] = [
+const KINDS: [(&str, &[&str]); 10] = [
     ("jobs", &["get jobs", "describe job", "explain job", "delete job", "logs", "cancel"]),
     ("queues", &["get queues", "describe queue", "delete queue"]),
     ("reservations", &["get reservations", "describe reservation", "delete reservation"]),
     ("schedules", &["get schedules", "describe schedule", "delete schedule"]),
     ("licenses", &["get licenses", "describe license", "delete license"]),
+    ("secrets", &["get secrets", "describe secret", "delete secret"]),
+    ("configs", &["get configs", "describe config", "delete config"]),
     ("webhooks", &["get webhooks", "describe webhook", "delete webhook", "webhook test"]),
     ("nodes", &["get nodes", "describe node", "delete node", "doctor"]),
     ("tenants", &["get tenants", "describe tenant", "delete tenant"]),

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use proto_model::many;
 use proto_wire::v1::{self, job_spec::Work};
 
-use super::{Table, classes, isolation, licenses, schedules, server, sharing, webhooks, words};
+use super::{Table, classes, isolation, licenses, schedules, secrets, server, sharing, webhooks, words};
 use crate::error::human;
 
 /// What a job asks of each node.
@@ -59,6 +59,7 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     }
     head.push(("Engine", engine(&spec)));
     head.push(("Work", work(&spec)));
+    head.push(("Variables", secrets::env_from(&spec)));
     if let Some(limit) = spec.time_limit {
         head.push(("Time limit", human(Duration::try_from(limit).unwrap_or_default())));
     }
@@ -401,6 +402,24 @@ pub fn license(license: &v1::License) -> String {
     let mut facts = head(&license.metadata.clone().unwrap_or_default());
     facts.extend(licenses::license_facts(license));
     sheet(facts)
+}
+
+/// Everything about a secret but its values.
+#[must_use]
+pub fn secret(secret: &v1::Secret) -> String {
+    let mut facts = head(&secret.metadata.clone().unwrap_or_default());
+    let (own, keys) = secrets::secret_facts(secret);
+    facts.extend(own);
+    format!("{}\n{}", sheet(facts), keys.render(""))
+}
+
+/// Everything about a config.
+#[must_use]
+pub fn config(config: &v1::Config) -> String {
+    let mut facts = head(&config.metadata.clone().unwrap_or_default());
+    let (own, values) = secrets::config_facts(config);
+    facts.extend(own);
+    format!("{}\n{}", sheet(facts), values.render(""))
 }
 
 /// Everything about a webhook.

@@ -71,6 +71,8 @@ answers! {
     ListNodeUsageResponse: NodeUsage in nodes;
     ListJobUsageResponse: JobUsage in jobs;
     ListTokensResponse: IssuedToken in tokens;
+    ListSecretsResponse: Secret in secrets;
+    ListConfigsResponse: Config in configs;
 }
 
 /// What is behind a column.

@@ -19,6 +19,7 @@ mod order;
 mod qos;
 mod rails;
 mod schedules;
+mod secrets;
 mod server;
 mod sharing;
 mod slurm;
@@ -33,10 +34,10 @@ pub use cabling::{differences, drawn_topology, picture, verdict};
 pub use canonical::{to_json, to_value, to_whole_value, to_yaml};
 pub use classes::service_classes;
 pub use describe::{
-    job as describe_job, license as describe_license, measured as describe_result, node as describe_node,
-    placement as describe_placement, queue as describe_queue, reservation as describe_reservation,
-    schedule as describe_schedule, service_class as describe_service_class, tenant as describe_tenant,
-    webhook as describe_webhook,
+    config as describe_config, job as describe_job, license as describe_license, measured as describe_result,
+    node as describe_node, placement as describe_placement, queue as describe_queue,
+    reservation as describe_reservation, schedule as describe_schedule, secret as describe_secret,
+    service_class as describe_service_class, tenant as describe_tenant, webhook as describe_webhook,
 };
 pub use events::{Event, of_job as job_events, of_node as node_events};
 pub use fabric::{fabric, health, topology};
@@ -52,6 +53,7 @@ pub use order::{queue_order, shares};
 pub use qos::{qos, qos_progress};
 pub use rails::{choices, node_rails, rail_names, rails};
 pub use schedules::schedules;
+pub use secrets::{configs, secrets};
 pub use sharing::{queues, reservations};
 pub use slurm::{jobs as slurm_jobs, nodes as slurm_nodes};
 pub use table::Table;

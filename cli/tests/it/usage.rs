@@ -61,6 +61,11 @@ const WRONG: &[&[&str]] = &[
     &["delete", "tenant", "a", "b", "--uid", "1"],
     &["get", "webhooks", "-l", "a=b"],
     &["webhook", "test"],
+    &["create", "secret"],
+    &["create", "secret", "s3"],
+    &["create", "secret", "s3", "--from-literal", "TOKEN"],
+    &["create", "config", "s3", "--from-file", "A=/nowhere/x"],
+    &["edit", "secret/s3"],
     &["delete", "webhook"],
     &["reserve"],
     &["reserve", "create", "r"],
@@ -210,6 +215,17 @@ fn what_contradicts_itself_is_told_at_its_place() {
         (of("Webhook", "{url: 'https://a:b@c/', events: [ENDED]}"), "spec.url"),
         (of("Webhook", "{url: 'http://a.example/', events: [ENDED]}"), "spec.url: is http"),
         (of("Webhook", "url: https://a.example/"), "spec.events"),
+        (
+            of("Job", "{gang: {nodes: 1}, command: {argv: [x], envFrom: [{name: A}]}}"),
+            "spec.command.envFrom[0]: needs a secretRef or a configRef",
+        ),
+        (
+            of(
+                "Job",
+                "{gang: {nodes: 1}, command: {argv: [x], envFrom: [{name: A, secretRef: {name: s3}}]}}",
+            ),
+            "spec.command.envFrom[0].secretRef.key",
+        ),
         (of("Reservation", &format!("{{{time}, duration: 3600s, count: 2}}")), "spec.tenants"),
         (
             of("Reservation", &format!("{{{time}, duration: 0s, count: 2, maintenance: true}}")),

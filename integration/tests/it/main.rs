@@ -30,6 +30,7 @@ mod rails;
 mod resizing;
 mod rest;
 mod scheduling;
+mod secrets;
 mod several;
 mod supply;
 mod trace;

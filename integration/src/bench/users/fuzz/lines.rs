@@ -12,7 +12,7 @@ use integration::eventually;
 use super::{CALLERS, Fault, PATIENCE, SEED, Stage, Tally, dice::Dice};
 
 /// Lines that work or could: what follows and waits is left out, and what would end the cluster.
-const LINES: [&str; 48] = [
+const LINES: [&str; 50] = [
     "get jobs -o wide",
     "get nodes n0 -o json",
     "get jobs -l team=x --phase failed,running",
@@ -25,6 +25,8 @@ const LINES: [&str; 48] = [
     "get fabric",
     "get service-classes",
     "get webhooks -A",
+    "get secrets -A -o yaml",
+    "get configs -A",
     "describe job train",
     "describe node n0",
     "describe tenant fuzz",
