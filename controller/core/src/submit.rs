@@ -345,7 +345,7 @@ impl State {
         check_spec(spec, &self.config)?;
         self.check_documents(tenant, spec, now)?;
         self.check_licenses(spec)?;
-        self.check_env(tenant, &spec.work)?;
+        self.check_env_for(by, tenant, &spec.work)?;
         let mut classified = spec.clone();
         self.classify(tenant, by, &mut classified)?;
         check_times(&classified, now)?;

@@ -130,6 +130,17 @@ fn what_is_not_there_is_refused_with_its_field_and_the_nearest_name() {
     let by = Authority { role: Role::User, user: "ann".into() };
     let planned = w.state.decide_new(&tenant("blue"), &by, &of_s3(), w.now);
     assert!(matches!(planned, Err(CoreError::Values(_))));
+    // Viewers, who may ask what would become of a job, learn no key.
+    let viewer = Authority { role: Role::Viewer, user: "vera".into() };
+    for (sources, fine) in [
+        (vec![source("A", Secret, "s3", "tokn")], true),
+        (vec![source("", Secret, "s3", "")], true),
+        (vec![source("", Secret, "s4", "")], false),
+    ] {
+        let spec = with(&sources);
+        assert!(w.state.decide_new(&tenant("red"), &by, &spec, w.now).is_err());
+        assert_eq!(w.state.decide_new(&tenant("red"), &viewer, &spec, w.now).is_ok(), fine);
+    }
     let big = "x".repeat(Values::MAX_BYTES - 10);
     w.ok(Event::ApplyValues(Box::new(values("red", Config, "big", &[("A", &big)])), false));
     let twice = [source("A", Config, "big", "A"), source("B", Config, "big", "A")];
@@ -180,11 +191,14 @@ fn a_job_whose_secret_is_gone_waits_for_it_in_nobodys_way() {
     assert_eq!(w.job("b").status.phase, Phase::Reserved);
     w.ok(secret(&[("token-2", "x")]));
     assert_eq!(w.job("a").status.holds.len(), 1, "it is still not what the job needs");
-    w.ok(secret(&[("TOKEN", "three")]));
-    let job = w.job("a");
-    assert!(job.status.holds.is_empty() && job.status.phase == Phase::Pending, "{:?}", job.status.reasons);
+    // Whoever reads jobs may not read keys.
+    w.ok(Event::ReleaseJob(Box::new(super::holds::order("a", Role::User))));
     w.step(Event::Cancel { by: None, id: id("b"), indices: Vec::new(), grace: None });
     w.all("b", Observed::Ended);
+    let reason = w.job("a").status.reasons[0].message.clone();
+    assert!(reason.contains("a key of secret 's3' cannot be") && !reason.contains("token-2"), "{reason}");
+    w.ok(secret(&[("TOKEN", "three")]));
+    assert!(w.job("a").status.holds.is_empty(), "{:?}", w.job("a").status.reasons);
     assert_eq!(told(&w, "a"), text(&[("TOKEN", "three")]));
 }
 

@@ -123,7 +123,7 @@ impl Step<'_> {
     /// It was this job's turn, and its environment cannot be made: it waits until it can, in nobody's way.
     pub(crate) fn hold_for_environment(&mut self, uid: JobUid, missing: &ValuesError) {
         let nobody = Authority { role: Role::User, user: String::new() };
-        self.hold_one(uid, &nobody, &missing.to_string(), false);
+        self.hold_one(uid, &nobody, &missing.for_all(), false);
     }
 }
 

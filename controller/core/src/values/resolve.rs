@@ -1,7 +1,7 @@
 //! A job's environment, of the secrets and configs that it refers to.
 
 use proto_model::{
-    EnvSource, HiddenEnv, TenantName, Value, Values, ValuesId, ValuesKind, ValuesName, Work,
+    Authority, EnvSource, HiddenEnv, Role, TenantName, Value, Values, ValuesId, ValuesKind, ValuesName, Work,
     values::is_variable,
 };
 use thiserror::Error;
@@ -101,6 +101,26 @@ impl ValuesError {
     }
 }
 
+impl ValuesError {
+    /// The same for whoever reads a job: viewers see no keys of secrets but those that jobs name.
+    pub(crate) fn for_all(&self) -> String {
+        match self {
+            Self::EnvSource { field, flaw: EnvFlaw::NoKey { id, key, .. } } => {
+                format!("{field}: {id} has no key '{key}'")
+            }
+            Self::EnvSource { field, flaw: EnvFlaw::NoVariable { id, .. } } => {
+                format!("{field}: a key of {id} cannot be the name of a variable")
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether it tells of the keys of an object.
+    fn is_of_keys(&self) -> bool {
+        matches!(self, Self::EnvSource { flaw, .. } if !matches!(flaw, EnvFlaw::NoObject { .. }))
+    }
+}
+
 fn hint(name: Option<&impl AsRef<str>>) -> String {
     name.map_or_else(String::new, |name| format!("; did you mean '{}'?", name.as_ref()))
 }
@@ -125,6 +145,18 @@ impl State {
     /// Whether the environment of a job can be made.
     pub(crate) fn check_env(&self, tenant: &TenantName, work: &Work) -> Result<(), ValuesError> {
         self.env_of(tenant, work).map(drop)
+    }
+
+    /// The same for whoever asks what would become of a job: viewers learn nothing of keys.
+    pub(crate) fn check_env_for(
+        &self,
+        by: &Authority,
+        tenant: &TenantName,
+        work: &Work,
+    ) -> Result<(), ValuesError> {
+        let checked = self.check_env(tenant, work);
+        checked
+            .or_else(|error| if by.role == Role::Viewer && error.is_of_keys() { Ok(()) } else { Err(error) })
     }
 
     /// What of a job's environment secrets and configs hold; later sources win.
