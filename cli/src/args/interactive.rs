@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
+use proto_wire::v1;
 
 use super::{Asked, parse_duration};
 
@@ -34,6 +35,9 @@ pub struct Sizing {
     /// No rail at all: one server that holds no NIC
     #[arg(long)]
     pub no_rails: bool,
+    /// Variables of the environment that are in a secret or a config of the tenant: all of its keys, or one. May be repeated
+    #[arg(long, value_name = "[NAME=]secret/OBJECT[:KEY]", value_parser = super::parse_env_from)]
+    pub env_from: Vec<v1::EnvSource>,
     #[command(flatten)]
     pub asked: Asked,
 }
@@ -52,6 +56,7 @@ impl Sizing {
             (self.service_class.is_some(), "--service-class"),
             (self.reservation.is_some(), "--reservation"),
             (self.no_rails, "--no-rails"),
+            (!self.env_from.is_empty(), "--env-from"),
             (!asked.gpu_models.is_empty(), "--gpu-model"),
             (!asked.terms.is_empty(), "--select"),
             (!asked.licenses.is_empty(), "--license"),

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args};
+use proto_wire::v1;
 
 use super::{Asked, Moment, Output, PhaseArg, parse_duration, parse_label, parse_moment, parse_ranks};
 
@@ -43,6 +44,9 @@ pub struct InPlace {
     /// A variable of its environment. May be repeated
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = super::interactive::parse_variable)]
     pub variables: Vec<(String, String)>,
+    /// Variables of its environment that are in a secret or a config of the tenant: all of its keys, or one. May be repeated
+    #[arg(long, value_name = "[NAME=]secret/OBJECT[:KEY]", value_parser = super::parse_env_from)]
+    pub env_from: Vec<v1::EnvSource>,
 }
 
 impl Source {

@@ -49,7 +49,7 @@ pub use resources::{
     Apply, Delete, DeleteNoun, Describe, DescribeNoun, Diff, Edit, EditNoun, Get, GetNoun, PhaseArg,
 };
 pub use revoke::RevokeCommand;
-pub use secret::{CreateCommand, CreateValues};
+pub use secret::{CreateCommand, CreateValues, parse_env_from};
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
 pub use top::{Efficiency, Top, TopNoun};

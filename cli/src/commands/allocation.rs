@@ -81,7 +81,7 @@ pub fn job_of(sizing: &Sizing, nodes: Option<u32>) -> Result<v1::Job, Error> {
     }
     let spec = job.spec.get_or_insert_default();
     // What the file would run is not run; steps find its environment and begin where it would.
-    let held = match spec.work.take() {
+    let mut held = match spec.work.take() {
         Some(Work::Command(command)) => v1::Allocation {
             env: command.env,
             working_dir: command.working_dir,
@@ -91,6 +91,7 @@ pub fn job_of(sizing: &Sizing, nodes: Option<u32>) -> Result<v1::Job, Error> {
         Some(Work::Allocation(held)) => held,
         Some(Work::Collective(_)) | None => v1::Allocation::default(),
     };
+    held.env_from.extend(sizing.env_from.iter().cloned());
     spec.work = Some(Work::Allocation(held));
     if !spec.array.is_empty() {
         return Err(Error::Usage("an allocation is one job, and this file asks for an array".to_owned()));

@@ -84,15 +84,16 @@ fn put(in_place: &InPlace, job: &mut v1::Job) -> Result<(), Error> {
     if let Some(queue) = &in_place.queue {
         spec.queue.clone_from(queue);
     }
-    if in_place.variables.is_empty() {
+    if in_place.variables.is_empty() && in_place.env_from.is_empty() {
         return Ok(());
     }
     match spec.work.as_mut() {
         Some(Work::Command(command)) => {
             command.env.extend(in_place.variables.iter().cloned());
+            command.env_from.extend(in_place.env_from.iter().cloned());
             Ok(())
         }
-        _ => Err(Error::Usage("`--env` is for jobs that run a command".to_owned())),
+        _ => Err(Error::Usage("`--env` and `--env-from` are for jobs that run a command".to_owned())),
     }
 }
 
@@ -108,6 +109,7 @@ mod tests {
             queue: None,
             nodelist: Vec::new(),
             variables: Vec::new(),
+            env_from: Vec::new(),
         }
     }
 
@@ -125,10 +127,12 @@ mod tests {
             queue: Some("night".into()),
             nodelist: Vec::new(),
             variables: vec![("A".into(), "1".into())],
+            env_from: vec![crate::args::parse_env_from("secret/s3:KEY").unwrap()],
         };
         let spec = super::job(&source("hostname"), &flags).unwrap().job.spec.unwrap();
         assert_eq!((spec.gang.unwrap().gpus_per_node, spec.rails, spec.queue.as_str()), (8, None, "night"));
         let Some(Work::Command(command)) = spec.work else { panic!() };
         assert_eq!((command.argv[2].as_str(), command.env["A"].as_str()), ("hostname", "1"));
+        assert_eq!(command.env_from, flags.env_from);
     }
 }

@@ -98,6 +98,9 @@ fn a_secret_is_seen_by_ranks_and_steps_and_by_nobody_else() {
     cluster.submit("uses", &spec).unwrap();
     says(&cluster, 1, VALUES[0]);
     assert!(ok(&cluster, &["exec", "uses", "--", "sh", "-c", TELL]).contains(&told(VALUES[0])), "a step");
+    let alone =
+        ["run", "--nodes", "1", "--no-rails", "--env-from", "TOKEN=secret/s3:TOKEN", "--", "sh", "-c", TELL];
+    assert!(ok(&cluster, &alone).contains(&told(VALUES[0])), "a step of an allocation");
     nowhere(&cluster, true);
 
     // Rotation is for the next try: what runs goes on.
