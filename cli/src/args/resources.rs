@@ -145,18 +145,23 @@ pub struct Describe {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "With --dry-run the documents of all files are judged together, by the controller's own rules: each as if those before it \
+                  had been applied, so that a file may make a tenant, its queues and a job of them. Nothing is stored and nothing starts. \
+                  All documents that are refused are told, each with its place in the file."
+)]
 pub struct Apply {
     /// File with one or more documents (YAML or JSON); - reads standard input; may be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Only check; nothing is stored
+    /// Only tell what would be created or changed, and what is refused; nothing is stored
     #[arg(long)]
     pub dry_run: bool,
     /// For a fabric that shall cable much fewer servers than now, or none: otherwise that is refused
     #[arg(long)]
     pub allow_shrink: bool,
     /// Take names of tenants that were deleted not long ago, which rest otherwise
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long)]
     pub reuse_name: bool,
 }
 
@@ -226,9 +231,8 @@ pub struct Delete {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit codes: 0 where nothing would change, 1 where something would, 2 to 7 as everywhere."
-)]
+#[command(after_help = "Each document is judged as if those before it had been applied; nothing is stored. \
+                  Exit codes: 0 where nothing would change, 1 where something would, 2 to 7 as everywhere.")]
 pub struct Diff {
     /// File with one or more documents (YAML or JSON); - reads standard input; may be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true)]

@@ -2,9 +2,12 @@
 
 use prost::Message as _;
 use proto_rpc::{ErrorClass, MAX_MESSAGE_BYTES, RpcError};
-use proto_wire::v1;
+use proto_wire::v1::{self, planned_document::Outcome};
 
-use super::submit;
+use super::{
+    rehearse::{self, Judged},
+    submit,
+};
 use crate::{
     args::Apply,
     client::{Api, JobRef, repeat},
@@ -18,6 +21,11 @@ use crate::{
 pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let all = read(&args.files)?;
     let api = api()?;
+    if args.dry_run
+        && let Some(judged) = rehearse::judge(&all, args, &api).await?
+    {
+        return tell(all, judged, &api).await;
+    }
     for (source, documents) in all {
         for document in documents {
             let index = document.index;
@@ -27,6 +35,74 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
         }
     }
     Ok(())
+}
+
+/// What would come of each document. All that is refused is told; the first of it is what the command ends with.
+async fn tell(all: Vec<(Source, Vec<Document>)>, judged: Vec<Judged>, api: &Api) -> Result<(), Error> {
+    let mut first: Option<Error> = None;
+    let documents = all.iter().flat_map(|(source, all)| all.iter().map(move |document| (source, document)));
+    for ((source, document), judged) in documents.zip(judged) {
+        match would(source, document, judged, api).await {
+            Ok(done) => print(&format!("{done} (dry run)\n"))?,
+            Err(error) => {
+                let error = source.place(document.index, error);
+                match &first {
+                    None => first = Some(error),
+                    Some(_) => error.lines().iter().for_each(|line| eprintln!("{line}")),
+                }
+            }
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+/// What would come of one document.
+async fn would(source: &Source, document: &Document, judged: Judged, api: &Api) -> Result<String, Error> {
+    let made = match judged {
+        Judged::Made(made) => made,
+        Judged::Refused(refused) => {
+            let doing = match &document.resource {
+                Resource::Job(_) => format!("submit {}", source.name),
+                other => format!("apply the {} of {}", rehearse::in_words(other), source.name),
+            };
+            let refused = Error::Rpc { doing, error: Box::new(refused) };
+            return match &document.resource {
+                Resource::Job(job) => there_already(job, refused, api).await,
+                _ => Err(refused),
+            };
+        }
+    };
+    if let v1::document::Document::Fabric(fabric) = &made.document {
+        notes(fabric);
+    }
+    let name = rehearse::made(&made.document)?.name;
+    Ok(match (&document.resource, made.outcome) {
+        (Resource::Job(_), Outcome::Created) => format!("{name} would be submitted"),
+        (_, Outcome::Created) => format!("{name} would be created"),
+        (_, Outcome::Changed) => format!("{name} would be changed"),
+        _ => format!("{name} unchanged"),
+    })
+}
+
+/// A job that is there already: the same one is no fault.
+async fn there_already(job: &v1::Job, refused: Error, api: &Api) -> Result<String, Error> {
+    let taken = matches!(&refused, Error::Rpc { error, .. } if error.reason == "NAME_TAKEN");
+    match there(job, api).await.filter(|_| taken) {
+        Some(there) if same(job, &there) => Ok(format!("{} unchanged", super::get::job_name(&there))),
+        Some(there) => {
+            let Error::Rpc { doing, mut error } = refused else { return Err(refused) };
+            error.message = differs(&there);
+            Err(Error::Rpc { doing, error })
+        }
+        None => Err(refused),
+    }
+}
+
+fn differs(there: &v1::Job) -> String {
+    format!(
+        "{} exists already and asks for something else; `railctl diff -f` shows what differs",
+        super::get::job_name(there)
+    )
 }
 
 /// Reads and checks all documents of some files.
@@ -53,7 +129,7 @@ pub fn read(files: &[std::path::PathBuf]) -> Result<Vec<(Source, Vec<Document>)>
 const NOTES: usize = 50;
 
 /// A document that is longer than what every controller takes in one message, with its cables in lists.
-fn short(fabric: v1::Fabric) -> v1::Fabric {
+pub fn short(fabric: v1::Fabric) -> v1::Fabric {
     if fabric.encoded_len() <= MAX_MESSAGE_BYTES {
         return fabric;
     }
@@ -128,6 +204,12 @@ async fn apply_fabric(
         async move { client.apply_fabric(request).await }
     })
     .await?;
+    notes(&made);
+    Ok(made)
+}
+
+/// What the check of a fabric has found.
+fn notes(made: &v1::Fabric) {
     let findings = made.status.clone().unwrap_or_default().findings;
     for finding in findings.iter().take(NOTES) {
         eprintln!("note: {}: {}", finding.code, finding.message);
@@ -135,7 +217,6 @@ async fn apply_fabric(
     if findings.len() > NOTES {
         eprintln!("note: and {} more; `railctl get fabric` tells them", findings.len() - NOTES);
     }
-    Ok(made)
 }
 
 /// What a document has made, or would have made: its kind/name, and the whole of it.
@@ -147,7 +228,8 @@ pub struct Made {
 }
 
 impl Made {
-    fn new<M: prost::Message>(
+    /// Of a message of this kind.
+    pub fn new<M: prost::Message>(
         kind: &str,
         metadata: Option<&v1::Metadata>,
         message: &M,
@@ -233,11 +315,7 @@ pub async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -
                     return Ok(format!("{} unchanged", super::get::job_name(&there)));
                 }
                 Some(there) => {
-                    let text = format!(
-                        "{} exists already and asks for something else; `railctl diff -f` shows what differs",
-                        super::get::job_name(&there)
-                    );
-                    let refused = RpcError::new(ErrorClass::AlreadyExists, "NAME_TAKEN", text);
+                    let refused = RpcError::new(ErrorClass::AlreadyExists, "NAME_TAKEN", differs(&there));
                     let doing = format!("submit {}", source.name);
                     return Err(Error::Rpc { doing, error: Box::new(refused) });
                 }

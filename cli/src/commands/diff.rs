@@ -4,7 +4,11 @@ use proto_wire::v1;
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-use super::{apply, get, license, queue, reserve, schedule, secret, service_class, webhook};
+use super::{
+    apply, get, license, queue,
+    rehearse::{self, Judged},
+    reserve, schedule, secret, service_class, webhook,
+};
 use crate::{
     args::{Apply, Diff},
     client::{Api, JobRef},
@@ -23,16 +27,36 @@ pub async fn run(args: &Diff, api: impl Fn() -> Result<Api, Error>) -> Result<()
     let api = api()?;
     let apply = Apply { files: Vec::new(), dry_run: true, allow_shrink: true, reuse_name: false };
     let mut changed = 0;
-    for (source, documents) in all {
-        for document in documents {
-            let index = document.index;
-            let (name, before, after) =
-                one(&source, document, &apply, &api).await.map_err(|error| source.place(index, error))?;
-            let text = unified(&name, before.as_ref(), &after);
-            changed += usize::from(!text.is_empty());
-            print(&text)?;
+    let Some(judged) = rehearse::judge(&all, &apply, &api).await? else {
+        // A controller of an older release judges each document alone.
+        for (source, documents) in all {
+            for document in documents {
+                let index = document.index;
+                let told = one(&source, document, &apply, &api).await;
+                changed += show(told.map_err(|error| source.place(index, error))?)?;
+            }
         }
+        return end(changed);
+    };
+    let documents = all.iter().flat_map(|(source, all)| all.iter().map(move |document| (source, document)));
+    for ((source, document), judged) in documents.zip(judged) {
+        let told = rehearsed(source, document, judged, &api).await;
+        changed += show(told.map_err(|error| source.place(document.index, error))?)?;
     }
+    end(changed)
+}
+
+/// What a document is about, as it is and as it would be.
+type Compared = (String, Option<Value>, Value);
+
+/// Prints a difference; 1 where there is one.
+fn show((name, before, after): Compared) -> Result<usize, Error> {
+    let text = unified(&name, before.as_ref(), &after);
+    print(&text)?;
+    Ok(usize::from(!text.is_empty()))
+}
+
+fn end(changed: usize) -> Result<(), Error> {
     match changed {
         0 => Ok(()),
         1 => Err(Error::Differs("1 document would change something".to_owned())),
@@ -40,13 +64,33 @@ pub async fn run(args: &Diff, api: impl Fn() -> Result<Api, Error>) -> Result<()
     }
 }
 
-/// What a document is about as it is and as it would be.
-async fn one(
+/// One that was judged together with those before it.
+async fn rehearsed(
     source: &Source,
-    document: Document,
-    args: &Apply,
+    document: &Document,
+    judged: Judged,
     api: &Api,
-) -> Result<(String, Option<Value>, Value), Error> {
+) -> Result<Compared, Error> {
+    match (&document.resource, judged) {
+        // One that is there is never changed, and shown as it differs.
+        (Resource::Job(job), Judged::Refused(refused)) if refused.reason == "NAME_TAKEN" => {
+            of_job((**job).clone(), api).await
+        }
+        (resource, Judged::Refused(refused)) => {
+            let doing = format!("apply the {} of {}", rehearse::in_words(resource), source.name);
+            Err(Error::Rpc { doing, error: Box::new(refused) })
+        }
+        (Resource::Job(job), Judged::Made(_)) => of_job((**job).clone(), api).await,
+        (resource, Judged::Made(made)) => {
+            let before = current(resource, api).await?;
+            let made = rehearse::made(&made.document)?;
+            Ok((made.name, before.map(settled), settled(made.value)))
+        }
+    }
+}
+
+/// What a document is about as it is and as it would be.
+async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Result<Compared, Error> {
     if let Resource::Job(job) = document.resource {
         return of_job(*job, api).await;
     }
@@ -60,7 +104,7 @@ async fn one(
 }
 
 /// A job that is there is never changed by a document; another one of its name is told as it differs.
-async fn of_job(job: v1::Job, api: &Api) -> Result<(String, Option<Value>, Value), Error> {
+async fn of_job(job: v1::Job, api: &Api) -> Result<Compared, Error> {
     let metadata = job.metadata.clone().unwrap_or_default();
     let of = JobRef { tenant: api.tenant.clone(), name: metadata.name };
     let before = known(api.get_job(&of).await)?;

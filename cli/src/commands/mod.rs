@@ -31,6 +31,7 @@ mod port_forward;
 mod qos;
 mod queue;
 mod rail;
+mod rehearse;
 mod reserve;
 mod revoke;
 mod run;

@@ -109,6 +109,7 @@ fn a_cluster_lives_and_ends() {
     cluster.ok(&["delete", "job", "long", "bad"]);
     an_array_is_one_thing(&cluster);
     what_is_asked_for_again_or_wrongly_is_told(&cluster);
+    documents_of_one_file_see_each_other_in_a_dry_run(&cluster);
     what_destroys_is_named_told_and_confirmed(&cluster);
 
     let dir = cluster.dir();
@@ -175,6 +176,51 @@ fn what_is_asked_for_again_or_wrongly_is_told(cluster: &Cluster) {
         let (code, _, err) = cluster.run(&[command, &[other.as_str()]].concat());
         assert!(code == 2 && err.contains("etc/passwd"), "{code} {err}");
     }
+}
+
+/// A file that makes a tenant, its queue, a class, a license and a job of them is judged as it would be applied.
+fn documents_of_one_file_see_each_other_in_a_dry_run(cluster: &Cluster) {
+    let text = "apiVersion: rail/v1\nkind: Queue\nmetadata: {name: nightly, tenant: dev}\nspec: {}\n---\n\
+                apiVersion: rail/v1\nkind: ServiceClass\nmetadata: {name: short}\nspec: {}\n---\n\
+                apiVersion: rail/v1\nkind: License\nmetadata: {name: matlab}\nspec: {total: 2}\n---\n\
+                apiVersion: rail/v1\nkind: Tenant\nmetadata: {name: nlp}\nspec: {quota: {gpus: 2}}\n---\n\
+                apiVersion: rail/v1\nkind: Queue\nmetadata: {name: q, tenant: nlp}\nspec: {}\n---\n\
+                apiVersion: rail/v1\nkind: Job\nmetadata: {name: together}\nspec:\n  queue: nightly\n  \
+                serviceClass: short\n  licenses: {matlab: 2}\n  gang: {nodes: 2, gpusPerNode: 1}\n  \
+                command: {argv: [sh, -c, 'exit 0']}\n";
+    let path = cluster.home.path().join("together.yaml");
+    fs::write(&path, text).unwrap();
+    let file = path.to_str().unwrap();
+    let told = cluster.ok(&["apply", "--dry-run", "-f", file]);
+    let expected = "queue/dev/nightly would be created (dry run)\nservice-class/short would be created (dry run)\n\
+                    license/matlab would be created (dry run)\ntenant/nlp would be created (dry run)\n\
+                    queue/nlp/q would be created (dry run)\njob/dev/together would be submitted (dry run)\n";
+    assert_eq!(told, expected);
+    let (code, out, err) = cluster.run(&["diff", "-f", file]);
+    assert!(code == 1 && err.contains("6 documents would change something"), "{code} {err}");
+    assert!(out.contains("+++ queue/nlp/q") && out.contains("+++ job/dev/together"), "{out}");
+    // Nothing of it is there, and what is wrong is told with its place, however many there are.
+    assert_eq!(cluster.run(&["get", "tenants", "nlp"]).0, 3);
+    fs::write(
+        &path,
+        text.replace("total: 2", "total: 1").replace("name: q, tenant: nlp", "name: q, tenant: nlq"),
+    )
+    .unwrap();
+    let (code, out, err) = cluster.run(&["apply", "--dry-run", "-f", file]);
+    assert_eq!((code, out.lines().count()), (3, 4), "{out} {err}");
+    assert!(err.contains("'nlq'") && err.contains("together.yaml:") && err.contains("matlab"), "{err}");
+    fs::write(&path, text).unwrap();
+    let made = cluster.ok(&["apply", "-f", file]);
+    assert_eq!(made.matches("applied\n").count(), 5, "{made}");
+    let told = cluster.ok(&["apply", "--dry-run", "-f", file]);
+    assert_eq!(told.matches(" unchanged (dry run)\n").count(), 6, "{told}");
+    assert_eq!(cluster.run(&["diff", "-f", file]).0, 0);
+    cluster.ok(&["wait", "job/together", "--for", "completed", "--timeout", "60s"]);
+    cluster.ok(&["delete", "job", "together"]);
+    cluster.ok(&["delete", "tenant", "nlp", "--yes"]);
+    cluster.ok(&["delete", "queue", "nightly"]);
+    cluster.ok(&["delete", "service-class", "short"]);
+    cluster.ok(&["delete", "license", "matlab"]);
 }
 
 /// Nobody wipes a fabric or a tenant by a wrong name, by a template, or in a script that did not say so.

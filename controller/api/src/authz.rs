@@ -123,6 +123,7 @@ rpcs! {
     StreamLogs = "/rail.v1.JobService/StreamLogs",
     ListJobUsage = "/rail.v1.JobService/ListJobUsage",
     RunStep = "/rail.v1.StepService/RunStep",
+    PlanDocuments = "/rail.v1.DocumentService/PlanDocuments",
     ListAuditRecords = "/rail.v1.AuditService/ListAuditRecords",
     ExportAuditRecords = "/rail.v1.AuditService/ExportAuditRecords",
     GetHealth = "/rail.v1.HealthService/GetHealth",
@@ -209,7 +210,9 @@ impl Rpc {
             | Self::ApplyConfig
             | Self::DeleteConfig
             | Self::ListAuditRecords => Access::Roles(MANAGERS),
-            Self::CreateJob
+            // Each document by the row of what applies it, besides.
+            Self::PlanDocuments
+            | Self::CreateJob
             | Self::ApplySchedule
             | Self::DeleteSchedule
             | Self::CancelJob

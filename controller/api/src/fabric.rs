@@ -22,6 +22,12 @@ impl Fabrics {
     }
 }
 
+/// What applies a document.
+pub(crate) fn to_apply(document: v1::Fabric, allow_shrink: bool, dry_run: bool) -> Result<Event, RpcError> {
+    let fabric = Fabric::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+    Ok(Event::ApplyFabric { fabric: Box::new(fabric), allow_shrink, dry_run })
+}
+
 #[tonic::async_trait]
 impl FabricService for Fabrics {
     async fn apply_fabric(
@@ -31,9 +37,7 @@ impl FabricService for Fabrics {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let document = wire.fabric.ok_or_else(|| fault::field("fabric", "is required"))?;
-        let fabric = Fabric::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let (allow_shrink, dry_run) = (wire.allow_shrink, wire.dry_run);
-        let event = Event::ApplyFabric { fabric: Box::new(fabric), allow_shrink, dry_run };
+        let event = to_apply(document, wire.allow_shrink, wire.dry_run)?;
         let applied = self.context.apply(&caller, event).await?;
         match applied.reply {
             Reply::Fabric { fabric, findings } => {

@@ -90,31 +90,57 @@ impl Jobs {
     async fn apply(&self, caller: &Caller, event: Event) -> Result<Applied, RpcError> {
         self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))
     }
+}
 
-    /// The tenant of a submit; what the body says may only confirm it.
-    fn submitter(
-        &self,
-        rpc: Rpc,
-        caller: &Caller,
-        behalf: &str,
-        job: &v1::Job,
-    ) -> Result<TenantName, RpcError> {
-        let check = || {
-            let tenant = caller.tenant("onBehalfOf", behalf)?;
-            let named = job.metadata.as_ref().map_or("", |metadata| metadata.tenant.as_str());
-            if named.is_empty() || named == tenant.as_str() {
-                return Ok(tenant);
-            }
-            Err(RpcError::new(
-                ErrorClass::Denied,
-                "FOREIGN_TENANT",
-                format!(
-                    "metadata.tenant is '{named}', but the submit is for tenant '{tenant}'; leave the field out (administrators say on_behalf_of)"
-                ),
-            ))
-        };
-        check().map_err(|error| self.context.guard.note(rpc, caller, error))
-    }
+/// The tenant of a submit; what the body says may only confirm it.
+fn submitter(
+    context: &Context,
+    rpc: Rpc,
+    caller: &Caller,
+    behalf: &str,
+    job: &v1::Job,
+) -> Result<TenantName, RpcError> {
+    let check = || {
+        let tenant = caller.tenant("onBehalfOf", behalf)?;
+        let named = job.metadata.as_ref().map_or("", |metadata| metadata.tenant.as_str());
+        if named.is_empty() || named == tenant.as_str() {
+            return Ok(tenant);
+        }
+        Err(RpcError::new(
+            ErrorClass::Denied,
+            "FOREIGN_TENANT",
+            format!(
+                "metadata.tenant is '{named}', but the submit is for tenant '{tenant}'; leave the field out (administrators say on_behalf_of)"
+            ),
+        ))
+    };
+    check().map_err(|error| context.guard.note(rpc, caller, error))
+}
+
+/// What submits a job.
+pub(crate) fn to_submit(
+    context: &Context,
+    caller: &Caller,
+    job: &v1::Job,
+    (behalf, request, hold): (&str, &str, bool),
+) -> Result<Submit, RpcError> {
+    let tenant = submitter(context, Rpc::CreateJob, caller, behalf, job)?;
+    header(job)?;
+    let metadata = job.metadata.clone().unwrap_or_default();
+    let name = naming(&metadata)?;
+    let labels = job_labels(metadata.labels).map_err(|errors| fault::fields(errors, "metadata.labels"))?;
+    let spec = spec(job)?;
+    Ok(Submit {
+        tenant,
+        by: changes::authority(caller)?,
+        digest: body_digest(&name, &labels, &spec, hold),
+        name,
+        labels,
+        spec: Box::new(spec),
+        request: request_id(request)?,
+        trace_parent: trace::current_traceparent().unwrap_or_default(),
+        hold,
+    })
 }
 
 /// A job as it is stored, as the caller may see it.
@@ -245,28 +271,13 @@ impl JobService for Jobs {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let job = wire.job.ok_or_else(|| fault::field("job", "is required"))?;
-        let tenant = self.submitter(Rpc::CreateJob, &caller, &wire.on_behalf_of, &job)?;
-        header(&job)?;
-        let metadata = job.metadata.clone().unwrap_or_default();
-        let name = naming(&metadata)?;
         let caller = caller.asking(&wire.request_id);
+        let submit = to_submit(&self.context, &caller, &job, (&wire.on_behalf_of, &wire.request_id, wire.hold))?;
         let span = tracing::Span::current();
-        span.record("tenant", tenant.as_str());
-        span.record("job", metadata.name.as_str());
-        let labels =
-            job_labels(metadata.labels).map_err(|errors| fault::fields(errors, "metadata.labels"))?;
-        let spec = spec(&job)?;
-        let submit = Submit {
-            tenant,
-            by: changes::authority(&caller)?,
-            digest: body_digest(&name, &labels, &spec, wire.hold),
-            name,
-            labels,
-            spec: Box::new(spec),
-            request: request_id(&wire.request_id)?,
-            trace_parent: trace::current_traceparent().unwrap_or_default(),
-            hold: wire.hold,
-        };
+        span.record("tenant", submit.tenant.as_str());
+        if let Naming::Name(name) = &submit.name {
+            span.record("job", name.as_str());
+        }
         job_reply(&caller, self.apply(&caller, Event::Submit(Box::new(submit))).await?)
     }
 
@@ -452,7 +463,7 @@ impl JobService for Jobs {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let job = wire.job.ok_or_else(|| fault::field("job", "is required"))?;
-        let tenant = self.submitter(Rpc::PlanJob, &caller, &wire.on_behalf_of, &job)?;
+        let tenant = submitter(&self.context, Rpc::PlanJob, &caller, &wire.on_behalf_of, &job)?;
         header(&job)?;
         // What a submit would be refused for is wrong in a plan too, but that a plan needs no name.
         let metadata = job.metadata.clone().unwrap_or_default();

@@ -56,6 +56,12 @@ fn shown(kv: &KeyValue) -> Result<v1::License, RpcError> {
     Ok(told(&license, kv.mod_revision))
 }
 
+/// What applies a document.
+pub(crate) fn to_apply(document: v1::License, dry_run: bool) -> Result<Event, RpcError> {
+    let license = License::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+    Ok(Event::ApplyLicense(Box::new(license), dry_run))
+}
+
 fn name(text: &str) -> Result<LicenseName, RpcError> {
     LicenseName::new(text).map_err(|error| fault::field("name", error))
 }
@@ -69,8 +75,7 @@ impl LicenseService for Licenses {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let document = wire.license.ok_or_else(|| fault::field("license", "is required"))?;
-        let license = License::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let event = Event::ApplyLicense(Box::new(license), wire.dry_run);
+        let event = to_apply(document, wire.dry_run)?;
         let applied = self.context.apply(&caller, event).await?;
         let Reply::License(license) = applied.reply else { return Err(crate::context::unexpected()) };
         self.one(told(&license, applied.version)).await

@@ -68,6 +68,22 @@ fn shown(kv: &KeyValue) -> Result<v1::Queue, RpcError> {
     Ok(queue)
 }
 
+/// What applies a document.
+pub(crate) fn to_apply(
+    context: &Context,
+    caller: &Caller,
+    mut document: v1::Queue,
+    dry_run: bool,
+) -> Result<Event, RpcError> {
+    // The tenant is the caller's; an administrator may name one.
+    let metadata = document.metadata.get_or_insert_default();
+    let tenant = caller.tenant("metadata.tenant", &metadata.tenant);
+    let tenant = tenant.map_err(|error| context.guard.note(Rpc::ApplyQueue, caller, error))?;
+    metadata.tenant = tenant.to_string();
+    let queue = Queue::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+    Ok(Event::ApplyQueue { queue: Box::new(queue), dry_run })
+}
+
 /// Jobs of one answer at most.
 const MAX_ORDER: u32 = 1000;
 /// Use is told in GPU-hours.
@@ -114,14 +130,8 @@ impl QueueService for Queues {
     ) -> Result<Response<v1::Queue>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        let mut document = wire.queue.ok_or_else(|| fault::field("queue", "is required"))?;
-        // The tenant is the caller's; an administrator may name one.
-        let metadata = document.metadata.get_or_insert_default();
-        let tenant = caller.tenant("metadata.tenant", &metadata.tenant);
-        let tenant = tenant.map_err(|error| self.context.guard.note(Rpc::ApplyQueue, &caller, error))?;
-        metadata.tenant = tenant.to_string();
-        let queue = Queue::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let event = Event::ApplyQueue { queue: Box::new(queue), dry_run: wire.dry_run };
+        let document = wire.queue.ok_or_else(|| fault::field("queue", "is required"))?;
+        let event = to_apply(&self.context, &caller, document, wire.dry_run)?;
         let applied = self.context.apply(&caller, event).await?;
         let Reply::Queue(queue) = applied.reply else { return Err(crate::context::unexpected()) };
         let mut wire = v1::Queue::from(queue.as_ref());

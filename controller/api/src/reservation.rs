@@ -50,6 +50,12 @@ impl Reservations {
     }
 }
 
+/// What applies a document.
+pub(crate) fn to_apply(document: v1::Reservation, dry_run: bool) -> Result<Event, RpcError> {
+    let reservation = Reservation::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+    Ok(Event::ApplyReservation { reservation: Box::new(reservation), dry_run })
+}
+
 fn name(text: &str) -> Result<ReservationName, RpcError> {
     ReservationName::new(text).map_err(|error| fault::field("name", error))
 }
@@ -63,8 +69,7 @@ impl ReservationService for Reservations {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let document = wire.reservation.ok_or_else(|| fault::field("reservation", "is required"))?;
-        let reservation = Reservation::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let event = Event::ApplyReservation { reservation: Box::new(reservation), dry_run: wire.dry_run };
+        let event = to_apply(document, wire.dry_run)?;
         let applied = self.context.apply(&caller, event).await?;
         let Reply::Reservation(reservation) = applied.reply else { return Err(crate::context::unexpected()) };
         Ok(Response::new(self.complete(&reservation, applied.version)))

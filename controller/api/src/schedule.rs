@@ -77,6 +77,24 @@ fn shown(kv: &KeyValue, reader: &Reader) -> Result<v1::Schedule, RpcError> {
     Ok(schedule)
 }
 
+/// What applies a document.
+pub(crate) fn to_apply(
+    context: &Context,
+    caller: &Caller,
+    mut document: v1::Schedule,
+    dry_run: bool,
+) -> Result<Event, RpcError> {
+    // The tenant is the caller's; an administrator may name one.
+    let metadata = document.metadata.get_or_insert_default();
+    let tenant = caller.tenant("metadata.tenant", &metadata.tenant);
+    let tenant = tenant.map_err(|error| context.guard.note(Rpc::ApplySchedule, caller, error))?;
+    metadata.tenant = tenant.to_string();
+    // How far it has come, and whose it is, nobody but the controller says.
+    document.status = None;
+    let schedule = JobSchedule::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+    Ok(Event::ApplySchedule { schedule: Box::new(schedule), by: changes::authority(caller)?, dry_run })
+}
+
 #[tonic::async_trait]
 impl ScheduleService for Schedules {
     async fn apply_schedule(
@@ -85,17 +103,8 @@ impl ScheduleService for Schedules {
     ) -> Result<Response<v1::Schedule>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        let mut document = wire.schedule.ok_or_else(|| fault::field("schedule", "is required"))?;
-        // The tenant is the caller's; an administrator may name one.
-        let metadata = document.metadata.get_or_insert_default();
-        let tenant = caller.tenant("metadata.tenant", &metadata.tenant);
-        let tenant = tenant.map_err(|error| self.context.guard.note(Rpc::ApplySchedule, &caller, error))?;
-        metadata.tenant = tenant.to_string();
-        // How far it has come, and whose it is, nobody but the controller says.
-        document.status = None;
-        let schedule = JobSchedule::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let by = changes::authority(&caller)?;
-        let event = Event::ApplySchedule { schedule: Box::new(schedule), by, dry_run: wire.dry_run };
+        let document = wire.schedule.ok_or_else(|| fault::field("schedule", "is required"))?;
+        let event = to_apply(&self.context, &caller, document, wire.dry_run)?;
         let applied = self.context.apply(&caller, event).await?;
         let Reply::JobSchedule(schedule) = applied.reply else { return Err(crate::context::unexpected()) };
         let mut wire = v1::Schedule::from(schedule.as_ref());

@@ -26,6 +26,7 @@ use crate::{
     agent::Agents,
     audit::Audit,
     context::Context,
+    documents::Documents,
     enroll::Enroll,
     fabric::Fabrics,
     guard::{ApiMetrics, Guard, at_the_door},
@@ -92,6 +93,7 @@ impl Api {
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
         serve!(StepServiceServer, Steps::new(context.clone()));
+        serve!(DocumentServiceServer, Documents::new(context.clone()), MAX_FABRIC_BYTES);
         serve!(AuditServiceServer, Audit::new(context.clone()));
         serve!(HealthServiceServer, Health::new(context.clone()));
         serve!(EnrollServiceServer, Enroll::new(context.clone()));

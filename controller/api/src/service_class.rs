@@ -72,6 +72,12 @@ fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<Option<v1::ServiceC
     Ok(Some(wire))
 }
 
+/// What applies a document.
+pub(crate) fn to_apply(document: v1::ServiceClass, dry_run: bool) -> Result<Event, RpcError> {
+    let class = ServiceClass::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+    Ok(Event::ApplyServiceClass { class: Box::new(class), dry_run })
+}
+
 fn name(text: &str) -> Result<ServiceClassName, RpcError> {
     ServiceClassName::new(text).map_err(|error| fault::field("name", error))
 }
@@ -85,8 +91,7 @@ impl ServiceClassService for ServiceClasses {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let document = wire.service_class.ok_or_else(|| fault::field("serviceClass", "is required"))?;
-        let class = ServiceClass::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let event = Event::ApplyServiceClass { class: Box::new(class), dry_run: wire.dry_run };
+        let event = to_apply(document, wire.dry_run)?;
         let applied = self.context.apply(&caller, event).await?;
         let Reply::ServiceClass(class) = applied.reply else { return Err(crate::context::unexpected()) };
         let mut wire = v1::ServiceClass::from(class.as_ref());

@@ -118,6 +118,13 @@ fn shown(kv: &KeyValue) -> Result<v1::Tenant, RpcError> {
     Ok(tenant)
 }
 
+/// What applies a document.
+pub(crate) fn to_apply(document: v1::Tenant, dry_run: bool) -> Result<Event, RpcError> {
+    let tenant = Tenant::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+    let Tenant { name, description, quota, isolation, .. } = tenant;
+    Ok(Event::ApplyTenant { name, description, quota, isolation, dry_run })
+}
+
 fn lifetime(wire: Option<prost_types::Duration>) -> Result<Duration, RpcError> {
     let lifetime = node::lifetime(wire)?.unwrap_or(LIFETIME);
     if lifetime > LONGEST_LIFETIME {
@@ -135,14 +142,12 @@ impl TenantService for Tenants {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let document = wire.tenant.ok_or_else(|| fault::field("tenant", "is required"))?;
-        let tenant = Tenant::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let Tenant { name, description, quota, isolation, .. } = tenant;
-        if wire.reuse_name && !wire.dry_run {
+        let event = to_apply(document, wire.dry_run)?;
+        if let (true, false, Event::ApplyTenant { name, .. }) = (wire.reuse_name, wire.dry_run, &event) {
             let release = Event::ReleaseTenantName { name: name.clone() };
             let released = self.context.handle.apply(&caller.actor, release).await;
             released.map_err(|refusal| fault::refused(&refusal))?;
         }
-        let event = Event::ApplyTenant { name, description, quota, isolation, dry_run: wire.dry_run };
         let applied = self
             .context
             .handle

@@ -67,8 +67,28 @@ fn manages(caller: &Caller) -> bool {
     roles.contains(&Role::Admin) || roles.contains(&Role::TenantAdmin)
 }
 
+/// What applies a document.
+pub(crate) fn to_apply(
+    context: &Context,
+    caller: &Caller,
+    mut document: v1::Webhook,
+    dry_run: bool,
+) -> Result<Event, RpcError> {
+    // The tenant is the caller's; an administrator may name one.
+    let metadata = document.metadata.get_or_insert_default();
+    let tenant = caller.tenant("metadata.tenant", &metadata.tenant);
+    let tenant = tenant.map_err(|error| context.guard.note(Rpc::ApplyWebhook, caller, error))?;
+    metadata.tenant = tenant.to_string();
+    // What became of it nobody but the controller says.
+    document.status = None;
+    let webhook = Webhook::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+    let called = context.handle.check_webhook(&webhook);
+    called.map_err(|error| fault::field("spec.url", error))?;
+    Ok(Event::ApplyWebhook(Box::new(webhook), dry_run))
+}
+
 /// As a caller may see it: without the secret, and the URL whole only for who may write it.
-fn told(mut webhook: v1::Webhook, version: u64, manages: bool) -> v1::Webhook {
+pub(crate) fn told(mut webhook: v1::Webhook, version: u64, manages: bool) -> v1::Webhook {
     webhook.metadata.get_or_insert_default().resource_version = version;
     let spec = webhook.spec.get_or_insert_default();
     spec.secret.clear();
@@ -91,18 +111,8 @@ impl WebhookService for Webhooks {
     ) -> Result<Response<v1::Webhook>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        let mut document = wire.webhook.ok_or_else(|| fault::field("webhook", "is required"))?;
-        // The tenant is the caller's; an administrator may name one.
-        let metadata = document.metadata.get_or_insert_default();
-        let tenant = caller.tenant("metadata.tenant", &metadata.tenant);
-        let tenant = tenant.map_err(|error| self.context.guard.note(Rpc::ApplyWebhook, &caller, error))?;
-        metadata.tenant = tenant.to_string();
-        // What became of it nobody but the controller says.
-        document.status = None;
-        let webhook = Webhook::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let called = self.context.handle.check_webhook(&webhook);
-        called.map_err(|error| fault::field("spec.url", error))?;
-        let event = Event::ApplyWebhook(Box::new(webhook), wire.dry_run);
+        let document = wire.webhook.ok_or_else(|| fault::field("webhook", "is required"))?;
+        let event = to_apply(&self.context, &caller, document, wire.dry_run)?;
         let applied = self.context.apply(&caller, event).await?;
         let Reply::Webhook { webhook, secret_made } = applied.reply else {
             return Err(crate::context::unexpected());

@@ -291,6 +291,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         | Event::AgentEpochUntrue { .. }
         | Event::AgentDisconnected { .. }
         | Event::CountDeliveries(_)
+        | Event::Rehearse(_)
         | Event::Tick
         | Event::By(_)
         | Event::Sealed(..)
@@ -325,7 +326,7 @@ pub(crate) fn unwrap(state: &State, event: Event) -> (Result<About, CoreError>, 
 }
 
 /// Whether a step has changed something that is stored.
-fn changed(state: &State, undo: &Undo) -> bool {
+pub(crate) fn changed(state: &State, undo: &Undo) -> bool {
     let same = |a: Option<*const ()>, b: Option<*const ()>| a == b;
     fn at<T>(arc: Option<&Arc<T>>) -> Option<*const ()> {
         arc.map(|arc| Arc::as_ptr(arc).cast())

@@ -22,6 +22,7 @@ use crate::{
     fabric::FabricImpact,
     orders::{JobOrder, JobUpdate},
     records::TokenRecord,
+    rehearse::Rehearsed,
     webhooks::DeliveryReport,
 };
 
@@ -316,6 +317,9 @@ pub enum Event {
         /// The connection.
         session: u64,
     },
+    /// Events one after the other, each as if those before it had happened; nothing of it happens. A bounded number. Reply:
+    /// [`Reply::Rehearsed`].
+    Rehearse(Vec<Self>),
     /// Time has passed; see `State::next_tick`.
     Tick,
     /// Somebody asks for a change. Every change by authority comes so: alone, its event is refused. What changes
@@ -580,6 +584,8 @@ pub enum Reply {
         /// It was not so before.
         changed: bool,
     },
+    /// What each of the events would be answered.
+    Rehearsed(Vec<Rehearsed>),
     /// The token's record.
     Token(Arc<TokenRecord>),
     /// Done.

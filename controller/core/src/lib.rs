@@ -57,6 +57,7 @@ pub mod qos;
 mod query;
 pub mod rails;
 pub mod records;
+mod rehearse;
 mod remap;
 mod repair;
 mod schedule;
@@ -96,6 +97,7 @@ pub use query::{
 };
 pub use rails::{NodeRails, RailJob, RailUse, RailView, RailsView};
 pub use records::{Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord};
+pub use rehearse::{Effect, Rehearsed};
 pub use schedules::ScheduleView;
 pub use standing::{OrderRow, QueueOrder};
 pub use state::State;

@@ -90,7 +90,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl Step<'_> {
-    fn handle(&mut self, event: Event) -> Result<Reply, CoreError> {
+    pub(crate) fn handle(&mut self, event: Event) -> Result<Reply, CoreError> {
         match event {
             Event::Submit(submit) => self.submit(*submit),
             Event::Cancel { id, indices, grace, by } => self.cancel(&id, &indices, grace, by.as_ref()),
@@ -146,6 +146,7 @@ impl Step<'_> {
             Event::AgentRefusedEpoch { node, current } => self.refused_epoch(node, current),
             Event::AgentEpochUntrue { node, seen } => Ok(self.untrue_epoch(&node, seen)),
             Event::AgentDisconnected { node, session } => self.disconnected(&node, session),
+            Event::Rehearse(events) => Ok(self.rehearse(events)),
             Event::Tick => self.tick(),
             // Taken off by `unwrap`; one within another has nobody who may ask so.
             Event::By(_) => Err(CoreError::Unattributed),

@@ -570,6 +570,7 @@ impl Loop {
             | Reply::Drained { .. }
             | Reply::Undrained { .. }
             | Reply::Qos { .. }
+            | Reply::Rehearsed(_)
             | Reply::Done) => Applied { reply, version: 0 },
         }
     }

@@ -29,6 +29,7 @@ mod tests {
             "AuditService",
             "ConfigService",
             "ControllerService",
+            "DocumentService",
             "EnrollService",
             "FabricService",
             "HealthService",

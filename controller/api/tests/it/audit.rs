@@ -128,6 +128,7 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::ListJobs
         | Rpc::WatchJobs
         | Rpc::PlanJob
+        | Rpc::PlanDocuments
         | Rpc::ExplainJob
         | Rpc::StreamLogs
         | Rpc::ListRevocations

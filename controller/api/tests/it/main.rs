@@ -13,6 +13,7 @@ mod bad;
 mod changes;
 mod claims;
 mod disk;
+mod documents;
 mod fair;
 mod foreign;
 mod http;

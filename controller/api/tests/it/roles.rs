@@ -95,6 +95,7 @@ ExplainJob           . . x x x x
 StreamLogs           . . x x x x
 ListJobUsage         . . x x x x
 RunStep              . . . x x x
+PlanDocuments        . . . x x x
 ListAuditRecords     . . . . x x
 ExportAuditRecords   . . . . . x
 GetHealth            . . x x x x

@@ -28,6 +28,7 @@ mod prove;
 mod qos;
 mod random;
 mod refusals;
+mod rehearse;
 mod renamed;
 mod repair;
 mod schedules;

@@ -93,6 +93,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ("rail.v1.JobService/StreamLogs", "..xxx"),
     ("rail.v1.JobService/ListJobUsage", "..xxx"),
     ("rail.v1.StepService/RunStep", "...xx"),
+    ("rail.v1.DocumentService/PlanDocuments", "...xx"),
     ("rail.v1.AuditService/ListAuditRecords", "....x"),
     ("rail.v1.AuditService/ExportAuditRecords", "....."),
     ("rail.v1.HealthService/GetHealth", "..xxx"),

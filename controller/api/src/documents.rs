@@ -1,0 +1,201 @@
+//! DocumentService: documents judged together, each as if those before it had been applied.
+
+use controller_core::{Effect, Event, Rehearsed, Reply};
+use controller_reconciler::{Refusal, codec};
+use proto_rpc::{ErrorClass, RpcError};
+use proto_wire::v1::{
+    self, document::Document, document_service_server::DocumentService, planned_document::Outcome,
+};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    authz::{Rpc, authorise},
+    context::Context,
+    fabric, fault,
+    guard::Caller,
+    job, license, queue,
+    reader::Reader,
+    reservation, schedule, service_class, tenant, views, webhook,
+};
+
+/// Documents of one call at most.
+const MOST: usize = 256;
+
+/// The handlers.
+#[derive(Clone)]
+pub struct Documents {
+    context: Context,
+}
+
+/// What is rehearsed of a document.
+enum Part {
+    /// These many events, of which the last is the document's.
+    Events(usize),
+    /// It is refused before that.
+    Refused(RpcError),
+}
+
+impl Documents {
+    /// Handlers over the loop.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    /// What applies one document, if the caller may do that.
+    fn events(
+        &self,
+        caller: &Caller,
+        document: Document,
+        asked: &v1::PlanDocumentsRequest,
+    ) -> Result<Vec<Event>, RpcError> {
+        let rpc = applies(&document);
+        authorise(rpc, &caller.identity).map_err(|error| self.context.guard.note(rpc, caller, error))?;
+        let context = &self.context;
+        let event = match document {
+            Document::Fabric(one) => fabric::to_apply(one, asked.allow_shrink, false)?,
+            Document::Tenant(one) => {
+                let event = tenant::to_apply(one, false)?;
+                if let (true, Event::ApplyTenant { name, .. }) = (asked.reuse_names, &event) {
+                    return Ok(vec![Event::ReleaseTenantName { name: name.clone() }, event]);
+                }
+                event
+            }
+            Document::Queue(one) => queue::to_apply(context, caller, one, false)?,
+            Document::ServiceClass(one) => service_class::to_apply(one, false)?,
+            Document::License(one) => license::to_apply(one, false)?,
+            Document::Reservation(one) => reservation::to_apply(one, false)?,
+            Document::Schedule(one) => schedule::to_apply(context, caller, one, false)?,
+            Document::Webhook(one) => webhook::to_apply(context, caller, one, false)?,
+            Document::Job(one) => {
+                let submit = job::to_submit(context, caller, &one, (&asked.on_behalf_of, ""))?;
+                Event::Submit(Box::new(submit))
+            }
+        };
+        Ok(vec![event])
+    }
+}
+
+/// The call that applies a document.
+fn applies(document: &Document) -> Rpc {
+    match document {
+        Document::Fabric(_) => Rpc::ApplyFabric,
+        Document::Tenant(_) => Rpc::ApplyTenant,
+        Document::Queue(_) => Rpc::ApplyQueue,
+        Document::ServiceClass(_) => Rpc::ApplyServiceClass,
+        Document::License(_) => Rpc::ApplyLicense,
+        Document::Reservation(_) => Rpc::ApplyReservation,
+        Document::Schedule(_) => Rpc::ApplySchedule,
+        Document::Webhook(_) => Rpc::ApplyWebhook,
+        Document::Job(_) => Rpc::CreateJob,
+    }
+}
+
+fn place(at: usize) -> String {
+    format!("documents[{at}]")
+}
+
+/// Who may not apply a document is refused the whole call, so that it is recorded as any call that is denied.
+fn judged(at: usize, error: RpcError) -> Result<RpcError, RpcError> {
+    if !matches!(error.class, ErrorClass::Denied | ErrorClass::Unauthenticated) {
+        return Ok(error);
+    }
+    let text = error.message.clone();
+    Err(RpcError { message: format!("{}: {text}", place(at)), violations: Vec::new(), ..error }
+        .with_violation(place(at), text))
+}
+
+fn refused(error: RpcError) -> v1::PlannedDocument {
+    let violation = |one: proto_rpc::Violation| v1::FieldViolation { field: one.field, message: one.message };
+    let refusal = v1::DocumentRefusal {
+        class: error.class.as_str().to_owned(),
+        reason: error.reason,
+        message: error.message,
+        violations: error.violations.into_iter().map(violation).collect(),
+    };
+    let outcome = Outcome::Refused.into();
+    v1::PlannedDocument { outcome, document: None, refusal: Some(refusal) }
+}
+
+/// A document as it would be.
+fn told(reply: Reply, reader: &Reader) -> Option<Document> {
+    Some(match reply {
+        Reply::Fabric { fabric, findings } => {
+            Document::Fabric(views::fabric(&fabric, &findings, views::cabled(&fabric), 0))
+        }
+        Reply::Tenant(one) => Document::Tenant(v1::Tenant::from(one.as_ref())),
+        Reply::Queue(one) => Document::Queue(v1::Queue::from(one.as_ref())),
+        Reply::ServiceClass(one) => Document::ServiceClass(v1::ServiceClass::from(one.as_ref())),
+        Reply::License(one) => Document::License(v1::License::from(one.as_ref())),
+        Reply::Reservation(one) => Document::Reservation(v1::Reservation::from(one.as_ref())),
+        Reply::JobSchedule(one) => {
+            let mut wire = v1::Schedule::from(one.as_ref());
+            reader.tell_schedule(&mut wire);
+            Document::Schedule(wire)
+        }
+        Reply::Webhook { webhook: one, .. } => {
+            Document::Webhook(webhook::told(v1::Webhook::from(one.as_ref()), 0, true))
+        }
+        Reply::Job { job, .. } => {
+            let mut wire = codec::job_to_wire(&job, 0);
+            reader.tell_job(&mut wire);
+            Document::Job(wire)
+        }
+        _ => return None,
+    })
+}
+
+fn planned(at: usize, told_of: Rehearsed, reader: &Reader) -> Result<v1::PlannedDocument, RpcError> {
+    let (reply, effect) = match told_of {
+        Ok(done) => done,
+        Err(error) => return judged(at, fault::refused(&Refusal::Core(error))).map(refused),
+    };
+    let outcome = match effect {
+        Effect::Created => Outcome::Created,
+        Effect::Changed => Outcome::Changed,
+        Effect::Unchanged => Outcome::Unchanged,
+    };
+    let document = told(reply, reader).map(|document| v1::Document { document: Some(document) });
+    Ok(v1::PlannedDocument { outcome: outcome.into(), document, refusal: None })
+}
+
+#[tonic::async_trait]
+impl DocumentService for Documents {
+    async fn plan_documents(
+        &self,
+        request: Request<v1::PlanDocumentsRequest>,
+    ) -> Result<Response<v1::PlanDocumentsResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let mut asked = request.into_inner();
+        let documents = std::mem::take(&mut asked.documents);
+        if documents.is_empty() || documents.len() > MOST {
+            let text = format!("{} were given; from 1 to {MOST} are judged together", documents.len());
+            return Err(fault::field("documents", text).into());
+        }
+        let (mut events, mut parts) = (Vec::new(), Vec::with_capacity(documents.len()));
+        for (at, document) in documents.into_iter().enumerate() {
+            let document = document.document.ok_or_else(|| fault::field(&place(at), "is empty"))?;
+            match self.events(&caller, document, &asked) {
+                Ok(more) => {
+                    parts.push(Part::Events(more.len()));
+                    events.extend(more);
+                }
+                Err(error) => parts.push(Part::Refused(judged(at, error)?)),
+            }
+        }
+        let applied = self.context.apply(&caller, Event::Rehearse(events)).await?;
+        let Reply::Rehearsed(replies) = applied.reply else { return Err(crate::context::unexpected()) };
+        let (reader, mut replies) = (Reader::of(&caller)?, replies.into_iter());
+        let mut answer = Vec::with_capacity(parts.len());
+        for (at, part) in parts.into_iter().enumerate() {
+            answer.push(match part {
+                Part::Refused(error) => refused(error),
+                Part::Events(count) => {
+                    let own = replies.nth(count - 1).ok_or_else(crate::context::unexpected)?;
+                    planned(at, own, &reader)?
+                }
+            });
+        }
+        Ok(Response::new(v1::PlanDocumentsResponse { documents: answer }))
+    }
+}
