@@ -26,6 +26,8 @@ pub enum QosCommand {
     Resume(QosSteer),
     /// Roll out the profile that was there before, in the same stages
     Rollback(QosSteer),
+    /// End a roll-out for good: what is on trial is taken back, servers that were not begun stay as they are, what is kept stays; `rollback` takes that back
+    Cancel(QosSteer),
 }
 
 /// A profile and recorded NICs.
@@ -62,8 +64,12 @@ pub enum QosOutput {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Which settings of a NIC differ from the profile its server finds when its turn comes; `railctl qos plan` shows it for recorded \
+                  NICs. A roll-out is ended by `railctl qos cancel`, and goes back by `railctl qos rollback`."
+)]
 pub struct QosApply {
-    /// The profile (JSON)
+    /// The profile (JSON); one that says nothing (`{}`) is refused: the profile that is built in is {"name": "roce-lossless"}
     #[arg(short = 'f', long, value_name = "FILE")]
     pub profile: PathBuf,
     /// Why; shown to administrators
@@ -84,7 +90,10 @@ pub struct QosApply {
     /// Also where a job loses its last rail: it stands still until the rail is back
     #[arg(long)]
     pub force: bool,
-    /// Wait until every NIC that is heard has it, or until it pauses (exit 1)
+    /// Only tell what it would do, stage by stage: which NICs are taken out of use, how many at a time, which jobs move off them; nothing begins
+    #[arg(long, conflicts_with = "wait")]
+    pub dry_run: bool,
+    /// Wait until every NIC that is heard has it, or until it pauses or is cancelled (exit 1)
     #[arg(long)]
     pub wait: bool,
     /// With --wait: give up waiting after this time (exit 7); the roll-out goes on

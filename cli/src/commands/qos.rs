@@ -5,7 +5,11 @@ use std::{path::Path, time::Duration};
 use node_agent_qos::{
     Observed, Options, QosProfile, diff, document, lane, plan, profile::from_json, render as text, vendor,
 };
-use proto_wire::v1::{self, steer_qos_request::Action};
+use proto_model::QosRollout;
+use proto_wire::{
+    convert::EMPTY_PROFILE,
+    v1::{self, steer_qos_request::Action},
+};
 use tokio::time::Instant;
 
 use super::{fabric::read, wait::Progress};
@@ -29,7 +33,7 @@ pub fn offline(command: &QosCommand) -> Option<Result<(), Error>> {
     }
 }
 
-/// `qos apply|status|pause|resume|rollback`.
+/// `qos apply|status|pause|resume|rollback|cancel`.
 pub async fn run(command: &QosCommand, api: &Api) -> Result<(), Error> {
     match command {
         QosCommand::Apply(args) => apply(args, api).await,
@@ -40,6 +44,7 @@ pub async fn run(command: &QosCommand, api: &Api) -> Result<(), Error> {
         QosCommand::Pause(args) => steer(Action::Pause, "pause the roll-out", args, api).await,
         QosCommand::Resume(args) => steer(Action::Resume, "resume the roll-out", args, api).await,
         QosCommand::Rollback(args) => steer(Action::RollBack, "roll back", args, api).await,
+        QosCommand::Cancel(args) => steer(Action::Cancel, "cancel the roll-out", args, api).await,
         QosCommand::Plan(_) | QosCommand::Diff(_) => Ok(()),
     }
 }
@@ -144,6 +149,10 @@ async fn steer(action: Action, doing: &str, args: &QosSteer, api: &Api) -> Resul
 
 async fn apply(args: &QosApply, api: &Api) -> Result<(), Error> {
     let (document, _) = profile_text(&args.profile)?;
+    let says = serde_json::from_str::<serde_json::Value>(&document).ok();
+    if says.as_ref().and_then(serde_json::Value::as_object).is_some_and(serde_json::Map::is_empty) {
+        return Err(Error::Document(format!("{}: {EMPTY_PROFILE}", args.profile.display())));
+    }
     let duration = |time: Duration| prost_types::Duration::try_from(time).ok();
     let request = v1::ApplyQosRequest {
         document,
@@ -154,6 +163,9 @@ async fn apply(args: &QosApply, api: &Api) -> Result<(), Error> {
         at_once: args.at_once,
         force: args.force,
     };
+    if args.dry_run {
+        return foretell(request, args.output, api).await;
+    }
     let mut answer = repeat("roll the profile out", |_| {
         let (mut client, request) = (api.qos(), request.clone());
         async move { client.apply_qos(request).await }
@@ -169,11 +181,26 @@ async fn apply(args: &QosApply, api: &Api) -> Result<(), Error> {
         return Err(Error::Differs("another roll-out has begun since".to_owned()));
     }
     match rollout.paused.filter(|_| args.wait) {
+        Some(paused) if paused.code == QosRollout::CANCELLED => {
+            Err(Error::Differs(format!("the roll-out was cancelled: {}", paused.message)))
+        }
         Some(paused) => {
             Err(Error::Differs(format!("the roll-out has paused: {}: {}", paused.code, paused.message)))
         }
         None => Ok(()),
     }
+}
+
+/// What the roll-out would do.
+async fn foretell(request: v1::ApplyQosRequest, output: crate::args::Output, api: &Api) -> Result<(), Error> {
+    let plan = repeat("plan the roll-out", |_| {
+        let (mut client, request) = (api.qos(), request.clone());
+        async move { client.plan_qos(request).await }
+    })
+    .await?;
+    let names = || plan.nics.iter().map(|nic| format!("{}:{}", nic.node, nic.rail)).collect();
+    let table = |_| render::qos_plan(&plan);
+    print(&render::render(output, &plan, "rail.v1.QosPlan", names, table)?)
 }
 
 /// Looks until nothing is left to do, or it pauses, or another one begins; Ctrl-C leaves it as it is.

@@ -50,7 +50,7 @@ pub use nodes::nodes;
 #[cfg(test)]
 pub use nodes::tests::node as node_for_tests;
 pub use order::{queue_order, shares};
-pub use qos::{qos, qos_progress};
+pub use qos::{qos, qos_plan, qos_progress};
 pub use rails::{choices, node_rails, rail_names, rails};
 pub use schedules::schedules;
 pub use secrets::{configs, secrets};

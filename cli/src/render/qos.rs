@@ -1,6 +1,6 @@
 //! The roll-out of a profile of class of service.
 
-use proto_wire::v1::{self, qos_port::State};
+use proto_wire::v1::{self, get_qos_response::State as Standing, qos_port::State};
 
 use super::{Table, words};
 
@@ -50,7 +50,12 @@ pub fn qos(seen: &v1::GetQosResponse, now: f64) -> String {
             out.push_str(&format!("and {more} more\n"));
         }
     }
-    if rollout.paused.is_some() {
+    if seen.state() == Standing::Cancelled {
+        out.push_str(match rollout.before.as_str() {
+            "" => "\nWhat has the profile keeps it; `railctl qos apply` begins a roll-out anew\n",
+            _ => "\nWhat has the profile keeps it; `railctl qos rollback` brings the profile before back, `railctl qos apply` begins a roll-out anew\n",
+        });
+    } else if rollout.paused.is_some() {
         let back = if rollout.before.is_empty() {
             ""
         } else {
@@ -58,6 +63,50 @@ pub fn qos(seen: &v1::GetQosResponse, now: f64) -> String {
         };
         out.push_str(&format!("\n`railctl qos resume` goes on and tries again what failed{back}\n"));
     }
+    out
+}
+
+/// What a roll-out would do, stage by stage.
+#[must_use]
+pub fn qos_plan(plan: &v1::QosPlan) -> String {
+    if plan.unchanged {
+        return "nothing would begin: this profile is rolled out, or on its way, already; see `railctl qos status`\n".to_owned();
+    }
+    let least = plan.at_least.map(|time| u64::try_from(time.seconds).unwrap_or_default()).unwrap_or_default();
+    let mut out = format!(
+        "{} NICs of {} servers would be tried and kept one after the other, {} first; it takes {} at least\n",
+        plan.nics_total,
+        plan.nodes,
+        plan.canary,
+        crate::error::human(std::time::Duration::from_secs(least)),
+    );
+    out.push_str(&match plan.jobs {
+        0 => "no job holds one of them\n\n".to_owned(),
+        jobs => {
+            format!("{jobs} jobs hold some of them: each moves off a NIC before it is changed, and back\n\n")
+        }
+    });
+    let mut stages = Table::new(["STAGE", "SERVERS", "NICS", "AT ONCE", "STEPS", "NOT HEARD"]);
+    for stage in &plan.stages {
+        let numbers =
+            [stage.nodes, stage.nics, stage.at_once, stage.steps, stage.silent].map(|n| n.to_string());
+        let [nodes, nics, at_once, steps, silent] = numbers;
+        stages.row([stage.name.clone(), nodes, nics, at_once, steps, silent]);
+    }
+    out.push_str(&stages.render(""));
+    let mut nics = Table::new(["STAGE", "NODE", "RAIL", "NIC", "JOBS", "NOTE"]);
+    for nic in &plan.nics {
+        let jobs = if nic.jobs.is_empty() { "-".to_owned() } else { nic.jobs.join(",") };
+        let rail = nic.rail.to_string();
+        nics.row([nic.stage.clone(), nic.node.clone(), rail, nic.device.clone(), jobs, nic.note.clone()]);
+    }
+    out.push('\n');
+    out.push_str(&nics.render(""));
+    let more = (plan.nics_total as usize).saturating_sub(plan.nics.len());
+    if more > 0 {
+        out.push_str(&format!("and {more} more\n"));
+    }
+    out.push_str("\nnothing has begun (dry run)\n");
     out
 }
 
@@ -72,6 +121,7 @@ fn name(document: &str) -> String {
 fn state(seen: &v1::GetQosResponse) -> String {
     let paused = seen.rollout.as_ref().and_then(|rollout| rollout.paused.as_ref());
     match paused {
+        Some(paused) if seen.state() == Standing::Cancelled => format!("CANCELLED: {}", paused.message),
         Some(paused) => format!("PAUSED, {}: {}", paused.code, paused.message),
         None if seen.done => "done".to_owned(),
         None => "under way".to_owned(),
@@ -131,7 +181,8 @@ mod tests {
                 note: "it is on trial".into(),
             }],
             active_total: 3,
-            done: false,
+            state: Standing::UnderWay.into(),
+            ..Default::default()
         };
         let shown = qos(&seen, 70.0);
         let lines: Vec<&str> = shown.lines().collect();
@@ -146,5 +197,47 @@ mod tests {
         let shown = qos(&seen, 70.0);
         assert!(shown.contains("PAUSED, QosFailed: why") && shown.contains("railctl qos resume"), "{shown}");
         assert!(!shown.contains("rollback"), "there is nothing before");
+        let by = "admin/root cancelled it: too small".to_owned();
+        seen.rollout.as_mut().unwrap().paused = Some(v1::Reason { message: by, ..Default::default() });
+        seen.state = Standing::Cancelled.into();
+        let shown = qos(&seen, 70.0);
+        assert!(shown.contains(": CANCELLED: admin/root cancelled it: too small"), "{shown}");
+        assert!(!shown.contains("resume") && !shown.contains("rollback"), "{shown}");
+        seen.rollout.as_mut().unwrap().before = "{}".into();
+        assert!(qos(&seen, 70.0).contains("railctl qos rollback"));
+    }
+
+    #[test]
+    fn a_plan_says_what_is_taken_out_of_use_and_that_nothing_has_begun() {
+        let stage =
+            v1::QosPlanStage { name: "canary n1".into(), nics: 2, nodes: 1, silent: 0, at_once: 1, steps: 2 };
+        let nic = v1::QosPlanNic {
+            stage: "canary n1".into(),
+            node: "n1".into(),
+            rail: 0,
+            device: "mlx5_0".into(),
+            jobs: vec!["red/a".into()],
+            note: String::new(),
+        };
+        let plan = v1::QosPlan {
+            canary: "n1".into(),
+            stages: vec![stage],
+            nics: vec![nic],
+            nics_total: 2,
+            nodes: 1,
+            jobs: 1,
+            at_least: Some(prost_types::Duration { seconds: 20, nanos: 0 }),
+            unchanged: false,
+        };
+        let shown = qos_plan(&plan);
+        assert!(
+            shown.starts_with("2 NICs of 1 servers would be tried and kept one after the other, n1 first")
+        );
+        assert!(
+            shown.contains("20s at least") && shown.contains("red/a") && shown.contains("and 1 more"),
+            "{shown}"
+        );
+        assert!(shown.ends_with("nothing has begun (dry run)\n"), "{shown}");
+        assert!(qos_plan(&v1::QosPlan { unchanged: true, ..plan }).starts_with("nothing would begin"));
     }
 }

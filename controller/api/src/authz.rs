@@ -57,6 +57,7 @@ rpcs! {
     ListNodeUsage = "/rail.v1.NodeService/ListNodeUsage",
     GetQos = "/rail.v1.QosService/GetQos",
     ApplyQos = "/rail.v1.QosService/ApplyQos",
+    PlanQos = "/rail.v1.QosService/PlanQos",
     SteerQos = "/rail.v1.QosService/SteerQos",
     ListRails = "/rail.v1.RailService/ListRails",
     DrainRail = "/rail.v1.RailService/DrainRail",
@@ -184,6 +185,7 @@ impl Rpc {
             | Self::UndrainRail
             | Self::GetQos
             | Self::ApplyQos
+            | Self::PlanQos
             | Self::SteerQos
             | Self::ReturnNode
             | Self::ApplyReservation

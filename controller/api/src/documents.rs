@@ -68,7 +68,7 @@ impl Documents {
             Document::Schedule(one) => schedule::to_apply(context, caller, one, false)?,
             Document::Webhook(one) => webhook::to_apply(context, caller, one, false)?,
             Document::Job(one) => {
-                let submit = job::to_submit(context, caller, &one, (&asked.on_behalf_of, ""))?;
+                let submit = job::to_submit(context, caller, &one, (&asked.on_behalf_of, "", false))?;
                 Event::Submit(Box::new(submit))
             }
         };

@@ -1,9 +1,14 @@
 //! QosService: a profile of class of service, rolled out in stages.
 
-use controller_core::{Event, QosAction, QosOrder, QosView, Reply};
+use controller_core::{Event, QosAction, QosOrder, QosPlan, QosView, Reply};
+use controller_reconciler::Refusal;
+use proto_rpc::RpcError;
 use proto_wire::{
     convert,
-    v1::{self, qos_port::State, qos_service_server::QosService, steer_qos_request::Action},
+    v1::{
+        self, get_qos_response::State as Standing, qos_port::State, qos_service_server::QosService,
+        steer_qos_request::Action,
+    },
 };
 use tonic::{Request, Response, Status};
 
@@ -70,7 +75,66 @@ fn shown(view: &QosView) -> v1::GetQosResponse {
         active: view.active.iter().map(active).collect(),
         active_total: number(view.active_total),
         done: view.done,
+        state: standing(view).into(),
     }
+}
+
+fn standing(view: &QosView) -> Standing {
+    match &view.rollout {
+        None => Standing::Unspecified,
+        Some(rollout) if rollout.is_cancelled() => Standing::Cancelled,
+        Some(rollout) if rollout.paused.is_some() => Standing::Paused,
+        Some(_) if view.done => Standing::Done,
+        Some(_) => Standing::UnderWay,
+    }
+}
+
+fn planned(plan: &QosPlan) -> v1::QosPlan {
+    let stage = |stage: &controller_core::QosPlanStage| v1::QosPlanStage {
+        name: stage.name.clone(),
+        nics: stage.nics,
+        nodes: stage.nodes,
+        silent: stage.silent,
+        at_once: stage.at_once,
+        steps: stage.steps,
+    };
+    let nic = |nic: &controller_core::QosPlanNic| v1::QosPlanNic {
+        stage: nic.stage.clone(),
+        node: nic.node.to_string(),
+        rail: nic.rail,
+        device: nic.device.clone(),
+        jobs: nic.jobs.iter().map(ToString::to_string).collect(),
+        note: nic.note.clone(),
+    };
+    v1::QosPlan {
+        unchanged: plan.unchanged,
+        canary: plan.canary.to_string(),
+        stages: plan.stages.iter().map(stage).collect(),
+        nics: plan.nics.iter().map(nic).collect(),
+        nics_total: number(plan.nics_total),
+        nodes: number(plan.nodes),
+        jobs: number(plan.jobs),
+        at_least: Some(convert::duration_to_wire(plan.at_least)),
+    }
+}
+
+/// A profile that says nothing would be the built-in one on every NIC.
+fn checked(document: &str) -> Result<(), RpcError> {
+    let value = serde_json::from_str::<serde_json::Value>(document);
+    let value = value.map_err(|error| fault::field("document", format!("is not JSON: {error}")))?;
+    if value.as_object().is_some_and(serde_json::Map::is_empty) {
+        return Err(fault::field("document", convert::EMPTY_PROFILE));
+    }
+    Ok(())
+}
+
+/// What a caller asks for.
+fn ordered(caller: &Caller, wire: v1::ApplyQosRequest) -> Result<QosOrder, RpcError> {
+    let order = convert::QosOrder::try_from(wire).map_err(|errors| fault::fields(errors, ""))?;
+    let convert::QosOrder { document, reason, canary, confirm_within, soak, at_once, force } = order;
+    checked(&document)?;
+    let by = caller.identity.to_string();
+    Ok(QosOrder { document, reason, by, canary, confirm_within, soak, at_once, force })
 }
 
 #[tonic::async_trait]
@@ -84,15 +148,16 @@ impl QosService for Qos {
         request: Request<v1::ApplyQosRequest>,
     ) -> Result<Response<v1::GetQosResponse>, Status> {
         let caller = Caller::of(request.extensions())?;
-        let order =
-            convert::QosOrder::try_from(request.into_inner()).map_err(|errors| fault::fields(errors, ""))?;
-        let convert::QosOrder { document, reason, canary, confirm_within, soak, at_once, force } = order;
-        if let Err(error) = serde_json::from_str::<serde_json::Value>(&document) {
-            return Err(fault::field("document", format!("is not JSON: {error}")).into());
-        }
-        let by = caller.identity.to_string();
-        let order = QosOrder { document, reason, by, canary, confirm_within, soak, at_once, force };
+        let order = ordered(&caller, request.into_inner())?;
         self.change(&caller, Event::ApplyQos(Box::new(order))).await
+    }
+
+    async fn plan_qos(&self, request: Request<v1::ApplyQosRequest>) -> Result<Response<v1::QosPlan>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let order = ordered(&caller, request.into_inner())?;
+        let plan = self.context.query(move |state, now| state.qos_plan(&order, now)).await?;
+        let plan = plan.map_err(|error| fault::refused(&Refusal::Core(error)))?;
+        Ok(Response::new(planned(&plan)))
     }
 
     async fn steer_qos(
@@ -103,11 +168,12 @@ impl QosService for Qos {
         let wire = request.into_inner();
         let action = match wire.action() {
             Action::Unspecified => {
-                return Err(fault::field("action", "must be PAUSE, RESUME or ROLL_BACK").into());
+                return Err(fault::field("action", "must be PAUSE, RESUME, ROLL_BACK or CANCEL").into());
             }
             Action::Pause => QosAction::Pause,
             Action::Resume => QosAction::Resume,
             Action::RollBack => QosAction::RollBack,
+            Action::Cancel => QosAction::Cancel,
         };
         if wire.reason.len() > MAX_REASON || wire.reason.chars().any(char::is_control) {
             let text = format!("must be one printable line of at most {MAX_REASON} bytes");

@@ -49,6 +49,16 @@ pub enum CoreError {
         "this is the first profile that was rolled out, so there is none to go back to; apply the profile that you want instead"
     )]
     NoProfileBefore,
+    /// There is nothing left of a roll-out to cancel.
+    #[error(
+        "the roll-out is done, every NIC keeps the profile; `railctl qos rollback` brings the one before it back"
+    )]
+    RolloutDone,
+    /// A roll-out that was cancelled does not go on.
+    #[error(
+        "the roll-out was cancelled and does not go on; `railctl qos apply` begins it anew, `railctl qos rollback` takes back what it has changed"
+    )]
+    RolloutCancelled,
     /// No server has NICs.
     #[error("no server with NICs has joined, so there is none to begin with")]
     NoCanary,
@@ -592,80 +602,6 @@ pub enum CoreError {
 }
 
 impl CoreError {
-    /// The kind of the refusal.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Invalid { .. }
-            | Self::ClassLimit { .. }
-            | Self::Contradiction { .. }
-            | Self::DependencyCycle { .. }
-            | Self::FabricInvalid { .. }
-            | Self::RailAmbiguous { .. } => ErrorKind::Invalid,
-            Self::JobNotFound { .. }
-            | Self::ElementNotFound { .. }
-            | Self::DependencyUnknown { .. }
-            | Self::JobGone { .. }
-            | Self::TenantUnknown { .. }
-            | Self::QueueNotFound { .. }
-            | Self::ReservationNotFound { .. }
-            | Self::LicenseNotFound { .. }
-            | Self::ClassNotFound { .. }
-            | Self::ScheduleNotFound { .. }
-            | Self::WebhookNotFound { .. }
-            | Self::NodeNotFound { .. }
-            | Self::RailNotFound { .. }
-            | Self::NoRollout
-            | Self::FabricOther { .. }
-            | Self::FabricNotFound => ErrorKind::NotFound,
-            Self::TokenInvalid { .. }
-            | Self::TokenUsed { .. }
-            | Self::TokenForOther { .. }
-            | Self::NotOwner { .. }
-            | Self::PriorityTooHigh { .. }
-            | Self::ClassNotAllowed { .. }
-            | Self::HeldAbove { .. }
-            | Self::LimitExtended { .. } => ErrorKind::Denied,
-            Self::NameTaken { .. }
-            | Self::NameResting { .. }
-            | Self::RequestIdReused { .. }
-            | Self::Conflict { .. }
-            | Self::TenantReplaced { .. }
-            | Self::NodeReplaced { .. } => ErrorKind::Conflict,
-            Self::TenantBusy { .. }
-            | Self::FabricShrinks { .. }
-            | Self::TenantLeaving { .. }
-            | Self::QueueBusy { .. }
-            | Self::ReservationBusy { .. }
-            | Self::LicenseBusy { .. }
-            | Self::DeliveriesWaiting { .. }
-            | Self::ClassBusy { .. }
-            | Self::ClassOfTenant { .. }
-            | Self::JobActive { .. }
-            | Self::JobNotWaiting { .. }
-            | Self::NoElementWaits { .. }
-            | Self::JobEnded { .. }
-            | Self::ElementsEnded { .. }
-            | Self::JobNeeded { .. }
-            | Self::NodeBusy { .. }
-            | Self::LastRail { .. }
-            | Self::StaleSession { .. }
-            | Self::NoFreeName { .. }
-            | Self::Fenced { .. }
-            | Self::NoProfileBefore
-            | Self::NoCanary
-            | Self::Unattributed => ErrorKind::Precondition,
-            Self::QuotaExceeded { .. }
-            | Self::StoredBytesExceeded { .. }
-            | Self::SchedulesExceeded { .. }
-            | Self::ClassWaiting { .. }
-            | Self::Full { .. } => ErrorKind::Exhausted,
-            Self::TemplateRefused { cause } => cause.kind(),
-            Self::Values(error) => error.kind(),
-            Self::Infeasible { .. } | Self::LicenseTooFew { .. } => ErrorKind::Infeasible,
-        }
-    }
-
     /// The stable word for programs, for `ErrorDetail.reason`.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -724,6 +660,8 @@ impl CoreError {
             Self::FabricOther { .. } | Self::FabricNotFound => "FABRIC_NOT_FOUND",
             Self::NoRollout => "NO_ROLLOUT",
             Self::NoProfileBefore => "NO_PROFILE_BEFORE",
+            Self::RolloutDone => "ROLLOUT_DONE",
+            Self::RolloutCancelled => "ROLLOUT_CANCELLED",
             Self::NoCanary => "NO_CANARY",
             Self::TokenInvalid { .. } => "TOKEN_INVALID",
             Self::TokenUsed { .. } => "TOKEN_USED",

@@ -237,7 +237,7 @@ pub enum Event {
     },
     /// A profile of class of service is to be rolled out. Idempotent. Reply: [`Reply::Qos`].
     ApplyQos(Box<QosOrder>),
-    /// A roll-out is paused, goes on or goes back. Reply: [`Reply::Qos`].
+    /// A roll-out is paused, goes on, goes back or is cancelled. Reply: [`Reply::Qos`].
     SteerQos {
         /// Which.
         action: QosAction,
@@ -365,6 +365,8 @@ pub enum QosAction {
     Resume,
     /// The profile before it is rolled out.
     RollBack,
+    /// It ends where it is, for good: what is on trial is taken back, what is kept stays.
+    Cancel,
 }
 
 /// An event that somebody asks for.

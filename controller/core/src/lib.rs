@@ -47,6 +47,7 @@ mod fabric;
 pub mod figures;
 mod holds;
 mod journal;
+mod kind;
 pub mod lead;
 pub mod load;
 pub mod mirror;
@@ -91,7 +92,7 @@ pub use fabric::FabricImpact;
 pub use load::{LoadError, Stored};
 pub use orders::{Asked, JobChange, JobOrder, JobUpdate};
 pub use proto_model::{Certification, IsolationPolicy};
-pub use qos::{QosActive, QosStage, QosView};
+pub use qos::{QosActive, QosPlan, QosPlanNic, QosPlanStage, QosStage, QosView};
 pub use query::{
     Explanation, HealthView, Hold, NodeHeat, PlanResult, PodView, RailHeat, TenantUsage, TopologyView,
 };

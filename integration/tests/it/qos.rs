@@ -86,6 +86,64 @@ fn a_profile_reaches_every_nic_while_a_job_runs_and_goes_back_again() {
     cluster.wait_for("steady", &["CANCELLED"], SOON).unwrap();
 }
 
+/// A roll-out is told before it begins, is cancelled in the middle, and goes back; a profile that says nothing is refused.
+#[test]
+fn a_roll_out_is_foretold_cancelled_and_taken_back() {
+    let cluster = cluster();
+    let empty = profile(&cluster, "empty.json", " {}\n");
+    let refused = roll_out(&cluster, &empty);
+    assert!(refused.code == 2 && refused.stderr.contains("roce-lossless"), "{refused:?}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = Access::of(&cluster).unwrap().client().unwrap();
+        let request = v1::ApplyQosRequest { document: "{ }".into(), ..Default::default() };
+        let status = QosServiceClient::new(client).apply_qos(request).await.unwrap_err();
+        let error = proto_rpc::RpcError::from_status(&status);
+        assert_eq!(error.violations[0].field, "document", "{error:?}");
+    });
+    let first = profile(&cluster, "first.json", r#"{"name": "first"}"#);
+    let told = cluster.railctl(&["qos", "apply", "-f", &first, "--canary", "n1", "--dry-run"]);
+    assert!(told.code == 0 && told.stdout.contains("canary n1"), "{told:?}");
+    assert!(told.stdout.starts_with("6 NICs of 3 servers") && told.stdout.contains("(dry run)"), "{told:?}");
+    assert!(cluster.railctl(&["qos", "status"]).stdout.contains("no profile is rolled out"));
+    assert_eq!(cluster.railctl(&["qos", "cancel"]).code, 3);
+    assert_eq!(roll_out(&cluster, &first).code, 0);
+    // The second one is ended while its canary is on trial.
+    let second = profile(&cluster, "second.json", r#"{"name": "second", "mtu": 4200}"#);
+    let begun = cluster.railctl(&["qos", "apply", "-f", &second, "--canary", "n1", "--soak", "5s"]);
+    assert_eq!(begun.code, 0, "{begun:?}");
+    let trial = || {
+        let seen = cluster.json(&["qos", "status"]).ok()?;
+        let trial = |stage: &Value| number(&stage["trial"]) > 0;
+        seen["stages"].as_array()?.iter().any(trial).then_some(())
+    };
+    eventually("the first trial", SOON, trial).unwrap();
+    let ended = cluster.railctl(&["qos", "cancel", "--reason", "wrong MTU"]);
+    assert!(ended.code == 0 && ended.stdout.contains("CANCELLED: "), "{ended:?}");
+    let clean = || {
+        let rails = cluster.json(&["rail", "ls"]).ok()?;
+        let used = |rail: &Value| number(&rail["nodesDrained"]) == 0;
+        rails["rails"].as_array()?.iter().all(used).then_some(())
+    };
+    eventually("every rail to be in use", SOON, clean).unwrap();
+    let seen = cluster.json(&["qos", "status"]).unwrap();
+    assert_eq!(seen["state"], "CANCELLED", "{seen:#}");
+    let why = seen["rollout"]["paused"]["message"].as_str().unwrap();
+    assert!(why.contains("admin") && why.ends_with("cancelled it: wrong MTU"), "{why}");
+    let kept: u64 = seen["stages"].as_array().unwrap().iter().map(|stage| number(&stage["kept"])).sum();
+    assert!(kept < 6, "{seen:#}");
+    let resumed = cluster.railctl(&["qos", "resume"]);
+    assert!(resumed.code != 0 && resumed.stderr.contains("was cancelled"), "{resumed:?}");
+    assert_eq!(cluster.railctl(&["qos", "rollback"]).code, 0);
+    let done = || {
+        let seen = cluster.json(&["qos", "status"]).ok()?;
+        (seen["state"] == "DONE" && seen["rollout"]["document"].as_str()?.contains("first")).then_some(())
+    };
+    eventually("the profile before", SOON + SOON, done).unwrap();
+    let records = cluster.railctl(&["audit", "list", "-o", "json"]).stdout;
+    assert!(records.contains("SteerQos"), "{records}");
+}
+
 #[test]
 fn what_an_agent_cannot_make_pauses_the_roll_out_with_its_words() {
     let cluster = cluster();

@@ -105,6 +105,19 @@ pub struct QosRollout {
     pub force: bool,
     /// Why it does not go on.
     pub paused: Option<Reason>,
+    /// The roll-out before it had not reached every NIC: a NIC that this one has not reached is left as it is.
+    pub mixed: bool,
+}
+
+impl QosRollout {
+    /// The cause of a roll-out that somebody has ended for good.
+    pub const CANCELLED: &str = "QosCancelled";
+
+    /// Whether somebody has ended it for good.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.paused.as_ref().is_some_and(|paused| paused.code == Self::CANCELLED)
+    }
 }
 
 #[cfg(test)]

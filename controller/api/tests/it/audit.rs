@@ -99,6 +99,7 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::ListNodes
         | Rpc::WatchNodes
         | Rpc::GetQos
+        | Rpc::PlanQos
         | Rpc::ListRails
         | Rpc::GetQueue
         | Rpc::ListQueues

@@ -29,6 +29,7 @@ CreateJoinToken      . . . . . x
 ListNodeUsage        . . x x x x
 GetQos               . . . . . x
 ApplyQos             . . . . . x
+PlanQos              . . . . . x
 SteerQos             . . . . . x
 ListRails            . . x x x x
 DrainRail            . . . . . x

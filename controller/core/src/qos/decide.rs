@@ -49,7 +49,7 @@ impl Port {
         (self.node.clone(), self.rail)
     }
 
-    fn said(&self) -> &str {
+    pub(super) fn said(&self) -> &str {
         self.told.as_ref().map_or("", |told| &told.message)
     }
 }

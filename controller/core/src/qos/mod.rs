@@ -2,6 +2,7 @@
 //! their NICs; what is under way is decided anew at each look ([`decide`]).
 
 mod decide;
+mod plan;
 mod view;
 
 use std::{
@@ -23,6 +24,7 @@ use crate::{
 };
 pub(crate) use decide::Run;
 use decide::{Active, Decision, Port, Site, Stage, decide};
+pub use plan::{QosPlan, QosPlanNic, QosPlanStage};
 pub use view::{QosActive, QosStage, QosView};
 
 /// While a roll-out is under way it is looked at this often; each look goes over all NICs, so less often in a large cluster:
@@ -33,32 +35,10 @@ const LOOK_PER_NODE: Duration = Duration::from_nanos(16_667);
 impl Step<'_> {
     /// A profile is to be rolled out.
     pub(crate) fn apply_qos(&mut self, order: QosOrder) -> Result<Reply, CoreError> {
-        let old = self.state.base.qos.clone();
-        if let Some(old) = old.as_deref().filter(|old| old.document == order.document && old.paused.is_none())
-        {
-            return Ok(Reply::Qos { rollout: Arc::new(old.clone()), changed: false });
+        if let Some(old) = self.state.under_way(&order) {
+            return Ok(Reply::Qos { rollout: old, changed: false });
         }
-        let canary = self.canary(order.canary)?;
-        let before = match &old {
-            // What was never right anywhere is nothing to go back to.
-            Some(old) if old.document == order.document => old.before.clone(),
-            Some(old) => Some(Arc::clone(&old.document)),
-            None => None,
-        };
-        let rollout = QosRollout {
-            generation: old.map_or(1, |old| old.generation + 1),
-            document: order.document,
-            before,
-            reason: order.reason,
-            by: order.by,
-            since: self.now,
-            canary,
-            confirm_within: order.confirm_within,
-            soak: order.soak,
-            at_once: order.at_once.max(1),
-            force: order.force,
-            paused: None,
-        };
+        let rollout = self.state.ordered(order, self.now)?;
         Ok(self.begin_qos(rollout))
     }
 
@@ -76,9 +56,12 @@ impl Step<'_> {
             by: by.clone(),
             reason: reason.clone(),
             paused: None,
+            mixed: !self.state.is_whole(&old),
             ..(*old).clone()
         };
         match action {
+            QosAction::Cancel => self.cancel_qos(&old, &reason, &by),
+            QosAction::Resume if old.is_cancelled() => Err(CoreError::RolloutCancelled),
             QosAction::Pause if old.paused.is_some() => Ok(Reply::Qos { rollout: old, changed: false }),
             QosAction::Pause => {
                 let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -102,6 +85,22 @@ impl Step<'_> {
         }
     }
 
+    /// A roll-out ends where it is: what is on trial is taken back as by a pause, and nothing is begun any more.
+    fn cancel_qos(&mut self, old: &Arc<QosRollout>, reason: &str, by: &str) -> Result<Reply, CoreError> {
+        if old.is_cancelled() {
+            return Ok(Reply::Qos { rollout: Arc::clone(old), changed: false });
+        }
+        if self.state.is_whole(old) {
+            return Err(CoreError::RolloutDone);
+        }
+        let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let why = Reason::new(QosRollout::CANCELLED, format!("{by} cancelled it{said}")).since(self.now);
+        let rollout = Arc::new(QosRollout { paused: Some(why), ..(**old).clone() });
+        self.state.set_qos(Some(Arc::clone(&rollout)));
+        self.look_at_qos();
+        Ok(Reply::Qos { rollout, changed: true })
+    }
+
     fn begin_qos(&mut self, rollout: QosRollout) -> Reply {
         let rollout = Arc::new(rollout);
         let mut run = self.state.base.qos_run.clone();
@@ -111,21 +110,6 @@ impl Step<'_> {
         self.state.set_qos(Some(Arc::clone(&rollout)));
         self.look_at_qos();
         Reply::Qos { rollout, changed: true }
-    }
-
-    /// The server that is first: one that is named, or one that takes jobs and holds fewest.
-    fn canary(&self, named: Option<NodeName>) -> Result<NodeName, CoreError> {
-        if let Some(node) = named {
-            let known = self.state.base.nodes.contains_key(&node);
-            return if known { Ok(node) } else { Err(CoreError::NodeNotFound { node }) };
-        }
-        let holds = |name: &NodeName| self.state.index.holds.get(name).map_or(0, BTreeMap::len);
-        let fit = self.state.base.nodes.values().filter(|node| !node.inventory.nics.is_empty());
-        let best = fit.min_by_key(|node| {
-            let away = node.health != Health::Ready || !self.state.is_heard(&node.name);
-            (away, node.unschedulable, holds(&node.name), node.name.clone())
-        });
-        best.map(|node| node.name.clone()).ok_or(CoreError::NoCanary)
     }
 
     /// Looks at the roll-out, if there is one, and tells agents what follows.
@@ -206,6 +190,64 @@ impl Site for Cluster<'_> {
 }
 
 impl State {
+    /// The roll-out that does already what is asked for.
+    fn under_way(&self, order: &QosOrder) -> Option<Arc<QosRollout>> {
+        let same = |old: &&Arc<QosRollout>| old.document == order.document && old.paused.is_none();
+        self.base.qos.as_ref().filter(same).cloned()
+    }
+
+    /// What is asked for, as a roll-out.
+    fn ordered(&self, order: QosOrder, now: Timestamp) -> Result<QosRollout, CoreError> {
+        let old = self.base.qos.as_deref();
+        let canary = self.canary(order.canary)?;
+        let before = match old {
+            // What was never right anywhere, and what somebody has cancelled, is nothing to go back to.
+            Some(old) if old.document == order.document || old.is_cancelled() => old.before.clone(),
+            Some(old) => Some(Arc::clone(&old.document)),
+            None => None,
+        };
+        Ok(QosRollout {
+            generation: old.map_or(1, |old| old.generation + 1),
+            document: order.document,
+            before,
+            reason: order.reason,
+            by: order.by,
+            since: now,
+            canary,
+            confirm_within: order.confirm_within,
+            soak: order.soak,
+            at_once: order.at_once.max(1),
+            force: order.force,
+            paused: None,
+            mixed: old.is_some_and(|old| !self.is_whole(old)),
+        })
+    }
+
+    /// The server that is first: one that is named, or one that takes jobs and holds fewest.
+    fn canary(&self, named: Option<NodeName>) -> Result<NodeName, CoreError> {
+        if let Some(node) = named {
+            let known = self.base.nodes.contains_key(&node);
+            return if known { Ok(node) } else { Err(CoreError::NodeNotFound { node }) };
+        }
+        let holds = |name: &NodeName| self.index.holds.get(name).map_or(0, BTreeMap::len);
+        let fit = self.base.nodes.values().filter(|node| !node.inventory.nics.is_empty());
+        let best = fit.min_by_key(|node| {
+            let away = node.health != Health::Ready || !self.is_heard(&node.name);
+            (away, node.unschedulable, holds(&node.name), node.name.clone())
+        });
+        best.map(|node| node.name.clone()).ok_or(CoreError::NoCanary)
+    }
+
+    /// Whether every NIC was given the profile for good, those of servers that are not heard included.
+    fn is_whole(&self, rollout: &QosRollout) -> bool {
+        self.base.nodes.values().all(|node| {
+            let of = |device: &str| node.inventory.qos.iter().find(|port| port.device == device);
+            let told = |device: &str| of(device).filter(|told| told.generation == rollout.generation);
+            let has = |device: &str| view::has(told(device).map(|told| told.state));
+            node.inventory.nics.iter().all(|nic| has(&nic.device))
+        })
+    }
+
     fn nodes_of(&self, uid: JobUid) -> BTreeSet<NodeName> {
         let entry = self.base.jobs.get(&uid);
         entry
@@ -283,7 +325,9 @@ impl State {
         }
         // An agent that was told once is told until the end: what it has on trial it takes back only where it is not named.
         let reached = !node.inventory.qos.is_empty() || !self.qos_rails(name).is_empty();
-        if !reached && rollout.before.is_none() {
+        // Where not every NIC has the profile before, none is brought to it unseen.
+        let before = rollout.before.as_ref().filter(|_| !rollout.mixed).cloned();
+        if !reached && before.is_none() {
             return None;
         }
         let link = self.base.links.get(name);
@@ -291,7 +335,7 @@ impl State {
         let wish = QosWish {
             generation: rollout.generation,
             document: Arc::clone(&rollout.document),
-            before: rollout.before.clone(),
+            before,
             confirm_within: rollout.confirm_within,
             trial,
             kept,

@@ -120,7 +120,11 @@ impl State {
     }
 
     /// Order and name of each group of stages that is shown as one.
-    fn stage_names(&self, rollout: &QosRollout, ports: &[Port]) -> BTreeMap<Group, (usize, String)> {
+    pub(super) fn stage_names(
+        &self,
+        rollout: &QosRollout,
+        ports: &[Port],
+    ) -> BTreeMap<Group, (usize, String)> {
         let topology = self.index.snapshot.topology();
         let mut names: BTreeMap<Group, String> = BTreeMap::new();
         for port in ports {
@@ -136,9 +140,9 @@ impl State {
 }
 
 /// Canary; one rail of its pod; a pod.
-type Group = (usize, usize, u32);
+pub(super) type Group = (usize, usize, u32);
 
-fn group(stage: Stage) -> Group {
+pub(super) fn group(stage: Stage) -> Group {
     match stage {
         Stage::Canary(_) => (0, 0, 0),
         Stage::Pod(rail) => (1, 0, rail),

@@ -340,6 +340,115 @@ fn a_rollback_brings_the_profile_before_in_the_same_way() {
 }
 
 #[test]
+fn a_roll_out_that_is_cancelled_ends_where_it_is_and_goes_back() {
+    let mut w = world();
+    let mut agents = Agents { delay: 1, ..Agents::default() };
+    apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
+    assert!(agents.seconds(&mut w, 120).done);
+    let refused = w.refused(steering(QosAction::Cancel));
+    assert_eq!(refused.code(), "ROLLOUT_DONE");
+    let newer = r#"{"name":"newer"}"#;
+    apply(&mut w, QosOrder { canary: Some(name(0)), ..order(newer) });
+    agents.trials.clear();
+    while agents.trials.len() < 3 {
+        agents.seconds(&mut w, 1);
+    }
+    let event =
+        Event::SteerQos { action: QosAction::Cancel, reason: "too small".into(), by: "admin/ann".into() };
+    assert!(matches!(w.ok(event), Reply::Qos { changed: true, .. }));
+    assert!(!steer(&mut w, QosAction::Cancel) && !steer(&mut w, QosAction::Pause));
+    let view = agents.seconds(&mut w, 30);
+    let rollout = view.rollout.unwrap();
+    let paused = rollout.paused.as_ref().unwrap();
+    assert_eq!((paused.code.as_ref(), rollout.is_cancelled()), ("QosCancelled", true));
+    assert_eq!(paused.message, "admin/ann cancelled it: too small");
+    // What was kept stays, what was on trial is taken back, nothing more is begun, and nothing is out of use.
+    let states = |agents: &Agents, state| agents.says.values().filter(|port| port.state == state).count();
+    assert_eq!((states(&agents, QosState::Kept), states(&agents, QosState::Held)), (2, 6));
+    assert_eq!(agents.trials, [(0, 0), (0, 1), (1, 0)]);
+    assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
+    agents.seconds(&mut w, 60);
+    assert_eq!(agents.trials.len(), 3);
+    assert_eq!(w.refused(steering(QosAction::Resume)).code(), "ROLLOUT_CANCELLED");
+    // Also for the controller after this one.
+    assert_eq!(w.reload(8).qos().rollout.unwrap(), rollout);
+    // It goes back; no server that it never reached is told to have what was cancelled.
+    assert!(steer(&mut w, QosAction::RollBack));
+    let back = w.state.qos().rollout.unwrap();
+    assert_eq!((&*back.document, back.mixed, back.paused.is_none()), (NEW, true, true));
+    assert!(w.qos.values().flatten().all(|wish| &*wish.document == NEW && wish.before.is_none()));
+    assert!(agents.seconds(&mut w, 150).done);
+    assert_eq!(states(&agents, QosState::Kept), 8);
+    // The next one has a profile before it again.
+    apply(&mut w, order(newer));
+    let next = w.state.qos().rollout.unwrap();
+    assert_eq!((next.before.as_deref(), next.mixed), (Some(NEW), false));
+}
+
+#[test]
+fn what_was_cancelled_is_nothing_to_go_back_to() {
+    let mut w = world();
+    let mut agents = Agents::default();
+    apply(&mut w, order(NEW));
+    agents.seconds(&mut w, 60);
+    apply(&mut w, order(r#"{"name":"newer"}"#));
+    agents.seconds(&mut w, 5);
+    steer(&mut w, QosAction::Cancel);
+    apply(&mut w, order(r#"{"name":"newest"}"#));
+    let rollout = w.state.qos().rollout.unwrap();
+    assert_eq!((rollout.before.as_deref(), rollout.mixed), (Some(NEW), true));
+    assert!(agents.seconds(&mut w, 60).done);
+}
+
+#[test]
+fn a_plan_tells_the_stages_and_who_moves_and_begins_nothing() {
+    let mut w = world();
+    let mut agents = Agents::default();
+    let rails = RailRequest { required: 1, allow_partial: true, ..RailRequest::default() };
+    w.submit("a", JobSpec { rails, ..spec(4, 1) });
+    w.run("a");
+    let (up, down) = (report(0, RailState::Up), report(1, RailState::Down));
+    for n in 0..4 {
+        says(&mut w, "a", n, &[up.clone(), down.clone()]);
+    }
+    w.disconnect(3);
+    let before = w.state.clone();
+    let asked = QosOrder { canary: Some(name(1)), at_once: 2, ..order(NEW) };
+    let plan = w.state.qos_plan(&asked, w.now).unwrap();
+    assert!(w.state.same(&before) && w.state.qos().rollout.is_none());
+    let stages: Vec<(&str, u32, u32, u32, u32)> = plan
+        .stages
+        .iter()
+        .map(|one| (one.name.as_str(), one.nics, one.silent, one.at_once, one.steps))
+        .collect();
+    let expected = [
+        ("canary n1", 2, 0, 1, 2),
+        ("rail 0 of pod p0", 1, 0, 2, 1),
+        ("rail 1 of pod p0", 1, 0, 2, 1),
+        ("all rails of pod p1", 4, 2, 2, 2),
+    ];
+    assert_eq!(stages, expected);
+    assert_eq!((plan.nics_total, plan.nodes, plan.jobs, plan.unchanged), (8, 4, 1, false));
+    assert_eq!(plan.at_least, Duration::from_secs(12));
+    let first = &plan.nics[0];
+    assert_eq!((first.node.clone(), first.rail, first.jobs.clone()), (name(1), 0, vec![id("a")]));
+    assert_eq!(first.note, "job 'red/a' would have no rail left: it is waited for");
+    assert!(plan.nics.iter().any(|nic| nic.node == name(3) && nic.note.contains("not heard")));
+    let unknown = QosOrder { canary: Some(NodeName::new("nobody").unwrap()), ..order(NEW) };
+    assert_eq!(w.state.qos_plan(&unknown, w.now).unwrap_err().code(), "NODE_NOT_FOUND");
+    // What it says is what happens.
+    w.connect(3, Vec::new());
+    apply(&mut w, QosOrder { force: true, ..asked.clone() });
+    agents.seconds(&mut w, 1);
+    assert!(w.drained[&name(1)].contains(&0), "{:?}", w.drained);
+    assert!(w.state.qos_plan(&asked, w.now).unwrap().unchanged);
+}
+
+fn steering(action: QosAction) -> Event {
+    Event::SteerQos { action, reason: String::new(), by: "admin/root".into() }
+}
+
+#[test]
 fn a_trial_that_is_not_well_is_not_kept() {
     let mut w = world();
     let mut agents = Agents::default();
@@ -440,7 +549,7 @@ proptest! {
     #[test]
     fn whatever_happens_it_ends_clean(
         delay in 0u32..5,
-        steps in prop::collection::vec((0usize..8, 0usize..4, 0u32..2, 1u32..8), 1..30),
+        steps in prop::collection::vec((0usize..9, 0usize..4, 0u32..2, 1u32..8), 1..30),
     ) {
         let mut w = world();
         let mut agents = Agents { delay, deaf_for: 40, ..Agents::default() };
@@ -454,6 +563,11 @@ proptest! {
                 4 => drop(steer(&mut w, QosAction::Pause)),
                 5 => drop(steer(&mut w, QosAction::Resume)),
                 6 => drop(agents.deaf.insert(n)),
+                // Nothing to be cancelled is no fault; it begins anew.
+                7 => {
+                    w.step(steering(QosAction::Cancel));
+                    apply(&mut w, order(NEW));
+                }
                 _ => agents.fails.clear(),
             }
             agents.seconds(&mut w, seconds);

@@ -27,6 +27,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ("rail.v1.NodeService/ListNodeUsage", "..xxx"),
     ("rail.v1.QosService/GetQos", "....."),
     ("rail.v1.QosService/ApplyQos", "....."),
+    ("rail.v1.QosService/PlanQos", "....."),
     ("rail.v1.QosService/SteerQos", "....."),
     ("rail.v1.RailService/ListRails", "..xxx"),
     ("rail.v1.RailService/DrainRail", "....."),

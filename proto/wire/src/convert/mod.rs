@@ -40,7 +40,7 @@ pub use isolation::isolation_policy_to_wire;
 pub use job::{LIMITS, SpecLimits, check_job_name};
 pub use node::{hold, labels, node_status_phase, taints};
 pub use proof::proofs_from_wire;
-pub use qos::QosOrder;
+pub use qos::{EMPTY_PROFILE, QosOrder};
 pub use rails::drained_to_wire;
 pub use report::{told_inventory, told_observation, told_usage};
 pub use reservation::reservation_phase;

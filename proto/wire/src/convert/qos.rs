@@ -27,6 +27,9 @@ const CONFIRM: [Duration; 3] = [Duration::from_secs(60), Duration::from_secs(10)
 /// How long a trial has to be well by default.
 const SOAK: Duration = Duration::from_secs(10);
 
+/// Why a profile that says nothing is refused.
+pub const EMPTY_PROFILE: &str = "says nothing, and would bring every NIC to the profile that is built in (data DSCP 26 on priority 3, lossless, CNP DSCP 48, MTU 9000); write what is to be, or, if that is meant, its name: {\"name\": \"roce-lossless\"}";
+
 impl From<QosState> for State {
     fn from(state: QosState) -> Self {
         STATES.iter().find(|(known, _)| *known == state).map_or(Self::Unspecified, |pair| pair.1)
@@ -141,6 +144,7 @@ impl From<&QosRollout> for v1::QosRollout {
             at_once: rollout.at_once,
             force: rollout.force,
             paused: rollout.paused.as_ref().map(Into::into),
+            mixed: rollout.mixed,
         }
     }
 }
@@ -172,6 +176,7 @@ impl TryFrom<v1::QosRollout> for QosRollout {
             at_once: wire.at_once.max(1),
             force: wire.force,
             paused,
+            mixed: wire.mixed,
         }))
     }
 }
@@ -270,6 +275,7 @@ mod tests {
             at_once: 7,
             force: true,
             paused: None,
+            mixed: true,
         };
         assert_eq!(QosRollout::try_from(v1::QosRollout::from(&rollout)).unwrap(), rollout);
         rollout.paused = Some(Reason::new("QosFailed", "x"));
@@ -305,7 +311,7 @@ mod tests {
             confirm_within: secs(5),
             soak: secs(5),
             at_once: 1025,
-            force: false,
+            ..Default::default()
         };
         let errors = QosOrder::try_from(wire).unwrap_err();
         let named: Vec<&str> = errors.0.iter().map(|error| error.field.as_str()).collect();
