@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
     self, audit_service_client::AuditServiceClient, config_service_client::ConfigServiceClient,
-    document_service_client::DocumentServiceClient,
+    deleted_service_client::DeletedServiceClient, document_service_client::DocumentServiceClient,
     fabric_service_client::FabricServiceClient, health_service_client::HealthServiceClient,
     job_service_client::JobServiceClient, license_service_client::LicenseServiceClient,
     node_service_client::NodeServiceClient, qos_service_client::QosServiceClient,
@@ -61,6 +61,7 @@ impl Api {
 
     clients!(
         audit: AuditServiceClient,
+        deleted: DeletedServiceClient,
         documents: DocumentServiceClient,
         fabrics: FabricServiceClient,
         health: HealthServiceClient,

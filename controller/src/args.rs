@@ -442,6 +442,14 @@ pub struct Run {
     /// other: days (30d), hours (12h), or 0 for not at all. Administrators can take it earlier (--reuse-name).
     #[arg(long, env = "RAIL_CONTROLLER_TENANT_NAME_QUARANTINE", default_value = "30d", value_parser = rest)]
     pub tenant_name_quarantine: Duration,
+    /// How long a tenant or a fabric that was deleted can be brought back (`railctl undelete`): days (7d), hours (12h), or 0 for not
+    /// at all.
+    #[arg(long, env = "RAIL_CONTROLLER_UNDELETE_FOR", default_value = "7d", value_parser = rest)]
+    pub undelete_for: Duration,
+    /// How many of them are kept at most; the oldest go for newer ones.
+    #[arg(long, env = "RAIL_CONTROLLER_UNDELETE_MAX", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub undelete_max: u32,
     /// What callers may use.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -556,6 +564,7 @@ mod tests {
         assert_eq!((run.audit_records, run.audit_mib), (1000, 128));
         assert_eq!((run.audit_denials, run.audit_denials_mib), (500, 64));
         assert_eq!(run.tenant_name_quarantine, Duration::from_secs(30 * 86_400));
+        assert_eq!((run.undelete_for, run.undelete_max), (Duration::from_secs(7 * 86_400), 100));
         assert_eq!((rest("0"), rest("36h")), (Ok(Duration::ZERO), Ok(Duration::from_secs(36 * 3600))));
         for bad in ["", "1", "d", "-1d", "30", "3651d", "1d2h", "never"] {
             assert!(rest(bad).is_err(), "{bad}");

@@ -214,6 +214,8 @@ pub(crate) fn options(
     options.config.user_priority = run.user_priority;
     options.config.tenant_admin_priority = run.tenant_admin_priority;
     options.config.name_rest = run.tenant_name_quarantine;
+    options.config.undelete_for = run.undelete_for;
+    options.config.undelete_max = run.undelete_max as usize;
     options.config.max_audit = run.audit_records;
     options.config.max_audit_bytes = run.audit_mib << 20;
     options.config.max_denials = run.audit_denials;

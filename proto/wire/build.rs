@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 20] = [
+const FILES: [&str; 21] = [
     "common",
     "fabric",
     "qos",
@@ -22,6 +22,7 @@ const FILES: [&str; 20] = [
     "schedule",
     "webhook",
     "secret",
+    "deleted",
     "document",
     "audit",
     "controller",

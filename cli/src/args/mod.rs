@@ -47,6 +47,7 @@ pub use queue::{QueueCommand, ReportCommand, ScheduleCommand};
 pub use rails::{Drain, RailCommand};
 pub use resources::{
     Apply, Delete, DeleteNoun, Describe, DescribeNoun, Diff, Edit, EditNoun, Get, GetNoun, PhaseArg,
+    Undelete, UndeleteNoun,
 };
 pub use revoke::RevokeCommand;
 pub use secret::{CreateCommand, CreateValues, parse_env_from};
@@ -200,6 +201,8 @@ pub enum Command {
     Edit(Edit),
     /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a license, a secret, a config, a webhook, a node or the fabric
     Delete(Delete),
+    /// Bring back a tenant or a fabric that was deleted not long ago (administrators)
+    Undelete(Undelete),
     /// Manage tenants, their quotas and the credentials of their users
     #[command(subcommand)]
     Tenant(TenantCommand),

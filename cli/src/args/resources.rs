@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::{
-    ListArgs,
+    ListArgs, Output,
     noun::{Noun, NounParser},
     parse_label,
 };
@@ -206,6 +206,9 @@ pub enum DeleteNoun {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "A tenant and the fabric can be brought back for a time: `railctl undelete tenant/NAME`, `railctl undelete --list`."
+)]
 pub struct Delete {
     /// What to delete, or KIND/NAME
     #[arg(value_name = "KIND", value_parser = NounParser::<DeleteNoun>::new(), required_unless_present = "files")]
@@ -228,6 +231,46 @@ pub struct Delete {
     /// Do not ask. Without it tenants, the fabric and servers by force are deleted on a terminal only, where it asks
     #[arg(long, short = 'y')]
     pub yes: bool,
+}
+
+/// What can be brought back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UndeleteNoun {
+    /// A tenant, with what went along
+    #[value(alias = "tenants")]
+    Tenant,
+    /// A fabric document
+    Fabric,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What is deleted is kept for 7 days (`rail-controller run --undelete-for`), at most 100 of them (`--undelete-max`); of tenants \
+                  or fabrics of one name the last. It is brought back by the rules that hold now, and refused where something else has taken \
+                  the name since.\n\nA tenant comes back with its queues, its webhooks and their secrets, its shares in reservations that are \
+                  not over, and its places in service classes. Its schedules come back suspended: whoever applies one lets it go on and owns \
+                  it. Its jobs do not come back: only ended ones went with it, and their records and logs are gone, as is what webhooks had \
+                  still to tell.\n\nCredentials stay revoked: a tenant that comes back has another uid, and certificates carry the old one; \
+                  API tokens went when it was deleted. Whoever deleted the tenant meant to shut its people out, and one that comes back a week \
+                  later would let in everybody who still holds a key, those who have left meanwhile too. Give them new ones \
+                  (`railctl tenant issue-cert`, `railctl tenant issue-token`)."
+)]
+pub struct Undelete {
+    /// What to bring back, or KIND/NAME
+    #[arg(value_name = "KIND", value_parser = NounParser::<UndeleteNoun>::new(), required_unless_present = "list")]
+    pub noun: Option<Noun<UndeleteNoun>>,
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Tell what can be brought back, and until when
+    #[arg(long, conflicts_with_all = ["noun", "names", "dry_run"])]
+    pub list: bool,
+    /// Only check, and tell what would come back
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How to print the list
+    #[arg(short, long, value_enum, default_value_t, requires = "list")]
+    pub output: Output,
 }
 
 #[derive(Debug, Args)]

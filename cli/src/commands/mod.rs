@@ -47,6 +47,7 @@ mod submit;
 mod tenant;
 mod top;
 mod topology;
+mod undelete;
 mod usage;
 pub mod wait;
 mod wait_for;
@@ -140,6 +141,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Diff(args) => diff::run(args, api).await,
         Command::Edit(args) => edit::run(args, &api()?).await,
         Command::Delete(args) => delete::run(args, &api()?).await,
+        Command::Undelete(args) => undelete::run(args, &api()?).await,
         Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,
         Command::Node(command) => node::run(command, &api()?).await,
         Command::Queue(command) => queue::run(command, &api()?).await,

@@ -3,6 +3,7 @@
 use proto_wire::v1;
 
 use super::{Table, sharing::stamp, words::role};
+use crate::confirm::counted;
 
 /// A list of tenants.
 #[must_use]
@@ -42,6 +43,37 @@ pub fn tokens(list: &[v1::IssuedToken]) -> Table {
         ]);
     }
     table
+}
+
+/// A list of what can be brought back.
+#[must_use]
+pub fn deleted(list: &[v1::Deleted]) -> String {
+    if list.is_empty() {
+        return "nothing that was deleted can be brought back\n".to_owned();
+    }
+    let mut table = Table::new(["DELETED", "AT", "UNTIL", "BY", "WITH"]);
+    for one in list {
+        let with: Vec<String> = [
+            counted(one.queues, "queue", "queues"),
+            counted(one.schedules, "schedule", "schedules"),
+            counted(one.webhooks, "webhook", "webhooks"),
+            counted(one.reservations, "reservation", "reservations"),
+            counted(one.service_classes, "service class", "service classes"),
+            counted(one.nodes, "server", "servers"),
+            counted(one.left_out, "document that was not kept", "documents that were not kept"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        table.row([
+            format!("{}/{}", one.kind, one.name),
+            stamp(one.delete_time.as_ref()),
+            stamp(one.expire_time.as_ref()),
+            one.deleted_by.clone(),
+            with.join(", "),
+        ]);
+    }
+    table.render("")
 }
 
 /// A list of revocations.

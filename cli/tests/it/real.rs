@@ -217,10 +217,31 @@ fn documents_of_one_file_see_each_other_in_a_dry_run(cluster: &Cluster) {
     assert_eq!(cluster.run(&["diff", "-f", file]).0, 0);
     cluster.ok(&["wait", "job/together", "--for", "completed", "--timeout", "60s"]);
     cluster.ok(&["delete", "job", "together"]);
+    what_was_deleted_comes_back(cluster);
     cluster.ok(&["delete", "tenant", "nlp", "--yes"]);
     cluster.ok(&["delete", "queue", "nightly"]);
     cluster.ok(&["delete", "service-class", "short"]);
     cluster.ok(&["delete", "license", "matlab"]);
+}
+
+/// A tenant with its queue, and the fabric, by the names that lists print.
+fn what_was_deleted_comes_back(cluster: &Cluster) {
+    assert!(cluster.ok(&["undelete", "--list"]).contains("nothing that was deleted"));
+    assert_eq!(cluster.run(&["undelete", "tenant/nlp"]).0, 3);
+    cluster.ok(&["delete", "tenant", "nlp", "--yes"]);
+    cluster.ok(&["delete", "fabric", "t", "--yes"]);
+    let list = cluster.ok(&["undelete", "--list"]);
+    assert!(list.contains("tenant/nlp") && list.contains("1 queue") && list.contains("2 servers"), "{list}");
+    assert_eq!(cluster.ok(&["undelete", "--list", "-o", "name"]).lines().count(), 2);
+    let told = cluster.ok(&["undelete", "tenant/nlp", "--dry-run"]);
+    assert_eq!(told, "tenant/nlp would be back with 1 queue (dry run)\n");
+    let (code, out, err) = cluster.run(&["undelete", "tenant/nlp"]);
+    assert_eq!((code, out.as_str()), (0, "tenant/nlp is back with 1 queue\n"), "{err}");
+    assert!(err.contains("stay refused"), "{err}");
+    assert!(cluster.ok(&["get", "queues", "-A"]).contains("nlp"));
+    assert_eq!(cluster.ok(&["undelete", "fabric/t"]), "fabric/t is back with 2 servers cabled\n");
+    let records = cluster.ok(&["audit", "list", "-o", "json"]);
+    assert_eq!(records.matches("\"Undelete\"").count(), 2, "{records}");
 }
 
 /// Nobody wipes a fabric or a tenant by a wrong name, by a template, or in a script that did not say so.

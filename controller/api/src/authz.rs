@@ -124,6 +124,8 @@ rpcs! {
     StreamLogs = "/rail.v1.JobService/StreamLogs",
     ListJobUsage = "/rail.v1.JobService/ListJobUsage",
     RunStep = "/rail.v1.StepService/RunStep",
+    ListDeleted = "/rail.v1.DeletedService/ListDeleted",
+    Undelete = "/rail.v1.DeletedService/Undelete",
     PlanDocuments = "/rail.v1.DocumentService/PlanDocuments",
     ListAuditRecords = "/rail.v1.AuditService/ListAuditRecords",
     ExportAuditRecords = "/rail.v1.AuditService/ExportAuditRecords",
@@ -196,6 +198,8 @@ impl Rpc {
             | Self::DeleteLicense
             | Self::ApplyTenant
             | Self::DeleteTenant
+            | Self::ListDeleted
+            | Self::Undelete
             | Self::ExportAuditRecords => Access::Roles(ADMIN),
             Self::IssueCertificate
             | Self::IssueToken

@@ -8,6 +8,7 @@ mod audit;
 pub mod authz;
 mod changes;
 mod context;
+mod deleted;
 mod documents;
 mod enroll;
 mod explain;

@@ -8,7 +8,8 @@ use proto_wire::{
     FILE_DESCRIPTOR_SET,
     v1::{
         agent_service_server::AgentServiceServer, audit_service_server::AuditServiceServer,
-        config_service_server::ConfigServiceServer, enroll_service_server::EnrollServiceServer,
+        config_service_server::ConfigServiceServer, deleted_service_server::DeletedServiceServer,
+        document_service_server::DocumentServiceServer, enroll_service_server::EnrollServiceServer,
         fabric_service_server::FabricServiceServer, health_service_server::HealthServiceServer,
         job_service_server::JobServiceServer, license_service_server::LicenseServiceServer,
         node_service_server::NodeServiceServer, qos_service_server::QosServiceServer,
@@ -26,6 +27,7 @@ use crate::{
     agent::Agents,
     audit::Audit,
     context::Context,
+    deleted::Undeletes,
     documents::Documents,
     enroll::Enroll,
     fabric::Fabrics,
@@ -93,6 +95,7 @@ impl Api {
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
         serve!(StepServiceServer, Steps::new(context.clone()));
+        serve!(DeletedServiceServer, Undeletes::new(context.clone()));
         serve!(DocumentServiceServer, Documents::new(context.clone()), MAX_FABRIC_BYTES);
         serve!(AuditServiceServer, Audit::new(context.clone()));
         serve!(HealthServiceServer, Health::new(context.clone()));

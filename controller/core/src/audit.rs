@@ -21,6 +21,7 @@ use proto_model::{
 };
 
 use crate::{
+    deleted::DeletedKey,
     error::CoreError,
     event::{Beside, By, Event, Key, Naming, Reply, Write},
     journal::Undo,
@@ -220,6 +221,14 @@ fn of_class(state: &State, name: &ServiceClassName) -> Object {
     Object { version, ..object("service-class", "", name) }
 }
 
+fn of_deleted(state: &State, key: &DeletedKey) -> Object {
+    let object = match key {
+        DeletedKey::Fabric(name) => object("fabric", "", short(name)),
+        DeletedKey::Tenant(name) => object("tenant", name, name),
+    };
+    Object { version: state.version_of_deleted(key), ..object }
+}
+
 fn of_license(state: &State, name: &LicenseName) -> Object {
     let version = state.version(&Key::License(name.clone())).unwrap_or(0);
     Object { version, ..object("license", "", name) }
@@ -244,6 +253,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::ApplyTenant { name, .. } | Event::DeleteTenant { name, .. } => {
             versioned(object("tenant", name, name), &Key::Tenant(name.clone()))
         }
+        Event::Undelete { key, .. } => of_deleted(state, key),
         Event::ReleaseTenantName { name } => object("tenant-name", name, name),
         Event::ApplyQueue { queue, .. } => {
             let key = Key::Queue(queue.tenant.clone(), queue.name.clone());
@@ -339,6 +349,7 @@ pub(crate) fn changed(state: &State, undo: &Undo) -> bool {
         Undo::Node(name, old) => !same(at(old.as_ref()), at(base.nodes.get(name))),
         Undo::Tenant(name, old) => !same(at(old.as_ref()), at(base.tenants.get(name))),
         Undo::Resting(name, old) => !same(at(old.as_ref()), at(base.resting.get(name))),
+        Undo::Tombstone(key, old) => !same(at(old.as_ref()), at(base.tombstones.get(key))),
         Undo::Queue(key, old) => !same(at(old.as_ref()), at(base.queues.get(key))),
         Undo::Reservation(name, old) => !same(at(old.as_ref()), at(base.reservations.get(name))),
         Undo::Class(name, old) => !same(at(old.as_ref()), at(base.classes.get(name))),

@@ -70,6 +70,10 @@ pub struct Config {
     pub name_rest: Duration,
     /// Most names that rest.
     pub max_resting: usize,
+    /// How long a tenant or a fabric that was deleted can be brought back; zero: not at all.
+    pub undelete_for: Duration,
+    /// Most of them that are kept.
+    pub undelete_max: usize,
     /// Most join tokens that are neither used nor expired.
     pub max_tokens: usize,
     /// Most rails, leaves and ports that are drained at once.
@@ -145,6 +149,8 @@ impl Default for Config {
             max_tenants: 10_000,
             name_rest: Duration::from_secs(30 * 86_400),
             max_resting: 10_000,
+            undelete_for: Duration::from_secs(7 * 86_400),
+            undelete_max: 100,
             max_tokens: 10_000,
             max_drains: 4096,
             max_decisions: 50_000,

@@ -222,6 +222,7 @@ impl Step<'_> {
         for hash in tokens {
             self.state.set_token(hash, None);
         }
+        self.purge_tombstones(left);
         for uid in jobs {
             self.state.set_job(uid, None);
         }

@@ -49,6 +49,22 @@ pub enum CoreError {
         "this is the first profile that was rolled out, so there is none to go back to; apply the profile that you want instead"
     )]
     NoProfileBefore,
+    /// What is to be brought back is not kept.
+    #[error("there is no deleted {what} that could be brought back{}; `railctl undelete --list` tells what there is", hint(.nearest.as_deref()))]
+    NotDeleted {
+        /// What was asked for.
+        what: String,
+        /// What may have been meant.
+        nearest: Option<String>,
+    },
+    /// Something else has taken its place.
+    #[error("{what} cannot be brought back: {by} is there since it was deleted, and is not touched")]
+    TakenSince {
+        /// What was asked for.
+        what: String,
+        /// What is there.
+        by: String,
+    },
     /// There is nothing left of a roll-out to cancel.
     #[error(
         "the roll-out is done, every NIC keeps the profile; `railctl qos rollback` brings the one before it back"
@@ -660,6 +676,8 @@ impl CoreError {
             Self::FabricOther { .. } | Self::FabricNotFound => "FABRIC_NOT_FOUND",
             Self::NoRollout => "NO_ROLLOUT",
             Self::NoProfileBefore => "NO_PROFILE_BEFORE",
+            Self::NotDeleted { .. } => "NOT_DELETED",
+            Self::TakenSince { .. } => "TAKEN_SINCE",
             Self::RolloutDone => "ROLLOUT_DONE",
             Self::RolloutCancelled => "ROLLOUT_CANCELLED",
             Self::NoCanary => "NO_CANARY",

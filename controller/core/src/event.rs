@@ -18,6 +18,7 @@ use proto_audit::{Actor, Claim, Log};
 
 use crate::{
     admin::TenantImpact,
+    deleted::{DeletedKey, Restored},
     error::CoreError,
     fabric::FabricImpact,
     orders::{JobOrder, JobUpdate},
@@ -98,6 +99,13 @@ pub enum Event {
         /// If given, refused unless it is the tenant's.
         uid: Option<String>,
         /// Tell only what would go with it.
+        dry_run: bool,
+    },
+    /// A tenant or a fabric that was deleted comes back. Reply: [`Reply::Undeleted`].
+    Undelete {
+        /// Which.
+        key: DeletedKey,
+        /// Check only.
         dry_run: bool,
     },
     /// The name of a deleted tenant may be given away before its time. Reply: [`Reply::Done`].
@@ -559,6 +567,8 @@ pub enum Reply {
     },
     /// What goes with the tenant.
     TenantDeleted(TenantImpact),
+    /// What has come back.
+    Undeleted(Restored),
     /// What the removal of the fabric document takes away.
     FabricDeleted(FabricImpact),
     /// The node as it is now.

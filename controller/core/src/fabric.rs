@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use proto_model::{Fabric, JobId, NodeName, TenantName};
 
 use crate::{
+    deleted::{DeletedKey, Remains},
     error::{CoreError, count},
     event::{Key, Reply},
     state::State,
@@ -139,6 +140,7 @@ impl Step<'_> {
         let impact = FabricImpact::of(self.state, None);
         if !dry_run {
             self.state.set_fabric(None);
+            self.bury(DeletedKey::Fabric(fabric.name.clone()), Remains::Fabric(fabric));
             self.freed();
             self.refresh_drained();
         }

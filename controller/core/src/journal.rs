@@ -13,6 +13,7 @@ use proto_model::{
 use crate::{
     audit::{Chain, Kept},
     decisions::DecisionRow,
+    deleted::{DeletedKey, Tombstone},
     event::Key,
     prove::Proving,
     qos::Run,
@@ -33,6 +34,7 @@ pub(crate) enum Undo {
     Node(NodeName, Option<Arc<Node>>),
     Tenant(TenantName, Option<Arc<Tenant>>),
     Resting(TenantName, Option<Arc<RestingName>>),
+    Tombstone(DeletedKey, Option<Arc<Tombstone>>),
     Job(JobUid, Option<Box<JobEntry>>),
     Request((TenantName, RequestId), Option<Arc<RequestRecord>>),
     Token([u8; 32], Option<Arc<TokenRecord>>),
@@ -114,6 +116,7 @@ impl State {
                 Some(Undo::Node(name, old)) => drop(self.swap_node(&name, old)),
                 Some(Undo::Tenant(name, old)) => drop(self.swap_tenant(&name, old)),
                 Some(Undo::Resting(name, old)) => drop(self.swap_resting(&name, old)),
+                Some(Undo::Tombstone(key, old)) => drop(self.swap_tombstone(&key, old)),
                 Some(Undo::Job(uid, old)) => drop(self.swap_job(uid, old.map(|entry| *entry))),
                 Some(Undo::Request(key, old)) => drop(self.swap_request(key, old)),
                 Some(Undo::Token(hash, old)) => drop(self.swap_token(hash, old)),

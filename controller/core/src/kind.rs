@@ -28,6 +28,7 @@ impl CoreError {
             | Self::NodeNotFound { .. }
             | Self::RailNotFound { .. }
             | Self::NoRollout
+            | Self::NotDeleted { .. }
             | Self::FabricOther { .. }
             | Self::FabricNotFound => ErrorKind::NotFound,
             Self::TokenInvalid { .. }
@@ -40,6 +41,7 @@ impl CoreError {
             | Self::LimitExtended { .. } => ErrorKind::Denied,
             Self::NameTaken { .. }
             | Self::NameResting { .. }
+            | Self::TakenSince { .. }
             | Self::RequestIdReused { .. }
             | Self::Conflict { .. }
             | Self::TenantReplaced { .. }

@@ -35,6 +35,7 @@ mod certify;
 mod claims;
 pub mod config;
 pub mod decisions;
+pub mod deleted;
 pub mod denials;
 mod depend;
 mod documents;
@@ -81,6 +82,7 @@ pub use audit::{AuditRow, BadAudit, StoredAudit};
 pub use config::Config;
 pub use controller_queue::{LicenseUse, Share};
 pub use decisions::{DecisionRecord, DecisionRow};
+pub use deleted::{DeletedKey, Estate, Remains, Restored, Tombstone};
 pub use documents::{ClassUse, QueueUsage};
 pub use error::{CoreError, ErrorKind};
 pub use event::{

@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::{
     audit::StoredAudit,
     config::Config,
+    deleted::Tombstone,
     event::Key,
     journal::Journal,
     records::{Attempt, RequestRecord, RestingName, TokenRecord},
@@ -34,6 +35,8 @@ pub struct Stored {
     pub tenants: Vec<(Arc<Tenant>, u64)>,
     /// The names of deleted tenants.
     pub resting: Vec<Arc<RestingName>>,
+    /// What was deleted and can be brought back.
+    pub tombstones: Vec<Arc<Tombstone>>,
     /// The queues.
     pub queues: Vec<(Arc<Queue>, u64)>,
     /// The service classes.
@@ -130,6 +133,7 @@ impl State {
         for resting in stored.resting {
             state.swap_resting(&resting.name.clone(), Some(resting));
         }
+        state.load_tombstones(stored.tombstones);
         for (queue, version) in stored.queues {
             let key = (queue.tenant.clone(), queue.name.clone());
             state.versions.insert(Key::Queue(key.0.clone(), key.1.clone()), version);

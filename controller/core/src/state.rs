@@ -22,6 +22,7 @@ use crate::{
     claims::ClaimIndex,
     config::Config,
     decisions::DecisionRow,
+    deleted::{DeletedKey, Tombstone},
     documents::ClassUses,
     event::Key,
     figures::FigureIndex,
@@ -56,6 +57,8 @@ pub(crate) struct Base {
     pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(crate) tenants: BTreeMap<TenantName, Arc<Tenant>>,
     pub(crate) resting: BTreeMap<TenantName, Arc<RestingName>>,
+    /// What was deleted and can be brought back.
+    pub(crate) tombstones: BTreeMap<DeletedKey, Arc<Tombstone>>,
     pub(crate) queues: BTreeMap<(TenantName, QueueName), Arc<Queue>>,
     pub(crate) classes: BTreeMap<ServiceClassName, Arc<ServiceClass>>,
     pub(crate) licenses: BTreeMap<LicenseName, Arc<License>>,
@@ -301,7 +304,7 @@ impl State {
         let tokens = index.token_times.first().map(|(time, _)| *time);
         let kept = self.config.ended_retention;
         let ended = kept.and_then(|kept| index.ended.first().map(|(time, _)| time.plus(kept)));
-        let looks = [schedule.look, self.base.qos_look, self.base.prove_look];
+        let looks = [schedule.look, self.base.qos_look, self.base.prove_look, self.tombstone_due()];
         let rest = [now, index.due.first().map(|(time, _)| *time), requests, tokens, ended];
         looks.into_iter().chain(rest).flatten().min()
     }

@@ -26,8 +26,12 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
         moved: BTreeSet::new(),
         later: false,
         quarantined: Vec::new(),
+        who: String::new(),
     };
     let (about, beside, event) = unwrap(step.state, event);
+    if let Ok(About::Change { actor, .. }) = &about {
+        step.who.clone_from(&actor.who);
+    }
     let asked = !matches!(
         event,
         Event::AgentHeartbeat { .. }
@@ -87,6 +91,8 @@ pub(crate) struct Step<'a> {
     pub(crate) later: bool,
     /// Nodes that are quarantined now, with the evidence.
     pub(crate) quarantined: Vec<(proto_model::NodeName, proto_model::Reason)>,
+    /// Who asks; empty where nobody does.
+    pub(crate) who: String,
 }
 
 impl Step<'_> {
@@ -104,6 +110,7 @@ impl Step<'_> {
                 self.apply_tenant(name, description, quota, isolation, dry_run)
             }
             Event::DeleteTenant { name, uid, dry_run } => self.delete_tenant(&name, uid.as_deref(), dry_run),
+            Event::Undelete { key, dry_run } => self.undelete(&key, dry_run),
             Event::ReleaseTenantName { name } => Ok(self.release_name(&name)),
             Event::ApplyQueue { queue, dry_run } => self.apply_queue(*queue, dry_run),
             Event::DeleteQueue { tenant, name } => self.delete_queue(&tenant, &name),

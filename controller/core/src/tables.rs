@@ -667,6 +667,7 @@ impl State {
         }
         self.webhook_writes(mark, &mut writes);
         self.values_writes(mark, &mut writes);
+        self.tombstone_writes(mark, &mut writes);
         writes
     }
 

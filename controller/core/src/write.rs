@@ -11,6 +11,7 @@ use proto_model::{
 
 use crate::{
     audit::AuditRow,
+    deleted::{DeletedKey, Tombstone},
     event::Beside,
     records::{Attempt, RequestRecord, RestingName, TokenRecord},
     webhooks::Delivery,
@@ -39,6 +40,10 @@ pub enum Write {
     PutRestingName(Arc<RestingName>),
     /// It may be given away again.
     DeleteRestingName(TenantName),
+    /// What was deleted and can be brought back. Of a tenant it holds secrets.
+    PutTombstone(Arc<Tombstone>),
+    /// It cannot any more.
+    DeleteTombstone(DeletedKey),
     /// A queue.
     PutQueue(Arc<Queue>),
     /// A queue is removed.
@@ -114,6 +119,8 @@ pub enum Key {
     Tenant(TenantName),
     /// The name of a deleted tenant.
     RestingName(TenantName),
+    /// What was deleted and can be brought back.
+    Tombstone(DeletedKey),
     /// A queue.
     Queue(TenantName, QueueName),
     /// A service class.
@@ -163,6 +170,8 @@ impl Write {
             Self::DeleteTenant(name) => Key::Tenant(name.clone()),
             Self::PutRestingName(resting) => Key::RestingName(resting.name.clone()),
             Self::DeleteRestingName(name) => Key::RestingName(name.clone()),
+            Self::PutTombstone(one) => Key::Tombstone(one.key.clone()),
+            Self::DeleteTombstone(key) => Key::Tombstone(key.clone()),
             Self::PutQueue(queue) => Key::Queue(queue.tenant.clone(), queue.name.clone()),
             Self::DeleteQueue(tenant, name) => Key::Queue(tenant.clone(), name.clone()),
             Self::PutServiceClass(class) => Key::ServiceClass(class.name.clone()),
@@ -208,6 +217,7 @@ impl Write {
                 | Self::DeleteNode(_)
                 | Self::DeleteTenant(_)
                 | Self::DeleteRestingName(_)
+                | Self::DeleteTombstone(_)
                 | Self::DeleteQueue(..)
                 | Self::DeleteServiceClass(_)
                 | Self::DeleteLicense(_)

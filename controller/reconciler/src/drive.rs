@@ -567,6 +567,7 @@ impl Loop {
             | Reply::Suspended(_)
             | Reply::TenantDeleted(_)
             | Reply::FabricDeleted(_)
+            | Reply::Undeleted(_)
             | Reply::Drained { .. }
             | Reply::Undrained { .. }
             | Reply::Qos { .. }

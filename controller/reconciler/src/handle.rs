@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use controller_core::{Beside, By, Denied, Event, Noted, Register, Reply, State, denials::ANONYMOUS_WAITING};
+use controller_core::{
+    Beside, By, DeletedKey, Denied, Event, Noted, Register, Reply, State, denials::ANONYMOUS_WAITING,
+};
 use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
 use proto_audit::{Actor, Log};
 use proto_model::{NodeName, ServerUsage, Timestamp};
@@ -193,7 +195,8 @@ impl Handle {
     ) -> Result<Applied, Refusal> {
         let tenant = match &event {
             Event::ApplyTenant { name, dry_run: false, .. }
-            | Event::DeleteTenant { name, dry_run: false, .. } => Some(name.clone()),
+            | Event::DeleteTenant { name, dry_run: false, .. }
+            | Event::Undelete { key: DeletedKey::Tenant(name), dry_run: false } => Some(name.clone()),
             _ => None,
         };
         let by = Event::By(Box::new(By { actor: Arc::clone(actor), beside, event }));

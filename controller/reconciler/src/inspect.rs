@@ -11,12 +11,13 @@ use crate::{keys, leader, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 27] = [
+const KINDS: [(&str, &str); 28] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
     (keys::TENANTS, "tenants"),
     (keys::RESTING_NAMES, "names of deleted tenants"),
+    (keys::TOMBSTONES, "deleted tenants and fabrics"),
     (keys::QUEUES, "queues"),
     (keys::SERVICE_CLASSES, "service classes"),
     (keys::LICENSES, "licenses"),

@@ -29,6 +29,8 @@ pub const NODES: &str = "/rail/v1/nodes/";
 pub const TENANTS: &str = "/rail/v1/tenants/";
 /// Names of deleted tenants, `<name>`.
 pub const RESTING_NAMES: &str = "/rail/v1/resting-names/";
+/// What was deleted and can be brought back, `fabric/<name>` or `tenant/<name>`.
+pub const TOMBSTONES: &str = "/rail/v1/tombstones/";
 /// Queues, `<tenant>/<name>`.
 pub const QUEUES: &str = "/rail/v1/queues/";
 /// Service classes, `<name>`.
@@ -66,8 +68,9 @@ pub const DENIALS: &str = "/rail/v1/denials/";
 /// The key that page tokens are sealed with, shared by all controllers.
 pub const PAGE_KEY: &str = "/rail/v1/page-key";
 /// What is under these holds secrets: keys of engines, what tenants put into the environment of a job or of a schedule's template,
-/// secrets and configs of tenants, what webhooks sign with, and the key of page tokens.
-pub const SECRET: [&str; 7] = [JOBS, ATTEMPTS, SCHEDULES, SECRETS, CONFIGS, WEBHOOKS, PAGE_KEY];
+/// secrets and configs of tenants, what webhooks sign with, what is kept of both of a deleted tenant, and the key of page tokens.
+pub const SECRET: [&str; 8] =
+    [JOBS, ATTEMPTS, SCHEDULES, SECRETS, CONFIGS, WEBHOOKS, TOMBSTONES, PAGE_KEY];
 /// The id of the key that secret values are sealed with, 8 hex digits; absent where none ever was.
 pub const SEAL: &str = "/rail/v1/seal";
 /// Written to find out whether the store takes writes again.
@@ -82,6 +85,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Node(name) => node(name),
         Key::Tenant(name) => tenant(name),
         Key::RestingName(name) => format!("{RESTING_NAMES}{name}").into(),
+        Key::Tombstone(key) => format!("{TOMBSTONES}{key}").into(),
         Key::Queue(tenant, name) => queue(tenant, name),
         Key::ServiceClass(name) => service_class(name),
         Key::License(name) => license(name),
@@ -251,6 +255,7 @@ mod tests {
             NODES,
             TENANTS,
             RESTING_NAMES,
+            TOMBSTONES,
             QUEUES,
             SERVICE_CLASSES,
             LICENSES,

@@ -9,6 +9,7 @@ mod clock;
 pub mod codec;
 mod drive;
 mod error;
+mod graves;
 mod handle;
 mod inspect;
 pub mod keys;

@@ -124,6 +124,41 @@ pub struct RestingName {
     pub deleted_ms: u64,
 }
 
+/// [`controller_core::Tombstone`]; what it is of stands in the key.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Tombstone {
+    /// Milliseconds since 1970.
+    #[prost(uint64, tag = "1")]
+    pub deleted_ms: u64,
+    /// Who has asked for it.
+    #[prost(string, tag = "2")]
+    pub by: String,
+    /// The fabric document, as it is stored.
+    #[prost(bytes = "vec", tag = "3")]
+    pub fabric: Vec<u8>,
+    /// The tenant.
+    #[prost(message, optional, tag = "4")]
+    pub tenant: Option<v1::Tenant>,
+    /// Its queues.
+    #[prost(message, repeated, tag = "5")]
+    pub queues: Vec<v1::Queue>,
+    /// Its schedules.
+    #[prost(message, repeated, tag = "6")]
+    pub schedules: Vec<v1::Schedule>,
+    /// Its webhooks, with their secrets.
+    #[prost(message, repeated, tag = "7")]
+    pub webhooks: Vec<v1::Webhook>,
+    /// Its shares in reservations.
+    #[prost(message, repeated, tag = "8")]
+    pub reservations: Vec<v1::Reservation>,
+    /// Its places in service classes.
+    #[prost(message, repeated, tag = "9")]
+    pub classes: Vec<v1::ServiceClass>,
+    /// Documents that were too many to be kept.
+    #[prost(uint32, tag = "10")]
+    pub left_out: u32,
+}
+
 /// [`controller_core::webhooks::Delivery`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Delivery {

@@ -7,7 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use controller_core::{
-    Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord, webhooks::Delivery,
+    Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord, Tombstone,
+    webhooks::Delivery,
 };
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
 use proto_model::{
@@ -45,6 +46,7 @@ pub(crate) enum Other {
     Fabric(Arc<Fabric>),
     Tenant(Arc<Tenant>),
     RestingName(Arc<RestingName>),
+    Tombstone(Arc<Tombstone>),
     Queue(Arc<Queue>),
     ServiceClass(Arc<ServiceClass>),
     License(Arc<License>),
@@ -80,6 +82,7 @@ impl Row {
                 Other::Fabric(fabric) => stored.fabric = Some((fabric, revision)),
                 Other::Tenant(tenant) => stored.tenants.push((tenant, revision)),
                 Other::RestingName(resting) => stored.resting.push(resting),
+                Other::Tombstone(one) => stored.tombstones.push(one),
                 Other::Queue(queue) => stored.queues.push((queue, revision)),
                 Other::ServiceClass(class) => stored.classes.push((class, revision)),
                 Other::License(license) => stored.licenses.push((license, revision)),
@@ -116,6 +119,8 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::Tenant(Arc::new(codec::tenant(kv)?))
     } else if under(keys::RESTING_NAMES) {
         Other::RestingName(Arc::new(codec::resting_name(kv)?))
+    } else if under(keys::TOMBSTONES) {
+        Other::Tombstone(Arc::new(codec::tombstone(kv)?))
     } else if under(keys::QUEUES) {
         Other::Queue(Arc::new(codec::queue(kv)?))
     } else if under(keys::SERVICE_CLASSES) {

@@ -203,6 +203,7 @@ pub fn stored(rows: &Rows) -> Stored {
             Write::PutTenant(tenant) => stored.tenants.push((Arc::clone(tenant), *version)),
             Write::PutFabric(fabric) => stored.fabric = Some((Arc::clone(fabric), *version)),
             Write::PutRestingName(row) => stored.resting.push(Arc::clone(row)),
+            Write::PutTombstone(row) => stored.tombstones.push(Arc::clone(row)),
             Write::PutQueue(queue) => stored.queues.push((Arc::clone(queue), *version)),
             Write::PutServiceClass(row) => stored.classes.push((Arc::clone(row), *version)),
             Write::PutLicense(row) => stored.licenses.push((Arc::clone(row), *version)),

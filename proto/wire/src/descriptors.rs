@@ -29,6 +29,7 @@ mod tests {
             "AuditService",
             "ConfigService",
             "ControllerService",
+            "DeletedService",
             "DocumentService",
             "EnrollService",
             "FabricService",

@@ -119,6 +119,8 @@ pub const ROUTES: &[Route] = &[
     route(Method::POST, "/v1/jobs/{name}:update", Rpc::UpdateJob, Body::Whole),
     route(Method::GET, "/v1/jobs/{name}:explain", Rpc::ExplainJob, Body::None),
     route(Method::GET, "/v1/jobs/{name}/logs", Rpc::StreamLogs, Body::None),
+    route(Method::GET, "/v1/deleted", Rpc::ListDeleted, Body::None),
+    route(Method::POST, "/v1/deleted:undelete", Rpc::Undelete, Body::Whole),
     route(Method::POST, "/v1/documents:plan", Rpc::PlanDocuments, Body::Whole),
     route(Method::GET, "/v1/audit", Rpc::ListAuditRecords, Body::None),
     route(Method::GET, "/v1/audit:export", Rpc::ExportAuditRecords, Body::None),

@@ -69,6 +69,7 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::DeleteConfig
         | Rpc::ApplyTenant
         | Rpc::DeleteTenant
+        | Rpc::Undelete
         | Rpc::IssueCertificate
         | Rpc::IssueToken
         | Rpc::Revoke
@@ -130,6 +131,7 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::WatchJobs
         | Rpc::PlanJob
         | Rpc::PlanDocuments
+        | Rpc::ListDeleted
         | Rpc::ExplainJob
         | Rpc::StreamLogs
         | Rpc::ListRevocations

@@ -12,6 +12,7 @@ mod audit;
 mod bad;
 mod changes;
 mod claims;
+mod deleted;
 mod disk;
 mod documents;
 mod fair;

@@ -96,6 +96,8 @@ ExplainJob           . . x x x x
 StreamLogs           . . x x x x
 ListJobUsage         . . x x x x
 RunStep              . . . x x x
+ListDeleted          . . . . . x
+Undelete             . . . . . x
 PlanDocuments        . . . x x x
 ListAuditRecords     . . . . x x
 ExportAuditRecords   . . . . . x

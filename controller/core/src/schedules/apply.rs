@@ -130,7 +130,7 @@ impl Step<'_> {
         }
     }
 
-    fn room_for_schedule(&self, tenant: &TenantName, quota: u32) -> Result<(), CoreError> {
+    pub(crate) fn room_for_schedule(&self, tenant: &TenantName, quota: u32) -> Result<(), CoreError> {
         let limit = if quota == 0 { self.state.config.tenant_schedules } else { quota };
         if self.state.job_schedules_of(tenant).count() >= limit as usize {
             return Err(CoreError::SchedulesExceeded { tenant: tenant.clone(), limit });

@@ -36,6 +36,7 @@ mod standing;
 mod suspensions;
 mod tenants;
 mod values;
+mod undelete;
 mod webhooks;
 
 use std::{
@@ -361,6 +362,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutTenant(tenant) => stored.tenants.push((tenant, 1)),
             Write::PutFabric(fabric) => stored.fabric = Some((fabric, 1)),
             Write::PutRestingName(row) => stored.resting.push(row),
+            Write::PutTombstone(one) => stored.tombstones.push(one),
             Write::PutQueue(queue) => stored.queues.push((queue, 1)),
             Write::PutServiceClass(class) => stored.classes.push((class, 1)),
             Write::PutLicense(license) => stored.licenses.push((license, 1)),

@@ -94,6 +94,8 @@ pub const TABLE: &[(&str, &str)] = &[
     ("rail.v1.JobService/StreamLogs", "..xxx"),
     ("rail.v1.JobService/ListJobUsage", "..xxx"),
     ("rail.v1.StepService/RunStep", "...xx"),
+    ("rail.v1.DeletedService/ListDeleted", "....."),
+    ("rail.v1.DeletedService/Undelete", "....."),
     ("rail.v1.DocumentService/PlanDocuments", "...xx"),
     ("rail.v1.AuditService/ListAuditRecords", "....x"),
     ("rail.v1.AuditService/ExportAuditRecords", "....."),

@@ -1,0 +1,71 @@
+//! What was deleted and can be brought back, as a value of the store.
+
+use std::sync::Arc;
+
+use controller_core::{DeletedKey, Estate, Remains, Tombstone};
+use controller_store::KeyValue;
+use prost::Message as _;
+use proto_model::{Tenant, TenantName, Timestamp};
+use proto_wire::{FieldErrors, v1};
+
+use crate::{codec, error::CorruptError, keys, packed, records};
+
+pub(crate) fn encode(row: &Tombstone) -> Vec<u8> {
+    let (deleted_ms, by) = (row.deleted.0, row.by.clone());
+    let record = match &row.remains {
+        Remains::Fabric(fabric) => {
+            records::Tombstone { deleted_ms, by, fabric: packed::encode(fabric), ..Default::default() }
+        }
+        Remains::Tenant(estate) => records::Tombstone {
+            deleted_ms,
+            by,
+            fabric: Vec::new(),
+            tenant: Some(v1::Tenant::from(estate.tenant.as_ref())),
+            queues: estate.queues.iter().map(|one| v1::Queue::from(one.as_ref())).collect(),
+            schedules: estate.schedules.iter().map(|one| v1::Schedule::from(one.as_ref())).collect(),
+            webhooks: estate.webhooks.iter().map(|one| v1::Webhook::from(one.as_ref())).collect(),
+            reservations: estate.reservations.iter().map(|one| v1::Reservation::from(one.as_ref())).collect(),
+            classes: estate.classes.iter().map(|one| v1::ServiceClass::from(one.as_ref())).collect(),
+            left_out: estate.left_out,
+        },
+    };
+    record.encode_to_vec()
+}
+
+fn all<W, D>(wire: Vec<W>, wrong: &impl Fn(String) -> CorruptError) -> Result<Vec<Arc<D>>, CorruptError>
+where
+    D: TryFrom<W, Error = FieldErrors>,
+{
+    let one = |one| D::try_from(one).map(Arc::new).map_err(|errors| wrong(errors.to_string()));
+    wire.into_iter().map(one).collect()
+}
+
+/// A stored one.
+pub fn tombstone(kv: &KeyValue) -> Result<Tombstone, CorruptError> {
+    let wrong = |what: String| CorruptError::new(&kv.key, what);
+    let record: records::Tombstone = codec::decode(kv)?;
+    let text = String::from_utf8_lossy(&kv.key).into_owned();
+    let rest = text.strip_prefix(keys::TOMBSTONES).unwrap_or_default();
+    let (key, remains) = match rest.split_once('/') {
+        Some(("fabric", name)) => {
+            let fabric = codec::fabric(&KeyValue { value: record.fabric.into(), ..kv.clone() })?;
+            (DeletedKey::Fabric(name.to_owned()), Remains::Fabric(Arc::new(fabric)))
+        }
+        Some(("tenant", name)) => {
+            let name = TenantName::new(name).map_err(|error| wrong(error.to_string()))?;
+            let tenant = record.tenant.ok_or_else(|| wrong("the tenant is missing".to_owned()))?;
+            let estate = Estate {
+                tenant: Arc::new(Tenant::try_from(tenant).map_err(|errors| wrong(errors.to_string()))?),
+                queues: all(record.queues, &wrong)?,
+                schedules: all(record.schedules, &wrong)?,
+                webhooks: all(record.webhooks, &wrong)?,
+                reservations: all(record.reservations, &wrong)?,
+                classes: all(record.classes, &wrong)?,
+                left_out: record.left_out,
+            };
+            (DeletedKey::Tenant(name), Remains::Tenant(Box::new(estate)))
+        }
+        _ => return Err(wrong("it is neither a tenant's nor a fabric's".to_owned())),
+    };
+    Ok(Tombstone { key, deleted: Timestamp(record.deleted_ms), by: record.by, remains })
+}
