@@ -84,6 +84,8 @@ fn core(error: &CoreError) -> RpcError {
         CoreError::Values(ValuesError::EnvSource { field, flaw }) => {
             fault = fault.with_violation(field.clone(), flaw.to_string());
         }
+        CoreError::DependencyCycle { .. } => fault = fault.with_violation("spec.after", error.to_string()),
+        CoreError::RailAmbiguous { .. } => fault = fault.with_violation("target", error.to_string()),
         CoreError::PriorityTooHigh { .. } => {
             fault = fault.with_violation("spec.priority", error.to_string());
         }
@@ -131,7 +133,9 @@ pub fn store(error: &StoreError) -> RpcError {
             ),
         ),
         StoreError::FutureRevision { .. } => {
-            RpcError::new(ErrorClass::Invalid, "REVISION_IN_FUTURE", error.to_string())
+            let text = error.to_string();
+            RpcError::new(ErrorClass::Invalid, "REVISION_IN_FUTURE", text.clone())
+                .with_violation("afterRevision", text)
         }
         StoreError::Lagged { .. } => {
             RpcError::new(ErrorClass::Unavailable, "WATCH_LAGGED", error.to_string())
@@ -148,7 +152,8 @@ pub fn store(error: &StoreError) -> RpcError {
 pub fn ca(error: &CaError) -> RpcError {
     match error {
         CaError::BadRequest { .. } => field("csrPem", error),
-        CaError::Identity(_) => RpcError::new(ErrorClass::Invalid, "BAD_IDENTITY", error.to_string()),
+        CaError::Identity(_) => RpcError::new(ErrorClass::Invalid, "BAD_IDENTITY", error.to_string())
+            .with_violation("user", error.to_string()),
         _ => RpcError::new(ErrorClass::Internal, "CA_FAILED", error.to_string()),
     }
 }

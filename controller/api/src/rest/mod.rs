@@ -2,6 +2,7 @@
 
 mod openapi;
 mod params;
+mod place;
 pub mod routes;
 mod taken;
 mod transcode;
@@ -149,7 +150,7 @@ async fn request_message(
     let mut taken = Vec::new();
     match route.body {
         RouteBody::None if bytes.is_empty() => {}
-        RouteBody::None => return Err(crate::fault::field("", "this call takes no body")),
+        RouteBody::None => return Err(crate::fault::field("body", "this call takes none")),
         RouteBody::Whole if bytes.is_empty() => {}
         RouteBody::Whole => message = read_body(&bytes, &method.input())?,
         RouteBody::Field(name) => {
@@ -161,7 +162,7 @@ async fn request_message(
         }
     }
     for (name, value) in route.parameters().into_iter().zip(values) {
-        let value = params::decode(value, false)?;
+        let value = params::decode(value, false, name)?;
         let field = method.input().get_field_by_name(name);
         if let Some(field) = field {
             let given = message.get_field(&field).as_str().unwrap_or_default().to_owned();
@@ -179,7 +180,7 @@ async fn request_message(
         }
     } else if parts.uri.query().is_some_and(|query| !query.is_empty()) {
         return Err(crate::fault::field(
-            "",
+            "query",
             "this call takes its fields in the body, not as query parameters",
         ));
     }
@@ -192,9 +193,17 @@ fn read_body(bytes: &Bytes, of: &prost_reflect::MessageDescriptor) -> Result<Dyn
         let error = RpcError::new(ErrorClass::Invalid, "INVALID_BODY", findings.to_string());
         findings.items.iter().fold(error, |error, finding| {
             let at = format!("line {}, column {}: {}", finding.at.line, finding.at.column, finding.message);
-            error.with_violation(finding.field.clone(), at)
+            let field =
+                if finding.field.is_empty() { broken_at(bytes, finding) } else { finding.field.clone() };
+            error.with_violation(field, at)
         })
     })
+}
+
+/// What a finding is about that names no field: the field in which the text cannot be read, or all of the body.
+fn broken_at(bytes: &Bytes, finding: &proto_manifest::Finding) -> String {
+    let field = place::field_at(&String::from_utf8_lossy(bytes), finding.at.line, finding.at.column);
+    if field.is_empty() { "body".to_owned() } else { field }
 }
 
 /// A stream as one JSON object per line; logs as plain text for those who ask for it. An error that comes later than

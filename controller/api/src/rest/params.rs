@@ -15,11 +15,11 @@ const MAX_PARAMETERS: usize = 256;
 pub fn query(text: &str) -> Result<Vec<(String, String)>, RpcError> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Ok((decode(key, true)?, decode(value, true)?))
+        Ok((decode(key, true, "query")?, decode(value, true, "query")?))
     });
     let pairs: Vec<_> = pairs.collect::<Result<_, RpcError>>()?;
     if pairs.len() > MAX_PARAMETERS {
-        return Err(fault::field("", format!("more than {MAX_PARAMETERS} query parameters")));
+        return Err(fault::field("query", format!("more than {MAX_PARAMETERS} query parameters")));
     }
     Ok(pairs)
 }
@@ -28,10 +28,10 @@ pub fn query(text: &str) -> Result<Vec<(String, String)>, RpcError> {
 ///
 /// # Errors
 /// A `%` without two hex digits, or bytes that are not UTF-8.
-pub fn decode(text: &str, plus: bool) -> Result<String, RpcError> {
+pub fn decode(text: &str, plus: bool, field: &str) -> Result<String, RpcError> {
     let wrong = || {
         let shown: String = text.chars().take(64).collect();
-        fault::field("", format!("'{shown}' is not percent-encoded UTF-8"))
+        fault::field(field, format!("'{shown}' is not percent-encoded UTF-8"))
     };
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -6,7 +6,7 @@ use proptest::{
     strategy::ValueTree,
     test_runner::{Config, TestRunner},
 };
-use proto_rpc::{Client, ErrorClass};
+use proto_rpc::{Client, ErrorClass, RpcError};
 use proto_wire::v1::{self, job_service_client::JobServiceClient};
 use tonic::{Code, Status, body::Body};
 use tower::Service;
@@ -80,6 +80,39 @@ async fn garbage_and_too_much_are_refused_and_nothing_is_stored() {
     }
     assert_eq!(world.handle.store().status().await.unwrap().revision, before);
     jobs.list_jobs(v1::ListJobsRequest::default()).await.unwrap();
+}
+
+/// Also of what cannot be read at all, and of what is asked of the future.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_refusal_names_what_it_is_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    let mut jobs = JobServiceClient::new(world.admin());
+    let later = v1::WatchJobsRequest { after_revision: u64::MAX / 2, ..Default::default() };
+    let refused = match jobs.watch_jobs(later).await {
+        Err(status) => RpcError::from_status(&status),
+        Ok(watch) => RpcError::from_status(&watch.into_inner().message().await.unwrap_err()),
+    };
+    assert_eq!(
+        (refused.reason.as_str(), refused.violations[0].field.as_str()),
+        ("REVISION_IN_FUTURE", "afterRevision")
+    );
+    let mut rest = Rest::new(world.admin());
+    let text =
+        "{\"metadata\": {\"name\": \"a\"}, \"spec\": {\"command\": {\"argv\": [\"sh\", \"a\u{1}b\"]}}}";
+    for (method, path, body, field) in [
+        ("POST", "/v1/jobs", text, "spec.command.argv[1]"),
+        ("POST", "/v1/jobs", "{", "body"),
+        ("GET", "/v1/jobs", "{}", "body"),
+        ("GET", "/v1/jobs?tenant=%zz", "", "query"),
+        ("GET", "/v1/jobs/%zz", "", "name"),
+        ("POST", "/v1/qos:steer?reason=x", "{}", "query"),
+    ] {
+        let answer = rest.call(method, path, body).await;
+        assert_eq!(answer.status, 400, "{path}: {}", answer.text);
+        assert_eq!(answer.json["error"]["violations"][0]["field"], field, "{path}: {}", answer.text);
+    }
+    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
