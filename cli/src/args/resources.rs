@@ -148,7 +148,8 @@ pub struct Describe {
 #[command(
     after_help = "With --dry-run the documents of all files are judged together, by the controller's own rules: each as if those before it \
                   had been applied, so that a file may make a tenant, its queues and a job of them. Nothing is stored and nothing starts. \
-                  All documents that are refused are told, each with its place in the file."
+                  All documents that are refused are told, each with its place in the file. More than 256 documents, or 10000 elements of \
+                  arrays, are judged one by one."
 )]
 pub struct Apply {
     /// File with one or more documents (YAML or JSON); - reads standard input; may be repeated

@@ -28,7 +28,7 @@ pub struct Planned {
     pub document: Wire,
 }
 
-/// The documents of all files, in their order; nothing where the controller is of an older release that cannot.
+/// The documents of all files, in their order; nothing where they are too many, or the controller is of an older release that cannot.
 pub async fn judge(
     all: &[(Source, Vec<Document>)],
     args: &Apply,
@@ -52,6 +52,12 @@ pub async fn judge(
     match answer {
         Ok(answer) => Ok(Some(answer.documents.into_iter().map(judged).collect::<Result<_, _>>()?)),
         Err(Error::Rpc { error, .. }) if error.class == ErrorClass::Unimplemented => Ok(None),
+        Err(Error::Rpc { error, .. }) if error.class == ErrorClass::TooLarge => {
+            eprintln!(
+                "note: the documents are too many to be judged together ({error}); each is judged alone"
+            );
+            Ok(None)
+        }
         Err(error) => Err(placed(&places, error)),
     }
 }

@@ -20,6 +20,8 @@ use crate::{
 
 /// Documents of one call at most.
 const MOST: usize = 256;
+/// Elements of arrays in all of them.
+const ELEMENTS: usize = 10_000;
 
 /// The handlers.
 #[derive(Clone)]
@@ -159,6 +161,28 @@ fn planned(at: usize, told_of: Rehearsed, reader: &Reader) -> Result<v1::Planned
     Ok(v1::PlannedDocument { outcome: outcome.into(), document, refusal: None })
 }
 
+fn too_many(text: String) -> RpcError {
+    RpcError::new(ErrorClass::TooLarge, "TOO_MANY_DOCUMENTS", format!("documents: {text}"))
+        .with_violation("documents", text)
+}
+
+/// All of it happens in one step, which holds up everybody else.
+fn bounded(events: &[Event]) -> Result<(), RpcError> {
+    let elements = |event: &Event| match event {
+        Event::Submit(submit) => submit.spec.array.as_ref().map_or(0, |array| array.indices.len()),
+        _ => 0,
+    };
+    let elements: usize = events.iter().map(elements).sum();
+    if elements > ELEMENTS {
+        let text = format!("{elements} elements of arrays; at most {ELEMENTS} are judged together");
+        return Err(too_many(text));
+    }
+    if events.iter().filter(|event| matches!(event, Event::ApplyFabric { .. })).count() > 1 {
+        return Err(too_many("several fabrics; one is judged together with others".to_owned()));
+    }
+    Ok(())
+}
+
 #[tonic::async_trait]
 impl DocumentService for Documents {
     async fn plan_documents(
@@ -168,9 +192,12 @@ impl DocumentService for Documents {
         let caller = Caller::of(request.extensions())?;
         let mut asked = request.into_inner();
         let documents = std::mem::take(&mut asked.documents);
-        if documents.is_empty() || documents.len() > MOST {
-            let text = format!("{} were given; from 1 to {MOST} are judged together", documents.len());
-            return Err(fault::field("documents", text).into());
+        if documents.is_empty() {
+            return Err(fault::field("documents", "none were given").into());
+        }
+        if documents.len() > MOST {
+            let text = format!("{} were given; at most {MOST} are judged together", documents.len());
+            return Err(too_many(text).into());
         }
         let (mut events, mut parts) = (Vec::new(), Vec::with_capacity(documents.len()));
         for (at, document) in documents.into_iter().enumerate() {
@@ -183,6 +210,7 @@ impl DocumentService for Documents {
                 Err(error) => parts.push(Part::Refused(judged(at, error)?)),
             }
         }
+        bounded(&events)?;
         let applied = self.context.apply(&caller, Event::Rehearse(events)).await?;
         let Reply::Rehearsed(replies) = applied.reply else { return Err(crate::context::unexpected()) };
         let (reader, mut replies) = (Reader::of(&caller)?, replies.into_iter());

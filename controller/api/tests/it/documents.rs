@@ -66,10 +66,23 @@ async fn documents_see_those_before_them_and_nothing_is_stored() {
         ("INVALID_FIELD", "metadata.name")
     );
     assert_eq!(told.documents[1].outcome(), Outcome::Created);
-    for many in [0, 257] {
-        let many = (0..many).map(|n| tenant(&format!("t{n}"))).collect();
+    let several = |count: u32| (0..count).map(|n| tenant(&format!("t{n}"))).collect::<Vec<_>>();
+    let array = |name: &str| {
+        let mut job = job(name, 1);
+        job.spec.as_mut().unwrap().array = "0-5999".to_owned();
+        Document::Job(job)
+    };
+    let spec = || Some(v1::FabricSpec::default());
+    let fabric =
+        || Document::Fabric(v1::Fabric { metadata: named("", "f"), spec: spec(), ..Default::default() });
+    for (many, class) in [
+        (several(0), ErrorClass::Invalid),
+        (several(257), ErrorClass::TooLarge),
+        (vec![array("a"), array("b")], ErrorClass::TooLarge),
+        (vec![fabric(), fabric()], ErrorClass::TooLarge),
+    ] {
         let refused = error(admins.plan_documents(plan("", many)).await);
-        assert_eq!((refused.class, refused.violations[0].field.as_str()), (ErrorClass::Invalid, "documents"));
+        assert_eq!((refused.class, refused.violations[0].field.as_str()), (class, "documents"));
     }
     drop((agent, admins, tenants));
     world.stop().await;

@@ -373,6 +373,23 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
     assert_eq!(gpus as u64, w.state.usage(&tenant("red")).gpus_used);
 }
 
+/// Whether what is applied would be taken; `None` for what is not rehearsed, and where the queue is to be looked at anyhow.
+fn rehearsed(state: &mut State, event: &Event, now: Timestamp) -> Option<bool> {
+    let inner = if let Event::By(by) = event { &by.event } else { event };
+    let applied = matches!(inner, Event::Submit(_) | Event::ApplyTenant { .. } | Event::ApplySchedule { .. });
+    if !applied || state.next_tick().is_some_and(|due| due <= now) {
+        return None;
+    }
+    // Twice, so that the second is judged beside the first.
+    let events = vec![inner.clone(), inner.clone()];
+    let mut random = 5;
+    let out = step(state, Event::Rehearse(events), now, &mut |buffer| fill(&mut random, buffer));
+    assert!(out.writes.is_empty() && out.pushes.is_empty() && out.transitions.is_empty(), "{out:?}");
+    let Some(Ok(Reply::Rehearsed(told))) = out.reply else { panic!("{:?}", out.reply) };
+    state.commit(1);
+    Some(told[0].is_ok())
+}
+
 /// `19700101-0017`.
 fn clock(time: Timestamp) -> String {
     let digits: String = time.utc().chars().filter(char::is_ascii_digit).collect();
@@ -406,7 +423,12 @@ proptest! {
             }
             let quota = w.state.tenant(&tenant("red")).unwrap().quota.gpus;
             let held = w.state.usage(&tenant("red")).gpus_used;
+            let foretold = rehearsed(&mut w.state, &event, w.now);
+            prop_assert!(foretold.is_none() || w.state.same(&before), "what was rehearsed remains: {event:?}");
             let out = w.step(event.clone());
+            if let Some(foretold) = foretold {
+                prop_assert_eq!(foretold, matches!(out.reply, Some(Ok(_))), "{:?}", event);
+            }
             prop_assert!(out.writes.len() <= 120, "{} writes", out.writes.len());
             if matches!(out.reply, Some(Err(_))) {
                 prop_assert!(w.state.same(&before), "a refusal changed something: {event:?}");
