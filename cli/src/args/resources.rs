@@ -250,7 +250,7 @@ pub enum UndeleteNoun {
                   or fabrics of one name the last. It is brought back by the rules that hold now, and refused where something else has taken \
                   the name since.\n\nA tenant comes back with its queues, its webhooks and their secrets, its shares in reservations that are \
                   not over, and its places in service classes. Its schedules come back suspended: whoever applies one lets it go on and owns \
-                  it. Its jobs do not come back: only ended ones went with it, and their records and logs are gone, as is what webhooks had \
+                  it. Its secrets and configs do not come back, and its jobs neither: only ended ones went with it, and their records and logs are gone, as is what webhooks had \
                   still to tell.\n\nCredentials stay revoked: a tenant that comes back has another uid, and certificates carry the old one; \
                   API tokens went when it was deleted. Whoever deleted the tenant meant to shut its people out, and one that comes back a week \
                   later would let in everybody who still holds a key, those who have left meanwhile too. Give them new ones \

@@ -1,6 +1,6 @@
 //! What `apply` would change, as a difference of two texts.
 
-use proto_wire::v1;
+use proto_wire::v1::{self, document::Document as Wire};
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
@@ -79,6 +79,12 @@ async fn rehearsed(
         (resource, Judged::Refused(refused)) => {
             let doing = format!("apply the {} of {}", rehearse::in_words(resource), source.name);
             Err(Error::Rpc { doing, error: Box::new(refused) })
+        }
+        // What it holds is told by nobody: only which keys would be new, changed or gone.
+        (Resource::Secret(_), Judged::Made(made)) => {
+            let Wire::Secret(after) = made.document else { return Err(rehearse::unknown()) };
+            let (name, before, after) = secret::differences(after, api, known).await?;
+            Ok((name, before.map(settled), settled(after)))
         }
         (Resource::Job(job), Judged::Made(_)) => of_job((**job).clone(), api).await,
         (resource, Judged::Made(made)) => {

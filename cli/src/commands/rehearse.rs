@@ -104,6 +104,8 @@ fn wire(resource: &Resource, api: &Api) -> v1::Document {
         Resource::Reservation(one) => Some(Wire::Reservation(one.clone())),
         Resource::Schedule(one) => Some(Wire::Schedule(owned!(**one))),
         Resource::Webhook(one) => Some(Wire::Webhook(owned!(**one))),
+        Resource::Secret(one) => Some(Wire::Secret(owned!(**one))),
+        Resource::Config(one) => Some(Wire::Config(owned!(**one))),
         Resource::Job(one) => Some(Wire::Job((**one).clone())),
         // `apply::read` refuses it.
         Resource::Other(_) => None,
@@ -125,9 +127,12 @@ fn judged(planned: v1::PlannedDocument) -> Result<Judged, Error> {
         }));
     }
     let document = planned.document.and_then(|document| document.document);
-    let unknown =
-        || Error::Document("the controller has judged a document in words of a later release".into());
     Ok(Judged::Made(Box::new(Planned { outcome, document: document.ok_or_else(unknown)? })))
+}
+
+/// A controller that says what this railctl does not know.
+pub fn unknown() -> Error {
+    Error::Document("the controller has judged a document in words of a later release".into())
 }
 
 /// Its kind/name, and the whole of it.
@@ -143,6 +148,8 @@ pub fn made(document: &Wire) -> Result<Made, Error> {
         Wire::Reservation(one) => Made::new("reservation", one.metadata.as_ref(), one, "rail.v1.Reservation"),
         Wire::Schedule(one) => Made::new("schedule", one.metadata.as_ref(), one, "rail.v1.Schedule"),
         Wire::Webhook(one) => Made::new("webhook", one.metadata.as_ref(), one, "rail.v1.Webhook"),
+        Wire::Secret(one) => Made::new("secret", one.metadata.as_ref(), one, "rail.v1.Secret"),
+        Wire::Config(one) => Made::new("config", one.metadata.as_ref(), one, "rail.v1.Config"),
         Wire::Job(one) => {
             let value = render::to_value(one, "rail.v1.Job")?;
             Ok(Made { name: super::get::job_name(one), value })
@@ -161,6 +168,8 @@ pub fn in_words(resource: &Resource) -> &str {
         Resource::Reservation(_) => "reservation",
         Resource::Schedule(_) => "schedule",
         Resource::Webhook(_) => "webhook",
+        Resource::Secret(_) => "secret",
+        Resource::Config(_) => "config",
         Resource::Job(_) => "job",
         Resource::Other(kind) => kind,
     }

@@ -193,8 +193,19 @@ pub async fn compared(
         "" => api.job_ref(&metadata.name),
         tenant => JobRef { tenant: tenant.to_owned(), name: metadata.name },
     };
-    let before = known(secret::get(&of.to_string(), api).await)?;
     let after = secret::apply(format!("compare secret `{of}`"), document, true, api).await?;
+    differences(after, api, known).await
+}
+
+/// A secret as it is and as it would be, as the controller has told it.
+pub async fn differences(
+    after: v1::Secret,
+    api: &Api,
+    known: impl Fn(Result<v1::Secret, Error>) -> Result<Option<v1::Secret>, Error>,
+) -> Result<(String, Option<Value>, Value), Error> {
+    let metadata = after.metadata.clone().unwrap_or_default();
+    let of = JobRef { tenant: metadata.tenant, name: metadata.name };
+    let before = known(secret::get(&of.to_string(), api).await)?;
     let old = before.as_ref().map(keys).unwrap_or_default();
     let shown = before.as_ref().map(|before| with_words(before, &old)).transpose()?;
     Ok((format!("secret/{of}"), shown, with_words(&after, &old)?))

@@ -2,6 +2,7 @@
 
 use controller_core::{Effect, Event, Rehearsed, Reply};
 use controller_reconciler::{Refusal, codec};
+use proto_model::ValuesKind;
 use proto_rpc::{ErrorClass, RpcError};
 use proto_wire::v1::{
     self, document::Document, document_service_server::DocumentService, planned_document::Outcome,
@@ -15,7 +16,7 @@ use crate::{
     guard::Caller,
     job, license, queue,
     reader::Reader,
-    reservation, schedule, service_class, tenant, views, webhook,
+    reservation, schedule, service_class, tenant, values, views, webhook,
 };
 
 /// Documents of one call at most.
@@ -69,6 +70,8 @@ impl Documents {
             Document::Reservation(one) => reservation::to_apply(one, false)?,
             Document::Schedule(one) => schedule::to_apply(context, caller, one, false)?,
             Document::Webhook(one) => webhook::to_apply(context, caller, one, false)?,
+            Document::Secret(one) => values::to_apply(context, caller, one, false)?,
+            Document::Config(one) => values::to_apply(context, caller, one, false)?,
             Document::Job(one) => {
                 let submit = job::to_submit(context, caller, &one, (&asked.on_behalf_of, "", false))?;
                 Event::Submit(Box::new(submit))
@@ -89,6 +92,8 @@ fn applies(document: &Document) -> Rpc {
         Document::Reservation(_) => Rpc::ApplyReservation,
         Document::Schedule(_) => Rpc::ApplySchedule,
         Document::Webhook(_) => Rpc::ApplyWebhook,
+        Document::Secret(_) => Rpc::ApplySecret,
+        Document::Config(_) => Rpc::ApplyConfig,
         Document::Job(_) => Rpc::CreateJob,
     }
 }
@@ -138,6 +143,10 @@ fn told(reply: Reply, reader: &Reader) -> Option<Document> {
         Reply::Webhook { webhook: one, .. } => {
             Document::Webhook(webhook::told(v1::Webhook::from(one.as_ref()), 0, true))
         }
+        Reply::Values(one) => match one.id.kind {
+            ValuesKind::Secret => Document::Secret(values::told(v1::Secret::from(one.as_ref()), 0, true)),
+            ValuesKind::Config => Document::Config(values::told(v1::Config::from(one.as_ref()), 0, true)),
+        },
         Reply::Job { job, .. } => {
             let mut wire = codec::job_to_wire(&job, 0);
             reader.tell_job(&mut wire);

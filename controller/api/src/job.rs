@@ -272,7 +272,8 @@ impl JobService for Jobs {
         let wire = request.into_inner();
         let job = wire.job.ok_or_else(|| fault::field("job", "is required"))?;
         let caller = caller.asking(&wire.request_id);
-        let submit = to_submit(&self.context, &caller, &job, (&wire.on_behalf_of, &wire.request_id, wire.hold))?;
+        let submit =
+            to_submit(&self.context, &caller, &job, (&wire.on_behalf_of, &wire.request_id, wire.hold))?;
         let span = tracing::Span::current();
         span.record("tenant", submit.tenant.as_str());
         if let Naming::Name(name) = &submit.name {

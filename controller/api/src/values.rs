@@ -9,7 +9,10 @@ use controller_store::KeyValue;
 use prost::Message;
 use proto_model::{TenantName, Values, ValuesId, ValuesKind, ValuesName};
 use proto_rpc::{ErrorClass, Role, RpcError};
-use proto_wire::v1::{self, config_service_server::ConfigService, secret_service_server::SecretService};
+use proto_wire::{
+    convert::FieldErrors,
+    v1::{self, config_service_server::ConfigService, secret_service_server::SecretService},
+};
 use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, changes, context::Context, fault, guard::Caller, page};
@@ -21,7 +24,13 @@ pub struct Kept {
 }
 
 /// What a caller may see of a document.
-trait Told: Message + Default {
+pub(crate) trait Told: Message + Default {
+    /// The call that applies it.
+    const APPLY: Rpc;
+    /// Its metadata.
+    fn metadata(&mut self) -> &mut v1::Metadata;
+    /// Without what became of it, which nobody but the controller says.
+    fn asked(self) -> Self;
     /// The revision of its last change.
     fn set_version(&mut self, version: u64);
     /// What is not for a caller goes; `names`: they may see the keys of a secret.
@@ -29,6 +38,16 @@ trait Told: Message + Default {
 }
 
 impl Told for v1::Secret {
+    const APPLY: Rpc = Rpc::ApplySecret;
+
+    fn metadata(&mut self) -> &mut v1::Metadata {
+        self.metadata.get_or_insert_default()
+    }
+
+    fn asked(self) -> Self {
+        Self { status: None, ..self }
+    }
+
     fn set_version(&mut self, version: u64) {
         self.metadata.get_or_insert_default().resource_version = version;
     }
@@ -42,6 +61,16 @@ impl Told for v1::Secret {
 }
 
 impl Told for v1::Config {
+    const APPLY: Rpc = Rpc::ApplyConfig;
+
+    fn metadata(&mut self) -> &mut v1::Metadata {
+        self.metadata.get_or_insert_default()
+    }
+
+    fn asked(self) -> Self {
+        Self { status: None, ..self }
+    }
+
     fn set_version(&mut self, version: u64) {
         self.metadata.get_or_insert_default().resource_version = version;
     }
@@ -55,7 +84,7 @@ fn sees_keys(caller: &Caller) -> bool {
     [Role::User, Role::TenantAdmin, Role::Admin].iter().any(|role| roles.contains(role))
 }
 
-fn told<T: Told>(mut document: T, version: u64, names: bool) -> T {
+pub(crate) fn told<T: Told>(mut document: T, version: u64, names: bool) -> T {
     document.set_version(version);
     document.hide(names);
     document
@@ -66,16 +95,43 @@ fn shown<T: Told>(kv: &KeyValue, names: bool) -> Result<T, RpcError> {
     Ok(told(document, kv.mod_revision, names))
 }
 
+/// The tenant is the caller's; an administrator may name one.
+fn of_caller(
+    context: &Context,
+    rpc: Rpc,
+    caller: &Caller,
+    field: &str,
+    named: &str,
+) -> Result<TenantName, RpcError> {
+    caller.tenant(field, named).map_err(|error| context.guard.note(rpc, caller, error))
+}
+
+/// What applies a document.
+///
+/// # Errors
+/// A field that is wrong, or a tenant that is not the caller's.
+pub(crate) fn to_apply<T: Told>(
+    context: &Context,
+    caller: &Caller,
+    mut document: T,
+    dry_run: bool,
+) -> Result<Event, RpcError>
+where
+    Values: TryFrom<T, Error = FieldErrors>,
+{
+    let metadata = document.metadata();
+    let tenant = of_caller(context, T::APPLY, caller, "metadata.tenant", &metadata.tenant)?;
+    metadata.tenant = tenant.to_string();
+    let mut values = Values::try_from(document.asked()).map_err(|errors| fault::fields(errors, ""))?;
+    values.updated_by = changes::authority(caller)?.user;
+    Ok(Event::ApplyValues(Box::new(values), dry_run))
+}
+
 impl Kept {
     /// Handlers over the loop.
     #[must_use]
     pub fn new(context: Context) -> Self {
         Self { context }
-    }
-
-    /// The tenant is the caller's; an administrator may name one.
-    fn tenant(&self, rpc: Rpc, caller: &Caller, field: &str, named: &str) -> Result<TenantName, RpcError> {
-        caller.tenant(field, named).map_err(|error| self.context.guard.note(rpc, caller, error))
     }
 
     fn id(
@@ -85,19 +141,13 @@ impl Kept {
         tenant: &str,
         name: &str,
     ) -> Result<ValuesId, RpcError> {
-        let tenant = self.tenant(rpc, caller, "tenant", tenant)?;
+        let tenant = of_caller(&self.context, rpc, caller, "tenant", tenant)?;
         let name = ValuesName::new(name).map_err(|error| fault::field("name", error))?;
         Ok(ValuesId { tenant, kind, name })
     }
 
-    async fn apply(
-        &self,
-        caller: &Caller,
-        mut values: Values,
-        dry_run: bool,
-    ) -> Result<(Arc<Values>, u64), Status> {
-        values.updated_by = changes::authority(caller)?.user;
-        let applied = self.context.apply(caller, Event::ApplyValues(Box::new(values), dry_run)).await?;
+    async fn apply(&self, caller: &Caller, event: Event) -> Result<(Arc<Values>, u64), Status> {
+        let applied = self.context.apply(caller, event).await?;
         match applied.reply {
             Reply::Values(values) => Ok((values, applied.version)),
             _ => Err(crate::context::unexpected()),
@@ -133,7 +183,7 @@ impl Kept {
 macro_rules! service {
     (
         $service:ident, $kind:ident: $field:ident, $items:ident,
-        $apply:ident = $apply_rpc:ident($apply_request:ident),
+        $apply:ident($apply_request:ident),
         $get:ident = $get_rpc:ident($get_request:ident),
         $list:ident = $list_rpc:ident($list_request:ident) -> $list_response:ident,
         $delete:ident = $delete_rpc:ident($delete_request:ident) -> $delete_response:ident
@@ -146,15 +196,9 @@ macro_rules! service {
             ) -> Result<Response<v1::$kind>, Status> {
                 let caller = Caller::of(request.extensions())?;
                 let wire = request.into_inner();
-                let mut document =
-                    wire.$field.ok_or_else(|| fault::field(stringify!($field), "is required"))?;
-                let metadata = document.metadata.get_or_insert_default();
-                let tenant = self.tenant(Rpc::$apply_rpc, &caller, "metadata.tenant", &metadata.tenant)?;
-                metadata.tenant = tenant.to_string();
-                // What became of it nobody but the controller says.
-                document.status = None;
-                let values = Values::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-                let (values, version) = self.apply(&caller, values, wire.dry_run).await?;
+                let document = wire.$field.ok_or_else(|| fault::field(stringify!($field), "is required"))?;
+                let event = to_apply(&self.context, &caller, document, wire.dry_run)?;
+                let (values, version) = self.apply(&caller, event).await?;
                 Ok(Response::new(told(v1::$kind::from(values.as_ref()), version, true)))
             }
 
@@ -196,14 +240,14 @@ macro_rules! service {
 
 service!(
     SecretService, Secret: secret, secrets,
-    apply_secret = ApplySecret(ApplySecretRequest),
+    apply_secret(ApplySecretRequest),
     get_secret = GetSecret(GetSecretRequest),
     list_secrets = ListSecrets(ListSecretsRequest) -> ListSecretsResponse,
     delete_secret = DeleteSecret(DeleteSecretRequest) -> DeleteSecretResponse
 );
 service!(
     ConfigService, Config: config, configs,
-    apply_config = ApplyConfig(ApplyConfigRequest),
+    apply_config(ApplyConfigRequest),
     get_config = GetConfig(GetConfigRequest),
     list_configs = ListConfigs(ListConfigsRequest) -> ListConfigsResponse,
     delete_config = DeleteConfig(DeleteConfigRequest) -> DeleteConfigResponse

@@ -62,6 +62,7 @@ impl State {
             Event::ApplySchedule { schedule, .. } => {
                 self.job_schedule(&schedule.tenant, &schedule.name).is_some()
             }
+            Event::ApplyValues(values, _) => base.values.contains_key(&values.id),
             Event::ApplyWebhook(webhook, _) => self.webhook(&webhook.tenant, &webhook.name).is_some(),
             _ => false,
         }

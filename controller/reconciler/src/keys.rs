@@ -69,8 +69,7 @@ pub const DENIALS: &str = "/rail/v1/denials/";
 pub const PAGE_KEY: &str = "/rail/v1/page-key";
 /// What is under these holds secrets: keys of engines, what tenants put into the environment of a job or of a schedule's template,
 /// secrets and configs of tenants, what webhooks sign with, what is kept of both of a deleted tenant, and the key of page tokens.
-pub const SECRET: [&str; 8] =
-    [JOBS, ATTEMPTS, SCHEDULES, SECRETS, CONFIGS, WEBHOOKS, TOMBSTONES, PAGE_KEY];
+pub const SECRET: [&str; 8] = [JOBS, ATTEMPTS, SCHEDULES, SECRETS, CONFIGS, WEBHOOKS, TOMBSTONES, PAGE_KEY];
 /// The id of the key that secret values are sealed with, 8 hex digits; absent where none ever was.
 pub const SEAL: &str = "/rail/v1/seal";
 /// Written to find out whether the store takes writes again.

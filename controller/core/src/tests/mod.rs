@@ -35,8 +35,8 @@ mod schedules;
 mod standing;
 mod suspensions;
 mod tenants;
-mod values;
 mod undelete;
+mod values;
 mod webhooks;
 
 use std::{
