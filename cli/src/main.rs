@@ -35,7 +35,11 @@ fn main() -> ExitCode {
         Err(error) if json && error.use_stderr() => {
             let text = error.render().to_string();
             let first = text.lines().next().unwrap_or_default();
-            return tell(&error::Error::Usage(first.trim_start_matches("error: ").to_owned()), json);
+            let mut told = first.trim_start_matches("error: ").to_owned();
+            if told.ends_with("none was supplied") {
+                told.push_str(": it is ''");
+            }
+            return tell(&error::Error::Usage(told), json);
         }
         Err(error) => error.exit(),
     };

@@ -53,14 +53,17 @@ impl<K: ValueEnum + Clone + Send + Sync + 'static> TypedValueParser for NounPars
         let text = StringValueParser::new().parse_ref(command, arg, value)?;
         let (kind, name) =
             text.split_once('/').map_or((text.as_str(), None), |(kind, name)| (kind, Some(name)));
-        let found = EnumValueParser::<K>::new().parse_ref(command, arg, OsStr::new(kind));
+        let parser = EnumValueParser::<K>::new();
+        let found = parser.parse_ref(command, arg, OsStr::new(kind));
         match (found, &self.usual) {
             (Err(_), Some(usual)) if !text.is_empty() => {
                 Ok(Noun { kind: usual.clone(), name: Some(text), bare: true })
             }
             (found, _) => {
                 let name = name.filter(|name| !name.is_empty()).map(str::to_owned);
-                Ok(Noun { kind: found?, name, bare: false })
+                // What is no kind is told as it was written.
+                let kind = found.or_else(|_| parser.parse_ref(command, arg, value))?;
+                Ok(Noun { kind, name, bare: false })
             }
         }
     }
@@ -95,6 +98,16 @@ impl<K: ValueEnum + PartialEq> Noun<K> {
     }
 }
 
+impl<K: ValueEnum> Noun<K> {
+    /// That no name was given.
+    #[must_use]
+    pub fn which(&self) -> Error {
+        let value = self.kind.to_possible_value();
+        let kind = value.as_ref().map_or("KIND", |value| value.get_name());
+        Error::Usage(format!("which {kind}? write {kind} NAME, or {kind}/NAME; see --help"))
+    }
+}
+
 /// Names of jobs, before which the word `job` may stand.
 #[must_use]
 pub fn jobs(words: &[String]) -> &[String] {
@@ -124,6 +137,12 @@ mod tests {
         assert_eq!((plain.kind, plain.name.clone()), (GetNoun::Nodes, None));
         assert_eq!(plain.names(&["n0".to_owned()]).unwrap(), ["n0"]);
         assert!(parse("jbo/sum").is_err() && parse("").is_err());
+        let wrong = parse("../../etc/passwd").unwrap_err().to_string();
+        assert!(wrong.contains("../../etc/passwd"), "{wrong}");
+        assert_eq!(
+            parse("job").unwrap().which().to_string(),
+            "which jobs? write jobs NAME, or jobs/NAME; see --help"
+        );
     }
 
     #[test]

@@ -13,10 +13,11 @@ use crate::{
 /// `delete KIND NAME...`, `delete -f FILE...`.
 pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
     let Some(noun) = &args.noun else { return files(args, api).await };
-    let (noun, mut names) = (noun.kind, noun.names(&args.names)?);
+    let mut names = noun.names(&args.names)?;
     if names.is_empty() {
-        return Err(Error::Usage("which one? write KIND NAME, or KIND/NAME".to_owned()));
+        return Err(noun.which());
     }
+    let noun = noun.kind;
     if noun == DeleteNoun::Node {
         names = super::get::node_names(&names)?;
     }

@@ -30,7 +30,7 @@ pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
     }
     let mut names = args.noun.names(&args.names)?;
     if names.is_empty() {
-        return Err(Error::Usage("which one? write KIND NAME, or KIND/NAME".to_owned()));
+        return Err(args.noun.which());
     }
     if noun == DescribeNoun::Node {
         names = get::node_names(&names)?;

@@ -21,7 +21,7 @@ pub async fn run(args: &Edit, api: &Api) -> Result<(), Error> {
     let (name, whole) = match names.as_slice() {
         [name] => (name.as_str(), current(noun, name, api).await?),
         [] if noun == EditNoun::Fabric => ("", current(noun, "", api).await?),
-        _ => return Err(Error::Usage("which one? write KIND NAME, or KIND/NAME".to_owned())),
+        _ => return Err(args.noun.which()),
     };
     let version = version_of(&whole);
     let before = proto_manifest::yaml_of(&settled(whole));

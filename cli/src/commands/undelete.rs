@@ -16,7 +16,7 @@ pub async fn run(args: &Undelete, api: &Api) -> Result<(), Error> {
     let Some(noun) = &args.noun else { return list(args, api).await };
     let names = noun.names(&args.names)?;
     if names.is_empty() {
-        return Err(Error::Usage("which one? write KIND NAME, or KIND/NAME".to_owned()));
+        return Err(noun.which());
     }
     for name in names {
         one(noun.kind, name, args, api).await?;

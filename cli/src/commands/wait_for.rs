@@ -23,7 +23,7 @@ use crate::{
 pub async fn run(args: &Wait, api: &Api) -> Result<(), Error> {
     let names = args.noun.names(&args.names)?;
     if names.is_empty() {
-        return Err(Error::Usage("for which one? write KIND NAME, or KIND/NAME".to_owned()));
+        return Err(args.noun.which());
     }
     let of_jobs = args.noun.kind == WaitNoun::Job;
     let condition = args.condition.unwrap_or(if of_jobs { Condition::Completed } else { Condition::Ready });
