@@ -11,8 +11,11 @@ use crate::{
     render::{self, Behind, Kind},
 };
 
+/// A word of railctl, and the methods of the API that it needs.
+type Word = (&'static str, &'static [&'static str]);
+
 /// Words of railctl, by kind: which methods of the API they need.
-const WORDS: [(&str, &[(&str, &[&str])]); 17] = [
+const WORDS: [(&str, &[Word]); 17] = [
     (
         "job",
         &[

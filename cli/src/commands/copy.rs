@@ -121,7 +121,7 @@ async fn send(args: &Copy, api: &Api, from: &Path, job: &str, path: &str) -> Res
     let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (sender, receiver) = mpsc::channel::<Piece>(PIECES);
     let (mode, source) = (format!("{:o}", meta.permissions().mode() & 0o777), from.to_owned());
-    let bar = progress((!meta.is_dir()).then(|| meta.len()));
+    let bar = progress((!meta.is_dir()).then_some(meta.len()));
     let shown = bar.clone();
     let start = if meta.is_dir() {
         tokio::task::spawn_blocking(move || {

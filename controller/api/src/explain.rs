@@ -5,7 +5,7 @@ use controller_core::{
     decisions::Past,
     explain::{Change, Relaxation, term_text},
 };
-use proto_model::{JobId, TenantName, Within, many, size};
+use proto_model::{JobId, Taint, TenantName, Within, many, size};
 use proto_wire::{
     convert::{isolation_policy_to_wire, time_to_wire},
     v1,
@@ -102,6 +102,13 @@ fn within(within: Within) -> &'static str {
     }
 }
 
+fn taint_text(taint: &Taint) -> String {
+    match taint.value.as_str() {
+        "" => taint.key.clone(),
+        value => format!("{}={value}", taint.key),
+    }
+}
+
 fn change(change: &Change) -> v1::relaxation::Change {
     let make = |field: &str, from: String, to: String, message: String| v1::relaxation::Change {
         field: field.to_owned(),
@@ -113,15 +120,15 @@ fn change(change: &Change) -> v1::relaxation::Change {
         make(field, from.to_string(), to.to_string(), format!("{what} in place of {from}"))
     };
     let text = str::to_owned;
+    let set = |field: &str, message: &str| make(field, text("set"), String::new(), text(message));
     match change {
         Change::Nodes { from, to } => number("spec.gang.nodes", *from, *to, &many(to, "node")),
         Change::Gpus { from, to } => {
             number("spec.gang.gpusPerNode", *from, *to, &format!("{} on each node", many(to, "GPU")))
         }
         Change::Rails { from, to } => {
-            let message =
-                format!("any {} (required: {to}, allowPartial: true) in place of {from}", many(to, "rail"));
-            make("spec.rails", from.to_string(), to.to_string(), message)
+            let message = format!("any {} (required: {to}, allowPartial: true)", many(to, "rail"));
+            number("spec.rails", *from, *to, &message)
         }
         Change::Within { from, to } => {
             let (from, to) = (within(*from), within(*to));
@@ -131,13 +138,14 @@ fn change(change: &Change) -> v1::relaxation::Change {
             let message = format!("groups of {} may be split (required: false)", many(group.size, "node"));
             make("spec.placement.groups", text("required: true"), text("required: false"), message)
         }
-        Change::Share => {
-            let message = text("other jobs may share its nodes");
-            make("spec.placement.exclusive", text("true"), text("false"), message)
-        }
+        Change::Share => make(
+            "spec.placement.exclusive",
+            text("true"),
+            text("false"),
+            text("other jobs may share its nodes"),
+        ),
         Change::Tolerate(taint) => {
-            let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
-            let taint = format!("{}{value}", taint.key);
+            let taint = taint_text(taint);
             let message = format!("tolerate the taint {taint}");
             make("spec.placement.tolerations", String::new(), taint, message)
         }
@@ -146,10 +154,7 @@ fn change(change: &Change) -> v1::relaxation::Change {
             let message = format!("do without the label condition {term}");
             make("spec.placement.selector", term, String::new(), message)
         }
-        Change::AnyModel => {
-            let message = text("take GPUs of any model");
-            make("spec.placement.gpuModel", text("set"), String::new(), message)
-        }
+        Change::AnyModel => set("spec.placement.gpuModel", "take GPUs of any model"),
         Change::NoCpus { from } => {
             let message = format!("ask for no CPUs of its own in place of {from}");
             make("spec.gang.cpusPerNode", from.to_string(), text("0"), message)
@@ -158,14 +163,10 @@ fn change(change: &Change) -> v1::relaxation::Change {
             let message = format!("ask for no memory of its own in place of {}", size(*from));
             make("spec.gang.memoryPerNode", from.to_string(), text("0"), message)
         }
-        Change::Include { named } => {
-            let (field, message) = if *named {
-                ("spec.placement.nodes", "allow other nodes than those that it names")
-            } else {
-                ("spec.placement.exclude", "allow the nodes that it excludes")
-            };
-            make(field, text("set"), String::new(), text(message))
+        Change::Include { named: true } => {
+            set("spec.placement.nodes", "allow other nodes than those that it names")
         }
+        Change::Include { named: false } => set("spec.placement.exclude", "allow the nodes that it excludes"),
         Change::Drained => {
             let message = text("drained rails will do where nothing else is left");
             make("spec.rails.avoidDrained", text("REQUIRED"), text("PREFERRED"), message)

@@ -610,12 +610,9 @@ impl State {
                 Undo::Job(uid, old) if jobs.insert(*uid) => {
                     self.job_writes(*uid, old.as_deref(), &mut writes)
                 }
-                Undo::Node(name, old) if nodes.insert(name) => match self.base.nodes.get(name) {
-                    Some(node) if old.as_ref().is_some_and(|old| Arc::ptr_eq(old, node)) => {}
-                    Some(node) => writes.push(Write::PutNode(Arc::clone(node))),
-                    None if old.is_some() => writes.push(Write::DeleteNode(name.clone())),
-                    None => {}
-                },
+                Undo::Node(name, old) if nodes.insert(name) => {
+                    writes.extend(self.node_write(name, old.as_ref()));
+                }
                 Undo::Tenant(name, old) if tenants.insert(name) => {
                     writes.extend(self.tenant_write(name, old.is_some()));
                 }
@@ -669,6 +666,15 @@ impl State {
         self.values_writes(mark, &mut writes);
         self.tombstone_writes(mark, &mut writes);
         writes
+    }
+
+    fn node_write(&self, name: &NodeName, old: Option<&Arc<Node>>) -> Option<Write> {
+        match (self.base.nodes.get(name), old) {
+            (Some(node), Some(old)) if Arc::ptr_eq(old, node) => None,
+            (Some(node), _) => Some(Write::PutNode(Arc::clone(node))),
+            (None, Some(_)) => Some(Write::DeleteNode(name.clone())),
+            (None, None) => None,
+        }
     }
 
     fn decisions_write(&self, seq: u64, was: bool) -> Option<Write> {

@@ -43,6 +43,21 @@ pub enum Want {
     Admin(Box<Core>),
 }
 
+/// An administrator's submit.
+fn submit(at: u64, tenant: &TenantName, name: &JobName, spec: JobSpec) -> Submit {
+    Submit {
+        tenant: tenant.clone(),
+        by: Authority { role: Role::Admin, user: "root".to_owned() },
+        name: Naming::Name(name.clone()),
+        labels: BTreeMap::new(),
+        spec: Box::new(spec),
+        request: RequestId::new(&format!("request-{at}")),
+        digest: [u8::try_from(at % 251).unwrap_or(0); 32],
+        trace_parent: String::new(),
+        hold: false,
+    }
+}
+
 impl Want {
     /// What is wanted, in words.
     #[must_use]
@@ -234,17 +249,7 @@ impl World {
         };
         when(rng, now, skewed, &mut spec);
         of_components(at, &mut spec);
-        let submit = Submit {
-            tenant: tenant.clone(),
-            by: Authority { role: Role::Admin, user: "root".to_owned() },
-            name: Naming::Name(name.clone()),
-            labels: BTreeMap::new(),
-            spec: Box::new(spec),
-            request: RequestId::new(&format!("request-{at}")),
-            digest: [u8::try_from(at % 251).unwrap_or(0); 32],
-            trace_parent: String::new(),
-            hold: false,
-        };
+        let submit = submit(at, tenant, &name, spec);
         let mut wants = VecDeque::from([Want::Submit(Box::new(submit.clone()))]);
         // Later, and perhaps to another controller, the same again: the same answer.
         if rng.chance(300) {

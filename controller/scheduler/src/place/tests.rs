@@ -214,14 +214,23 @@ fn models() -> impl Strategy<Value = std::collections::BTreeSet<GpuModel>> {
     asked.prop_map(|models: &[&str]| models.iter().map(|model| GpuModel::new(*model).unwrap()).collect())
 }
 
+/// Mostly any node; else those that are named.
+fn only() -> impl Strategy<Value = Option<Arc<[NodeIx]>>> {
+    let named = prop::collection::btree_set(0_usize..9, 0..9);
+    prop::option::weighted(0.2, named.prop_map(|named| named.into_iter().map(NodeIx::at).collect()))
+}
+
+fn group() -> impl Strategy<Value = Group> {
+    let group = (1_u32..5, within(), any::<bool>());
+    group.prop_map(|(size, within, required)| Group { size, within, required })
+}
+
 fn need() -> impl Strategy<Value = Need> {
     let rails = prop_oneof![
         2 => Just(RailNeed::Exactly(RailSet::first(RAILS))),
         1 => (0..RAILS).prop_map(|count| RailNeed::Exactly(RailSet::first(count))),
         2 => (1..=RAILS).prop_map(RailNeed::Any),
     ];
-    let group = (1_u32..5, within(), any::<bool>());
-    let group = group.prop_map(|(size, within, required)| Group { size, within, required });
     let pattern =
         prop_oneof![Just(Pattern::Ring), Just(Pattern::AllToAll), (1_u32..4).prop_map(Pattern::Pipeline)];
     let one = (
@@ -232,14 +241,14 @@ fn need() -> impl Strategy<Value = Need> {
             prop::bool::weighted(0.2),
             prop_oneof![2 => Just(Host::NONE), 1 => host(6)],
         ),
-        (within(), prop::collection::vec(group, 0..2), prop::bool::weighted(0.2), pattern),
+        (within(), prop::collection::vec(group(), 0..2), prop::bool::weighted(0.2), pattern),
         (
             prop_oneof![3 => Just(0_u32), 1 => 1_u32..3],
             0_u8..5,
             any::<bool>(),
             prop::collection::vec(0_usize..9, 0..2),
             models(),
-            prop::option::weighted(0.2, prop::collection::btree_set(0_usize..9, 0..9)),
+            only(),
         ),
     );
     one.prop_map(
@@ -281,7 +290,7 @@ fn need() -> impl Strategy<Value = Need> {
                     ..Filter::default()
                 }),
                 exclude,
-                only: only.map(|only| only.into_iter().map(NodeIx::at).collect()),
+                only,
                 tenant: None,
                 components: Vec::new(),
             }
