@@ -364,7 +364,8 @@ impl State {
                 && one.attempt == other.attempt
                 && one.started.is_some() == other.started.is_some()
                 && one.holds.is_empty() == other.holds.is_empty()
-                && Arc::ptr_eq(&a.job.spec, &b.job.spec);
+                && Arc::ptr_eq(&a.job.spec, &b.job.spec)
+                && a.job.labels == b.job.labels;
             a.held == b.held && (Arc::ptr_eq(&a.job, &b.job) || alike)
         };
         if !matches!((&old, &new), (Some(old), Some(new)) if same(old, new)) {
