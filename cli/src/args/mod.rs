@@ -113,7 +113,7 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Submit a job file
+    /// Submit a job file, or a batch script with #SBATCH lines
     Submit(Submit),
     /// Hold servers while a command runs here, for example a shell; `railctl run` in it runs commands on them
     ///
@@ -129,7 +129,7 @@ pub enum Command {
     Exec(Exec),
     /// Copy a file or folder into a running job, or out of it
     ///
-    /// A file needs a shell and `cat` in the job, a folder `tar` as well. What arrives has its name only when all of it is there.
+    /// A file needs a shell and `cat` in the job, a folder `tar` as well. A file has its name only when all of it has arrived.
     #[command(name = "cp")]
     Copy(Copy),
     /// Make ports of a running job reachable from here, for example that of its TensorBoard

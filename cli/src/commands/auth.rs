@@ -15,7 +15,7 @@ use crate::{
 type Word = (&'static str, &'static [&'static str]);
 
 /// Words of railctl, by kind: which methods of the API they need.
-const WORDS: [(&str, &[Word]); 17] = [
+const WORDS: [(&str, &[Word]); 19] = [
     (
         "job",
         &[
@@ -43,6 +43,7 @@ const WORDS: [(&str, &[Word]); 17] = [
             ("cp", &["RunStep"]),
             ("signal", &["RunStep"]),
             ("port-forward", &["RunStep"]),
+            ("top", &["ListJobUsage"]),
         ],
     ),
     (
@@ -61,11 +62,20 @@ const WORDS: [(&str, &[Word]); 17] = [
             ("update", &["UpdateNode"]),
             ("return", &["ReturnNode"]),
             ("delete", &["DeleteNode"]),
+            ("top", &["ListNodeUsage"]),
             ("token", &["CreateJoinToken"]),
             ("create", &["CreateJoinToken"]),
         ],
     ),
-    ("fabric", &[("get", &["GetFabric"]), ("apply", &["ApplyFabric"]), ("delete", &["DeleteFabric"])]),
+    (
+        "fabric",
+        &[
+            ("get", &["GetFabric"]),
+            ("apply", &["ApplyFabric"]),
+            ("delete", &["DeleteFabric"]),
+            ("undelete", &["Undelete"]),
+        ],
+    ),
     ("topology", &[("get", &["GetTopology"]), ("show", &["GetTopology"])]),
     (
         "tenant",
@@ -77,6 +87,7 @@ const WORDS: [(&str, &[Word]); 17] = [
             ("create", &["ApplyTenant"]),
             ("edit", &["ApplyTenant"]),
             ("delete", &["DeleteTenant"]),
+            ("undelete", &["Undelete"]),
         ],
     ),
     (
@@ -132,6 +143,29 @@ const WORDS: [(&str, &[Word]); 17] = [
         ],
     ),
     (
+        "secret",
+        &[
+            ("get", &["GetSecret", "ListSecrets"]),
+            ("list", &["ListSecrets"]),
+            ("describe", &["GetSecret"]),
+            ("apply", &["ApplySecret"]),
+            ("create", &["ApplySecret"]),
+            ("delete", &["DeleteSecret"]),
+        ],
+    ),
+    (
+        "config",
+        &[
+            ("get", &["GetConfig", "ListConfigs"]),
+            ("list", &["ListConfigs"]),
+            ("describe", &["GetConfig"]),
+            ("apply", &["ApplyConfig"]),
+            ("create", &["ApplyConfig"]),
+            ("edit", &["ApplyConfig"]),
+            ("delete", &["DeleteConfig"]),
+        ],
+    ),
+    (
         "webhook",
         &[
             ("get", &["GetWebhook", "ListWebhooks"]),
@@ -160,6 +194,8 @@ const WORDS: [(&str, &[Word]); 17] = [
             ("pause", &["SteerQos"]),
             ("resume", &["SteerQos"]),
             ("rollback", &["SteerQos"]),
+            ("cancel", &["SteerQos"]),
+            ("plan", &["PlanQos"]),
         ],
     ),
     ("share", &[("get", &["ListShares"]), ("list", &["ListShares"])]),
@@ -311,6 +347,16 @@ mod tests {
         for method in WORDS.iter().flat_map(|(_, words)| words.iter()).flat_map(|(_, methods)| methods.iter())
         {
             assert!(declared.iter().any(|name| name == method), "{method}");
+        }
+        // What nobody is named for, what everybody may, and what answers another command beside.
+        let others = ["WhoAmI", "GetHealth", "ListRevocations", "ListDeleted", "PlanDocuments"];
+        let agents = ["AgentService", "EnrollService", "ControllerService"];
+        let people = proto_wire::descriptor_pool();
+        let people = people.services().filter(|service| !agents.contains(&service.name()));
+        for method in people.flat_map(|service| service.methods().collect::<Vec<_>>()) {
+            let mut words = WORDS.iter().flat_map(|(_, words)| words.iter());
+            let named = words.any(|(_, methods)| methods.contains(&method.name()));
+            assert!(named || others.contains(&method.name()), "{} has no word", method.name());
         }
         assert_eq!(methods("submit", Some("jobs")).unwrap(), ["CreateJob"]);
         assert_eq!(methods("delete", Some("service-classes")).unwrap(), ["DeleteServiceClass"]);

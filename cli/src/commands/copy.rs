@@ -1,5 +1,5 @@
-//! `cp`: a file or a folder into a running job, or out of it. A file needs a shell and `cat` in the job, a folder `tar` as well. What
-//! arrives is named as it is to be only when all of it is there.
+//! `cp`: a file or a folder into a running job, or out of it. A file needs a shell and `cat` in the job, a folder `tar` as well. A
+//! file has its name only when all of it has arrived.
 
 use std::{
     fs,

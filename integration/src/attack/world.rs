@@ -29,6 +29,9 @@ pub const SECRET: &str = SECRETS[0];
 /// Alpha's job that runs.
 pub const JOB: &str = SECRETS[1];
 
+/// A job of another user of tenant beta, which waits.
+pub const NEIGHBOR: &str = "of-umar";
+
 /// A running cluster and everybody in it.
 pub struct World {
     /// Its processes.
@@ -84,6 +87,7 @@ impl World {
         ] {
             people.insert(from, place.user(&admin.client, "beta", user, role).await?);
         }
+        neighbor(&place, &admin.client).await?;
         people.insert(From::Node, place.node(&admin.client, "n9").await?);
         let mut world = Self {
             cluster,
@@ -158,6 +162,20 @@ impl World {
         }
         Err("alpha's job does not run".to_owned())
     }
+}
+
+/// A job of somebody else in the tenant of those who try.
+async fn neighbor(place: &Place, admin: &Client) -> Result<(), String> {
+    let umar = place.user(admin, "beta", "umar", "USER").await?;
+    let job = json!({
+        "metadata": {"name": NEIGHBOR},
+        "spec": {
+            "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1}, "rails": {"none": true},
+            "beginTime": time_from_now(86_400),
+            "command": {"argv": ["/bin/true"]},
+        },
+    });
+    must(&umar.client, "rail.v1.JobService/CreateJob", json!({"job": job})).await.map(drop)
 }
 
 async fn furnish(place: &Place, admin: &Client) -> Result<Person, String> {

@@ -6,6 +6,7 @@ mod lives;
 mod looks;
 mod names;
 mod nodes;
+mod owners;
 mod probes;
 mod rails;
 mod rest;
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Attempt> {
         authz::all(),
         tenants::all(),
         secrets::all(),
+        owners::all(),
         webhooks::all(),
         rest::all(),
         probes::all(),
