@@ -2,7 +2,7 @@
 
 use proto_model::{
     DrainTarget, JobId, JobName, LicenseName, NodeName, Phase, QueueName, Reason, ReservationName, Role,
-    ScheduleName, ServiceClassName, SpecFlaw, TenantName, Timestamp, WebhookName,
+    ScheduleName, ServiceClassName, SpecFlaw, TenantName, Timestamp, WebhookName, many,
 };
 use thiserror::Error;
 
@@ -99,7 +99,7 @@ pub enum CoreError {
         id: JobId,
     },
     /// The array has no such element.
-    #[error("array '{array}' has no element {index}; it has {count} elements from {first} to {last}")]
+    #[error("array '{array}' has no element {index}; it has {}, from {first} to {last}", many(.count, "element"))]
     ElementNotFound {
         /// The array.
         array: JobId,
@@ -167,7 +167,7 @@ pub enum CoreError {
         tenant: TenantName,
     },
     /// The tenant still has jobs.
-    #[error("tenant '{tenant}' has {jobs} jobs that have not ended; cancel them or wait for their end")]
+    #[error("tenant '{tenant}' has {} that have not ended; cancel them or wait for their end", many(.jobs, "job"))]
     TenantBusy {
         /// Which.
         tenant: TenantName,
@@ -232,7 +232,8 @@ pub enum CoreError {
     Values(#[from] ValuesError),
     /// Too much waits to be sent by a tenant's webhooks.
     #[error(
-        "{waiting} deliveries of the webhooks of tenant '{tenant}' wait to be sent; delete its webhooks first"
+        "of the webhooks of tenant '{tenant}', {} not sent yet; delete its webhooks first",
+        if *.waiting == 1 { "1 delivery is".to_owned() } else { format!("{} deliveries are", .waiting) }
     )]
     DeliveriesWaiting {
         /// Whose.
@@ -248,7 +249,8 @@ pub enum CoreError {
     },
     /// The tenant has as many schedules as it may.
     #[error(
-        "tenant '{tenant}' has {limit} schedules, its limit; delete some that are not used, or ask for a larger quota"
+        "tenant '{tenant}' has {}, its limit; delete some that are not used, or ask for a larger quota",
+        many(.limit, "schedule")
     )]
     SchedulesExceeded {
         /// Which.
@@ -258,7 +260,8 @@ pub enum CoreError {
     },
     /// The queue is in use.
     #[error(
-        "queue '{tenant}/{queue}' has {within} queues within it and {jobs} jobs that have not ended; delete and end those first"
+        "queue '{tenant}/{queue}' has {} within it and {} that have not ended; delete and end those first",
+        many(.within, "queue"), many(.jobs, "job")
     )]
     QueueBusy {
         /// Whose.
@@ -435,7 +438,7 @@ pub enum CoreError {
     },
     /// The job does not wait.
     #[error(
-        "job '{id}' is {phase}; only a job that waits can be changed so: of one that runs the time limit can be changed"
+        "job '{id}' is {phase}; only a job that waits can be changed so: of one that runs its time limit and its labels can be"
     )]
     JobNotWaiting {
         /// Which.
@@ -445,7 +448,7 @@ pub enum CoreError {
     },
     /// None of the elements that were meant waits.
     #[error(
-        "no element of array '{id}' that was meant waits; of those that run the time limit can be changed"
+        "no element of array '{id}' that was meant waits; of those that run the time limit and the labels can be changed"
     )]
     NoElementWaits {
         /// The array.

@@ -90,7 +90,7 @@ pub enum WorkloadError {
     #[error("no job is left: {0}")]
     Nothing(String),
     /// All jobs come at once, so that no time can be stretched.
-    #[error("all jobs are submitted at the same time: there is no load that could be set; leave it away")]
+    #[error("all jobs are submitted at the same time: there is no load that could be set; leave it out")]
     AtOnce,
 }
 

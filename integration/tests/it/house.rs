@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::Command};
 
 use integration::binaries::root;
 
-fn tracked(ending: &str) -> Vec<PathBuf> {
+pub(crate) fn tracked(ending: &str) -> Vec<PathBuf> {
     let listed = Command::new("git").args(["ls-files", "--", ending]).current_dir(root()).output();
     let listed =
         listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -22,6 +22,7 @@ mod house;
 mod inputs;
 mod jobs;
 mod leftovers;
+mod messages;
 mod netns;
 mod prove;
 mod qos;

@@ -63,7 +63,7 @@ fn parts_of_an_array_are_cancelled_and_removed() {
         |w: &World| w.state.array(&id("a")).filter(|job| job.status.phase == Phase::Cancelled).count();
     assert_eq!(cancelled(&w), 4);
     let error = w.refused(cancel(&[2, 12]));
-    assert!(error.to_string().contains("no element 12; it has 10 elements from 0 to 9"), "{error}");
+    assert!(error.to_string().contains("no element 12; it has 10 elements, from 0 to 9"), "{error}");
     assert!(matches!(w.refused(delete(&[])), CoreError::JobActive { .. }));
     w.ok(delete(&[3, 7]));
     assert_eq!(w.state.array(&id("a")).count(), 8);
