@@ -284,6 +284,8 @@ macro_rules! page {
             }
 
             fn append(&mut self, next: Self) {
+                // Not twice as much as there is: rows are large.
+                self.$rows.reserve_exact(next.$rows.len());
                 self.$rows.extend(next.$rows);
                 self.next_page_token = next.next_page_token;
                 $(self.$revision = next.$revision;)?

@@ -8,7 +8,7 @@ use std::{
 use proto_wire::v1::{self, job_event, job_status::Phase};
 
 use super::{
-    wait::{Progress, ended, within},
+    wait::{Progress, Seldom, ended, within},
     watch::{Resumer, open},
 };
 use crate::{
@@ -212,7 +212,7 @@ async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1:
         jobs.iter().filter(|(_, job)| !ended(job)).map(|(uid, _)| uid.clone()).collect();
     let (of, doing) = (&array.of, format!("wait for array `{}`", array.of));
     let mut resumer = Resumer::new(0);
-    let mut last = String::new();
+    let mut told = Seldom::new(progress);
     while !waits.is_empty() {
         let request = v1::WatchJobsRequest {
             tenant: of.tenant.clone(),
@@ -253,9 +253,8 @@ async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1:
                         let counts = Counts::of(jobs.values());
                         let text =
                             format!("{} of {} have ended: {}", counts.ended(), jobs.len(), counts.words());
-                        if synced && text != last {
-                            progress.say(&text);
-                            last = text;
+                        if synced {
+                            told.say(text, waits.is_empty());
                         }
                     }
                 }

@@ -1,6 +1,9 @@
 //! Waiting for a job's end, and showing the way there.
 
-use std::{io::IsTerminal as _, time::Duration};
+use std::{
+    io::IsTerminal as _,
+    time::{Duration, Instant},
+};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use proto_model::many;
@@ -16,14 +19,14 @@ use crate::{
 /// What is shown while one waits: a line that changes on a terminal, one line per change elsewhere.
 pub enum Progress {
     Terminal(ProgressBar),
-    Lines { begun: std::time::Instant },
+    Lines { begun: Instant },
 }
 
 impl Progress {
     /// On a terminal a line that changes, elsewhere lines.
     pub fn new() -> Self {
         if !std::io::stderr().is_terminal() {
-            return Self::Lines { begun: std::time::Instant::now() };
+            return Self::Lines { begun: Instant::now() };
         }
         let bar = ProgressBar::new_spinner();
         let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
@@ -51,6 +54,33 @@ impl Progress {
                 self.say(&text);
                 last = text;
             }
+        }
+    }
+}
+
+/// Between two lines about many things.
+const LINES_EVERY: Duration = Duration::from_secs(1);
+
+/// What is said of many things at once: each change on a terminal, elsewhere a line a second, and the last.
+pub struct Seldom<'a> {
+    progress: &'a Progress,
+    last: String,
+    said: Option<Instant>,
+}
+
+impl<'a> Seldom<'a> {
+    /// Nothing is said yet.
+    pub fn new(progress: &'a Progress) -> Self {
+        Self { progress, last: String::new(), said: None }
+    }
+
+    /// Says it, unless it was said or comes too soon.
+    pub fn say(&mut self, text: String, is_last: bool) {
+        let terminal = matches!(self.progress, Progress::Terminal(_));
+        let due = terminal || is_last || self.said.is_none_or(|at| at.elapsed() >= LINES_EVERY);
+        if due && text != self.last {
+            self.progress.say(&text);
+            (self.last, self.said) = (text, Some(Instant::now()));
         }
     }
 }
