@@ -59,7 +59,8 @@ fn indices(list: &str) -> Result<BTreeSet<u32>, Error> {
     if list.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let parsed = proto_model::ArraySpec::new(list).map_err(|error| Error::Usage(error.to_string()))?;
+    let parsed = proto_model::ArraySpec::new(list);
+    let parsed = parsed.map_err(|error| Error::Usage(format!("`[{list}]`: {error}")))?;
     if parsed.at_once > 0 {
         return Err(Error::Usage(format!("`[{list}]`: `%` is for submits; name elements as in [3,7-9]")));
     }
