@@ -18,6 +18,9 @@ use crate::{
     error::Error,
 };
 
+/// Longer lists are made tables of in parts of this size.
+const PART: usize = 500;
+
 /// Makes a table of some things.
 pub type Rows<'k, T> = &'k dyn Fn(&[T]) -> Table;
 
@@ -135,7 +138,7 @@ pub fn one<T: Message>(args: &ListArgs, kind: &Kind<T>, item: &T) -> Result<Stri
     )
 }
 
-/// A list as it was asked for, put in order first.
+/// A list as it was asked for, put in order first. The answer may be empty then.
 ///
 /// # Errors
 /// A column or field that there is not, and a format that this kind does not have.
@@ -144,6 +147,12 @@ pub fn list<L: Answer>(args: &ListArgs, kind: &Kind<L::Item>, answer: &mut L) ->
         sort(answer.items(), by, kind)?;
     }
     let all = std::mem::take(answer.items());
+    if let (ListOutput::Plain(output @ (Output::Table | Output::Wide)), true) =
+        (&args.output, args.columns.is_empty())
+        && all.len() > PART
+    {
+        return Ok(headed(in_parts(kind, all, *output == Output::Wide), args).render(""));
+    }
     let rendered = match &args.output {
         ListOutput::Plain(Output::Json | Output::Yaml) | ListOutput::JsonPath(_) => None,
         _ => Some(shown(args, kind, &all, |_| Ok(String::new()), || Ok(serde_json::Value::Null))?),
@@ -180,6 +189,23 @@ fn shown<T: Message>(
         }
         ListOutput::Plain(output) => {
             Ok(headed(table(args, kind, items, *output == Output::Wide)?, args).render(""))
+        }
+    }
+}
+
+/// A long list is made a table of in parts, each of which goes when its rows are there: so that not all of both is there at a time.
+fn in_parts<T: Message>(kind: &Kind<T>, items: Vec<T>, wide: bool) -> Table {
+    let mut items = items.into_iter();
+    let mut whole: Option<Table> = None;
+    loop {
+        let part: Vec<T> = items.by_ref().take(PART).collect();
+        if part.is_empty() {
+            return whole.unwrap_or_default();
+        }
+        let table = (kind.table)(&part, wide);
+        match &mut whole {
+            Some(whole) => whole.append(table),
+            None => whole = Some(table),
         }
     }
 }
@@ -309,6 +335,22 @@ mod tests {
         check(args)?;
         let jobs = vec![running(), pending()];
         list(args, &kind, &mut v1::ListJobsResponse { jobs, ..Default::default() })
+    }
+
+    #[test]
+    fn a_long_list_is_the_same_table() {
+        let all: Vec<v1::Job> =
+            (0..PART * 2 + 1).map(|at| if at % 2 == 0 { running() } else { pending() }).collect();
+        let whole = jobs(&all, true, 1060.0).render("");
+        let kind = Kind {
+            message: "rail.v1.Job",
+            name: &|_: &v1::Job| String::new(),
+            table: &|all: &[v1::Job], wide| jobs(all, wide, 1060.0),
+            columns: COLUMNS,
+            slurm: None,
+        };
+        let mut answer = v1::ListJobsResponse { jobs: all, ..Default::default() };
+        assert_eq!(list(&args("wide"), &kind, &mut answer).unwrap(), whole);
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl Table {
         self
     }
 
+    /// The rows of another one of the same columns come behind; without its header.
+    pub fn append(&mut self, other: Self) {
+        self.rows.extend(other.without_header().rows);
+    }
+
     /// As comma-separated values (RFC 4180, but for line ends).
     #[must_use]
     pub fn csv(&self) -> String {
