@@ -55,14 +55,14 @@ pub fn in_order(jobs: &mut [v1::Job]) {
 }
 
 /// The indices of a list such as 3,7-9; none stands for all.
-fn indices(list: &str) -> Result<BTreeSet<u32>, Error> {
+fn indices(text: &str, list: &str) -> Result<BTreeSet<u32>, Error> {
     if list.is_empty() {
         return Ok(BTreeSet::new());
     }
     let parsed = proto_model::ArraySpec::new(list);
-    let parsed = parsed.map_err(|error| Error::Usage(format!("`[{list}]`: {error}")))?;
+    let parsed = parsed.map_err(|error| Error::Usage(format!("`{text}`: {error}")))?;
     if parsed.at_once > 0 {
-        return Err(Error::Usage(format!("`[{list}]`: `%` is for submits; name elements as in [3,7-9]")));
+        return Err(Error::Usage(format!("`{text}`: `%` is for submits; name elements as in [3,7-9]")));
     }
     Ok(parsed.indices.into_iter().collect())
 }
@@ -80,7 +80,7 @@ async fn all(of: &JobRef, api: &Api) -> Result<Option<Array>, Error> {
 /// What is meant by NAME, or by NAME[3,7-9].
 pub async fn find(text: &str, api: &Api) -> Result<Named, Error> {
     let (name, list) = elements(text)?;
-    let wanted = indices(&list)?;
+    let wanted = indices(text, &list)?;
     let of = api.job_ref(name);
     if wanted.is_empty() {
         return match api.get_job(&of).await {
@@ -340,8 +340,8 @@ mod tests {
 
     #[test]
     fn elements_are_named_by_lists_of_indices() {
-        assert!(indices("").unwrap().is_empty());
-        assert_eq!(indices("3,7-9").unwrap().into_iter().collect::<Vec<_>>(), [3, 7, 8, 9]);
-        assert!(indices("x").is_err() && indices("1-3%2").is_err());
+        assert!(indices("a", "").unwrap().is_empty());
+        assert_eq!(indices("a", "3,7-9").unwrap().into_iter().collect::<Vec<_>>(), [3, 7, 8, 9]);
+        assert!(indices("a", "x").is_err() && indices("a", "1-3%2").is_err());
     }
 }
