@@ -7,8 +7,11 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_dumpable_behavior,
+use rustix::{
+    param::{clock_ticks_per_second, page_size},
+    process::{
+        DumpableBehavior, Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_dumpable_behavior,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -38,15 +41,12 @@ pub struct Stat {
     pub memory: u64,
 }
 
-/// Ticks in which the kernel tells CPU time: 100 a second on all that Linux runs on here (USER_HZ, proc_pid_stat(5)).
-const TICKS: u64 = 100;
-/// Bytes of a page where the kernel does not say.
-const PAGE: u64 = 4096;
-
-/// CPU time that the kernel tells in ticks.
+/// CPU time that the kernel tells in clock ticks (`USER_HZ`, proc_pid_stat(5)).
 #[must_use]
 pub fn ticks(ticks: u64) -> Duration {
-    Duration::from_millis(ticks.saturating_mul(1000 / TICKS))
+    let per_second = clock_ticks_per_second().max(1);
+    let rest = (ticks % per_second).saturating_mul(1_000_000_000) / per_second;
+    Duration::from_secs(ticks / per_second).saturating_add(Duration::from_nanos(rest))
 }
 
 impl Identity {
@@ -96,7 +96,8 @@ pub fn stat(pid: i32) -> Option<Stat> {
     let zombie = matches!(fields.first(), Some(&"Z" | &"X"));
     let count = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
     let cpu = ticks((11..15).map(count).fold(0, u64::saturating_add));
-    let memory = count(21).saturating_mul(PAGE);
+    // The kernel counts pages, which are 64 KiB on some servers.
+    let memory = count(21).saturating_mul(page_size() as u64);
     Some(Stat { id: Identity { pid, start }, parent: number(1)?, group: number(2)?, zombie, cpu, memory })
 }
 
@@ -212,6 +213,12 @@ mod tests {
     use std::process::Command;
 
     #[test]
+    fn ticks_are_parts_of_a_second() {
+        assert_eq!(ticks(clock_ticks_per_second()), Duration::from_secs(1));
+        assert_eq!(ticks(clock_ticks_per_second() / 2), Duration::from_millis(500));
+    }
+
+    #[test]
     fn a_process_is_known_by_pid_and_start_time() {
         let own = Identity::own().unwrap();
         assert!(own.is_alive());
@@ -223,6 +230,11 @@ mod tests {
         assert!(!descendants(own.pid, Some(id.pid)).iter().any(|one| one.id == id));
         let (all, one) = (Tree::read().below(own), Tree::read().below(id));
         assert!(all.processes >= 2 && all.memory > one.memory && one.processes == 1, "{all:?} {one:?}");
+        // The same number as the kernel writes in KiB elsewhere; it adds up its counters now and then.
+        let status = fs::read_to_string(format!("/proc/{}/status", id.pid)).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        let resident = resident.unwrap().parse::<u64>().unwrap() * 1024;
+        assert!(one.memory.abs_diff(resident) <= resident / 2, "{one:?} {resident}");
         assert!(id.signal(Signal::KILL));
         child.wait().unwrap();
         assert_eq!(Tree::read().below(id), Used::default());
