@@ -69,17 +69,12 @@ fn peak(group: &Path) -> u64 {
     number(group, "memory.peak").or_else(|| number(group, "memory.max_usage_in_bytes")).unwrap_or(0)
 }
 
-/// CPU time of all that was ever in a group.
+/// CPU time of all that was ever in a group; `None` where the kernel does not count it.
 #[must_use]
 pub fn cpu_time(group: &Path) -> Option<Duration> {
-    if group.join("cpu.stat").is_file() {
-        let usage = count(group, "cpu.stat", "usage_usec");
-        // The first version has a file of that name that tells something else.
-        if usage > 0 || !group.join("cpuacct.usage").is_file() {
-            return Some(Duration::from_micros(usage));
-        }
-    }
-    number(group, "cpuacct.usage").map(Duration::from_nanos)
+    // The first version has a `cpu.stat` too, that tells something else.
+    let usage = named(group, "cpu.stat", "usage_usec").map(Duration::from_micros);
+    usage.or_else(|| number(group, "cpuacct.usage").map(Duration::from_nanos))
 }
 
 /// Memory that a group has now, in bytes.
@@ -94,14 +89,29 @@ fn number(group: &Path, file: &str) -> Option<u64> {
 
 /// A number of a file with a name and a number in each line; 0 where it is not there.
 fn count(group: &Path, file: &str, name: &str) -> u64 {
-    let text = fs::read_to_string(group.join(file)).unwrap_or_default();
-    let of = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
-    text.lines().find_map(of).unwrap_or(0)
+    named(group, file, name).unwrap_or(0)
+}
+
+fn named(group: &Path, file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(group.join(file)).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpu_time_that_is_not_counted_is_none() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(cpu_time(root.path()), None);
+        fs::write(root.path().join("cpu.stat"), "nr_periods 0\nnr_throttled 0\n").unwrap();
+        assert_eq!(cpu_time(root.path()), None);
+        fs::write(root.path().join("cpuacct.usage"), "5000\n").unwrap();
+        assert_eq!(cpu_time(root.path()), Some(Duration::from_micros(5)));
+        fs::write(root.path().join("cpu.stat"), "usage_usec 0\nuser_usec 0\n").unwrap();
+        assert_eq!(cpu_time(root.path()), Some(Duration::ZERO));
+    }
 
     #[test]
     fn both_versions_tell_what_was_too_much() {
