@@ -6,11 +6,15 @@ use node_agent_core::{Command, Event, Key};
 use proto_model::{Assignment, QosWish, RailProof};
 use proto_rpc::{Client, Jitter, REVOKED, RetryPolicy, RpcError};
 use proto_wire::v1::{self, agent_message, agent_service_client::AgentServiceClient, controller_message};
-use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::Instant,
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Setup, identity, steps::Attached, upload, usage::Sampler};
+use crate::agent::{Setup, identity, steps::Attached, upload, usage};
 
 /// Messages that wait for the controller; more than that is a controller that does not read, and the stream is ended.
 pub const OUTGOING: usize = 1024;
@@ -51,9 +55,15 @@ pub async fn keep(setup: Arc<Setup>, client: Client, events: mpsc::Sender<LinkEv
     let policy = RetryPolicy::default();
     let mut jitter = Jitter::from_os();
     let mut failures = 0_u32;
+    let (sender, mut used) = watch::channel(None);
+    // Ends with this.
+    let mut sampling = JoinSet::new();
+    sampling.spawn(usage::sample(setup.data.clone(), sender));
     loop {
         let begun = Instant::now();
-        let result = stream(&setup, &client, &events).await;
+        // Another controller has not heard it.
+        used.mark_changed();
+        let result = stream(&setup, &client, &events, &mut used).await;
         setup.metrics.connected.set([], 0);
         if events.send(LinkEvent::Down).await.is_err() {
             return;
@@ -85,6 +95,7 @@ async fn stream(
     setup: &Arc<Setup>,
     client: &Client,
     events: &mpsc::Sender<LinkEvent>,
+    used: &mut watch::Receiver<Option<v1::ServerUsage>>,
 ) -> Result<(), tonic::Status> {
     let (sender, receiver) = mpsc::channel(OUTGOING);
     let gone = |_| tonic::Status::cancelled("the agent is ending");
@@ -103,7 +114,6 @@ async fn stream(
     let mut beat = Instant::now() + interval;
     let mut uploads = JoinSet::new();
     let mut steps = Attached::default();
-    let mut sampler = Some(Sampler::default());
     loop {
         tokio::select! {
             message = incoming.message() => {
@@ -132,7 +142,7 @@ async fn stream(
             }
             () = tokio::time::sleep_until(beat) => {
                 beat = Instant::now() + interval;
-                let usage = used(&mut sampler, setup).await;
+                let usage = if used.has_changed().unwrap_or(false) { used.borrow_and_update().clone() } else { None };
                 let body = Some(agent_message::Body::Heartbeat(v1::Heartbeat { usage }));
                 if sender.try_send(v1::AgentMessage { body }).is_err() {
                     return Err(tonic::Status::resource_exhausted("the controller does not read"));
@@ -144,21 +154,6 @@ async fn stream(
             () = sender.closed() => return Err(tonic::Status::unavailable("the stream to the controller broke")),
         }
     }
-}
-
-/// What the server uses, where it is time to tell; a look reads many small files.
-async fn used(sampler: &mut Option<Sampler>, setup: &Arc<Setup>) -> Option<v1::ServerUsage> {
-    let now = std::time::Instant::now();
-    let mut looking = sampler.take_if(|sampler| sampler.is_due(now))?;
-    let data = setup.data.clone();
-    let looked = tokio::task::spawn_blocking(move || {
-        let usage = looking.look(&data, now);
-        (looking, usage)
-    });
-    // Without it the next one begins anew.
-    let (looked, usage) = looked.await.unwrap_or_default();
-    *sampler = Some(looked);
-    usage
 }
 
 fn heartbeat_of(message: &v1::ControllerMessage) -> Option<Duration> {

@@ -1,4 +1,4 @@
-//! What this server and the jobs on it use now, as the kernel counts it: looked at every few seconds, told with a heartbeat, kept nowhere.
+//! What this server and the jobs on it use now, as the kernel counts it: sampled every few seconds, told with a heartbeat, kept nowhere.
 
 use std::{
     collections::BTreeMap,
@@ -9,80 +9,99 @@ use std::{
 
 use node_agent_core::Key;
 use proto_wire::v1;
+use tokio::sync::watch;
 
 use crate::{
     agent::recover,
     cgroup,
     layout::DataDir,
-    process::{self, Identity, Tree},
+    process::{self, Identity, Tree, Used},
 };
 
-/// Between two looks; what is told is the mean over this time.
+/// Between two samples; what is told is the mean over this time.
 const EVERY: Duration = Duration::from_secs(5);
-/// Tries that are told of at most.
+/// Attempts that are told of at most.
 const ATTEMPTS: usize = 1024;
 
-/// Where a try's processes are found.
+/// Where an attempt's processes are found.
 #[derive(Debug, Clone)]
-struct Place {
+struct Processes {
     supervisor: Identity,
+    /// Stands in no control group of the attempt: those are its ranks'.
+    engine: Option<Identity>,
     cgroups: Vec<PathBuf>,
 }
 
-/// What was counted at one look.
+/// What was counted at one time.
 #[derive(Debug)]
-struct Look {
+struct Sample {
     at: Instant,
     /// Busy CPU time of the server.
     busy: Duration,
-    /// CPU time of each try so far.
+    /// CPU time of each attempt so far.
     attempts: BTreeMap<Key, Duration>,
 }
 
-/// Looks again and again.
+/// Samples for ever, beside everything else: counts that the kernel is slow to give delay no heartbeat.
+pub async fn sample(data: DataDir, to: watch::Sender<Option<v1::ServerUsage>>) {
+    let mut sampler = Sampler::default();
+    loop {
+        let data = data.clone();
+        let sampled = tokio::task::spawn_blocking(move || {
+            let usage = sampler.sample(&data, Instant::now());
+            (sampler, usage)
+        });
+        let (after, usage) = sampled.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "what this server uses could not be counted; counting begins anew");
+            Default::default()
+        });
+        sampler = after;
+        if usage.is_some() {
+            to.send_replace(usage);
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// Counts again and again.
 #[derive(Debug, Default)]
-pub struct Sampler {
-    before: Option<Look>,
-    places: BTreeMap<Key, Place>,
+struct Sampler {
+    before: Option<Sample>,
+    attempts: BTreeMap<Key, Processes>,
 }
 
 impl Sampler {
-    /// Whether it is time for another look.
-    pub fn is_due(&self, now: Instant) -> bool {
-        self.before.as_ref().is_none_or(|look| now.duration_since(look.at) >= EVERY)
-    }
-
-    /// Looks. The first look tells of memory alone: CPU time is a difference.
-    pub fn look(&mut self, data: &DataDir, now: Instant) -> Option<v1::ServerUsage> {
+    /// Counts. The first time it tells of memory alone: CPU time is a difference.
+    fn sample(&mut self, data: &DataDir, now: Instant) -> Option<v1::ServerUsage> {
         let root = Path::new("/proc");
         let (busy, cpus) = busy(&fs::read_to_string(root.join("stat")).ok()?)?;
         let (memory, available) = memory(&fs::read_to_string(root.join("meminfo")).ok()?)?;
         self.find(data);
         let mut tree = None;
         let mut counted = Vec::new();
-        for (key, place) in self.places.iter().take(ATTEMPTS) {
-            let (cpu, memory, processes) = of_cgroups(&place.cgroups).unwrap_or_else(|| {
+        for (key, processes) in self.attempts.iter().take(ATTEMPTS) {
+            let used = of_cgroups(&processes.cgroups).map(|ranks| with_engine(ranks, processes.engine));
+            let used = used.unwrap_or_else(|| {
                 let tree: &Tree = tree.get_or_insert_with(Tree::read);
-                let used = tree.below(place.supervisor);
-                (used.cpu, used.memory, used.processes)
+                tree.below(processes.supervisor)
             });
-            counted.push((*key, cpu, memory, processes));
+            counted.push((*key, used));
         }
-        let look =
-            Look { at: now, busy, attempts: counted.iter().map(|(key, cpu, ..)| (*key, *cpu)).collect() };
-        let before = self.before.replace(look);
+        let sample =
+            Sample { at: now, busy, attempts: counted.iter().map(|(key, used)| (*key, used.cpu)).collect() };
+        let before = self.before.replace(sample);
         let passed =
             before.as_ref().map(|before| now.duration_since(before.at)).filter(|passed| !passed.is_zero());
         let rate = |now: Duration, then: Option<Duration>| match (passed, then) {
             (Some(passed), Some(then)) => millis(now.saturating_sub(then), passed),
             _ => 0,
         };
-        let attempts = counted.into_iter().map(|(key, cpu, memory_bytes, processes)| v1::AttemptUsage {
+        let attempts = counted.into_iter().map(|(key, used)| v1::AttemptUsage {
             job_uid: key.uid.to_string(),
             attempt: key.attempt,
-            cpu_millis: rate(cpu, before.as_ref().and_then(|before| before.attempts.get(&key).copied())),
-            memory_bytes,
-            processes,
+            cpu_millis: rate(used.cpu, before.as_ref().and_then(|before| before.attempts.get(&key).copied())),
+            memory_bytes: used.memory,
+            processes: used.processes,
         });
         Some(v1::ServerUsage {
             cpu_millis: rate(busy, before.as_ref().map(|before| before.busy)),
@@ -93,17 +112,19 @@ impl Sampler {
         })
     }
 
-    /// Tries whose supervisors run.
+    /// Attempts whose supervisors run.
     fn find(&mut self, data: &DataDir) {
-        self.places.retain(|_, place| place.supervisor.is_alive());
+        self.attempts.retain(|_, processes| processes.supervisor.is_alive());
         for (key, dir) in data.jobs() {
-            if self.places.contains_key(&key) {
+            let known = self.attempts.get(&key).and_then(|processes| processes.engine);
+            if known.is_some_and(Identity::is_alive) {
                 continue;
             }
             let Some(saved) = recover::saved(&dir) else { continue };
             let running = saved.is_running().then_some(saved.supervisor).flatten();
             let Some(supervisor) = running.filter(|supervisor| supervisor.is_alive()) else { continue };
-            self.places.insert(key, Place { supervisor, cgroups: saved.cgroups });
+            let (engine, cgroups) = (saved.engine, saved.cgroups);
+            self.attempts.insert(key, Processes { supervisor, engine, cgroups });
         }
     }
 }
@@ -143,12 +164,22 @@ fn memory(meminfo: &str) -> Option<(u64, u64)> {
     Some((of("MemTotal")?, of("MemAvailable")?))
 }
 
-/// CPU time, memory and processes of a try's control groups, where they count all of that.
-fn of_cgroups(groups: &[PathBuf]) -> Option<(Duration, u64, u32)> {
+/// What an attempt's control groups count, where they count all of it.
+fn of_cgroups(groups: &[PathBuf]) -> Option<Used> {
     let cpu = groups.iter().find_map(|group| cgroup::cpu_time(group))?;
     let memory = groups.iter().find_map(|group| cgroup::memory(group))?;
-    let processes = cgroup::members(groups.first()?).len();
-    Some((cpu, memory, u32::try_from(processes).unwrap_or(u32::MAX)))
+    let processes = u32::try_from(cgroup::members(groups.first()?).len()).unwrap_or(u32::MAX);
+    Some(Used { cpu, memory, processes })
+}
+
+fn with_engine(ranks: Used, engine: Option<Identity>) -> Used {
+    let running = |id: Identity| process::stat(id.pid).filter(|stat| stat.id == id && !stat.zombie);
+    let Some(engine) = engine.and_then(running) else { return ranks };
+    Used {
+        cpu: ranks.cpu.saturating_add(engine.cpu),
+        memory: ranks.memory.saturating_add(engine.memory),
+        processes: ranks.processes.saturating_add(1),
+    }
 }
 
 #[cfg(test)]
@@ -177,25 +208,47 @@ mod tests {
         file("cpu.stat", "usage_usec 1500000\nuser_usec 1\n");
         file("memory.current", "4096\n");
         file("cgroup.procs", "1\n2\n");
-        assert_eq!(of_cgroups(&groups), Some((Duration::from_millis(1500), 4096, 2)));
+        assert_eq!(
+            of_cgroups(&groups),
+            Some(Used { cpu: Duration::from_millis(1500), memory: 4096, processes: 2 })
+        );
         fs::remove_file(root.path().join("cpu.stat")).unwrap();
         fs::remove_file(root.path().join("memory.current")).unwrap();
         file("cpuacct.usage", "2000000000\n");
         file("memory.usage_in_bytes", "8192\n");
-        assert_eq!(of_cgroups(&groups), Some((Duration::from_secs(2), 8192, 2)));
+        let ranks = Used { cpu: Duration::from_secs(2), memory: 8192, processes: 2 };
+        assert_eq!(of_cgroups(&groups), Some(ranks));
     }
 
     #[test]
-    fn a_server_is_looked_at_twice() {
+    fn an_engine_counts_beside_the_groups_while_it_runs() {
+        let ranks = Used { cpu: Duration::from_secs(2), memory: 8192, processes: 2 };
+        let own = Identity::own().unwrap();
+        let both = with_engine(ranks, Some(own));
+        assert!(both.processes == 3 && both.memory > ranks.memory && both.cpu >= ranks.cpu, "{both:?}");
+        let other = Identity { start: own.start + 1, ..own };
+        assert_eq!((with_engine(ranks, Some(other)), with_engine(ranks, None)), (ranks, ranks));
+    }
+
+    #[test]
+    fn cpu_time_is_told_from_the_second_sample_on() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDir::open(folder.path()).unwrap();
         let mut sampler = Sampler::default();
         let start = Instant::now();
-        assert!(sampler.is_due(start));
-        let first = sampler.look(&data, start).unwrap();
+        let first = sampler.sample(&data, start).unwrap();
         assert!(first.cpus > 0 && first.memory_bytes > first.memory_used_bytes && first.cpu_millis == 0);
-        assert!(!sampler.is_due(start) && sampler.is_due(start + EVERY));
-        let second = sampler.look(&data, start + EVERY).unwrap();
+        let second = sampler.sample(&data, start + EVERY).unwrap();
         assert!(second.cpu_millis <= u64::from(second.cpus) * 1100 && second.attempts.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_counted_is_told_by_a_channel() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sender, mut receiver) = watch::channel(None);
+        let sampling = tokio::spawn(sample(DataDir::open(folder.path()).unwrap(), sender));
+        receiver.changed().await.unwrap();
+        assert!(receiver.borrow().as_ref().is_some_and(|usage| usage.cpus > 0));
+        sampling.abort();
     }
 }
