@@ -239,8 +239,7 @@ fn arrive(output: Output, to: &Path, name: &Path) -> io::Result<Arrived> {
     match kind.trim_end() {
         "" => Ok(Arrived::Nothing),
         "folder" => {
-            let folder = fs::create_dir_all(&place);
-            folder?;
+            fs::create_dir_all(&place)?;
             let mut archive = tar::Archive::new(output);
             archive.set_preserve_mtime(true);
             // No entry is written outside of it.

@@ -95,9 +95,9 @@ fn used(context: &Context, job: &v1::Job) -> v1::JobUsage {
     };
     let mut oldest = None;
     for place in &places {
-        usage.gpus += u32::try_from(place.gpus.len()).unwrap_or(u32::MAX);
-        usage.cpus += u64::from(place.cpus);
-        usage.memory_held_bytes += place.memory_bytes;
+        usage.gpus = usage.gpus.saturating_add(u32::try_from(place.gpus.len()).unwrap_or(u32::MAX));
+        usage.cpus = usage.cpus.saturating_add(u64::from(place.cpus));
+        usage.memory_held_bytes = usage.memory_held_bytes.saturating_add(place.memory_bytes);
         let told = NodeName::new(&place.node).ok().and_then(|node| context.handle.sessions().usage(&node));
         let own =
             told.as_ref().and_then(|told| Some((told.time, told.attempts.get(&(uid?, status.attempt))?)));
