@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use controller_core::CoreError;
 use controller_reconciler::{CHUNKS, NoUpload, Opening, StepPart};
-use proto_model::{Authority, JobId, JobName, NodeName, StepInput, StepOrder, StepRequest};
-use proto_rpc::{ErrorClass, RpcError};
+use proto_model::{Authority, JobId, JobName, NodeName, StepInput, StepOrder, StepRequest, StepWork};
+use proto_rpc::{ErrorClass, NOT_RUNNING, RpcError};
 use proto_wire::v1::{
-    self, attach_step_response, job_status::Phase, run_step_request, step_event::What,
+    self, attach_step_response, job_spec::Work, job_status::Phase, run_step_request, step_event::What,
     step_service_server::StepService,
 };
 use tokio::{
@@ -146,11 +146,25 @@ fn nodes_of(id: &JobId, job: &v1::Job) -> Result<Vec<NodeName>, RpcError> {
                 id.name
             ),
         };
-        return Err(RpcError::new(ErrorClass::Infeasible, "NOT_RUNNING", text));
+        return Err(RpcError::new(ErrorClass::Infeasible, NOT_RUNNING, text));
     }
     let places = status.placement.unwrap_or_default().nodes;
     let nodes = places.iter().map(|place| NodeName::new(&place.node)).collect::<Result<_, _>>();
     nodes.map_err(|error| RpcError::new(ErrorClass::Internal, "BAD_PLACEMENT", error.to_string()))
+}
+
+/// An allocation has no ranks of its own: what a signal would reach is what holds it.
+fn check_signal(id: &JobId, job: &v1::Job, request: &StepRequest) -> Result<(), RpcError> {
+    let work = job.spec.as_ref().and_then(|spec| spec.work.as_ref());
+    if !matches!((work, &request.work), (Some(Work::Allocation(_)), StepWork::Signal(_))) {
+        return Ok(());
+    }
+    let text = format!(
+        "job '{id}' is an allocation, which has no ranks of its own to signal; signal the steps where they were started (`railctl run` passes \
+         signals on), or end all of it with `railctl cancel {}`",
+        id.name
+    );
+    Err(RpcError::new(ErrorClass::Infeasible, "NO_RANKS", text))
 }
 
 /// What a step is called in the audit log: the job and the program, without its arguments.
@@ -177,6 +191,7 @@ impl StepService for Steps {
         let job = crate::job::stored(&self.context, &caller, &id).await?;
         self.is_owner(&caller, &id, &job)?;
         let nodes = nodes_of(&id, &job)?;
+        check_signal(&id, &job, &request)?;
         let parts = request.parts(&nodes, random()).map_err(|flaw| fault::field("start.nodes", flaw))?;
         if parts.len() > NODES_MAX {
             let text =
@@ -374,7 +389,7 @@ mod tests {
     fn a_step_runs_in_a_job_that_runs() {
         assert_eq!(nodes_of(&id(), &job(Phase::Running)).unwrap().len(), 2);
         let waits = nodes_of(&id(), &job(Phase::Pending)).unwrap_err();
-        assert_eq!(waits.reason, "NOT_RUNNING");
+        assert_eq!(waits.reason, NOT_RUNNING);
         assert!(waits.message.contains("PENDING and does not run yet"), "{}", waits.message);
         let over = nodes_of(&id(), &job(Phase::Failed)).unwrap_err();
         assert!(over.message.contains("has ended (FAILED)"), "{}", over.message);
@@ -384,8 +399,23 @@ mod tests {
     }
 
     #[test]
+    fn an_allocation_has_no_ranks_to_signal() {
+        let of = |work| v1::Job {
+            spec: Some(v1::JobSpec { work: Some(work), ..Default::default() }),
+            ..job(Phase::Running)
+        };
+        let (held, command) =
+            (of(Work::Allocation(v1::Allocation::default())), of(Work::Command(v1::Command::default())));
+        let signal = StepRequest { work: StepWork::Signal(9), ..StepRequest::default() };
+        let refused = check_signal(&id(), &held, &signal).unwrap_err();
+        assert!(refused.reason == "NO_RANKS" && refused.message.contains("railctl cancel a"), "{refused}");
+        assert!(check_signal(&id(), &command, &signal).is_ok());
+        assert!(check_signal(&id(), &held, &StepRequest::default()).is_ok());
+    }
+
+    #[test]
     fn the_audit_log_tells_the_program_and_not_its_arguments() {
-        let work = proto_model::StepWork::Run(vec!["psql".into(), "password".into()]);
+        let work = StepWork::Run(vec!["psql".into(), "password".into()]);
         let request = StepRequest { work, ..StepRequest::default() };
         assert_eq!(audited(&id(), &request), "a: psql");
     }

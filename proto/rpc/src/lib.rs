@@ -59,7 +59,7 @@ pub use renewal::Renewal;
 pub use retry::{Jitter, RetryPolicy, retry};
 pub use revocation::{Revocations, Revoked, Subject};
 pub use server::{AnonymousLimits, Limits, PeerInfo, RefusedPeer, Server, Unproved};
-pub use status::{ErrorClass, RpcError, Violation};
+pub use status::{ErrorClass, NOT_RUNNING, RpcError, Violation};
 pub use succession::certificates;
 pub use tls::CertificateSlot;
 pub use token::{Token, TokenHash, TokenKind};

@@ -34,6 +34,8 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 /// The ErrorInfo domain of our own errors.
 pub const DOMAIN: &str = "rail";
+/// The reason of an error about a job that does not run: no step begins in it.
+pub const NOT_RUNNING: &str = "NOT_RUNNING";
 /// Key of the class in ErrorInfo's metadata.
 const CLASS_KEY: &str = "class";
 /// Violations that travel with one error; further ones are counted in a last entry.
