@@ -1,7 +1,8 @@
 //! `port-forward`: ports of this host that lead to ports of a running job, for example that of its TensorBoard.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
+use proto_rpc::NOT_RUNNING;
 use proto_wire::v1::{self, job_status::Phase};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -24,6 +25,8 @@ use crate::{
 const CONNECTIONS: usize = 32;
 /// Bytes of one piece.
 const PIECE: usize = 32 << 10;
+/// Until a connection is accepted again, where one could not be: what is wanting (descriptors, memory) may be free then.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// A port here and the one in the job that it leads to.
 struct Forward {
@@ -31,7 +34,7 @@ struct Forward {
     port: u16,
 }
 
-/// `port-forward JOB [LOCAL:]PORT...`. It goes on until it is ended.
+/// `port-forward JOB [LOCAL:]PORT...`. It goes on until it is ended, or the job has.
 pub async fn run(args: &PortForward, api: &Api) -> Result<(), Error> {
     let mut ending = Ending::listen()?;
     let job = api.job_ref(&args.job);
@@ -56,13 +59,20 @@ pub async fn run(args: &PortForward, api: &Api) -> Result<(), Error> {
                 connections.spawn(connection(api.clone(), stream, start(args, &job, port)));
             }
             Some(done) = connections.join_next() => {
-                // One connection that fails is no reason to end the others.
-                if let Ok(Err(error)) = done {
-                    error.lines().iter().for_each(|line| eprintln!("{line}"));
+                match done {
+                    Ok(Err(error)) if is_over(&error) => return Err(error),
+                    // One connection that fails is no reason to end the others.
+                    Ok(Err(error)) => error.lines().iter().for_each(|line| eprintln!("{line}")),
+                    Ok(Ok(())) | Err(_) => {}
                 }
             }
         }
     }
+}
+
+/// The job has ended, or waits to run again elsewhere: no connection will be made any more.
+fn is_over(error: &Error) -> bool {
+    matches!(error, Error::Rpc { error, .. } if error.reason == NOT_RUNNING)
 }
 
 async fn listen(address: IpAddr, local: u16, port: u16) -> Result<Forward, Error> {
@@ -77,14 +87,23 @@ async fn listen(address: IpAddr, local: u16, port: u16) -> Result<Forward, Error
 
 impl Forward {
     async fn accept(self, to: mpsc::Sender<(TcpStream, u16)>) {
-        // A connection that cannot be accepted is one less; the listener stays.
+        let mut failing = false;
         loop {
-            if let Ok((stream, _)) = self.listener.accept().await
-                && to.send((stream, self.port)).await.is_err()
-            {
-                return;
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    failing = false;
+                    if to.send((stream, self.port)).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    if !failing {
+                        eprintln!("warning: a connection to port {} cannot be accepted: {error}", self.port);
+                    }
+                    failing = true;
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
-            tokio::task::yield_now().await;
         }
     }
 }

@@ -104,11 +104,15 @@ fn a_port_is_reached(cluster: &Cluster) {
         stream.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, word.to_uppercase());
     }
-    forward.kill().unwrap();
-    forward.wait().unwrap();
     let (code, _, err) = cluster.run(&["port-forward", "traps", "80"]);
     assert!(code == 2 && err.contains("while it runs"), "{code} {err}");
     cluster.ok(&["cancel", "serves", "--wait", "--timeout", "60s"]);
+    // The next connection shows that there is nothing behind it any more.
+    let _ = TcpStream::connect(&address).unwrap();
+    let code = forward.wait().unwrap().code();
+    line.clear();
+    std::io::Read::read_to_string(&mut told, &mut line).unwrap();
+    assert!(code.is_some_and(|code| code != 0) && line.contains("has ended"), "{code:?} {line}");
 }
 
 fn what_is_used_is_told(cluster: &Cluster) {
