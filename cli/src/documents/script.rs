@@ -143,7 +143,6 @@ pub fn read(name: &str, text: &[u8]) -> Result<Script, Error> {
             break;
         };
         let at = |message: String| Error::Document(format!("{name}:{}:1: {message}", index + 1));
-        let rest = rest.split(" #").next().unwrap_or_default();
         for (option, value) in options(rest).map_err(at)? {
             reader.option(&option, &value).map_err(|message| {
                 let dash = if option.len() == 1 { "-" } else { "--" };
@@ -154,14 +153,12 @@ pub fn read(name: &str, text: &[u8]) -> Result<Script, Error> {
     reader.finish(name, text)
 }
 
-/// `-N 2 --time=1:00 --hold` as options and values.
+/// `-N 2 --time=1:00 --hold # of the night` as options and values, with quotes and comments as the shell has them.
 fn options(text: &str) -> Result<Vec<(String, String)>, String> {
-    let mut words = text.split_whitespace().peekable();
+    let words = shlex::split(text).ok_or("a quote is not closed, or the line ends with a backslash")?;
+    let mut words = words.into_iter().peekable();
     let mut found = Vec::new();
     while let Some(word) = words.next() {
-        if word.starts_with('#') {
-            break;
-        }
         let (option, value) = if let Some(long) = word.strip_prefix("--") {
             let (option, value) =
                 long.split_once('=').map_or((long, None), |(option, value)| (option, Some(value)));
@@ -177,11 +174,10 @@ fn options(text: &str) -> Result<Vec<(String, String)>, String> {
             None if FLAGS.contains(&option.as_str()) => String::new(),
             None => {
                 let next = words.next_if(|next| !next.starts_with('-'));
-                next.map(str::to_owned).ok_or_else(|| format!("--{option} wants a value"))?
+                next.ok_or_else(|| format!("--{option} wants a value"))?
             }
             Some(value) => value,
         };
-        let value = value.trim_matches(['"', '\'']).to_owned();
         found.push((option, value));
     }
     Ok(found)
@@ -279,7 +275,12 @@ impl Reader {
             }
             "nodelist" => self.placement().nodes.push(value.to_owned()),
             "exclude" => self.placement().exclude.push(value.to_owned()),
-            "exclusive" => self.placement().exclusive = true,
+            "exclusive" if value.is_empty() => self.placement().exclusive = true,
+            "exclusive" => {
+                return Err(format!(
+                    "`{value}` is not known here; --exclusive alone keeps servers for the job"
+                ));
+            }
             "constraint" => self.constraint(value)?,
             "dependency" => self.dependency(value)?,
             "chdir" => value.clone_into(&mut self.folder),
@@ -326,12 +327,12 @@ impl Reader {
 
     /// `a&b` and `a|b` of labels that are there.
     fn constraint(&mut self, value: &str) -> Result<(), String> {
-        if value.contains(['(', '[', '*', '!']) {
+        if value.contains(['(', '[', '*', '!', ',']) {
             return Err(format!(
                 "`{value}`: only & and | are read; write a job file with placement.selector"
             ));
         }
-        for term in value.split(['&', ',']) {
+        for term in value.split('&') {
             let one =
                 |text: &str| v1::SelectorTerm { key: text.trim().to_owned(), ..v1::SelectorTerm::default() };
             let any: Vec<v1::SelectorTerm> = term.split('|').map(one).collect();
@@ -537,6 +538,18 @@ mod tests {
     }
 
     #[test]
+    fn quotes_keep_words_together() {
+        let read = script(
+            "#SBATCH --comment=\"two words\" -J 'My Job' --chdir='/data/a b' # --nodes=3\n#SBATCH --exclusive",
+        );
+        assert_eq!(read.job.metadata.unwrap().name, "my-job");
+        let spec = read.job.spec.unwrap();
+        assert!(spec.placement.unwrap().exclusive && spec.gang.unwrap().nodes == 1);
+        let Some(Work::Command(command)) = spec.work else { panic!() };
+        assert_eq!(command.working_dir, "/data/a b");
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_told_with_its_line() {
         assert!(
             wrong("#\n#SBATCH --ndoes=2")
@@ -548,6 +561,9 @@ mod tests {
         assert!(wrong("#SBATCH --dependency=afterok:123_4").contains("named here"));
         assert!(wrong("#SBATCH -n 3 -N 2").contains("--ntasks-per-node"));
         assert!(wrong("#SBATCH --nodes").contains("wants a value"));
+        assert!(wrong("#SBATCH --exclusive=user").contains("--exclusive alone"));
+        assert!(wrong("#SBATCH --constraint=a,b").contains("only & and |"));
+        assert!(wrong("#SBATCH --comment=\"two words").contains("job.sh:2:1: a quote is not closed"));
         assert!(read("x.pl", b"#!/usr/bin/perl\n").unwrap_err().to_string().contains("no shell"));
         let python = read("x.py", b"#!/usr/bin/env python3\nprint(1)\n").unwrap();
         let Some(Work::Command(command)) = python.job.spec.unwrap().work else { panic!() };
