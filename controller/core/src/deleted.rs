@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 
 use proto_model::{
     Fabric, JobSchedule, Queue, Reason, Reservation, ScheduleProgress, ServiceClass, Tenant, TenantName,
-    Timestamp, Webhook, Work,
+    Timestamp, Webhook,
 };
 
 use crate::{
@@ -95,19 +95,7 @@ pub struct Restored {
 }
 
 fn bytes(schedule: &JobSchedule) -> u64 {
-    let env = match &schedule.job.work {
-        Work::Command(command) => {
-            command.argv.iter().map(String::len).sum::<usize>()
-                + command.env.iter().map(|(key, value)| key.len() + value.len() + 16).sum::<usize>()
-        }
-        Work::Allocation(held) => {
-            held.env.iter().map(|(key, value)| key.len() + value.len() + 16).sum::<usize>()
-        }
-        Work::Collective(_) => 0,
-    };
-    let labels: usize = schedule.labels.iter().map(|(key, value)| key.len() + value.len() + 16).sum();
-    let names = schedule.job.placement.exclude.len() * 72;
-    SCHEDULE + (env + labels + names) as u64
+    SCHEDULE + schedule.job.written_bytes(&schedule.labels)
 }
 
 /// How much more is kept.

@@ -99,6 +99,13 @@ impl JobSpec {
     /// See [`Job::footprint`]; of one element, where it asks for an array.
     #[must_use]
     pub fn footprint(&self, labels: &BTreeMap<String, String>) -> u64 {
+        let places = u64::from(self.gang.nodes) + u64::from(self.placement.spares);
+        JOB_BYTES + self.written_bytes(labels) + places.saturating_mul(PLACE_BYTES)
+    }
+
+    /// Bytes of the store for what its user wrote beside fields of fixed size.
+    #[must_use]
+    pub fn written_bytes(&self, labels: &BTreeMap<String, String>) -> u64 {
         let pairs = |pairs: &BTreeMap<String, String>| -> usize {
             pairs.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum()
         };
@@ -116,8 +123,9 @@ impl JobSpec {
         };
         let licenses: usize = self.licenses.keys().map(|name| name.as_str().len() + PAIR_BYTES).sum();
         let components: usize = self.components.iter().map(Component::footprint).sum();
-        let places = u64::from(self.gang.nodes) + u64::from(self.placement.spares);
-        JOB_BYTES + (work + licenses + components + pairs(labels)) as u64 + places.saturating_mul(PLACE_BYTES)
+        let named = self.placement.nodes.iter().chain(&self.placement.exclude);
+        let named: usize = named.map(|node| node.as_str().len() + PAIR_BYTES).sum();
+        (work + licenses + components + named + pairs(labels)) as u64
     }
 
     /// The last time at which it may start: what it takes must fit before its deadline.

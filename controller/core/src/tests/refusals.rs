@@ -124,6 +124,11 @@ fn a_tenants_jobs_take_so_much_of_the_store_and_no_more() {
     let array = ArraySpec { indices: vec![0, 1], at_once: 0 };
     w.refused(submit("c", JobSpec { array: Some(array), ..spec(1, 1) }));
     w.submit("c", spec(1, 1));
+    // Names of servers count as well.
+    let mut named = spec(1, 1);
+    let nodes = (0..1000).map(|n| proto_model::NodeName::new(format!("node-{n}")).unwrap());
+    named.placement.exclude = nodes.collect();
+    assert!(named.footprint(&BTreeMap::new()) > one + 1000 * 8);
     // A long environment is what is meant.
     w.ok(apply(Quota { stored_bytes: 4 * one, ..Quota::new(16, 0) }));
     let mut long = spec(1, 1);
