@@ -5,7 +5,6 @@ use proto_wire::v1;
 use crate::{
     args::{Undelete, UndeleteNoun},
     client::{Api, once, repeat},
-    confirm::counted,
     error::Error,
     output::print,
     render,
@@ -44,22 +43,17 @@ async fn one(noun: UndeleteNoun, name: String, args: &Undelete, api: &Api) -> Re
     let request = v1::UndeleteRequest { kind: kind.to_owned(), name, dry_run: args.dry_run };
     let back = once(doing, api.deleted().undelete(request)).await?;
     let restored = back.restored.unwrap_or_default();
-    let with: Vec<String> = [
-        counted(restored.queues, "queue", "queues"),
-        counted(restored.schedules, "schedule (suspended)", "schedules (suspended)"),
-        counted(restored.webhooks, "webhook", "webhooks"),
-        counted(restored.nodes, "server cabled", "servers cabled"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let with = render::deleted_content(&restored);
     let with = if with.is_empty() { String::new() } else { format!(" with {}", with.join(", ")) };
     let done = if args.dry_run { "would be back" } else { "is back" };
     print(&format!("{what} {done}{with}{}\n", if args.dry_run { " (dry run)" } else { "" }))?;
     for note in back.notes {
         eprintln!("note: {note}");
     }
-    if kind == "tenant" && !args.dry_run {
+    if restored.schedules > 0 {
+        eprintln!("note: its schedules come back suspended; whoever applies one lets it go on");
+    }
+    if noun == UndeleteNoun::Tenant && !args.dry_run {
         eprintln!(
             "note: credentials that were issued before it was deleted stay refused; give its people new ones"
         );

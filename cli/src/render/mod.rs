@@ -57,7 +57,7 @@ pub use secrets::{configs, secrets};
 pub use sharing::{queues, reservations};
 pub use slurm::{jobs as slurm_jobs, nodes as slurm_nodes};
 pub use table::Table;
-pub use tenants::{deleted, revocations, tenants, tokens};
+pub use tenants::{deleted, deleted_content, revocations, tenants, tokens};
 pub use usage::{Efficiency, job_usage, node_usage};
 pub use webhooks::webhooks;
 pub use words::{job_phase, millis, role, seconds};

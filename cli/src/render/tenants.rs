@@ -45,6 +45,20 @@ pub fn tokens(list: &[v1::IssuedToken]) -> Table {
     table
 }
 
+/// What is kept with something that was deleted, or has come back with it, counted.
+#[must_use]
+pub fn deleted_content(one: &v1::Deleted) -> Vec<String> {
+    let counts = [
+        counted(one.queues, "queue", "queues"),
+        counted(one.schedules, "schedule", "schedules"),
+        counted(one.webhooks, "webhook", "webhooks"),
+        counted(one.reservations, "reservation", "reservations"),
+        counted(one.service_classes, "service class", "service classes"),
+        counted(one.nodes, "server", "servers"),
+    ];
+    counts.into_iter().flatten().collect()
+}
+
 /// A list of what can be brought back.
 #[must_use]
 pub fn deleted(list: &[v1::Deleted]) -> String {
@@ -53,18 +67,8 @@ pub fn deleted(list: &[v1::Deleted]) -> String {
     }
     let mut table = Table::new(["DELETED", "AT", "UNTIL", "BY", "WITH"]);
     for one in list {
-        let with: Vec<String> = [
-            counted(one.queues, "queue", "queues"),
-            counted(one.schedules, "schedule", "schedules"),
-            counted(one.webhooks, "webhook", "webhooks"),
-            counted(one.reservations, "reservation", "reservations"),
-            counted(one.service_classes, "service class", "service classes"),
-            counted(one.nodes, "server", "servers"),
-            counted(one.left_out, "document that was not kept", "documents that were not kept"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let mut with = deleted_content(one);
+        with.extend(counted(one.left_out, "document that was not kept", "documents that were not kept"));
         table.row([
             format!("{}/{}", one.kind, one.name),
             stamp(one.delete_time.as_ref()),

@@ -239,7 +239,7 @@ fn what_was_deleted_comes_back(cluster: &Cluster) {
     assert_eq!((code, out.as_str()), (0, "tenant/nlp is back with 1 queue\n"), "{err}");
     assert!(err.contains("stay refused"), "{err}");
     assert!(cluster.ok(&["get", "queues", "-A"]).contains("nlp"));
-    assert_eq!(cluster.ok(&["undelete", "fabric/t"]), "fabric/t is back with 2 servers cabled\n");
+    assert_eq!(cluster.ok(&["undelete", "fabric/t"]), "fabric/t is back with 2 servers\n");
     let records = cluster.ok(&["audit", "list", "-o", "json"]);
     assert_eq!(records.matches("\"Undelete\"").count(), 2, "{records}");
 }

@@ -32,7 +32,9 @@ pub(crate) trait Told: Message + Default {
     /// Without what became of it, which nobody but the controller says.
     fn asked(self) -> Self;
     /// The revision of its last change.
-    fn set_version(&mut self, version: u64);
+    fn set_version(&mut self, version: u64) {
+        self.metadata().resource_version = version;
+    }
     /// What is not for a caller goes; `names`: they may see the keys of a secret.
     fn hide(&mut self, names: bool);
 }
@@ -46,10 +48,6 @@ impl Told for v1::Secret {
 
     fn asked(self) -> Self {
         Self { status: None, ..self }
-    }
-
-    fn set_version(&mut self, version: u64) {
-        self.metadata.get_or_insert_default().resource_version = version;
     }
 
     fn hide(&mut self, names: bool) {
@@ -69,10 +67,6 @@ impl Told for v1::Config {
 
     fn asked(self) -> Self {
         Self { status: None, ..self }
-    }
-
-    fn set_version(&mut self, version: u64) {
-        self.metadata.get_or_insert_default().resource_version = version;
     }
 
     fn hide(&mut self, _: bool) {}
