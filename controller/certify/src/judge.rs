@@ -27,7 +27,8 @@ pub fn judge(gang: &Gang, plan: &Plan, reports: &[NodeReport], limits: &Limits) 
 }
 
 /// Judges two series of the same pairs, after a first one that was doubtful ([`Certificate::is_doubtful`]). Of what was measured
-/// twice, what is better counts: a rail that is slow or lossy is so both times. What was measured once counts as it is.
+/// twice, what is better counts: a rail that is slow or lossy is so both times, one that loses packets both times is judged by the
+/// packets of both. What was measured once counts as it is.
 #[must_use]
 pub fn judge_again(
     gang: &Gang,
@@ -37,7 +38,7 @@ pub fn judge_again(
     first: &Certificate,
 ) -> Certificate {
     let sums = |series| Sums::of(gang, &plan.clone().series(series), reports);
-    let mut certificate = look(gang, plan, &sums(0).again(sums(1)), limits);
+    let mut certificate = look(gang, plan, &sums(0).again(sums(1), limits.loss_packets), limits);
     let found = &certificate.findings;
     let passed =
         |finding: &&Finding| finding.kind.may_pass() && !found.iter().any(|other| other.is_like(finding));
@@ -235,8 +236,7 @@ fn ballots(
     };
     vote(Kind::Mtu, &small, "do not pass the largest packet that both ports allow");
     let lossy = |_: &(u32, u32), pair: &Sum| {
-        let sum = |of: fn(&Way) -> u32| of(&pair.up).saturating_add(of(&pair.down));
-        let (sent, lost) = (sum(|way| way.sent), sum(|way| way.lost));
+        let (sent, lost) = pair.packets();
         let share = f64::from(lost) >= f64::from(sent) * limits.loss_share;
         pair.answered.then_some(lost >= limits.loss_packets && share)
     };

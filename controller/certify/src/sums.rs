@@ -46,6 +46,26 @@ impl Sum {
     pub(crate) fn lives(&self) -> bool {
         self.answered || !self.crossed.is_empty()
     }
+
+    /// Packets sent and lost, both ways.
+    pub(crate) fn packets(&self) -> (u32, u32) {
+        (self.up.sent.saturating_add(self.down.sent), self.up.lost.saturating_add(self.down.lost))
+    }
+
+    /// Both ways of two series. Loss that one series does not show has passed, and its packets count alone.
+    fn again(&self, next: &Self, noise: u32) -> (Way, Way) {
+        let lost = |pair: &Self| match pair.packets() {
+            (0, _) => u32::MAX,
+            (_, lost) => lost,
+        };
+        let both = lost(self).min(lost(next)) >= noise && lost(self).max(lost(next)) < u32::MAX;
+        let better = if lost(next) < lost(self) { next } else { self };
+        let way = |a: Way, b: Way, better: Way| {
+            let all = together(a, b);
+            if both { all } else { Way { sent: better.sent, lost: better.lost, ..all } }
+        };
+        (way(self.up, next.up, better.up), way(self.down, next.down, better.down))
+    }
 }
 
 /// Everything that was told.
@@ -96,8 +116,9 @@ impl Sums {
         sums
     }
 
-    /// This series and a second one of the same pairs: each way as it was better.
-    pub(crate) fn again(mut self, second: Self) -> Self {
+    /// This series and a second one of the same pairs: each way as it was better. A pair that lost `noise` packets or more in both
+    /// is counted over both: of so few packets, chance alone makes one of two series look good.
+    pub(crate) fn again(mut self, second: Self, noise: u32) -> Self {
         for (rail, pairs) in second.rails {
             let rail = self.rails.entry(rail).or_default();
             for (ends, next) in pairs {
@@ -105,7 +126,7 @@ impl Sums {
                     rail.insert(ends, next);
                     continue;
                 };
-                (sum.up, sum.down) = (better(sum.up, next.up), better(sum.down, next.down));
+                (sum.up, sum.down) = sum.again(&next, noise);
                 sum.rtt_us = sum.rtt_us.into_iter().chain(next.rtt_us).min();
                 // That a rail answers is not better than that it does not: it may have died meanwhile.
                 sum.answered &= next.answered;
@@ -198,18 +219,6 @@ fn together(a: Way, b: Way) -> Way {
         mbps: best,
         at_least: best.is_some_and(|best| !told(best)),
     }
-}
-
-/// The same of two series: the loss of one alone passes.
-fn better(a: Way, b: Way) -> Way {
-    let share = |way: Way| f64::from(way.lost) / f64::from(way.sent.max(1));
-    let less = match (a.sent, b.sent) {
-        (0, _) => b,
-        (_, 0) => a,
-        _ if share(b) < share(a) => b,
-        _ => a,
-    };
-    Way { sent: less.sent, lost: less.lost, ..together(a, b) }
 }
 
 pub(crate) fn number(count: usize) -> u32 {
