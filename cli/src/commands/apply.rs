@@ -5,7 +5,7 @@ use proto_rpc::{ErrorClass, MAX_MESSAGE_BYTES, RpcError};
 use proto_wire::v1::{self, planned_document::Outcome};
 
 use super::{
-    rehearse::{self, Judged},
+    dry_run::{self, Judged},
     submit,
 };
 use crate::{
@@ -22,7 +22,7 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
     let all = read(&args.files)?;
     let api = api()?;
     if args.dry_run
-        && let Some(judged) = rehearse::judge(&all, args, &api).await?
+        && let Some(judged) = dry_run::judge(&all, args, &api).await?
     {
         return tell(all, judged, &api).await;
     }
@@ -63,7 +63,7 @@ async fn would(source: &Source, document: &Document, judged: Judged, api: &Api) 
         Judged::Refused(refused) => {
             let doing = match &document.resource {
                 Resource::Job(_) => format!("submit {}", source.name),
-                other => format!("apply the {} of {}", rehearse::in_words(other), source.name),
+                other => format!("apply the {} of {}", dry_run::in_words(other), source.name),
             };
             let refused = Error::Rpc { doing, error: Box::new(refused) };
             return match &document.resource {
@@ -75,7 +75,7 @@ async fn would(source: &Source, document: &Document, judged: Judged, api: &Api) 
     if let v1::document::Document::Fabric(fabric) = &made.document {
         notes(fabric);
     }
-    let name = rehearse::made(&made.document)?.name;
+    let name = dry_run::made(&made.document)?.name;
     Ok(match (&document.resource, made.outcome) {
         (Resource::Job(_), Outcome::Created) => format!("{name} would be submitted"),
         (_, Outcome::Created) => format!("{name} would be created"),

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use super::{
-    apply, get, license, queue,
-    rehearse::{self, Judged},
-    reserve, schedule, secret, service_class, webhook,
+    apply,
+    dry_run::{self, Judged},
+    get, license, queue, reserve, schedule, secret, service_class, webhook,
 };
 use crate::{
     args::{Apply, Diff},
@@ -27,7 +27,7 @@ pub async fn run(args: &Diff, api: impl Fn() -> Result<Api, Error>) -> Result<()
     let api = api()?;
     let apply = Apply { files: Vec::new(), dry_run: true, allow_shrink: true, reuse_name: false };
     let mut changed = 0;
-    let Some(judged) = rehearse::judge(&all, &apply, &api).await? else {
+    let Some(judged) = dry_run::judge(&all, &apply, &api).await? else {
         // A controller of an older release judges each document alone.
         for (source, documents) in all {
             for document in documents {
@@ -40,7 +40,7 @@ pub async fn run(args: &Diff, api: impl Fn() -> Result<Api, Error>) -> Result<()
     };
     let documents = all.iter().flat_map(|(source, all)| all.iter().map(move |document| (source, document)));
     for ((source, document), judged) in documents.zip(judged) {
-        let told = rehearsed(source, document, judged, &api).await;
+        let told = dry_run(source, document, judged, &api).await;
         changed += show(told.map_err(|error| source.place(document.index, error))?)?;
     }
     end(changed)
@@ -65,31 +65,26 @@ fn end(changed: usize) -> Result<(), Error> {
 }
 
 /// One that was judged together with those before it.
-async fn rehearsed(
-    source: &Source,
-    document: &Document,
-    judged: Judged,
-    api: &Api,
-) -> Result<Compared, Error> {
+async fn dry_run(source: &Source, document: &Document, judged: Judged, api: &Api) -> Result<Compared, Error> {
     match (&document.resource, judged) {
         // One that is there is never changed, and shown as it differs.
         (Resource::Job(job), Judged::Refused(refused)) if refused.reason == "NAME_TAKEN" => {
             of_job((**job).clone(), api).await
         }
         (resource, Judged::Refused(refused)) => {
-            let doing = format!("apply the {} of {}", rehearse::in_words(resource), source.name);
+            let doing = format!("apply the {} of {}", dry_run::in_words(resource), source.name);
             Err(Error::Rpc { doing, error: Box::new(refused) })
         }
         // What it holds is told by nobody: only which keys would be new, changed or gone.
         (Resource::Secret(_), Judged::Made(made)) => {
-            let Wire::Secret(after) = made.document else { return Err(rehearse::unknown()) };
+            let Wire::Secret(after) = made.document else { return Err(dry_run::unknown()) };
             let (name, before, after) = secret::differences(after, api, known).await?;
             Ok((name, before.map(settled), settled(after)))
         }
         (Resource::Job(job), Judged::Made(_)) => of_job((**job).clone(), api).await,
         (resource, Judged::Made(made)) => {
             let before = current(resource, api).await?;
-            let made = rehearse::made(&made.document)?;
+            let made = dry_run::made(&made.document)?;
             Ok((made.name, before.map(settled), settled(made.value)))
         }
     }

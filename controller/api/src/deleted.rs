@@ -1,6 +1,6 @@
 //! DeletedService: tenants and fabrics that were deleted, and how they come back.
 
-use controller_core::{DeletedKey, Event, Remains, Reply, Tombstone};
+use controller_core::{DeletedContent, DeletedKey, Event, Reply, Tombstone};
 use proto_model::TenantName;
 use proto_rpc::RpcError;
 use proto_wire::{
@@ -41,15 +41,15 @@ fn told(one: &Tombstone, kept_for: std::time::Duration) -> v1::Deleted {
         deleted_by: one.by.clone(),
         ..Default::default()
     };
-    match &one.remains {
-        Remains::Fabric(fabric) => wire.nodes = views::cabled(fabric),
-        Remains::Tenant(estate) => {
-            wire.queues = views::number(estate.queues.len());
-            wire.schedules = views::number(estate.schedules.len());
-            wire.webhooks = views::number(estate.webhooks.len());
-            wire.reservations = views::number(estate.reservations.len());
-            wire.service_classes = views::number(estate.classes.len());
-            wire.left_out = estate.left_out;
+    match &one.content {
+        DeletedContent::Fabric(fabric) => wire.nodes = views::cabled(fabric),
+        DeletedContent::Tenant(kept) => {
+            wire.queues = views::number(kept.queues.len());
+            wire.schedules = views::number(kept.schedules.len());
+            wire.webhooks = views::number(kept.webhooks.len());
+            wire.reservations = views::number(kept.reservations.len());
+            wire.service_classes = views::number(kept.classes.len());
+            wire.left_out = kept.left_out;
         }
     }
     wire

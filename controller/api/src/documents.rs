@@ -1,6 +1,6 @@
 //! DocumentService: documents judged together, each as if those before it had been applied.
 
-use controller_core::{Effect, Event, Rehearsed, Reply};
+use controller_core::{DryRunResult, Effect, Event, Reply};
 use controller_reconciler::{Refusal, codec};
 use proto_model::ValuesKind;
 use proto_rpc::{ErrorClass, RpcError};
@@ -30,7 +30,7 @@ pub struct Documents {
     context: Context,
 }
 
-/// What is rehearsed of a document.
+/// What a dry run says of a document.
 enum Part {
     /// These many events, of which the last is the document's.
     Events(usize),
@@ -144,8 +144,8 @@ fn told(reply: Reply, reader: &Reader) -> Option<Document> {
             Document::Webhook(webhook::told(v1::Webhook::from(one.as_ref()), 0, true))
         }
         Reply::Values(one) => match one.id.kind {
-            ValuesKind::Secret => Document::Secret(values::told(v1::Secret::from(one.as_ref()), 0, true)),
-            ValuesKind::Config => Document::Config(values::told(v1::Config::from(one.as_ref()), 0, true)),
+            ValuesKind::Secret => Document::Secret(values::visible(v1::Secret::from(one.as_ref()), 0, true)),
+            ValuesKind::Config => Document::Config(values::visible(v1::Config::from(one.as_ref()), 0, true)),
         },
         Reply::Job { job, .. } => {
             let mut wire = codec::job_to_wire(&job, 0);
@@ -156,7 +156,7 @@ fn told(reply: Reply, reader: &Reader) -> Option<Document> {
     })
 }
 
-fn planned(at: usize, told_of: Rehearsed, reader: &Reader) -> Result<v1::PlannedDocument, RpcError> {
+fn planned(at: usize, told_of: DryRunResult, reader: &Reader) -> Result<v1::PlannedDocument, RpcError> {
     let (reply, effect) = match told_of {
         Ok(done) => done,
         Err(error) => return judged(at, fault::refused(&Refusal::Core(error))).map(refused),
@@ -220,8 +220,8 @@ impl DocumentService for Documents {
             }
         }
         bounded(&events)?;
-        let applied = self.context.apply(&caller, Event::Rehearse(events)).await?;
-        let Reply::Rehearsed(replies) = applied.reply else { return Err(crate::context::unexpected()) };
+        let applied = self.context.apply(&caller, Event::DryRun(events)).await?;
+        let Reply::DryRun(replies) = applied.reply else { return Err(crate::context::unexpected()) };
         let (reader, mut replies) = (Reader::of(&caller)?, replies.into_iter());
         let mut answer = Vec::with_capacity(parts.len());
         for (at, part) in parts.into_iter().enumerate() {

@@ -45,7 +45,7 @@ use crate::{
     service_class::ServiceClasses,
     step::Steps,
     tenant::Tenants,
-    values::Kept,
+    values::SecretsAndConfigs,
     webhook::Webhooks,
 };
 
@@ -89,8 +89,8 @@ impl Api {
         serve!(ScheduleServiceServer, Schedules::new(context.clone()));
         serve!(ServiceClassServiceServer, ServiceClasses::new(context.clone()));
         serve!(LicenseServiceServer, Licenses::new(context.clone()));
-        serve!(SecretServiceServer, Kept::new(context.clone()));
-        serve!(ConfigServiceServer, Kept::new(context.clone()));
+        serve!(SecretServiceServer, SecretsAndConfigs::new(context.clone()));
+        serve!(ConfigServiceServer, SecretsAndConfigs::new(context.clone()));
         serve!(WebhookServiceServer, Webhooks::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));

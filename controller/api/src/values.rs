@@ -1,5 +1,5 @@
 //! SecretService and ConfigService: named values of a tenant that its jobs can have in their environment. Both do the same, but that nobody
-//! is told what a secret holds.
+//! reads what a secret holds.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::{authz::Rpc, changes, context::Context, fault, guard::Caller, page};
 
 /// The handlers.
 #[derive(Clone)]
-pub struct Kept {
+pub struct SecretsAndConfigs {
     context: Context,
 }
 
 /// What a caller may see of a document.
-pub(crate) trait Told: Message + Default {
+pub(crate) trait ValuesDocument: Message + Default {
     /// The call that applies it.
     const APPLY: Rpc;
     /// Its metadata.
@@ -39,7 +39,7 @@ pub(crate) trait Told: Message + Default {
     fn hide(&mut self, names: bool);
 }
 
-impl Told for v1::Secret {
+impl ValuesDocument for v1::Secret {
     const APPLY: Rpc = Rpc::ApplySecret;
 
     fn metadata(&mut self) -> &mut v1::Metadata {
@@ -58,7 +58,7 @@ impl Told for v1::Secret {
     }
 }
 
-impl Told for v1::Config {
+impl ValuesDocument for v1::Config {
     const APPLY: Rpc = Rpc::ApplyConfig;
 
     fn metadata(&mut self) -> &mut v1::Metadata {
@@ -78,15 +78,15 @@ fn sees_keys(caller: &Caller) -> bool {
     [Role::User, Role::TenantAdmin, Role::Admin].iter().any(|role| roles.contains(role))
 }
 
-pub(crate) fn told<T: Told>(mut document: T, version: u64, names: bool) -> T {
+pub(crate) fn visible<T: ValuesDocument>(mut document: T, version: u64, names: bool) -> T {
     document.set_version(version);
     document.hide(names);
     document
 }
 
-fn shown<T: Told>(kv: &KeyValue, names: bool) -> Result<T, RpcError> {
+fn read<T: ValuesDocument>(kv: &KeyValue, names: bool) -> Result<T, RpcError> {
     let document: T = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
-    Ok(told(document, kv.mod_revision, names))
+    Ok(visible(document, kv.mod_revision, names))
 }
 
 /// The tenant is the caller's; an administrator may name one.
@@ -104,7 +104,7 @@ fn of_caller(
 ///
 /// # Errors
 /// A field that is wrong, or a tenant that is not the caller's.
-pub(crate) fn to_apply<T: Told>(
+pub(crate) fn to_apply<T: ValuesDocument>(
     context: &Context,
     caller: &Caller,
     mut document: T,
@@ -121,7 +121,7 @@ where
     Ok(Event::ApplyValues(Box::new(values), dry_run))
 }
 
-impl Kept {
+impl SecretsAndConfigs {
     /// Handlers over the loop.
     #[must_use]
     pub fn new(context: Context) -> Self {
@@ -148,16 +148,16 @@ impl Kept {
         }
     }
 
-    async fn get<T: Told>(&self, caller: &Caller, id: ValuesId) -> Result<T, RpcError> {
+    async fn get<T: ValuesDocument>(&self, caller: &Caller, id: ValuesId) -> Result<T, RpcError> {
         let found = self.context.handle.store().get(keys::values(&id)).await;
         let kv = found.map_err(|error| fault::store(&error))?.ok_or_else(|| {
             let error = CoreError::from(ValuesError::NotFound { id, nearest: None });
             RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
         })?;
-        shown(&kv, sees_keys(caller))
+        read(&kv, sees_keys(caller))
     }
 
-    async fn list<T: Told>(
+    async fn list<T: ValuesDocument>(
         &self,
         (rpc, kind): (Rpc, ValuesKind),
         caller: &Caller,
@@ -169,7 +169,7 @@ impl Kept {
         let prefix = keys::values_of(kind, tenant.as_ref());
         let asked = page::Asked { rpc, prefix, size, token, filter: Vec::new() };
         let names = sees_keys(caller);
-        page::list(&self.context, caller, asked, |kv| shown(kv, names).map(Some)).await
+        page::list(&self.context, caller, asked, |kv| read(kv, names).map(Some)).await
     }
 }
 
@@ -183,7 +183,7 @@ macro_rules! service {
         $delete:ident = $delete_rpc:ident($delete_request:ident) -> $delete_response:ident
     ) => {
         #[tonic::async_trait]
-        impl $service for Kept {
+        impl $service for SecretsAndConfigs {
             async fn $apply(
                 &self,
                 request: Request<v1::$apply_request>,
@@ -193,7 +193,7 @@ macro_rules! service {
                 let document = wire.$field.ok_or_else(|| fault::field(stringify!($field), "is required"))?;
                 let event = to_apply(&self.context, &caller, document, wire.dry_run)?;
                 let (values, version) = self.apply(&caller, event).await?;
-                Ok(Response::new(told(v1::$kind::from(values.as_ref()), version, true)))
+                Ok(Response::new(visible(v1::$kind::from(values.as_ref()), version, true)))
             }
 
             async fn $get(&self, request: Request<v1::$get_request>) -> Result<Response<v1::$kind>, Status> {

@@ -14,7 +14,7 @@ use proto_model::{
 use crate::{
     attempt::Blame,
     bench::is_drained,
-    deleted::{DeletedKey, Remains},
+    deleted::{DeletedContent, DeletedKey},
     documents::nearest,
     error::CoreError,
     event::{Key, NodeChange, Reply, ToNode},
@@ -145,7 +145,7 @@ impl Step<'_> {
         if jobs > 0 {
             return Err(CoreError::TenantBusy { tenant: name.clone(), jobs });
         }
-        let estate = self.state.estate(&Arc::clone(tenant));
+        let kept = self.state.content_of(&Arc::clone(tenant));
         let queues: Vec<QueueName> = self.state.queues_of(name).map(|queue| queue.name.clone()).collect();
         for queue in queues {
             self.state.set_queue((name.clone(), queue), None);
@@ -157,7 +157,7 @@ impl Step<'_> {
         self.leave_classes(name)?;
         self.rest_name(name)?;
         self.state.set_tenant(name, None);
-        self.bury(DeletedKey::Tenant(name.clone()), Remains::Tenant(Box::new(estate)));
+        self.keep_deleted(DeletedKey::Tenant(name.clone()), DeletedContent::Tenant(Box::new(kept)));
         if dry_run {
             self.state.undo_to(before);
         }

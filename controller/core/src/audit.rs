@@ -301,7 +301,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         | Event::AgentEpochUntrue { .. }
         | Event::AgentDisconnected { .. }
         | Event::CountDeliveries(_)
-        | Event::Rehearse(_)
+        | Event::DryRun(_)
         | Event::Tick
         | Event::By(_)
         | Event::Sealed(..)

@@ -54,21 +54,21 @@ pub struct Tombstone {
     /// Who has asked for it.
     pub by: String,
     /// What is kept of it.
-    pub remains: Remains,
+    pub content: DeletedContent,
 }
 
 /// What is kept of something that was deleted.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Remains {
+pub enum DeletedContent {
     /// The document.
     Fabric(Arc<Fabric>),
     /// The tenant, and what went along.
-    Tenant(Box<Estate>),
+    Tenant(Box<DeletedTenant>),
 }
 
 /// What is kept of a tenant.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Estate {
+pub struct DeletedTenant {
     /// It.
     pub tenant: Arc<Tenant>,
     /// Its queues, each behind the one that it is within.
@@ -123,7 +123,7 @@ impl Left {
 
 impl Step<'_> {
     /// Keeps what is about to be deleted; the oldest makes room where there are many.
-    pub(crate) fn bury(&mut self, key: DeletedKey, remains: Remains) {
+    pub(crate) fn keep_deleted(&mut self, key: DeletedKey, content: DeletedContent) {
         let (keep, most) = (self.state.config.undelete_for, self.state.config.undelete_max);
         if keep.is_zero() || most == 0 {
             return;
@@ -135,7 +135,7 @@ impl Step<'_> {
             }
         }
         let (deleted, by) = (self.now, self.who.clone());
-        let tombstone = Tombstone { key: key.clone(), deleted, by, remains };
+        let tombstone = Tombstone { key: key.clone(), deleted, by, content };
         self.state.set_tombstone(&key, Some(Arc::new(tombstone)));
     }
 
@@ -160,9 +160,9 @@ impl Step<'_> {
             return Err(CoreError::NotDeleted { what: key.to_string(), nearest });
         };
         let mut notes = Vec::new();
-        match &tombstone.remains {
-            Remains::Fabric(fabric) => self.undelete_fabric(key, fabric)?,
-            Remains::Tenant(estate) => self.undelete_tenant(key, estate, &mut notes)?,
+        match &tombstone.content {
+            DeletedContent::Fabric(fabric) => self.undelete_fabric(key, fabric)?,
+            DeletedContent::Tenant(kept) => self.undelete_tenant(key, kept, &mut notes)?,
         }
         self.state.set_tombstone(key, None);
         if dry_run {
@@ -183,33 +183,33 @@ impl Step<'_> {
     fn undelete_tenant(
         &mut self,
         key: &DeletedKey,
-        estate: &Estate,
+        kept: &DeletedTenant,
         notes: &mut Vec<String>,
     ) -> Result<(), CoreError> {
-        let Tenant { name, description, quota, isolation, .. } = (*estate.tenant).clone();
+        let Tenant { name, description, quota, isolation, .. } = (*kept.tenant).clone();
         if self.state.base.tenants.contains_key(&name) {
             let by = format!("another tenant '{name}'");
             return Err(CoreError::TakenSince { what: key.to_string(), by });
         }
         self.release_name(&name);
         self.apply_tenant(name.clone(), description, quota, isolation, false)?;
-        for queue in &estate.queues {
+        for queue in &kept.queues {
             self.apply_queue((**queue).clone(), false)?;
         }
-        for webhook in &estate.webhooks {
+        for webhook in &kept.webhooks {
             self.apply_webhook((**webhook).clone(), false)?;
         }
-        for schedule in &estate.schedules {
+        for schedule in &kept.schedules {
             self.undelete_schedule(schedule, quota.schedules)?;
         }
-        for class in &estate.classes {
+        for class in &kept.classes {
             self.join_class(class, notes);
         }
-        for reservation in &estate.reservations {
+        for reservation in &kept.reservations {
             self.join_reservation(reservation, &name, notes);
         }
-        if estate.left_out > 0 {
-            notes.push(format!("{} of its documents were too many to be kept", estate.left_out));
+        if kept.left_out > 0 {
+            notes.push(format!("{} of its documents were too many to be kept", kept.left_out));
         }
         Ok(())
     }
@@ -285,7 +285,7 @@ impl Step<'_> {
 
 impl State {
     /// What is kept of a tenant that is about to be deleted.
-    pub(crate) fn estate(&self, tenant: &Arc<Tenant>) -> Estate {
+    pub(crate) fn content_of(&self, tenant: &Arc<Tenant>) -> DeletedTenant {
         let name = &tenant.name;
         let mut left = Left { bytes: ROOM, left_out: 0 };
         let queues = left.keep(self.parents_first(name), |_| SMALL);
@@ -299,7 +299,7 @@ impl State {
         let classes = left.keep(classes, |_| SMALL);
         let schedules = left.keep(self.job_schedules_of(name).cloned().collect(), bytes);
         let (tenant, left_out) = (Arc::clone(tenant), left.left_out);
-        Estate { tenant, queues, schedules, webhooks, reservations, classes, left_out }
+        DeletedTenant { tenant, queues, schedules, webhooks, reservations, classes, left_out }
     }
 
     fn parents_first(&self, tenant: &TenantName) -> Vec<Arc<Queue>> {

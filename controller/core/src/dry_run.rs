@@ -1,4 +1,4 @@
-//! A rehearsal: events one after the other, each as if those before it had happened; then all of it is taken back.
+//! A dry run: events one after the other, each as if those before it had happened; then all of it is taken back.
 
 use crate::{
     audit::changed,
@@ -20,22 +20,22 @@ pub enum Effect {
 }
 
 /// What one event would be answered.
-pub type Rehearsed = Result<(Reply, Effect), CoreError>;
+pub type DryRunResult = Result<(Reply, Effect), CoreError>;
 
 impl Step<'_> {
     /// An event that is refused leaves nothing behind for those after it.
-    pub(crate) fn rehearse(&mut self, events: Vec<Event>) -> Reply {
+    pub(crate) fn dry_run(&mut self, events: Vec<Event>) -> Reply {
         let mark = self.state.journal.undo.len();
-        let told = events.into_iter().map(|event| self.rehearse_one(event)).collect();
+        let told = events.into_iter().map(|event| self.dry_run_one(event)).collect();
         self.state.undo_to(mark);
         self.out = Output::default();
         self.moved.clear();
         self.quarantined.clear();
         self.later = false;
-        Reply::Rehearsed(told)
+        Reply::DryRun(told)
     }
 
-    fn rehearse_one(&mut self, event: Event) -> Rehearsed {
+    fn dry_run_one(&mut self, event: Event) -> DryRunResult {
         let mark = self.state.journal.undo.len();
         let there = self.state.is_there(&event);
         let reply = self.handle(event).inspect_err(|_| self.state.undo_to(mark))?;

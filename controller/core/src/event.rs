@@ -19,11 +19,11 @@ use proto_audit::{Actor, Claim, Log};
 use crate::{
     admin::TenantImpact,
     deleted::{DeletedKey, Restored},
+    dry_run::DryRunResult,
     error::CoreError,
     fabric::FabricImpact,
     orders::{JobOrder, JobUpdate},
     records::TokenRecord,
-    rehearse::Rehearsed,
     webhooks::DeliveryReport,
 };
 
@@ -326,8 +326,8 @@ pub enum Event {
         session: u64,
     },
     /// Events one after the other, each as if those before it had happened; nothing of it happens. A bounded number. Reply:
-    /// [`Reply::Rehearsed`].
-    Rehearse(Vec<Self>),
+    /// [`Reply::DryRun`].
+    DryRun(Vec<Self>),
     /// Time has passed; see `State::next_tick`.
     Tick,
     /// Somebody asks for a change. Every change by authority comes so: alone, its event is refused. What changes
@@ -597,7 +597,7 @@ pub enum Reply {
         changed: bool,
     },
     /// What each of the events would be answered.
-    Rehearsed(Vec<Rehearsed>),
+    DryRun(Vec<DryRunResult>),
     /// The token's record.
     Token(Arc<TokenRecord>),
     /// Done.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use proto_model::{Fabric, JobId, NodeName, TenantName};
 
 use crate::{
-    deleted::{DeletedKey, Remains},
+    deleted::{DeletedContent, DeletedKey},
     error::{CoreError, count},
     event::{Key, Reply},
     state::State,
@@ -140,7 +140,7 @@ impl Step<'_> {
         let impact = FabricImpact::of(self.state, None);
         if !dry_run {
             self.state.set_fabric(None);
-            self.bury(DeletedKey::Fabric(fabric.name.clone()), Remains::Fabric(fabric));
+            self.keep_deleted(DeletedKey::Fabric(fabric.name.clone()), DeletedContent::Fabric(fabric));
             self.freed();
             self.refresh_drained();
         }

@@ -165,7 +165,7 @@ impl Step<'_> {
     }
 
     /// Holds a job that is being submitted, for its submitter.
-    pub(crate) fn hold_from_the_beginning(&mut self, entry: &mut JobEntry, hold: bool) {
+    pub(crate) fn hold_on_submit(&mut self, entry: &mut JobEntry, hold: bool) {
         let Some(by) = entry.job.status.submitter.clone().filter(|_| hold) else { return };
         let hold =
             JobHold { role: by.role, by: by.user, reason: String::new(), since: self.now, suspended: false };

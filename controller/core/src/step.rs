@@ -153,7 +153,7 @@ impl Step<'_> {
             Event::AgentRefusedEpoch { node, current } => self.refused_epoch(node, current),
             Event::AgentEpochUntrue { node, seen } => Ok(self.untrue_epoch(&node, seen)),
             Event::AgentDisconnected { node, session } => self.disconnected(&node, session),
-            Event::Rehearse(events) => Ok(self.rehearse(events)),
+            Event::DryRun(events) => Ok(self.dry_run(events)),
             Event::Tick => self.tick(),
             // Taken off by `unwrap`; one within another has nobody who may ask so.
             Event::By(_) => Err(CoreError::Unattributed),

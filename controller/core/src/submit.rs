@@ -95,7 +95,7 @@ impl Step<'_> {
             (submit.trace_parent, submit.by),
         );
         self.change(&mut entry, |status| status.schedule = run);
-        self.hold_from_the_beginning(&mut entry, submit.hold);
+        self.hold_on_submit(&mut entry, submit.hold);
         self.state.hold_back_new(&mut entry, self.now);
         if let Some(request) = submit.request {
             self.remember_request(submit.tenant, request, submit.digest, uid, id);
@@ -136,7 +136,7 @@ impl Step<'_> {
                 status.array = Some(place);
                 status.schedule = run.cloned();
             });
-            self.hold_from_the_beginning(&mut entry, submit.hold);
+            self.hold_on_submit(&mut entry, submit.hold);
             self.state.hold_back_new(&mut entry, self.now);
             first.get_or_insert_with(|| Arc::clone(&entry.job));
             self.state.set_job(uid, Some(entry));

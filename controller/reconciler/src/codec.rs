@@ -17,9 +17,9 @@ use proto_model::{
 };
 use proto_wire::v1;
 
-use crate::{error::CorruptError, graves, keys, packed, records};
+use crate::{error::CorruptError, keys, packed, records, tombstones};
 
-pub use graves::tombstone;
+pub use tombstones::tombstone;
 
 /// One durable change as an operation of a transaction.
 #[must_use]
@@ -34,7 +34,7 @@ pub fn op(write: &Write) -> Op {
             let record = records::RestingName { uid: row.uid.clone(), deleted_ms: row.deleted.0 };
             Op::put(key, record.encode_to_vec())
         }
-        Write::PutTombstone(row) => Op::put(key, graves::encode(row)),
+        Write::PutTombstone(row) => Op::put(key, tombstones::encode(row)),
         Write::PutQueue(queue) => Op::put(key, v1::Queue::from(queue.as_ref()).encode_to_vec()),
         Write::PutServiceClass(row) => Op::put(key, v1::ServiceClass::from(row.as_ref()).encode_to_vec()),
         Write::PutLicense(row) => Op::put(key, v1::License::from(row.as_ref()).encode_to_vec()),

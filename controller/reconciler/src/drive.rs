@@ -571,7 +571,7 @@ impl Loop {
             | Reply::Drained { .. }
             | Reply::Undrained { .. }
             | Reply::Qos { .. }
-            | Reply::Rehearsed(_)
+            | Reply::DryRun(_)
             | Reply::Done) => Applied { reply, version: 0 },
         }
     }

@@ -9,7 +9,6 @@ mod clock;
 pub mod codec;
 mod drive;
 mod error;
-mod graves;
 mod handle;
 mod inspect;
 pub mod keys;
@@ -29,6 +28,7 @@ mod standby;
 mod start;
 mod tenancies;
 mod tokens;
+mod tombstones;
 pub mod webhooks;
 
 pub use audit::Seal;

@@ -5,7 +5,7 @@ use proto_model::{
 };
 
 use super::*;
-use crate::{Effect, Rehearsed};
+use crate::{DryRunResult, Effect};
 
 fn quota(text: &str, gpus: u32) -> Event {
     Event::ApplyTenant {
@@ -74,18 +74,18 @@ fn job(text: &str) -> Event {
 }
 
 /// What is answered; the state is as before, and nothing is written or told to anybody.
-fn rehearse(w: &mut World, events: Vec<Event>) -> Vec<Rehearsed> {
+fn dry_run(w: &mut World, events: Vec<Event>) -> Vec<DryRunResult> {
     let before = w.state.clone();
-    let out = w.step(Event::Rehearse(events));
+    let out = w.step(Event::DryRun(events));
     assert!(w.state.same(&before), "something remains");
     assert!(out.writes.is_empty() && out.pushes.is_empty() && out.transitions.is_empty());
     match out.reply {
-        Some(Ok(Reply::Rehearsed(told))) => told,
+        Some(Ok(Reply::DryRun(told))) => told,
         other => panic!("{other:?}"),
     }
 }
 
-fn effects(told: &[Rehearsed]) -> Vec<Result<Effect, &'static str>> {
+fn effects(told: &[DryRunResult]) -> Vec<Result<Effect, &'static str>> {
     told.iter().map(|one| one.as_ref().map(|(_, effect)| *effect).map_err(CoreError::code)).collect()
 }
 
@@ -100,27 +100,27 @@ fn documents_that_refer_to_one_another_are_judged_as_if_each_were_there() {
         license("matlab", 2),
         job("a"),
     ];
-    let told = rehearse(&mut w, all.clone());
+    let told = dry_run(&mut w, all.clone());
     assert_eq!(effects(&told), [Ok(Effect::Created); 6]);
     // Alone, none of the last is right.
     for (at, code) in [(1, "TENANT_UNKNOWN"), (2, "TENANT_UNKNOWN"), (5, "TENANT_UNKNOWN")] {
-        assert_eq!(effects(&rehearse(&mut w, vec![all[at].clone()])), [Err(code)]);
+        assert_eq!(effects(&dry_run(&mut w, vec![all[at].clone()])), [Err(code)]);
     }
     // What it says comes true.
     for event in all.clone() {
         w.ok(event);
     }
-    let mut again = effects(&rehearse(&mut w, all));
+    let mut again = effects(&dry_run(&mut w, all));
     assert_eq!(again.pop(), Some(Err("NAME_TAKEN")));
     assert_eq!(again, [Ok(Effect::Unchanged); 5]);
-    let told = rehearse(&mut w, vec![quota("nlp", 8), license("matlab", 3), license("matlab", 3)]);
+    let told = dry_run(&mut w, vec![quota("nlp", 8), license("matlab", 3), license("matlab", 3)]);
     assert_eq!(effects(&told), [Ok(Effect::Changed), Ok(Effect::Changed), Ok(Effect::Unchanged)]);
 }
 
 #[test]
 fn what_is_refused_is_not_there_for_those_after_it() {
     let mut w = World::new();
-    let told = rehearse(
+    let told = dry_run(
         &mut w,
         vec![
             quota("nlp", 4),
@@ -148,7 +148,7 @@ fn what_is_refused_is_not_there_for_those_after_it() {
         Err("NAME_TAKEN"),
     ];
     assert_eq!(effects(&told), expected);
-    assert_eq!(effects(&rehearse(&mut w, vec![job("a")])), [Err("TENANT_UNKNOWN")]);
+    assert_eq!(effects(&dry_run(&mut w, vec![job("a")])), [Err("TENANT_UNKNOWN")]);
 }
 
 #[test]
@@ -159,10 +159,10 @@ fn what_was_told_to_the_core_before_in_the_same_batch_stays() {
     let event = attributed(&state, quota("nlp", 4));
     step(&mut state, event, w.now, &mut |buffer| fill(random, buffer));
     let (told, dirty) = (state.clone(), state.is_dirty());
-    let out = step(&mut state, Event::Rehearse(vec![queue("nlp", "q", None)]), w.now, &mut |buffer| {
+    let out = step(&mut state, Event::DryRun(vec![queue("nlp", "q", None)]), w.now, &mut |buffer| {
         fill(random, buffer);
     });
-    assert!(matches!(out.reply, Some(Ok(Reply::Rehearsed(told))) if told[0].is_ok()));
+    assert!(matches!(out.reply, Some(Ok(Reply::DryRun(told))) if told[0].is_ok()));
     assert!(dirty && state.same(&told) && state.is_dirty());
     state.rollback();
     assert!(state.same(&w.state));

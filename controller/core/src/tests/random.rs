@@ -373,8 +373,8 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
     assert_eq!(gpus as u64, w.state.usage(&tenant("red")).gpus_used);
 }
 
-/// Whether what is applied would be taken; `None` for what is not rehearsed, and where the queue is to be looked at anyhow.
-fn rehearsed(state: &mut State, event: &Event, now: Timestamp) -> Option<bool> {
+/// Whether what is applied would be taken; `None` for what has no dry run, and where the queue is to be looked at anyhow.
+fn dry_run(state: &mut State, event: &Event, now: Timestamp) -> Option<bool> {
     let inner = if let Event::By(by) = event { &by.event } else { event };
     let applied = matches!(inner, Event::Submit(_) | Event::ApplyTenant { .. } | Event::ApplySchedule { .. });
     if !applied || state.next_tick().is_some_and(|due| due <= now) {
@@ -383,9 +383,9 @@ fn rehearsed(state: &mut State, event: &Event, now: Timestamp) -> Option<bool> {
     // Twice, so that the second is judged beside the first.
     let events = vec![inner.clone(), inner.clone()];
     let mut random = 5;
-    let out = step(state, Event::Rehearse(events), now, &mut |buffer| fill(&mut random, buffer));
+    let out = step(state, Event::DryRun(events), now, &mut |buffer| fill(&mut random, buffer));
     assert!(out.writes.is_empty() && out.pushes.is_empty() && out.transitions.is_empty(), "{out:?}");
-    let Some(Ok(Reply::Rehearsed(told))) = out.reply else { panic!("{:?}", out.reply) };
+    let Some(Ok(Reply::DryRun(told))) = out.reply else { panic!("{:?}", out.reply) };
     state.commit(1);
     Some(told[0].is_ok())
 }
@@ -423,8 +423,8 @@ proptest! {
             }
             let quota = w.state.tenant(&tenant("red")).unwrap().quota.gpus;
             let held = w.state.usage(&tenant("red")).gpus_used;
-            let foretold = rehearsed(&mut w.state, &event, w.now);
-            prop_assert!(foretold.is_none() || w.state.same(&before), "what was rehearsed remains: {event:?}");
+            let foretold = dry_run(&mut w.state, &event, w.now);
+            prop_assert!(foretold.is_none() || w.state.same(&before), "a dry run left something: {event:?}");
             let out = w.step(event.clone());
             if let Some(foretold) = foretold {
                 prop_assert_eq!(foretold, matches!(out.reply, Some(Ok(_))), "{:?}", event);
