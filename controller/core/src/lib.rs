@@ -26,7 +26,6 @@
 mod admin;
 mod agents;
 mod arrays;
-pub mod assurance;
 mod attempt;
 pub mod audit;
 pub mod bench;
@@ -50,9 +49,7 @@ mod fabric;
 pub mod figures;
 mod holds;
 mod journal;
-pub mod lead;
 pub mod load;
-pub mod mirror;
 mod observe;
 pub mod orders;
 mod prove;
@@ -74,7 +71,6 @@ mod tests;
 mod update;
 pub mod values;
 pub mod webhooks;
-pub mod witness;
 mod write;
 
 pub use admin::TenantImpact;

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use controller_core::witness::{Evidence, Heard, Verdict, Witness};
+use controller_election::witness::{Evidence, Heard, Verdict, Witness};
 use controller_reconciler::{Clock, Gone, Leader, takes_writes};
 use proto_rpc::{Client, ClientOptions, Credentials, Endpoint, RpcError};
 use proto_wire::v1::{self, controller_service_client::ControllerServiceClient};

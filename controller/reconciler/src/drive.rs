@@ -10,9 +10,9 @@ use std::{
 };
 
 use controller_core::{
-    ClaimVerdict, Config, CoreError, Event, Key, Reply, State, assurance::Assurance, denials::Denials,
-    figures::Named, lead::Told, step,
+    ClaimVerdict, Config, CoreError, Event, Key, Reply, State, denials::Denials, figures::Named, step,
 };
+use controller_election::{assurance::Assurance, lead::Told};
 use controller_store::{Limits, Store, StoreError, Txn};
 use proto_audit::Log;
 use proto_model::{NodeName, Timestamp};

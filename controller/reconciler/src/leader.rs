@@ -1,11 +1,9 @@
-//! Taking the lead, also anew, and reading everything that is stored. Who leads is decided by `controller_core::lead`.
+//! Taking the lead, also anew, and reading everything that is stored. Who leads is decided by `controller_election::lead`.
 
 use std::{sync::Arc, time::Duration};
 
-use controller_core::{
-    Config, State, Stored,
-    lead::{Ask, Candidate, Told},
-};
+use controller_core::{Config, State, Stored};
+use controller_election::lead::{Ask, Candidate, Told};
 use controller_store::{Compare, KeyValue, Op, Store, StoreError, Txn};
 use prost::Message;
 use proto_model::Timestamp;

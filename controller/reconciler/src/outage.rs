@@ -12,7 +12,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_core::{Event, lead::Told};
+use controller_core::Event;
+use controller_election::lead::Told;
 use controller_store::{Op, StoreError, Txn};
 use proto_model::NodeName;
 use tokio::time::Instant;

@@ -1,11 +1,11 @@
 //! A controller that does not lead: it keeps a copy of what is stored, decoded, follows the leader key, and takes the lead when
-//! it is told that the leader is gone. What tells it is evidence, the guard is the fence ([`controller_core::lead`]).
+//! it is told that the leader is gone. What tells it is evidence, the guard is the fence ([`controller_election::lead`]).
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use controller_core::{
-    Stored,
+use controller_core::Stored;
+use controller_election::{
     lead::Told,
     mirror::{Mirror, Need},
 };

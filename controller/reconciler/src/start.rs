@@ -5,7 +5,8 @@ use std::{
     time::Duration,
 };
 
-use controller_core::{Beside, Config, Event, Noted, State, assurance::Assurance};
+use controller_core::{Beside, Config, Event, Noted, State};
+use controller_election::assurance::Assurance;
 use controller_store::{Source, Store, SystemSource};
 use prost::Message;
 use proto_audit::Actor;

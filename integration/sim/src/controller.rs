@@ -3,9 +3,9 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use controller_core::{
-    Certification, Config as CoreConfig, CoreError, Event as Core, Key, Output, State, ToNode, Write,
-    lead::Candidate, mirror::Mirror, step,
+    Certification, Config as CoreConfig, CoreError, Event as Core, Key, Output, State, ToNode, Write, step,
 };
+use controller_election::{lead::Candidate, mirror::Mirror};
 
 use crate::{
     audit::{self, Kind},

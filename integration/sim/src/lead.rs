@@ -1,10 +1,10 @@
 //! Controllers as processes: their start, who leads, what standbys keep warm, and their calls to etcd.
 //!
-//! Who leads is decided by `controller_core::lead`, what a standby knows by `controller_core::mirror`; here is what
+//! Who leads is decided by `controller_election::lead`, what a standby knows by `controller_election::mirror`; here is what
 //! carries their questions to the model of etcd, loses them, delays them and answers them.
 
-use controller_core::{
-    Key, State,
+use controller_core::{Key, State};
+use controller_election::{
     lead::{Ask, Candidate, Told},
     mirror::{Mirror, Need},
 };

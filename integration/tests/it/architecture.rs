@@ -64,6 +64,7 @@ fn directions_that_must_never_be_are_not_there() {
         Some(match name {
             "proto-model" | "proto-audit" | "node-agent-collective" => &[],
             "controller-certify"
+            | "controller-election"
             | "controller-topology"
             | "node-agent-core"
             | "node-agent-gpudirect"
@@ -121,6 +122,7 @@ fn pure_rooms_use_small_leaves_only() {
         "proto-model",
         "proto-audit",
         "controller-certify",
+        "controller-election",
         "controller-topology",
         "controller-fabric",
         "controller-scheduler",
