@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_peers::Stands;
+use controller_ha::Stands;
 use controller_reconciler::Handle;
 use proto_rpc::probes::{Check, Checks};
 use tokio::sync::watch;
@@ -69,7 +69,7 @@ mod tests {
     fn nothing_is_promised_before_there_is_a_leader() {
         let (tell, leading) = watch::channel(None);
         let ending = CancellationToken::new();
-        let checks = checks(&leading, Some(&controller_peers::stands()), &ending);
+        let checks = checks(&leading, Some(&controller_ha::stands()), &ending);
         let failed = |checks: &Checks| {
             let failed = checks().into_iter().filter(|check| check.outcome.is_err());
             failed.map(|check| check.name).collect::<Vec<_>>()

@@ -10,7 +10,7 @@ use std::{
 use aws_lc_rs::rand;
 use axum::Router;
 use controller_api::{Api, ApiMetrics, Context};
-use controller_peers::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
+use controller_ha::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
 use controller_reconciler::{
     Ended, Handle, LoopMetrics, Options, SharedStore, Standby, bootstrap_later, follow_callers, who_leads,
     withdraw,
@@ -101,7 +101,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     let mut standby = Some(several.standby().await?);
     let reads = several.reads(stop.streams.clone()).await?;
     let router =
-        controller_peers::router(several.stands.clone(), ca.cluster(), several.beats.clone(), Some(reads));
+        controller_ha::router(several.stands.clone(), ca.cluster(), several.beats.clone(), Some(reads));
     let leads = several.leading.subscribe();
     succession::spawn(run, &ca, leads.clone(), stop.calls.clone())?;
     let (told, asked) = (asked_to_stop()?, CancellationToken::new());
@@ -260,7 +260,7 @@ impl Several {
     fn hand_on(&self, leader: &controller_reconciler::Leader) {
         tracing::info!(epoch = leader.epoch, holder = leader.holder, "another controller leads");
         let endpoints: Vec<Endpoint> = leader.endpoints.iter().filter_map(|text| text.parse().ok()).collect();
-        if let Some(client) = controller_peers::way(&endpoints, &self.credentials, SUCCESSOR) {
+        if let Some(client) = controller_ha::way(&endpoints, &self.credentials, SUCCESSOR) {
             self.stands.take(Stand::There(leader.epoch, client));
         }
     }

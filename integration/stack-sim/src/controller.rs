@@ -10,7 +10,7 @@ use std::{
 use axum::Router;
 use controller_api::{Api, ApiMetrics, Context, fair::FairLimits};
 use controller_core::Event;
-use controller_peers::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
+use controller_ha::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
 use controller_reconciler::{
     Ended, Handle, LoopMetrics, Options, Refusal, SharedStore, Standby, bootstrap, bootstrap_later, keys,
     who_leads,
@@ -265,7 +265,7 @@ impl Several {
         let mut contacts = self.contacts();
         let mut standby = Some(self.standby().await?);
         let reads = self.reads().await?;
-        let router = controller_peers::router(self.stands.clone(), CLUSTER, self.beats.clone(), Some(reads));
+        let router = controller_ha::router(self.stands.clone(), CLUSTER, self.beats.clone(), Some(reads));
         let serving = tokio::spawn(net::serve(PORT, router, identify));
         let _serving = tokio_util::task::AbortOnDropHandle::new(serving);
         while !asked.is_cancelled() {
@@ -382,7 +382,7 @@ impl Several {
             {
                 let endpoints: Vec<Endpoint> =
                     leader.endpoints.iter().filter_map(|text| text.parse().ok()).collect();
-                if let Some(client) = controller_peers::way(&endpoints, &Self::credentials(), SUCCESSOR) {
+                if let Some(client) = controller_ha::way(&endpoints, &Self::credentials(), SUCCESSOR) {
                     self.stands.take(Stand::There(leader.epoch, client));
                 }
                 // What waits goes there before the process ends.
