@@ -7,7 +7,8 @@ use std::{
 
 use axum::Router;
 use controller_api::{Api, ApiMetrics, Context};
-use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Refusal, Seal};
+use controller_ha::LOOP_END;
+use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Seal};
 use controller_store::Lock;
 use proto_rpc::{
     Authority, CertificateSlot, Endpoint, Listen, Metrics, Outbound, RefusedPeer, Revocations,
@@ -27,8 +28,6 @@ use crate::{args::Run, certificates, init, probes, ready, refused, several, stor
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time for calls to end.
 const DRAIN: Duration = Duration::from_secs(5);
-/// Time for the loop to end after the servers.
-pub(crate) const LOOP_END: Duration = Duration::from_secs(10);
 /// How often expired tokens and revocations are removed.
 const TOKEN_PURGE: Duration = Duration::from_secs(3600);
 
@@ -231,17 +230,6 @@ pub(crate) fn options(
     Ok(options)
 }
 
-/// What a new cluster needs.
-pub(crate) async fn bootstrap(handle: &Handle) -> Result<(), Refusal> {
-    if controller_reconciler::bootstrap(handle, VERSION).await? {
-        tracing::info!(
-            tenant = controller_reconciler::DEFAULT_TENANT,
-            "new cluster: the default tenant was made"
-        );
-    }
-    Ok(())
-}
-
 /// Opens the store, takes the lead, and makes what a new cluster needs.
 async fn lead(
     run: &Run,
@@ -255,7 +243,7 @@ async fn lead(
     ready::clear(&run.cluster.data_dir)?;
     let options = options(run, ca, stop.state.clone())?;
     let (handle, running) = controller_reconciler::start(store, options, LoopMetrics::new(metrics)).await?;
-    bootstrap(&handle).await?;
+    controller_reconciler::bootstrap(&handle, VERSION).await?;
     Ok((handle, running))
 }
 
@@ -314,7 +302,7 @@ pub(crate) async fn purge_tokens(handle: Handle, stop: CancellationToken) {
 }
 
 /// Who leads, for people who look into the store.
-pub(crate) fn holder() -> String {
+fn holder() -> String {
     format!("{}:{}", host().unwrap_or_default(), std::process::id())
 }
 

@@ -1,70 +1,25 @@
-//! `run --store etcd`: one of several controllers. It follows whoever leads, hands calls on to it, and leads itself when that
-//! one is gone; and when it is to end, another one leads before it does.
+//! `run --store etcd`: one of several controllers. The loop is `controller_ha`'s; here is what this process gives it.
 
-use std::{
-    path::Path,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{path::Path, sync::Arc, time::SystemTime};
 
 use aws_lc_rs::rand;
-use axum::Router;
-use controller_api::{Api, ApiMetrics, Context};
-use controller_ha::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
-use controller_reconciler::{
-    Ended, Handle, LoopMetrics, Options, SharedStore, Standby, bootstrap_later, follow_callers, who_leads,
-    withdraw,
-};
-use proto_rpc::{Authority, Credentials, Endpoint, Listen, Metrics, files, tls::Trust};
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinHandle,
-    time::Instant,
-};
+use controller_api::ApiMetrics;
+use controller_ha::{Observer, Replica, ReplicaConfig};
+use controller_reconciler::{Handle, LoopMetrics, follow_callers};
+use proto_rpc::{Credentials, Listen, Metrics, files, tls::Trust};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Run,
     probes, ready,
-    run::{LOOP_END, Opened, Stop, VERSION, asked_to_stop, bootstrap, holder, host, options, purge_tokens},
+    run::{Opened, Served, Stop, VERSION, asked_to_stop, host, options, purge_tokens},
     succession,
 };
 
 /// 32 hex digits: which data folder this is.
 const PLACE: &str = "place";
-/// Evidence that nobody has listened to yet.
-const EVIDENCE: usize = 4;
-/// Time for calls at work to end before the lead is let go.
-const REST: Duration = Duration::from_secs(2);
-/// A question to the store that was on its way when this controller was asked to end.
-const LATE_CLAIM: Duration = Duration::from_millis(100);
-/// Longest wait for the store when a lead that was never used is let go.
-const WITHDRAWAL: Duration = Duration::from_secs(2);
-/// Longest wait for the next leader where standbys were there, and how often the store is asked.
-const SUCCESSOR: Duration = Duration::from_secs(5);
-const ASK_EVERY: Duration = Duration::from_millis(10);
 
 type Error = Box<dyn std::error::Error>;
-
-/// What all lives of the process as leader or standby share.
-struct Several {
-    store: SharedStore,
-    options: Options,
-    ca: Arc<Authority>,
-    credentials: Credentials,
-    counts: ApiMetrics,
-    loop_metrics: LoopMetrics,
-    stands: Stands,
-    leading: watch::Sender<Option<Handle>>,
-    beats: Beats,
-}
-
-/// One time of leading.
-struct Reign {
-    handle: Handle,
-    running: JoinHandle<Ended>,
-    streams: CancellationToken,
-}
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn serve(run: &Run) -> Result<(), Error> {
@@ -83,29 +38,23 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     options.endpoints = advertised(run, &opened.addresses()?);
     options.release = true;
     let credentials = Credentials::new(Trust::Slot(ca.trust().clone())).with_certificate(opened.slot.clone());
-    let (leading, is_leading) = watch::channel(None);
-    let left = CancellationToken::new();
-    let several = Several {
+    // What cannot be read is told before anything is served.
+    let mut replica = Replica::begin(ReplicaConfig {
         store,
         options,
-        ca: Arc::clone(&ca),
+        authority: Arc::clone(&ca),
         credentials,
-        counts: ApiMetrics::new(&metrics, run.limits.fair()),
+        api_metrics: ApiMetrics::new(&metrics, run.limits.fair()),
         loop_metrics: LoopMetrics::new(&metrics),
-        stands: stands(),
-        leading,
-        beats: Beats::new(is_leading, left.clone()),
-    };
-    let mut contacts = several.contacts(run.leader_silence);
-    // What cannot be read is told before anything is served.
-    let mut standby = Some(several.standby().await?);
-    let reads = several.reads(stop.streams.clone()).await?;
-    let router =
-        controller_ha::router(several.stands.clone(), ca.cluster(), several.beats.clone(), Some(reads));
-    let leads = several.leading.subscribe();
+        leader_silence: run.leader_silence,
+        version: VERSION,
+    })
+    .await?;
+    let router = replica.router(stop.streams.clone()).await?;
+    let leads = replica.leading();
     succession::spawn(run, &ca, leads.clone(), stop.calls.clone())?;
     let (told, asked) = (asked_to_stop()?, CancellationToken::new());
-    let scraped = metrics.router(probes::checks(&leads, Some(&several.stands), &stop.streams));
+    let scraped = metrics.router(probes::checks(&leads, Some(replica.stands()), &stop.streams));
     let served = opened.serve(run, &ca, router, scraped, leads, &stop)?;
     let asks = tokio::spawn({
         let asked = asked.clone();
@@ -114,21 +63,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
             asked.cancel();
         }
     });
-
-    while !asked.is_cancelled() {
-        let next = match standby.take() {
-            Some(standby) => standby,
-            None => several.standby().await?,
-        };
-        let Some(mut reign) = several.follow(next, &mut contacts, &asked).await? else { break };
-        tokio::select! {
-            ended = &mut reign.running => several.deposed(&reign, ended?)?,
-            () = asked.cancelled() => {
-                served.goes();
-                several.hand_over(reign, &stop, &left).await;
-            }
-        }
-    }
+    replica.run(&asked, &Process(&served)).await?;
     served.goes();
     tracing::info!("ending: calls are let to their end, streams are closed");
     stop.streams.cancel();
@@ -142,127 +77,18 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     Ok(())
 }
 
-impl Several {
-    fn contacts(&self, silence: Duration) -> Contacts {
-        contacts(Contact {
-            silence,
-            holder: holder(),
-            credentials: self.credentials.clone(),
-            store: Arc::clone(&self.store),
-        })
+/// What this process does beside a term.
+struct Process<'a>(&'a Served);
+
+impl Observer for Process<'_> {
+    fn term_began(&self, leader: &Handle, ending: &CancellationToken) {
+        tokio::spawn(purge_tokens(leader.clone(), ending.clone()));
     }
 
-    async fn standby(&self) -> Result<Standby, Error> {
-        let (store, options) = (Arc::clone(&self.store), self.options.clone());
-        Ok(Standby::begin(store, options, self.loop_metrics.clone()).await?)
-    }
+    fn term_ended(&self, _: &Handle) {}
 
-    /// No leader key is left behind that names this controller: others would wait for evidence that it is gone.
-    async fn withdraw(&self) {
-        // What was asked before it was told to end may still come.
-        tokio::time::sleep(LATE_CLAIM).await;
-        let removed = withdraw(self.store.as_ref(), &self.options.place);
-        match tokio::time::timeout(WITHDRAWAL, removed).await {
-            Ok(Ok(false)) => {}
-            Ok(Ok(true)) => tracing::info!("the lead, taken and not used any more, is let go"),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the lead could not be looked after; others wait for evidence")
-            }
-            Err(_) => tracing::warn!("the store does not answer; others wait for evidence"),
-        }
-    }
-
-    /// What this controller answers while it does not lead.
-    async fn reads(&self, ending: CancellationToken) -> Result<Router, Error> {
-        let handle = Handle::without_loop(Arc::clone(&self.store), &self.options, &self.loop_metrics);
-        let guard = controller_api::guard(&handle, self.ca.cluster(), &self.counts);
-        let context = Context { handle, ca: Arc::clone(&self.ca), guard, version: VERSION, ending };
-        Ok(Api::new(context, &self.counts).await?.router)
-    }
-
-    /// Follows until this controller leads; `None`: it was asked to end.
-    async fn follow(
-        &self,
-        standby: Standby,
-        contacts: &mut Contacts,
-        asked: &CancellationToken,
-    ) -> Result<Option<Reign>, Error> {
-        let (seen, sees) = watch::channel(None);
-        let (gone, mut evidence) = mpsc::channel(EVIDENCE);
-        let (handle, running) = tokio::select! {
-            led = standby.lead(&seen, &mut evidence) => led?,
-            () = contacts.run(&self.stands, sees, gone) => return Err("nobody tells who leads: a defect".into()),
-            () = asked.cancelled() => {
-                self.withdraw().await;
-                return Ok(None);
-            }
-        };
-        contacts.led();
-        if let Err(error) = bootstrap(&handle).await {
-            // A store without space: what there is is served all the same.
-            tracing::error!(%error, "what a new cluster needs could not be made; it is tried again");
-            tokio::spawn(bootstrap_later(handle.clone(), VERSION));
-        }
-        let streams = CancellationToken::new();
-        let guard = controller_api::guard(&handle, self.ca.cluster(), &self.counts);
-        let (ca, ending) = (Arc::clone(&self.ca), streams.clone());
-        let context = Context { handle: handle.clone(), ca, guard, version: VERSION, ending };
-        let api = Api::new(context, &self.counts).await?;
-        tokio::spawn(purge_tokens(handle.clone(), streams.clone()));
-        self.leading.send_replace(Some(handle.clone()));
-        self.stands.take(Stand::here(api.router));
-        Ok(Some(Reign { handle, running, streams }))
-    }
-
-    /// Another controller leads, or the loop broke.
-    fn deposed(&self, reign: &Reign, ended: Ended) -> Result<(), Error> {
-        self.stands.take(Stand::Open);
-        self.leading.send_replace(None);
-        reign.streams.cancel();
-        reign.handle.end_streams();
-        match ended {
-            Ended::Deposed => {
-                tracing::warn!(epoch = reign.handle.epoch(), "this controller leads no more; it follows");
-                Ok(())
-            }
-            Ended::Asked => Err("the leader loop ended by itself: a defect".into()),
-        }
-    }
-
-    /// Another controller leads before this one ends. No call is refused meanwhile: it waits for the next leader.
-    async fn hand_over(&self, reign: Reign, stop: &Stop, left: &CancellationToken) {
-        let Reign { handle, running, streams } = reign;
-        let (epoch, followers) = (handle.epoch(), self.beats.followers());
-        tracing::info!(epoch, followers, "letting the lead go");
-        self.stands.rest(REST).await;
-        stop.state.cancel();
-        if tokio::time::timeout(LOOP_END, running).await.is_err() {
-            tracing::error!("the leader loop did not end in time");
-        }
-        left.cancel();
-        streams.cancel();
-        handle.end_streams();
-        let until = Instant::now() + SUCCESSOR;
-        while followers > 0 && Instant::now() < until {
-            match who_leads(self.store.as_ref()).await {
-                Ok(Some(leader)) if leader.epoch != epoch => return self.hand_on(&leader),
-                Ok(_) => {}
-                Err(error) => tracing::debug!(%error, "the store does not say who leads next"),
-            }
-            tokio::time::sleep(ASK_EVERY).await;
-        }
-        if followers > 0 {
-            tracing::warn!("no standby has taken the lead");
-        }
-    }
-
-    /// What waits, and what comes until the end, goes to the next leader.
-    fn hand_on(&self, leader: &controller_reconciler::Leader) {
-        tracing::info!(epoch = leader.epoch, holder = leader.holder, "another controller leads");
-        let endpoints: Vec<Endpoint> = leader.endpoints.iter().filter_map(|text| text.parse().ok()).collect();
-        if let Some(client) = controller_ha::way(&endpoints, &self.credentials, SUCCESSOR) {
-            self.stands.take(Stand::There(leader.epoch, client));
-        }
+    fn handing_over(&self, _: &Handle, _: usize) {
+        self.0.goes();
     }
 }
 

@@ -1,13 +1,12 @@
-//! Controllers among themselves: a standby sees that the leader is there, takes over on evidence that it is not, and hands
-//! on to it whatever it is asked, so that clients may ask any controller.
+//! High availability: several controllers share a store, and one of them leads. A standby sees that the leader is there, takes
+//! over on evidence that it is not, and hands calls on to it, so that clients may ask any controller.
 
 mod beats;
 mod caller;
 mod contact;
 mod door;
+mod replica;
 mod stand;
 
-pub use beats::Beats;
-pub use contact::{Contact, Contacts, contacts, way};
-pub use door::router;
-pub use stand::{Stand, Stands, stands};
+pub use replica::{HaError, LOOP_END, Observer, Replica, ReplicaConfig};
+pub use stand::{Stands, stands};

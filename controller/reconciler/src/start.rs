@@ -263,6 +263,7 @@ pub async fn bootstrap(handle: &Handle, version: &str) -> Result<bool, Refusal> 
     let beside = Beside { key: keys::BOOTSTRAP.into(), value: Some(record.encode_to_vec().into()) };
     let noted = Noted { kind: "cluster", name: "bootstrap".into(), tenant: String::new() };
     handle.apply_with(&actor, vec![beside], Event::Noted(noted)).await?;
+    tracing::info!(tenant = DEFAULT_TENANT, "new cluster: the default tenant was made");
     Ok(true)
 }
 

@@ -1,5 +1,5 @@
-//! One controller, wired as `rail-controller --store etcd` is: the store, standby and leader, beats and evidence, the API
-//! behind the door. Only its sockets, its wall clock and its random bytes are of the simulation.
+//! One controller: the shipped loop of `controller_ha` over the etcd store, as `rail-controller --store etcd` runs it. Only
+//! its sockets, its wall clock and its random bytes are of the simulation.
 
 use std::{
     collections::BTreeMap,
@@ -7,24 +7,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use axum::Router;
-use controller_api::{Api, ApiMetrics, Context, fair::FairLimits};
+use controller_api::{ApiMetrics, fair::FairLimits};
 use controller_core::Event;
-use controller_ha::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
-use controller_reconciler::{
-    Ended, Handle, LoopMetrics, Options, Refusal, SharedStore, Standby, bootstrap, bootstrap_later, keys,
-    who_leads,
-};
+use controller_ha::{Observer, Replica, ReplicaConfig};
+use controller_reconciler::{Handle, LoopMetrics, Options, Refusal, SharedStore, keys};
 use controller_store::{EtcdOptions, EtcdStore};
 use proto_audit::Actor;
 use proto_model::NodeName;
-use proto_rpc::{Authority, Ca, Credentials, Endpoint, Identity, Metrics, Standing};
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinHandle,
-    time::Instant,
-};
-use tokio_util::sync::CancellationToken;
+use proto_rpc::{Authority, Ca, Credentials, Identity, Metrics, Standing};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{etcd::PREFIX, net, plant::Bug, reader::Reader, record::Record, source::Seeded};
 
@@ -36,13 +27,9 @@ pub const ETCD_PORT: u16 = 2379;
 pub const CLUSTER: &str = "sim";
 /// A leader that is silent for longer is taken for gone.
 const SILENCE: Duration = Duration::from_millis(400);
-/// As in the controller's own wiring.
-const EVIDENCE: usize = 4;
-const REST: Duration = Duration::from_secs(2);
-const LOOP_END: Duration = Duration::from_secs(10);
-const SUCCESSOR: Duration = Duration::from_secs(5);
-const ASK_EVERY: Duration = Duration::from_millis(10);
-/// Before what a new cluster needs is tried again.
+/// What waits for the next leader goes there before the process ends.
+const DRAIN: Duration = Duration::from_millis(200);
+/// Before a server that could not join tries again.
 const AGAIN: Duration = Duration::from_millis(200);
 
 type Error = Box<dyn std::error::Error>;
@@ -120,26 +107,6 @@ pub struct Setting {
     pub bug: Option<Bug>,
 }
 
-/// What all times of leading of a life share.
-struct Several {
-    setting: Setting,
-    store: SharedStore,
-    options: Options,
-    counts: ApiMetrics,
-    loop_metrics: LoopMetrics,
-    stands: Stands,
-    leading: watch::Sender<Option<Handle>>,
-    beats: Beats,
-    left: CancellationToken,
-}
-
-/// One time of leading.
-struct Reign {
-    handle: Handle,
-    running: JoinHandle<Ended>,
-    streams: CancellationToken,
-}
-
 /// Who a host is.
 fn identify(host: &str) -> Identity {
     if host.starts_with('c') {
@@ -161,9 +128,8 @@ fn authority() -> Result<Arc<Authority>, Error> {
     CA.get().cloned().ok_or_else(|| "no authority".into())
 }
 
-/// The default tenant, and a server that has joined: jobs wait for it.
-async fn furnish(handle: &Handle) -> Result<(), Refusal> {
-    bootstrap(handle, "0").await?;
+/// A server that has joined: jobs wait for it.
+async fn join(handle: &Handle) -> Result<(), Refusal> {
     let Ok(node) = NodeName::new("n0") else { return Ok(()) };
     let found = handle.store().get(keys::node(&node)).await.map_err(|error| Refusal::read(&error))?;
     if found.is_none() {
@@ -176,9 +142,9 @@ async fn furnish(handle: &Handle) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// As an administrator does who was told that it did not work.
-async fn join_later(handle: Handle) {
-    while let Err(error) = furnish(&handle).await
+/// As an administrator does, who tries again where it did not work, until the term is over.
+async fn join_in_time(handle: Handle) {
+    while let Err(error) = join(&handle).await
         && !matches!(error, Refusal::Stopped { .. })
     {
         tokio::time::sleep(AGAIN).await;
@@ -197,11 +163,7 @@ pub async fn live(setting: Setting) -> turmoil::Result {
     });
     setting.record.tell(&format!("{} starts, life {life}", setting.name));
     let source = Arc::new(Seeded::new(setting.seed ^ (life << 32), setting.ahead));
-    let lived = match Several::open(&setting, source).await {
-        Ok(several) => several.serve(&asked).await,
-        Err(error) => Err(error),
-    };
-    match lived {
+    match serve(&setting, source, &asked).await {
         Ok(()) => {
             setting.record.tell(&format!("{} has ended", setting.name));
             setting.posts.with(&setting.name, |post| post.end = End::InOrder);
@@ -232,163 +194,53 @@ fn etcd_options(setting: &Setting, source: Arc<Seeded>) -> Result<EtcdOptions, E
     Ok(options)
 }
 
-impl Several {
-    async fn open(setting: &Setting, source: Arc<Seeded>) -> Result<Self, Error> {
-        let store: SharedStore = Arc::new(EtcdStore::open(etcd_options(setting, source.clone())?).await?);
-        let mut options = Options::new(setting.name.clone(), CancellationToken::new());
-        options.source = source;
-        options.lead_check = Duration::from_millis(500);
-        options.place = setting.name.clone().into_bytes();
-        options.endpoints = vec![format!("https://{}:{PORT}", setting.name)];
-        options.release = true;
-        let metrics = Metrics::new("rail-controller", "0", SystemTime::UNIX_EPOCH);
-        let (leading, is_leading) = watch::channel(None);
-        let left = CancellationToken::new();
-        let reader = Reader::default();
-        tokio::spawn(reader.clone().follow(Arc::clone(&store)));
-        setting.posts.with(&setting.name, |post| post.reader = Some(reader));
-        Ok(Self {
-            setting: setting.clone(),
-            store,
-            options,
-            counts: ApiMetrics::new(&metrics, FairLimits::default()),
-            loop_metrics: LoopMetrics::new(&metrics),
-            stands: stands(),
-            leading,
-            beats: Beats::new(is_leading, left.clone()),
-            left,
-        })
-    }
+/// Serves until it is asked to end, and has.
+async fn serve(setting: &Setting, source: Arc<Seeded>, asked: &CancellationToken) -> Result<(), Error> {
+    let store: SharedStore = Arc::new(EtcdStore::open(etcd_options(setting, source.clone())?).await?);
+    let mut options = Options::new(setting.name.clone(), CancellationToken::new());
+    options.source = source;
+    options.lead_check = Duration::from_millis(500);
+    options.place = setting.name.clone().into_bytes();
+    options.endpoints = vec![format!("https://{}:{PORT}", setting.name)];
+    options.release = true;
+    let metrics = Metrics::new("rail-controller", "0", SystemTime::UNIX_EPOCH);
+    let reader = Reader::default();
+    tokio::spawn(reader.clone().follow(Arc::clone(&store)));
+    setting.posts.with(&setting.name, |post| post.reader = Some(reader));
+    let mut replica = Replica::begin(ReplicaConfig {
+        store,
+        options,
+        authority: authority()?,
+        credentials: Credentials::over(net::dial),
+        api_metrics: ApiMetrics::new(&metrics, FairLimits::default()),
+        loop_metrics: LoopMetrics::new(&metrics),
+        leader_silence: SILENCE,
+        version: "0",
+    })
+    .await?;
+    let router = replica.router(CancellationToken::new()).await?;
+    let _serving = AbortOnDropHandle::new(tokio::spawn(net::serve(PORT, router, identify)));
+    replica.run(asked, setting).await?;
+    tokio::time::sleep(DRAIN).await;
+    Ok(())
+}
 
-    /// Follows and leads until it is asked to end.
-    async fn serve(self, asked: &CancellationToken) -> Result<(), Error> {
-        let mut contacts = self.contacts();
-        let mut standby = Some(self.standby().await?);
-        let reads = self.reads().await?;
-        let router = controller_ha::router(self.stands.clone(), CLUSTER, self.beats.clone(), Some(reads));
-        let serving = tokio::spawn(net::serve(PORT, router, identify));
-        let _serving = tokio_util::task::AbortOnDropHandle::new(serving);
-        while !asked.is_cancelled() {
-            let next = match standby.take() {
-                Some(standby) => standby,
-                None => self.standby().await?,
-            };
-            let Some(mut reign) = self.follow(next, &mut contacts, asked).await? else { break };
-            tokio::select! {
-                biased;
-                ended = &mut reign.running => self.deposed(&reign, ended?)?,
-                () = asked.cancelled() => self.hand_over(reign).await,
-            }
-        }
-        Ok(())
-    }
-
-    fn tell(&self, what: &str) {
-        self.setting.record.tell(&format!("{} {what}", self.setting.name));
-    }
-
-    fn credentials() -> Credentials {
-        Credentials::over(net::dial)
-    }
-
-    fn contacts(&self) -> Contacts {
-        contacts(Contact {
-            silence: SILENCE,
-            holder: self.setting.name.clone(),
-            credentials: Self::credentials(),
-            store: Arc::clone(&self.store),
-        })
-    }
-
-    async fn standby(&self) -> Result<Standby, Error> {
-        let (store, options) = (Arc::clone(&self.store), self.options.clone());
-        Ok(Standby::begin(store, options, self.loop_metrics.clone()).await?)
-    }
-
-    /// What this controller answers while it does not lead.
-    async fn reads(&self) -> Result<Router, Error> {
-        let handle = Handle::without_loop(Arc::clone(&self.store), &self.options, &self.loop_metrics);
-        let guard = controller_api::guard(&handle, CLUSTER, &self.counts);
-        let context =
-            Context { handle, ca: authority()?, guard, version: "0", ending: CancellationToken::new() };
-        Ok(Api::new(context, &self.counts).await?.router)
-    }
-
-    async fn follow(
-        &self,
-        standby: Standby,
-        contacts: &mut Contacts,
-        asked: &CancellationToken,
-    ) -> Result<Option<Reign>, Error> {
-        let (seen, sees) = watch::channel(None);
-        let (gone, mut evidence) = mpsc::channel(EVIDENCE);
-        let (handle, running) = tokio::select! {
-            biased;
-            led = standby.lead(&seen, &mut evidence) => led?,
-            () = contacts.run(&self.stands, sees, gone) => return Err("nobody tells who leads".into()),
-            () = asked.cancelled() => return Ok(None),
-        };
-        contacts.led();
-        self.tell(&format!("leads with epoch {}", handle.epoch()));
-        let streams = CancellationToken::new();
-        if let Err(error) = furnish(&handle).await {
-            self.tell(&format!("could not make what a new cluster needs: {error}"));
-            tokio::spawn(bootstrap_later(handle.clone(), "0"));
-            tokio::spawn(join_later(handle.clone()));
-        }
-        let guard = controller_api::guard(&handle, CLUSTER, &self.counts);
-        let (ca, ending) = (authority()?, streams.clone());
-        let context = Context { handle: handle.clone(), ca, guard, version: "0", ending };
-        let api = Api::new(context, &self.counts).await?;
-        self.setting.posts.with(&self.setting.name, |post| {
-            post.leading = Some(handle.clone());
+impl Observer for Setting {
+    fn term_began(&self, leader: &Handle, _: &CancellationToken) {
+        self.record.tell(&format!("{} leads with epoch {}", self.name, leader.epoch()));
+        self.posts.with(&self.name, |post| {
+            post.leading = Some(leader.clone());
             post.reigns += 1;
         });
-        self.leading.send_replace(Some(handle.clone()));
-        self.stands.take(Stand::here(api.router));
-        Ok(Some(Reign { handle, running, streams }))
+        tokio::spawn(join_in_time(leader.clone()));
     }
 
-    fn leads_no_more(&self, reign: &Reign) {
-        self.setting.posts.with(&self.setting.name, |post| post.leading = None);
-        reign.streams.cancel();
-        reign.handle.end_streams();
+    fn term_ended(&self, leader: &Handle) {
+        self.record.tell(&format!("{} leads no more with epoch {}", self.name, leader.epoch()));
+        self.posts.with(&self.name, |post| post.leading = None);
     }
 
-    fn deposed(&self, reign: &Reign, ended: Ended) -> Result<(), Error> {
-        self.tell(&format!("leads no more with epoch {}", reign.handle.epoch()));
-        self.stands.take(Stand::Open);
-        self.leading.send_replace(None);
-        self.leads_no_more(reign);
-        match ended {
-            Ended::Deposed => Ok(()),
-            Ended::Asked => Err("the leader loop ended by itself".into()),
-        }
-    }
-
-    async fn hand_over(&self, mut reign: Reign) {
-        let (epoch, followers) = (reign.handle.epoch(), self.beats.followers());
-        self.tell(&format!("lets the lead go, {followers} follow"));
-        self.stands.rest(REST).await;
-        self.options.stop.cancel();
-        // A loop that does not end in time ends with the process.
-        let _ = tokio::time::timeout(LOOP_END, &mut reign.running).await;
-        self.left.cancel();
-        self.leads_no_more(&reign);
-        let until = Instant::now() + SUCCESSOR;
-        while followers > 0 && Instant::now() < until {
-            if let Ok(Some(leader)) = who_leads(self.store.as_ref()).await
-                && leader.epoch != epoch
-            {
-                let endpoints: Vec<Endpoint> =
-                    leader.endpoints.iter().filter_map(|text| text.parse().ok()).collect();
-                if let Some(client) = controller_ha::way(&endpoints, &Self::credentials(), SUCCESSOR) {
-                    self.stands.take(Stand::There(leader.epoch, client));
-                }
-                // What waits goes there before the process ends.
-                return tokio::time::sleep(ASK_EVERY * 20).await;
-            }
-            tokio::time::sleep(ASK_EVERY).await;
-        }
+    fn handing_over(&self, _: &Handle, followers: usize) {
+        self.record.tell(&format!("{} lets the lead go, {followers} follow", self.name));
     }
 }
