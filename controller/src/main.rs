@@ -3,6 +3,7 @@
 mod args;
 mod authority;
 mod certificates;
+mod ha;
 mod init;
 mod keep;
 mod key_args;
@@ -13,7 +14,6 @@ mod refused;
 mod reseal;
 mod run;
 mod sealing;
-mod several;
 mod store_args;
 mod succession;
 

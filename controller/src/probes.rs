@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_ha::Stands;
+use controller_ha::LeadershipWatch;
 use controller_reconciler::Handle;
 use proto_rpc::probes::{Check, Checks};
 use tokio::sync::watch;
@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 /// The checks of a controller that leads, or follows where there are several (`stands`), until it ends.
 pub fn checks(
     leading: &watch::Receiver<Option<Handle>>,
-    stands: Option<&Stands>,
+    leadership: Option<&LeadershipWatch>,
     ending: &CancellationToken,
 ) -> Checks {
-    let (leading, stands, ending) = (leading.clone(), stands.cloned(), ending.clone());
+    let (leading, leadership, ending) = (leading.clone(), leadership.cloned(), ending.clone());
     Arc::new(move || {
         let handle = leading.borrow().clone();
-        let elsewhere = stands.as_ref().and_then(Stands::elsewhere);
+        let remote = leadership.as_ref().and_then(LeadershipWatch::remote_epoch);
         let mut checks = vec![
             Check { name: "serving", outcome: serving(ending.is_cancelled()) },
-            Check { name: "leader", outcome: leader(handle.as_ref().map(Handle::epoch), elsewhere) },
+            Check { name: "leader", outcome: leader(handle.as_ref().map(Handle::epoch), remote) },
         ];
         // The store of a leader elsewhere is that one's to judge.
         if let Some(health) = handle.map(|handle| handle.store_health()) {
@@ -69,7 +69,7 @@ mod tests {
     fn nothing_is_promised_before_there_is_a_leader() {
         let (tell, leading) = watch::channel(None);
         let ending = CancellationToken::new();
-        let checks = checks(&leading, Some(&controller_ha::stands()), &ending);
+        let checks = checks(&leading, Some(&controller_ha::LeadershipWatch::new()), &ending);
         let failed = |checks: &Checks| {
             let failed = checks().into_iter().filter(|check| check.outcome.is_err());
             failed.map(|check| check.name).collect::<Vec<_>>()

@@ -23,7 +23,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{args::Run, certificates, init, probes, ready, refused, several, store_args::Kind, succession};
+use crate::{args::Run, certificates, ha, init, probes, ready, refused, store_args::Kind, succession};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time for calls to end.
@@ -59,7 +59,7 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let data_dir = &run.cluster.data_dir;
     init::folder(data_dir)?;
     if run.store.store == Kind::Etcd {
-        return several::serve(run).await;
+        return ha::serve(run).await;
     }
     let ca = succession::authority(run)?;
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());

@@ -57,7 +57,7 @@ impl<T> Assurance<T> {
     }
 
     /// A look begins.
-    pub fn ask(&mut self, now: Timestamp) {
+    pub fn begin_check(&mut self, now: Timestamp) {
         let mut held = self.asked.take().map_or_else(Vec::new, |(_, held)| held);
         held.append(&mut self.waiting);
         (self.asked, self.hurried) = (Some((now, held)), false);
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(assurance.due(), Some(at(3500)));
         let _ = assurance.wrote(at(1000));
         assert_eq!(assurance.due(), Some(at(3500)), "an older one says nothing new");
-        assurance.ask(at(3500));
+        assurance.begin_check(at(3500));
         assert_eq!(assurance.due(), None, "one at a time");
         let _ = assurance.confirmed();
         assert_eq!(
@@ -123,14 +123,14 @@ mod tests {
     #[test]
     fn what_was_not_shown_is_asked_again_at_once() {
         let mut assurance = Assurance::<()>::new(at(0), EVERY);
-        assurance.ask(at(2000));
+        assurance.begin_check(at(2000));
         let _ = assurance.give_up();
         assert_eq!(assurance.due(), Some(at(2000)));
-        assurance.ask(at(2100));
+        assurance.begin_check(at(2100));
         assurance.hurry();
         let _ = assurance.confirmed();
         assert_eq!(assurance.due(), Some(at(2100)), "what came up meanwhile is looked at too");
-        assurance.ask(at(2200));
+        assurance.begin_check(at(2200));
         let _ = assurance.confirmed();
         assert_eq!(assurance.due(), Some(at(4200)));
     }
@@ -140,18 +140,18 @@ mod tests {
         let mut assurance = Assurance::new(at(0), EVERY);
         assurance.hold('a');
         assert_eq!(assurance.due(), Some(at(0)), "at once");
-        assurance.ask(at(100));
+        assurance.begin_check(at(100));
         assurance.hold('b');
         assurance.hold('c');
         assert_eq!((assurance.due(), assurance.held()), (None, 3));
         assert_eq!(assurance.confirmed(), ['a'], "this look began before the others were decided");
         assert_eq!(assurance.due(), Some(at(100)));
-        assurance.ask(at(200));
+        assurance.begin_check(at(200));
         assurance.hold('d');
         assert_eq!(assurance.wrote(at(201)), ['b', 'c', 'd'], "a write shows it for all of them");
         assert!(assurance.confirmed().is_empty(), "and its own look has nothing left to tell");
         assurance.hold('e');
-        assurance.ask(at(300));
+        assurance.begin_check(at(300));
         assurance.hold('f');
         assert_eq!((assurance.give_up(), assurance.held()), (vec!['e', 'f'], 0));
     }
@@ -167,7 +167,7 @@ mod tests {
                 (dice >> 33) % sides
             };
             let replaced = 1000 + roll(9000);
-            let (mut now, mut read_at, mut ended, mut told) = (0, None, None, 0);
+            let (mut now, mut read_at, mut ended, mut sent) = (0, None, None, 0);
             let mut assurance = Assurance::new(at(0), EVERY);
             while ended.is_none() {
                 now += 1 + roll(300);
@@ -185,7 +185,7 @@ mod tests {
                         continue;
                     }
                     for decided in assurance.confirmed() {
-                        told += 1;
+                        sent += 1;
                         assert!(
                             decided < replaced,
                             "seed {seed}: decided at {decided}, replaced at {replaced}"
@@ -198,12 +198,12 @@ mod tests {
                     _ => {}
                 }
                 if assurance.due().is_some_and(|due| due <= at(now)) {
-                    assurance.ask(at(now));
+                    assurance.begin_check(at(now));
                     let reads = now + roll(300);
                     read_at = Some((reads, reads + roll(300)));
                 }
             }
-            assert!(told > 0 || ended.is_some_and(|held| !held.is_empty()) || replaced < 2000, "seed {seed}");
+            assert!(sent > 0 || ended.is_some_and(|held| !held.is_empty()) || replaced < 2000, "seed {seed}");
         }
     }
 }

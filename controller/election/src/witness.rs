@@ -18,7 +18,7 @@ const CALM: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     /// It is there, and says whether the store takes its writes.
-    Beat {
+    Heartbeat {
         /// It does.
         writable: bool,
     },
@@ -100,7 +100,7 @@ impl Witness {
             return;
         }
         match heard {
-            Heard::Beat { writable } => {
+            Heard::Heartbeat { writable } => {
                 (self.heard, self.refused) = (now, false);
                 self.unwritable = if writable { None } else { self.unwritable.or(Some(now)) };
             }
@@ -159,8 +159,8 @@ mod tests {
     use super::*;
 
     const SILENCE: Duration = Duration::from_secs(1);
-    const WELL: Heard = Heard::Beat { writable: true };
-    const ILL: Heard = Heard::Beat { writable: false };
+    const WELL: Heard = Heard::Heartbeat { writable: true };
+    const ILL: Heard = Heard::Heartbeat { writable: false };
 
     fn following() -> Witness {
         let mut witness = Witness::new(SILENCE);

@@ -10,12 +10,12 @@ const ADDRESS: HeaderName = HeaderName::from_static("rail-caller-address");
 /// Nobody's own word counts: takes the header out, and believes it only of a controller of this cluster. `None`: a
 /// controller says what is no identity, a defect.
 pub(crate) fn believe(headers: &mut HeaderMap, peer: &mut PeerInfo, cluster: &str) -> Option<()> {
-    let (told, address) = (headers.remove(&CALLER), headers.remove(&ADDRESS));
+    let (reported, address) = (headers.remove(&CALLER), headers.remove(&ADDRESS));
     if peer.identity != Identity::Controller {
         return Some(());
     }
-    let Some(told) = told else { return Some(()) };
-    peer.identity = match told.to_str().ok()? {
+    let Some(reported) = reported else { return Some(()) };
+    peer.identity = match reported.to_str().ok()? {
         "" => Identity::Anonymous,
         uri => Identity::from_uri(uri, cluster).ok()?,
     };
@@ -27,7 +27,7 @@ pub(crate) fn believe(headers: &mut HeaderMap, peer: &mut PeerInfo, cluster: &st
 }
 
 /// Tells it.
-pub(crate) fn tell(headers: &mut HeaderMap, peer: &PeerInfo, cluster: &str) -> Option<()> {
+pub(crate) fn report(headers: &mut HeaderMap, peer: &PeerInfo, cluster: &str) -> Option<()> {
     let uri = match &peer.identity {
         Identity::Anonymous => String::new(),
         known => known.to_uri(cluster).ok()?,

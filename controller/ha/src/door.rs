@@ -28,9 +28,9 @@ use tonic::{Code, Status, service::Routes};
 use tower::{Service as _, ServiceExt as _};
 
 use crate::{
-    beats::Beats,
     caller,
-    stand::{Route, Stands, Way},
+    heartbeats::Heartbeats,
+    leadership::{LeadershipWatch, Route, Target},
 };
 
 /// Longest wait for a leader.
@@ -62,17 +62,22 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 
 #[derive(Clone)]
 struct Door {
-    stands: Stands,
+    leadership: LeadershipWatch,
     cluster: String,
     /// Answers calls that only read the store, whoever leads.
     reads: Option<Router>,
 }
 
 /// The router of a controller of several; `reads` answers what only reads the store while another one leads, or nobody.
-pub fn router(stands: Stands, cluster: &str, beats: Beats, reads: Option<Router>) -> Router {
-    let service = ControllerServiceServer::new(beats).max_decoding_message_size(MAX_MESSAGE_BYTES);
+pub fn router(
+    leadership: LeadershipWatch,
+    cluster: &str,
+    heartbeats: Heartbeats,
+    reads: Option<Router>,
+) -> Router {
+    let service = ControllerServiceServer::new(heartbeats).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let own = Routes::new(service).into_axum_router().reset_fallback();
-    let door = Door { stands, cluster: cluster.to_owned(), reads };
+    let door = Door { leadership, cluster: cluster.to_owned(), reads };
     // Only the service among controllers is answered whether or not this one leads.
     Router::new().fallback(any(enter)).with_state(door).merge(own)
 }
@@ -196,22 +201,23 @@ impl Door {
             return Ok(response);
         }
         let until = call.until();
-        let mut route = self.stands.route();
+        let mut route = self.leadership.route();
         loop {
             let nobody = || {
                 let text = "no controller leads at the moment; nothing was done";
                 RpcError::new(ErrorClass::Unavailable, "NO_LEADER", text)
                     .with_retry_after(Duration::from_millis(500))
             };
-            let way = tokio::time::timeout_at(until, route.now()).await.ok().flatten().ok_or_else(nobody)?;
-            let made = match way {
-                Way::Here(mut router, at_work) => {
+            let target =
+                tokio::time::timeout_at(until, route.target()).await.ok().flatten().ok_or_else(nobody)?;
+            let made = match target {
+                Target::Local(mut router, at_work) => {
                     let request = call.make().ok_or_else(nobody)?;
                     let Ok(response) = router.call(request).await;
                     drop(at_work);
                     Ok(response)
                 }
-                Way::There(epoch, client) => {
+                Target::Remote(epoch, client) => {
                     let request = call.make().ok_or_else(nobody)?;
                     self.hand_on(call.repeats, client, request, &mut route)
                         .await
@@ -246,7 +252,7 @@ impl Door {
     /// The answer to what can be read here; `None` where the leader is to be asked: it needs more than the store, its denial
     /// is to be recorded, or the store is out of this controller's reach.
     async fn read_here(&self, call: &mut Call) -> Option<Response> {
-        let mut reads = self.reads.clone().filter(|_| call.reads && !self.stands.is_here())?;
+        let mut reads = self.reads.clone().filter(|_| call.reads && !self.leadership.is_local())?;
         if matches!(call.body, Kept::Once(_)) {
             return None;
         }
@@ -273,8 +279,8 @@ impl Door {
         parts.extensions.clear();
         HOP_BY_HOP.iter().for_each(|name| _ = parts.headers.remove(name));
         parts.version = Version::HTTP_2;
-        let told = peer.and_then(|peer| caller::tell(&mut parts.headers, &peer, &self.cluster));
-        if told.is_none() {
+        let reported = peer.and_then(|peer| caller::report(&mut parts.headers, &peer, &self.cluster));
+        if reported.is_none() {
             let text = "the caller's identity cannot be handed on";
             return Err(RpcError::new(ErrorClass::Internal, "NO_CALLER", text));
         }

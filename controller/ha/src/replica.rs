@@ -22,10 +22,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    beats::Beats,
-    contact::{Contact, Contacts, contacts, way},
     door,
-    stand::{Stand, Stands, stands},
+    heartbeats::Heartbeats,
+    leadership::{Leadership, LeadershipWatch},
+    monitor::{LeaderMonitor, MonitorConfig, leader_client},
 };
 
 /// Longest wait for the leader loop to end once it is asked to.
@@ -93,7 +93,7 @@ pub trait Observer: Send + Sync {
 /// One of several controllers.
 pub struct Replica {
     shared: Shared,
-    contacts: Contacts,
+    monitor: LeaderMonitor,
     /// Begun before anything is served; taken by the first iteration of [`Replica::run`].
     standby: Option<Standby>,
 }
@@ -101,9 +101,9 @@ pub struct Replica {
 /// What all terms of the process share.
 struct Shared {
     config: ReplicaConfig,
-    stands: Stands,
+    leadership: LeadershipWatch,
     leading: watch::Sender<Option<Handle>>,
-    beats: Beats,
+    heartbeats: Heartbeats,
     left: CancellationToken,
 }
 
@@ -122,16 +122,16 @@ impl Replica {
     pub async fn begin(config: ReplicaConfig) -> Result<Self, HaError> {
         let (leading, is_leading) = watch::channel(None);
         let left = CancellationToken::new();
-        let contacts = contacts(Contact {
+        let monitor = LeaderMonitor::new(MonitorConfig {
             silence: config.leader_silence,
             holder: config.options.holder.clone(),
             credentials: config.credentials.clone(),
             store: Arc::clone(&config.store),
         });
-        let beats = Beats::new(is_leading, left.clone());
-        let shared = Shared { config, stands: stands(), leading, beats, left };
+        let heartbeats = Heartbeats::new(is_leading, left.clone());
+        let shared = Shared { config, leadership: LeadershipWatch::new(), leading, heartbeats, left };
         let standby = Some(shared.standby().await?);
-        Ok(Self { shared, contacts, standby })
+        Ok(Self { shared, monitor, standby })
     }
 
     /// The router of this controller, whether it leads or not. `ending` closes long answers to calls that only read the store.
@@ -139,10 +139,10 @@ impl Replica {
     /// # Errors
     /// [`HaError::Api`].
     pub async fn router(&self, ending: CancellationToken) -> Result<Router, HaError> {
-        let Shared { config, stands, beats, .. } = &self.shared;
+        let Shared { config, leadership, heartbeats, .. } = &self.shared;
         let handle = Handle::without_loop(Arc::clone(&config.store), &config.options, &config.loop_metrics);
         let reads = self.shared.api(handle, ending).await?;
-        Ok(door::router(stands.clone(), config.authority.cluster(), beats.clone(), Some(reads)))
+        Ok(door::router(leadership.clone(), config.authority.cluster(), heartbeats.clone(), Some(reads)))
     }
 
     /// The way into the leader loop while this controller leads, else `None`.
@@ -153,8 +153,8 @@ impl Replica {
 
     /// Who answers calls.
     #[must_use]
-    pub fn stands(&self) -> &Stands {
-        &self.shared.stands
+    pub fn leadership(&self) -> &LeadershipWatch {
+        &self.shared.leadership
     }
 
     /// Follows and leads until `asked` is cancelled. When it returns, calls that wait are handed on to the next leader, if
@@ -163,13 +163,13 @@ impl Replica {
     /// # Errors
     /// All of [`HaError`]. Failures of the store are waited out.
     pub async fn run(&mut self, asked: &CancellationToken, observer: &impl Observer) -> Result<(), HaError> {
-        let Self { shared, contacts, standby } = self;
+        let Self { shared, monitor, standby } = self;
         while !asked.is_cancelled() {
             let next = match standby.take() {
                 Some(standby) => standby,
                 None => shared.standby().await?,
             };
-            let Some(mut term) = shared.follow(next, contacts, asked, observer).await? else { break };
+            let Some(mut term) = shared.follow(next, monitor, asked, observer).await? else { break };
             tokio::select! {
                 biased;
                 ended = &mut term.running => shared.deposed(&term, ended?, observer)?,
@@ -212,7 +212,7 @@ impl Shared {
     async fn follow(
         &self,
         standby: Standby,
-        contacts: &mut Contacts,
+        monitor: &mut LeaderMonitor,
         asked: &CancellationToken,
         observer: &impl Observer,
     ) -> Result<Option<LeadershipTerm>, HaError> {
@@ -221,7 +221,7 @@ impl Shared {
         let (handle, running) = tokio::select! {
             biased;
             led = standby.lead(&seen, &mut evidence) => led?,
-            () = contacts.run(&self.stands, sees, gone) => {
+            () = monitor.run(&self.leadership, sees, gone) => {
                 return Err(HaError::Defect("nobody reports who leads"));
             }
             () = asked.cancelled() => {
@@ -229,7 +229,7 @@ impl Shared {
                 return Ok(None);
             }
         };
-        contacts.led();
+        monitor.led();
         let version = self.config.version;
         if let Err(error) = bootstrap(&handle, version).await {
             // A store without space: what there is is served all the same.
@@ -240,13 +240,13 @@ impl Shared {
         let router = self.api(handle.clone(), streams.clone()).await?;
         observer.term_began(&handle, &streams);
         self.leading.send_replace(Some(handle.clone()));
-        self.stands.take(Stand::here(router));
+        self.leadership.set(Leadership::local(router));
         Ok(Some(LeadershipTerm { handle, running, streams }))
     }
 
     /// Another controller leads, or the loop broke.
     fn deposed(&self, term: &LeadershipTerm, ended: Ended, observer: &impl Observer) -> Result<(), HaError> {
-        self.stands.take(Stand::Open);
+        self.leadership.set(Leadership::Unknown);
         self.leading.send_replace(None);
         term.end(observer);
         match ended {
@@ -260,10 +260,10 @@ impl Shared {
 
     /// Another controller leads before this one ends. No call is refused meanwhile: it waits for the next leader.
     async fn hand_over(&self, mut term: LeadershipTerm, observer: &impl Observer) {
-        let (epoch, followers) = (term.handle.epoch(), self.beats.followers());
+        let (epoch, followers) = (term.handle.epoch(), self.heartbeats.followers());
         tracing::info!(epoch, followers, "letting the lead go");
         observer.handing_over(&term.handle, followers);
-        self.stands.rest(CALLS_END).await;
+        self.leadership.drain(CALLS_END).await;
         self.config.options.stop.cancel();
         if tokio::time::timeout(LOOP_END, &mut term.running).await.is_err() {
             tracing::error!("the leader loop did not end in time");
@@ -288,8 +288,8 @@ impl Shared {
     fn hand_on(&self, leader: &Leader) {
         tracing::info!(epoch = leader.epoch, holder = leader.holder, "another controller leads");
         let endpoints: Vec<Endpoint> = leader.endpoints.iter().filter_map(|text| text.parse().ok()).collect();
-        if let Some(client) = way(&endpoints, &self.config.credentials, SUCCESSOR) {
-            self.stands.take(Stand::There(leader.epoch, client));
+        if let Some(client) = leader_client(&endpoints, &self.config.credentials, SUCCESSOR) {
+            self.leadership.set(Leadership::Remote(leader.epoch, client));
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use controller_core::{
     ClaimVerdict, Config, CoreError, Event, Key, Reply, State, denials::Denials, figures::Named, step,
 };
-use controller_election::{assurance::Assurance, lead::Told};
+use controller_election::{assurance::Assurance, lead::LeaderReport};
 use controller_store::{Limits, Store, StoreError, Txn};
 use proto_audit::Log;
 use proto_model::{NodeName, Timestamp};
@@ -28,7 +28,7 @@ use crate::{
     error::Refusal,
     handle::{Answer, Applied, Refused, Request, Shared, refusal},
     leader::{self, Lead},
-    look::{Found, Held, Look, tell},
+    leader_check::{Found, Held, LeaderCheck, send_held},
     metrics::LoopMetrics,
     outage::Outage,
     push,
@@ -84,8 +84,8 @@ pub(crate) struct Loop {
     pub release: bool,
     pub stop: CancellationToken,
     pub(crate) outage: Option<Outage>,
-    pub(crate) look: Look,
-    /// What the last look has brought.
+    pub(crate) leader_check: LeaderCheck,
+    /// What the last leader check has read.
     pub(crate) found: Option<Found>,
     counted: Instant,
     /// Who is counted by name.
@@ -174,7 +174,7 @@ impl Loop {
             release,
             stop,
             outage,
-            look: Look::default(),
+            leader_check: LeaderCheck::default(),
             found: None,
             counted,
             named: Named::default(),
@@ -200,7 +200,7 @@ impl Loop {
             if self.outage.is_some() && self.probe().await.is_break() {
                 break Ended::Deposed;
             }
-            if self.hear_of_the_lead().await.is_break() || self.round(&mut round).await.is_break() {
+            if self.apply_leader_check().await.is_break() || self.round(&mut round).await.is_break() {
                 break Ended::Deposed;
             }
             if let Some((node, seen)) = self.challenged.take()
@@ -208,7 +208,7 @@ impl Loop {
             {
                 break Ended::Deposed;
             }
-            self.look_if_due();
+            self.check_leader_if_due();
         };
         if ended == Ended::Asked && self.release {
             self.let_go().await;
@@ -252,7 +252,7 @@ impl Loop {
         tokio::select! {
             biased;
             () = self.stop.cancelled() => return false,
-            found = self.look.answer() => self.found = Some(found),
+            found = self.leader_check.answer() => self.found = Some(found),
             Some(request) = self.agents.recv() => round.push(request),
             Some(request) = self.clients.recv() => round.push(request),
             Some(refused) = self.denials.recv() => self.denied(refused, round),
@@ -300,7 +300,7 @@ impl Loop {
             match request {
                 Request::Query(question) => question(&self.state, now),
                 Request::Event(event, answer) => events.push((*event, answer)),
-                Request::Look => self.assurance.hurry(),
+                Request::CheckLeader => self.assurance.hurry(),
             }
         }
         if self.outage.is_some() {
@@ -379,7 +379,7 @@ impl Loop {
         match outcome {
             Ok(outcome) if outcome.succeeded => {
                 self.state.commit(outcome.revision);
-                tell(self.assurance.wrote(begun));
+                send_held(self.assurance.wrote(begun));
                 self.shared.revision.store(outcome.revision, Ordering::Relaxed);
                 self.changed_webhooks.by(batch.writes.keys());
                 if batch.writes.keys().any(|key| matches!(key, Key::Tenant(_) | Key::Queue(..))) {
@@ -579,7 +579,7 @@ impl Loop {
     /// The fence did not hold, so nothing of the batch was written.
     async fn fenced_off(&mut self, batch: Batch) -> ControlFlow<()> {
         self.state.rollback();
-        self.lead.tell(Told::Fenced);
+        self.lead.report(LeaderReport::Fenced);
         let flow = self.lost_the_key().await;
         let refused = if flow.is_break() {
             Refusal::Stopped { cause: "another controller leads" }

@@ -79,7 +79,7 @@ pub(crate) enum Request {
     /// A read of the committed state.
     Query(Question),
     /// Something speaks against it that this controller leads: it shall look.
-    Look,
+    CheckLeader,
 }
 
 /// How the store is, for health.
@@ -361,7 +361,7 @@ impl Handle {
 
     fn does_not_lead(&self) -> Refusal {
         // A loop that is too busy looks in its time, or has ended.
-        let _ = self.clients.try_send(Request::Look);
+        let _ = self.clients.try_send(Request::CheckLeader);
         let cause = self.shared.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
         cause.map_or(Refusal::Stopped { cause: "another controller leads" }, |cause| Refusal::Unwritable {
             cause,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use controller_core::{Config, State, Stored};
-use controller_election::lead::{Ask, Candidate, Told};
+use controller_election::lead::{Action, Candidate, LeaderReport};
 use controller_store::{Compare, KeyValue, Op, Store, StoreError, Txn};
 use prost::Message;
 use proto_model::Timestamp;
@@ -19,19 +19,19 @@ const STEPS: u32 = 16;
 
 /// How it stands with the lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub(crate) enum Leadership {
     /// This process leads, with this epoch.
-    Leads(u64),
+    Leading(u64),
     /// Another one does.
-    Follows(u64),
+    Following(u64),
     /// Others fight for it.
-    Open,
+    Contested,
 }
 
 /// This process as a candidate: carries its questions to the store.
 pub(crate) struct Lead {
     candidate: Candidate,
-    ask: Ask,
+    action: Action,
     /// What it writes into the key; `since_ms` is of the writing.
     own: records::Leader,
     /// What the key held when it was read last.
@@ -41,7 +41,7 @@ pub(crate) struct Lead {
 impl Lead {
     /// A candidate that has asked nothing yet. `life`, 16 random bytes, tells this life of the process from every other one.
     pub fn new(options: &Options, life: [u8; 16]) -> Self {
-        let (candidate, ask) = Candidate::begin();
+        let (candidate, action) = Candidate::begin();
         let own = records::Leader {
             holder: options.holder.clone(),
             since_ms: 0,
@@ -49,7 +49,7 @@ impl Lead {
             endpoints: options.endpoints.clone(),
             place: options.place.clone(),
         };
-        Self { candidate, ask, own, seen: records::Leader::default() }
+        Self { candidate, action, own, seen: records::Leader::default() }
     }
 
     /// The holder of the key as it was read last.
@@ -77,33 +77,33 @@ impl Lead {
         let record = found.map(|kv| codec::decode::<records::Leader>(kv).unwrap_or_default());
         let own = record.as_ref().is_some_and(|record| record.life == self.own.life);
         self.seen = record.unwrap_or_default();
-        self.tell(Told::Key(found.map(|kv| (kv.create_revision, own))));
+        self.report(LeaderReport::Key(found.map(|kv| (kv.create_revision, own))));
     }
 
     /// Something that is no answer of the store.
-    pub fn tell(&mut self, told: Told) {
-        self.ask = self.candidate.step(told);
+    pub fn report(&mut self, report: LeaderReport) {
+        self.action = self.candidate.step(report);
     }
 
     /// Asks the store until it is known who leads. `now` is written into the key, for people.
     ///
     /// # Errors
     /// The store's own; called again, it goes on with reading the key.
-    pub async fn settle(&mut self, store: &dyn Store, now: Timestamp) -> Result<Stand, StoreError> {
+    pub async fn settle(&mut self, store: &dyn Store, now: Timestamp) -> Result<Leadership, StoreError> {
         for _ in 0..STEPS {
-            let answer = match self.ask {
-                Ask::Lead(epoch) => return Ok(Stand::Leads(epoch)),
-                Ask::Follow(epoch) => return Ok(Stand::Follows(epoch)),
-                Ask::Read => store.get(keys::LEADER.into()).await.map(|found| self.found(found.as_ref())),
-                Ask::Remove(epoch) => self.remove(store, epoch).await,
-                Ask::Claim => self.claim(store, now).await,
+            let answer = match self.action {
+                Action::Lead(epoch) => return Ok(Leadership::Leading(epoch)),
+                Action::Follow(epoch) => return Ok(Leadership::Following(epoch)),
+                Action::Read => store.get(keys::LEADER.into()).await.map(|found| self.found(found.as_ref())),
+                Action::Remove(epoch) => self.remove(store, epoch).await,
+                Action::Claim => self.claim(store, now).await,
             };
             if let Err(error) = answer {
-                self.tell(Told::Failed);
+                self.report(LeaderReport::Failed);
                 return Err(error);
             }
         }
-        Ok(Stand::Open)
+        Ok(Leadership::Contested)
     }
 
     /// Lets the lead go, for whoever comes next.
@@ -112,13 +112,13 @@ impl Lead {
     /// The store's own; the key may be there still.
     pub async fn release(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         let Some(epoch) = self.leads() else { return Ok(()) };
-        self.tell(Told::Doubt);
+        self.report(LeaderReport::Doubt);
         self.remove(store, epoch).await
     }
 
     async fn remove(&mut self, store: &dyn Store, epoch: u64) -> Result<(), StoreError> {
         let outcome = store.txn(Txn::new().when(fence(epoch)).then(Op::delete(keys::LEADER))).await?;
-        self.tell(Told::Removed(outcome.succeeded));
+        self.report(LeaderReport::Removed(outcome.succeeded));
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl Lead {
         let record = records::Leader { since_ms: now.0, ..self.own.clone() }.encode_to_vec();
         let claim = Txn::new().when(Compare::absent(keys::LEADER)).then(Op::put(keys::LEADER, record));
         let outcome = store.txn(claim).await?;
-        self.tell(Told::Claimed(outcome.succeeded.then_some(outcome.revision)));
+        self.report(LeaderReport::Claimed(outcome.succeeded.then_some(outcome.revision)));
         Ok(())
     }
 }
@@ -146,12 +146,12 @@ pub async fn take(store: &dyn Store, lead: &mut Lead, now: Timestamp) -> Result<
             tokio::time::sleep(PAUSE).await;
         }
         match lead.settle(store, now).await? {
-            Stand::Leads(epoch) => return Ok(epoch),
-            Stand::Follows(epoch) => {
+            Leadership::Leading(epoch) => return Ok(epoch),
+            Leadership::Following(epoch) => {
                 seen = epoch;
-                lead.tell(Told::Gone(epoch));
+                lead.report(LeaderReport::Gone(epoch));
             }
-            Stand::Open => {}
+            Leadership::Contested => {}
         }
     }
     Err(StartError::Taken { epoch: seen })

@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use controller_core::Event;
-use controller_election::lead::Told;
+use controller_election::lead::LeaderReport;
 use controller_store::{Op, StoreError, Txn};
 use proto_model::NodeName;
 use tokio::time::Instant;
@@ -24,8 +24,8 @@ use crate::{
     error::Refusal,
     handle::{Answer, Request},
     keys,
-    leader::{self, Stand},
-    look::tell,
+    leader::{self, Leadership},
+    leader_check::send_held,
 };
 
 /// First and longest wait between attempts to write again.
@@ -51,19 +51,19 @@ impl Loop {
     pub(crate) fn open_outage(&mut self, error: &StoreError) {
         let reload = !leader::surely_not_stored(error);
         if reload {
-            self.lead.tell(Told::Doubt);
+            self.lead.report(LeaderReport::Doubt);
         }
         self.begin_outage(error.to_string(), reload, PROBE_FIRST);
     }
 
     /// The store does not say who leads, so nothing is decided until it takes writes.
-    pub(crate) fn look_failed(&mut self, error: &StoreError) {
+    pub(crate) fn leader_check_failed(&mut self, error: &StoreError) {
         self.begin_outage(error.to_string(), false, PROBE_FIRST);
     }
 
     fn begin_outage(&mut self, cause: String, reload: bool, first: Duration) {
         tracing::error!(%cause, "the store takes no writes: submits are refused, running jobs go on");
-        self.look.forget();
+        self.leader_check.forget();
         self.refuse_held(&Refusal::Unconfirmed { cause: cause.clone() });
         self.shared.set_cause(Some(cause));
         self.metrics.writable.set(0);
@@ -155,11 +155,11 @@ impl Loop {
         let begun = self.clock.now();
         match self.store.txn(txn).await {
             Ok(outcome) if outcome.succeeded => {
-                tell(self.assurance.wrote(begun));
+                send_held(self.assurance.wrote(begun));
                 ControlFlow::Continue(true)
             }
             Ok(_) => {
-                self.lead.tell(Told::Fenced);
+                self.lead.report(LeaderReport::Fenced);
                 self.lost_the_key().await?;
                 ControlFlow::Continue(false)
             }
@@ -180,20 +180,20 @@ impl Loop {
             return ControlFlow::Continue(true);
         }
         match self.lead.settle(self.store.as_ref(), self.clock.now()).await {
-            Ok(Stand::Leads(epoch)) => {
+            Ok(Leadership::Leading(epoch)) => {
                 tracing::info!(epoch, ended = self.epoch, "leading again, with a new epoch");
                 self.epoch = epoch;
                 self.shared.epoch.store(epoch, Ordering::Relaxed);
                 self.metrics.epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
                 ControlFlow::Continue(true)
             }
-            Ok(Stand::Follows(leader)) => {
+            Ok(Leadership::Following(leader)) => {
                 let (epoch, holder) = (self.epoch, self.lead.seen());
                 tracing::error!(epoch, leader, holder, "another controller leads: this one stops");
                 self.refuse_held(&Refusal::Stopped { cause: "another controller leads" });
                 ControlFlow::Break(())
             }
-            Ok(Stand::Open) => ControlFlow::Continue(false),
+            Ok(Leadership::Contested) => ControlFlow::Continue(false),
             Err(error) => {
                 tracing::debug!(%error, "the lead cannot be taken anew");
                 self.shared.set_cause(Some(error.to_string()));

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use controller_core::Stored;
 use controller_election::{
-    lead::Told,
+    lead::LeaderReport,
     mirror::{Mirror, Need},
 };
 use controller_store::{Event, KeyValue, Op, Store, StoreError, Txn, WatchBatch, WatchStream};
@@ -25,7 +25,7 @@ use crate::{
     error::StartError,
     handle::Handle,
     keys,
-    leader::{self, Lead, Stand},
+    leader::{self, Lead, Leadership},
     metrics::LoopMetrics,
     records,
     rows::{self, Row},
@@ -148,9 +148,11 @@ impl Standby {
         let mut silent = false;
         loop {
             match self.lead.settle(self.store.as_ref(), self.clock.now()).await {
-                Ok(Stand::Leads(epoch)) => return self.take_up(epoch).await,
-                Ok(Stand::Follows(epoch)) if self.lead.was_here() => self.lead.tell(Told::Gone(epoch)),
-                Ok(Stand::Follows(epoch)) => {
+                Ok(Leadership::Leading(epoch)) => return self.take_up(epoch).await,
+                Ok(Leadership::Following(epoch)) if self.lead.was_here() => {
+                    self.lead.report(LeaderReport::Gone(epoch))
+                }
+                Ok(Leadership::Following(epoch)) => {
                     let now = self.leader(epoch);
                     seen.send_if_modified(|before| {
                         let other = before.as_ref() != Some(&now);
@@ -161,7 +163,7 @@ impl Standby {
                     });
                     self.follow(epoch, gone).await;
                 }
-                Ok(Stand::Open) => tokio::time::sleep(PAUSE).await,
+                Ok(Leadership::Contested) => tokio::time::sleep(PAUSE).await,
                 Err(error) => {
                     if !std::mem::replace(&mut silent, true) {
                         tracing::warn!(%error, "the store does not say who leads; trying again");
@@ -189,7 +191,7 @@ impl Standby {
             tokio::select! {
                 biased;
                 evidence = gone.recv() => match evidence {
-                    Some(Gone(of)) if of == epoch => return self.lead.tell(Told::Gone(epoch)),
+                    Some(Gone(of)) if of == epoch => return self.lead.report(LeaderReport::Gone(epoch)),
                     Some(_) => {}
                     // Nobody brings evidence any more; what the store tells is still followed.
                     None => tokio::time::sleep_until(read_at).await,

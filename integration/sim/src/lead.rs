@@ -5,7 +5,7 @@
 
 use controller_core::{Key, State};
 use controller_election::{
-    lead::{Ask, Candidate, Told},
+    lead::{Action, Candidate, LeaderReport},
     mirror::{Mirror, Need},
 };
 
@@ -53,17 +53,17 @@ impl World {
     }
 
     /// Does what the candidate wants.
-    fn ask(&mut self, controller: usize, ask: Ask) {
-        let call = match ask {
-            Ask::Read => Call::Read,
-            Ask::Remove(epoch) => Call::Remove(epoch),
-            Ask::Claim => Call::Claim,
-            Ask::Follow(epoch) => {
+    fn ask(&mut self, controller: usize, action: Action) {
+        let call = match action {
+            Action::Read => Call::Read,
+            Action::Remove(epoch) => Call::Remove(epoch),
+            Action::Claim => Call::Claim,
+            Action::Follow(epoch) => {
                 self.controllers[controller].asked = None;
                 self.controllers[controller].follows = epoch;
                 return;
             }
-            Ask::Lead(epoch) => {
+            Action::Lead(epoch) => {
                 self.controllers[controller].asked = None;
                 return self.won(controller, epoch);
             }
@@ -73,9 +73,9 @@ impl World {
     }
 
     /// A candidate hears something.
-    pub fn candidate(&mut self, controller: usize, told: Told) {
+    pub fn candidate(&mut self, controller: usize, report: LeaderReport) {
         if self.controllers[controller].alive {
-            let ask = self.controllers[controller].candidate.step(told);
+            let ask = self.controllers[controller].candidate.step(report);
             self.ask(controller, ask);
         }
     }
@@ -84,7 +84,7 @@ impl World {
     pub fn evidence(&mut self, controller: usize, epoch: u64) {
         let this = &self.controllers[controller];
         if this.alive && this.state.is_none() && this.follows == epoch && this.asked.is_none() {
-            self.candidate(controller, Told::Gone(epoch));
+            self.candidate(controller, LeaderReport::Gone(epoch));
         }
     }
 
@@ -154,7 +154,7 @@ impl World {
             this.won = Some(this.epoch);
             return self.follow_up(controller, Need::List);
         }
-        self.candidate(controller, Told::Doubt);
+        self.candidate(controller, LeaderReport::Doubt);
     }
 
     /// Keeps a standby's copy fresh.
@@ -262,7 +262,7 @@ impl World {
                 self.call(controller, Call::Compact(keep));
             }
         } else if !leads && !asks && !won && turn {
-            self.ask(controller, Ask::Read);
+            self.ask(controller, Action::Read);
         }
     }
 
@@ -296,21 +296,23 @@ impl World {
             return;
         }
         this.asked = None;
-        let told = match outcome {
+        let report = match outcome {
             Outcome::Key(key) => {
-                Told::Key(key.map(|(created, holder, _)| (created, self.is_own(controller, holder))))
+                LeaderReport::Key(key.map(|(created, holder, _)| (created, self.is_own(controller, holder))))
             }
-            Outcome::Removed(done) => Told::Removed(done),
-            Outcome::Claimed(claimed) => Told::Claimed(claimed),
-            Outcome::Unknown if self.bug(Bug::GuessEpoch) => Told::Claimed(Some(self.etcd.revision + 5)),
-            _ => Told::Failed,
+            Outcome::Removed(done) => LeaderReport::Removed(done),
+            Outcome::Claimed(claimed) => LeaderReport::Claimed(claimed),
+            Outcome::Unknown if self.bug(Bug::GuessEpoch) => {
+                LeaderReport::Claimed(Some(self.etcd.revision + 5))
+            }
+            _ => LeaderReport::Failed,
         };
-        if told == Told::Failed {
+        if report == LeaderReport::Failed {
             let wait = self.rng.range(50..400);
             self.controllers[controller].asked = Some(0);
             return self.after(wait, Event::AskAgain(controller));
         }
-        self.candidate(controller, told);
+        self.candidate(controller, report);
         if let Outcome::Key(Some((created, holder, lives))) = outcome {
             // The lease has ended, or the holder was a former life in the same place.
             let dead = !lives
@@ -325,7 +327,7 @@ impl World {
     /// What could not be asked is asked again.
     pub fn ask_again(&mut self, controller: usize) {
         self.controllers[controller].asked = None;
-        self.candidate(controller, Told::Failed);
+        self.candidate(controller, LeaderReport::Failed);
     }
 
     /// Whether the leader key is this life's own.

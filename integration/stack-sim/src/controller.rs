@@ -52,7 +52,7 @@ pub struct Post {
     /// What a reader of its store sees, once that is open.
     pub reader: Option<Reader>,
     /// How often it began to lead.
-    pub reigns: u64,
+    pub terms: u64,
 }
 
 impl Posts {
@@ -64,8 +64,8 @@ impl Posts {
 
     /// How often a controller began to lead.
     #[must_use]
-    pub fn reigns(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().map(|post| post.reigns).sum()
+    pub fn terms(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().map(|post| post.terms).sum()
     }
 
     /// Whoever leads, by its own word.
@@ -157,8 +157,8 @@ async fn join_in_time(handle: Handle) {
 /// None: that a process cannot go on is told to whoever starts it again.
 pub async fn live(setting: Setting) -> turmoil::Result {
     let (asked, life) = setting.posts.with(&setting.name, |post| {
-        let (lives, reigns) = (post.lives + 1, post.reigns);
-        *post = Post { lives, reigns, ..Post::default() };
+        let (lives, terms) = (post.lives + 1, post.terms);
+        *post = Post { lives, terms, ..Post::default() };
         (post.asked.clone(), lives)
     });
     setting.record.tell(&format!("{} starts, life {life}", setting.name));
@@ -230,7 +230,7 @@ impl Observer for Setting {
         self.record.tell(&format!("{} leads with epoch {}", self.name, leader.epoch()));
         self.posts.with(&self.name, |post| {
             post.leading = Some(leader.clone());
-            post.reigns += 1;
+            post.terms += 1;
         });
         tokio::spawn(join_in_time(leader.clone()));
     }

@@ -196,7 +196,7 @@ impl World<'_> {
             acknowledged,
             calls: told.calls,
             commits: self.etcd.inner().commits,
-            take_overs: self.posts.reigns(),
+            take_overs: self.posts.terms(),
             settled_ms,
             ..Report::of(self.seed)
         }

@@ -9,60 +9,60 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 /// Who answers calls.
 #[derive(Clone, Default)]
-pub enum Stand {
+pub enum Leadership {
     /// It is not known: calls wait.
     #[default]
-    Open,
+    Unknown,
     /// This controller, by its router. Calls that are at work are counted.
-    Here(Router, TaskTracker),
+    Local(Router, TaskTracker),
     /// The leader of this epoch.
-    There(u64, Client),
+    Remote(u64, Client),
 }
 
-impl Stand {
+impl Leadership {
     /// This controller leads.
     #[must_use]
-    pub fn here(router: Router) -> Self {
-        Self::Here(router, TaskTracker::new())
+    pub fn local(router: Router) -> Self {
+        Self::Local(router, TaskTracker::new())
     }
 }
 
 /// Where a call goes.
-pub(crate) enum Way {
-    Here(Router, TaskTrackerToken),
-    There(u64, Client),
+pub(crate) enum Target {
+    Local(Router, TaskTrackerToken),
+    Remote(u64, Client),
 }
 
 /// Tells the stand to all calls; clones share it.
-#[derive(Clone)]
-pub struct Stands(watch::Sender<Stand>);
+#[derive(Clone, Default)]
+pub struct LeadershipWatch(watch::Sender<Leadership>);
 
-/// A stand that is open.
-#[must_use]
-pub fn stands() -> Stands {
-    Stands(watch::Sender::new(Stand::Open))
-}
+impl LeadershipWatch {
+    /// No leader is known yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(watch::Sender::new(Leadership::Unknown))
+    }
 
-impl Stands {
     /// From now on.
-    pub fn take(&self, stand: Stand) {
-        self.0.send_replace(stand);
+    pub fn set(&self, leadership: Leadership) {
+        self.0.send_replace(leadership);
     }
 
     /// The leader of this epoch is not there any more: calls wait for the next.
     pub fn lost(&self, epoch: u64) {
-        self.0.send_if_modified(|stand| {
-            let is = matches!(stand, Stand::There(leads, _) if *leads == epoch);
+        self.0.send_if_modified(|leadership| {
+            let is = matches!(leadership, Leadership::Remote(leads, _) if *leads == epoch);
             if is {
-                *stand = Stand::Open;
+                *leadership = Leadership::Unknown;
             }
             is
         });
     }
 
     /// New calls wait; those that this controller works at have this time to end. Streams are not waited for.
-    pub async fn rest(&self, longest: Duration) {
-        let Stand::Here(_, calls) = self.0.send_replace(Stand::Open) else { return };
+    pub async fn drain(&self, longest: Duration) {
+        let Leadership::Local(_, calls) = self.0.send_replace(Leadership::Unknown) else { return };
         calls.close();
         if tokio::time::timeout(longest, calls.wait()).await.is_err() {
             tracing::warn!(calls = calls.len(), "calls are cut off by the end of the lead");
@@ -71,15 +71,15 @@ impl Stands {
 
     /// The epoch of the leader to which calls are handed on; none while this controller leads, or nobody is known to.
     #[must_use]
-    pub fn elsewhere(&self) -> Option<u64> {
+    pub fn remote_epoch(&self) -> Option<u64> {
         match &*self.0.borrow() {
-            Stand::There(epoch, _) => Some(*epoch),
-            Stand::Open | Stand::Here(..) => None,
+            Leadership::Remote(epoch, _) => Some(*epoch),
+            Leadership::Unknown | Leadership::Local(..) => None,
         }
     }
 
-    pub(crate) fn is_here(&self) -> bool {
-        matches!(*self.0.borrow(), Stand::Here(..))
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(*self.0.borrow(), Leadership::Local(..))
     }
 
     pub(crate) fn route(&self) -> Route {
@@ -88,19 +88,21 @@ impl Stands {
 }
 
 /// The way of one call, which may change while it is at work.
-pub(crate) struct Route(watch::Receiver<Stand>);
+pub(crate) struct Route(watch::Receiver<Leadership>);
 
 impl Route {
     /// Where to go now, once that is known.
-    pub async fn now(&mut self) -> Option<Way> {
+    pub async fn target(&mut self) -> Option<Target> {
         loop {
             {
                 // Counted while nobody can change the stand: who rests hears of every call.
-                let stand = self.0.borrow_and_update();
-                match &*stand {
-                    Stand::Open => {}
-                    Stand::Here(router, calls) => return Some(Way::Here(router.clone(), calls.token())),
-                    Stand::There(epoch, client) => return Some(Way::There(*epoch, client.clone())),
+                let leadership = self.0.borrow_and_update();
+                match &*leadership {
+                    Leadership::Unknown => {}
+                    Leadership::Local(router, calls) => {
+                        return Some(Target::Local(router.clone(), calls.token()));
+                    }
+                    Leadership::Remote(epoch, client) => return Some(Target::Remote(*epoch, client.clone())),
                 }
             }
             self.0.changed().await.ok()?;

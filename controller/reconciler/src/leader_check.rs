@@ -22,11 +22,11 @@ pub(crate) type Found = Result<Option<KeyValue>, StoreError>;
 
 /// At most one look at a time.
 #[derive(Default)]
-pub(crate) struct Look {
+pub(crate) struct LeaderCheck {
     asked: Option<JoinHandle<Found>>,
 }
 
-impl Look {
+impl LeaderCheck {
     /// Asks the store; a former question is forgotten.
     pub fn begin(&mut self, store: &Arc<dyn Store>) {
         let store = Arc::clone(store);
@@ -49,27 +49,27 @@ impl Look {
 
 impl Loop {
     /// Hears what a look at the leader key has brought.
-    pub(crate) async fn hear_of_the_lead(&mut self) -> ControlFlow<()> {
+    pub(crate) async fn apply_leader_check(&mut self) -> ControlFlow<()> {
         match self.found.take() {
             Some(Ok(found)) => {
                 self.lead.found(found.as_ref());
                 if self.lead.leads() != Some(self.epoch) {
                     return self.lost_the_key().await;
                 }
-                tell(self.assurance.confirmed());
+                send_held(self.assurance.confirmed());
             }
-            Some(Err(error)) => self.look_failed(&error),
+            Some(Err(error)) => self.leader_check_failed(&error),
             None => {}
         }
         ControlFlow::Continue(())
     }
 
     /// Begins a look at the leader key where it is due. While the store takes no writes, probes do that.
-    pub(crate) fn look_if_due(&mut self) {
+    pub(crate) fn check_leader_if_due(&mut self) {
         let now = self.clock.now();
         if self.outage.is_none() && self.assurance.due().is_some_and(|at| at <= now) {
-            self.assurance.ask(now);
-            self.look.begin(&self.store);
+            self.assurance.begin_check(now);
+            self.leader_check.begin(&self.store);
         }
     }
 
@@ -90,7 +90,7 @@ impl Loop {
     }
 }
 
-pub(crate) fn tell(held: Vec<Held>) {
+pub(crate) fn send_held(held: Vec<Held>) {
     for (answer, result) in held {
         answer.send(&result);
     }

@@ -13,20 +13,20 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tonic::Code;
 
-use crate::stand::{Stand, Stands};
+use crate::leadership::{Leadership, LeadershipWatch};
 
-/// Beats in the longest silence.
-const BEATS: u32 = 8;
+/// Heartbeats in the longest silence.
+const HEARTBEATS: u32 = 8;
 /// Between two attempts to reach a leader, and to judge one that was accused.
 const PACE: Duration = Duration::from_millis(10);
 const ACCUSE_EVERY: Duration = Duration::from_millis(250);
 /// How often it is told that a leader cannot be heard because its certificates are of another authority.
-const TELL_EVERY: Duration = Duration::from_secs(30);
+const REPORT_EVERY: Duration = Duration::from_secs(30);
 /// What was heard and not yet taken in.
 const WAITING: usize = 16;
 
 /// What a standby needs to hear leaders.
-pub struct Contact {
+pub struct MonitorConfig {
     /// A leader that is silent for longer is taken for gone.
     pub silence: Duration,
     /// Who this is, for people.
@@ -38,26 +38,26 @@ pub struct Contact {
 }
 
 /// Hears leaders, for the life of the process.
-pub struct Contacts {
-    contact: Arc<Contact>,
+pub struct LeaderMonitor {
+    config: Arc<MonitorConfig>,
     clock: Clock,
     witness: Witness,
     /// The newest evidence that was brought.
     brought: Option<(u64, Evidence)>,
 }
 
-/// Begins.
-#[must_use]
-pub fn contacts(contact: Contact) -> Contacts {
-    let witness = Witness::new(contact.silence);
-    Contacts { contact: Arc::new(contact), clock: Clock::start(), witness, brought: None }
-}
+impl LeaderMonitor {
+    /// One that follows no leader yet.
+    #[must_use]
+    pub fn new(config: MonitorConfig) -> Self {
+        let witness = Witness::new(config.silence);
+        Self { config: Arc::new(config), clock: Clock::start(), witness, brought: None }
+    }
 
-impl Contacts {
     /// Hears whoever leads, lets calls go there, and brings evidence. Ends when nobody tells who leads any more.
     pub async fn run(
         &mut self,
-        stands: &Stands,
+        leadership: &LeadershipWatch,
         mut seen: watch::Receiver<Option<Leader>>,
         gone: mpsc::Sender<Gone>,
     ) {
@@ -72,10 +72,10 @@ impl Contacts {
             self.witness.follows(leader.epoch, self.clock.now());
             tracing::info!(epoch = leader.epoch, holder = leader.holder, "following");
             let changed = tokio::select! {
-                () = self.attend(&leader, stands, &gone) => Ok(()),
+                () = self.follow(&leader, leadership, &gone) => Ok(()),
                 changed = seen.changed() => changed,
             };
-            stands.lost(leader.epoch);
+            leadership.lost(leader.epoch);
             if changed.is_err() {
                 return;
             }
@@ -89,26 +89,26 @@ impl Contacts {
         }
     }
 
-    async fn attend(&mut self, leader: &Leader, stands: &Stands, gone: &mpsc::Sender<Gone>) {
+    async fn follow(&mut self, leader: &Leader, leadership: &LeadershipWatch, gone: &mpsc::Sender<Gone>) {
         let epoch = leader.epoch;
         let endpoints: Vec<Endpoint> = leader.endpoints.iter().filter_map(|text| text.parse().ok()).collect();
-        if let Some(client) = way(&endpoints, &self.contact.credentials, self.contact.silence) {
-            stands.take(Stand::There(epoch, client));
+        if let Some(client) = leader_client(&endpoints, &self.config.credentials, self.config.silence) {
+            leadership.set(Leadership::Remote(epoch, client));
         }
         let (to, mut hears) = mpsc::channel(WAITING);
         let _listens =
-            AbortOnDropHandle::new(tokio::spawn(listen(Arc::clone(&self.contact), epoch, endpoints, to)));
+            AbortOnDropHandle::new(tokio::spawn(listen(Arc::clone(&self.config), epoch, endpoints, to)));
         loop {
             let now = self.clock.now();
-            let well = self.witness.says_unwritable() && takes_writes(&self.contact.store, epoch).await;
+            let well = self.witness.says_unwritable() && takes_writes(&self.config.store, epoch).await;
             let wait = match self.witness.judge(well, now) {
-                Verdict::Wait(at) => self.clock.until(at).min(self.contact.silence),
+                Verdict::Wait(at) => self.clock.until(at).min(self.config.silence),
                 Verdict::Gone(evidence) => {
                     if self.brought.replace((epoch, evidence)) != Some((epoch, evidence)) {
                         let (holder, why) = (&leader.holder, evidence.as_str());
                         tracing::warn!(epoch, holder, why, "the leader is taken for gone");
                     }
-                    stands.lost(epoch);
+                    leadership.lost(epoch);
                     // Whoever does not listen hears it again.
                     let _ = gone.try_send(Gone(epoch));
                     ACCUSE_EVERY
@@ -127,7 +127,7 @@ impl Contacts {
 
 /// How calls are handed on to a leader. `silence`: longest wait for any sign of life.
 #[must_use]
-pub fn way(endpoints: &[Endpoint], credentials: &Credentials, silence: Duration) -> Option<Client> {
+pub fn leader_client(endpoints: &[Endpoint], credentials: &Credentials, silence: Duration) -> Option<Client> {
     let options = ClientOptions {
         connect_timeout: silence,
         timeout: None,
@@ -145,23 +145,23 @@ pub fn way(endpoints: &[Endpoint], credentials: &Credentials, silence: Duration)
 }
 
 /// Says what it hears of one leader, for ever.
-async fn listen(contact: Arc<Contact>, epoch: u64, endpoints: Vec<Endpoint>, to: mpsc::Sender<Heard>) {
-    let Some(client) = way(&endpoints, &contact.credentials, contact.silence) else {
+async fn listen(config: Arc<MonitorConfig>, epoch: u64, endpoints: Vec<Endpoint>, to: mpsc::Sender<Heard>) {
+    let Some(client) = leader_client(&endpoints, &config.credentials, config.silence) else {
         return std::future::pending().await;
     };
     let mut client = ControllerServiceClient::new(client);
-    let interval_ms = u32::try_from((contact.silence / BEATS).as_millis()).unwrap_or(u32::MAX);
-    let mut told: Option<Instant> = None;
+    let interval_ms = u32::try_from((config.silence / HEARTBEATS).as_millis()).unwrap_or(u32::MAX);
+    let mut reported: Option<Instant> = None;
     loop {
-        let request = v1::FollowRequest { epoch, interval_ms, holder: contact.holder.clone() };
+        let request = v1::FollowRequest { epoch, interval_ms, holder: config.holder.clone() };
         let heard = match client.follow(request).await {
             Ok(stream) => {
                 let mut stream = stream.into_inner();
-                while let Ok(Some(beat)) = stream.message().await {
-                    let heard = if beat.leaving {
+                while let Ok(Some(heartbeat)) = stream.message().await {
+                    let heard = if heartbeat.leaving {
                         Heard::Leaving
                     } else {
-                        Heard::Beat { writable: beat.store_writable }
+                        Heard::Heartbeat { writable: heartbeat.store_writable }
                     };
                     if to.send(heard).await.is_err() {
                         return;
@@ -172,19 +172,19 @@ async fn listen(contact: Arc<Contact>, epoch: u64, endpoints: Vec<Endpoint>, to:
             Err(status) if RpcError::from_status(&status).reason == "NOT_LEADING" => Some(Heard::Refused),
             // It is there, whoever it is.
             Err(status) if refuses(status.code()) => {
-                if told.is_none_or(|at| at.elapsed() > TELL_EVERY) {
-                    told = Some(Instant::now());
+                if reported.is_none_or(|at| at.elapsed() > REPORT_EVERY) {
+                    reported = Some(Instant::now());
                     tracing::error!(
                         leader = ?endpoints, error = status.message(),
                         "the leader cannot be followed; all controllers of a cluster need the same ca.pem and ca.key"
                     );
                 }
-                Some(Heard::Beat { writable: true })
+                Some(Heard::Heartbeat { writable: true })
             }
             Err(_) => None,
         };
         let heard = match heard {
-            None if nobody_listens(&contact, &endpoints).await => Some(Heard::Refused),
+            None if nobody_listens(&config, &endpoints).await => Some(Heard::Refused),
             heard => heard,
         };
         if let Some(heard) = heard
@@ -202,10 +202,10 @@ fn refuses(code: Code) -> bool {
 }
 
 /// Whether a living machine says at each address that nobody listens there.
-async fn nobody_listens(contact: &Contact, endpoints: &[Endpoint]) -> bool {
+async fn nobody_listens(config: &MonitorConfig, endpoints: &[Endpoint]) -> bool {
     for endpoint in endpoints {
         let Endpoint::Tcp { .. } = endpoint else { return false };
-        let tried = tokio::time::timeout(contact.silence, contact.credentials.knock(endpoint)).await;
+        let tried = tokio::time::timeout(config.silence, config.credentials.knock(endpoint)).await;
         let refused = matches!(tried, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused);
         if !refused {
             return false;

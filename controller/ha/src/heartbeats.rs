@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status};
 
 /// What a standby may ask for between two beats.
 const INTERVALS: (u64, u64) = (20, 1000);
-/// Beats that wait for a standby that does not read; further ones are left out.
+/// Heartbeats that wait for a standby that does not read; further ones are left out.
 const WAITING: usize = 4;
 /// A controller that has the leader key leads after so long at most, or does not.
 const BEGINS: Duration = Duration::from_millis(500);
@@ -27,7 +27,7 @@ const FOLLOWERS: usize = 64;
 
 /// The service; clones share it.
 #[derive(Clone)]
-pub struct Beats {
+pub struct Heartbeats {
     leading: watch::Receiver<Option<Handle>>,
     left: CancellationToken,
     followers: Arc<AtomicUsize>,
@@ -42,7 +42,7 @@ impl Drop for Follower {
     }
 }
 
-impl Beats {
+impl Heartbeats {
     /// `leading`: the way into the loop while this controller leads. `left`: it has let the lead go, and ends.
     #[must_use]
     pub fn new(leading: watch::Receiver<Option<Handle>>, left: CancellationToken) -> Self {
@@ -62,7 +62,7 @@ impl Beats {
     }
 
     /// What it says now, unless it does not lead with this epoch.
-    fn beat(&self, epoch: u64) -> Option<v1::FollowResponse> {
+    fn heartbeat(&self, epoch: u64) -> Option<v1::FollowResponse> {
         let leading = self.leading.borrow();
         let handle = leading.as_ref().filter(|handle| handle.epoch() == epoch)?;
         let health = handle.store_health();
@@ -70,14 +70,14 @@ impl Beats {
         Some(v1::FollowResponse { epoch, store_revision, store_writable, leaving: false })
     }
 
-    async fn beats(
+    async fn send_heartbeats(
         self,
         epoch: u64,
         interval: Duration,
         to: mpsc::Sender<Result<v1::FollowResponse, Status>>,
     ) {
-        while let Some(beat) = self.beat(epoch) {
-            if let Err(mpsc::error::TrySendError::Closed(_)) = to.try_send(Ok(beat)) {
+        while let Some(heartbeat) = self.heartbeat(epoch) {
+            if let Err(mpsc::error::TrySendError::Closed(_)) = to.try_send(Ok(heartbeat)) {
                 return;
             }
             tokio::select! {
@@ -95,7 +95,7 @@ impl Beats {
 }
 
 #[tonic::async_trait]
-impl ControllerService for Beats {
+impl ControllerService for Heartbeats {
     type FollowStream = ReceiverStream<Result<v1::FollowResponse, Status>>;
 
     async fn follow(
@@ -114,7 +114,7 @@ impl ControllerService for Beats {
         let begun = leading.wait_for(|now| now.as_ref().is_some_and(|handle| handle.epoch() >= epoch));
         // In time or not: what holds then is told.
         drop(tokio::time::timeout(BEGINS, begun).await);
-        if self.beat(epoch).is_none() {
+        if self.heartbeat(epoch).is_none() {
             let text = format!("this controller does not lead with epoch {epoch}");
             return Err(RpcError::new(ErrorClass::Conflict, "NOT_LEADING", text).into());
         }
@@ -124,11 +124,11 @@ impl ControllerService for Beats {
         };
         let interval = u64::from(request.interval_ms).clamp(INTERVALS.0, INTERVALS.1);
         let (to, stream) = mpsc::channel(WAITING);
-        let beats = self.clone().beats(epoch, Duration::from_millis(interval), to);
+        let sending = self.clone().send_heartbeats(epoch, Duration::from_millis(interval), to);
         tracing::info!(follower = request.holder, "a standby follows");
         tokio::spawn(async move {
             let _follower = follower;
-            beats.await;
+            sending.await;
             tracing::info!(follower = request.holder, "a standby follows no more");
         });
         Ok(Response::new(ReceiverStream::new(stream)))

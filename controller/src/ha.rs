@@ -54,7 +54,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     let leads = replica.leading();
     succession::spawn(run, &ca, leads.clone(), stop.calls.clone())?;
     let (told, asked) = (asked_to_stop()?, CancellationToken::new());
-    let scraped = metrics.router(probes::checks(&leads, Some(replica.stands()), &stop.streams));
+    let scraped = metrics.router(probes::checks(&leads, Some(replica.leadership()), &stop.streams));
     let served = opened.serve(run, &ca, router, scraped, leads, &stop)?;
     let asks = tokio::spawn({
         let asked = asked.clone();
