@@ -14,7 +14,6 @@ use axum::{
     routing::any,
 };
 use http_body_util::{BodyExt as _, Limited};
-use prost::Message as _;
 use prost_reflect::MethodDescriptor;
 use proto_rpc::{
     Client, ErrorClass, Identity, MAX_FABRIC_BYTES, MAX_MESSAGE_BYTES, PeerInfo, RpcError, Unproved,
@@ -22,7 +21,7 @@ use proto_rpc::{
     router::{is_grpc, refuse},
     whole,
 };
-use proto_wire::v1::{self, controller_service_server::ControllerServiceServer};
+use proto_wire::v1::controller_service_server::ControllerServiceServer;
 use tokio::time::Instant;
 use tonic::{Code, Status, service::Routes};
 use tower::{Service as _, ServiceExt as _};
@@ -31,6 +30,7 @@ use crate::{
     caller,
     heartbeats::Heartbeats,
     leadership::{LeadershipWatch, Route, Target},
+    repeat::{self, PREFIX},
 };
 
 /// Longest wait for a leader.
@@ -40,12 +40,8 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// How long a controller that leads no more may still answer what it was given: what may not be repeated, and what may.
 const LEFT: Duration = Duration::from_secs(3);
 const LEFT_REPEATS: Duration = Duration::from_millis(500);
-/// The call that makes a job.
-const SUBMIT: &str = "CreateJob";
 /// The service of which one call carries the whole fabric.
 const FABRICS: &str = "rail.v1.FabricService";
-/// Bytes before a gRPC message.
-const PREFIX: usize = 5;
 /// Longest body of a caller who shows nothing.
 const NOBODYS: usize = 64 * 1024;
 /// Longest body of a refusal that is looked into.
@@ -121,10 +117,10 @@ impl Call {
         let grpc = is_grpc(&parts.headers);
         let method = if grpc { method(parts.uri.path()) } else { None };
         let reads = match &method {
-            Some(method) => is_read(method.name()),
+            Some(method) => repeat::has_no_side_effects(method),
             None => !grpc && (parts.method == Method::GET || parts.method == Method::HEAD),
         };
-        let submits = method.as_ref().is_some_and(|method| method.name() == SUBMIT);
+        let is_idempotent = method.as_ref().is_some_and(repeat::is_idempotent);
         let streams = grpc && method.as_ref().is_none_or(|method| method.is_client_streaming());
         let body = if streams {
             Kept::Once(Some(body))
@@ -137,7 +133,8 @@ impl Call {
             };
             Kept::Whole(read.map_err(late)??)
         };
-        let repeats = reads || (submits && matches!(&body, Kept::Whole(bytes) if names_itself(bytes)));
+        let repeats =
+            reads || (is_idempotent && matches!(&body, Kept::Whole(bytes) if repeat::has_request_id(bytes)));
         Ok(Self { parts, body, grpc, reads, repeats })
     }
 
@@ -182,17 +179,6 @@ fn is_answered<B>(response: &axum::http::Response<B>) -> bool {
 fn method(path: &str) -> Option<MethodDescriptor> {
     let (service, name) = path.strip_prefix('/')?.split_once('/')?;
     proto_wire::descriptor_pool().get_service_by_name(service)?.methods().find(|method| method.name() == name)
-}
-
-fn is_read(name: &str) -> bool {
-    ["Get", "List", "Watch", "Explain", "Plan", "Stream", "WhoAmI"].iter().any(|word| name.starts_with(word))
-}
-
-/// Whether a submit has a request id, by which the leader knows it again.
-fn names_itself(body: &[u8]) -> bool {
-    let message = body.get(PREFIX..).and_then(|message| v1::CreateJobRequest::decode(message).ok());
-    // One that is compressed says nothing here.
-    body.first() == Some(&0) && message.is_some_and(|submit| !submit.request_id.is_empty())
 }
 
 impl Door {
@@ -353,13 +339,6 @@ async fn turned_away(grpc: bool, response: Response) -> Away {
 mod tests {
     use super::*;
 
-    fn frame(request_id: &str) -> Vec<u8> {
-        let message = v1::CreateJobRequest { request_id: request_id.to_owned(), ..Default::default() };
-        let mut body = vec![0; PREFIX];
-        body.extend(message.encode_to_vec());
-        body
-    }
-
     #[tokio::test]
     async fn a_body_that_does_not_end_is_not_waited_for_and_one_of_nobody_is_short() {
         let request = |body: Body| Request::post("/rail.v1.JobService/CreateJob").body(body).unwrap();
@@ -378,30 +357,8 @@ mod tests {
     }
 
     #[test]
-    fn only_a_submit_with_a_request_id_names_itself() {
-        assert!(names_itself(&frame("r1")));
-        assert!(!names_itself(&frame("")));
-        let mut compressed = frame("r1");
-        compressed[0] = 1;
-        for nothing in [&compressed[..], &[], &[0; PREFIX], &[0, 0, 0, 0, 1, 0xff, 0xff]] {
-            assert!(!names_itself(nothing), "{nothing:?}");
-        }
-    }
-
-    #[test]
-    fn every_method_of_the_schema_is_known_and_those_that_write_are_no_reads() {
-        for path in
-            ["/rail.v1.JobService/GetJob", "/rail.v1.JobService/WatchJobs", "/rail.v1.TenantService/WhoAmI"]
-        {
-            assert!(is_read(method(path).unwrap().name()), "{path}");
-        }
-        for path in [
-            "/rail.v1.JobService/CreateJob",
-            "/rail.v1.TenantService/ApplyTenant",
-            "/rail.v1.EnrollService/Join",
-        ] {
-            assert!(!is_read(method(path).unwrap().name()), "{path}");
-        }
+    fn methods_are_found_by_their_path() {
+        assert_eq!(method("/rail.v1.JobService/GetJob").unwrap().name(), "GetJob");
         assert!(method("/rail.v1.JobService/None").is_none() && method("x").is_none());
         assert!(method("/rail.v1.AgentService/Connect").unwrap().is_client_streaming());
     }

@@ -6,6 +6,7 @@ mod door;
 mod heartbeats;
 mod leadership;
 mod monitor;
+mod repeat;
 mod replica;
 
 pub use leadership::LeadershipWatch;

@@ -1,0 +1,96 @@
+//! Whether a call may be made twice, as the `idempotency_level` of its method in the schema says.
+
+use prost::Message;
+use prost_reflect::{MethodDescriptor, prost_types::method_options::IdempotencyLevel};
+
+/// Bytes before the message of a gRPC request: a flag that says whether it is compressed, and its length.
+pub(crate) const PREFIX: usize = 5;
+
+/// The request id of any request whose method is declared `IDEMPOTENT`; what else it carries is skipped.
+#[derive(Clone, PartialEq, Message)]
+struct RequestId {
+    #[prost(string, tag = "2")]
+    request_id: String,
+}
+
+/// The level that a method declares.
+fn level(method: &MethodDescriptor) -> IdempotencyLevel {
+    let options = method.method_descriptor_proto().options.as_ref();
+    options.map_or(IdempotencyLevel::IdempotencyUnknown, |options| options.idempotency_level())
+}
+
+/// Whether calls of the method change nothing.
+pub(crate) fn has_no_side_effects(method: &MethodDescriptor) -> bool {
+    level(method) == IdempotencyLevel::NoSideEffects
+}
+
+/// Whether calls of the method do once what they are asked twice, if the request carries a request id.
+pub(crate) fn is_idempotent(method: &MethodDescriptor) -> bool {
+    level(method) == IdempotencyLevel::Idempotent
+}
+
+/// Whether the body of a gRPC call carries a request id, by which the leader recognises a repeated call. False for a compressed
+/// body and for one that cannot be decoded.
+pub(crate) fn has_request_id(body: &[u8]) -> bool {
+    let message = body.get(PREFIX..).and_then(|message| RequestId::decode(message).ok());
+    body.first() == Some(&0) && message.is_some_and(|message| !message.request_id.is_empty())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on shall say where")]
+mod tests {
+    use prost_reflect::Kind;
+    use proto_wire::v1;
+
+    use super::*;
+
+    fn methods() -> Vec<MethodDescriptor> {
+        proto_wire::descriptor_pool()
+            .services()
+            .flat_map(|service| service.methods().collect::<Vec<_>>())
+            .collect()
+    }
+
+    fn frame(request_id: &str) -> Vec<u8> {
+        let metadata = v1::Metadata { name: "j".into(), ..Default::default() };
+        let job = v1::Job { metadata: Some(metadata), ..Default::default() };
+        let request_id = request_id.to_owned();
+        let message = v1::CreateJobRequest { job: Some(job), request_id, ..Default::default() };
+        let mut body = vec![0; PREFIX];
+        body.extend(message.encode_to_vec());
+        body
+    }
+
+    /// What the schema declares is what was decided by the names of methods before it did.
+    #[test]
+    fn every_method_declares_what_its_name_decided() {
+        let reads = ["Get", "List", "Watch", "Explain", "Plan", "Stream", "WhoAmI"];
+        let methods = methods();
+        assert!(methods.len() > 90, "{} methods", methods.len());
+        for method in methods {
+            let name = method.name();
+            let by_name = reads.iter().any(|word| name.starts_with(word));
+            assert_eq!(has_no_side_effects(&method), by_name, "{}", method.full_name());
+            assert_eq!(is_idempotent(&method), name == "CreateJob", "{}", method.full_name());
+        }
+    }
+
+    #[test]
+    fn requests_of_idempotent_methods_have_a_request_id_where_it_is_looked_for() {
+        for method in methods().iter().filter(|method| is_idempotent(method)) {
+            let field = method.input().get_field_by_name("request_id").unwrap();
+            assert_eq!((field.number(), field.kind()), (2, Kind::String), "{}", method.full_name());
+        }
+    }
+
+    #[test]
+    fn only_a_request_id_makes_an_idempotent_call_repeatable() {
+        assert!(has_request_id(&frame("r1")));
+        assert!(!has_request_id(&frame("")));
+        let mut compressed = frame("r1");
+        compressed[0] = 1;
+        for nothing in [&compressed[..], &[], &[0; PREFIX], &[0, 0, 0, 0, 1, 0xff, 0xff]] {
+            assert!(!has_request_id(nothing), "{nothing:?}");
+        }
+    }
+}
