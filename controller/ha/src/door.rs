@@ -46,6 +46,8 @@ const FABRICS: &str = "rail.v1.FabricService";
 const NOBODYS: usize = 64 * 1024;
 /// Longest body of a refusal that is looked into.
 const REFUSAL: usize = 16 * 1024;
+/// The reason of a controller that does not lead any more and has not begun a call.
+const NOT_LEADING: &str = "NOT_LEADING";
 /// What concerns one connection only.
 const HOP_BY_HOP: [HeaderName; 6] = [
     header::CONNECTION,
@@ -313,7 +315,7 @@ enum Away {
 async fn turned_away(grpc: bool, response: Response) -> Away {
     if grpc {
         let status = Status::from_header_map(response.headers());
-        let is = status.is_some_and(|status| RpcError::from_status(&status).reason == "NOT_LEADING");
+        let is = status.is_some_and(|status| RpcError::from_status(&status).reason == NOT_LEADING);
         return if is { Away::Yes(response) } else { Away::No(response) };
     }
     if response.status() != StatusCode::SERVICE_UNAVAILABLE {
@@ -323,7 +325,7 @@ async fn turned_away(grpc: bool, response: Response) -> Away {
     match Limited::new(body, REFUSAL).collect().await {
         Ok(body) => {
             let bytes = body.to_bytes();
-            let is = String::from_utf8_lossy(&bytes).contains("\"NOT_LEADING\"");
+            let is = reason(&bytes).is_some_and(|reason| reason == NOT_LEADING);
             let response = Response::from_parts(parts, Body::from(bytes));
             if is { Away::Yes(response) } else { Away::No(response) }
         }
@@ -332,6 +334,12 @@ async fn turned_away(grpc: bool, response: Response) -> Away {
             Away::No(refuse(false, &RpcError::new(ErrorClass::Unavailable, "CONNECTION_LOST", text)))
         }
     }
+}
+
+/// The reason in the JSON body of a refused REST call ([`RpcError::to_json`]); `None` where the body is something else.
+fn reason(body: &[u8]) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    body.pointer("/error/reason")?.as_str().map(ToOwned::to_owned)
 }
 
 #[cfg(test)]
@@ -354,6 +362,28 @@ mod tests {
         let mut known = request(long());
         known.headers_mut().insert(header::AUTHORIZATION, "Bearer x".parse().unwrap());
         assert!(Call::read(known).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn only_the_reason_of_a_refusal_says_that_nothing_was_done() {
+        let is_away = async |response: Response| matches!(turned_away(false, response).await, Away::Yes(_));
+        let refused =
+            |reason, text: &str| refuse(false, &RpcError::new(ErrorClass::Unavailable, reason, text));
+        assert!(is_away(refused(NOT_LEADING, "the controller is ending")).await);
+        assert!(
+            !is_away(refused("UNWRITABLE", "a job named \"NOT_LEADING\"")).await,
+            "it stands in the message"
+        );
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        for body in ["\"NOT_LEADING\"", r#"{"reason": "NOT_LEADING"}"#, "not JSON \"NOT_LEADING\"", ""] {
+            let response = Response::builder().status(status).body(Body::from(body)).unwrap();
+            assert!(!is_away(response).await, "{body}");
+        }
+        let Away::No(kept) = turned_away(false, refused("UNWRITABLE", "no space")).await else {
+            panic!("it is taken for turned away")
+        };
+        let body = kept.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(reason(&body).unwrap(), "UNWRITABLE", "the caller gets the body whole");
     }
 
     #[test]
