@@ -8,7 +8,7 @@ use proto_rpc::probes::{Check, Checks};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The checks of a controller that leads, or follows where there are several (`stands`), until it ends.
+/// The checks of a controller that leads, or follows where there are several (`leadership`), until it ends.
 pub fn checks(
     leading: &watch::Receiver<Option<Handle>>,
     leadership: Option<&LeadershipWatch>,

@@ -1,38 +1,38 @@
-//! How sure a leader is that it still leads, and whose answers hang on it. No clock, no IO.
+//! How recently a leader has confirmed that it still leads, and the answers that wait for a confirmation. No clock, no IO.
 //!
-//! A leader that was replaced hears of it when it writes: its fence does not hold. One that has nothing to write looks at
-//! the leader key, at least once in an interval. Whatever shows that it leads shows it for the moment at which it was
-//! begun, not for the one at which it was answered.
+//! A leader that was replaced learns it when it writes: its fence fails. One that has nothing to write reads the leader key
+//! at least once per interval (a leader check). A check or a write confirms the leadership for the moment at which it began,
+//! not for the moment at which it was answered.
 //!
-//! An answer that was decided without a write (a refusal, or that there is nothing to do) may come of a state that is
-//! not the newest one any more. It is held until something that began after it shows that the decider still led: one
-//! look, or one write, for all that wait.
+//! An answer that was decided without a write (a refusal, or "nothing to do") may be based on state that is not current. It
+//! is held until a check or a write that began after the decision confirms that this controller still led; one of them
+//! releases all answers that wait.
 
 use std::time::Duration;
 
 use proto_model::Timestamp;
 
-/// When a leader is to look at the leader key, and the answers that wait for it.
+/// When the next leader check is due, and the answers that wait for a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assurance<T> {
     every: Duration,
-    /// It led at this time, for sure.
+    /// The newest time at which it is confirmed that this controller led.
     sure: Timestamp,
-    /// When the look was begun that is under way, and what was held by then.
+    /// When the check in progress began, and the answers that were held by then.
     asked: Option<(Timestamp, Vec<T>)>,
-    /// Held since then.
+    /// Answers held since then.
     waiting: Vec<T>,
     hurried: bool,
 }
 
 impl<T> Assurance<T> {
-    /// Of a controller that has taken the lead at `now`, and is to look again `every` so often.
+    /// Of a controller that has taken the lead at `now`; a check is due when `every` has passed since the last confirmation.
     #[must_use]
     pub fn new(now: Timestamp, every: Duration) -> Self {
         Self { every, sure: now, asked: None, waiting: Vec::new(), hurried: false }
     }
 
-    /// When the next look is due; `None` while one is under way.
+    /// When the next check is due; `None` while one is in progress.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         let at_once = self.hurried || !self.waiting.is_empty();
@@ -40,30 +40,30 @@ impl<T> Assurance<T> {
         self.asked.is_none().then_some(due)
     }
 
-    /// Something speaks against it: the next look is due at once, also where one is under way.
+    /// There is a sign that another controller leads: the next check is due at once, or as soon as the one in progress ends.
     pub fn hurry(&mut self) {
         self.hurried = true;
     }
 
-    /// Holds an answer until it is shown that the decider still led.
+    /// Holds an answer until it is confirmed that this controller still led when it was decided.
     pub fn hold(&mut self, answer: T) {
         self.waiting.push(answer);
     }
 
-    /// How many answers are held.
+    /// Number of answers held.
     #[must_use]
     pub fn held(&self) -> usize {
         self.waiting.len() + self.asked.as_ref().map_or(0, |(_, held)| held.len())
     }
 
-    /// A look begins.
+    /// A check begins at `now`; it covers all answers held so far.
     pub fn begin_check(&mut self, now: Timestamp) {
         let mut held = self.asked.take().map_or_else(Vec::new, |(_, held)| held);
         held.append(&mut self.waiting);
         (self.asked, self.hurried) = (Some((now, held)), false);
     }
 
-    /// The look that was under way showed that it leads. Answers what may be told.
+    /// The check in progress confirmed the leadership. Returns the answers that may be sent.
     #[must_use]
     pub fn confirmed(&mut self) -> Vec<T> {
         let Some((begun, held)) = self.asked.take() else { return Vec::new() };
@@ -71,7 +71,8 @@ impl<T> Assurance<T> {
         held
     }
 
-    /// A write of this leader, begun then and after all that is held was decided, was taken. Answers what may be told.
+    /// A write of this leader that began at `begun`, after all held answers were decided, was stored. Returns the answers
+    /// that may be sent.
     #[must_use]
     pub fn wrote(&mut self, begun: Timestamp) -> Vec<T> {
         self.sure = self.sure.max(begun);
@@ -83,7 +84,7 @@ impl<T> Assurance<T> {
         held
     }
 
-    /// Nothing was shown and no look is under way any more. Answers what must not be told.
+    /// There was no confirmation, and no check is in progress any more. Returns the answers that must not be sent.
     #[must_use]
     pub fn give_up(&mut self) -> Vec<T> {
         let mut held = self.asked.take().map_or_else(Vec::new, |(_, held)| held);
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_need_not_look_and_who_does_not_looks_in_time() {
+    fn a_leader_that_writes_needs_no_check_and_one_that_does_not_checks_in_time() {
         let mut assurance = Assurance::<()>::new(at(0), EVERY);
         assert_eq!(assurance.due(), Some(at(2000)));
         let _ = assurance.wrote(at(1500));
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_shown_is_asked_again_at_once() {
+    fn what_was_not_confirmed_is_checked_again_at_once() {
         let mut assurance = Assurance::<()>::new(at(0), EVERY);
         assurance.begin_check(at(2000));
         let _ = assurance.give_up();
@@ -129,14 +130,14 @@ mod tests {
         assurance.begin_check(at(2100));
         assurance.hurry();
         let _ = assurance.confirmed();
-        assert_eq!(assurance.due(), Some(at(2100)), "what came up meanwhile is looked at too");
+        assert_eq!(assurance.due(), Some(at(2100)), "a sign that came meanwhile is checked too");
         assurance.begin_check(at(2200));
         let _ = assurance.confirmed();
         assert_eq!(assurance.due(), Some(at(4200)));
     }
 
     #[test]
-    fn an_answer_waits_for_what_began_after_it() {
+    fn an_answer_waits_for_a_confirmation_that_began_after_it() {
         let mut assurance = Assurance::new(at(0), EVERY);
         assurance.hold('a');
         assert_eq!(assurance.due(), Some(at(0)), "at once");
@@ -144,22 +145,22 @@ mod tests {
         assurance.hold('b');
         assurance.hold('c');
         assert_eq!((assurance.due(), assurance.held()), (None, 3));
-        assert_eq!(assurance.confirmed(), ['a'], "this look began before the others were decided");
+        assert_eq!(assurance.confirmed(), ['a'], "this check began before the others were decided");
         assert_eq!(assurance.due(), Some(at(100)));
         assurance.begin_check(at(200));
         assurance.hold('d');
         assert_eq!(assurance.wrote(at(201)), ['b', 'c', 'd'], "a write shows it for all of them");
-        assert!(assurance.confirmed().is_empty(), "and its own look has nothing left to tell");
+        assert!(assurance.confirmed().is_empty(), "and its own check has nothing left to release");
         assurance.hold('e');
         assurance.begin_check(at(300));
         assurance.hold('f');
         assert_eq!((assurance.give_up(), assurance.held()), (vec!['e', 'f'], 0));
     }
 
-    /// A store, leaders that replace each other, and answers, in many orders: whatever is told was decided by a leader
+    /// A store, leaders that replace each other, and answers, in many orders: whatever is sent was decided by a leader
     /// that led at some time after it had decided it; and who was replaced knows it in time.
     #[test]
-    fn nobody_is_told_what_a_deposed_leader_decided() {
+    fn nothing_that_a_deposed_leader_decided_is_sent() {
         for seed in 1..400_u64 {
             let mut dice = seed;
             let mut roll = |sides: u64| {
@@ -175,7 +176,7 @@ mod tests {
                     now < replaced + 2000 + 1200,
                     "seed {seed}: it decides on at {now}, replaced at {replaced}"
                 );
-                // A look reads the key some time after it was begun, and its answer comes later still.
+                // A check reads the key some time after it began, and its answer comes later still.
                 if let Some((reads, comes)) = read_at
                     && comes <= now
                 {

@@ -1,15 +1,15 @@
-//! Who leads: how a controller takes the leader key of the store, and how it takes it anew. No clock, no IO.
+//! Leader election: how a controller takes the leader key of the store, and how it takes it again. No clock, no IO.
 //!
-//! The key's creation revision is the epoch. Every write compares it, every command to an agent carries it: that is the
-//! only guard. A lease, a watch, a stream between controllers are evidence, which may be wrong: whoever acts on it
-//! removes the key of exactly the leader that it has seen, and then claims the key that is absent. A leader that was
-//! alive after all loses nothing but the lead.
+//! The key's creation revision is the epoch. Every write compares it and every command to an agent carries it: this fence is
+//! the only guard. Leases, watches and streams between controllers are evidence, which may be wrong. Whoever acts on evidence
+//! deletes the key of exactly the leader that it has seen, and then claims the absent key. A leader that was alive all the
+//! same loses nothing but the lead.
 //!
-//! A transaction whose outcome is not known may still come, even after many later ones: the fence of its own epoch does
-//! not stop it. So a leader that is in doubt ends its own epoch and takes the key anew, before it reads what is stored
-//! ([`LeaderReport::Doubt`]). For the same reason an epoch that was ended is never taken up again.
+//! A transaction whose outcome is unknown may be applied late, even after many later ones: the fence of its own epoch does
+//! not stop it. Therefore a leader in doubt ends its own epoch and takes the key again before it reads the stored state
+//! ([`LeaderReport::Doubt`]). For the same reason an epoch that was ended is never resumed.
 
-/// What the shell is to do next.
+/// What the shell does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Read the leader key; answer with [`LeaderReport::Key`].
@@ -18,28 +18,28 @@ pub enum Action {
     Remove(u64),
     /// Write the key if it is absent; answer with [`LeaderReport::Claimed`].
     Claim,
-    /// This controller leads, with this epoch. What is stored may be read now: nobody else writes any more.
+    /// This controller leads with this epoch. The stored state may be read now: no other controller can write.
     Lead(u64),
-    /// Another one leads, with this epoch. Wait for evidence that it is gone, and read the key now and then.
+    /// Another controller leads with this epoch. Wait for evidence that it is gone, and read the key from time to time.
     Follow(u64),
 }
 
-/// What the candidate is told.
+/// What the shell reports to the candidate: answers of the store, and events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaderReport {
-    /// The leader key: its creation revision, and whether its value is this very process's. `None`: it is absent.
+    /// The leader key: its creation revision, and whether this life of the process wrote its value. `None`: it is absent.
     Key(Option<(u64, bool)>),
-    /// Evidence that the leader of this epoch is gone: its lease has ended, its stream broke, its process is dead.
+    /// Evidence that the leader of this epoch is gone: its lease has expired, its stream broke, its process is dead.
     Gone(u64),
     /// Whether the key was deleted.
     Removed(bool),
-    /// The revision at which the key was written; `None` if it was there.
+    /// The revision at which the key was written; `None` if it was not absent.
     Claimed(Option<u64>),
-    /// The store did not answer, or the outcome of what was asked is not known.
+    /// The store did not answer, or the outcome of the request is unknown.
     Failed,
-    /// This controller leads, and the outcome of a write of its own is not known.
+    /// This controller leads, and the outcome of one of its writes is unknown.
     Doubt,
-    /// A write of this leader was refused, because the key is not of its epoch any more.
+    /// A write of this leader was refused because the key is no longer of its epoch.
     Fenced,
 }
 
@@ -52,11 +52,11 @@ enum Phase {
     Leading(u64),
 }
 
-/// A controller that leads or wants to.
+/// A controller that leads or is a candidate for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     phase: Phase,
-    /// Epochs of its own that it has ended: up to this one.
+    /// The newest epoch of its own that it has ended; 0: none. It never leads with this epoch or an older one.
     ended: u64,
 }
 
@@ -67,13 +67,13 @@ impl Default for Candidate {
 }
 
 impl Candidate {
-    /// The first thing to do.
+    /// A new candidate, and its first action.
     #[must_use]
     pub fn begin() -> (Self, Action) {
         (Self::default(), Action::Read)
     }
 
-    /// The epoch with which it leads.
+    /// The epoch with which it leads; `None` while it does not.
     #[must_use]
     pub fn leads(&self) -> Option<u64> {
         match self.phase {
@@ -82,14 +82,14 @@ impl Candidate {
         }
     }
 
-    /// What follows. Total: late and repeated answers do no harm.
+    /// The next action after a report. Total: late and repeated reports do no harm.
     pub fn step(&mut self, report: LeaderReport) -> Action {
         let (phase, action) = match (self.phase, report) {
-            // Read before its own claim.
+            // The key was read before this controller claimed it.
             (Phase::Leading(epoch), LeaderReport::Key(Some((read, _)))) if read < epoch => {
                 (Phase::Leading(epoch), Action::Lead(epoch))
             }
-            // A claim of this process whose answer was lost; but what it has ended, it ends for good.
+            // A claim of this process whose answer was lost. An epoch that it has ended stays ended.
             (_, LeaderReport::Key(Some((epoch, true)))) if epoch > self.ended => {
                 (Phase::Leading(epoch), Action::Lead(epoch))
             }
@@ -124,7 +124,7 @@ impl Candidate {
 mod tests {
     use super::*;
 
-    /// The store's side: the key's creation revision and whose it is.
+    /// A model of the store: the key's creation revision and its holder.
     #[derive(Default)]
     struct Store {
         revision: u64,

@@ -1,23 +1,23 @@
-//! A standby's copy of what is stored: a list at a revision, then every change after it. No clock, no IO.
+//! A standby's copy of the stored rows: a list at a revision, then every change after it. No clock, no IO.
 //!
-//! A watch is a hint. It may break, repeat itself, or come back when the history that it needs is gone; then it goes on
-//! from the revision after the last one seen, or the whole is listed again. Lists may be late: one that is older than
-//! what is known changes nothing. Now and then a list is compared with the copy ([`Mirror::differs`]).
+//! A watch is a hint. It may break, repeat events, or return when the history that it needs was compacted; then it resumes
+//! at the revision after the last one seen, or all rows are listed again. Lists may be late: one that is older than the copy
+//! changes nothing. From time to time a list is compared with the copy ([`Mirror::differs`]).
 
 use std::collections::BTreeMap;
 
-/// What the shell is to do so that the copy stays fresh.
+/// What the shell does next so that the copy stays current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Nothing.
+    /// Nothing: the watch goes on.
     Nothing,
-    /// List everything.
+    /// List all rows.
     List,
-    /// Watch everything from this revision on.
+    /// Watch all rows, beginning with this revision.
     Watch(u64),
 }
 
-/// A copy, with the revision of each row's last change.
+/// A copy: each row with the revision of its last change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror<K, V> {
     rows: BTreeMap<K, (V, u64)>,
@@ -37,38 +37,38 @@ impl<K: Ord + Clone, V> Mirror<K, V> {
         self.at
     }
 
-    /// The copy.
+    /// All rows, each with the revision of its last change.
     #[must_use]
     pub fn rows(&self) -> &BTreeMap<K, (V, u64)> {
         &self.rows
     }
 
-    /// The copy, and nothing else.
+    /// The same by value.
     #[must_use]
     pub fn into_rows(self) -> BTreeMap<K, (V, u64)> {
         self.rows
     }
 
-    /// Takes the first row out that is `such`.
+    /// Removes and returns the first row, in the order of keys, for which `such` is true.
     pub fn take_first(&mut self, such: impl Fn(&V) -> bool) -> Option<V> {
         let (key, _) = self.rows.iter().find(|(_, (row, _))| such(row))?;
         let key = key.clone();
         self.rows.remove(&key).map(|(row, _)| row)
     }
 
-    /// What is needed when there is no watch, or no more.
+    /// What is needed when there is no watch, or when it broke.
     #[must_use]
     pub fn broken(&self) -> Need {
         self.at.map_or(Need::List, |at| Need::Watch(at + 1))
     }
 
-    /// The history that the watch needs is gone.
+    /// The history that the watch needs was compacted.
     #[must_use]
     pub fn compacted(&self) -> Need {
         Need::List
     }
 
-    /// Everything, as it was at a revision. Never goes back in time.
+    /// Takes in all rows as of `revision`; ignores a list that is not newer than the copy.
     pub fn listed(&mut self, revision: u64, rows: BTreeMap<K, (V, u64)>) -> Need {
         if self.at.is_none_or(|at| at < revision) {
             (self.rows, self.at) = (rows, Some(revision));
@@ -76,7 +76,7 @@ impl<K: Ord + Clone, V> Mirror<K, V> {
         self.broken()
     }
 
-    /// All changes of one revision, `None` for a deletion. One that is known already changes nothing.
+    /// Takes in all changes of one revision, `None` for a deletion; ignores a revision that the copy already has.
     pub fn changed(&mut self, revision: u64, changes: impl IntoIterator<Item = (K, Option<V>)>) -> Need {
         let Some(at) = self.at else { return Need::List };
         if revision > at {
@@ -91,12 +91,13 @@ impl<K: Ord + Clone, V> Mirror<K, V> {
         Need::Nothing
     }
 
-    /// Nothing was changed up to this revision that was not told.
+    /// All changes up to this revision have been reported.
     pub fn progressed(&mut self, revision: u64) {
         self.at = self.at.map(|at| at.max(revision));
     }
 
-    /// Keys in which the copy contradicts a list of any revision. The list must be as good as the store, of whatever age.
+    /// Keys in which the copy contradicts a list. The list must be what was stored at `revision`, which may be older or newer
+    /// than the copy.
     pub fn differs<W>(&self, revision: u64, list: &BTreeMap<K, (W, u64)>) -> Vec<K> {
         let Some(at) = self.at else { return Vec::new() };
         let mut wrong = Vec::new();

@@ -1,48 +1,48 @@
-//! Whether the leader that a standby follows is gone, by what it hears of it. No clock, no IO.
+//! Failure detection: whether the leader that a standby follows is gone, by its heartbeats. No clock, no IO.
 //!
-//! Evidence may be wrong: whoever acts on it only takes the lead, by the fence, from a leader that was alive after all
-//! ([`crate::lead`]). Two controllers that reach the store but not each other would take it from each other without end, so a
-//! process that took over by evidence rests before it believes evidence again, each time for longer.
+//! Evidence may be wrong: at worst a standby takes the lead, by the fence, from a leader that was alive ([`crate::lead`]). Two
+//! controllers that reach the store but not each other would take the lead from each other without end. Therefore a process
+//! that took over by evidence backs off before it acts on evidence again, each time for longer.
 
 use std::time::Duration;
 
 use proto_model::Timestamp;
 
-/// Rest after the first take-over by evidence, and the longest.
+/// Back-off after the first take-over by evidence, and the longest.
 const REST_FIRST: Duration = Duration::from_secs(1);
 const REST_LONGEST: Duration = Duration::from_secs(60);
-/// After so long without one, it counts as the first again.
+/// After this time without a take-over by evidence, the next one counts as the first.
 const CALM: Duration = Duration::from_secs(600);
 
-/// What was heard of the leader.
+/// What a standby observed of the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// It is there, and says whether the store takes its writes.
+    /// A heartbeat.
     Heartbeat {
-        /// It does.
+        /// Whether the store takes the leader's writes, as the leader itself reports.
         writable: bool,
     },
-    /// It ends and has let the lead go.
+    /// It ends and has released the lead.
     Leaving,
-    /// At every one of its addresses a living machine says that nobody listens, or a controller answers that does not lead.
+    /// At each of its addresses the connection is refused, or a controller answers that does not lead.
     Refused,
 }
 
-/// Why a leader is taken for gone.
+/// Why a leader is considered gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
-    /// It said so.
+    /// It reported that it has released the lead.
     Left,
-    /// Nobody listens at its addresses.
+    /// Connections to all its addresses are refused.
     Closed,
-    /// It was silent for too long.
+    /// No heartbeat for the longest silence.
     Silent,
-    /// It is there, but the store has not taken its writes for too long, and is well for others.
+    /// It sends heartbeats, but the store has not taken its writes for twice the longest silence, and takes those of others.
     CutOff,
 }
 
 impl Evidence {
-    /// For logs and metrics.
+    /// The cause in words, for logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,39 +54,39 @@ impl Evidence {
     }
 }
 
-/// What follows.
+/// The judgement about the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It leads on as far as is known; ask again then.
+    /// There is no reason to act; judge again at this time.
     Wait(Timestamp),
-    /// It is gone.
+    /// It is gone, for this reason.
     Gone(Evidence),
 }
 
-/// What a standby knows of the leader.
+/// What a standby knows of the leader that it follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Witness {
-    /// Longest silence of a leader that is there.
+    /// Longest time without a heartbeat of a leader that is alive.
     silence: Duration,
     epoch: u64,
     heard: Timestamp,
-    /// Since when the store takes no writes of it, by its own word.
+    /// Since when the store takes no writes of the leader, as the leader reports; `None`: it takes them.
     unwritable: Option<Timestamp>,
     refused: bool,
     left: bool,
-    /// The last take-over of this process by evidence, and its rest after it.
+    /// The time of this process's last take-over by evidence, and the back-off after it.
     took_over: Option<(Timestamp, Duration)>,
 }
 
 impl Witness {
-    /// One that knows of no leader yet.
+    /// A witness that follows no leader yet. `silence`: longest time without a heartbeat of a leader that is alive.
     #[must_use]
     pub fn new(silence: Duration) -> Self {
         let heard = Timestamp(0);
         Self { silence, epoch: 0, heard, unwritable: None, refused: false, left: false, took_over: None }
     }
 
-    /// Another leader is seen in the store. It has its time to be heard.
+    /// The store names this leader. A new one counts as heard at `now`, so that it has time for its first heartbeat.
     pub fn follows(&mut self, epoch: u64, now: Timestamp) {
         if epoch != self.epoch {
             (self.epoch, self.heard, self.unwritable) = (epoch, now, None);
@@ -94,7 +94,7 @@ impl Witness {
         }
     }
 
-    /// Something is heard of the leader of `epoch`.
+    /// Takes in what was observed of the leader of `epoch`; of any other leader it is ignored.
     pub fn hears(&mut self, epoch: u64, heard: Heard, now: Timestamp) {
         if epoch != self.epoch {
             return;
@@ -109,20 +109,20 @@ impl Witness {
         }
     }
 
-    /// Whether the leader says that the store takes no writes of it.
+    /// Whether the leader reports that the store takes none of its writes.
     #[must_use]
     pub fn says_unwritable(&self) -> bool {
         self.unwritable.is_some()
     }
 
-    /// Whether the leader is gone. `store_well`: the store takes writes, as this standby has tried just now.
+    /// Whether the leader is gone. `store_well`: the store takes writes, as this standby has just tried.
     #[must_use]
     pub fn judge(&self, store_well: bool, now: Timestamp) -> Verdict {
         if self.left {
             return Verdict::Gone(Evidence::Left);
         }
         let silent_at = self.heard.plus(self.silence);
-        // Shorter outages of the store hit leaders and standbys alike, and are told late.
+        // Shorter outages of the store affect leaders and standbys alike, and are reported late.
         let cut_off_at = self.unwritable.map(|since| since.plus(self.silence * 2));
         let found = if self.refused {
             Some(Evidence::Closed)
@@ -143,7 +143,7 @@ impl Witness {
         }
     }
 
-    /// This process took the lead on the word of this witness.
+    /// This process took the lead by this evidence. A leader that left by itself causes no back-off.
     pub fn took_over(&mut self, by: Evidence, now: Timestamp) {
         if by == Evidence::Left {
             return;

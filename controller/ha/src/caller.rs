@@ -1,14 +1,14 @@
-//! Who calls, told by the controller that was asked to the one that leads. Believed only of a controller's certificate.
+//! The identity of the caller of a forwarded call, in headers that count only under a controller's certificate.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use proto_rpc::{Identity, PeerInfo, listen::PeerAddress};
 
 const CALLER: HeaderName = HeaderName::from_static("rail-caller");
-/// Where the caller is, for the audit log.
+/// The caller's address, for the audit log.
 const ADDRESS: HeaderName = HeaderName::from_static("rail-caller-address");
 
-/// Nobody's own word counts: takes the header out, and believes it only of a controller of this cluster. `None`: a
-/// controller says what is no identity, a defect.
+/// Removes the headers, and takes the identity from them if `peer` is a controller of this cluster; from any other peer they are
+/// ignored. `None`: a controller reports something that is no identity.
 pub(crate) fn believe(headers: &mut HeaderMap, peer: &mut PeerInfo, cluster: &str) -> Option<()> {
     let (reported, address) = (headers.remove(&CALLER), headers.remove(&ADDRESS));
     if peer.identity != Identity::Controller {
@@ -26,7 +26,7 @@ pub(crate) fn believe(headers: &mut HeaderMap, peer: &mut PeerInfo, cluster: &st
     Some(())
 }
 
-/// Tells it.
+/// Sets the headers to the identity and address of `peer`. `None`: they cannot be written as headers.
 pub(crate) fn report(headers: &mut HeaderMap, peer: &PeerInfo, cluster: &str) -> Option<()> {
     let uri = match &peer.identity {
         Identity::Anonymous => String::new(),

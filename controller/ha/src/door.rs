@@ -1,7 +1,7 @@
-//! The outermost door of a controller that may lead or not: calls are answered here, handed on to the leader, or wait for one.
+//! The entry of all calls to a controller that may lead or not: they are answered here, forwarded to the leader, or wait for one.
 //!
-//! What was not begun may be begun again elsewhere; what may have been done is told as such, unless it only reads or names
-//! itself by a request id.
+//! A call that was not begun may be begun again elsewhere. One that may have been done is reported as such, unless it may be
+//! repeated: it has no side effects, or it is idempotent by its request id ([`crate::repeat`]).
 
 use std::time::Duration;
 
@@ -35,20 +35,21 @@ use crate::{
 
 /// Longest wait for a leader.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Before a call that was turned away is tried again while the stand is the same.
+/// Longest pause before a call that was turned away is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long a controller that leads no more may still answer what it was given: what may not be repeated, and what may.
+/// How long a call that was forwarded waits for its answer after the leadership has changed: one that may not be repeated, and one
+/// that may.
 const LEFT: Duration = Duration::from_secs(3);
 const LEFT_REPEATS: Duration = Duration::from_millis(500);
-/// The service of which one call carries the whole fabric.
+/// The service whose calls may carry a whole fabric.
 const FABRICS: &str = "rail.v1.FabricService";
-/// Longest body of a caller who shows nothing.
+/// Longest body of a caller without credentials, in bytes.
 const NOBODYS: usize = 64 * 1024;
-/// Longest body of a refusal that is looked into.
+/// Longest body of a refusal that is read for its reason, in bytes.
 const REFUSAL: usize = 16 * 1024;
 /// The reason of a controller that does not lead any more and has not begun a call.
 const NOT_LEADING: &str = "NOT_LEADING";
-/// What concerns one connection only.
+/// Headers that concern one connection only.
 const HOP_BY_HOP: [HeaderName; 6] = [
     header::CONNECTION,
     header::HOST,
@@ -62,11 +63,11 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 struct Door {
     leadership: LeadershipWatch,
     cluster: String,
-    /// Answers calls that only read the store, whoever leads.
+    /// Answers calls that only read the store, whoever leads; `None`: the leader answers them.
     reads: Option<Router>,
 }
 
-/// The router of a controller of several; `reads` answers what only reads the store while another one leads, or nobody.
+/// The router of one of several controllers; `reads` answers calls that only read the store while this controller does not lead.
 pub fn router(
     leadership: LeadershipWatch,
     cluster: &str,
@@ -98,13 +99,13 @@ async fn enter(State(door): State<Door>, mut request: Request) -> Response {
     }
 }
 
-/// A call as it came, to be made once or, if its whole body is known, again.
+/// A call as it was received; it can be made once or, if its whole body is known, again.
 struct Call {
     parts: Parts,
     body: Kept,
     grpc: bool,
     reads: bool,
-    /// Done twice it is the same as done once: it only reads, or names itself by a request id.
+    /// Done twice it is the same as done once: it has no side effects, or is idempotent by its request id.
     repeats: bool,
 }
 
@@ -140,7 +141,7 @@ impl Call {
         Ok(Self { parts, body, grpc, reads, repeats })
     }
 
-    /// The call, to be made; `None` where it was made and cannot be repeated.
+    /// The request to send; `None` if it was sent and its body cannot be sent again.
     fn make(&mut self) -> Option<Request> {
         let body = match &mut self.body {
             Kept::Whole(bytes) => Body::from(bytes.clone()),
@@ -149,21 +150,21 @@ impl Call {
         Some(Request::from_parts(self.parts.clone(), body))
     }
 
-    /// Nobody waits for an answer after it.
+    /// When the caller stops waiting, or this controller does.
     fn until(&self) -> Instant {
         Instant::now() + asked(&self.parts).min(PATIENCE)
     }
 }
 
-/// How long the caller waits.
+/// How long the caller waits, by its deadline.
 fn asked(parts: &Parts) -> Duration {
     let policy = DeadlinePolicy::default();
     let asked = parts.headers.get(deadline::GRPC_TIMEOUT).and_then(|value| value.to_str().ok());
     asked.and_then(deadline::parse).unwrap_or(policy.default).min(policy.longest)
 }
 
-/// The longest body that is kept before it is known whether the caller may call: of nobody only as much as a server needs to
-/// join.
+/// The longest body, in bytes, that is kept before it is known whether the caller may call: without credentials only as much as a
+/// server needs to join.
 fn most_bytes(parts: &Parts, method: Option<&MethodDescriptor>) -> usize {
     let known = parts.extensions.get::<PeerInfo>().is_some_and(|peer| peer.identity != Identity::Anonymous);
     let shows = parts.headers.contains_key(header::AUTHORIZATION);
@@ -172,7 +173,7 @@ fn most_bytes(parts: &Parts, method: Option<&MethodDescriptor>) -> usize {
     if known || shows { largest + PREFIX } else { NOBODYS }
 }
 
-/// Whether a call was done, by the head of its answer.
+/// Whether a call succeeded, by the headers of its answer.
 fn is_answered<B>(response: &axum::http::Response<B>) -> bool {
     let status = response.headers().get("grpc-status");
     response.status().is_success() && status.is_none_or(|status| status.as_bytes() == b"0")
@@ -232,7 +233,7 @@ impl Door {
                     return Err(error);
                 }
             }
-            // Another leader may be known already; the one that is known may also be about to be.
+            // Another leader may be known already, or the known one may be about to lead.
             let _ = tokio::time::timeout(AGAIN, route.changed()).await;
         }
     }
@@ -280,7 +281,7 @@ impl Door {
         };
         let given_up = async {
             route.changed().await;
-            // A leader that ends in good order sees to it that what it was given is answered.
+            // A leader that ends in good order still answers the calls that it has received.
             tokio::time::sleep(if repeats { LEFT_REPEATS } else { LEFT }).await;
         };
         let answer = tokio::select! {
@@ -306,7 +307,7 @@ impl Door {
     }
 }
 
-/// Whether a controller that leads no more has turned a call away without doing anything.
+/// Whether a controller that does not lead any more has turned a call away without doing anything; the answer in either case.
 enum Away {
     No(Response),
     Yes(Response),

@@ -1,4 +1,4 @@
-//! The leader's side: beats for every standby that follows it, and a word when it leaves.
+//! The leader's side: heartbeats for every standby that follows it, the last of which reports that it leaves.
 
 use std::{
     sync::{
@@ -16,16 +16,16 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-/// What a standby may ask for between two beats.
+/// Shortest and longest interval between two heartbeats that a standby may ask for, in milliseconds.
 const INTERVALS: (u64, u64) = (20, 1000);
-/// Heartbeats that wait for a standby that does not read; further ones are left out.
+/// Most heartbeats that wait for a standby that does not read; further ones are left out.
 const WAITING: usize = 4;
-/// A controller that has the leader key leads after so long at most, or does not.
+/// Longest time between taking the leader key and leading.
 const BEGINS: Duration = Duration::from_millis(500);
-/// Standbys that may follow at a time.
+/// Most standbys that follow at a time.
 const FOLLOWERS: usize = 64;
 
-/// The service; clones share it.
+/// The gRPC service among controllers; clones share it.
 #[derive(Clone)]
 pub struct Heartbeats {
     leading: watch::Receiver<Option<Handle>>,
@@ -33,7 +33,7 @@ pub struct Heartbeats {
     followers: Arc<AtomicUsize>,
 }
 
-/// One that follows, while its stream is open.
+/// A standby that follows, counted while its stream is open.
 struct Follower(Arc<AtomicUsize>);
 
 impl Drop for Follower {
@@ -43,13 +43,14 @@ impl Drop for Follower {
 }
 
 impl Heartbeats {
-    /// `leading`: the way into the loop while this controller leads. `left`: it has let the lead go, and ends.
+    /// `leading`: the way into the leader loop while this controller leads. `left` is cancelled when it has released the lead
+    /// in order to end.
     #[must_use]
     pub fn new(leading: watch::Receiver<Option<Handle>>, left: CancellationToken) -> Self {
         Self { leading, left, followers: Arc::default() }
     }
 
-    /// How many follow.
+    /// Number of standbys that follow.
     #[must_use]
     pub fn followers(&self) -> usize {
         self.followers.load(Ordering::Relaxed)
@@ -57,11 +58,11 @@ impl Heartbeats {
 
     fn enter(&self) -> Option<Follower> {
         let follower = Follower(Arc::clone(&self.followers));
-        // One that is too many leaves again when it is dropped.
+        // One beyond the limit is counted off again when it is dropped.
         (self.followers.fetch_add(1, Ordering::Relaxed) < FOLLOWERS).then_some(follower)
     }
 
-    /// What it says now, unless it does not lead with this epoch.
+    /// The heartbeat to send now; `None` if this controller does not lead with this epoch.
     fn heartbeat(&self, epoch: u64) -> Option<v1::FollowResponse> {
         let leading = self.leading.borrow();
         let handle = leading.as_ref().filter(|handle| handle.epoch() == epoch)?;
@@ -85,7 +86,7 @@ impl Heartbeats {
                 () = to.closed() => return,
                 () = self.left.cancelled() => {
                     let last = v1::FollowResponse { epoch, leaving: true, ..v1::FollowResponse::default() };
-                    // A standby that is gone hears of it from the store.
+                    // A standby that is gone learns it from the store.
                     let _ = to.send(Ok(last)).await;
                     return;
                 }
@@ -112,7 +113,7 @@ impl ControllerService for Heartbeats {
         // Standbys see the key of a new leader before that leader has read what it needs to begin.
         let mut leading = self.leading.clone();
         let begun = leading.wait_for(|now| now.as_ref().is_some_and(|handle| handle.epoch() >= epoch));
-        // In time or not: what holds then is told.
+        // In time or not: the answer is what holds then.
         drop(tokio::time::timeout(BEGINS, begun).await);
         if self.heartbeat(epoch).is_none() {
             let text = format!("this controller does not lead with epoch {epoch}");

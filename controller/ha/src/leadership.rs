@@ -1,4 +1,4 @@
-//! How this controller stands to its calls: it answers them, hands them on, or lets them wait for a leader.
+//! Who answers the calls that this controller receives: itself, the leader elsewhere, or nobody until a leader is known.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 /// Who answers calls.
 #[derive(Clone, Default)]
 pub enum Leadership {
-    /// It is not known: calls wait.
+    /// No leader is known: calls wait.
     #[default]
     Unknown,
-    /// This controller, by its router. Calls that are at work are counted.
+    /// This controller leads: its router, and a counter of the calls in progress.
     Local(Router, TaskTracker),
-    /// The leader of this epoch.
+    /// Another controller leads: its epoch, and a client that reaches it.
     Remote(u64, Client),
 }
 
 impl Leadership {
-    /// This controller leads.
+    /// This controller leads, with no call in progress.
     #[must_use]
     pub fn local(router: Router) -> Self {
         Self::Local(router, TaskTracker::new())
     }
 }
 
-/// Where a call goes.
+/// Where one call goes. While the token lives the call counts as in progress.
 pub(crate) enum Target {
     Local(Router, TaskTrackerToken),
     Remote(u64, Client),
 }
 
-/// Tells the stand to all calls; clones share it.
+/// The current leadership, for all calls; clones share it.
 #[derive(Clone, Default)]
 pub struct LeadershipWatch(watch::Sender<Leadership>);
 
@@ -44,12 +44,12 @@ impl LeadershipWatch {
         Self(watch::Sender::new(Leadership::Unknown))
     }
 
-    /// From now on.
+    /// Replaces the leadership; calls that wait are notified.
     pub fn set(&self, leadership: Leadership) {
         self.0.send_replace(leadership);
     }
 
-    /// The leader of this epoch is not there any more: calls wait for the next.
+    /// The leader of this epoch is gone: calls wait for the next one. No effect if another leadership was set meanwhile.
     pub fn lost(&self, epoch: u64) {
         self.0.send_if_modified(|leadership| {
             let is = matches!(leadership, Leadership::Remote(leads, _) if *leads == epoch);
@@ -60,7 +60,7 @@ impl LeadershipWatch {
         });
     }
 
-    /// New calls wait; those that this controller works at have this time to end. Streams are not waited for.
+    /// New calls wait from now on; calls in progress here have at most `longest` to end. Streams are not waited for.
     pub async fn drain(&self, longest: Duration) {
         let Leadership::Local(_, calls) = self.0.send_replace(Leadership::Unknown) else { return };
         calls.close();
@@ -69,7 +69,7 @@ impl LeadershipWatch {
         }
     }
 
-    /// The epoch of the leader to which calls are handed on; none while this controller leads, or nobody is known to.
+    /// The epoch of the leader to which calls are forwarded; `None` while this controller leads or no leader is known.
     #[must_use]
     pub fn remote_epoch(&self) -> Option<u64> {
         match &*self.0.borrow() {
@@ -87,15 +87,15 @@ impl LeadershipWatch {
     }
 }
 
-/// The way of one call, which may change while it is at work.
+/// The leadership as one call sees it, which may change while the call is in progress.
 pub(crate) struct Route(watch::Receiver<Leadership>);
 
 impl Route {
-    /// Where to go now, once that is known.
+    /// Where the call goes; waits until a leader is known. `None`: the controller is ending.
     pub async fn target(&mut self) -> Option<Target> {
         loop {
             {
-                // Counted while nobody can change the stand: who rests hears of every call.
+                // Counted while nobody can change the leadership: `drain` sees every call.
                 let leadership = self.0.borrow_and_update();
                 match &*leadership {
                     Leadership::Unknown => {}
@@ -109,7 +109,7 @@ impl Route {
         }
     }
 
-    /// The stand is another one.
+    /// Waits until the leadership has changed since [`Self::target`].
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! A standby's side: it hears the leader beat, and brings evidence when it does not.
+//! A standby's side: it receives the leader's heartbeats, and reports evidence when they stop.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -15,34 +15,34 @@ use tonic::Code;
 
 use crate::leadership::{Leadership, LeadershipWatch};
 
-/// Heartbeats in the longest silence.
+/// Heartbeats per longest silence.
 const HEARTBEATS: u32 = 8;
-/// Between two attempts to reach a leader, and to judge one that was accused.
+/// Pause between two attempts to reach a leader, and between two reports that the same leader is gone.
 const PACE: Duration = Duration::from_millis(10);
 const ACCUSE_EVERY: Duration = Duration::from_millis(250);
-/// How often it is told that a leader cannot be heard because its certificates are of another authority.
+/// Pause between two log lines that say that the leader refuses this controller.
 const REPORT_EVERY: Duration = Duration::from_secs(30);
-/// What was heard and not yet taken in.
+/// Observations that wait to be taken in.
 const WAITING: usize = 16;
 
-/// What a standby needs to hear leaders.
+/// What a monitor needs.
 pub struct MonitorConfig {
-    /// A leader that is silent for longer is taken for gone.
+    /// A leader without a heartbeat for longer is considered gone.
     pub silence: Duration,
-    /// Who this is, for people.
+    /// Name of this controller in the logs of the leader.
     pub holder: String,
-    /// A controller's certificate, and the authority.
+    /// A controller's certificate and whom it trusts.
     pub credentials: Credentials,
-    /// Whether the store takes writes is tried there.
+    /// Where a standby tries whether the store takes writes.
     pub store: controller_reconciler::SharedStore,
 }
 
-/// Hears leaders, for the life of the process.
+/// Monitors whichever controller leads, for the life of the process.
 pub struct LeaderMonitor {
     config: Arc<MonitorConfig>,
     clock: Clock,
     witness: Witness,
-    /// The newest evidence that was brought.
+    /// The newest evidence that was reported, with the epoch that it is about.
     brought: Option<(u64, Evidence)>,
 }
 
@@ -54,7 +54,8 @@ impl LeaderMonitor {
         Self { config: Arc::new(config), clock: Clock::start(), witness, brought: None }
     }
 
-    /// Hears whoever leads, lets calls go there, and brings evidence. Ends when nobody tells who leads any more.
+    /// Monitors each leader that `seen` names, forwards calls to it through `leadership`, and reports on `gone` that it is gone.
+    /// Returns when the sender of `seen` is dropped.
     pub async fn run(
         &mut self,
         leadership: &LeadershipWatch,
@@ -82,7 +83,7 @@ impl LeaderMonitor {
         }
     }
 
-    /// This process leads now: if by evidence, it rests before it believes any again.
+    /// This process leads now; if it took over by evidence, it backs off before it acts on evidence again.
     pub fn led(&mut self) {
         if let Some((_, evidence)) = self.brought.take() {
             self.witness.took_over(evidence, self.clock.now());
@@ -109,7 +110,7 @@ impl LeaderMonitor {
                         tracing::warn!(epoch, holder, why, "the leader is taken for gone");
                     }
                     leadership.lost(epoch);
-                    // Whoever does not listen hears it again.
+                    // A full channel does no harm: the report is repeated.
                     let _ = gone.try_send(Gone(epoch));
                     ACCUSE_EVERY
                 }
@@ -125,7 +126,8 @@ impl LeaderMonitor {
     }
 }
 
-/// How calls are handed on to a leader. `silence`: longest wait for any sign of life.
+/// A client for calls that are forwarded to a leader. `silence`: longest wait for any sign of life. `None`: the addresses cannot
+/// be used.
 #[must_use]
 pub fn leader_client(endpoints: &[Endpoint], credentials: &Credentials, silence: Duration) -> Option<Client> {
     let options = ClientOptions {
@@ -144,7 +146,7 @@ pub fn leader_client(endpoints: &[Endpoint], credentials: &Credentials, silence:
     }
 }
 
-/// Says what it hears of one leader, for ever.
+/// Sends what it observes of one leader to `to`, until the receiver is dropped.
 async fn listen(config: Arc<MonitorConfig>, epoch: u64, endpoints: Vec<Endpoint>, to: mpsc::Sender<Heard>) {
     let Some(client) = leader_client(&endpoints, &config.credentials, config.silence) else {
         return std::future::pending().await;
@@ -170,7 +172,7 @@ async fn listen(config: Arc<MonitorConfig>, epoch: u64, endpoints: Vec<Endpoint>
                 None
             }
             Err(status) if RpcError::from_status(&status).reason == "NOT_LEADING" => Some(Heard::Refused),
-            // It is there, whoever it is.
+            // The leader is alive, although it refuses this controller.
             Err(status) if refuses(status.code()) => {
                 if reported.is_none_or(|at| at.elapsed() > REPORT_EVERY) {
                     reported = Some(Instant::now());
@@ -196,12 +198,12 @@ async fn listen(config: Arc<MonitorConfig>, epoch: u64, endpoints: Vec<Endpoint>
     }
 }
 
-/// Whether somebody answers who does not let us in.
+/// Whether the code says that a living controller refuses this one.
 fn refuses(code: Code) -> bool {
     matches!(code, Code::Unauthenticated | Code::PermissionDenied | Code::ResourceExhausted)
 }
 
-/// Whether a living machine says at each address that nobody listens there.
+/// Whether the connection is refused at each of the addresses.
 async fn nobody_listens(config: &MonitorConfig, endpoints: &[Endpoint]) -> bool {
     for endpoint in endpoints {
         let Endpoint::Tcp { .. } = endpoint else { return false };

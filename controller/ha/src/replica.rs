@@ -200,9 +200,9 @@ impl Shared {
         let removed = withdraw(self.config.store.as_ref(), &self.config.options.place);
         match tokio::time::timeout(WITHDRAWAL, removed).await {
             Ok(Ok(false)) => {}
-            Ok(Ok(true)) => tracing::info!("the lead, taken and not used any more, is let go"),
+            Ok(Ok(true)) => tracing::info!("the lead, taken and never used, is released"),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the lead could not be looked after; others wait for evidence");
+                tracing::warn!(%error, "the leader key could not be removed; others wait for evidence");
             }
             Err(_) => tracing::warn!("the store does not answer; others wait for evidence"),
         }
@@ -261,7 +261,7 @@ impl Shared {
     /// Another controller leads before this one ends. No call is refused meanwhile: it waits for the next leader.
     async fn hand_over(&self, mut term: LeadershipTerm, observer: &impl Observer) {
         let (epoch, followers) = (term.handle.epoch(), self.heartbeats.followers());
-        tracing::info!(epoch, followers, "letting the lead go");
+        tracing::info!(epoch, followers, "releasing the lead");
         observer.handing_over(&term.handle, followers);
         self.leadership.drain(CALLS_END).await;
         self.config.options.stop.cancel();

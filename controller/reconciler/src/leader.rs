@@ -17,14 +17,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Questions to the store until it is settled who leads; more only while others fight for the key.
 const STEPS: u32 = 16;
 
-/// How it stands with the lead.
+/// Who leads, as the store says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leadership {
-    /// This process leads, with this epoch.
+    /// This process leads with this epoch.
     Leading(u64),
-    /// Another one does.
+    /// Another process leads with this epoch.
     Following(u64),
-    /// Others fight for it.
+    /// Not settled: several processes claim the key.
     Contested,
 }
 
@@ -80,7 +80,7 @@ impl Lead {
         self.report(LeaderReport::Key(found.map(|kv| (kv.create_revision, own))));
     }
 
-    /// Something that is no answer of the store.
+    /// Reports an event, or an answer of the store, to the candidate.
     pub fn report(&mut self, report: LeaderReport) {
         self.action = self.candidate.step(report);
     }

@@ -1,4 +1,4 @@
-//! Looking at the leader key beside the loop's work, so that nothing waits for it but the answers that hang on it.
+//! Leader checks: the leader key is read beside the loop's work, so that only the answers that need the check wait for it.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     keys,
 };
 
-/// Answers that may wait until it is sure that this controller leads.
+/// Most answers that wait for a confirmation that this controller leads.
 const HELD: usize = 4096;
 /// A client's answer that was decided without a write.
 pub(crate) type Held = (Answer, Result<Applied, Refusal>);
@@ -20,20 +20,20 @@ pub(crate) type Held = (Answer, Result<Applied, Refusal>);
 /// The leader key, or why it cannot be read.
 pub(crate) type Found = Result<Option<KeyValue>, StoreError>;
 
-/// At most one look at a time.
+/// Reads the leader key, at most one read at a time.
 #[derive(Default)]
 pub(crate) struct LeaderCheck {
     asked: Option<JoinHandle<Found>>,
 }
 
 impl LeaderCheck {
-    /// Asks the store; a former question is forgotten.
+    /// Begins to read the key; an earlier read is abandoned.
     pub fn begin(&mut self, store: &Arc<dyn Store>) {
         let store = Arc::clone(store);
         self.asked = Some(tokio::spawn(async move { store.get(keys::LEADER.into()).await }));
     }
 
-    /// The answer; never comes where nothing was asked. Nothing is lost if nobody waits for it to the end.
+    /// The key that was read; pending for ever if no read is in progress. Cancel safe.
     pub async fn answer(&mut self) -> Found {
         let Some(asked) = self.asked.as_mut() else { return std::future::pending().await };
         let found = asked.await.unwrap_or(Err(StoreError::Closed));
@@ -41,14 +41,14 @@ impl LeaderCheck {
         found
     }
 
-    /// Nobody wants to know any more.
+    /// Abandons the read in progress.
     pub fn forget(&mut self) {
         self.asked = None;
     }
 }
 
 impl Loop {
-    /// Hears what a look at the leader key has brought.
+    /// Applies the result of a finished check.
     pub(crate) async fn apply_leader_check(&mut self) -> ControlFlow<()> {
         match self.found.take() {
             Some(Ok(found)) => {
@@ -64,7 +64,7 @@ impl Loop {
         ControlFlow::Continue(())
     }
 
-    /// Begins a look at the leader key where it is due. While the store takes no writes, probes do that.
+    /// Begins a check if one is due. While the store takes no writes, write probes do its work.
     pub(crate) fn check_leader_if_due(&mut self) {
         let now = self.clock.now();
         if self.outage.is_none() && self.assurance.due().is_some_and(|at| at <= now) {
@@ -73,7 +73,7 @@ impl Loop {
         }
     }
 
-    /// Keeps an answer that was decided without a write until it is sure that this controller still leads.
+    /// Holds an answer that was decided without a write until it is confirmed that this controller still leads.
     pub(crate) fn hold(&mut self, held: Held) {
         if self.assurance.held() < HELD {
             return self.assurance.hold(held);
@@ -82,7 +82,7 @@ impl Loop {
         answer_with(Some(held.0), &Refusal::Unconfirmed { cause });
     }
 
-    /// What was decided without a write is not told.
+    /// Sends `refused` instead of all held answers.
     pub(crate) fn refuse_held(&mut self, refused: &Refusal) {
         for (answer, _) in self.assurance.give_up() {
             answer_with(Some(answer), refused);
@@ -90,6 +90,7 @@ impl Loop {
     }
 }
 
+/// Sends answers that are confirmed.
 pub(crate) fn send_held(held: Vec<Held>) {
     for (answer, result) in held {
         answer.send(&result);
