@@ -269,8 +269,8 @@ fn about(one: &Violation) -> About<'_> {
 /// The message without the complaints that it repeats.
 fn head_of(error: &RpcError) -> Option<String> {
     let first = error.violations.first()?;
-    let told = first.message.split_once(": ").map_or(first.message.as_str(), |(_, told)| told);
-    let head = error.message.split(told).next().filter(|head| head.len() < error.message.len())?;
+    let reported = first.message.split_once(": ").map_or(first.message.as_str(), |(_, reported)| reported);
+    let head = error.message.split(reported).next().filter(|head| head.len() < error.message.len())?;
     let head = head.trim_end().trim_end_matches(':');
     (!head.is_empty()).then(|| head.to_owned())
 }
@@ -400,8 +400,8 @@ mod tests {
         for (text, place, word) in cases {
             let error = read("job.yaml", &text).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{error}");
-            let told = error.to_string();
-            assert!(told.starts_with(place) && told.contains(word), "{told}");
+            let reported = error.to_string();
+            assert!(reported.starts_with(place) && reported.contains(word), "{reported}");
         }
     }
 

@@ -142,8 +142,8 @@ impl Error {
             Self::Document(text) => text.lines().map(str::to_owned).collect(),
             Self::Rpc { error, .. } => {
                 let mut lines = vec![format!("error: {self}")];
-                let told = error.violations.iter().filter(|one| !one.message.is_empty());
-                lines.extend(told.map(|one| match one.field.as_str() {
+                let reported = error.violations.iter().filter(|one| !one.message.is_empty());
+                lines.extend(reported.map(|one| match one.field.as_str() {
                     "" => format!("  {}", one.message),
                     field => format!("  {field}: {}", one.message),
                 }));
@@ -184,10 +184,10 @@ impl Error {
             "exitCode": self.exit_code(),
         });
         if let Self::Rpc { error, .. } = self {
-            let told = error.violations.iter().filter(|one| !one.message.is_empty());
+            let reported = error.violations.iter().filter(|one| !one.message.is_empty());
             let one =
                 |one: &proto_rpc::Violation| serde_json::json!({"field": one.field, "message": one.message});
-            object["violations"] = told.map(one).collect();
+            object["violations"] = reported.map(one).collect();
             if let Some(hint) = hint(error) {
                 object["hint"] = hint.into();
             }

@@ -35,22 +35,22 @@ fn main() -> ExitCode {
         Err(error) if json && error.use_stderr() => {
             let text = error.render().to_string();
             let first = text.lines().next().unwrap_or_default();
-            let mut told = first.trim_start_matches("error: ").to_owned();
-            if told.ends_with("none was supplied") {
-                told.push_str(": it is ''");
+            let mut reported = first.trim_start_matches("error: ").to_owned();
+            if reported.ends_with("none was supplied") {
+                reported.push_str(": it is ''");
             }
-            return tell(&error::Error::Usage(told), json);
+            return report(&error::Error::Usage(reported), json);
         }
         Err(error) => error.exit(),
     };
     match commands::run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => tell(&error, json),
+        Err(error) => report(&error, json),
     }
 }
 
 /// Says what went wrong, to programs that asked for JSON as JSON.
-fn tell(error: &error::Error, json: bool) -> ExitCode {
+fn report(error: &error::Error, json: bool) -> ExitCode {
     let lines = error.lines();
     if json && !lines.is_empty() {
         eprintln!("{}", error.as_json());

@@ -161,7 +161,7 @@ pub enum CertificationArg {
     Off,
     /// What is found is told.
     Warn,
-    /// What is found keeps a try from starting.
+    /// What is found keeps an attempt from starting.
     Require,
 }
 

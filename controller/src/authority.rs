@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use controller_keys::{CaFolder, Guards, Phase, Stand, read_passphrase};
+use controller_keys::{AuthorityStatus, CaFolder, Guards, Phase, read_passphrase};
 use thiserror::Error;
 
 use crate::{
@@ -69,7 +69,7 @@ pub fn run(action: &CaAction) -> Result<(), Box<dyn std::error::Error>> {
         }
         CaAction::Retire { at, force } => {
             let folder = folder(at)?;
-            if !force && folder.stand(now)?.phase == Phase::Active {
+            if !force && folder.status(now)?.phase == Phase::Active {
                 unused(succession::read(&at.data_dir), now)?;
             }
             show(&folder.retire(now)?, &at.data_dir);
@@ -81,7 +81,7 @@ pub fn run(action: &CaAction) -> Result<(), Box<dyn std::error::Error>> {
             show(&folder(at)?.abort(now)?, &at.data_dir);
             println!("Do the same on every other controller.");
         }
-        CaAction::Status { at } => show(&folder(at)?.stand(now)?, &at.data_dir),
+        CaAction::Status { at } => show(&folder(at)?.status(now)?, &at.data_dir),
     }
     Ok(())
 }
@@ -98,7 +98,7 @@ fn unused(holders: Option<Holders>, now: SystemTime) -> Result<(), RetireError> 
     if holders.behind + unseen == 0 { Ok(()) } else { Err(RetireError::Used(holders.behind, unseen)) }
 }
 
-fn show(stand: &Stand, data_dir: &Path) {
+fn show(stand: &AuthorityStatus, data_dir: &Path) {
     let phase = match stand.phase {
         Phase::Settled => "one authority",
         Phase::Prepared => "two authorities are trusted, the old one issues",

@@ -53,13 +53,13 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     let router = replica.router(stop.streams.clone()).await?;
     let leads = replica.leading();
     succession::spawn(run, &ca, leads.clone(), stop.calls.clone())?;
-    let (told, asked) = (asked_to_stop()?, CancellationToken::new());
+    let (reported, asked) = (asked_to_stop()?, CancellationToken::new());
     let scraped = metrics.router(probes::checks(&leads, Some(replica.leadership()), &stop.streams));
     let served = opened.serve(run, &ca, router, scraped, leads, &stop)?;
     let asks = tokio::spawn({
         let asked = asked.clone();
         async move {
-            told.await;
+            reported.await;
             asked.cancel();
         }
     });

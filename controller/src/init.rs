@@ -91,7 +91,7 @@ pub fn authority(cluster: &Cluster, guards: &Guards, life: CaLife) -> Result<Sta
 /// Does it.
 ///
 /// # Errors
-/// [`InitError`]; nothing is half done: what exists is used again by the next try.
+/// [`InitError`]; nothing is half done: what exists is used again by the next attempt.
 pub fn init(init: &Init) -> Result<(), Box<dyn std::error::Error>> {
     let _telemetry = telemetry(&init.logs)?;
     let data_dir = &init.cluster.data_dir;

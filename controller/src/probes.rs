@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn nothing_is_promised_before_there_is_a_leader() {
-        let (tell, leading) = watch::channel(None);
+        let (report, leading) = watch::channel(None);
         let ending = CancellationToken::new();
         let checks = checks(&leading, Some(&controller_ha::LeadershipWatch::new()), &ending);
         let failed = |checks: &Checks| {
@@ -77,6 +77,6 @@ mod tests {
         assert_eq!(failed(&checks), ["leader"]);
         ending.cancel();
         assert_eq!(failed(&checks), ["serving", "leader"]);
-        drop(tell);
+        drop(report);
     }
 }

@@ -157,8 +157,8 @@ impl Opened {
         };
         let limits = Limits { drain: DRAIN, ..run.limits.connections() };
         let server_metrics = ServerMetrics::new(metrics);
-        let (tells, refused) = mpsc::channel(refused::WAITING);
-        let server = Server::bind(&listen, &tls, limits, server_metrics.clone()).await?.telling(tells);
+        let (reports, refused) = mpsc::channel(refused::WAITING);
+        let server = Server::bind(&listen, &tls, limits, server_metrics.clone()).await?.reporting(reports);
         let plain = Server::bind_plain(run.metrics, limits, server_metrics).await?;
         Ok(Self { server, plain, slot, names, refused })
     }

@@ -20,7 +20,7 @@ use thiserror::Error;
 /// The file of keys in the data folder.
 pub const STORE_KEYS: &str = "store.keys";
 /// So many values of a kind tell whether an older release wrote them in the plain.
-const LOOK_AT: usize = 100;
+const CHECK_AT: usize = 100;
 
 /// What `--store-keys` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,7 +217,7 @@ async fn sealed_with(
 async fn some_values(store: &dyn Store) -> Result<Vec<KeyValue>, StoreError> {
     let mut values = Vec::new();
     for prefix in keys::SECRET {
-        let request = RangeRequest { limit: LOOK_AT, ..RangeRequest::prefix(prefix) };
+        let request = RangeRequest { limit: CHECK_AT, ..RangeRequest::prefix(prefix) };
         values.extend(store.range(request).await?.items);
     }
     Ok(values)

@@ -25,7 +25,7 @@ type Error = Box<dyn std::error::Error>;
 /// Who still uses certificates of an authority that does not issue.
 pub const HOLDERS: &str = "ca.holders.json";
 /// How often the files are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK: Duration = Duration::from_secs(1);
 /// After so many looks it is written who is behind.
 const WRITE: u32 = 3;
 /// Holders that one file tells of.
@@ -107,10 +107,10 @@ pub fn spawn(
     let folder = Arc::new(CaFolder::new(&data_dir, run.keys.guards()?));
     let mut known = files::read_text(&data_dir.join(CA_CERTIFICATE))?;
     tokio::spawn(async move {
-        for look in 0_u32.. {
+        for check in 0_u32.. {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(CHECK) => {}
             }
             match files::read_text(&data_dir.join(CA_CERTIFICATE)) {
                 Ok(text) if text != known => {
@@ -120,7 +120,7 @@ pub fn spawn(
                 Ok(_) => {}
                 Err(error) => tracing::debug!(%error, "the authority's certificates cannot be read"),
             }
-            if look % WRITE != 0 {
+            if check % WRITE != 0 {
                 continue;
             }
             if let Err(error) = write(&data_dir, &ca, &leading).await {
@@ -137,14 +137,14 @@ async fn take_over(folder: &Arc<CaFolder>, ca: &Authority, leading: &watch::Rece
     let read = tokio::task::spawn_blocking(move || folder.standing(Some(&cluster), SystemTime::now()));
     let taken = match read.await {
         Ok(Ok(standing)) => {
-            let told = told(&standing);
-            ca.swap(standing).map(|()| told).map_err(|error| error.to_string())
+            let reported = reported(&standing);
+            ca.swap(standing).map(|()| reported).map_err(|error| error.to_string())
         }
         Ok(Err(error)) => Err(error.to_string()),
         Err(error) => Err(error.to_string()),
     };
-    let told = match taken {
-        Ok(told) => told,
+    let reported = match taken {
+        Ok(reported) => reported,
         Err(error) => {
             return tracing::error!(
                 error,
@@ -152,11 +152,11 @@ async fn take_over(folder: &Arc<CaFolder>, ca: &Authority, leading: &watch::Rece
             );
         }
     };
-    tracing::warn!(authority = told, "the cluster's authority has changed");
+    tracing::warn!(authority = reported, "the cluster's authority has changed");
     let leader = leading.borrow().clone();
     let Some(handle) = leader else { return };
     let actor = Arc::new(Actor { who: "controller".into(), rpc: "Authority".into(), ..Actor::default() });
-    let noted = handle.note(&actor, "authority", told, "").await;
+    let noted = handle.note(&actor, "authority", reported, "").await;
     // What names the new one is signed by who issues now: while it is prepared, by the old one.
     let sealed = handle.seal().await;
     if let Err(error) = noted.and(sealed) {
@@ -164,7 +164,7 @@ async fn take_over(folder: &Arc<CaFolder>, ca: &Authority, leading: &watch::Rece
     }
 }
 
-fn told(standing: &Standing) -> String {
+fn reported(standing: &Standing) -> String {
     let pins: Vec<String> = standing.pins().iter().map(ToString::to_string).collect();
     match pins.split_first() {
         Some((issuing, others)) if !others.is_empty() => {

@@ -1,4 +1,4 @@
-//! Output of tries that have ended: kept for readers after the rest of the try is gone, within bounds.
+//! Output of attempts that have ended: kept for readers after the rest of the attempt is gone, within bounds.
 
 use std::{
     fs, io,
@@ -12,18 +12,18 @@ use node_agent_core::Key;
 use crate::layout::{DataDir, JobDir};
 
 /// Tries whose output is kept; the oldest go first.
-const TRIES: usize = 512;
+const ATTEMPTS: usize = 512;
 /// Bytes of output that are kept together; the oldest tries go first.
 const BYTES: u64 = 1 << 30;
 
-/// Where the output of a try is now: with the try while there is one, else among what is kept.
+/// Where the output of an attempt is now: with the attempt while there is one, else among what is kept.
 #[must_use]
 pub fn find(data: &DataDir, key: Key) -> JobDir {
     let live = data.job(key);
     if live.path().exists() { live } else { JobDir::at(data.kept().join(key.to_string())) }
 }
 
-/// Opens a try's output where it is: once more, if it was put away meanwhile.
+/// Opens an attempt's output where it is: once more, if it was put away meanwhile.
 pub fn open<T>(data: &DataDir, key: Key, mut open: impl FnMut(&JobDir) -> T) -> (JobDir, T) {
     let dir = find(data, key);
     let opened = open(&dir);
@@ -36,7 +36,7 @@ pub fn open<T>(data: &DataDir, key: Key, mut open: impl FnMut(&JobDir) -> T) -> 
     (dir, opened)
 }
 
-/// Ends a try's directory, but for what its ranks wrote.
+/// Ends an attempt's directory, but for what its ranks wrote.
 ///
 /// # Errors
 /// The first thing that the kernel refused; everything else is done all the same.
@@ -50,7 +50,7 @@ pub fn keep(data: &DataDir, key: Key) -> io::Result<()> {
         other => other?,
     }
     let emptied = empty(&place);
-    emptied.and(prune(&kept, TRIES, BYTES))
+    emptied.and(prune(&kept, ATTEMPTS, BYTES))
 }
 
 /// Removes all but the output.
@@ -98,8 +98,8 @@ fn is_output(path: &Path) -> bool {
 }
 
 /// Removes the oldest tries until what is left is within the bounds. What cannot be removed is passed over, and costs no
-/// other try its output. The first error is told.
-fn prune(kept: &Path, tries: usize, bytes: u64) -> io::Result<()> {
+/// other attempt its output. The first error is told.
+fn prune(kept: &Path, attempts: usize, bytes: u64) -> io::Result<()> {
     let mut found: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
     for entry in fs::read_dir(kept)?.flatten() {
         let files = fs::read_dir(entry.path()).into_iter().flatten().flatten();
@@ -111,7 +111,7 @@ fn prune(kept: &Path, tries: usize, bytes: u64) -> io::Result<()> {
     let mut result = Ok(());
     let (mut count, mut total) = (found.len(), found.iter().map(|(.., size)| size).sum::<u64>());
     for (_, path, size) in found {
-        if count <= tries && total <= bytes {
+        if count <= attempts && total <= bytes {
             break;
         }
         result = result.and(remove_tree(&path));
@@ -185,7 +185,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let data = DataDir::open(home.path()).unwrap();
         fs::create_dir_all(data.kept()).unwrap();
-        // No folder, so it is no try and cannot go as one; older than all tries.
+        // No folder, so it is no attempt and cannot go as one; older than all attempts.
         let stray = fs::File::create(data.kept().join("stray")).unwrap();
         stray.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         let (first, second) = (try_dir(&data, 1, "0123456789"), try_dir(&data, 2, "0123456789"));

@@ -37,7 +37,7 @@ impl DataDir {
         &self.root
     }
 
-    /// Lets ranks of another user pass through to their own try; nothing can be listed, and `identity` stays closed.
+    /// Lets ranks of another user pass through to their own attempt; nothing can be listed, and `identity` stays closed.
     ///
     /// # Errors
     /// What the kernel answered.
@@ -47,7 +47,7 @@ impl DataDir {
         ids.let_pass(&self.jobs_dir())
     }
 
-    /// The same for users that are not known yet: whoever knows the name of a try may pass, and finds it closed.
+    /// The same for users that are not known yet: whoever knows the name of an attempt may pass, and finds it closed.
     ///
     /// # Errors
     /// What the kernel answered.
@@ -66,7 +66,7 @@ impl DataDir {
         Ok(())
     }
 
-    /// The directory of all tries.
+    /// The directory of all attempts.
     #[must_use]
     pub fn jobs_dir(&self) -> PathBuf {
         self.root.join("jobs")
@@ -102,13 +102,13 @@ impl DataDir {
         self.root.join("identity")
     }
 
-    /// Output of tries that have ended.
+    /// Output of attempts that have ended.
     #[must_use]
     pub fn kept(&self) -> PathBuf {
         self.root.join("logs")
     }
 
-    /// The directory of one try.
+    /// The directory of one attempt.
     #[must_use]
     pub fn job(&self, key: Key) -> JobDir {
         JobDir { path: self.root.join("jobs").join(key.to_string()) }
@@ -120,13 +120,13 @@ impl DataDir {
         self.root.join("cgroups")
     }
 
-    /// Every try that has a directory.
+    /// Every attempt that has a directory.
     #[must_use]
     pub fn jobs(&self) -> Vec<(Key, JobDir)> {
         keys(&self.jobs_dir()).into_iter().map(|key| (key, self.job(key))).collect()
     }
 
-    /// The tries that have ended and whose output is kept, without those that have a directory again.
+    /// The attempts that have ended and whose output is kept, without those that have a directory again.
     #[must_use]
     pub fn ended(&self) -> Vec<Key> {
         let mut ended = keys(&self.kept());
@@ -135,7 +135,7 @@ impl DataDir {
     }
 }
 
-/// The tries that have an entry in a folder.
+/// The attempts that have an entry in a folder.
 fn keys(folder: &Path) -> Vec<Key> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let key = |entry: fs::DirEntry| {
@@ -152,7 +152,7 @@ fn make_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// The directory of one try of one job.
+/// The directory of one attempt of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobDir {
     path: PathBuf,
@@ -169,10 +169,10 @@ macro_rules! files {
 files! {
     /// The agent's record.
     record = "record.json";
-    /// The wish, as `rail.v1.Assignment` without the job's key.
+    /// The desired state, as `rail.v1.Assignment` without the job's key.
     assignment = "assignment.pb";
-    /// What the agent tells the supervisor beside the wish.
-    brief = "brief.json";
+    /// What the agent tells the supervisor beside the desired state.
+    supervisor_config = "supervisor.json";
     /// What the supervisor knows, durable.
     state = "state.json";
     /// Held by the supervisor as long as it lives.

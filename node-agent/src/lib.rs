@@ -1,7 +1,7 @@
 //! rail-node-agent: the link to the controller, and the supervisors of jobs.
 //!
-//! `agent` is the process that talks to the controller; `supervisor` is the process that holds one try of one job and
-//! outlives the agent. They share the files below the data directory and one socket for each try. Decisions are made
+//! `agent` is the process that talks to the controller; `supervisor` is the process that holds one attempt of one job and
+//! outlives the agent. They share the files below the data directory and one socket for each attempt. Decisions are made
 //! in `node-agent-core`; here they are carried out.
 
 pub mod agent;

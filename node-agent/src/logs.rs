@@ -56,7 +56,7 @@ pub struct LogWriter {
     dropped: u64,
     partial: [Vec<u8>; 2],
     /// The time that the file tells last.
-    told: Option<u64>,
+    reported: Option<u64>,
 }
 
 impl LogWriter {
@@ -73,7 +73,7 @@ impl LogWriter {
             limit,
             dropped: 0,
             partial: Default::default(),
-            told: None,
+            reported: None,
         }
     }
 
@@ -134,12 +134,12 @@ impl LogWriter {
         if self.size + line.len() as u64 > self.limit {
             self.rotate();
         }
-        if self.told != Some(now) {
+        if self.reported != Some(now) {
             // Before the line in one write, so that a reader never sees a line under the time of another.
             let mut timed = format!("t {now}\n").into_bytes();
             timed.append(&mut line);
             line = timed;
-            self.told = Some(now);
+            self.reported = Some(now);
         }
         self.append(&line);
     }
@@ -161,7 +161,7 @@ impl LogWriter {
         }
         self.file = Self::create(&self.path);
         self.size = 0;
-        self.told = None;
+        self.reported = None;
         if self.dropped > 0 {
             let note = format!("N {} bytes of older output dropped\n", self.dropped);
             self.append(note.as_bytes());
@@ -218,7 +218,7 @@ pub struct LogReader {
     path: PathBuf,
     file: Option<BufReader<File>>,
     inode: u64,
-    /// The current file while the rotated part is read: it is there for a slow reader when the try has been put away.
+    /// The current file while the rotated part is read: it is there for a slow reader when the attempt has been put away.
     next: Option<(BufReader<File>, u64)>,
     pending: Vec<u8>,
     skip: u64,
@@ -329,10 +329,10 @@ fn open_log(path: &Path) -> Option<(BufReader<File>, u64)> {
 fn count_lines(path: &Path, since: u64) -> u64 {
     let Ok(file) = File::open(path) else { return 0 };
     let mut reader = BufReader::new(file);
-    let (mut count, mut line, mut told) = (0, Vec::new(), None);
+    let (mut count, mut line, mut reported) = (0, Vec::new(), None);
     while reader.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        told = time(&line).or(told);
-        let late = told.is_none_or(|time| time >= since);
+        reported = time(&line).or(reported);
+        let late = reported.is_none_or(|time| time >= since);
         count += u64::from(late && line[0].is_ascii_uppercase());
         line.clear();
     }
@@ -422,7 +422,7 @@ mod tests {
         assert!(older(&path).exists());
         let whole = all(&mut LogReader::open(&path, 0, 0));
         let mut slow = LogReader::open(&path, 0, 0);
-        // The try is put away before the reader has come to the current file.
+        // The attempt is put away before the reader has come to the current file.
         fs::rename(&place, room.path().join("kept")).unwrap();
         assert_eq!(all(&mut slow), whole);
         assert_eq!(whole.last().unwrap().data, b"line 2999\n");

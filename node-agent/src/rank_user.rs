@@ -205,7 +205,7 @@ impl RankUser {
     pub fn check(&self, agent: &Path, engine: &Path, folder: &Path) -> Result<(), RankUserError> {
         let enter = ["/bin/sh", "-c", "test -x \"$0\""].map(OsStr::new);
         let enter = [&enter[..], &[folder.as_os_str()]].concat();
-        let shown = |path: &Path, wish: &str| format!("{} cannot {wish} {}", self.name, path.display());
+        let shown = |path: &Path, desired: &str| format!("{} cannot {desired} {}", self.name, path.display());
         self.attempt(agent, &[engine.as_os_str(), OsStr::new("--version")], shown(engine, "run"))?;
         self.attempt(agent, &enter, shown(folder, "enter"))
     }

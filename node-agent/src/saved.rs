@@ -202,7 +202,7 @@ enum SavedGoal {
     },
 }
 
-/// The agent's record of one try.
+/// The agent's record of one attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedRecord {
     tenant: String,
@@ -408,7 +408,7 @@ impl From<&Record> for SavedRecord {
 }
 
 impl SavedRecord {
-    /// The record of this try; `None` if the names in it are no names.
+    /// The record of this attempt; `None` if the names in it are no names.
     #[must_use]
     pub fn load(self, key: Key) -> Option<Record> {
         let goal = match self.goal {
@@ -437,8 +437,8 @@ impl SavedRecord {
 mod tests {
     use super::*;
     use proto_model::{
-        AlgorithmChoice, Certify, JobUid, Lane, Measured, PairReport, PortReport, RailReport, RailState,
-        Turn, Way,
+        AlgorithmChoice, Certify, JobUid, Measured, PairReport, PathMeasurement, PortReport, PriorityBytes,
+        RailReport, RailState, RoundPart,
     };
 
     #[test]
@@ -447,23 +447,24 @@ mod tests {
             node: NodeName::new("n1").unwrap(),
             endpoints: vec![RailEndpoint { rail: 1, address: "10.0.0.1:4".parse().unwrap() }],
         }];
-        let way = Way { sent: 8, lost: 1, mtu: Some(9000), dscp: None, mbps: Some(7), at_least: true };
+        let way =
+            PathMeasurement { sent: 8, lost: 1, mtu: Some(9000), dscp: None, mbps: Some(7), at_least: true };
         let pair = PairReport {
             round: 1,
             peer: 2,
             rail: 0,
             there: way,
-            back: Way::default(),
+            back: PathMeasurement::default(),
             rtt_us: Some(3),
             crossed: Some(1),
         };
-        let lane = Some(Lane { right: 1, wrong: 2 });
+        let priority_bytes = Some(PriorityBytes { right: 1, wrong: 2 });
         let gid = proto_model::PortGid::Found { index: 3, gid: "::ffff:10.0.0.1".parse().unwrap() };
-        let port = PortReport { rail: 0, mtu: Some(9000), dscp: Some(24), gid: Some(gid), lane };
+        let port = PortReport { rail: 0, mtu: Some(9000), dscp: Some(24), gid: Some(gid), priority_bytes };
         let measured = Measured { series: 1, pairs: vec![pair], ports: vec![port], unable: "late".into() };
         let certify = Certify {
             series: 1,
-            turns: vec![Turn { round: 0, peer: 1, first: true }],
+            turns: vec![RoundPart { round: 0, peer: 1, first: true }],
             limit: Duration::from_millis(1500),
         };
         let seen = Snapshot {

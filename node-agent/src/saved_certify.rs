@@ -2,7 +2,9 @@
 
 use std::{net::Ipv6Addr, time::Duration};
 
-use proto_model::{Certify, Lane, Measured, PairReport, PortGid, PortReport, Turn, Way};
+use proto_model::{
+    Certify, Measured, PairReport, PathMeasurement, PortGid, PortReport, PriorityBytes, RoundPart,
+};
 use serde::{Deserialize, Serialize};
 
 /// What is to be measured.
@@ -71,7 +73,7 @@ struct SavedPort {
     #[serde(default)]
     gid: Option<SavedGid>,
     #[serde(default)]
-    lane: Option<(u64, u64)>,
+    priority_bytes: Option<(u64, u64)>,
 }
 
 /// Without a GID: there is none.
@@ -98,7 +100,7 @@ impl From<SavedGid> for PortGid {
 
 impl From<&Certify> for SavedCertify {
     fn from(certify: &Certify) -> Self {
-        let turn = |turn: &Turn| SavedTurn { round: turn.round, peer: turn.peer, first: turn.first };
+        let turn = |turn: &RoundPart| SavedTurn { round: turn.round, peer: turn.peer, first: turn.first };
         Self {
             series: certify.series,
             turns: certify.turns.iter().map(turn).collect(),
@@ -109,7 +111,7 @@ impl From<&Certify> for SavedCertify {
 
 impl From<SavedCertify> for Certify {
     fn from(saved: SavedCertify) -> Self {
-        let turn = |turn: SavedTurn| Turn { round: turn.round, peer: turn.peer, first: turn.first };
+        let turn = |turn: SavedTurn| RoundPart { round: turn.round, peer: turn.peer, first: turn.first };
         Self {
             series: saved.series,
             turns: saved.turns.into_iter().map(turn).collect(),
@@ -118,14 +120,14 @@ impl From<SavedCertify> for Certify {
     }
 }
 
-impl From<Way> for SavedWay {
-    fn from(way: Way) -> Self {
-        let Way { sent, lost, mtu, dscp, mbps, at_least } = way;
+impl From<PathMeasurement> for SavedWay {
+    fn from(way: PathMeasurement) -> Self {
+        let PathMeasurement { sent, lost, mtu, dscp, mbps, at_least } = way;
         Self { sent, lost, mtu, dscp, mbps, at_least }
     }
 }
 
-impl From<SavedWay> for Way {
+impl From<SavedWay> for PathMeasurement {
     fn from(way: SavedWay) -> Self {
         let SavedWay { sent, lost, mtu, dscp, mbps, at_least } = way;
         Self { sent, lost, mtu, dscp, mbps, at_least }
@@ -148,7 +150,9 @@ impl From<&Measured> for SavedMeasured {
             mtu: port.mtu,
             dscp: port.dscp,
             gid: port.gid.map(Into::into),
-            lane: port.lane.map(|lane| (lane.right, lane.wrong)),
+            priority_bytes: port
+                .priority_bytes
+                .map(|priority_bytes| (priority_bytes.right, priority_bytes.wrong)),
         };
         Self {
             series: measured.series,
@@ -176,7 +180,7 @@ impl From<SavedMeasured> for Measured {
             mtu: port.mtu,
             dscp: port.dscp,
             gid: port.gid.map(Into::into),
-            lane: port.lane.map(|(right, wrong)| Lane { right, wrong }),
+            priority_bytes: port.priority_bytes.map(|(right, wrong)| PriorityBytes { right, wrong }),
         };
         Self {
             series: saved.series,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use node_agent_health::{Condition, Evidence, Held, PortKey, condition::Fact};
+use node_agent_health::{ActiveCondition, Condition, Evidence, PortKey, condition::Fact};
 use proto_model::{Severity, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub struct SavedCondition {
 }
 
 /// For the disk.
-pub fn saved(held: Vec<(PortKey, Condition, Held)>) -> Vec<SavedCondition> {
+pub fn saved(held: Vec<(PortKey, Condition, ActiveCondition)>) -> Vec<SavedCondition> {
     let each = held.into_iter().map(|(key, condition, held)| SavedCondition {
         pci_address: key.pci_address,
         guid: key.guid,
@@ -54,13 +54,13 @@ pub fn saved(held: Vec<(PortKey, Condition, Held)>) -> Vec<SavedCondition> {
 }
 
 /// From the disk. What this version does not know is left out.
-pub fn kept(saved: Vec<SavedCondition>) -> Vec<(PortKey, Condition, Held)> {
+pub fn kept(saved: Vec<SavedCondition>) -> Vec<(PortKey, Condition, ActiveCondition)> {
     let each = saved.into_iter().filter_map(|one| {
         let severity = [Severity::Note, Severity::Degraded, Severity::Drain];
         let severity = severity.into_iter().find(|severity| severity.name() == one.severity)?;
         let fact = node_agent_health::facts().find(|fact| fact.id == one.rule).unwrap_or(&KEPT);
         let over = Duration::from_millis(one.over_ms);
-        let held = Held {
+        let held = ActiveCondition {
             severity,
             since: Timestamp(one.since_ms),
             last_sign: Timestamp(one.last_sign_ms),
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn conditions_survive_the_disk() {
         let fact = node_agent_health::facts().next().unwrap();
-        let held = Held {
+        let held = ActiveCondition {
             severity: Severity::Drain,
             since: Timestamp(5),
             last_sign: Timestamp(9),

@@ -166,7 +166,7 @@ pub enum NodeCommand {
         #[arg(value_name = "KEY[=VALUE]")]
         changes: Vec<String>,
     },
-    /// Take servers back into service that were benched because they failed jobs
+    /// Take servers back into service that were quarantined because they failed jobs
     Return {
         /// Servers, also as n[0-7]
         #[arg(required = true, value_name = "NODE")]

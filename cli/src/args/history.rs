@@ -26,7 +26,7 @@ pub enum HistoryCommand {
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Show the life of one job: its tries, holds and end, and, for whoever may read the audit log, who changed it
+    /// Show the life of one job: its attempts, holds and end, and, for whoever may read the audit log, who changed it
     Job {
         /// The job, or an element of an array such as sweep[3]
         #[arg(value_name = "JOB")]

@@ -115,10 +115,10 @@ pub struct Logs {
     /// Only the last N lines of each rank
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub tail: Option<u32>,
-    /// Of this try of the job: 1 is the first
+    /// Of this attempt of the job: 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempt: Option<u32>,
-    /// Of the try before the present one
+    /// Of the attempt before the present one
     #[arg(short, long, conflicts_with = "attempt")]
     pub previous: bool,
     /// Only what was written then or later: 10m for so long ago, or 2026-08-20T10:00:00Z

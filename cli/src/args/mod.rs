@@ -154,7 +154,7 @@ pub enum Command {
     Logs(Logs),
     /// Show what has happened to jobs and servers, and what happens
     ///
-    /// Events are what jobs and servers tell of themselves: when they were submitted, started, held and ended, each try of a job, and the causes
+    /// Events are what jobs and servers tell of themselves: when they were submitted, started, held and ended, each attempt of a job, and the causes
     /// that hold now. Who changed what is in `railctl audit ls`.
     Events(Events),
     /// Print what a running job writes from now on, until it ends; Ctrl-C leaves it as it is
@@ -169,7 +169,7 @@ pub enum Command {
     Release(Release),
     /// Stop a job as a preemption would, and keep it from starting until it is resumed; that is no failure, and it keeps its age in the queue
     Suspend(Suspend),
-    /// Let a job go on that is suspended or held: it is queued, and starts as a new try
+    /// Let a job go on that is suspended or held: it is queued, and starts as a new attempt
     Resume(Resume),
     /// Stop a job as a preemption would, and queue it again at once; that is no failure
     Requeue(Requeue),

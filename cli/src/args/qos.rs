@@ -10,7 +10,7 @@ use super::{Output, parse_duration};
 pub enum QosCommand {
     /// Show the edits that would bring NICs to a profile, what each does to traffic, and its undo; no cluster is asked
     Plan(QosOffline),
-    /// Show what differs from a profile and what that does to RDMA (exit 1 if anything does, or if a lane was not read whole); no cluster is asked
+    /// Show what differs from a profile and what that does to RDMA (exit 1 if anything does, or if a data class was not read whole); no cluster is asked
     Diff(QosOffline),
     /// Roll a profile out: a canary's rails one by one, one rail of its pod, the pod, the other pods
     Apply(QosApply),

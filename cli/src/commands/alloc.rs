@@ -11,7 +11,7 @@ use proto_wire::v1;
 use tokio::{process::Child, signal::unix::SignalKind};
 
 use super::{
-    allocation::{self, Ending, Held, code_of, nodes_of},
+    allocation::{self, Ending, RunningAllocation, code_of, nodes_of},
     wait,
 };
 use crate::{
@@ -56,7 +56,7 @@ fn command(said: &[String]) -> Result<Vec<String>, Error> {
 }
 
 /// What the command finds beside the caller's environment.
-fn environment(held: &Held, global: &Global) -> Vec<(&'static str, String)> {
+fn environment(held: &RunningAllocation, global: &Global) -> Vec<(&'static str, String)> {
     let nodes = nodes_of(&held.job);
     let metadata = held.job.metadata.clone().unwrap_or_default();
     let attempt = held.job.status.as_ref().map_or(0, |status| status.attempt);
@@ -85,7 +85,7 @@ fn environment(held: &Held, global: &Global) -> Vec<(&'static str, String)> {
 /// Runs the command until it ends; gives its exit code. It is told to end where the allocation ends before.
 async fn attend(
     api: &Api,
-    held: &Held,
+    held: &RunningAllocation,
     global: &Global,
     command: &[String],
     ending: &mut Ending,
@@ -123,7 +123,7 @@ async fn attend(
     }
 }
 
-fn gone(held: &Held, last: &Result<v1::Job, Error>) {
+fn gone(held: &RunningAllocation, last: &Result<v1::Job, Error>) {
     let why = match last.as_ref().map(wait::verdict) {
         Ok(Ok(())) => "it has completed".to_owned(),
         Ok(Err(error)) => error.to_string(),
@@ -168,7 +168,7 @@ mod tests {
         let place = |node: &str| v1::NodePlace { node: node.into(), ..Default::default() };
         let placement = v1::Placement { nodes: vec![place("a"), place("b")], ..Default::default() };
         let status = v1::JobStatus { placement: Some(placement), attempt: 1, ..Default::default() };
-        let held = Held {
+        let held = RunningAllocation {
             name: JobRef { tenant: "t".into(), name: "x".into() },
             job: v1::Job { status: Some(status), ..Default::default() },
         };

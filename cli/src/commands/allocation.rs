@@ -18,7 +18,7 @@ const PREFIX: &str = "alloc-";
 
 /// An allocation that runs.
 #[derive(Debug)]
-pub struct Held {
+pub struct RunningAllocation {
     /// Its name.
     pub name: JobRef,
     /// As it was when it began to run.
@@ -124,7 +124,7 @@ pub fn job_of(sizing: &Sizing, nodes: Option<u32>) -> Result<v1::Job, Error> {
 }
 
 /// Submits it, and waits until its servers are held. It is released if that is given up.
-pub async fn hold(api: &Api, job: v1::Job, ending: &mut Ending) -> Result<Held, Error> {
+pub async fn hold(api: &Api, job: v1::Job, ending: &mut Ending) -> Result<RunningAllocation, Error> {
     let request = v1::CreateJobRequest {
         job: Some(job),
         request_id: uuid::Uuid::new_v4().to_string(),
@@ -147,7 +147,7 @@ pub async fn hold(api: &Api, job: v1::Job, ending: &mut Ending) -> Result<Held, 
         Ok(job) if wait::ended(&job) => wait::verdict(&job).and(Err(Error::Interrupted)),
         Ok(job) => {
             eprintln!("allocation {name} holds {}", nodes_of(&job).join(","));
-            Ok(Held { name, job })
+            Ok(RunningAllocation { name, job })
         }
         Err(error) => {
             release(api, &name).await;

@@ -24,7 +24,7 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
     if args.dry_run
         && let Some(judged) = dry_run::judge(&all, args, &api).await?
     {
-        return tell(all, judged, &api).await;
+        return report(all, judged, &api).await;
     }
     for (source, documents) in all {
         for document in documents {
@@ -38,7 +38,7 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
 }
 
 /// What would come of each document. All that is refused is told; the first of it is what the command ends with.
-async fn tell(all: Vec<(Source, Vec<Document>)>, judged: Vec<Judged>, api: &Api) -> Result<(), Error> {
+async fn report(all: Vec<(Source, Vec<Document>)>, judged: Vec<Judged>, api: &Api) -> Result<(), Error> {
     let mut first: Option<Error> = None;
     let documents = all.iter().flat_map(|(source, all)| all.iter().map(move |document| (source, document)));
     for ((source, document), judged) in documents.zip(judged) {

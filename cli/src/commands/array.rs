@@ -213,7 +213,7 @@ async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1:
         jobs.iter().filter(|(_, job)| !ended(job)).map(|(uid, _)| uid.clone()).collect();
     let (of, doing) = (&array.of, format!("wait for array `{}`", array.of));
     let mut resumer = Resumer::new(0);
-    let mut told = Seldom::new(progress);
+    let mut reported = Seldom::new(progress);
     while !waits.is_empty() {
         let request = v1::WatchJobsRequest {
             tenant: of.tenant.clone(),
@@ -255,7 +255,7 @@ async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1:
                         let text =
                             format!("{} of {} have ended: {}", counts.ended(), jobs.len(), counts.words());
                         if synced {
-                            told.say(text, waits.is_empty());
+                            reported.say(text, waits.is_empty());
                         }
                     }
                 }

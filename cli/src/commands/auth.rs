@@ -12,10 +12,10 @@ use crate::{
 };
 
 /// A word of railctl, and the methods of the API that it needs.
-type Word = (&'static str, &'static [&'static str]);
+type CommandVerb = (&'static str, &'static [&'static str]);
 
 /// Words of railctl, by kind: which methods of the API they need.
-const WORDS: [(&str, &[Word]); 19] = [
+const WORDS: [(&str, &[CommandVerb]); 19] = [
     (
         "job",
         &[
@@ -191,10 +191,10 @@ const WORDS: [(&str, &[Word]); 19] = [
             ("get", &["GetQos"]),
             ("show", &["GetQos"]),
             ("apply", &["ApplyQos"]),
-            ("pause", &["SteerQos"]),
-            ("resume", &["SteerQos"]),
-            ("rollback", &["SteerQos"]),
-            ("cancel", &["SteerQos"]),
+            ("pause", &["ControlRollout"]),
+            ("resume", &["ControlRollout"]),
+            ("rollback", &["ControlRollout"]),
+            ("cancel", &["ControlRollout"]),
             ("plan", &["PlanQos"]),
         ],
     ),

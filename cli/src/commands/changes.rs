@@ -211,7 +211,7 @@ async fn each(
     for name in names {
         match one(name).await {
             Ok(job) => {
-                tell(&job, name, output, done);
+                report(&job, name, output, done);
                 jobs.push(job);
             }
             Err(error) => {
@@ -227,7 +227,7 @@ async fn each(
     first.map_or(Ok(()), Err)
 }
 
-fn tell(job: &v1::Job, name: &str, output: Output, done: Done) {
+fn report(job: &v1::Job, name: &str, output: Output, done: Done) {
     if output != Output::Table {
         return;
     }

@@ -32,16 +32,16 @@ pub async fn run(args: &Diff, api: impl Fn() -> Result<Api, Error>) -> Result<()
         for (source, documents) in all {
             for document in documents {
                 let index = document.index;
-                let told = one(&source, document, &apply, &api).await;
-                changed += show(told.map_err(|error| source.place(index, error))?)?;
+                let reported = one(&source, document, &apply, &api).await;
+                changed += show(reported.map_err(|error| source.place(index, error))?)?;
             }
         }
         return end(changed);
     };
     let documents = all.iter().flat_map(|(source, all)| all.iter().map(move |document| (source, document)));
     for ((source, document), judged) in documents.zip(judged) {
-        let told = dry_run(source, document, judged, &api).await;
-        changed += show(told.map_err(|error| source.place(document.index, error))?)?;
+        let reported = dry_run(source, document, judged, &api).await;
+        changed += show(reported.map_err(|error| source.place(document.index, error))?)?;
     }
     end(changed)
 }

@@ -97,7 +97,7 @@ fn words(waiting: &BTreeMap<String, Option<v1::Node>>) -> String {
 /// Above so many servers a list of all is asked for, in place of one after the other.
 const ONE_BY_ONE: usize = 8;
 /// How often they are asked for: what runs on a server is no part of what is stored of it, so that no watch tells of it.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK: Duration = Duration::from_secs(1);
 
 /// Waits until something is so of every one of these servers; what is shown on the way is said by `words` of those of which it is not so. Nothing
 /// is known of one that is not there.
@@ -124,7 +124,7 @@ pub async fn until(
                 progress.say(&text);
                 last = text;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK).await;
         }
     };
     within(what, "; `railctl get nodes` shows how far it is", limit, wait).await

@@ -72,12 +72,12 @@ fn placed(places: &[(&Source, usize)], error: Error) -> Error {
     let Some((source, index)) = number.and_then(|number| places.get(number)) else {
         return Error::Rpc { doing: "judge the documents".to_owned(), error: error.clone() };
     };
-    let mut told = (**error).clone();
-    if let Some(one) = told.violations.drain(..).next() {
-        told.message = one.message;
+    let mut reported = (**error).clone();
+    if let Some(one) = reported.violations.drain(..).next() {
+        reported.message = one.message;
     }
     let doing = format!("{}, document {}", source.name, index + 1);
-    Error::Rpc { doing, error: Box::new(told) }
+    Error::Rpc { doing, error: Box::new(reported) }
 }
 
 /// A document as it is sent. Where it names no tenant, it is the one that was set.

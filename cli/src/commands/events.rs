@@ -25,7 +25,7 @@ pub async fn run(args: &Events, api: &Api) -> Result<(), Error> {
         return Err(Error::Usage("--all-tenants is for jobs".to_owned()));
     }
     let since = args.since.map(|since| since.time(now())).map_or((0, 0), |time| (time.seconds, time.nanos));
-    let mut told = Told { output: args.output, since, known: BTreeMap::new() };
+    let mut reported = PrintedEvents { output: args.output, since, known: BTreeMap::new() };
     let tenant = if args.all_tenants { "" } else { &api.tenant };
     let jobs = if noun == Some(EventNoun::Nodes) { None } else { Some(jobs(&names, tenant, api).await?) };
     let nodes = match noun {
@@ -37,7 +37,7 @@ pub async fn run(args: &Events, api: &Api) -> Result<(), Error> {
     let mut all: Vec<Event> = jobs.iter().flatten().flat_map(render::job_events).collect();
     all.extend(nodes.iter().flatten().flat_map(render::node_events));
     all.sort();
-    told.tell(all)?;
+    reported.report(all)?;
     if !args.watch {
         return Ok(());
     }
@@ -45,7 +45,7 @@ pub async fn run(args: &Events, api: &Api) -> Result<(), Error> {
         jobs.as_ref().filter(|_| !names.is_empty()).map(|jobs| jobs.iter().map(JobRef::of).collect());
     let servers: Option<Vec<String>> =
         nodes.as_ref().filter(|_| !names.is_empty()).map(|_| get::node_names(&names)).transpose()?;
-    follow(jobs.is_some(), nodes.is_some(), tenant, (wanted, servers), &mut told, api).await
+    follow(jobs.is_some(), nodes.is_some(), tenant, (wanted, servers), &mut reported, api).await
 }
 
 async fn jobs(names: &[String], tenant: &str, api: &Api) -> Result<Vec<v1::Job>, Error> {
@@ -79,7 +79,7 @@ async fn follow(
     of_nodes: bool,
     tenant: &str,
     (wanted, servers): (Option<BTreeSet<JobRef>>, Option<Vec<String>>),
-    told: &mut Told,
+    reported: &mut PrintedEvents,
     api: &Api,
 ) -> Result<(), Error> {
     // One of them is told at a time, whichever comes.
@@ -136,30 +136,30 @@ async fn follow(
             resumer.lost("watch nodes", lost).await?;
         }
     };
-    let tell = async {
+    let report = async {
         while let Some(events) = seen.recv().await {
-            told.tell(events)?;
+            reported.report(events)?;
         }
         Ok(())
     };
     tokio::select! {
         done = jobs, if of_jobs => done,
         done = nodes, if of_nodes => done,
-        done = tell => done,
+        done = report => done,
         _ = tokio::signal::ctrl_c() => Err(Error::Interrupted),
     }
 }
 
 /// What was told already, of each job and server what it tells now: what it told before it forgets.
-struct Told {
+struct PrintedEvents {
     output: EventOutput,
     since: (i64, i32),
     known: BTreeMap<String, BTreeSet<Event>>,
 }
 
-impl Told {
+impl PrintedEvents {
     /// Prints those that were not printed yet.
-    fn tell(&mut self, events: Vec<Event>) -> Result<(), Error> {
+    fn report(&mut self, events: Vec<Event>) -> Result<(), Error> {
         let mut fresh: BTreeMap<String, BTreeSet<Event>> = BTreeMap::new();
         let mut text = String::new();
         for event in events {

@@ -15,13 +15,13 @@ use crate::{
 };
 
 /// Findings of one kind that are told at most where not all are asked for.
-pub const TOLD: usize = 20;
+pub const REPORTED: usize = 20;
 
 /// `fabric import|generate|check`.
 pub fn run(command: &FabricCommand) -> Result<(), Error> {
     match command {
         FabricCommand::Import { file, name, strict, all, output } => {
-            let most = if *all { usize::MAX } else { TOLD };
+            let most = if *all { usize::MAX } else { REPORTED };
             import(file, name.as_deref(), *strict, most, *output)
         }
         FabricCommand::Generate(args) => generate(args),
@@ -56,30 +56,31 @@ pub fn imported(
     if made.links > 0 {
         return Ok(made);
     }
-    let mut told = folded(shown, &made.faults, most);
-    told.push(format!("{shown}: NothingTaken: none of its {} rows is a cable of the document", made.rows));
-    Err(Error::Document(told.join("\n")))
+    let mut reported = folded(shown, &made.faults, most);
+    reported
+        .push(format!("{shown}: NothingTaken: none of its {} rows is a cable of the document", made.rows));
+    Err(Error::Document(reported.join("\n")))
 }
 
 /// Findings as lines; of each kind at most so many, and where the others are.
 pub fn folded(shown: &str, findings: &[Finding], most: usize) -> Vec<String> {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut rest: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for finding in findings {
         let count = kinds.entry(finding.code).or_default();
         *count += 1;
         if *count <= most {
-            told.push(placed(shown, finding));
+            reported.push(placed(shown, finding));
         } else {
             rest.entry(finding.code).or_default().push(finding.line);
         }
     }
     for (code, lines) in rest {
         let (more, lines) = (lines.len(), controller_fabric::cabling::lines(&lines));
-        told.push(format!("{shown}: {code}: and {more} more (lines {lines}); --all tells each"));
+        reported.push(format!("{shown}: {code}: and {more} more (lines {lines}); --all tells each"));
     }
-    told
+    reported
 }
 
 fn import(
@@ -188,14 +189,14 @@ pub fn document(file: &Path) -> Result<Fabric, Error> {
         return Ok(fabric);
     }
     // To find a place costs a look at the whole text.
-    let mut told: Vec<String> =
-        findings.iter().take(TOLD).map(|finding| source.finding(index, finding)).collect();
+    let mut reported: Vec<String> =
+        findings.iter().take(REPORTED).map(|finding| source.finding(index, finding)).collect();
     let mut rest: BTreeMap<&str, usize> = BTreeMap::new();
-    for finding in findings.iter().skip(TOLD) {
+    for finding in findings.iter().skip(REPORTED) {
         *rest.entry(&finding.code).or_default() += 1;
     }
-    told.extend(rest.iter().map(|(code, count)| format!("{}: {code}: and {count} more", source.name)));
-    Err(Error::Document(told.join("\n")))
+    reported.extend(rest.iter().map(|(code, count)| format!("{}: {code}: and {count} more", source.name)));
+    Err(Error::Document(reported.join("\n")))
 }
 
 /// A file's bytes, or standard input's, and its name in messages.

@@ -98,11 +98,11 @@ async fn of_job(args: &Logs, job: v1::Job, api: &Api) -> Result<(), Error> {
         (_, true) => Some(Stream::Stderr),
         _ => None,
     };
-    let mut told = Told::new(args.tail.is_none());
+    let mut reported = PrintedOutput::new(args.tail.is_none());
     let mut resumer = Resumer::new(0);
     loop {
         let lost = tokio::select! {
-            ended = read(api, request.clone(), &mut lines, &mut told, &mut resumer) => ended?,
+            ended = read(api, request.clone(), &mut lines, &mut reported, &mut resumer) => ended?,
             _ = tokio::signal::ctrl_c() => {
                 print_bytes(&lines.rest())?;
                 return Err(Error::Interrupted);
@@ -112,25 +112,25 @@ async fn of_job(args: &Logs, job: v1::Job, api: &Api) -> Result<(), Error> {
         if !args.follow {
             return lost.map_or(Ok(()), |status| Err(Error::rpc(doing, &status)));
         }
-        // One try is followed to its own end.
+        // One attempt is followed to its own end.
         if lost.is_none() && (attempt > 0 || wait::ended(&api.get_job(&job_ref).await?)) {
             return Ok(());
         }
         resumer.lost(&doing, lost).await?;
-        if !told.again() {
+        if !reported.again() {
             eprintln!("note: some lines may be told twice");
         }
     }
 }
 
-/// The try before the present one.
+/// The attempt before the present one.
 fn previous(job: &v1::Job) -> Result<u32, Error> {
     let status = job.status.clone().unwrap_or_default();
     let last = status.past_attempts.last().map(|past| past.attempt);
     last.ok_or_else(|| {
         let job = JobRef::of(job);
         Error::NotFound(format!(
-            "job {job} has no try before the present one, which is try {}",
+            "job {job} has no attempt before the present one, which is attempt {}",
             status.attempt
         ))
     })
@@ -191,7 +191,7 @@ async fn read(
     api: &Api,
     request: v1::StreamLogsRequest,
     lines: &mut Lines,
-    told: &mut Told,
+    reported: &mut PrintedOutput,
     resumer: &mut Resumer,
 ) -> Result<Option<tonic::Status>, Error> {
     let mut stream = match api.streaming().jobs().stream_logs(request).await {
@@ -206,7 +206,7 @@ async fn read(
             }
             Ok(Some(chunk)) => {
                 resumer.arrived(0);
-                if let Some(chunk) = told.fresh(chunk) {
+                if let Some(chunk) = reported.fresh(chunk) {
                     print_bytes(&lines.take(&chunk))?;
                 }
             }
@@ -217,13 +217,13 @@ async fn read(
 }
 
 /// How much of each rank's output was printed, so that a stream that begins anew is not printed anew.
-struct Told {
+struct PrintedOutput {
     recognise: bool,
     printed: BTreeMap<(u32, i32), u64>,
     skip: BTreeMap<(u32, i32), u64>,
 }
 
-impl Told {
+impl PrintedOutput {
     /// `recognise`: streams begin at the beginning.
     fn new(recognise: bool) -> Self {
         Self { recognise, printed: BTreeMap::new(), skip: BTreeMap::new() }
@@ -371,17 +371,18 @@ mod tests {
 
     #[test]
     fn a_stream_that_begins_anew_is_not_printed_anew() {
-        let mut told = Told::new(true);
-        let data =
-            |told: &mut Told, text: &str| told.fresh(chunk(1, Stream::Stdout, text)).map(|chunk| chunk.data);
-        assert_eq!(data(&mut told, "hel"), Some(b"hel".to_vec()));
-        assert!(told.again());
-        assert_eq!(data(&mut told, "he"), None);
-        assert_eq!(data(&mut told, "llo"), Some(b"lo".to_vec()));
-        assert!(told.again());
-        assert_eq!(data(&mut told, "hello"), None);
-        assert_eq!(data(&mut told, "!"), Some(b"!".to_vec()));
-        assert!(!Told::new(false).again(), "the tail of a log begins anywhere");
+        let mut reported = PrintedOutput::new(true);
+        let data = |reported: &mut PrintedOutput, text: &str| {
+            reported.fresh(chunk(1, Stream::Stdout, text)).map(|chunk| chunk.data)
+        };
+        assert_eq!(data(&mut reported, "hel"), Some(b"hel".to_vec()));
+        assert!(reported.again());
+        assert_eq!(data(&mut reported, "he"), None);
+        assert_eq!(data(&mut reported, "llo"), Some(b"lo".to_vec()));
+        assert!(reported.again());
+        assert_eq!(data(&mut reported, "hello"), None);
+        assert_eq!(data(&mut reported, "!"), Some(b"!".to_vec()));
+        assert!(!PrintedOutput::new(false).again(), "the tail of a log begins anywhere");
     }
 
     #[test]

@@ -124,7 +124,7 @@ async fn update(
     edit: impl Fn(&mut v1::NodeSpec) -> Result<(), Error>,
     api: &Api,
 ) -> Result<(), Error> {
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
         let node = get::node(name, api).await?;
         let mut spec = node.spec.unwrap_or_default();
@@ -139,9 +139,9 @@ async fn update(
             if_resource_version: node.metadata.unwrap_or_default().resource_version,
             parts: vec![part.into()],
         };
-        tries += 1;
+        attempts += 1;
         match once(format!("update node `{name}`"), api.nodes().update_node(request)).await {
-            Err(error) if error.exit_code() == 5 && tries < 10 => {}
+            Err(error) if error.exit_code() == 5 && attempts < 10 => {}
             done => return done.map(drop),
         }
     }

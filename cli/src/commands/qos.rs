@@ -3,12 +3,13 @@
 use std::{path::Path, time::Duration};
 
 use node_agent_qos::{
-    Observed, Options, QosProfile, diff, document, lane, plan, profile::from_json, render as text, vendor,
+    Observed, Options, QosProfile, data_class, diff, document, plan, profile::from_json, render as text,
+    vendor,
 };
 use proto_model::QosRollout;
 use proto_wire::{
     convert::EMPTY_PROFILE,
-    v1::{self, steer_qos_request::Action},
+    v1::{self, control_rollout_request::Action},
 };
 use tokio::time::Instant;
 
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// Between two looks at a roll-out.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK: Duration = Duration::from_secs(1);
 
 /// `qos plan|diff`: no cluster is asked.
 pub fn offline(command: &QosCommand) -> Option<Result<(), Error>> {
@@ -38,7 +39,7 @@ pub async fn run(command: &QosCommand, api: &Api) -> Result<(), Error> {
     match command {
         QosCommand::Apply(args) => apply(args, api).await,
         QosCommand::Status { output } => {
-            let seen = look(api).await?;
+            let seen = check(api).await?;
             show(&seen, *output)
         }
         QosCommand::Pause(args) => steer(Action::Pause, "pause the roll-out", args, api).await,
@@ -114,18 +115,20 @@ fn show_diff(args: &QosOffline) -> Result<(), Error> {
     for (nic, verdict) in nics.iter().zip(&verdicts) {
         if !verdict.deviations.is_empty() {
             differ += 1;
-        } else if lane::unverified(&verdict.findings, vendor::of(nic)).next().is_some() {
+        } else if data_class::unverified(&verdict.findings, vendor::of(nic)).next().is_some() {
             unknown += 1;
         }
     }
     match (differ, unknown, nics.len()) {
         (0, 0, _) => Ok(()),
-        (0, _, all) => Err(Error::Differs(format!("of {unknown} of {all} NICs the lane was not read whole"))),
+        (0, _, all) => {
+            Err(Error::Differs(format!("of {unknown} of {all} NICs the data class was not read whole")))
+        }
         (_, _, all) => Err(Error::Differs(format!("{differ} of {all} NICs differ from the profile"))),
     }
 }
 
-async fn look(api: &Api) -> Result<v1::GetQosResponse, Error> {
+async fn check(api: &Api) -> Result<v1::GetQosResponse, Error> {
     repeat("look at the roll-out", |_| {
         let mut client = api.qos();
         async move { client.get_qos(v1::GetQosRequest {}).await }
@@ -140,10 +143,10 @@ fn show(seen: &v1::GetQosResponse, output: crate::args::Output) -> Result<(), Er
 }
 
 async fn steer(action: Action, doing: &str, args: &QosSteer, api: &Api) -> Result<(), Error> {
-    let request = v1::SteerQosRequest { action: action.into(), reason: args.reason.clone() };
+    let request = v1::ControlRolloutRequest { action: action.into(), reason: args.reason.clone() };
     // Not repeated blindly: a roll-back that was done would be rolled back.
     let answer =
-        api.qos().steer_qos(request).await.map_err(|status| Error::rpc(doing, &status))?.into_inner();
+        api.qos().control_rollout(request).await.map_err(|status| Error::rpc(doing, &status))?.into_inner();
     show(&answer, args.output)
 }
 
@@ -164,7 +167,7 @@ async fn apply(args: &QosApply, api: &Api) -> Result<(), Error> {
         force: args.force,
     };
     if args.dry_run {
-        return foretell(request, args.output, api).await;
+        return predict(request, args.output, api).await;
     }
     let mut answer = repeat("roll the profile out", |_| {
         let (mut client, request) = (api.qos(), request.clone());
@@ -192,7 +195,7 @@ async fn apply(args: &QosApply, api: &Api) -> Result<(), Error> {
 }
 
 /// What the roll-out would do.
-async fn foretell(request: v1::ApplyQosRequest, output: crate::args::Output, api: &Api) -> Result<(), Error> {
+async fn predict(request: v1::ApplyQosRequest, output: crate::args::Output, api: &Api) -> Result<(), Error> {
     let plan = repeat("plan the roll-out", |_| {
         let (mut client, request) = (api.qos(), request.clone());
         async move { client.plan_qos(request).await }
@@ -229,14 +232,14 @@ async fn until_done(
             return Err(Error::Timeout { what: format!("the roll-out, which goes on ({last}),"), limit });
         }
         tokio::select! {
-            () = tokio::time::sleep(LOOK.min(deadline.saturating_duration_since(Instant::now()))) => {}
+            () = tokio::time::sleep(CHECK.min(deadline.saturating_duration_since(Instant::now()))) => {}
             _ = tokio::signal::ctrl_c() => {
                 drop(progress);
                 eprintln!("the roll-out goes on; `railctl qos status` shows it, `railctl qos pause` stops it");
                 return Err(Error::Interrupted);
             }
         }
-        seen = look(api).await?;
+        seen = check(api).await?;
     }
     Ok(seen)
 }

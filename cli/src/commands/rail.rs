@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Between two looks at who is still on a drained rail: first, and at most.
-const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+const CHECKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// Uses that one line names.
 const NAMED: usize = 3;
 
@@ -84,7 +84,7 @@ async fn until_empty(
 ) -> Result<v1::ListRailsResponse, Error> {
     let progress = Progress::new();
     let deadline = Instant::now() + limit;
-    let mut pause = LOOKS.0;
+    let mut pause = CHECKS.0;
     let mut last = still(&first.pending, first.pending_total);
     progress.say(&last);
     loop {
@@ -109,7 +109,7 @@ async fn until_empty(
             progress.say(&text);
             last = text;
         }
-        pause = (pause * 2).min(LOOKS.1);
+        pause = (pause * 2).min(CHECKS.1);
     }
 }
 

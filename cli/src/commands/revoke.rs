@@ -27,14 +27,14 @@ pub async fn run(command: &RevokeCommand, api: &Api) -> Result<(), Error> {
     })
     .await?;
     if how.output == Output::Table {
-        eprintln!("{}", told(command));
+        eprintln!("{}", reported(command));
     }
     let names = || vec![revoked.subject.clone()];
     let table = |_| format!("{}\n", revoked.subject);
     print(&render::render(how.output, &revoked, "rail.v1.Revocation", names, table)?)
 }
 
-fn told(command: &RevokeCommand) -> String {
+fn reported(command: &RevokeCommand) -> String {
     match command {
         RevokeCommand::Node { name, .. } => format!(
             "node {name} is refused from now on, its jobs are not ended; `railctl node token {name}` lets it join anew"

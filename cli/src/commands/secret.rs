@@ -261,7 +261,7 @@ mod tests {
         let expected = [("A", "1"), ("B", "2=3"), ("C", " x"), ("D", "cert\n"), ("tls.crt", "cert\n")];
         assert_eq!(read, expected.into());
         std::fs::write(&env, "A=1\nhunter2\n").unwrap();
-        for (wrong, told) in [
+        for (wrong, reported) in [
             (args(&[("A", "1"), ("A", "2")], &[], &[]), "twice"),
             (args(&[], &["-"], &[]), "write KEY=-"),
             (args(&[], &["A=/nowhere/x"], &[]), "cannot read"),
@@ -269,7 +269,7 @@ mod tests {
         ] {
             let error = data(&wrong).unwrap_err();
             let text = error.lines().join("\n");
-            assert!(text.contains(told) && !text.contains("hunter2") && error.exit_code() == 2, "{text}");
+            assert!(text.contains(reported) && !text.contains("hunter2") && error.exit_code() == 2, "{text}");
         }
     }
 

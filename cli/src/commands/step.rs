@@ -94,7 +94,7 @@ pub async fn run(api: &Api, mut step: Step) -> Result<u8, Error> {
         None => format!("reach the ranks of job `{}`", step.start.job),
     };
     let terminal = step.tty.then(Terminal::open).transpose()?;
-    step.start.terminal = terminal.as_ref().map(Terminal::told);
+    step.start.terminal = terminal.as_ref().map(Terminal::reported);
     let stdin = step.start.stdin;
     let several = step.start.ranks_per_node > 1;
     let (up, receiver) = mpsc::channel(WAITING);

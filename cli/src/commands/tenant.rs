@@ -53,9 +53,9 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             quota.schedules = schedules.unwrap_or(quota.schedules);
             quota.stored_bytes = stored_mib.map_or(quota.stored_bytes, |mib| mib << 20);
             spec.isolation = isolation.map_or(spec.isolation, Into::into);
-            let told = format!("tenant {name} may hold {}", many(quota.gpus, "GPU"));
+            let reported = format!("tenant {name} may hold {}", many(quota.gpus, "GPU"));
             apply(name, spec, false, api).await?;
-            eprintln!("{told}");
+            eprintln!("{reported}");
             Ok(())
         }
         TenantCommand::IssueCert { user, role, lifetime, out, add_context } => {

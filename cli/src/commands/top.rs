@@ -49,7 +49,7 @@ async fn shown(args: &Top, api: &Api) -> Result<String, Error> {
                 columns: NODE_COLUMNS,
                 slurm: None,
             };
-            told(
+            reported(
                 args,
                 &kind,
                 &mut answer,
@@ -65,7 +65,7 @@ async fn shown(args: &Top, api: &Api) -> Result<String, Error> {
                 columns: JOB_COLUMNS,
                 slurm: None,
             };
-            told(args, &kind, &mut answer, "no job runs")
+            reported(args, &kind, &mut answer, "no job runs")
         }
     }
 }
@@ -78,7 +78,12 @@ const NODE_COLUMNS: &[Behind] = &[
 const JOB_COLUMNS: &[Behind] =
     &[Behind::new("CPU", ".cpuMillis"), Behind::new("MEMORY", ".memoryBytes"), Behind::ago("TOLD", ".time")];
 
-fn told<L: Answer>(args: &Top, kind: &Kind<L::Item>, answer: &mut L, nothing: &str) -> Result<String, Error> {
+fn reported<L: Answer>(
+    args: &Top,
+    kind: &Kind<L::Item>,
+    answer: &mut L,
+    nothing: &str,
+) -> Result<String, Error> {
     if answer.items().is_empty() && args.list.for_people() {
         eprintln!("{nothing}");
     }

@@ -220,7 +220,7 @@ fn gone(job: &JobRef) -> Error {
 fn words(job: &v1::Job) -> String {
     let status = job.status.clone().unwrap_or_default();
     let mut text = render::job_phase(status.phase).to_owned();
-    let again = if status.attempt > 1 { format!(" (try {})", status.attempt) } else { String::new() };
+    let again = if status.attempt > 1 { format!(" (attempt {})", status.attempt) } else { String::new() };
     text.push_str(&again);
     if let (Some(place), false) = (&status.placement, ended(job)) {
         let nodes: Vec<&str> = place.nodes.iter().take(8).map(|node| node.node.as_str()).collect();
@@ -290,6 +290,6 @@ mod tests {
         assert!(!ended(&job(Phase::Running)));
         let text = verdict(&job(Phase::Failed)).unwrap_err().to_string();
         assert_eq!(text, "job t/a ended as Failed: RankExited: rank 3 ended with 1");
-        assert_eq!(words(&job(Phase::Recovering)), "Recovering (try 2); RankExited: rank 3 ended with 1");
+        assert_eq!(words(&job(Phase::Recovering)), "Recovering (attempt 2); RankExited: rank 3 ended with 1");
     }
 }

@@ -47,7 +47,7 @@ impl Resumer {
         self.revision = self.revision.max(revision);
     }
 
-    /// Waits before the next try, or gives the error that ends the watch. A clean end of the stream is no status.
+    /// Waits before the next attempt, or gives the error that ends the watch. A clean end of the stream is no status.
     pub async fn lost(&mut self, doing: &str, status: Option<Status>) -> Result<(), Error> {
         if let Some(status) = status {
             let class = RpcError::from_status(&status).class;

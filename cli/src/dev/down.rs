@@ -9,12 +9,12 @@ use std::{
 use rustix::process::Signal;
 
 use super::{
+    attempts::Tries,
     launch::MARK,
     network,
     process::{self, Identity},
     programs,
     spec::{Layout, Record},
-    tries::Tries,
 };
 use crate::{
     config::{ConfigFile, Environment},
@@ -136,11 +136,11 @@ fn crowd(layout: &Layout, record: Option<&Record>, namespaces: &[String]) -> Cro
     polite.remove(UP);
     let guard = polite.remove(GUARD);
     let polite: BTreeSet<Identity> = polite.into_values().collect();
-    let tries = Tries::read(&layout.dir);
+    let attempts = Tries::read(&layout.dir);
     let mut all: BTreeSet<Identity> = polite.iter().copied().chain(guard).collect();
-    all.extend(tries.supervisors.iter().chain(&tries.others).filter(|one| one.alive()));
-    all.extend(tries.members());
-    // Agents and supervisors carry the mark, ranks the folder of their try.
+    all.extend(attempts.supervisors.iter().chain(&attempts.others).filter(|one| one.alive()));
+    all.extend(attempts.members());
+    // Agents and supervisors carry the mark, ranks the folder of their attempt.
     let mark = record.map(|record| format!("{MARK}={}", record.id));
     let folder = fs::canonicalize(&layout.dir).unwrap_or_else(|_| layout.dir.clone());
     let job_dir = format!("RAIL_JOB_DIR={}/", folder.display());
@@ -149,7 +149,7 @@ fn crowd(layout: &Layout, record: Option<&Record>, namespaces: &[String]) -> Cro
     };
     all.extend(process::marked(&everyone, is_marked));
     for dir in [&layout.dir, &folder] {
-        all.extend(process::told_of(&everyone, &programs::NEEDED, dir));
+        all.extend(process::reported_of(&everyone, &programs::NEEDED, dir));
     }
     all.extend(network::inhabitants(namespaces));
     all.extend(process::descendants(&everyone, &all));
@@ -160,7 +160,7 @@ fn crowd(layout: &Layout, record: Option<&Record>, namespaces: &[String]) -> Cro
         pid = one.parent;
     }
     let polite = polite.intersection(&all).copied().collect();
-    Crowd { polite, supervisors: tries.supervisors, all }
+    Crowd { polite, supervisors: attempts.supervisors, all }
 }
 
 /// Agents and the controller are asked to end, so that nothing is started again; ranks and engines are killed, and

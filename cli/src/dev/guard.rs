@@ -17,8 +17,8 @@ use super::{
 use crate::{args::DevGuard, config::Environment, error::Error};
 
 /// Nobody else would clean up.
-const TRIES: u32 = 10;
-/// Between two tries.
+const ATTEMPTS: u32 = 10;
+/// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Waits, then takes the cluster down. Standard input is a pipe whose writing end the owner holds.
@@ -28,12 +28,12 @@ pub fn guard(args: &DevGuard, env: &Environment) -> Result<(), Error> {
     // What is marked as of this cluster can be found even if nothing of its folder is left.
     let known = env.get(MARK).map(|id| Record::bare(&args.target.name, id));
     let known = wait(&layout, up, known).map_err(|error| Error::Dev(format!("guard: {error}")))?;
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
-        tries += 1;
+        attempts += 1;
         match down::down(&layout, env, known.clone()) {
             // The folder may be going away at this very moment, together with its owner.
-            Err(error) if tries < TRIES => eprintln!("guard: {error}; trying again"),
+            Err(error) if attempts < ATTEMPTS => eprintln!("guard: {error}; trying again"),
             done => return done.map(drop),
         }
         std::thread::sleep(PAUSE);

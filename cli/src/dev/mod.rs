@@ -4,6 +4,7 @@
 //! `guard` and `status` are the commands. Whatever is started is recorded before it runs, whatever is killed is
 //! known by number and start time, and `down` works from any state that a killed `up` can leave.
 
+mod attempts;
 mod down;
 mod guard;
 mod launch;
@@ -14,7 +15,6 @@ mod programs;
 mod ranks;
 mod spec;
 mod status;
-mod tries;
 mod up;
 
 use crate::{

@@ -159,7 +159,7 @@ pub fn marked(everyone: &[Stat], is_mark: impl Fn(&[u8]) -> bool) -> BTreeSet<Id
 /// Processes that were told on their command line of something below `dir`, if they are one of these programs.
 /// Some hide their environment from their own user; the command line everybody sees.
 #[must_use]
-pub fn told_of(everyone: &[Stat], programs: &[&str], dir: &Path) -> BTreeSet<Identity> {
+pub fn reported_of(everyone: &[Stat], programs: &[&str], dir: &Path) -> BTreeSet<Identity> {
     use std::os::unix::ffi::OsStrExt as _;
     let below = [dir.as_os_str().as_bytes(), b"/"].concat();
     let has = |stat: &&Stat| {
@@ -220,18 +220,18 @@ mod tests {
             assert!(real.alive(), "its environment never showed the mark");
             std::thread::yield_now();
         }
-        let mut told =
+        let mut reported =
             Command::new("tail").args(["-f", "/dev/null", "--pid", &pid.to_string()]).spawn().unwrap();
-        let of = |programs: &[&str]| told_of(&everyone(), programs, Path::new("/dev"));
-        let tail = i32::try_from(told.id()).unwrap();
+        let of = |programs: &[&str]| reported_of(&everyone(), programs, Path::new("/dev"));
+        let tail = i32::try_from(reported.id()).unwrap();
         let found = |programs: &[&str]| of(programs).iter().any(|one| one.pid == tail);
         // The fork becomes `tail` at some moment soon.
         while !found(&["tail"]) {
             std::thread::yield_now();
         }
         assert!(!found(&["rail-node-agent"]), "another program is nobody of ours");
-        told.kill().unwrap();
-        told.wait().unwrap();
+        reported.kill().unwrap();
+        reported.wait().unwrap();
         real.signal(Signal::KILL);
         assert!(wait_gone(&BTreeSet::from([real]), Duration::from_secs(10)), "a zombie counts as gone");
         child.wait().unwrap();

@@ -178,7 +178,7 @@ pub fn placement(placement: &v1::Placement) -> String {
     out
 }
 
-/// The tries before the present one.
+/// The attempts before the present one.
 fn past_attempts(out: &mut String, past: &[v1::PastAttempt]) {
     if past.is_empty() {
         return;
@@ -260,9 +260,9 @@ pub fn node(node: &v1::Node, now: f64) -> String {
         head.push(("Cordoned", why.to_owned()));
     }
     head.extend(sharing::node_marks(&spec));
-    head.push(("Benched", status.benched.clone().map(|reason| reason.message).unwrap_or_default()));
+    head.push(("Quarantined", status.quarantined.clone().map(|reason| reason.message).unwrap_or_default()));
     let failed: Vec<&str> = status.strikes.iter().map(|strike| strike.code.as_str()).collect();
-    head.push(("Failed tries", failed.join(", ")));
+    head.push(("Failed attempts", failed.join(", ")));
     head.push(("Provisional", status.provisional.join(", ")));
     head.push(("Heartbeat", ago(status.last_heartbeat.as_ref(), now)));
     head.push(("Agent", status.agent_version));
@@ -292,7 +292,7 @@ pub fn node(node: &v1::Node, now: f64) -> String {
     let _ = write!(out, "\n{}\n{}", gpus(&inventory, holder).render("  "), nics(&inventory).render("  "));
     out.push_str(&server::hardware(&inventory));
     let _ = write!(out, "\n{}", isolation::table(&inventory));
-    let told = server::told(&inventory, now);
+    let reported = server::reported(&inventory, now);
     if !inventory.neighbors.is_empty() {
         let mut neighbors = Table::new(["NETDEV", "HEARS", "PORT"]);
         for one in inventory.neighbors {
@@ -300,7 +300,7 @@ pub fn node(node: &v1::Node, now: f64) -> String {
         }
         let _ = write!(out, "\n{}", neighbors.render("  "));
     }
-    out + &told
+    out + &reported
 }
 
 fn gpus(inventory: &v1::Inventory, holder: impl Fn(u32) -> String) -> Table {

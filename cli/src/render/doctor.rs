@@ -47,7 +47,7 @@ pub struct Line {
 /// Subjects that a cell names.
 const NAMED: usize = 4;
 /// What has no fix of its own.
-const LOOK: &str = "see `railctl describe node`";
+const CHECK: &str = "see `railctl describe node`";
 
 #[derive(Default)]
 struct Lines(BTreeMap<(Level, String, String, String), Vec<String>>);
@@ -78,9 +78,9 @@ fn examine(lines: &mut Lines, node: &v1::Node) {
         let fix = "look at its agent: systemctl status rail-node-agent";
         lines.say(Level::Fault, "NotReady", "its agent has not been heard of", fix, name.to_owned());
     }
-    if let Some(benched) = &status.benched {
+    if let Some(quarantined) = &status.quarantined {
         let fix = "see to it, then railctl node return NODE";
-        lines.say(Level::Fault, "Benched", &benched.message, fix, name.to_owned());
+        lines.say(Level::Fault, "Quarantined", &quarantined.message, fix, name.to_owned());
     }
     for swapped in status.reasons.iter().filter(|reason| reason.code == "RailsSwapped") {
         let fix = "swap the cables, or rail-node-agent run --rails map:DEVICE=RAIL,...";
@@ -188,7 +188,7 @@ fn table(lines: &[Line], nodes: usize, wide: bool) -> String {
         let shown = if wide { line.subjects.len() } else { line.subjects.len().min(NAMED) };
         let more = line.subjects.len() - shown;
         let more = if more == 0 { String::new() } else { format!(",+{more}") };
-        let fix = if line.fix.is_empty() { LOOK } else { &line.fix };
+        let fix = if line.fix.is_empty() { CHECK } else { &line.fix };
         table.row([
             line.level.word().to_owned(),
             line.subjects[..shown].join(",") + &more,
@@ -231,7 +231,7 @@ mod tests {
         let staged =
             node("n0", Path::HostStaging, vec![cause(Path::DmaBuf, "A"), cause(Path::PeerMemory, "B")]);
         let peer = node("n1", Path::PeerMemory, vec![cause(Path::DmaBuf, "A"), cause(Path::PeerMemory, "C")]);
-        let told: Vec<_> = lines(&[staged, peer])
+        let reported: Vec<_> = lines(&[staged, peer])
             .into_iter()
             .map(|line| (line.level, line.message, line.subjects))
             .collect();
@@ -244,7 +244,7 @@ mod tests {
             slow("GPU memory goes by host staging, not by peer memory: of B", &["n0"]),
             slow("GPU memory by peer memory is slow: of C", &["n1"]),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]
@@ -281,12 +281,12 @@ mod tests {
         };
         sick.status.as_mut().unwrap().inventory.as_mut().unwrap().qos =
             vec![port("mlx5_0", State::Kept), port("mlx5_1", State::Differs), port("mlx5_2", State::Failed)];
-        let told: Vec<_> =
+        let reported: Vec<_> =
             lines(&[sick]).into_iter().map(|line| (line.code, line.message, line.subjects)).collect();
         let one = |code: &str, nic: &str| {
             (code.to_owned(), "class of service: why".to_owned(), vec![format!("n0/{nic}")])
         };
-        assert_eq!(told, [one("QosDiffers", "mlx5_1"), one("QosFailed", "mlx5_2")]);
+        assert_eq!(reported, [one("QosDiffers", "mlx5_1"), one("QosFailed", "mlx5_2")]);
     }
 
     #[test]
@@ -301,10 +301,10 @@ mod tests {
         });
         let mut old = node("n1", Path::DmaBuf, Vec::new());
         old.status.as_mut().unwrap().inventory.as_mut().unwrap().isolation = None;
-        let told: Vec<_> =
+        let reported: Vec<_> =
             lines(&[weak, old]).into_iter().map(|line| (line.level, line.fix, line.subjects)).collect();
         let one = |fix: &str, name: &str| (Level::Note, fix.to_owned(), vec![name.to_owned()]);
-        assert_eq!(told, [one("upgrade rail-node-agent", "n1"), one("run it as root", "n0")]);
+        assert_eq!(reported, [one("upgrade rail-node-agent", "n1"), one("run it as root", "n0")]);
     }
 
     #[test]

@@ -91,9 +91,9 @@ pub fn of_job(job: &v1::Job) -> Vec<Event> {
     let asked = format!("{nodes}, {}{by}", many(gpus as usize, "GPU"));
     events.extend(Event::new(status.submit_time.as_ref(), &object, "Submitted", asked));
     for past in &status.past_attempts {
-        let started = format!("try {} on {}", past.attempt, folded(past.nodes.clone()));
+        let started = format!("attempt {} on {}", past.attempt, folded(past.nodes.clone()));
         events.extend(Event::new(past.start_time.as_ref(), &object, "Started", started));
-        let ended = format!("try {}: {}{}", past.attempt, because(&past.reasons), ranks(&past.exits));
+        let ended = format!("attempt {}: {}{}", past.attempt, because(&past.reasons), ranks(&past.exits));
         events.extend(Event::new(past.end_time.as_ref(), &object, "AttemptEnded", ended));
     }
     for hold in &status.holds {
@@ -102,7 +102,7 @@ pub fn of_job(job: &v1::Job) -> Vec<Event> {
         events.extend(Event::new(hold.since.as_ref(), &object, code, message));
     }
     let nodes = status.placement.iter().flat_map(|place| &place.nodes).map(|node| node.node.clone());
-    let started = format!("try {} on {}", status.attempt, folded(nodes));
+    let started = format!("attempt {} on {}", status.attempt, folded(nodes));
     events.extend(Event::new(status.start_time.as_ref(), &object, "Started", started));
     let over = matches!(status.phase(), Phase::Completed | Phase::Failed | Phase::Cancelled);
     if over {
@@ -129,7 +129,7 @@ pub fn of_node(node: &v1::Node) -> Vec<Event> {
         let last = "its agent is not connected".to_owned();
         events.extend(Event::new(status.last_heartbeat.as_ref(), &object, "NotReady", last));
     }
-    for reason in status.reasons.iter().chain(&status.benched).chain(&status.quarantine) {
+    for reason in status.reasons.iter().chain(&status.quarantined).chain(&status.quarantine) {
         events.extend(Event::new(reason.since.as_ref(), &object, &reason.code, reason.message.clone()));
     }
     events.sort();
@@ -168,15 +168,15 @@ mod tests {
             exits: vec![v1::RankExit { rank: 0, signal: 9, ..Default::default() }],
             nodes: vec!["n4".into(), "n5".into()],
         }];
-        let told: Vec<String> = of_job(&job).iter().map(Event::line).collect();
+        let reported: Vec<String> = of_job(&job).iter().map(Event::line).collect();
         let expected = [
             "1970-01-01T00:16:40.000Z  job/nlp/sum               Submitted         2 nodes, 4 GPUs\n",
-            "1970-01-01T00:16:42.000Z  job/nlp/sum               Started           try 1 on n[4-5]\n",
-            "1970-01-01T00:16:50.000Z  job/nlp/sum               AttemptEnded      try 1: RankExited: rank 0 ended with 9; rank 0 was ended by signal 9\n",
-            "1970-01-01T00:17:00.000Z  job/nlp/sum               Started           try 2 on n[0-1]\n",
+            "1970-01-01T00:16:42.000Z  job/nlp/sum               Started           attempt 1 on n[4-5]\n",
+            "1970-01-01T00:16:50.000Z  job/nlp/sum               AttemptEnded      attempt 1: RankExited: rank 0 ended with 9; rank 0 was ended by signal 9\n",
+            "1970-01-01T00:17:00.000Z  job/nlp/sum               Started           attempt 2 on n[0-1]\n",
             "1970-01-01T00:18:20.000Z  job/nlp/sum               Failed            RankExited: rank 1 ended with 2\n",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         let value: serde_json::Value = serde_json::from_str(&of_job(&job)[0].json()).unwrap();
         assert_eq!((&value["event"], &value["object"]), (&"Submitted".into(), &"job/nlp/sum".into()));
     }

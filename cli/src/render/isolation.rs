@@ -83,11 +83,11 @@ pub fn lacks(inventory: &v1::Inventory) -> impl Iterator<Item = (String, &str)> 
         )
     });
     let mendable = features(inventory).iter().filter(|feature| !feature.active && !feature.fix.is_empty());
-    let told = mendable.map(|feature| {
+    let reported = mendable.map(|feature| {
         let alone = if feature.kind() == Kind::UidPerAttempt { "; two tenants never share it" } else { "" };
         (format!("jobs get no {}: {}{alone}", word(feature.kind()), feature.reason), feature.fix.as_str())
     });
-    silent.into_iter().chain(told)
+    silent.into_iter().chain(reported)
 }
 
 #[cfg(test)]

@@ -28,13 +28,13 @@ fn node_row(node: &v1::Node, wide: bool, now: f64) -> Vec<String> {
     let up = inventory.nics.iter().filter(works).count();
     let cordoned = if spec.unschedulable { ",Cordoned" } else { "" };
     let mut why = reasons(&status.reasons);
-    let benched = if status.benched.is_some() { ",Benched" } else { "" };
+    let quarantined = if status.quarantined.is_some() { ",Quarantined" } else { "" };
     if spec.unschedulable && !spec.reason.is_empty() {
         why = format!("{}{}{}", spec.reason, if why.is_empty() { "" } else { "," }, why);
     }
     let mut row = vec![
         node.metadata.clone().unwrap_or_default().name,
-        format!("{}{cordoned}{benched}", words::node_phase(status.phase)),
+        format!("{}{cordoned}{quarantined}", words::node_phase(status.phase)),
         inventory.gpus.len().to_string(),
         inventory.gpus.len().saturating_sub(held).to_string(),
         format!("{up}/{}", inventory.nics.len()),

@@ -166,15 +166,15 @@ mod tests {
     fn a_table_of_schedules() {
         let expected = "SCHEDULE  TENANT  CRON        ZONE           CONCURRENCY  ACTIVE  LAST      NEXT\n\
                         nightly   nlp     30 2 * * *  Europe/Berlin  FORBID       1       1m40s ago  in 1h45m\n";
-        let told = schedules(&[nightly()], false, 1000.0).render("");
+        let reported = schedules(&[nightly()], false, 1000.0).render("");
         assert_eq!(
-            told.split_whitespace().collect::<Vec<_>>(),
+            reported.split_whitespace().collect::<Vec<_>>(),
             expected.split_whitespace().collect::<Vec<_>>()
         );
         let mut suspended = nightly();
         suspended.spec.as_mut().unwrap().suspend = true;
-        let told = schedules(&[suspended], true, 1000.0).render("");
-        assert!(told.contains("suspended") && told.contains("StillRunning"), "{told}");
+        let reported = schedules(&[suspended], true, 1000.0).render("");
+        assert!(reported.contains("suspended") && reported.contains("StillRunning"), "{reported}");
     }
 
     #[test]

@@ -114,9 +114,9 @@ pub fn hardware(inventory: &v1::Inventory) -> String {
         "ROCE V2 GIDS",
         "RAIL BY",
     ]);
-    let told = inventory.nics.iter().filter_map(|nic| Some((nic, nic.facts.as_ref()?)));
+    let reported = inventory.nics.iter().filter_map(|nic| Some((nic, nic.facts.as_ref()?)));
     let mut some = false;
-    for (nic, facts) in told {
+    for (nic, facts) in reported {
         some = true;
         let pci = facts.pci.clone().unwrap_or_default();
         nics.row([
@@ -135,9 +135,9 @@ pub fn hardware(inventory: &v1::Inventory) -> String {
         let _ = write!(out, "\n{}", nics.render("  "));
     }
     let mut gpus = Table::new(["GPU", "DRIVER", "PCI ID", "PCIE", "NEAREST NIC", "MEMORY BY", "LINKS"]);
-    let told = inventory.gpus.iter().filter_map(|gpu| Some((gpu, gpu.facts.as_ref()?)));
+    let reported = inventory.gpus.iter().filter_map(|gpu| Some((gpu, gpu.facts.as_ref()?)));
     let mut some = false;
-    for (gpu, facts) in told {
+    for (gpu, facts) in reported {
         some = true;
         let pci = facts.pci.clone().unwrap_or_default();
         let near = match facts.nic_distance() {
@@ -209,7 +209,7 @@ fn links(facts: &v1::GpuFacts) -> String {
 
 /// What its agent found odd, and what changed lately.
 #[must_use]
-pub fn told(inventory: &v1::Inventory, now: f64) -> String {
+pub fn reported(inventory: &v1::Inventory, now: f64) -> String {
     let mut out = String::new();
     if !inventory.findings.is_empty() {
         let mut table = Table::new(["ODD", "WHAT", "WHY"]);
@@ -357,6 +357,6 @@ mod tests {
   nic/mlx5_1  30s  NicUp    the link
   nic/mlx5_1  1m   NicDown  the link
 ";
-        assert_eq!(told(&inventory, 70.0), expected);
+        assert_eq!(reported(&inventory, 70.0), expected);
     }
 }

@@ -89,7 +89,7 @@ fn node_state(node: &v1::Node) -> &'static str {
     let spec = node.spec.clone().unwrap_or_default();
     let gpus = status.inventory.as_ref().map_or(0, |inventory| inventory.gpus.len());
     let held: usize = status.holds.iter().map(|hold| hold.gpus.len()).sum();
-    let out = spec.unschedulable || status.benched.is_some();
+    let out = spec.unschedulable || status.quarantined.is_some();
     match status.phase() {
         node_status::Phase::Ready => match (out, status.holds.is_empty()) {
             (true, true) => "drained",

@@ -61,10 +61,10 @@ pub fn job_usage(list: &[v1::JobUsage], now: f64) -> Table {
         "TOLD",
     ]);
     for one in list {
-        let nodes = if one.nodes_told == one.nodes {
+        let nodes = if one.nodes_reported == one.nodes {
             one.nodes.to_string()
         } else {
-            format!("{} of {}", one.nodes_told, one.nodes)
+            format!("{} of {}", one.nodes_reported, one.nodes)
         };
         table.row([
             one.job.clone(),
@@ -114,7 +114,7 @@ impl Efficiency {
         let places = status.placement.clone().unwrap_or_default().nodes;
         let end = status.end_time.as_ref().map_or(now, words::seconds);
         let ran = status.start_time.as_ref().map_or(0.0, |start| (end - words::seconds(start)).max(0.0));
-        let told: Vec<Duration> =
+        let reported: Vec<Duration> =
             status.exits.iter().filter_map(|exit| Duration::try_from(exit.cpu_time?).ok()).collect();
         let most = status.exits.iter().max_by_key(|exit| exit.memory_peak_bytes);
         Self {
@@ -124,7 +124,7 @@ impl Efficiency {
             gpus: places.iter().map(|place| place.gpus.len() as u64).sum(),
             ranks: status.exits.len(),
             ran: Duration::try_from_secs_f64(ran).unwrap_or_default(),
-            cpu: (!told.is_empty()).then(|| told.iter().sum()),
+            cpu: (!reported.is_empty()).then(|| reported.iter().sum()),
             cpus: places.iter().map(|place| u64::from(place.cpus)).sum(),
             memory: most.map(|exit| (exit.rank, exit.memory_peak_bytes)).filter(|(_, bytes)| *bytes > 0),
             memory_per_node: gang.memory_per_node,
@@ -273,7 +273,7 @@ mod tests {
             job: "a".into(),
             cpu_millis: 100,
             nodes: 2,
-            nodes_told: 1,
+            nodes_reported: 1,
             ..v1::JobUsage::default()
         };
         let text = job_usage(&[job], 100.0).render("");

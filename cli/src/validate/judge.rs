@@ -144,7 +144,7 @@ fn compare_rails(runs: &[Run], limits: Limits, verdict: &mut Verdict) {
     }
 }
 
-/// Who loses one of n rails keeps the rest: (n - 1) / n of what it had, on the same try, and the port is empty before it is brought back.
+/// Who loses one of n rails keeps the rest: (n - 1) / n of what it had, on the same attempt, and the port is empty before it is brought back.
 fn compare_losses(runs: &[Run], limits: Limits, findings: &mut Vec<Finding>) {
     let reference = runs.iter().find(|run| run.test == "all-rails").and_then(Run::measured);
     for (run, done) in
@@ -271,8 +271,8 @@ mod tests {
         change(&mut runs[1], |done| done.verified = false);
         runs[2].outcome = Outcome::Failed("Pending: NodeBusy: n3".into());
         let verdict = judge(&runs, None, LIMITS);
-        let told: Vec<&str> = verdict.findings.iter().map(|finding| finding.code).collect();
-        assert_eq!(told, ["WrongResult", "NotVerified", "NotRun"]);
+        let reported: Vec<&str> = verdict.findings.iter().map(|finding| finding.code).collect();
+        assert_eq!(reported, ["WrongResult", "NotVerified", "NotRun"]);
         assert_eq!(judge(&[], None, LIMITS), Verdict::default());
     }
 
@@ -285,8 +285,8 @@ mod tests {
         let now =
             [pair("a", "b", &[89.0, 90.0]), pair("a", "c", &[90.0, 91.0]), pair("b", "c", &[90.0, 90.0])];
         let verdict = judge(&now, Some(&baseline), LIMITS);
-        let told = ["BelowBaseline", "NotInBaseline", "NotMeasured"];
-        assert_eq!(verdict.findings.iter().map(|finding| finding.code).collect::<Vec<_>>(), told);
+        let reported = ["BelowBaseline", "NotInBaseline", "NotMeasured"];
+        assert_eq!(verdict.findings.iter().map(|finding| finding.code).collect::<Vec<_>>(), reported);
         assert_eq!(verdict.findings[0].message, "179.00 Gbit/s, 10 % below the baseline (200.00 Gbit/s)");
         assert_eq!(verdict.short(), 1);
     }

@@ -68,7 +68,7 @@ pub struct Measured {
     pub rails: BTreeMap<u32, f64>,
     /// Of a test with a loss: how long until no data was on the port any more, in seconds; `None` if it never came to that.
     pub drained_s: Option<f64>,
-    /// Tries before the one that ended well.
+    /// Attempts before the one that ended well.
     pub restarts: u32,
 }
 

@@ -61,11 +61,11 @@ pub async fn run(args: &Validate, api: &Api) -> Result<(), Error> {
     drop(progress);
     done?;
     cleaned?;
-    told(args, &settings, &rails, validation.runs, baseline)
+    reported(args, &settings, &rails, validation.runs, baseline)
 }
 
 /// Judges, writes what was asked for, and prints.
-fn told(
+fn reported(
     args: &Validate,
     settings: &Settings,
     rails: &Rails,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{railctl, real::Cluster, told};
+use crate::{railctl, real::Cluster, reported};
 
 #[test]
 fn what_people_type_all_day() {
@@ -17,7 +17,7 @@ fn what_people_type_all_day() {
     contexts_are_made_tried_and_removed(&cluster);
 }
 
-/// What earlier tries wrote is told by number, and what was written lately by time.
+/// What earlier attempts wrote is told by number, and what was written lately by time.
 fn every_try_of_a_job_can_be_read(cluster: &Cluster) {
     let script = "echo try $RAIL_ATTEMPT of rank $RANK; test $RAIL_ATTEMPT -ge 3";
     let file = cluster.job("again", script);
@@ -27,20 +27,20 @@ fn every_try_of_a_job_can_be_read(cluster: &Cluster) {
     fs::write(&file, text.replace("nodes: 2", "nodes: 1")).unwrap();
     cluster.ok(&["submit", &file, "--wait", "--timeout", "120s"]);
     let (code, out, err) = cluster.run(&["logs", "again"]);
-    assert_eq!((code, out.as_str()), (0, "try 3 of rank 0\n"), "{err}");
+    assert_eq!((code, out.as_str()), (0, "attempt 3 of rank 0\n"), "{err}");
     for (args, attempt) in [(&["--previous"][..], 2), (&["--attempt", "1"], 1), (&["--attempt=3"], 3)] {
         let out = cluster.ok(&[&["logs", "job/again", "--rank", "0"], args].concat());
-        assert_eq!(out, format!("try {attempt} of rank 0\n"), "{args:?}");
+        assert_eq!(out, format!("attempt {attempt} of rank 0\n"), "{args:?}");
     }
     let (code, _, err) = cluster.run(&["logs", "again", "--attempt", "9"]);
-    assert!(code == 2 && err.contains("try 9 is not known; there are 1, 2, 3"), "{code} {err}");
-    let told = cluster.ok(&["describe", "job/again"]);
-    assert!(told.contains("Tries before") && told.contains("RankFailed"), "{told}");
+    assert!(code == 2 && err.contains("attempt 9 is not known; there are 1, 2, 3"), "{code} {err}");
+    let reported = cluster.ok(&["describe", "job/again"]);
+    assert!(reported.contains("Attempts before") && reported.contains("RankFailed"), "{reported}");
     let (code, timed, err) = cluster.run(&["logs", "again", "--rank", "0", "--timestamps"]);
     let (stamp, rest) = timed.split_once(' ').unwrap();
     let stamped = stamp.starts_with("20") && stamp.ends_with('Z');
-    assert!(code == 0 && stamped && rest == "try 3 of rank 0\n", "{code} {timed} {err}");
-    assert_eq!(cluster.ok(&["logs", "again", "--since", stamp, "--rank", "0"]), "try 3 of rank 0\n");
+    assert!(code == 0 && stamped && rest == "attempt 3 of rank 0\n", "{code} {timed} {err}");
+    assert_eq!(cluster.ok(&["logs", "again", "--since", stamp, "--rank", "0"]), "attempt 3 of rank 0\n");
     assert_eq!(cluster.ok(&["logs", "again", "--since", "2100-01-01T00:00:00Z"]), "");
     assert_eq!(
         cluster.ok(&["get", "job/again", "-o", "jsonpath=$.status.pastAttempts[*].attempt"]),
@@ -153,7 +153,7 @@ fn what_would_change_is_shown_and_edited(cluster: &Cluster) {
     let (code, out, _) = cluster.run(&["diff", "-f", path]);
     assert!(code == 1 && out.contains("-  weight: 2\n+  weight: 3\n"), "{code} {out}");
     let edit = |script: &str| {
-        told(
+        reported(
             railctl(cluster.home.path()).env("EDITOR", script).args(["edit", "queue", "q"]).output().unwrap(),
         )
     };
@@ -185,7 +185,10 @@ fn what_has_happened_is_told(cluster: &Cluster) {
     assert!(one.lines().count() >= 2 && one.lines().all(|line| line.contains("job/dev/broken")), "{one}");
     assert_eq!(cluster.ok(&["events", "--since", "2100-01-01T00:00:00Z"]), "");
     let life = cluster.ok(&["history", "job", "again"]);
-    assert!(life.contains("CreateJob") && life.contains("try 1: ") && life.contains("Completed"), "{life}");
+    assert!(
+        life.contains("CreateJob") && life.contains("attempt 1: ") && life.contains("Completed"),
+        "{life}"
+    );
     let file = cluster.job("shell", "echo begun; exec sleep 1000");
     cluster.ok(&["submit", &file]);
     cluster.ok(&["wait", "job/shell", "--for", "started", "--timeout", "60s"]);

@@ -167,7 +167,7 @@ fn one_switch_for_all_rails_is_imported_shown_and_exported() {
 fn what_is_no_list_is_exit_2_with_its_place_and_the_nearest_name() {
     let home = tempfile::tempdir().unwrap();
     let list = path(&home, "site.csv");
-    for (text, told) in [
+    for (text, reported) in [
         ("", "the text is empty"),
         ("node,nic,leaf,port\na,b,\"c,d\n", ":"),
         ("node,nik,leaf,port\na,b,c,d\n", "is it 'nik'?"),
@@ -177,7 +177,7 @@ fn what_is_no_list_is_exit_2_with_its_place_and_the_nearest_name() {
         fs::write(&list, text).unwrap();
         let (code, out, err) = run(home.path(), &["fabric", "import", &list]);
         assert_eq!((code, out.as_str()), (2, ""), "{text:?}: {err}");
-        assert!(err.starts_with(&list) && err.contains(told), "{err}");
+        assert!(err.starts_with(&list) && err.contains(reported), "{err}");
     }
     assert_eq!(run(home.path(), &["fabric", "import", "nowhere.csv"]).0, 2);
 }
@@ -202,7 +202,7 @@ fn a_fabric_is_generated_and_what_does_not_divide_is_told() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("pod001 … pod157: 157 pods, 10000 servers, all up"), "{out}");
     assert!(fs::read_to_string(&picture).unwrap().starts_with("<svg "));
-    for (flags, told) in [
+    for (flags, reported) in [
         (&["--nodes", "0"][..], "--nodes: 0"),
         (&["--nodes", "10", "--rails", "65"], "--rails: 65"),
         (&["--nodes", "100", "--pod-nodes", "60"], "--pod"),
@@ -211,7 +211,7 @@ fn a_fabric_is_generated_and_what_does_not_divide_is_told() {
     ] {
         let (code, out, err) = run(home.path(), &[&["fabric", "generate"], flags].concat());
         assert_eq!((code, out.as_str()), (2, ""), "{flags:?}: {err}");
-        assert!(err.contains(told), "{err}");
+        assert!(err.contains(reported), "{err}");
     }
 }
 
@@ -224,8 +224,8 @@ fn faults_of_a_document_are_all_told_where_they_are() {
     fs::write(&file, text).unwrap();
     let (code, out, err) = run(home.path(), &["fabric", "check", &file]);
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
-    for told in ["DuplicateLeaf", "UnknownLeaf", "UnknownSwitch"] {
-        assert!(err.contains(told), "{told}: {err}");
+    for reported in ["DuplicateLeaf", "UnknownLeaf", "UnknownSwitch"] {
+        assert!(err.contains(reported), "{reported}: {err}");
     }
     fs::write(&file, text.replace("n[1-4]", "n[1-")).unwrap();
     let (code, _, err) = run(home.path(), &["fabric", "check", &file]);
@@ -236,7 +236,7 @@ fn faults_of_a_document_are_all_told_where_they_are() {
 fn other_schedulers_read_it() {
     let home = tempfile::tempdir().unwrap();
     let file = generated(&home, &["--nodes", "8", "--rails", "2", "--radix", "8"]);
-    for (format, told) in [
+    for (format, reported) in [
         ("slurm-conf", "SwitchName="),
         ("slurm-yaml", "- topology: pods\n"),
         ("kueue", "kind: Topology\n"),
@@ -244,7 +244,7 @@ fn other_schedulers_read_it() {
     ] {
         let (code, out, err) = run(home.path(), &["topology", "export", "--format", format, "-f", &file]);
         assert_eq!(code, 0, "{err}");
-        assert!(out.starts_with("# ") && out.contains(told), "{out}");
+        assert!(out.starts_with("# ") && out.contains(reported), "{out}");
         assert!(err.contains("not said: rails: 2 rails"), "{err}");
     }
     assert_eq!(run(home.path(), &["topology", "export", "--format", "pbs", "-f", &file]).0, 2);

@@ -19,7 +19,7 @@ fn what_people_do_inside_running_jobs() {
     what_is_used_is_told(&cluster);
     jobs_are_held_named_and_labelled(&cluster);
     a_batch_script_is_a_job(&cluster);
-    rights_are_told(&cluster);
+    rights_are_reported(&cluster);
 }
 
 /// A job of one server that waits for a file's end.
@@ -93,9 +93,9 @@ fn a_port_is_reached(cluster: &Cluster) {
     let mut forward = railctl(cluster.home.path());
     forward.args(["port-forward", "serves", &format!("0:{port}")]);
     let mut forward = forward.stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = std::io::BufReader::new(forward.stderr.take().unwrap());
+    let mut reported = std::io::BufReader::new(forward.stderr.take().unwrap());
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+    std::io::BufRead::read_line(&mut reported, &mut line).unwrap();
     let address = line.split(' ').next().unwrap().to_owned();
     for word in ["first", "second"] {
         let mut stream = TcpStream::connect(&address).unwrap();
@@ -111,7 +111,7 @@ fn a_port_is_reached(cluster: &Cluster) {
     let _ = TcpStream::connect(&address).unwrap();
     let code = forward.wait().unwrap().code();
     line.clear();
-    std::io::Read::read_to_string(&mut told, &mut line).unwrap();
+    std::io::Read::read_to_string(&mut reported, &mut line).unwrap();
     assert!(code.is_some_and(|code| code != 0) && line.contains("has ended"), "{code:?} {line}");
 }
 
@@ -123,7 +123,7 @@ fn what_is_used_is_told(cluster: &Cluster) {
     let jobs: serde_json::Value = serde_json::from_str(&cluster.ok(&["top", "jobs", "-o", "json"])).unwrap();
     let job = &jobs["jobs"][0];
     assert_eq!((&job["job"], &job["nodes"]), (&"in".into(), &1.into()), "{jobs}");
-    until(|| cluster.ok(&["top", "jobs", "--columns", ".nodesTold", "--no-headers"]).trim() == "1");
+    until(|| cluster.ok(&["top", "jobs", "--columns", ".nodesReported", "--no-headers"]).trim() == "1");
     let used = cluster.ok(&["seff", "traps"]);
     assert!(used.contains("CPU time") && used.contains("Memory") && used.contains("GPU"), "{used}");
     let json: serde_json::Value =
@@ -171,7 +171,7 @@ fn a_batch_script_is_a_job(cluster: &Cluster) {
     assert!(code == 2 && err.contains("job.sh:2:1") && err.contains("--nodes"), "{code} {err}");
 }
 
-fn rights_are_told(cluster: &Cluster) {
+fn rights_are_reported(cluster: &Cluster) {
     assert_eq!(cluster.ok(&["auth", "can-i", "cordon", "nodes"]), "yes\n");
     assert!(cluster.ok(&["auth", "can-i", "--list"]).contains("CreateJob"));
     let (code, _, err) = cluster.run(&["auth", "can-i", "fly", "nodes"]);

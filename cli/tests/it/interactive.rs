@@ -62,8 +62,8 @@ fn steps_run_in_jobs_and_allocations_are_given_back() {
 }
 
 fn output_and_exit_codes(cluster: &Cluster) {
-    let told = "echo $RAIL_NODE $RANK/$WORLD_SIZE $RAIL_JOB; echo oops $RANK >&2";
-    let (code, out, err) = cluster.run(&["run", "--job", "a", "-n", "--label", "--", "sh", "-c", told]);
+    let reported = "echo $RAIL_NODE $RANK/$WORLD_SIZE $RAIL_JOB; echo oops $RANK >&2";
+    let (code, out, err) = cluster.run(&["run", "--job", "a", "-n", "--label", "--", "sh", "-c", reported]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(sorted(&out), ["n0: n0 0/2 dev/a", "n1: n1 1/2 dev/a"]);
     assert_eq!(sorted(&err), ["n0: oops 0", "n1: oops 1"]);
@@ -148,7 +148,7 @@ fn a_lost_caller(cluster: &Cluster) {
     assert_eq!(going.line(), "ready");
     going.signal(rustix::process::Signal::KILL);
     drop(going.end());
-    let look = [
+    let check = [
         "run",
         "--job",
         "a",
@@ -160,7 +160,7 @@ fn a_lost_caller(cluster: &Cluster) {
         "-c",
         "grep -qs '9876[5]' /proc/[0-9]*/cmdline",
     ];
-    let gone = (0..100).any(|_| cluster.run(&look).0 != 0);
+    let gone = (0..100).any(|_| cluster.run(&check).0 != 0);
     assert!(gone, "the step outlives its caller");
 }
 

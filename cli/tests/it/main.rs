@@ -30,10 +30,10 @@ fn railctl(home: &Path) -> Command {
 
 /// Runs it; its exit code, standard output and standard error.
 fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
-    told(railctl(home).args(args).output().unwrap())
+    reported(railctl(home).args(args).output().unwrap())
 }
 
-fn told(output: Output) -> (i32, String, String) {
+fn reported(output: Output) -> (i32, String, String) {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }

@@ -133,8 +133,11 @@ fn an_array_is_one_thing(cluster: &Cluster) {
     let listed = cluster.ok(&["get", "jobs", "sweep", "-o", "name"]);
     let names: Vec<&str> = listed.lines().collect();
     assert_eq!((names.len(), names[2], names[10]), (12, "job/dev/sweep-2", "job/dev/sweep-10"), "{listed}");
-    let told = cluster.ok(&["describe", "job", "sweep"]);
-    assert!(told.contains("12 elements: 10 Completed, 2 Failed") && told.contains("  sweep[10]: "), "{told}");
+    let reported = cluster.ok(&["describe", "job", "sweep"]);
+    assert!(
+        reported.contains("12 elements: 10 Completed, 2 Failed") && reported.contains("  sweep[10]: "),
+        "{reported}"
+    );
     assert!(cluster.ok(&["describe", "job", "sweep[3]"]).contains("sweep-3"));
     let (code, out, err) = cluster.run(&["logs", "sweep[2,9]"]);
     assert!(code == 0 && out.contains("element 2\n") && out.contains("element 9\n"), "{code} {out} {err}");
@@ -191,11 +194,11 @@ fn documents_of_one_file_see_each_other_in_a_dry_run(cluster: &Cluster) {
     let path = cluster.home.path().join("together.yaml");
     fs::write(&path, text).unwrap();
     let file = path.to_str().unwrap();
-    let told = cluster.ok(&["apply", "--dry-run", "-f", file]);
+    let reported = cluster.ok(&["apply", "--dry-run", "-f", file]);
     let expected = "queue/dev/nightly would be created (dry run)\nservice-class/short would be created (dry run)\n\
                     license/matlab would be created (dry run)\ntenant/nlp would be created (dry run)\n\
                     queue/nlp/q would be created (dry run)\njob/dev/together would be submitted (dry run)\n";
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let (code, out, err) = cluster.run(&["diff", "-f", file]);
     assert!(code == 1 && err.contains("6 documents would change something"), "{code} {err}");
     assert!(out.contains("+++ queue/nlp/q") && out.contains("+++ job/dev/together"), "{out}");
@@ -212,8 +215,8 @@ fn documents_of_one_file_see_each_other_in_a_dry_run(cluster: &Cluster) {
     fs::write(&path, text).unwrap();
     let made = cluster.ok(&["apply", "-f", file]);
     assert_eq!(made.matches("applied\n").count(), 5, "{made}");
-    let told = cluster.ok(&["apply", "--dry-run", "-f", file]);
-    assert_eq!(told.matches(" unchanged (dry run)\n").count(), 6, "{told}");
+    let reported = cluster.ok(&["apply", "--dry-run", "-f", file]);
+    assert_eq!(reported.matches(" unchanged (dry run)\n").count(), 6, "{reported}");
     assert_eq!(cluster.run(&["diff", "-f", file]).0, 0);
     cluster.ok(&["wait", "job/together", "--for", "completed", "--timeout", "60s"]);
     cluster.ok(&["delete", "job", "together"]);
@@ -233,8 +236,8 @@ fn what_was_deleted_comes_back(cluster: &Cluster) {
     let list = cluster.ok(&["undelete", "--list"]);
     assert!(list.contains("tenant/nlp") && list.contains("1 queue") && list.contains("2 servers"), "{list}");
     assert_eq!(cluster.ok(&["undelete", "--list", "-o", "name"]).lines().count(), 2);
-    let told = cluster.ok(&["undelete", "tenant/nlp", "--dry-run"]);
-    assert_eq!(told, "tenant/nlp would be back with 1 queue (dry run)\n");
+    let reported = cluster.ok(&["undelete", "tenant/nlp", "--dry-run"]);
+    assert_eq!(reported, "tenant/nlp would be back with 1 queue (dry run)\n");
     let (code, out, err) = cluster.run(&["undelete", "tenant/nlp"]);
     assert_eq!((code, out.as_str()), (0, "tenant/nlp is back with 1 queue\n"), "{err}");
     assert!(err.contains("stay refused"), "{err}");

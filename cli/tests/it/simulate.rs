@@ -44,16 +44,16 @@ fn servers_that_differ_are_simulated_logged_and_decided_again() {
     fs::write(&servers, list).unwrap();
     let sizes = "rails=4,radix=16,pod=4";
     let args = ["simulate", "--fabric", sizes, "--servers", &servers, "--trace", &trace, "--log", &log];
-    let (code, told, err) = run(home.path(), &args);
+    let (code, reported, err) = run(home.path(), &args);
     assert_eq!(code, 0, "{err}");
     let line = "its servers: 2 x 8 GPUs V100M32, 96 CPUs, 768 GiB; 1 x 2 GPUs P100, 16 CPUs, 64 GiB; 1 x 8 GPUs G2, 64 CPUs, 512 GiB";
-    let folded = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(folded.contains(line), "{told}");
-    assert!(folded.contains("1 server of the list has no GPU"), "{told}");
-    assert!(folded.contains("4 servers") && folded.contains("26 GPUs"), "{told}");
-    let (code, told, err) = run(home.path(), &["replay", &log]);
+    let folded = reported.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(folded.contains(line), "{reported}");
+    assert!(folded.contains("1 server of the list has no GPU"), "{reported}");
+    assert!(folded.contains("4 servers") && folded.contains("26 GPUs"), "{reported}");
+    let (code, reported, err) = run(home.path(), &["replay", &log]);
     assert_eq!(code, 0, "{err}");
-    assert!(told.contains("decisions are the same"), "{told}");
+    assert!(reported.contains("decisions are the same"), "{reported}");
     let wrong =
         ["simulate", "--fabric", "nodes=3,rails=4,radix=16", "--servers", &servers, "--trace", &trace];
     let (code, _, err) = run(home.path(), &wrong);
@@ -92,9 +92,9 @@ fn a_day_is_simulated_logged_and_decided_again() {
     assert_eq!(fs::read_to_string(path("out/jobs.csv")).unwrap(), rows);
     let (_, again, _) = run(home.path(), &args);
     assert_eq!(rows, again, "a day simulated twice is the same to the byte");
-    let (code, told, err) = run(home.path(), &["replay", &log]);
+    let (code, reported, err) = run(home.path(), &["replay", &log]);
     assert_eq!(code, 0, "{err}");
-    assert!(told.contains("all 120 decisions are the same, 120 placements are proved"), "{told}");
+    assert!(reported.contains("all 120 decisions are the same, 120 placements are proved"), "{reported}");
     let (code, _, err) = run(home.path(), &["replay", &log, "--fabric", "nodes=9,rails=4,radix=16,pod=4"]);
     assert_eq!(code, 2, "{err}");
     // Another GPU than was decided; a time at which the same would be decided; the end cut off.
@@ -107,7 +107,7 @@ fn a_day_is_simulated_logged_and_decided_again() {
     let time = format!("{kept}{}", rest.lines().next().unwrap());
     let lines = text.lines().count();
     let (cut, _) = text.trim_end().rsplit_once('\n').unwrap();
-    for (hand, told) in [
+    for (hand, reported) in [
         (node.as_str(), &["decision 1", "server 1", "xpu", "now it is \"gpu"][..]),
         (&time, &["the sum of this line is not right"]),
         (cut, &[&format!("ends at line {}", lines - 1), "up to there its 120 decisions are the same"]),
@@ -115,7 +115,7 @@ fn a_day_is_simulated_logged_and_decided_again() {
         fs::write(&log, hand).unwrap();
         let (code, out, err) = run(home.path(), &["replay", &log]);
         assert_eq!((code, out.as_str()), (1, ""), "{err}");
-        assert!(told.iter().all(|told| err.contains(told)), "{told:?}: {err}");
+        assert!(reported.iter().all(|reported| err.contains(reported)), "{reported:?}: {err}");
     }
 }
 
@@ -127,27 +127,27 @@ fn what_is_left_out_is_said_first_and_settings_are_swept() {
     fs::write(&trace, philly(120)).unwrap();
     let given = ["simulate", "--fabric", "nodes=8,rails=4,radix=16,pod=4", "--trace", &trace];
     let first = |more: &[&str]| {
-        let (code, told, err) = run(home.path(), &[&given[..], &["--policy", "ours"], more].concat());
+        let (code, reported, err) = run(home.path(), &[&given[..], &["--policy", "ours"], more].concat());
         assert_eq!(code, 0, "{err}");
-        told.lines().next().unwrap_or_default().to_owned()
+        reported.lines().next().unwrap_or_default().to_owned()
     };
     assert!(first(&[]).starts_with("Ours      as the controller by default: looks 4096 jobs deep; "));
     let some = first(&["--without", "fair-share,growth", "--objective", "mean-wait:2d"]);
     let expected = "Ours      not as the controller by default: fair-share, growth off; objective mean-wait, patience 2.0d";
     assert_eq!(some, expected);
-    let (code, told, err) = run(home.path(), &[&given[..], &["--sweep", "--out", &out]].concat());
+    let (code, reported, err) = run(home.path(), &[&given[..], &["--sweep", "--out", &out]].concat());
     assert_eq!(code, 0, "{err}");
     assert!(
-        told.contains("\nAdvised   ") && told.contains(" easy ") && told.contains("Pareto front"),
-        "{told}"
+        reported.contains("\nAdvised   ") && reported.contains(" easy ") && reported.contains("Pareto front"),
+        "{reported}"
     );
-    assert_eq!(fs::read_to_string(path("out/sweep.txt")).unwrap(), told);
+    assert_eq!(fs::read_to_string(path("out/sweep.txt")).unwrap(), reported);
     for file in ["sweep.json", "pareto.svg", "pareto.png"] {
         assert!(fs::metadata(home.path().join("out").join(file)).unwrap().len() > 100, "{file}");
     }
-    let (code, told, err) = run(home.path(), &[&given[..], &["--sweep", "-o", "json"]].concat());
+    let (code, reported, err) = run(home.path(), &[&given[..], &["--sweep", "-o", "json"]].concat());
     assert_eq!(code, 0, "{err}");
-    let json: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&reported).unwrap();
     assert_eq!(json["schema"], "rail.sweep/v1");
     assert!(json["advice"]["flags"].is_string(), "{json}");
 }
@@ -167,10 +167,13 @@ fn a_history_is_a_trace() {
     }
     fs::write(&trace, &text).unwrap();
     let given = ["simulate", "--fabric", "nodes=8,rails=4,radix=16,pod=4", "--trace", &trace];
-    let (code, told, err) = run(home.path(), &given);
+    let (code, reported, err) = run(home.path(), &given);
     assert_eq!(code, 0, "{err}");
-    assert!(told.contains("(Railyard history): 20 rows, 20 jobs, 0 repaired, 0 refused"), "{told}");
-    assert!(told.contains("times between submits x 1.0000"), "a site's history is taken as it was: {told}");
+    assert!(reported.contains("(Railyard history): 20 rows, 20 jobs, 0 repaired, 0 refused"), "{reported}");
+    assert!(
+        reported.contains("times between submits x 1.0000"),
+        "a site's history is taken as it was: {reported}"
+    );
     fs::write(&trace, text.replace("\"version\":1", "\"version\":9")).unwrap();
     let (code, _, err) = run(home.path(), &given);
     assert!(code == 2 && err.contains("version 9; this reads \"rail.history\" version 1"), "{err}");
@@ -189,7 +192,7 @@ fn what_cannot_be_simulated_is_exit_2() {
     fs::write(&header, "timestamp,duration,num_gpus\n").unwrap();
     fs::write(&junk, b"\x1b[31mPK\x03\x04\xff\xfe\x00\x00\n").unwrap();
     let fabric = "nodes=8,rails=4,radix=16,pod=4";
-    for (args, told) in [
+    for (args, reported) in [
         (&["--fabric", fabric, "--trace", &empty][..], "the trace is empty"),
         (&["--fabric", fabric, "--trace", &header], "the Philly CSV has a header and no rows"),
         (&["--fabric", fabric, "--trace", &junk], "'?[31mPK??????' begins no trace that is known"),
@@ -208,7 +211,7 @@ fn what_cannot_be_simulated_is_exit_2() {
     ] {
         let (code, out, err) = run(home.path(), &[&["simulate"], args].concat());
         assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
-        assert!(err.contains(told), "{args:?}: {err}");
+        assert!(err.contains(reported), "{args:?}: {err}");
     }
     fs::write(path("no.log"), "{}\n").unwrap();
     let (code, _, err) = run(home.path(), &["replay", &path("no.log")]);

@@ -2,7 +2,7 @@
 
 use std::{io::Write as _, net::TcpListener, process::Stdio};
 
-use crate::{railctl, run, told};
+use crate::{railctl, reported, run};
 
 const JOB: &str = "apiVersion: rail/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  gang: {nodes: 1}\n  command: {argv: [\"true\"]}\n";
 
@@ -144,7 +144,7 @@ fn bad_files_are_exit_2_with_their_place_before_anybody_is_asked() {
     let deep = format!("{JOB}x: {}", "[".repeat(100_000));
     let bomb = format!("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n{JOB}");
     let large = format!("{JOB}# {}", "x".repeat(17 << 20));
-    for (text, told) in [
+    for (text, reported) in [
         (JOB.replace("nodes: 1", "nodes: 0"), "spec.gang.nodes"),
         (JOB.replace("nodes: 1", "nodes: -3"), ":5:"),
         (JOB.replace("nodes: 1", "nodez: 1"), "nodes"),
@@ -164,7 +164,7 @@ fn bad_files_are_exit_2_with_their_place_before_anybody_is_asked() {
         ] {
             let (code, out, err) = run(home.path(), verb);
             assert_eq!((code, out.as_str()), (2, ""), "{verb:?}: {err}");
-            assert!(err.starts_with(name) && err.contains(told), "{told}: {err}");
+            assert!(err.starts_with(name) && err.contains(reported), "{reported}: {err}");
         }
     }
 }
@@ -175,7 +175,7 @@ fn what_contradicts_itself_is_told_at_its_place() {
     let file = home.path().join("job.yaml");
     let name = file.to_str().unwrap();
     let head = "apiVersion: rail/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  gang: {nodes: 8}\n  command: {argv: [x]}\n";
-    for (line, told) in [
+    for (line, reported) in [
         ("placement: {groups: [{size: 3}]}", "7:31: spec.placement.groups[0].size"),
         ("placement: {spares: 9}", "spec.placement.spares"),
         ("placement: {arrange: SPREAD, within: POD}", "spec.placement.arrange"),
@@ -195,13 +195,13 @@ fn what_contradicts_itself_is_told_at_its_place() {
         std::fs::write(&file, format!("{head}  {line}\n")).unwrap();
         let (code, out, err) = run(home.path(), &["submit", name]);
         assert_eq!((code, out.as_str()), (2, ""), "{line}: {err}");
-        assert!(err.contains(&format!("{name}:7:")) && err.contains(told), "{line}: {err}");
+        assert!(err.contains(&format!("{name}:7:")) && err.contains(reported), "{line}: {err}");
     }
     let of = |kind: &str, spec: &str| {
         format!("apiVersion: rail/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n")
     };
     let time = "start: \"2030-01-01T00:00:00Z\"";
-    for (text, told) in [
+    for (text, reported) in [
         (of("Queue", "weight: 0"), "spec.weight"),
         (of("Queue", "parent: a"), "spec.parent"),
         (of("Queue", "{guaranteed: {gpus: 4}, limit: 3}"), "spec.limit"),
@@ -237,7 +237,7 @@ fn what_contradicts_itself_is_told_at_its_place() {
         std::fs::write(&file, &text).unwrap();
         let (code, out, err) = run(home.path(), &["apply", "-f", name]);
         assert_eq!((code, out.as_str()), (2, ""), "{text}: {err}");
-        assert!(err.starts_with(name) && err.contains(told), "{text}: {err}");
+        assert!(err.starts_with(name) && err.contains(reported), "{text}: {err}");
     }
 }
 
@@ -252,7 +252,7 @@ fn standard_input_is_a_file_too() {
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(JOB.replace("nodes: 1", "nodes: 0").as_bytes()).unwrap();
-    let (code, _, err) = told(child.wait_with_output().unwrap());
+    let (code, _, err) = reported(child.wait_with_output().unwrap());
     assert_eq!(code, 2);
     assert!(err.starts_with("<stdin>:5:"), "{err}");
 }
@@ -300,6 +300,6 @@ fn a_reader_that_goes_away_is_no_panic() {
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let (code, _, err) = told(child.wait_with_output().unwrap());
+    let (code, _, err) = reported(child.wait_with_output().unwrap());
     assert_eq!((code, err.as_str()), (0, ""));
 }

@@ -1,4 +1,4 @@
-//! AgentService: an agent's stream of wishes and observations, its uploads of logs, its new certificate.
+//! AgentService: an agent's stream of desired state and observations, its uploads of logs, its new certificate.
 //!
 //! A node speaks for itself only: its name comes from its certificate, and what it says of itself must agree.
 
@@ -13,7 +13,7 @@ use controller_reconciler::{Messages, Refusal, Session};
 use proto_model::{NodeName, Timestamp};
 use proto_rpc::{ErrorClass, Identity, PeerInfo, RpcError, Standing, ca::NODE_LIFETIME};
 use proto_wire::{
-    convert::{duration_to_wire, told_inventory, told_observation, told_usage},
+    convert::{duration_to_wire, reported_inventory, reported_observation, reported_usage},
     v1::{self, agent_message::Body, agent_service_server::AgentService},
 };
 use tokio_stream::{
@@ -70,9 +70,9 @@ fn register(node: &NodeName, wire: v1::Register) -> Result<Register, RpcError> {
             format!("has more than {MAX_OBSERVATIONS} entries"),
         ));
     }
-    let inventory = told_inventory(wire.inventory.unwrap_or_default());
+    let inventory = reported_inventory(wire.inventory.unwrap_or_default());
     let inventory = inventory.map_err(|errors| fault::fields(errors, "register.inventory"))?;
-    let observations = wire.observations.into_iter().map(told_observation).collect::<Result<_, _>>();
+    let observations = wire.observations.into_iter().map(reported_observation).collect::<Result<_, _>>();
     Ok(Register {
         node: node.clone(),
         session: 0,
@@ -89,12 +89,12 @@ fn event(session: &Session, body: Body) -> Result<Event, RpcError> {
     Ok(match body {
         Body::Heartbeat(_) => Event::AgentHeartbeat { node, session: number },
         Body::Inventory(wire) => {
-            let inventory = told_inventory(wire).map_err(|errors| fault::fields(errors, "inventory"))?;
+            let inventory = reported_inventory(wire).map_err(|errors| fault::fields(errors, "inventory"))?;
             Event::AgentInventory { node, session: number, inventory: Arc::new(inventory) }
         }
         Body::Observation(wire) => {
             let observation =
-                told_observation(wire).map_err(|errors| fault::fields(errors, "observation"))?;
+                reported_observation(wire).map_err(|errors| fault::fields(errors, "observation"))?;
             Event::AgentObserved { node, session: number, observation: Box::new(observation) }
         }
         Body::StaleEpoch(wire) => Event::AgentRefusedEpoch { node, current: wire.current },
@@ -120,8 +120,8 @@ async fn listen(
             && let Some(usage) = usage.take()
         {
             let usage =
-                told_usage(usage, time()).map_err(|errors| fault::fields(errors, "heartbeat.usage"))?;
-            session.tell_usage(usage);
+                reported_usage(usage, time()).map_err(|errors| fault::fields(errors, "heartbeat.usage"))?;
+            session.report_usage(usage);
         }
         match event(session, body)? {
             beat @ Event::AgentHeartbeat { .. } => session.hint(beat),

@@ -58,7 +58,7 @@ rpcs! {
     GetQos = "/rail.v1.QosService/GetQos",
     ApplyQos = "/rail.v1.QosService/ApplyQos",
     PlanQos = "/rail.v1.QosService/PlanQos",
-    SteerQos = "/rail.v1.QosService/SteerQos",
+    ControlRollout = "/rail.v1.QosService/ControlRollout",
     ListRails = "/rail.v1.RailService/ListRails",
     DrainRail = "/rail.v1.RailService/DrainRail",
     UndrainRail = "/rail.v1.RailService/UndrainRail",
@@ -188,7 +188,7 @@ impl Rpc {
             | Self::GetQos
             | Self::ApplyQos
             | Self::PlanQos
-            | Self::SteerQos
+            | Self::ControlRollout
             | Self::ReturnNode
             | Self::ApplyReservation
             | Self::DeleteReservation

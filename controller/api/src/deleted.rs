@@ -28,7 +28,7 @@ impl Undeletes {
     }
 }
 
-fn told(one: &Tombstone, kept_for: std::time::Duration) -> v1::Deleted {
+fn reported(one: &Tombstone, kept_for: std::time::Duration) -> v1::Deleted {
     let (kind, name) = match &one.key {
         DeletedKey::Fabric(name) => ("fabric", name.clone()),
         DeletedKey::Tenant(name) => ("tenant", name.to_string()),
@@ -75,12 +75,12 @@ impl DeletedService for Undeletes {
         &self,
         _: Request<v1::ListDeletedRequest>,
     ) -> Result<Response<v1::ListDeletedResponse>, Status> {
-        let look = |state: &controller_core::State, now| {
+        let check = |state: &controller_core::State, now| {
             let kept_for = state.config().undelete_for;
             let lasts = |one: &&std::sync::Arc<Tombstone>| one.deleted.plus(kept_for) > now;
-            state.deleted().iter().filter(lasts).map(|one| told(one, kept_for)).collect()
+            state.deleted().iter().filter(lasts).map(|one| reported(one, kept_for)).collect()
         };
-        let deleted = self.context.query(look).await?;
+        let deleted = self.context.query(check).await?;
         Ok(Response::new(v1::ListDeletedResponse { deleted }))
     }
 
@@ -95,7 +95,7 @@ impl DeletedService for Undeletes {
             return Err(crate::context::unexpected());
         };
         let kept_for = self.context.query(|state, _| state.config().undelete_for).await?;
-        let (restored, notes) = (told(&restored.tombstone, kept_for), restored.notes);
+        let (restored, notes) = (reported(&restored.tombstone, kept_for), restored.notes);
         Ok(Response::new(v1::UndeleteResponse { restored: Some(restored), notes }))
     }
 }

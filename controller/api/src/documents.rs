@@ -125,7 +125,7 @@ fn refused(error: RpcError) -> v1::PlannedDocument {
 }
 
 /// A document as it would be.
-fn told(reply: Reply, reader: &Reader) -> Option<Document> {
+fn reported(reply: Reply, reader: &Reader) -> Option<Document> {
     Some(match reply {
         Reply::Fabric { fabric, findings } => {
             Document::Fabric(views::fabric(&fabric, &findings, views::cabled(&fabric), 0))
@@ -137,11 +137,11 @@ fn told(reply: Reply, reader: &Reader) -> Option<Document> {
         Reply::Reservation(one) => Document::Reservation(v1::Reservation::from(one.as_ref())),
         Reply::JobSchedule(one) => {
             let mut wire = v1::Schedule::from(one.as_ref());
-            reader.tell_schedule(&mut wire);
+            reader.report_schedule(&mut wire);
             Document::Schedule(wire)
         }
         Reply::Webhook { webhook: one, .. } => {
-            Document::Webhook(webhook::told(v1::Webhook::from(one.as_ref()), 0, true))
+            Document::Webhook(webhook::reported(v1::Webhook::from(one.as_ref()), 0, true))
         }
         Reply::Values(one) => match one.id.kind {
             ValuesKind::Secret => Document::Secret(values::visible(v1::Secret::from(one.as_ref()), 0, true)),
@@ -149,15 +149,15 @@ fn told(reply: Reply, reader: &Reader) -> Option<Document> {
         },
         Reply::Job { job, .. } => {
             let mut wire = codec::job_to_wire(&job, 0);
-            reader.tell_job(&mut wire);
+            reader.report_job(&mut wire);
             Document::Job(wire)
         }
         _ => return None,
     })
 }
 
-fn planned(at: usize, told_of: DryRunResult, reader: &Reader) -> Result<v1::PlannedDocument, RpcError> {
-    let (reply, effect) = match told_of {
+fn planned(at: usize, reported_of: DryRunResult, reader: &Reader) -> Result<v1::PlannedDocument, RpcError> {
+    let (reply, effect) = match reported_of {
         Ok(done) => done,
         Err(error) => return judged(at, fault::refused(&Refusal::Core(error))).map(refused),
     };
@@ -166,7 +166,7 @@ fn planned(at: usize, told_of: DryRunResult, reader: &Reader) -> Result<v1::Plan
         Effect::Changed => Outcome::Changed,
         Effect::Unchanged => Outcome::Unchanged,
     };
-    let document = told(reply, reader).map(|document| v1::Document { document: Some(document) });
+    let document = reported(reply, reader).map(|document| v1::Document { document: Some(document) });
     Ok(v1::PlannedDocument { outcome: outcome.into(), document, refusal: None })
 }
 

@@ -11,7 +11,7 @@ use proto_wire::{
     v1,
 };
 
-use crate::views::{node_rails, reasons_for, tell};
+use crate::views::{node_rails, reasons_for, report};
 
 /// A plan, for a caller that sees the jobs of `only`, or all.
 pub fn plan(plan: &PlanResult, only: Option<&TenantName>) -> v1::PlanJobResponse {
@@ -20,7 +20,7 @@ pub fn plan(plan: &PlanResult, only: Option<&TenantName>) -> v1::PlanJobResponse
     v1::PlanJobResponse {
         placement: plan.placement.as_ref().map(|placement| {
             let mut wire = v1::Placement::from(placement);
-            wire.reasons.iter_mut().for_each(|reason| tell(reason, only));
+            wire.reasons.iter_mut().for_each(|reason| report(reason, only));
             wire
         }),
         reasons: reasons_for(&plan.reasons, only),

@@ -247,10 +247,12 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
             let response =
                 if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await };
             drop(seat);
-            let response = match refusal_in(&response).map(told_apart) {
-                Some(Told::Denied(denial)) => router::refuse(true, &guard.record(&actor, denial).await),
-                Some(Told::Malformed(error)) => router::refuse(true, &error),
-                Some(Told::Other) | None => response,
+            let response = match refusal_in(&response).map(reported_apart) {
+                Some(RefusalKind::Denied(denial)) => {
+                    router::refuse(true, &guard.record(&actor, denial).await)
+                }
+                Some(RefusalKind::Malformed(error)) => router::refuse(true, &error),
+                Some(RefusalKind::Other) | None => response,
             };
             if !rpc.is_stream() {
                 return response;
@@ -282,7 +284,7 @@ fn refusal_in(response: &Response) -> Option<Status> {
 }
 
 /// A refusal by what the door does with it.
-enum Told {
+enum RefusalKind {
     /// A handler, or the core, has refused it for want of authority.
     Denied(RpcError),
     /// The request's message cannot be read.
@@ -292,13 +294,13 @@ enum Told {
 
 /// Our own refusals have details. What the library says itself before there is a message to handle has none, and is a defect of
 /// the caller's message, whatever code it is given there.
-fn told_apart(status: Status) -> Told {
+fn reported_apart(status: Status) -> RefusalKind {
     if status.code() == Code::Internal && status.details().is_empty() {
         let text = format!("the request's message cannot be read: {}", status.message());
-        return Told::Malformed(RpcError::new(ErrorClass::Invalid, "MALFORMED_MESSAGE", text));
+        return RefusalKind::Malformed(RpcError::new(ErrorClass::Invalid, "MALFORMED_MESSAGE", text));
     }
     let error = RpcError::from_status(&status);
-    if is_denial(&error) { Told::Denied(error) } else { Told::Other }
+    if is_denial(&error) { RefusalKind::Denied(error) } else { RefusalKind::Other }
 }
 
 /// A header of printable text that is not long.

@@ -53,7 +53,7 @@ impl Jobs {
 
     /// Adds what is not stored of waiting jobs: when they will probably start, and why they wait where nothing is stored of that.
     /// Only the controller that leads knows; where it is too busy to say, jobs are as they are stored.
-    async fn foretell(&self, jobs: &mut [v1::Job], only: Option<&TenantName>) {
+    async fn predict(&self, jobs: &mut [v1::Job], only: Option<&TenantName>) {
         let waits = |job: &&mut v1::Job| {
             job.status.as_ref().is_some_and(|status| status.phase() == v1::job_status::Phase::Pending)
         };
@@ -71,8 +71,8 @@ impl Jobs {
             return;
         }
         let ids: Vec<JobId> = named.iter().map(|(id, _)| id.clone()).collect();
-        let told = self.context.query(move |state, now| state.prospects(&ids, now)).await;
-        for ((_, job), prospect) in named.into_iter().zip(told.unwrap_or_default()) {
+        let reported = self.context.query(move |state, now| state.prospects(&ids, now)).await;
+        for ((_, job), prospect) in named.into_iter().zip(reported.unwrap_or_default()) {
             let status = job.status.get_or_insert_default();
             status.eta = prospect.eta.map(Into::into);
             status.reasons.extend(views::reasons_for(&prospect.reasons, only));
@@ -157,7 +157,7 @@ pub(crate) async fn stored(context: &Context, caller: &Caller, id: &JobId) -> Re
 pub(crate) fn shown(kv: &KeyValue, reader: &Reader) -> Result<v1::Job, RpcError> {
     let mut job: v1::Job = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
     job.metadata.get_or_insert_default().resource_version = kv.mod_revision;
-    reader.tell_job(&mut job);
+    reader.report_job(&mut job);
     Ok(job)
 }
 
@@ -254,7 +254,7 @@ fn job_reply(caller: &Caller, applied: Applied) -> Result<Response<v1::Job>, Sta
     match applied.reply {
         Reply::Job { job, .. } => {
             let mut wire = codec::job_to_wire(&job, applied.version);
-            Reader::of(caller)?.tell_job(&mut wire);
+            Reader::of(caller)?.report_job(&mut wire);
             Ok(Response::new(wire))
         }
         _ => Err(crate::context::unexpected()),
@@ -287,7 +287,7 @@ impl JobService for Jobs {
         let wire = request.into_inner();
         let id = self.id(Rpc::GetJob, &caller, &wire.tenant, &wire.name)?;
         let mut job = self.stored(&caller, &id).await?;
-        self.foretell(std::slice::from_mut(&mut job), caller.own_tenant()?.as_ref()).await;
+        self.predict(std::slice::from_mut(&mut job), caller.own_tenant()?.as_ref()).await;
         Ok(Response::new(job))
     }
 
@@ -324,7 +324,7 @@ impl JobService for Jobs {
             Ok(wanted.then_some(job))
         });
         let page::Listed { items: mut jobs, next, revision } = listed.await?;
-        self.foretell(&mut jobs, reader.tenant()).await;
+        self.predict(&mut jobs, reader.tenant()).await;
         Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token: next, revision }))
     }
 

@@ -45,7 +45,7 @@ fn add_use(state: &State, license: &mut v1::License) {
         Some(v1::LicenseStatus { in_use: used.held, jobs_running: used.running, jobs_waiting: used.waiting });
 }
 
-fn told(license: &License, version: u64) -> v1::License {
+fn reported(license: &License, version: u64) -> v1::License {
     let mut wire = v1::License::from(license);
     wire.metadata.get_or_insert_default().resource_version = version;
     wire
@@ -53,7 +53,7 @@ fn told(license: &License, version: u64) -> v1::License {
 
 fn shown(kv: &KeyValue) -> Result<v1::License, RpcError> {
     let license = codec::license(kv).map_err(|error| fault::refused(&error.into()))?;
-    Ok(told(&license, kv.mod_revision))
+    Ok(reported(&license, kv.mod_revision))
 }
 
 /// What applies a document.
@@ -78,7 +78,7 @@ impl LicenseService for Licenses {
         let event = to_apply(document, wire.dry_run)?;
         let applied = self.context.apply(&caller, event).await?;
         let Reply::License(license) = applied.reply else { return Err(crate::context::unexpected()) };
-        self.one(told(&license, applied.version)).await
+        self.one(reported(&license, applied.version)).await
     }
 
     async fn get_license(

@@ -23,7 +23,7 @@ use crate::{
 /// How long an agent may take to begin its upload.
 const OPEN_DEADLINE: Duration = Duration::from_secs(5);
 /// How often a reader that follows looks for agents that were away.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK: Duration = Duration::from_millis(500);
 /// Ranks that a reader may name.
 const MAX_RANKS: usize = 4096;
 
@@ -46,7 +46,7 @@ pub fn stream(
         let phase = phase(&job).as_str_name();
         let before = match known(&job).as_slice() {
             [] => String::new(),
-            tries => format!("; of its tries before, {} are known", list(tries)),
+            attempts => format!("; of its attempts before, {} are known", list(attempts)),
         };
         let text = format!(
             "job '{id}' is {phase} and has written nothing yet; follow it, or try again later{before}"
@@ -86,29 +86,29 @@ fn check_ranks(job: &v1::Job, ranks: &[u32]) -> Result<(), RpcError> {
     }
 }
 
-/// The tries before the present one that are known.
+/// The attempts before the present one that are known.
 fn known(job: &v1::Job) -> Vec<u32> {
     job.status.iter().flat_map(|status| &status.past_attempts).map(|past| past.attempt).collect()
 }
 
-fn list(tries: &[u32]) -> String {
-    tries.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+fn list(attempts: &[u32]) -> String {
+    attempts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// A try before the present one, as it is remembered.
+/// An attempt before the present one, as it is remembered.
 fn past(job: &v1::Job, attempt: u32) -> Option<&v1::PastAttempt> {
     job.status.iter().flat_map(|status| &status.past_attempts).find(|past| past.attempt == attempt)
 }
 
-/// A try that is asked for is the present one, or is remembered.
+/// An attempt that is asked for is the present one, or is remembered.
 fn check_attempt(job: &v1::Job, attempt: u32) -> Result<(), RpcError> {
     let present = job.status.as_ref().map_or(0, |status| status.attempt);
     if attempt == 0 || attempt == present || past(job, attempt).is_some() {
         return Ok(());
     }
-    let mut tries = known(job);
-    tries.push(present);
-    Err(fault::field("attempt", format!("try {attempt} is not known; there are {}", list(&tries))))
+    let mut attempts = known(job);
+    attempts.push(present);
+    Err(fault::field("attempt", format!("attempt {attempt} is not known; there are {}", list(&attempts))))
 }
 
 fn phase(job: &v1::Job) -> Phase {
@@ -119,7 +119,7 @@ fn is_terminal(job: &v1::Job) -> bool {
     matches!(phase(job), Phase::Completed | Phase::Failed | Phase::Cancelled)
 }
 
-/// The try after `after` whose ranks may have written something, with its nodes.
+/// The attempt after `after` whose ranks may have written something, with its nodes.
 fn try_of(job: &v1::Job, after: u32) -> Option<(u32, v1::Placement)> {
     let status = job.status.as_ref()?;
     let begun = matches!(status.phase(), Phase::Running | Phase::Recovering) || is_terminal(job);
@@ -127,7 +127,7 @@ fn try_of(job: &v1::Job, after: u32) -> Option<(u32, v1::Placement)> {
     (begun && status.attempt > after).then_some((status.attempt, placement))
 }
 
-/// How far the nodes of a try are.
+/// How far the nodes of an attempt are.
 struct Uploads {
     /// Asked, when, and not known to have answered.
     openings: Vec<(NodeName, Opening, Instant)>,
@@ -149,7 +149,8 @@ impl Reader {
             let nodes = past.nodes.iter().filter_map(|node| NodeName::new(node).ok()).collect();
             let attempt = past.attempt;
             if !self.read_try(&job, attempt, nodes).await? {
-                let text = format!("nothing that try {attempt} wrote is kept any more, or it wrote nothing");
+                let text =
+                    format!("nothing that attempt {attempt} wrote is kept any more, or it wrote nothing");
                 // The client may have gone away.
                 let _ = self.out.send(Ok(note(text))).await;
             }
@@ -174,7 +175,7 @@ impl Reader {
         }
     }
 
-    /// The job once it has ended or begun a try after `last`; none when it was deleted.
+    /// The job once it has ended or begun an attempt after `last`; none when it was deleted.
     async fn next_try(&self, last: u32) -> Result<Option<v1::Job>, RpcError> {
         let key = keys::job(&self.id);
         let (exact, reader) = (key.clone(), crate::reader::Reader::of_tenant(self.id.tenant.clone()));
@@ -200,7 +201,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// One try's output, of these servers; true if there was some.
+    /// One attempt's output, of these servers; true if there was some.
     async fn read_try(
         &self,
         job: &v1::Job,
@@ -210,14 +211,14 @@ impl Reader {
         let (sender, mut chunks) = mpsc::channel(CHUNKS);
         let mut uploads = Uploads { openings: Vec::new(), missing: nodes };
         self.open_missing(&mut uploads, job, attempt, &sender)?;
-        // While a sender is kept, the try is not over: agents that are away may still come, after a restart of the
+        // While a sender is kept, the attempt is not over: agents that are away may still come, after a restart of the
         // controller all of them.
         let mut sender = Some(sender).filter(|_| !uploads.missing.is_empty() && self.wire.follow);
         if sender.is_none() {
             self.give_up(&uploads.missing).await;
         }
-        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut check = tokio::time::interval_at(tokio::time::Instant::now() + CHECK, CHECK);
+        check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut any = false;
         loop {
             tokio::select! {
@@ -231,7 +232,7 @@ impl Reader {
                     }
                     None => return Ok(any),
                 },
-                _ = look.tick(), if sender.is_some() || !uploads.openings.is_empty() => {
+                _ = check.tick(), if sender.is_some() || !uploads.openings.is_empty() => {
                     if let Some(chunks) = &sender {
                         // Asked before the last attempt to open, so that an agent that comes at the end is heard too.
                         // A loop that is too busy to say is asked again.
@@ -293,7 +294,7 @@ impl Reader {
         }
     }
 
-    /// Whether this try of the job still goes on.
+    /// Whether this attempt of the job still goes on.
     async fn runs(&self, job: &v1::Job, attempt: u32) -> Result<bool, RpcError> {
         let (id, uid) = (self.id.clone(), job.metadata.as_ref().map(|metadata| metadata.uid.clone()));
         let found = move |state: &controller_core::State, _| {

@@ -106,7 +106,7 @@ fn change(spec: v1::NodeSpec, parts: &[i32]) -> Result<NodeChange, RpcError> {
 pub(crate) fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Node, RpcError> {
     let mut node: v1::Node = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
     node.metadata.get_or_insert_default().resource_version = kv.mod_revision;
-    views::tell_node(&mut node, only);
+    views::report_node(&mut node, only);
     Ok(node)
 }
 

@@ -18,7 +18,7 @@ const LARGEST: usize = 1000;
 /// Bytes of a page's values, so that clients can take the answer whatever the items are.
 const BYTES: usize = 512 * 1024;
 /// Stored pages that one answer looks through.
-const LOOKED: usize = 64;
+const CHECKED: usize = 64;
 /// How long a token is good.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
@@ -129,7 +129,7 @@ pub async fn list<T>(
         token => Some(Tokens::of(context, caller, &asked).await?.open(token)?),
     };
     let mut items = Vec::new();
-    for looked in 1.. {
+    for checked in 1.. {
         let page = read(store, asked.prefix.clone(), asked.size, at).await?;
         for kv in &page.items {
             items.extend(pick(kv)?);
@@ -137,7 +137,7 @@ pub async fn list<T>(
         let Some(after) = page.next else {
             return Ok(Listed { items, next: String::new(), revision: page.revision });
         };
-        if !items.is_empty() || looked >= LOOKED {
+        if !items.is_empty() || checked >= CHECKED {
             let next = Tokens::of(context, caller, &asked).await?.seal(page.revision, &after)?;
             return Ok(Listed { items, next, revision: page.revision });
         }

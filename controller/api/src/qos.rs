@@ -6,8 +6,8 @@ use proto_rpc::RpcError;
 use proto_wire::{
     convert,
     v1::{
-        self, get_qos_response::State as Standing, qos_port::State, qos_service_server::QosService,
-        steer_qos_request::Action,
+        self, control_rollout_request::Action, get_qos_response::State as Standing, qos_port::State,
+        qos_service_server::QosService,
     },
 };
 use tonic::{Request, Response, Status};
@@ -160,9 +160,9 @@ impl QosService for Qos {
         Ok(Response::new(planned(&plan)))
     }
 
-    async fn steer_qos(
+    async fn control_rollout(
         &self,
-        request: Request<v1::SteerQosRequest>,
+        request: Request<v1::ControlRolloutRequest>,
     ) -> Result<Response<v1::GetQosResponse>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
@@ -180,6 +180,6 @@ impl QosService for Qos {
             return Err(fault::field("reason", text).into());
         }
         let by = caller.identity.to_string();
-        self.change(&caller, Event::SteerQos { action, reason: wire.reason, by }).await
+        self.change(&caller, Event::ControlRollout { action, reason: wire.reason, by }).await
     }
 }

@@ -40,8 +40,8 @@ impl Reader {
 
     /// A job as they may see it: others' jobs are named in words of their tenant, and what its environment holds, which may be
     /// secrets, only whoever may change the job.
-    pub(crate) fn tell_job(&self, job: &mut v1::Job) {
-        views::tell_job(job, self.tenant());
+    pub(crate) fn report_job(&self, job: &mut v1::Job) {
+        views::report_job(job, self.tenant());
         let owner = job.status.as_ref().and_then(|status| status.submitter.as_ref());
         if !self.may_change(owner)
             && let Some(spec) = job.spec.as_mut()
@@ -51,9 +51,9 @@ impl Reader {
     }
 
     /// The same for the jobs that a schedule makes.
-    pub(crate) fn tell_schedule(&self, schedule: &mut v1::Schedule) {
+    pub(crate) fn report_schedule(&self, schedule: &mut v1::Schedule) {
         let reason = schedule.status.as_mut().and_then(|status| status.last_left_out.as_mut());
-        reason.into_iter().for_each(|reason| views::tell(reason, self.tenant()));
+        reason.into_iter().for_each(|reason| views::report(reason, self.tenant()));
         let owner = schedule.status.as_ref().and_then(|status| status.owner.as_ref());
         let template = schedule.spec.as_mut().and_then(|spec| spec.job_template.as_mut());
         if !self.may_change(owner)

@@ -170,13 +170,13 @@ impl HttpBody for Bounded {
         waker: &mut Waker<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let Some(over) = self.over.as_mut() else { return Poll::Ready(None) };
-        if let Poll::Ready(told) = over.as_mut().poll(waker) {
+        if let Poll::Ready(reported) = over.as_mut().poll(waker) {
             self.over = None;
             // What the handler still does for this stream ends with it.
             self.inner = Body::empty();
             let mut trailers = HeaderMap::new();
             // Without trailers the caller sees a stream that broke: less, but nothing wrong.
-            let _ = told.add_header(&mut trailers);
+            let _ = reported.add_header(&mut trailers);
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }
         Pin::new(&mut self.inner).poll_frame(waker)

@@ -53,7 +53,7 @@ impl Schedules {
         mut schedule: v1::Schedule,
         caller: &Caller,
     ) -> Result<Response<v1::Schedule>, Status> {
-        Reader::of(caller)?.tell_schedule(&mut schedule);
+        Reader::of(caller)?.report_schedule(&mut schedule);
         let mut schedules = self.complete(vec![schedule]).await?;
         Ok(Response::new(schedules.pop().ok_or_else(crate::context::unexpected)?))
     }
@@ -73,7 +73,7 @@ fn add_view(state: &State, schedule: &mut v1::Schedule, now: Timestamp) {
 fn shown(kv: &KeyValue, reader: &Reader) -> Result<v1::Schedule, RpcError> {
     let mut schedule: v1::Schedule = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
     schedule.metadata.get_or_insert_default().resource_version = kv.mod_revision;
-    reader.tell_schedule(&mut schedule);
+    reader.report_schedule(&mut schedule);
     Ok(schedule)
 }
 

@@ -23,7 +23,7 @@ use crate::{agent::first, authz::Rpc, changes, context::Context, fault, guard::C
 /// How long an agent may take to attend to a step.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
 /// How often agents that have not answered are looked for.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK: Duration = Duration::from_millis(500);
 /// Input that waits for one agent.
 const INPUTS: usize = 64;
 /// Input that an agent does not take for so long is given up, and with it the step.
@@ -247,7 +247,7 @@ impl Running {
                 let _ = broken.send(error);
             }
         });
-        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        let mut check = tokio::time::interval_at(tokio::time::Instant::now() + CHECK, CHECK);
         loop {
             tokio::select! {
                 event = self.events.recv() => match event {
@@ -262,7 +262,7 @@ impl Running {
                     // All that the caller sent was right, and nothing more comes: what the agents say is still carried.
                     Err(_) => may_break = false,
                 },
-                _ = look.tick(), if !self.asked.is_empty() => {
+                _ = check.tick(), if !self.asked.is_empty() => {
                     self.asked.retain(|asked| !asked.opening.is_answered());
                     let late = |asked: &mut Asked| asked.at.elapsed() > OPEN_LIMIT;
                     for asked in self.asked.extract_if(.., late).collect::<Vec<_>>() {

@@ -28,16 +28,16 @@ pub(crate) async fn of_nodes(
     let listed = page::list(context, caller, asked, |kv| {
         let node = node::shown(kv, only.as_ref())?;
         let name = node.metadata.as_ref().map_or("", |metadata| metadata.name.as_str());
-        let told = NodeName::new(name).ok().and_then(|name| sessions.usage(&name));
+        let reported = NodeName::new(name).ok().and_then(|name| sessions.usage(&name));
         let gpus =
             node.status.and_then(|status| status.inventory).map_or(0, |inventory| inventory.gpus.len());
-        Ok(told.map(|told| v1::NodeUsage {
+        Ok(reported.map(|reported| v1::NodeUsage {
             node: name.to_owned(),
-            time: Some(time_to_wire(told.time)),
-            cpu_millis: told.cpu_millis,
-            cpus: told.cpus,
-            memory_used_bytes: told.memory_used,
-            memory_bytes: told.memory,
+            time: Some(time_to_wire(reported.time)),
+            cpu_millis: reported.cpu_millis,
+            cpus: reported.cpus,
+            memory_used_bytes: reported.memory_used,
+            memory_bytes: reported.memory,
             gpus: u32::try_from(gpus).unwrap_or(u32::MAX),
             gpus_held: 0,
         }))
@@ -98,11 +98,13 @@ fn used(context: &Context, job: &v1::Job) -> v1::JobUsage {
         usage.gpus = usage.gpus.saturating_add(u32::try_from(place.gpus.len()).unwrap_or(u32::MAX));
         usage.cpus = usage.cpus.saturating_add(u64::from(place.cpus));
         usage.memory_held_bytes = usage.memory_held_bytes.saturating_add(place.memory_bytes);
-        let told = NodeName::new(&place.node).ok().and_then(|node| context.handle.sessions().usage(&node));
-        let own =
-            told.as_ref().and_then(|told| Some((told.time, told.attempts.get(&(uid?, status.attempt))?)));
+        let reported =
+            NodeName::new(&place.node).ok().and_then(|node| context.handle.sessions().usage(&node));
+        let own = reported
+            .as_ref()
+            .and_then(|reported| Some((reported.time, reported.attempts.get(&(uid?, status.attempt))?)));
         let Some((time, own)) = own else { continue };
-        usage.nodes_told += 1;
+        usage.nodes_reported += 1;
         usage.cpu_millis = usage.cpu_millis.saturating_add(own.cpu_millis);
         usage.memory_bytes = usage.memory_bytes.saturating_add(own.memory);
         usage.processes = usage.processes.saturating_add(own.processes);

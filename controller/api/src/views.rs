@@ -9,7 +9,7 @@ use proto_wire::{
 
 /// Puts a cause into the words of its reader: who may know whose thing it is about is told, all others read that it is
 /// another tenant's. `only`: the reader's tenant; none for an administrator. The one place where that is decided.
-pub(crate) fn tell(reason: &mut v1::Reason, only: Option<&TenantName>) {
+pub(crate) fn report(reason: &mut v1::Reason, only: Option<&TenantName>) {
     let Some(named) = reason.named.take() else { return };
     if only.is_none_or(|tenant| named.tenants.iter().any(|name| name == tenant.as_str())) {
         (reason.message, reason.scope) = (named.message, named.scope);
@@ -19,7 +19,7 @@ pub(crate) fn tell(reason: &mut v1::Reason, only: Option<&TenantName>) {
 /// Causes in the words of their reader.
 pub(crate) fn reasons_for(reasons: &[Reason], only: Option<&TenantName>) -> Vec<v1::Reason> {
     let mut wire: Vec<v1::Reason> = reasons.iter().map(Into::into).collect();
-    wire.iter_mut().for_each(|reason| tell(reason, only));
+    wire.iter_mut().for_each(|reason| report(reason, only));
     wire
 }
 
@@ -30,20 +30,20 @@ pub(crate) fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
 }
 
 /// A job in the words of its reader.
-pub(crate) fn tell_job(job: &mut v1::Job, only: Option<&TenantName>) {
+pub(crate) fn report_job(job: &mut v1::Job, only: Option<&TenantName>) {
     let Some(status) = job.status.as_mut() else { return };
     let past = status.past_attempts.iter_mut().flat_map(|past| &mut past.reasons);
-    status.reasons.iter_mut().chain(past).for_each(|reason| tell(reason, only));
+    status.reasons.iter_mut().chain(past).for_each(|reason| report(reason, only));
     if let Some(placement) = status.placement.as_mut() {
-        placement.reasons.iter_mut().for_each(|reason| tell(reason, only));
+        placement.reasons.iter_mut().for_each(|reason| report(reason, only));
     }
 }
 
 /// A node in the words of its reader.
-pub(crate) fn tell_node(node: &mut v1::Node, only: Option<&TenantName>) {
+pub(crate) fn report_node(node: &mut v1::Node, only: Option<&TenantName>) {
     let Some(status) = node.status.as_mut() else { return };
-    let causes = status.reasons.iter_mut().chain(status.benched.as_mut()).chain(&mut status.quarantine);
-    causes.for_each(|reason| tell(reason, only));
+    let causes = status.reasons.iter_mut().chain(status.quarantined.as_mut()).chain(&mut status.quarantine);
+    causes.for_each(|reason| report(reason, only));
     if let Some(inventory) = status.inventory.as_mut() {
         // An agent's own words, which are for everybody.
         inventory.findings.iter_mut().chain(&mut inventory.changes).for_each(|reason| reason.named = None);
@@ -58,7 +58,7 @@ pub(crate) fn node_rails(node: &NodeRails) -> v1::NodeRails {
     v1::NodeRails {
         node: node.node.to_string(),
         rails: node.reports.iter().map(Into::into).collect(),
-        time: node.told.map(time_to_wire),
+        time: node.reported_at.map(time_to_wire),
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn to_apply(
 }
 
 /// As a caller may see it: without the secret, and the URL whole only for who may write it.
-pub(crate) fn told(mut webhook: v1::Webhook, version: u64, manages: bool) -> v1::Webhook {
+pub(crate) fn reported(mut webhook: v1::Webhook, version: u64, manages: bool) -> v1::Webhook {
     webhook.metadata.get_or_insert_default().resource_version = version;
     let spec = webhook.spec.get_or_insert_default();
     spec.secret.clear();
@@ -100,7 +100,7 @@ pub(crate) fn told(mut webhook: v1::Webhook, version: u64, manages: bool) -> v1:
 
 fn shown(kv: &KeyValue, manages: bool) -> Result<v1::Webhook, RpcError> {
     let webhook: v1::Webhook = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
-    Ok(told(webhook, kv.mod_revision, manages))
+    Ok(reported(webhook, kv.mod_revision, manages))
 }
 
 #[tonic::async_trait]
@@ -117,12 +117,12 @@ impl WebhookService for Webhooks {
         let Reply::Webhook { webhook, secret_made } = applied.reply else {
             return Err(crate::context::unexpected());
         };
-        let mut told = told(v1::Webhook::from(webhook.as_ref()), applied.version, true);
+        let mut reported = reported(v1::Webhook::from(webhook.as_ref()), applied.version, true);
         if let (true, Some(secret)) = (secret_made, &webhook.spec.secret) {
             // The only time that it is told.
-            told.spec.get_or_insert_default().secret = webhook_secret_to_wire(secret);
+            reported.spec.get_or_insert_default().secret = webhook_secret_to_wire(secret);
         }
-        self.one(told).await
+        self.one(reported).await
     }
 
     async fn get_webhook(

@@ -70,7 +70,7 @@ pub struct Finding {
     /// What.
     pub kind: Kind,
     /// With whom or what.
-    pub place: Place,
+    pub place: Subject,
     /// On which rails.
     pub rails: Vec<u32>,
     /// In words, with the evidence; scoped to the job's own numbers, names are the caller's.
@@ -101,7 +101,7 @@ pub enum Kind {
     /// Packets arrive with another DSCP.
     Dscp,
     /// Packets are counted in another priority.
-    Lane,
+    WrongPriority,
 }
 
 impl Kind {
@@ -124,7 +124,7 @@ impl Kind {
             Self::Lossy => "RailLossy",
             Self::Slow => "RailSlow",
             Self::Dscp => "DscpChanged",
-            Self::Lane => "WrongPriority",
+            Self::WrongPriority => "WrongPriority",
         }
     }
 
@@ -141,14 +141,14 @@ impl Kind {
             Self::Lossy => "lose packets",
             Self::Slow => "are far slower than the others",
             Self::Dscp => "change the DSCP of packets",
-            Self::Lane => "count packets in another priority",
+            Self::WrongPriority => "count packets in another priority",
         }
     }
 }
 
 /// Who or what a finding is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Subject {
     /// A node, by position in the gang.
     Node(u32),
     /// A leaf, on its rail: all nodes of the gang that it serves, and no others.

@@ -5,12 +5,12 @@ use std::{
     net::IpAddr,
 };
 
-use proto_model::{PortGid, PortReport, Reason, Way, many};
+use proto_model::{PathMeasurement, PortGid, PortReport, Reason, many};
 
 use crate::{
     blame::{Ballot, blame},
     crossing::{Crossing, crossing},
-    finding::{Certificate, Finding, Kind, Place, Remap, Verdict},
+    finding::{Certificate, Finding, Kind, Remap, Subject, Verdict},
     limits::Limits,
     plan::{Gang, Plan},
     robust::{NORMAL, level, scatter},
@@ -23,7 +23,7 @@ const NAMED: usize = 3;
 /// Judges a gang by what its nodes have reported; who has not reported is silent.
 #[must_use]
 pub fn judge(gang: &Gang, plan: &Plan, reports: &[NodeReport], limits: &Limits) -> Certificate {
-    look(gang, plan, &Sums::of(gang, plan, reports), limits)
+    check(gang, plan, &Sums::of(gang, plan, reports), limits)
 }
 
 /// Judges two series of the same pairs, after a first one that was doubtful ([`Certificate::is_doubtful`]). Of what was measured
@@ -38,7 +38,7 @@ pub fn judge_again(
     first: &Certificate,
 ) -> Certificate {
     let sums = |series| Sums::of(gang, &plan.clone().series(series), reports);
-    let mut certificate = look(gang, plan, &sums(0).again(sums(1), limits.loss_packets), limits);
+    let mut certificate = check(gang, plan, &sums(0).again(sums(1), limits.loss_packets), limits);
     let found = &certificate.findings;
     let passed =
         |finding: &&Finding| finding.kind.may_pass() && !found.iter().any(|other| other.is_like(finding));
@@ -46,7 +46,7 @@ pub fn judge_again(
     certificate
 }
 
-fn look(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Certificate {
+fn check(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Certificate {
     let summaries: Vec<_> = gang.rails.iter().map(|rail| sums.summary(*rail)).collect();
     let mut table = Table::default();
     silent(gang, sums, plan, &mut table);
@@ -77,7 +77,7 @@ fn verdict(findings: &[Finding], remaps: Vec<Remap>) -> Verdict {
     let named = findings.iter().filter(|finding| finding.kind != Kind::Swapped);
     let nodes: BTreeSet<u32> = named
         .filter_map(|finding| match finding.place {
-            Place::Node(node) => Some(node),
+            Subject::Node(node) => Some(node),
             _ => None,
         })
         .collect();
@@ -95,26 +95,26 @@ fn verdict(findings: &[Finding], remaps: Vec<Remap>) -> Verdict {
 /// What was found so far: rails and evidence by kind and place.
 #[derive(Debug, Default)]
 struct Table {
-    rows: BTreeMap<(Kind, Place), (BTreeSet<u32>, Vec<String>)>,
+    rows: BTreeMap<(Kind, Subject), (BTreeSet<u32>, Vec<String>)>,
 }
 
 impl Table {
-    fn add(&mut self, kind: Kind, place: Place, rail: Option<u32>, evidence: String) {
+    fn add(&mut self, kind: Kind, place: Subject, rail: Option<u32>, evidence: String) {
         let (rails, words) = self.rows.entry((kind, place)).or_default();
         rails.extend(rail);
         words.extend(Some(evidence).filter(|evidence| !evidence.is_empty()));
     }
 
     fn nodes_of(&self, wanted: Kind) -> BTreeSet<u32> {
-        let node = |(kind, place): &(Kind, Place)| match place {
-            Place::Node(node) if *kind == wanted => Some(*node),
+        let node = |(kind, place): &(Kind, Subject)| match place {
+            Subject::Node(node) if *kind == wanted => Some(*node),
             _ => None,
         };
         self.rows.keys().filter_map(node).collect()
     }
 
     fn findings(self, gang: &Gang) -> Vec<Finding> {
-        let finding = |((kind, place), (rails, words)): ((Kind, Place), (BTreeSet<u32>, Vec<String>))| {
+        let finding = |((kind, place), (rails, words)): ((Kind, Subject), (BTreeSet<u32>, Vec<String>))| {
             let rails: Vec<u32> = rails.into_iter().collect();
             let shown: Vec<String> = rails.iter().map(u32::to_string).collect();
             let (rail, of) = match shown.len() {
@@ -123,10 +123,10 @@ impl Table {
                 _ => (format!("rails {}", shown.join(", ")), " on ".to_owned()),
             };
             let who = match place {
-                Place::Node(node) => format!("{}{of}{rail}", gang.name(node)),
-                Place::Leaf(_) => format!("the leaf of {} on {rail}", leaf_nodes(gang, &place, &rails)),
-                Place::Rail => format!("{rail} of most nodes"),
-                Place::Either(a, b) => {
+                Subject::Node(node) => format!("{}{of}{rail}", gang.name(node)),
+                Subject::Leaf(_) => format!("the leaf of {} on {rail}", leaf_nodes(gang, &place, &rails)),
+                Subject::Rail => format!("{rail} of most nodes"),
+                Subject::Either(a, b) => {
                     format!("{} or {}{of}{rail}, nothing shows which", gang.name(a), gang.name(b))
                 }
             };
@@ -138,9 +138,9 @@ impl Table {
     }
 }
 
-fn leaf_nodes(gang: &Gang, place: &Place, rails: &[u32]) -> String {
+fn leaf_nodes(gang: &Gang, place: &Subject, rails: &[u32]) -> String {
     let on = |node: &u32| {
-        rails.iter().any(|rail| gang.leaf(*node, *rail).is_some_and(|leaf| *place == Place::Leaf(leaf)))
+        rails.iter().any(|rail| gang.leaf(*node, *rail).is_some_and(|leaf| *place == Subject::Leaf(leaf)))
     };
     let nodes: Vec<u32> = (0..gang.nodes).filter(on).collect();
     let shown: Vec<String> = nodes.iter().take(NAMED).map(|node| gang.name(*node)).collect();
@@ -152,17 +152,17 @@ fn silent(gang: &Gang, sums: &Sums, plan: &Plan, table: &mut Table) {
         return;
     }
     for node in sums.silent.iter().filter(|node| **node < gang.nodes) {
-        table.add(Kind::Silent, Place::Node(*node), None, "it has not said what it measured".to_owned());
+        table.add(Kind::Silent, Subject::Node(*node), None, "it has not said what it measured".to_owned());
     }
     let begins = plan.rounds.iter().flatten().map(|pair| pair.first);
     // One that others have measured was there, and too busy for what it was to begin.
     let pairs = sums.rails.values().flatten().filter(|(_, pair)| pair.lives());
     let met: BTreeSet<u32> = pairs.flat_map(|((a, b), _)| [*a, *b]).collect();
     let met = |node: &u32| met.contains(node) && !sums.unable.contains(node);
-    let told = |node: &u32| sums.heard.contains(node) || sums.silent.contains(node) || met(node);
-    let idle: BTreeSet<u32> = begins.filter(|node| !told(node)).collect();
+    let reported = |node: &u32| sums.heard.contains(node) || sums.silent.contains(node) || met(node);
+    let idle: BTreeSet<u32> = begins.filter(|node| !reported(node)).collect();
     for node in idle {
-        table.add(Kind::Silent, Place::Node(node), None, "it has measured nothing".to_owned());
+        table.add(Kind::Silent, Subject::Node(node), None, "it has measured nothing".to_owned());
     }
 }
 
@@ -178,7 +178,7 @@ fn miswired(gang: &Gang, crossed: &Crossing, table: &mut Table) {
 
 fn swapped(gang: &Gang, crossed: &Crossing, table: &mut Table) {
     for (node, other) in &crossed.doubtful {
-        let place = Place::Either(*node.min(other), *node.max(other));
+        let place = Subject::Either(*node.min(other), *node.max(other));
         let words = "some pairs say that rails are swapped, and others that they are not".to_owned();
         table.add(Kind::Swapped, place, None, words);
     }
@@ -186,8 +186,8 @@ fn swapped(gang: &Gang, crossed: &Crossing, table: &mut Table) {
         let words: Vec<String> =
             remap.rails.iter().map(|(own, on)| format!("rail {own} is on rail {on}")).collect();
         let place = match crossed.undecided {
-            true if gang.nodes == 2 => Place::Either(0, 1),
-            _ => Place::Node(remap.node),
+            true if gang.nodes == 2 => Subject::Either(0, 1),
+            _ => Subject::Node(remap.node),
         };
         let tie = if crossed.undecided { "; as many nodes have it the other way round" } else { "" };
         table.add(Kind::Swapped, place.clone(), None, words.join(", ") + tie);
@@ -226,8 +226,9 @@ fn ballots(
         let known = pair.answered && ways.iter().any(Option::is_some);
         known.then(|| ways.contains(&Some(true)))
     };
-    let both =
-        |pair: &Sum, test: &dyn Fn(&Way) -> Option<bool>| either(pair, [test(&pair.up), test(&pair.down)]);
+    let both = |pair: &Sum, test: &dyn Fn(&PathMeasurement) -> Option<bool>| {
+        either(pair, [test(&pair.up), test(&pair.down)])
+    };
     let expected = expected_mtu(sums, rail);
     let small = |ends: &(u32, u32), pair: &Sum| {
         let port = |node: u32| sums.ports.get(&(node, rail)).and_then(|port| port.mtu);
@@ -243,7 +244,7 @@ fn ballots(
     vote(Kind::Lossy, &lossy, "lose packets");
     let dscp = |ends: &(u32, u32), pair: &Sum| {
         let asked = limits.dscp?;
-        let other = |sender: u32, way: &Way| {
+        let other = |sender: u32, way: &PathMeasurement| {
             let sent = sums.ports.get(&(sender, rail)).and_then(|port| port.dscp).unwrap_or(asked);
             way.dscp.map(|dscp| dscp != sent)
         };
@@ -252,13 +253,13 @@ fn ballots(
     vote(Kind::Dscp, &dscp, "arrive with another DSCP than was sent");
     let bound = bounds.of(rail);
     let what = format!("are below {} Mbit/s, the rail's bound", bound.unwrap_or_default());
-    let slow = |way: &Way| {
+    let slow = |way: &PathMeasurement| {
         let below = way.mbps? < bound?;
         (!below || !way.at_least).then_some(below)
     };
     vote(Kind::Slow, &|_, pair| both(pair, &slow), &what);
     if let Some((own, best)) = bounds.slow_rails.get(&rail) {
-        let place = if gang.nodes == 2 { Place::Either(0, 1) } else { Place::Rail };
+        let place = if gang.nodes == 2 { Subject::Either(0, 1) } else { Subject::Rail };
         let evidence = format!("its good ways carry {own} Mbit/s, those of the best rail {best}");
         table.add(Kind::Slow, place, Some(rail), evidence);
     }
@@ -280,8 +281,8 @@ fn spread(
     let overall = evidence(number(bad), number(all));
     if bad == all {
         let place = match ballot.pairs.first() {
-            Some((a, b, _)) if all == 1 => Place::Either(*a, *b),
-            _ => Place::Rail,
+            Some((a, b, _)) if all == 1 => Subject::Either(*a, *b),
+            _ => Subject::Rail,
         };
         return table.add(kind, place, rail, overall);
     }
@@ -290,21 +291,21 @@ fn spread(
         None => (Vec::new(), ballot),
     };
     for (leaf, pairs) in leaves {
-        table.add(kind, Place::Leaf(leaf), rail, evidence(pairs, pairs));
+        table.add(kind, Subject::Leaf(leaf), rail, evidence(pairs, pairs));
     }
     let blamed = blame(&ballot);
     if blamed.nodes.len() * 2 > ballot.nodes() {
-        return table.add(kind, Place::Rail, rail, overall);
+        return table.add(kind, Subject::Rail, rail, overall);
     }
     for (node, (bad, all)) in &blamed.nodes {
         let words = evidence(*bad, *all);
         let on = rail.map_or_else(String::new, |rail| format!("rail {rail}: "));
-        table.add(kind, Place::Node(*node), rail, format!("{on}{words}"));
+        table.add(kind, Subject::Node(*node), rail, format!("{on}{words}"));
     }
     // One slow or lossy pair among good ones is noise; one that does not work at all is not.
     if !matches!(kind, Kind::Slow | Kind::Lossy) {
         for (a, b) in &blamed.open {
-            table.add(kind, Place::Either(*a, *b), rail, "the others of both are good".to_owned());
+            table.add(kind, Subject::Either(*a, *b), rail, "the others of both are good".to_owned());
         }
     }
 }
@@ -350,7 +351,7 @@ impl Bounds {
 }
 
 fn bounds(sums: &Sums, gang: &Gang, limits: &Limits) -> Bounds {
-    let ways = |rail: u32, speed: fn(Way) -> Option<u32>| -> Vec<u32> {
+    let ways = |rail: u32, speed: fn(PathMeasurement) -> Option<u32>| -> Vec<u32> {
         let pairs = sums.rails.get(&rail).into_iter().flat_map(BTreeMap::values);
         pairs.flat_map(|pair| [pair.up, pair.down]).filter_map(speed).collect()
     };
@@ -367,7 +368,7 @@ fn bounds(sums: &Sums, gang: &Gang, limits: &Limits) -> Bounds {
     if let Some((_, best, _)) = known.iter().max_by_key(|(_, level, _)| *level) {
         let bound = below(*best, scatter, limits);
         // A rail that may be faster than what was seen of it is not slow.
-        let may = |way: Way| if way.at_least { Some(u32::MAX) } else { way.mbps };
+        let may = |way: PathMeasurement| if way.at_least { Some(u32::MAX) } else { way.mbps };
         let slow =
             known.iter().filter(|(rail, ..)| level(&mut ways(*rail, may)).is_some_and(|top| top < bound));
         bounds.slow_rails = slow.map(|(rail, level, _)| (*rail, (*level, *best))).collect();
@@ -394,7 +395,7 @@ fn ports(gang: &Gang, sums: &Sums, limits: &Limits, table: &mut Table) {
     for rail in &gang.rails {
         let expected = expected_mtu(sums, *rail);
         for ((node, _), port) in sums.ports.iter().filter(|((_, of), _)| of == rail) {
-            let place = Place::Node(*node);
+            let place = Subject::Node(*node);
             if let (Some(mtu), Some(expected)) = (port.mtu, expected)
                 && mtu < expected
             {
@@ -402,16 +403,18 @@ fn ports(gang: &Gang, sums: &Sums, limits: &Limits, table: &mut Table) {
                 table.add(Kind::Mtu, place.clone(), Some(*rail), words);
             }
             gid(gang, (*node, *rail), port, table);
-            let Some(lane) = port.lane else { continue };
+            let Some(priority_bytes) = port.priority_bytes else { continue };
             // What else the NIC carries meanwhile, for storage for example, is nobody's fault.
             let own = sums.probe_bytes(*node, *rail);
-            let lacks = own.saturating_sub(lane.right);
-            if (lane.right as f64) < own as f64 * limits.lane_share && lane.wrong >= lacks {
+            let lacks = own.saturating_sub(priority_bytes.right);
+            if (priority_bytes.right as f64) < own as f64 * limits.priority_share
+                && priority_bytes.wrong >= lacks
+            {
                 let words = format!(
                     "rail {rail}: of the probes' {own} bytes at least {lacks} are not counted in the job's priority, in others {} are",
-                    lane.wrong
+                    priority_bytes.wrong
                 );
-                table.add(Kind::Lane, place, Some(*rail), words);
+                table.add(Kind::WrongPriority, place, Some(*rail), words);
             }
         }
     }
@@ -421,8 +424,8 @@ fn ports(gang: &Gang, sums: &Sums, limits: &Limits, table: &mut Table) {
 fn gid(gang: &Gang, (node, rail): (u32, u32), port: &PortReport, table: &mut Table) {
     let (kind, words) = match (port.gid, gang.address(node, rail)) {
         (Some(PortGid::Missing), _) => (Kind::Gid, format!("rail {rail}: there is none")),
-        (Some(PortGid::Found { index, gid }), Some(told)) => {
-            let wanted = match told {
+        (Some(PortGid::Found { index, gid }), Some(reported)) => {
+            let wanted = match reported {
                 IpAddr::V4(v4) => v4.to_ipv6_mapped(),
                 IpAddr::V6(v6) => v6,
             };
@@ -434,7 +437,7 @@ fn gid(gang: &Gang, (node, rail): (u32, u32), port: &PortReport, table: &mut Tab
         }
         _ => return,
     };
-    table.add(kind, Place::Node(node), Some(rail), words);
+    table.add(kind, Subject::Node(node), Some(rail), words);
 }
 
 /// What is not certified, because nobody could see it.
@@ -465,12 +468,16 @@ fn unobserved(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Vec<Rea
         "the GID was not looked at, because a rail has no RDMA or was not asked,",
         lacks(&|port| port.gid.is_none()),
     );
-    let still = |port: &PortReport| port.lane.is_none_or(|lane| lane.right == 0 && lane.wrong == 0);
+    let still = |port: &PortReport| {
+        port.priority_bytes
+            .is_none_or(|priority_bytes| priority_bytes.right == 0 && priority_bytes.wrong == 0)
+    };
     say("PriorityNotObserved", "no counters of priorities were seen to move", lacks(&still));
     say("PortMtuNotObserved", "the MTU of a port was not read", lacks(&|port| port.mtu.is_none()));
     let pairs = || sums.rails.values().flat_map(BTreeMap::values).filter(|pair| pair.answered);
-    let blind =
-        |test: &dyn Fn(&Way) -> bool| pairs().filter(|pair| test(&pair.up) || test(&pair.down)).count();
+    let blind = |test: &dyn Fn(&PathMeasurement) -> bool| {
+        pairs().filter(|pair| test(&pair.up) || test(&pair.down)).count()
+    };
     let mut say = |code: &'static str, what: &str, count: usize| {
         if count > 0 {
             reasons

@@ -19,9 +19,9 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use finding::{Certificate, Finding, Kind, Place, RailSummary, Remap, Verdict};
+pub use finding::{Certificate, Finding, Kind, RailSummary, Remap, Subject, Verdict};
 pub use judge::{judge, judge_again};
 pub use limits::Limits;
 pub use plan::{Budget, Gang, Pair, Plan, plan};
-pub use proto_model::{Lane, Measured, PairReport, PortGid, PortReport, Turn, Way};
+pub use proto_model::{Measured, PairReport, PathMeasurement, PortGid, PortReport, PriorityBytes, RoundPart};
 pub use sums::NodeReport;

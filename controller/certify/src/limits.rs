@@ -15,9 +15,9 @@ pub struct Limits {
     pub loss_packets: u32,
     /// The DSCP that probes of nodes carry which do not say what they send; `None`: no DSCP is judged.
     pub dscp: Option<u8>,
-    /// The lane is wrong where its counters moved by less than this share of what the probes had in it at least. The rest went elsewhere,
+    /// The data class is wrong where its counters moved by less than this share of what the probes had in it at least. The rest went elsewhere,
     /// or was counted at another time.
-    pub lane_share: f64,
+    pub priority_share: f64,
 }
 
 impl Default for Limits {
@@ -28,7 +28,7 @@ impl Default for Limits {
             loss_share: 0.004,
             loss_packets: 2,
             dscp: Some(26),
-            lane_share: 0.5,
+            priority_share: 0.5,
         }
     }
 }

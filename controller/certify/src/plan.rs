@@ -5,7 +5,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use proto_model::{NodeName, SERIES_ROUNDS, Turn};
+use proto_model::{NodeName, RoundPart, SERIES_ROUNDS};
 
 use crate::model::Random;
 
@@ -116,11 +116,11 @@ impl Plan {
 
     /// What one node does, in order.
     #[must_use]
-    pub fn turns(&self, node: u32) -> Vec<Turn> {
+    pub fn turns(&self, node: u32) -> Vec<RoundPart> {
         let turn = |(round, pairs): (u32, &Vec<Pair>)| {
             let pair = pairs.iter().find(|pair| pair.first == node || pair.second == node)?;
             let first = pair.first == node;
-            Some(Turn { round, peer: if first { pair.second } else { pair.first }, first })
+            Some(RoundPart { round, peer: if first { pair.second } else { pair.first }, first })
         };
         self.numbered().filter_map(turn).collect()
     }

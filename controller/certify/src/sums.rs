@@ -5,7 +5,7 @@ use std::{
     net::Ipv6Addr,
 };
 
-use proto_model::{PairReport, PortGid, PortReport, Way};
+use proto_model::{PairReport, PathMeasurement, PortGid, PortReport};
 
 use crate::{
     finding::RailSummary,
@@ -33,8 +33,8 @@ pub struct NodeReport {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sum {
     /// From the lower to the higher position, and back.
-    pub(crate) up: Way,
-    pub(crate) down: Way,
+    pub(crate) up: PathMeasurement,
+    pub(crate) down: PathMeasurement,
     pub(crate) rtt_us: Option<u32>,
     pub(crate) answered: bool,
     /// (Rail of the lower, rail of the higher) where only another rail answered.
@@ -53,16 +53,16 @@ impl Sum {
     }
 
     /// Both ways of two series. Loss that one series does not show has passed, and its packets count alone.
-    fn again(&self, next: &Self, noise: u32) -> (Way, Way) {
+    fn again(&self, next: &Self, noise: u32) -> (PathMeasurement, PathMeasurement) {
         let lost = |pair: &Self| match pair.packets() {
             (0, _) => u32::MAX,
             (_, lost) => lost,
         };
         let both = lost(self).min(lost(next)) >= noise && lost(self).max(lost(next)) < u32::MAX;
         let better = if lost(next) < lost(self) { next } else { self };
-        let way = |a: Way, b: Way, better: Way| {
+        let way = |a: PathMeasurement, b: PathMeasurement, better: PathMeasurement| {
             let all = together(a, b);
-            if both { all } else { Way { sent: better.sent, lost: better.lost, ..all } }
+            if both { all } else { PathMeasurement { sent: better.sent, lost: better.lost, ..all } }
         };
         (way(self.up, next.up, better.up), way(self.down, next.down, better.down))
     }
@@ -158,7 +158,7 @@ impl Sums {
     pub(crate) fn probe_bytes(&self, node: u32, rail: u32) -> u64 {
         let pairs = self.rails.get(&rail).into_iter().flatten();
         let own = pairs.filter(|((low, high), pair)| pair.answered && (*low == node || *high == node));
-        let arrived = |way: Way| u64::from(way.sent.saturating_sub(way.lost)) * SMALL;
+        let arrived = |way: PathMeasurement| u64::from(way.sent.saturating_sub(way.lost)) * SMALL;
         own.map(|(_, pair)| arrived(pair.up).saturating_add(arrived(pair.down))).fold(0, u64::saturating_add)
     }
 
@@ -206,18 +206,18 @@ impl Sums {
 }
 
 /// Noise makes a way slower, never faster, so its best counts; a hole in the MTU or another DSCP counts if it was ever seen.
-fn together(a: Way, b: Way) -> Way {
-    let sure = |way: Way| way.mbps.filter(|_| !way.at_least);
+fn together(a: PathMeasurement, b: PathMeasurement) -> PathMeasurement {
+    let sure = |way: PathMeasurement| way.mbps.filter(|_| !way.at_least);
     let (best, sure) = (a.mbps.max(b.mbps), sure(a).max(sure(b)));
     // What is hardly more than a rail was seen to do does not speak for it.
-    let told = |best: u32| sure.is_some_and(|sure| u64::from(best) * 4 <= u64::from(sure) * 5);
-    Way {
+    let reported = |best: u32| sure.is_some_and(|sure| u64::from(best) * 4 <= u64::from(sure) * 5);
+    PathMeasurement {
         sent: a.sent.saturating_add(b.sent),
         lost: a.lost.saturating_add(b.lost),
         mtu: a.mtu.into_iter().chain(b.mtu).max(),
         dscp: b.dscp.or(a.dscp),
         mbps: best,
-        at_least: best.is_some_and(|best| !told(best)),
+        at_least: best.is_some_and(|best| !reported(best)),
     }
 }
 

@@ -13,11 +13,11 @@ use proto_model::{
 
 use crate::{
     attempt::Blame,
-    bench::is_drained,
     deleted::{DeletedContent, DeletedKey},
     documents::nearest,
     error::CoreError,
     event::{Key, NodeChange, Reply, ToNode},
+    quarantine::is_drained,
     records::{RestingName, TokenRecord},
     state::{Link, State},
     step::Step,
@@ -120,7 +120,7 @@ impl Step<'_> {
             // A tenant that lives has its name, and rests none.
             self.release_name(&name);
             self.state.set_tenant(&name, Some(Arc::clone(&tenant)));
-            self.freed();
+            self.request_scheduling_pass();
         }
         Ok(Reply::Tenant(tenant))
     }
@@ -244,7 +244,7 @@ impl Step<'_> {
         if leaves {
             self.leave(name);
         }
-        self.freed();
+        self.request_scheduling_pass();
         Ok(Reply::Node(node))
     }
 
@@ -286,7 +286,7 @@ impl Step<'_> {
             self.refresh_reasons(uid);
             self.assess(uid);
         }
-        self.freed();
+        self.request_scheduling_pass();
         Ok(Reply::Done)
     }
 
@@ -361,7 +361,7 @@ impl Step<'_> {
             unschedulable_reason: String::new(),
             labels: BTreeMap::new(),
             taints: BTreeSet::new(),
-            benched: None,
+            quarantined: None,
             strikes: Vec::new(),
             quarantine: Vec::new(),
             provisional: BTreeSet::new(),

@@ -31,7 +31,7 @@ impl Step<'_> {
             let reason = "the agent has connected anew".to_owned();
             self.push(&name, ToNode::Close { reason });
         }
-        let foreign = self.foreign_tries(&name, &observations);
+        let foreign = self.foreign_attempts(&name, &observations);
         let due = Some(self.now.plus(self.state.config.heartbeat_limit));
         self.adopt_trials(&name, &inventory);
         let drained = self.state.drained_rails(&name);
@@ -56,7 +56,7 @@ impl Step<'_> {
         };
         self.take_hardware(&name, wanted);
         self.reconcile(&name, observations);
-        self.freed();
+        self.request_scheduling_pass();
         self.qos_changed();
         self.proofs_changed(&name);
         Ok(Reply::Done)
@@ -92,7 +92,7 @@ impl Step<'_> {
             .iter()
             .filter_map(|(uid, position)| {
                 let entry = self.state.base.jobs.get(uid)?;
-                self.state.wish(entry, *position, &self.state.hidden_env(entry))
+                self.state.desired(entry, *position, &self.state.hidden_env(entry))
             })
             .collect();
         let heartbeat_interval = self.state.config.heartbeat_interval;
@@ -104,21 +104,21 @@ impl Step<'_> {
         }
     }
 
-    /// Tries that run on the node although nobody wishes it: until they have ended there, it takes no new job.
-    fn foreign_tries(&self, name: &NodeName, observations: &[Observation]) -> BTreeSet<(JobUid, u32)> {
-        let wished = |observation: &Observation| {
+    /// Attempts that run on the node although nobody desires it: until they have ended there, it takes no new job.
+    fn foreign_attempts(&self, name: &NodeName, observations: &[Observation]) -> BTreeSet<(JobUid, u32)> {
+        let desired = |observation: &Observation| {
             let position = self.position(name, observation.uid, observation.attempt)?;
             let view = self.state.base.views.get(&(observation.uid, position));
             view.is_none_or(|view| view.state != Observed::Ended).then_some(position)
         };
         observations
             .iter()
-            .filter(|observation| observation.state != Observed::Ended && wished(observation).is_none())
+            .filter(|observation| observation.state != Observed::Ended && desired(observation).is_none())
             .map(|observation| (observation.uid, observation.attempt))
             .collect()
     }
 
-    /// Changes the set of tries that run on a node although nobody wishes it.
+    /// Changes the set of attempts that run on a node although nobody desires it.
     pub(crate) fn foreign(
         &mut self,
         name: &NodeName,
@@ -129,13 +129,13 @@ impl Step<'_> {
             let clean = link.foreign.is_empty();
             self.state.set_link(name, Some(link));
             if clean {
-                self.freed();
+                self.request_scheduling_pass();
             }
         }
     }
 
     /// The agent is alive.
-    pub(crate) fn hear(&mut self, name: &NodeName, session: u64) -> Result<Reply, CoreError> {
+    pub(crate) fn on_report(&mut self, name: &NodeName, session: u64) -> Result<Reply, CoreError> {
         let link = self.state.base.links.get(name).filter(|link| link.session == Some(session));
         let Some(mut link) = link.cloned() else {
             return Err(CoreError::StaleSession { node: name.clone(), session });
@@ -148,7 +148,7 @@ impl Step<'_> {
         self.state.set_link(name, Some(link));
         if silent {
             self.set_health(name, Health::Ready, Vec::new());
-            self.freed();
+            self.request_scheduling_pass();
             self.proofs_changed(name);
         }
         Ok(Reply::Done)
@@ -160,15 +160,15 @@ impl Step<'_> {
         session: u64,
         inventory: Arc<Inventory>,
     ) -> Result<Reply, CoreError> {
-        self.hear(name, session)?;
+        self.on_report(name, session)?;
         let inventory = sane(inventory);
         if let Some(node) = self.state.base.nodes.get(name).filter(|node| node.inventory != inventory) {
             let node = Node { inventory, ..(**node).clone() };
             self.take_hardware(name, node);
-            self.freed();
+            self.request_scheduling_pass();
             self.qos_changed();
             self.proofs_changed(name);
-            self.tell_drained(name);
+            self.report_drained(name);
             self.rails_changed(name);
         }
         Ok(Reply::Done)
@@ -239,8 +239,8 @@ impl Step<'_> {
 }
 
 /// The one that is known if it says the same: then the rest need not be compared again.
-fn known_or(known: &Arc<Inventory>, told: Arc<Inventory>) -> Arc<Inventory> {
-    if *known == told { Arc::clone(known) } else { told }
+fn known_or(known: &Arc<Inventory>, reported: Arc<Inventory>) -> Arc<Inventory> {
+    if *known == reported { Arc::clone(known) } else { reported }
 }
 
 /// An inventory whose GPUs and NICs have distinct identities: of two alike, the first counts.

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Progress {
     /// All of them.
     pub(crate) all: u32,
-    /// Their ranks were started at some time in the present or last try.
+    /// Their ranks were started at some time in the present or last attempt.
     pub(crate) started: u32,
     pub(crate) completed: u32,
     pub(crate) failed: u32,

@@ -1,11 +1,11 @@
-//! One try of a job: what its nodes are wished to do, how far they are, how it ends.
+//! One attempt of a job: what its nodes are desired to do, how far they are, how it ends.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_queue::Past;
 use proto_model::{
-    Assignment, Health, HiddenEnv, JobStatus, JobUid, NodeEndpoints, NodeName, Observed, PastAttempt, Phase,
-    RailBytes, RankExit, Reason, Requeue, RunResult, Timestamp, Wish,
+    Assignment, DesiredState, Health, HiddenEnv, JobStatus, JobUid, NodeEndpoints, NodeName, Observed,
+    PastAttempt, Phase, RailBytes, RankExit, Reason, Requeue, RunResult, Timestamp,
 };
 
 use crate::{
@@ -17,20 +17,20 @@ use crate::{
     step::Step,
 };
 
-/// Causes kept of one try.
+/// Causes kept of one attempt.
 const CAUSES_MAX: usize = 32;
-/// The cause of a try that has run for as long as it may.
+/// The cause of an attempt that has run for as long as it may.
 pub(crate) const TIME_LIMIT: &str = "TimeLimit";
-/// The cause of a try that was stopped for another job.
+/// The cause of an attempt that was stopped for another job.
 pub(crate) const PREEMPTED: &str = "Preempted";
-/// The cause of a try that was stopped to go on with another size.
+/// The cause of an attempt that was stopped to go on with another size.
 pub(crate) const RESIZED: &str = "Resized";
 /// What the queue says of a job that is stopped for one of higher priority, if only to go on with fewer nodes.
 pub(crate) const YIELDED: &str = "PreemptedForPriority";
 /// Causes that are the job's own doing although an agent names them.
 const OWN_CAUSES: [&str; 3] = ["RankStartFailed", "OutOfMemory", "TooManyProcesses"];
 
-/// What kind of failure ended a try.
+/// What kind of failure ended an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blame {
     /// The job's own program.
@@ -46,8 +46,8 @@ impl Blame {
 }
 
 impl State {
-    /// What nodes that prepare a try are told of its environment. It is the same for the whole gang: where some of it changes before the
-    /// ranks start, the try begins anew.
+    /// What nodes that prepare an attempt are told of its environment. It is the same for the whole gang: where some of it changes before the
+    /// ranks start, the attempt begins anew.
     pub(crate) fn hidden_env(&self, entry: &JobEntry) -> Arc<HiddenEnv> {
         let prepares = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_none())
             && entry.job.status.phase != Phase::Running;
@@ -55,8 +55,13 @@ impl State {
         Arc::new(env.and_then(Result::ok).unwrap_or_default())
     }
 
-    /// What a node is wished to do for a job. `None` if the node's part has ended.
-    pub(crate) fn wish(&self, entry: &JobEntry, position: u32, env: &Arc<HiddenEnv>) -> Option<Assignment> {
+    /// What a node is desired to do for a job. `None` if the node's part has ended.
+    pub(crate) fn desired(
+        &self,
+        entry: &JobEntry,
+        position: u32,
+        env: &Arc<HiddenEnv>,
+    ) -> Option<Assignment> {
         let attempt = entry.attempt.as_ref()?;
         let job = &entry.job;
         let view = self.base.views.get(&(job.uid, position));
@@ -65,19 +70,23 @@ impl State {
         }
         let placement = || job.status.placement.clone().unwrap_or_default();
         let spec = || Arc::clone(&job.spec);
-        let wish = match &attempt.ending {
+        let desired = match &attempt.ending {
             Some(ending) => {
                 let causes: Vec<&str> = ending.causes.iter().map(|cause| cause.message.as_str()).collect();
-                Wish::Stopped { grace: ending.grace, signal: ending.signal, reason: causes.join("; ") }
+                DesiredState::Stopped {
+                    grace: ending.grace,
+                    signal: ending.signal,
+                    reason: causes.join("; "),
+                }
             }
-            None if job.status.phase == Phase::Running => Wish::Running {
+            None if job.status.phase == Phase::Running => DesiredState::Running {
                 spec: spec(),
                 placement: placement(),
                 key: attempt.key,
                 peers: attempt.peers.clone(),
                 certify: self.measures(entry, position),
             },
-            None => Wish::Prepared {
+            None => DesiredState::Prepared {
                 spec: spec(),
                 placement: placement(),
                 key: attempt.key,
@@ -88,13 +97,13 @@ impl State {
             uid: job.uid,
             attempt: attempt.attempt,
             id: job.id.clone(),
-            wish,
+            desired,
             trace_parent: job.status.trace_parent.clone(),
         })
     }
 }
 
-/// What is remembered of the try that ends now.
+/// What is remembered of the attempt that ends now.
 fn past(status: &JobStatus, now: Timestamp) -> PastAttempt {
     let nodes = status.placement.iter().flat_map(|placement| placement.nodes.iter());
     PastAttempt {
@@ -108,12 +117,12 @@ fn past(status: &JobStatus, now: Timestamp) -> PastAttempt {
 }
 
 impl Step<'_> {
-    /// Tells every connected node of the gang its wish.
-    pub(crate) fn push_wishes(&mut self, uid: JobUid) {
+    /// Tells every connected node of the gang its desired state.
+    pub(crate) fn push_desired(&mut self, uid: JobUid) {
         let Some(entry) = self.entry(uid) else { return };
         let env = self.state.hidden_env(&entry);
         for (position, node) in gang(&entry) {
-            if let Some(assignment) = self.state.wish(&entry, position, &env) {
+            if let Some(assignment) = self.state.desired(&entry, position, &env) {
                 self.push(node, ToNode::Assignment(Box::new(assignment)));
             }
         }
@@ -145,7 +154,7 @@ impl Step<'_> {
             };
             entry.due = Some(self.now.plus(limit));
             self.state.set_job(uid, Some(entry.clone()));
-            self.push_wishes(uid);
+            self.push_desired(uid);
         }
         if entry.job.status.phase != Phase::Running {
             return;
@@ -184,7 +193,7 @@ impl Step<'_> {
             .collect()
     }
 
-    /// A try has failed. The first failure ends it; a later one may show that it was the infrastructure's.
+    /// An attempt has failed. The first failure ends it; a later one may show that it was the infrastructure's.
     pub(crate) fn fail(&mut self, uid: JobUid, blame: Blame, causes: Vec<Reason>) {
         let Some(entry) = self.entry(uid).filter(|entry| entry.attempt.is_some()) else { return };
         let (again, exhausted) = may_repeat(&entry, blame);
@@ -201,7 +210,7 @@ impl Step<'_> {
         self.end_attempt(uid, outcome, entry.job.spec.grace_period, causes);
     }
 
-    /// Ends a try, or adds to an end that is under way: a cancel wins over a failure, a requeue over a plain failure,
+    /// Ends an attempt, or adds to an end that is under way: a cancel wins over a failure, a requeue over a plain failure,
     /// less grace over more.
     pub(crate) fn end_attempt(
         &mut self,
@@ -239,12 +248,12 @@ impl Step<'_> {
         let exits = self.exits(uid);
         self.change(&mut entry, |status| status.exits = exits);
         entry.due = None;
-        let tell = old.as_ref().is_none_or(|old| new.grace < old.grace);
+        let report = old.as_ref().is_none_or(|old| new.grace < old.grace);
         entry.attempt = Some(Arc::new(Attempt { ending: Some(new), ..(*attempt).clone() }));
         self.state.set_job(uid, Some(entry));
         self.refresh_reasons(uid);
-        if tell {
-            self.push_wishes(uid);
+        if report {
+            self.push_desired(uid);
         }
         if old.is_none() {
             self.give_up_silent(uid);
@@ -278,7 +287,7 @@ impl Step<'_> {
             status.reasons = causes;
         });
         let outcome = attempt.ending.as_ref().map(|ending| ending.outcome);
-        // What could not be repaired is repeated or not as any other try that failed by the infrastructure.
+        // What could not be repaired is repeated or not as any other attempt that failed by the infrastructure.
         let (outcome, exhausted) = match outcome {
             Some(Outcome::Move) if repaired.is_none() && !self.state.moves_anyway(&entry, &attempt) => {
                 match may_repeat(&entry, Blame::Infrastructure) {
@@ -303,22 +312,22 @@ impl Step<'_> {
         for (_, node) in nodes {
             self.push(&node, ToNode::Forget { uid, attempt: attempt.attempt });
         }
-        // No try of a job begins while somebody holds it, be it on the nodes that it has kept.
+        // No attempt of a job begins while somebody holds it, be it on the nodes that it has kept.
         if let Some(repaired) = repaired.filter(|_| !entry.held) {
             self.start_repaired(uid, repaired, &attempt);
         }
         if let Some(renamed) = renamed.filter(|_| !entry.held) {
             self.start_renamed(uid, renamed);
         }
-        self.freed();
+        self.request_scheduling_pass();
     }
 
-    /// What a try that ends now used, and how long it ran.
+    /// What an attempt that ends now used, and how long it ran.
     fn remember(&mut self, entry: &JobEntry, whole: bool) {
         let past = self.state.queue_entry(entry).and_then(|entry| Past::of(&entry, self.now, whole));
         if let Some(past) = past {
             self.state.note_marks();
-            self.state.index.book.remember(&past);
+            self.state.index.queue_state.remember(&past);
         }
     }
 
@@ -332,9 +341,9 @@ impl Step<'_> {
         let entered = self.enter(entry, Phase::Pending);
         let message = match outcome {
             Outcome::Requeue => {
-                format!("try {attempt} failed; the job is queued again after {} ms", wait.as_millis())
+                format!("attempt {attempt} failed; the job is queued again after {} ms", wait.as_millis())
             }
-            _ => format!("try {attempt} was stopped; the job is queued again"),
+            _ => format!("attempt {attempt} was stopped; the job is queued again"),
         };
         let reason = Reason::new("Requeued", message).count(attempt as usize).since(self.now);
         entry.due = (outcome == Outcome::Requeue).then(|| self.now.plus(wait));
@@ -400,7 +409,7 @@ impl Step<'_> {
             let scope = format!("node/{node}");
             if attempt.ending.is_some() && away && !ended {
                 let message = format!(
-                    "node '{node}' is not connected and has not confirmed the end of the try; what the job holds stays \
+                    "node '{node}' is not connected and has not confirmed the end of the attempt; what the job holds stays \
                      held until it does, or until an administrator deletes the node by force"
                 );
                 reasons.push(Reason::new("AwaitingNode", message).scope(scope));
@@ -416,7 +425,7 @@ impl Step<'_> {
     }
 }
 
-/// Whether a try that failed is to be repeated; and why not, if it was too often.
+/// Whether an attempt that failed is to be repeated; and why not, if it was too often.
 fn may_repeat(entry: &JobEntry, blame: Blame) -> (bool, Option<Reason>) {
     let failure = entry.job.spec.failure;
     let again = match failure.requeue {
@@ -458,7 +467,7 @@ pub(crate) fn merge_ending(old: &Ending, outcome: Outcome, grace: Duration, caus
     let outcome = match (old.outcome, outcome) {
         (Outcome::Fail, Outcome::Requeue) if timed_out => Outcome::Fail,
         (Outcome::Cancel, _) | (_, Outcome::Cancel) => Outcome::Cancel,
-        // How a try ends that was stopped on purpose says nothing.
+        // How an attempt ends that was stopped on purpose says nothing.
         (Outcome::Preempt | Outcome::Move, _) => old.outcome,
         (_, Outcome::Move) if !timed_out => Outcome::Move,
         (_, Outcome::Preempt | Outcome::Move) => old.outcome,

@@ -23,7 +23,7 @@ use proto_model::{
 use crate::{
     deleted::DeletedKey,
     error::CoreError,
-    event::{Beside, By, Event, Key, Naming, Reply, Write},
+    event::{AttachedWrite, Attributed, Event, Key, Naming, Reply, Write},
     journal::Undo,
     state::State,
     step::Step,
@@ -127,7 +127,7 @@ pub(crate) struct Chain {
 
 /// What is remembered of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct RowSummary {
     pub(crate) last: u64,
     /// The hash of the last record before the row.
     pub(crate) before: Hash,
@@ -136,7 +136,7 @@ pub(crate) struct Kept {
     pub(crate) times: (Timestamp, Timestamp),
 }
 
-impl Kept {
+impl RowSummary {
     fn of(row: &AuditRow) -> Option<Self> {
         let (first, last) = row.records.first().zip(row.records.last())?;
         Some(Self {
@@ -281,7 +281,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
             versioned(object("node", "", name), &Key::Node(name.clone()))
         }
         Event::DrainRail { target, .. } | Event::UndrainRail { target } => object("drain", "", short(target)),
-        Event::ApplyQos(_) | Event::SteerQos { .. } => versioned(object("qos", "", ""), &Key::Qos),
+        Event::ApplyQos(_) | Event::ControlRollout { .. } => versioned(object("qos", "", ""), &Key::Qos),
         Event::CreateToken { node, .. } => object("join-token", "", node),
         // It carries a revocation, also where there is no token.
         Event::WithdrawTokens { node } => {
@@ -291,8 +291,10 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::Join { node, .. } => {
             return Some((versioned(object("node", "", node), &Key::Node(node.clone())), true));
         }
-        Event::Noted(noted) => return Some((object(noted.kind, &noted.tenant, short(&noted.name)), true)),
-        Event::Denied(_) => return Some((Object::default(), true)),
+        Event::AuditNote(noted) => {
+            return Some((object(noted.kind, &noted.tenant, short(&noted.name)), true));
+        }
+        Event::DenialRecord(_) => return Some((Object::default(), true)),
         Event::AgentConnected(_)
         | Event::AgentHeartbeat { .. }
         | Event::AgentInventory { .. }
@@ -303,7 +305,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         | Event::CountDeliveries(_)
         | Event::DryRun(_)
         | Event::Tick
-        | Event::By(_)
+        | Event::Attributed(_)
         | Event::Sealed(..)
         | Event::AuditResumed => return None,
     };
@@ -311,10 +313,10 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
 }
 
 /// Takes off who asks. A change by authority that names nobody is refused: it could not be recorded.
-pub(crate) fn unwrap(state: &State, event: Event) -> (Result<About, CoreError>, Vec<Beside>, Event) {
+pub(crate) fn unwrap(state: &State, event: Event) -> (Result<About, CoreError>, Vec<AttachedWrite>, Event) {
     let (actor, beside, event) = match event {
-        Event::By(by) => {
-            let By { actor, beside, event } = *by;
+        Event::Attributed(by) => {
+            let Attributed { actor, beside, event } = *by;
             (Some(actor), beside, event)
         }
         event => (None, Vec::new(), event),
@@ -323,7 +325,7 @@ pub(crate) fn unwrap(state: &State, event: Event) -> (Result<About, CoreError>, 
         (None, _) => Ok(About::Nothing),
         (Some(_), None) => Err(CoreError::Unattributed),
         (Some((object, always)), Some(actor)) => Ok(match &event {
-            Event::Denied(denied) => About::Denial(Denial {
+            Event::DenialRecord(denied) => About::Denial(Denial {
                 actor,
                 reason: short(&denied.reason),
                 detail: short(&denied.detail),
@@ -436,7 +438,7 @@ impl Step<'_> {
             _ => Arc::new(AuditRow { records: Vec::new() }),
         };
         Arc::make_mut(&mut row).records.push(Arc::new(record));
-        let (first, kept) = (row.first(), Kept::of(&row));
+        let (first, kept) = (row.first(), RowSummary::of(&row));
         chain.open = Some(row);
         self.state.journal.undo.push(Undo::Chain(log, Box::new(old)));
         self.state.base.chains[log] = chain;
@@ -477,13 +479,13 @@ impl Step<'_> {
 }
 
 impl State {
-    fn set_audit(&mut self, log: Log, first: u64, new: Option<Kept>) {
+    fn set_audit(&mut self, log: Log, first: u64, new: Option<RowSummary>) {
         // What is counted belongs to the row, and goes back with it.
         let old = self.swap_audit((log, first), new);
         self.journal.undo.push(Undo::Audit((log, first), old));
     }
 
-    pub(crate) fn swap_audit(&mut self, key: (Log, u64), new: Option<Kept>) -> Option<Kept> {
+    pub(crate) fn swap_audit(&mut self, key: (Log, u64), new: Option<RowSummary>) -> Option<RowSummary> {
         let (old, first) = (self.base.audit.remove(&key), key.1);
         let chain = &mut self.base.chains[key.0];
         if let Some(old) = &old {
@@ -591,7 +593,7 @@ impl State {
         until: Timestamp,
     ) -> impl Iterator<Item = u64> + '_ {
         let rows = self.base.audit.range((log, 0)..(log, before)).rev();
-        let within = move |kept: &Kept| kept.times.0 <= until && kept.times.1 >= since;
+        let within = move |kept: &RowSummary| kept.times.0 <= until && kept.times.1 >= since;
         rows.filter(move |(_, kept)| within(kept)).map(|((_, first), _)| *first)
     }
 
@@ -623,7 +625,10 @@ impl State {
                     chain.last = chain.last.max(first + ROW as u64);
                     (chain.head, expected) = (START, None);
                     let times = (Timestamp::default(), Timestamp::default());
-                    self.swap_audit((log, first), Some(Kept { last: first, before: START, bytes: 0, times }));
+                    self.swap_audit(
+                        (log, first),
+                        Some(RowSummary { last: first, before: START, bytes: 0, times }),
+                    );
                     continue;
                 }
             };
@@ -637,7 +642,7 @@ impl State {
                 expected = Some((record.seq + 1, record.hash));
                 self.count(record);
             }
-            let kept = Kept::of(&row);
+            let kept = RowSummary::of(&row);
             self.swap_audit((log, row.first()), kept);
         }
         if let Some(cause) = faults.first() {

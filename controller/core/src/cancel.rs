@@ -40,7 +40,7 @@ impl Step<'_> {
             (entry.due, entry.held) = (None, false);
             self.state.set_job(uid, Some(entry));
             // It may have been the one that others waited behind.
-            self.freed();
+            self.request_scheduling_pass();
         } else {
             self.state.set_job(uid, Some(entry));
             let grace = grace.unwrap_or(job.spec.grace_period);

@@ -1,10 +1,10 @@
 //! Certification of a gang between "every engine listens" and rank 0: the nodes measure, and ranks wait for the word.
 //!
 //! Nothing of it is stored but the word itself, and that all is measured a second time: what nodes have measured they tell again, and
-//! the plan follows from the try, so that a new leader comes to the same verdict.
+//! the plan follows from the attempt, so that a new leader comes to the same verdict.
 
 use controller_certify::{
-    Budget, Certificate, Gang, Limits, NodeReport, Place, Plan, RailSummary, Verdict, judge, judge_again,
+    Budget, Certificate, Gang, Limits, NodeReport, Plan, RailSummary, Subject, Verdict, judge, judge_again,
     plan,
 };
 use proto_model::{Certification, Certify, JobUid, Placement, Reason};
@@ -19,7 +19,7 @@ use crate::{
     step::Step,
 };
 
-/// The cause of a try whose gang was not certified.
+/// The cause of an attempt whose gang was not certified.
 pub(crate) const NOT_CERTIFIED: &str = "NotCertified";
 /// The reason of a placement that says what was found before its ranks started.
 const CERTIFIED: &str = "Certified";
@@ -28,7 +28,7 @@ const RAIL: &str = "RailCertified";
 /// The reason of a placement that says what was found once and not a second time.
 const NOT_CONFIRMED: &str = "NotConfirmed";
 /// Findings that one job tells at most.
-const TOLD: usize = 8;
+const REPORTED: usize = 8;
 /// GIDs that one rail tells at most.
 const GIDS: usize = 8;
 /// For reports to come in after all may be measured; a supervisor tells after two seconds of these that its engine says nothing.
@@ -39,7 +39,7 @@ fn policy(entry: &JobEntry, config: &Config) -> Certification {
     entry.job.spec.certification.max(config.certification)
 }
 
-/// Other pairs in each try of each job, the same ones for each leader and in each series.
+/// Other pairs in each attempt of each job, the same ones for each leader and in each series.
 fn certification_plan(entry: &JobEntry, attempt: &Attempt, series: u32) -> Option<Plan> {
     let placement = entry.job.status.placement.as_ref()?;
     let gang = Gang::new(gang_size(entry), placement.rails.iter().copied());
@@ -59,7 +59,7 @@ enum Judged {
 }
 
 impl State {
-    /// Whether the ranks of a new try are to wait for a verdict: there are two nodes and a rail at least.
+    /// Whether the ranks of a new attempt are to wait for a verdict: there are two nodes and a rail at least.
     pub(crate) fn certifies(&self, entry: &JobEntry) -> bool {
         let rails = entry.job.status.placement.as_ref().is_some_and(|place| !place.rails.is_empty());
         policy(entry, &self.config) != Certification::Off && gang_size(entry) > 1 && rails
@@ -114,13 +114,14 @@ impl State {
             return Judged::Open;
         };
         let view = |position: u32| self.base.views.get(&(entry.job.uid, position))?.measured.as_ref();
-        let told: Vec<_> = gang(entry).map(|(position, _)| (position, view(position))).collect();
+        let reported: Vec<_> = gang(entry).map(|(position, _)| (position, view(position))).collect();
         let series = u32::from(attempt.again);
-        let all = told.iter().all(|(_, measured)| measured.is_some_and(|told| told.series >= series));
+        let all =
+            reported.iter().all(|(_, measured)| measured.is_some_and(|reported| reported.series >= series));
         if !all && !late {
             return Judged::Open;
         }
-        let reports: Vec<NodeReport> = told
+        let reports: Vec<NodeReport> = reported
             .iter()
             .filter_map(|(node, measured)| {
                 let measured = (*measured)?;
@@ -137,7 +138,8 @@ impl State {
             let again = all && first.is_doubtful();
             return if again { Judged::Again } else { Judged::Over(Box::new(first)) };
         }
-        let able = told.iter().all(|(_, measured)| measured.is_some_and(|told| told.unable.is_empty()));
+        let able =
+            reported.iter().all(|(_, measured)| measured.is_some_and(|reported| reported.unable.is_empty()));
         // Where the second series lacks somebody, the first one stands.
         Judged::Over(Box::new(match all && able {
             true => judge_again(&gang, &plan, &reports, &limits, &first),
@@ -147,7 +149,7 @@ impl State {
 }
 
 impl Step<'_> {
-    /// Lets the ranks of a gang start, or ends its try, once all is measured or the time for that is over (`late`).
+    /// Lets the ranks of a gang start, or ends its attempt, once all is measured or the time for that is over (`late`).
     pub(crate) fn certify(&mut self, uid: JobUid, late: bool) {
         let Some(entry) = self.entry(uid) else { return };
         let held = entry.attempt.as_ref().is_some_and(|at| !at.released && at.ending.is_none());
@@ -188,7 +190,7 @@ impl Step<'_> {
         entry.attempt = Some(Arc::new(Attempt { again: true, ..(*attempt).clone() }));
         entry.due = Some(self.now.plus(self.state.certify_limit(&entry)));
         self.state.set_job(uid, Some(entry));
-        self.push_wishes(uid);
+        self.push_desired(uid);
     }
 
     fn release(&mut self, uid: JobUid, reasons: Vec<Reason>) {
@@ -214,15 +216,15 @@ impl Step<'_> {
             });
         }
         self.state.set_job(uid, Some(entry));
-        self.push_wishes(uid);
+        self.push_desired(uid);
     }
 
-    /// Why a try cannot go on: what is wrong, each with the node that it names.
+    /// Why an attempt cannot go on: what is wrong, each with the node that it names.
     fn causes(&self, entry: &JobEntry, certificate: &Certificate) -> Vec<Reason> {
         let placement = entry.job.status.placement.as_ref();
         let cause = |finding: &controller_certify::Finding| {
             let node = match finding.place {
-                Place::Node(node) => placement.and_then(|place| place.nodes.get(node as usize)),
+                Subject::Node(node) => placement.and_then(|place| place.nodes.get(node as usize)),
                 _ => None,
             };
             let message = format!("{}: {}", finding.kind.code(), finding.reason.message);
@@ -232,7 +234,7 @@ impl Step<'_> {
                 None => cause,
             }
         };
-        certificate.findings.iter().take(TOLD).map(cause).collect()
+        certificate.findings.iter().take(REPORTED).map(cause).collect()
     }
 
     /// The certificate as reasons of the placement.
@@ -257,7 +259,7 @@ impl Step<'_> {
             Reason::new(RAIL, rail_words(rail, &name)).scope(format!("rail/{}", rail.rail)).since(self.now)
         };
         let findings =
-            certificate.findings.iter().take(TOLD).map(|finding| finding.reason.clone().since(self.now));
+            certificate.findings.iter().take(REPORTED).map(|finding| finding.reason.clone().since(self.now));
         let once = |finding: &controller_certify::Finding| {
             let message = format!(
                 "measured a second time it was not found again, and counts for nothing: {}",
@@ -265,7 +267,7 @@ impl Step<'_> {
             );
             Reason::new(NOT_CONFIRMED, message).count(finding.rails.len()).since(self.now)
         };
-        let once = certificate.unconfirmed.iter().take(TOLD).map(once);
+        let once = certificate.unconfirmed.iter().take(REPORTED).map(once);
         let rails = certificate.rails.iter().take(64).map(rail);
         let blind = certificate.unobserved.iter().map(|reason| reason.clone().since(self.now));
         [whole].into_iter().chain(findings).chain(once).chain(rails).chain(blind).collect()

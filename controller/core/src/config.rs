@@ -110,7 +110,7 @@ pub struct Config {
     /// Most waiting jobs whose stored reasons one step rewrites.
     pub reason_writes: usize,
     /// Most waiting jobs whose reasons one step works out in full.
-    pub reason_looks: usize,
+    pub reason_checks: usize,
     /// Most deadlines handled in one step; the rest follows in the next tick.
     pub due_limit: usize,
     /// Most expired records (request ids, tokens, jobs of removed tenants) that one step removes.
@@ -168,7 +168,7 @@ impl Default for Config {
             pass_at_once: 64,
             pass_places: Budget::STEP.starts,
             reason_writes: 8,
-            reason_looks: 16,
+            reason_checks: 16,
             due_limit: 8,
             purge_limit: 64,
         }

@@ -33,7 +33,7 @@ pub struct DecisionRecord {
     pub uid: JobUid,
     /// The phase that it is in since.
     pub phase: Phase,
-    /// Which try.
+    /// Which attempt.
     pub attempt: u32,
     /// Why.
     pub reasons: Vec<Reason>,

@@ -219,7 +219,7 @@ impl Step<'_> {
         self.room_for_schedule(&schedule.tenant, quota)?;
         let message = "its tenant was deleted and brought back; whoever applies it lets it go on";
         let progress = ScheduleProgress {
-            looked_until: self.now,
+            checked_until: self.now,
             last_left_out: Some(Reason::new("Undeleted", message).since(self.now)),
             ..ScheduleProgress::default()
         };

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, collections::BTreeSet, net::SocketAddr, sync::A
 use proto_audit::{ANONYMOUS, Actor};
 use proto_model::Timestamp;
 
-use crate::event::Denied;
+use crate::event::DenialRecord;
 
 /// How long alike denials are counted together.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub struct Due<T> {
     /// Who was denied.
     pub actor: Arc<Actor>,
     /// Why, and how often.
-    pub denied: Denied,
+    pub denied: DenialRecord,
     /// To whom it is told.
     pub waiting: Vec<T>,
 }
@@ -67,13 +67,13 @@ struct Crowd<T> {
 }
 
 impl<T> Crowd<T> {
-    fn new(actor: &Actor, denied: &Denied, now: Timestamp) -> Self {
+    fn new(actor: &Actor, denied: &DenialRecord, now: Timestamp) -> Self {
         let (rpc, reason) = (Some(actor.rpc.clone()), Some(denied.reason.clone()));
         let (addresses, waiting) = (BTreeSet::new(), Vec::new());
         Self { first: now, last: now, count: 0, rpc, reason, addresses, waiting }
     }
 
-    fn add(&mut self, actor: &Actor, denied: &Denied, waits: T, now: Timestamp) {
+    fn add(&mut self, actor: &Actor, denied: &DenialRecord, waits: T, now: Timestamp) {
         (self.last, self.count) = (now, self.count + denied.count.max(1));
         self.rpc.take_if(|rpc| *rpc != actor.rpc);
         self.reason.take_if(|reason| *reason != denied.reason);
@@ -108,7 +108,7 @@ impl<T> Crowd<T> {
             ..Actor::default()
         };
         let reason = self.reason.unwrap_or_else(|| "SEVERAL".to_owned());
-        let denied = Denied { reason, detail, count: self.count };
+        let denied = DenialRecord { reason, detail, count: self.count };
         Due { actor: Arc::new(actor), denied, waiting: self.waiting }
     }
 }
@@ -137,7 +137,7 @@ impl<T> Denials<T> {
     pub fn take(
         &mut self,
         actor: Arc<Actor>,
-        denied: Denied,
+        denied: DenialRecord,
         waits: T,
         now: Timestamp,
     ) -> Result<Option<Due<T>>, T> {
@@ -169,7 +169,7 @@ impl<T> Denials<T> {
             }
             None if many => {
                 let who = Actor { who: "several".to_owned(), rpc: "several".to_owned(), ..Actor::default() };
-                let denied = Denied { reason: "SEVERAL".to_owned(), ..denied };
+                let denied = DenialRecord { reason: "SEVERAL".to_owned(), ..denied };
                 window.held = Some(Due { actor: Arc::new(who), denied, waiting: vec![waits] });
             }
             None => window.held = Some(Due { actor, denied, waiting: vec![waits] }),
@@ -180,7 +180,7 @@ impl<T> Denials<T> {
     fn take_anonymous(
         &mut self,
         actor: Arc<Actor>,
-        denied: Denied,
+        denied: DenialRecord,
         waits: T,
         now: Timestamp,
     ) -> Result<Option<Due<T>>, T> {
@@ -243,35 +243,35 @@ mod tests {
         Arc::new(Actor { who: who.to_owned(), rpc: "GetJob".to_owned(), ..Actor::default() })
     }
 
-    fn denied() -> Denied {
-        Denied { reason: "ROLE_NOT_ALLOWED".to_owned(), detail: "no".to_owned(), count: 1 }
+    fn denied() -> DenialRecord {
+        DenialRecord { reason: "ROLE_NOT_ALLOWED".to_owned(), detail: "no".to_owned(), count: 1 }
     }
 
     #[test]
     fn every_denial_is_in_exactly_one_record_and_a_flood_makes_few() {
         let mut denials = Denials::default();
-        let (mut records, mut told) = (0, Vec::new());
+        let (mut records, mut reported) = (0, Vec::new());
         for n in 0..1000_u64 {
             // Three seconds of a flood.
             let now = Timestamp(10_000 + n * 3);
             for due in denials.ripe(now) {
                 assert_eq!(due.denied.count as usize, due.waiting.len());
                 records += 1;
-                told.extend(due.waiting);
+                reported.extend(due.waiting);
             }
             if let Some(due) = denials.take(actor("eve"), denied(), n, now).unwrap() {
                 assert_eq!(due.denied.count, 1);
                 records += 1;
-                told.extend(due.waiting);
+                reported.extend(due.waiting);
             }
         }
         assert!(denials.due().is_some());
         for due in denials.ripe(Timestamp(99_000)) {
             records += 1;
-            told.extend(due.waiting);
+            reported.extend(due.waiting);
         }
-        told.sort_unstable();
-        assert_eq!(told, (0..1000).collect::<Vec<_>>());
+        reported.sort_unstable();
+        assert_eq!(reported, (0..1000).collect::<Vec<_>>());
         assert!(records <= 3 * (ALONE + 1) + 9, "{records}");
         assert_eq!(denials.due(), None);
         // A clock that goes back holds nobody.
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn anonymous_callers_share_one_budget_over_all_calls_addresses_and_reasons() {
         let mut denials = Denials::default();
-        let (mut records, mut counted, mut told, mut away) = (0_u64, 0, Vec::new(), 0);
+        let (mut records, mut counted, mut reported, mut away) = (0_u64, 0, Vec::new(), 0);
         let (mut now, seconds) = (Timestamp(1_000_000), 20_u64);
         let calls = 600 * seconds;
         let mut note = |due: Due<u64>| {
@@ -319,7 +319,7 @@ mod tests {
             assert_eq!(due.denied.count as usize, due.waiting.len());
             counted += due.denied.count;
             records += 1;
-            told.extend(due.waiting);
+            reported.extend(due.waiting);
         };
         for n in 0..calls {
             now = Timestamp(1_000_000 + n * 1000 / 600);
@@ -330,7 +330,7 @@ mod tests {
                 source: format!("10.{}.{}.7:{}", n % 7, n % 200, 1024 + n % 60_000),
                 ..Actor::default()
             };
-            let denied = Denied { reason: format!("R{}", n % 5), detail: "no".to_owned(), count: 1 };
+            let denied = DenialRecord { reason: format!("R{}", n % 5), detail: "no".to_owned(), count: 1 };
             match denials.take(Arc::new(actor), denied, n, now) {
                 Ok(due) => due.into_iter().for_each(&mut note),
                 Err(_) => away += 1,
@@ -343,9 +343,9 @@ mod tests {
         denials.ripe(now.plus(WINDOW)).into_iter().for_each(&mut note);
         assert_eq!(counted + away, calls, "each is recorded, counted, or told to come again");
         assert!(records <= ANONYMOUS_BURST + 9 * (seconds + 1), "{records} records of {calls} calls");
-        told.sort_unstable();
-        told.dedup();
-        assert_eq!(told.len() as u64, counted);
+        reported.sort_unstable();
+        reported.dedup();
+        assert_eq!(reported.len() as u64, counted);
         assert!(denials.give_up().is_empty());
     }
 
@@ -353,7 +353,7 @@ mod tests {
         actor(&format!("spiffe://rail/c/node/n{n}"))
     }
 
-    fn denied_once() -> Denied {
+    fn denied_once() -> DenialRecord {
         denied()
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Names that are looked at for the one that was meant.
-const NAMES_LOOKED: usize = 10_000;
+const NAMES_CHECKED: usize = 10_000;
 /// Jobs that a chain of dependencies may have, each waiting for the next, before it is not followed further.
 const CHAIN_MAX: usize = 100_000;
 
@@ -192,8 +192,8 @@ impl State {
         let jobs = self.index.names.range(from.clone()..).map(|pair| pair.0).take_while(own);
         let arrays = self.index.arrays.range(from..).map(|pair| pair.0).take_while(own);
         arrays
-            .take(NAMES_LOOKED)
-            .chain(jobs.take(NAMES_LOOKED))
+            .take(NAMES_CHECKED)
+            .chain(jobs.take(NAMES_CHECKED))
             .map(|id| (strsim::damerau_levenshtein(name.as_str(), id.name.as_str()), &id.name))
             .filter(|(distance, _)| *distance <= 3)
             .min()
@@ -255,7 +255,7 @@ impl Step<'_> {
     }
 
     /// Whether a held job still is.
-    pub(crate) fn look_at_hold(&mut self, uid: JobUid) {
+    pub(crate) fn check_hold(&mut self, uid: JobUid) {
         let Some(mut entry) = self.entry(uid).filter(|entry| entry.held) else { return };
         let Hold { reasons, never, until } = self.state.hold(&entry.job, self.now);
         // A job that is queued again may still have to wait for its back-off.
@@ -284,7 +284,7 @@ impl Step<'_> {
         let array = array_of(&entry.job).map(|(id, _)| id);
         self.state.set_job(uid, Some(entry));
         if free {
-            self.freed();
+            self.request_scheduling_pass();
             // Where several turns came free at once, the next one has one too.
             if let Some(array) = array {
                 self.wake_element(&array);

@@ -1,4 +1,4 @@
-//! Taking rails, leaves and ports out of use, and back. What is drained is a wish per node, told as a whole: engines
+//! Taking rails, leaves and ports out of use, and back. What is drained is desired state per node, told as a whole: engines
 //! that run move off it, engines that start later begin without it.
 //!
 //! For jobs that come they are the last choice: one that asks for all rails still gets them all where nothing else is left, and
@@ -10,7 +10,7 @@ use std::{
 };
 
 use controller_topology::RailSet;
-use proto_model::{Drain, DrainTarget, JobId, JobUid, NodeName, QosWish, RailProof, RailState, Timestamp};
+use proto_model::{DesiredQos, Drain, DrainTarget, JobId, JobUid, NodeName, RailProof, RailState, Timestamp};
 
 use crate::{
     attempt::{gang, gang_size},
@@ -98,49 +98,49 @@ impl Step<'_> {
     pub(crate) fn refresh_drained(&mut self) {
         let names: Vec<NodeName> = self.state.base.links.keys().cloned().collect();
         for name in names {
-            self.tell_drained(&name);
+            self.report_drained(&name);
         }
-        self.freed();
+        self.request_scheduling_pass();
     }
 
-    /// For the Welcome: the node's drained rails, what is wished of its class of service, and the probes that it takes part in, which it
+    /// For the Welcome: the node's drained rails, the desired state of its class of service, and the probes that it takes part in, which it
     /// counts as told from then on.
-    pub(crate) fn drained_now(&mut self, name: &NodeName) -> Told {
-        let told = self.state.told_of(name, self.now);
-        self.note_told(name, &told);
-        told
+    pub(crate) fn drained_now(&mut self, name: &NodeName) -> NodeDirectives {
+        let reported = self.state.reported_of(name, self.now);
+        self.note_reported(name, &reported);
+        reported
     }
 
     /// Tells one node what is drained there, what its class of service should be, and what it is to probe, if any of it is news.
-    pub(crate) fn tell_drained(&mut self, name: &NodeName) {
+    pub(crate) fn report_drained(&mut self, name: &NodeName) {
         if self.state.session(name).is_none() {
             return;
         }
-        let told = self.state.told_of(name, self.now);
-        if self.note_told(name, &told) {
-            let (rails, qos, proofs) = told;
+        let reported = self.state.reported_of(name, self.now);
+        if self.note_reported(name, &reported) {
+            let (rails, qos, proofs) = reported;
             self.push(name, ToNode::Drained { rails, qos, proofs });
         }
     }
 
     /// True if it is news to the node.
-    fn note_told(&mut self, name: &NodeName, (rails, qos, proofs): &Told) -> bool {
+    fn note_reported(&mut self, name: &NodeName, (rails, qos, proofs): &NodeDirectives) -> bool {
         let drained: RailSet = rails.iter().copied().collect();
         let news = |link: &&Link| link.drained != drained || link.qos != *qos || link.proofs != *proofs;
         let Some(link) = self.state.base.links.get(name).filter(news).cloned() else { return false };
         let (qos, proofs) = (qos.clone(), proofs.clone());
-        let qos_number = qos.as_ref().map_or(link.qos_number, |wish| wish.number);
+        let qos_number = qos.as_ref().map_or(link.qos_number, |desired| desired.number);
         self.state.set_link(name, Some(Link { drained, qos, qos_number, proofs, ..link }));
         true
     }
 }
 
 /// What one node is told besides its jobs: drained rails, class of service, probes.
-type Told = (BTreeSet<u32>, Option<Arc<QosWish>>, Vec<RailProof>);
+type NodeDirectives = (BTreeSet<u32>, Option<Arc<DesiredQos>>, Vec<RailProof>);
 
 impl State {
-    fn told_of(&self, name: &NodeName, now: Timestamp) -> Told {
-        (self.drained_rails(name).iter().collect(), self.qos_wish(name, now), self.proofs_of(name))
+    fn reported_of(&self, name: &NodeName, now: Timestamp) -> NodeDirectives {
+        (self.drained_rails(name).iter().collect(), self.qos_desired(name, now), self.proofs_of(name))
     }
 
     /// Rails of a node that are drained now, as its jobs name them ([`crate::remap`]): a rail or a leaf of the fabric is where a NIC is

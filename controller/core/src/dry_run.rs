@@ -26,13 +26,13 @@ impl Step<'_> {
     /// An event that is refused leaves nothing behind for those after it.
     pub(crate) fn dry_run(&mut self, events: Vec<Event>) -> Reply {
         let mark = self.state.journal.undo.len();
-        let told = events.into_iter().map(|event| self.dry_run_one(event)).collect();
+        let reported = events.into_iter().map(|event| self.dry_run_one(event)).collect();
         self.state.undo_to(mark);
         self.out = Output::default();
         self.moved.clear();
         self.quarantined.clear();
         self.later = false;
-        Reply::DryRun(told)
+        Reply::DryRun(reported)
     }
 
     fn dry_run_one(&mut self, event: Event) -> DryRunResult {

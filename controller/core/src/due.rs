@@ -39,14 +39,14 @@ const NODES_NAMED: usize = 4;
 impl Step<'_> {
     pub(crate) fn tick(&mut self) -> Result<Reply, CoreError> {
         let mut handled = 0;
-        if self.state.base.schedule.look.is_some_and(|look| look <= self.now) {
-            self.freed();
+        if self.state.base.schedule.check.is_some_and(|check| check <= self.now) {
+            self.request_scheduling_pass();
         }
-        if self.state.base.qos_look.is_some_and(|look| look <= self.now) {
-            self.look_at_qos();
+        if self.state.base.qos_check.is_some_and(|check| check <= self.now) {
+            self.check_qos();
         }
-        if self.state.base.prove_look.is_some_and(|look| look <= self.now) {
-            self.look_at_proofs();
+        if self.state.base.prove_check.is_some_and(|check| check <= self.now) {
+            self.check_proofs();
         }
         while handled < self.state.config.due_limit {
             let Some((time, due)) = self.state.index.due.first().cloned() else { break };
@@ -87,7 +87,7 @@ impl Step<'_> {
         self.state.index.due.remove(&(time, Due::LatestStart(uid)));
         self.state.set_job(uid, Some(entry));
         // It may have been the one that others waited behind.
-        self.freed();
+        self.request_scheduling_pass();
     }
 
     fn job_due(&mut self, uid: JobUid) {
@@ -101,11 +101,11 @@ impl Step<'_> {
         match phase {
             Phase::Pending if entry.held => {
                 self.state.set_job(uid, Some(entry));
-                self.look_at_hold(uid);
+                self.check_hold(uid);
             }
             Phase::Pending => {
                 self.state.set_job(uid, Some(entry));
-                self.freed();
+                self.request_scheduling_pass();
             }
             Phase::Reserved | Phase::Preparing => {
                 self.state.set_job(uid, Some(entry.clone()));

@@ -7,9 +7,9 @@ use std::{
 };
 
 use proto_model::{
-    Assignment, Authority, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId, JobName,
-    JobSchedule, JobSpec, JobUid, License, LicenseName, Node, NodeName, Observation, Phase, QosRollout,
-    QosWish, Queue, QueueName, Quota, RailProof, Reason, RequestId, Reservation, ReservationName,
+    Assignment, Authority, DesiredQos, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId,
+    JobName, JobSchedule, JobSpec, JobUid, License, LicenseName, Node, NodeName, Observation, Phase,
+    QosRollout, Queue, QueueName, Quota, RailProof, Reason, RequestId, Reservation, ReservationName,
     ScheduleName, ServiceClass, ServiceClassName, Taint, Tenant, TenantName, Timestamp, Values, ValuesId,
     Webhook, WebhookName,
 };
@@ -213,7 +213,7 @@ pub enum Event {
         /// If not 0, refused unless it is the node's resource version.
         if_version: u64,
     },
-    /// An administrator vouches for a node that was benched. Idempotent. Reply: [`Reply::Node`].
+    /// An administrator vouches for a node that was quarantined. Idempotent. Reply: [`Reply::Node`].
     ReturnNode {
         /// Which.
         name: NodeName,
@@ -246,7 +246,7 @@ pub enum Event {
     /// A profile of class of service is to be rolled out. Idempotent. Reply: [`Reply::Qos`].
     ApplyQos(Box<QosOrder>),
     /// A roll-out is paused, goes on, goes back or is cancelled. Reply: [`Reply::Qos`].
-    SteerQos {
+    ControlRollout {
         /// Which.
         action: QosAction,
         /// Why, in the administrator's words; may be empty.
@@ -332,11 +332,11 @@ pub enum Event {
     Tick,
     /// Somebody asks for a change. Every change by authority comes so: alone, its event is refused. What changes
     /// something leaves a record in the same transaction. Reply: that of the event.
-    By(Box<By>),
+    Attributed(Box<Attributed>),
     /// Something was done beside the core, or is with the writes that go along. Leaves a record. Reply: [`Reply::Done`].
-    Noted(Noted),
+    AuditNote(AuditNote),
     /// A call was refused for want of authority. Leaves a record. Reply: [`Reply::Done`].
-    Denied(Denied),
+    DenialRecord(DenialRecord),
     /// The head of an audit log, signed; `None` changes nothing. Reply: [`Reply::Done`].
     Sealed(Log, Option<Box<(Claim, Vec<u8>)>>),
     /// The audit log that was found broken goes on. Reply: [`Reply::Done`].
@@ -379,11 +379,11 @@ pub enum QosAction {
 
 /// An event that somebody asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct By {
+pub struct Attributed {
     /// Who, and by which way.
     pub actor: Arc<Actor>,
     /// What is written with it where the core knows of no such thing.
-    pub beside: Vec<Beside>,
+    pub beside: Vec<AttachedWrite>,
     /// What.
     pub event: Event,
 }
@@ -392,13 +392,13 @@ impl Event {
     /// The event, asked for by somebody.
     #[must_use]
     pub fn by(self, actor: &Arc<Actor>) -> Self {
-        Self::By(Box::new(By { actor: Arc::clone(actor), beside: Vec::new(), event: self }))
+        Self::Attributed(Box::new(Attributed { actor: Arc::clone(actor), beside: Vec::new(), event: self }))
     }
 }
 
 /// A write that the core carries and does not look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beside {
+pub struct AttachedWrite {
     /// The store's key.
     pub key: Arc<str>,
     /// Its value; `None` removes it.
@@ -407,7 +407,7 @@ pub struct Beside {
 
 /// What was done beside the core.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noted {
+pub struct AuditNote {
     /// To what kind of thing.
     pub kind: &'static str,
     /// Its name.
@@ -418,7 +418,7 @@ pub struct Noted {
 
 /// One call that was refused for want of authority, or several alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denied {
+pub struct DenialRecord {
     /// The stable word for programs.
     pub reason: String,
     /// The cause, in words.
@@ -622,14 +622,14 @@ pub struct Push {
 pub enum ToNode {
     /// All that the node should run now.
     Welcome {
-        /// The wishes.
+        /// The desired states.
         assignments: Vec<Assignment>,
         /// How often to speak.
         heartbeat_interval: Duration,
         /// Rails of this node that are drained.
         drained: BTreeSet<u32>,
-        /// What its class of service should be, if anything is wished.
-        qos: Option<Arc<QosWish>>,
+        /// What its class of service should be, if anything is desired.
+        qos: Option<Arc<DesiredQos>>,
         /// Probes that it takes part in.
         proofs: Vec<RailProof>,
     },
@@ -637,8 +637,8 @@ pub enum ToNode {
     Drained {
         /// Which.
         rails: BTreeSet<u32>,
-        /// What its class of service should be, if anything is wished.
-        qos: Option<Arc<QosWish>>,
+        /// What its class of service should be, if anything is desired.
+        qos: Option<Arc<DesiredQos>>,
         /// Probes that it takes part in.
         proofs: Vec<RailProof>,
     },
@@ -648,7 +648,7 @@ pub enum ToNode {
     Forget {
         /// The job.
         uid: JobUid,
-        /// Which try.
+        /// Which attempt.
         attempt: u32,
     },
     /// The shell closes this connection: another one has replaced it, or the node is gone.
@@ -663,7 +663,7 @@ pub enum ToNode {
 pub struct Transition {
     /// Which.
     pub uid: JobUid,
-    /// The try after the change.
+    /// The attempt after the change.
     pub attempt: u32,
     /// Before.
     pub from: Phase,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use controller_queue::{Book, Budget};
+use controller_queue::{Budget, QueueState};
 pub use controller_scheduler::{Change, Relaxation, reasons::term_text};
-use controller_scheduler::{Kept, Need, NodeSet, Placer, QueueFacts, explain};
+use controller_scheduler::{Need, NodeSet, Placer, QueueFacts, WithheldNodes, explain};
 use controller_topology::NodeIx;
 use proto_model::{Eta, JobId, JobUid, Phase, Reason, ReservationNodes, Thing, Timestamp, many};
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// So many jobs may wait for each question to be answered by a forecast of its own.
-pub(crate) const FORETOLD: usize = 4096;
+pub(crate) const PREDICTED: usize = 4096;
 
 /// Causes that say that a job has no place on what there is at the moment, or by its limits: nobody knows when it will have one.
 const NO_PLACE: [&str; 6] =
@@ -76,7 +76,8 @@ impl State {
         // An elastic job starts with the least that it takes.
         need.nodes = job.spec.gang.min_nodes.clamp(1, need.nodes.max(1));
         let reserved = self.reserved(entry, now);
-        let kept: Vec<Kept<'_>> = reserved.iter().map(|(thing, nodes)| Kept { thing, nodes }).collect();
+        let kept: Vec<WithheldNodes<'_>> =
+            reserved.iter().map(|(thing, nodes)| WithheldNodes { thing, nodes }).collect();
         let tenant = snapshot.tenant(&job.id.tenant);
         let quota = tenant.quota.map(|quota| u64::from(quota).saturating_sub(tenant.held));
         let facts = QueueFacts { kept: &kept, quota };
@@ -101,16 +102,16 @@ impl State {
 
     /// When a waiting job will probably start. Of a very long queue what the last look at it said, since a forecast looks at
     /// all jobs and the controller does nothing else meanwhile.
-    pub(crate) fn foretold(&self, uid: JobUid, now: Timestamp) -> Option<Eta> {
-        let known = self.index.book.eta(uid);
-        if self.index.book.waiting() > FORETOLD && known.is_some() {
+    pub(crate) fn predicted(&self, uid: JobUid, now: Timestamp) -> Option<Eta> {
+        let known = self.index.queue_state.eta(uid);
+        if self.index.queue_state.waiting() > PREDICTED && known.is_some() {
             return known;
         }
-        let (mut book, mut snapshot) = (self.index.book.clone(), self.index.snapshot.clone());
+        let (mut queue_state, mut snapshot) = (self.index.queue_state.clone(), self.index.snapshot.clone());
         let budget = Budget { jobs: self.config.pass_limit, starts: usize::MAX };
-        book.plan(&mut snapshot, &mut Placer::default(), now, budget);
-        book.forecast(&mut snapshot, &mut Placer::default(), now);
-        book.eta(uid)
+        queue_state.plan(&mut snapshot, &mut Placer::default(), now, budget);
+        queue_state.forecast(&mut snapshot, &mut Placer::default(), now);
+        queue_state.eta(uid)
     }
 
     /// What is told of jobs in lists; of those that do not wait only that. Of a long queue it is what the last look at it said.
@@ -121,35 +122,35 @@ impl State {
             (entry.job.status.phase == Phase::Pending).then_some(entry)
         };
         let unknown = |entry: &JobEntry| {
-            entry.job.status.holds.is_empty() && self.index.book.eta(entry.job.uid).is_none()
+            entry.job.status.holds.is_empty() && self.index.queue_state.eta(entry.job.uid).is_none()
         };
-        let book = &self.index.book;
-        let ask = book.waiting() <= LISTED && ids.iter().filter_map(waiting).any(unknown);
+        let queue_state = &self.index.queue_state;
+        let ask = queue_state.waiting() <= LISTED && ids.iter().filter_map(waiting).any(unknown);
         let forecast = ask.then(|| {
-            let (mut book, mut snapshot) = (book.clone(), self.index.snapshot.clone());
-            book.forecast(&mut snapshot, &mut Placer::default(), now);
-            book
+            let (mut queue_state, mut snapshot) = (queue_state.clone(), self.index.snapshot.clone());
+            queue_state.forecast(&mut snapshot, &mut Placer::default(), now);
+            queue_state
         });
-        let book = forecast.as_ref().unwrap_or(book);
+        let queue_state = forecast.as_ref().unwrap_or(queue_state);
         let left = || Prospect { left: true, ..Prospect::default() };
-        let prospect = |id| waiting(id).map_or_else(left, |entry| self.prospect(book, entry));
+        let prospect = |id| waiting(id).map_or_else(left, |entry| self.prospect(queue_state, entry));
         ids.iter().map(prospect).collect()
     }
 
-    fn prospect(&self, book: &Book, entry: &JobEntry) -> Prospect {
-        let (uid, told) = (entry.job.uid, &entry.job.status.reasons);
-        let eta = book.eta(uid);
-        // Why its last try ended is no cause of waiting.
-        if told.len() > requeue_causes(entry).len() {
+    fn prospect(&self, queue_state: &QueueState, entry: &JobEntry) -> Prospect {
+        let (uid, reported) = (entry.job.uid, &entry.job.status.reasons);
+        let eta = queue_state.eta(uid);
+        // Why its last attempt ended is no cause of waiting.
+        if reported.len() > requeue_causes(entry).len() {
             // What was stored may be from before a server closed, and names the begin time or the other job alone, also of one that will
             // have no place then: why there is no expected start is told beside it, unless it is told already.
-            let said = told.iter().any(|reason| NO_PLACE.contains(&reason.code.as_ref()));
+            let said = reported.iter().any(|reason| NO_PLACE.contains(&reason.code.as_ref()));
             let open_ended = eta.is_none() && entry.job.status.holds.is_empty() && !said;
-            let mut more = if open_ended { book.why(uid) } else { Vec::new() };
-            more.retain(|reason| told.iter().all(|known| known.code != reason.code));
-            return Prospect { eta, reasons: more, stored: told.clone(), left: false };
+            let mut more = if open_ended { queue_state.why(uid) } else { Vec::new() };
+            more.retain(|reason| reported.iter().all(|known| known.code != reason.code));
+            return Prospect { eta, reasons: more, stored: reported.clone(), left: false };
         }
-        let mut reasons = book.why(uid);
+        let mut reasons = queue_state.why(uid);
         if reasons.is_empty() {
             let ahead = self.index.queue.range(..entry.key()).take(AHEAD).count();
             let more = if ahead == AHEAD { " or more" } else { "" };

@@ -113,7 +113,7 @@ impl Step<'_> {
         if dry_run {
             self.state.undo_to(before);
         } else {
-            self.freed();
+            self.request_scheduling_pass();
             self.refresh_drained();
         }
         Ok(Reply::Fabric { fabric, findings })
@@ -141,7 +141,7 @@ impl Step<'_> {
         if !dry_run {
             self.state.set_fabric(None);
             self.keep_deleted(DeletedKey::Fabric(fabric.name.clone()), DeletedContent::Fabric(fabric));
-            self.freed();
+            self.request_scheduling_pass();
             self.refresh_drained();
         }
         Ok(Reply::FabricDeleted(impact))

@@ -73,10 +73,10 @@ impl Figure {
     }
 }
 
-type Place = (TenantName, Option<QueueName>);
+type QueueKey = (TenantName, Option<QueueName>);
 
 /// Those of every queue that has jobs which have not ended.
-pub(crate) type FigureIndex = BTreeMap<Place, Figure>;
+pub(crate) type FigureIndex = BTreeMap<QueueKey, Figure>;
 
 /// Counts a job, or counts it no more.
 pub(crate) fn count(figures: &mut FigureIndex, job: &Job, add: bool) {
@@ -146,7 +146,7 @@ pub struct Moved {
 /// What counts of a job's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
-    /// Its ranks are told to run; at the first try with the time since it was submitted.
+    /// Its ranks are told to run; at the first attempt with the time since it was submitted.
     Started(Option<Duration>),
     /// It is stopped to make room for others.
     Preempted,

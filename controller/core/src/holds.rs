@@ -9,9 +9,9 @@ use crate::{
     arrays::array_of, error::CoreError, event::Reply, orders::JobOrder, state::JobEntry, step::Step,
 };
 
-/// The cause of a try that is stopped because its job is suspended.
+/// The cause of an attempt that is stopped because its job is suspended.
 const SUSPEND_REQUESTED: &str = "SuspendRequested";
-/// The cause of a try that is stopped so that its job is queued again.
+/// The cause of an attempt that is stopped so that its job is queued again.
 const REQUEUE_REQUESTED: &str = "RequeueRequested";
 
 /// The code of a cause: who holds the job, or that it is suspended.
@@ -88,7 +88,7 @@ impl Step<'_> {
     }
 
     /// Stops the jobs that a name means; they are queued again at once. Those that wait stay as they are. (Were they refused, a late copy of
-    /// the request could stop a try that begins later.)
+    /// the request could stop an attempt that begins later.)
     pub(crate) fn requeue_job(&mut self, order: &JobOrder, reason: &str) -> Result<Reply, CoreError> {
         let who = named(order.by.role, &order.by.user);
         let message = format!("{who} has asked for the job to be queued again{}", said(reason));
@@ -127,7 +127,7 @@ impl Step<'_> {
         self.reply_to(order, first)
     }
 
-    /// Ends its try, if it has one, as if another job needed the place.
+    /// Ends its attempt, if it has one, as if another job needed the place.
     fn stop_on_request(&mut self, uid: JobUid, code: &'static str, message: &str) {
         let Some(entry) = self.entry(uid) else { return };
         let (grace, signal) = (entry.job.spec.stop_grace(), entry.job.spec.preemption.signal);
@@ -156,9 +156,9 @@ impl Step<'_> {
         let turn = array_of(&entry.job).map(|(id, _)| id).filter(|_| !entry.held);
         entry.held = true;
         self.state.set_job(uid, Some(entry));
-        self.look_at_hold(uid);
+        self.check_hold(uid);
         // It may have been the one that others waited behind.
-        self.freed();
+        self.request_scheduling_pass();
         if let Some(array) = turn {
             self.wake_element(&array);
         }
@@ -190,7 +190,7 @@ impl Step<'_> {
             if !yields.is_empty() {
                 self.change(&mut entry, |status| status.holds = stays);
                 self.state.set_job(uid, Some(entry));
-                self.look_at_hold(uid);
+                self.check_hold(uid);
             }
         }
         match (first, above) {

@@ -11,7 +11,7 @@ use proto_model::{
 };
 
 use crate::{
-    audit::{Chain, Kept},
+    audit::{Chain, RowSummary},
     decisions::DecisionRow,
     deleted::{DeletedKey, Tombstone},
     event::Key,
@@ -52,7 +52,7 @@ pub(crate) enum Undo {
     Decisions(u64, Option<Arc<DecisionRow>>),
     /// The head of the audit log, and its rows.
     Chain(Log, Box<Chain>),
-    Audit((Log, u64), Option<Kept>),
+    Audit((Log, u64), Option<RowSummary>),
     /// What the policy remembers of past jobs.
     Marks(Box<Marks>),
 }
@@ -78,7 +78,7 @@ impl State {
         self.journal.undo.clear();
         self.base.chains.close_rows();
         for (key, deleted) in self.journal.written.drain(..) {
-            if matches!(key, Key::Audit(..) | Key::Delivery(..) | Key::Beside(_)) {
+            if matches!(key, Key::Audit(..) | Key::Delivery(..) | Key::AttachedWrite(_)) {
                 continue;
             }
             if deleted {
@@ -108,11 +108,11 @@ impl State {
                 Some(Undo::Drain(target, old)) => drop(self.swap_drain(target, old)),
                 Some(Undo::Qos(old)) => self.base.qos = old,
                 Some(Undo::QosRun(old)) => {
-                    let (run, look) = *old;
+                    let (run, check) = *old;
                     self.swap_qos_run(run);
-                    self.base.qos_look = look;
+                    self.base.qos_check = check;
                 }
-                Some(Undo::Proving(old)) => (self.base.proving, self.base.prove_look) = *old,
+                Some(Undo::Proving(old)) => (self.base.proving, self.base.prove_check) = *old,
                 Some(Undo::Node(name, old)) => drop(self.swap_node(&name, old)),
                 Some(Undo::Tenant(name, old)) => drop(self.swap_tenant(&name, old)),
                 Some(Undo::Resting(name, old)) => drop(self.swap_resting(&name, old)),
@@ -122,7 +122,7 @@ impl State {
                 Some(Undo::Token(hash, old)) => drop(self.swap_token(hash, old)),
                 Some(Undo::Link(name, old)) => drop(self.swap_link(&name, old)),
                 Some(Undo::View(key, old)) => drop(self.swap_view(key, old.map(|view| *view))),
-                Some(Undo::Marks(old)) => self.index.book.restore(*old),
+                Some(Undo::Marks(old)) => self.index.queue_state.restore(*old),
                 Some(Undo::Queue(key, old)) => drop(self.swap_queue(key, old)),
                 Some(Undo::Reservation(name, old)) => drop(self.swap_reservation(&name, old)),
                 Some(Undo::JobSchedule(key, old)) => {

@@ -28,7 +28,6 @@ mod agents;
 mod arrays;
 mod attempt;
 pub mod audit;
-pub mod bench;
 mod cancel;
 mod certify;
 mod claims;
@@ -54,6 +53,7 @@ mod observe;
 pub mod orders;
 mod prove;
 pub mod qos;
+pub mod quarantine;
 mod query;
 pub mod rails;
 pub mod records;
@@ -83,8 +83,8 @@ pub use documents::{ClassUse, QueueUsage};
 pub use dry_run::{DryRunResult, Effect};
 pub use error::{CoreError, ErrorKind};
 pub use event::{
-    Beside, By, ClaimVerdict, Denied, Event, Key, Naming, NextTick, NodeChange, Noted, Output, Push,
-    QosAction, QosOrder, Register, Reply, Submit, ToNode, Transition, Write,
+    AttachedWrite, Attributed, AuditNote, ClaimVerdict, DenialRecord, Event, Key, Naming, NextTick,
+    NodeChange, Output, Push, QosAction, QosOrder, Register, Reply, Submit, ToNode, Transition, Write,
 };
 pub use explain::{Detail, Holding, Prospect};
 pub use fabric::FabricImpact;

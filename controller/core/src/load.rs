@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use controller_queue::{Book, Past, Policy};
+use controller_queue::{Past, Policy, QueueState};
 use proto_model::{
     Drain, Fabric, Health, Job, JobSchedule, JobUid, License, Node, NodeName, Phase, QosRollout, Queue,
     Reservation, ServiceClass, Tenant, Timestamp, Values, Webhook,
@@ -102,7 +102,7 @@ impl State {
             config,
             epoch,
             base: Base::default(),
-            index: Index { book: Book::new(policy), ..Index::default() },
+            index: Index { queue_state: QueueState::new(policy), ..Index::default() },
             versions: BTreeMap::new(),
             journal: Journal::default(),
         };
@@ -116,7 +116,7 @@ impl State {
         for drain in stored.drains {
             state.swap_drain(drain.target.clone(), Some(drain));
         }
-        state.base.qos_look = stored.qos.is_some().then_some(now);
+        state.base.qos_check = stored.qos.is_some().then_some(now);
         state.base.qos = stored.qos;
         for (node, version) in stored.nodes {
             let name = node.name.clone();
@@ -192,9 +192,9 @@ impl State {
             let mut find = |what: &str| findings.push(format!("job '{id}': {what}"));
             if status.phase.holds() {
                 match &attempt {
-                    None => find("it is placed, and its record of the try is missing"),
+                    None => find("it is placed, and its record of the attempt is missing"),
                     Some(attempt) if attempt.attempt != status.attempt => {
-                        find("its record is of another try")
+                        find("its record is of another attempt")
                     }
                     Some(_) => {}
                 }
@@ -214,7 +214,7 @@ impl State {
                     }
                 }
             } else if attempt.is_some() {
-                find("it holds nothing, and there is a record of a try");
+                find("it holds nothing, and there is a record of an attempt");
             }
             let due = due_at_start(&job, attempt.as_deref(), &self.config, now);
             entries.push((
@@ -227,7 +227,7 @@ impl State {
         self.remember_ended();
         self.hold_back_waiting(now);
         for uid in attempts.keys() {
-            findings.push(format!("there is a record of a try of job {uid}, and no such job"));
+            findings.push(format!("there is a record of an attempt of job {uid}, and no such job"));
         }
     }
 }
@@ -237,12 +237,12 @@ impl State {
     /// tenant used by jobs whose records it has deleted counts until the controller starts again, and not after; so does
     /// what a job used by tries before its last one.
     fn remember_ended(&mut self) {
-        let (jobs, book) = (&self.base.jobs, &mut self.index.book);
+        let (jobs, queue_state) = (&self.base.jobs, &mut self.index.queue_state);
         let mut ended: Vec<(Timestamp, &JobEntry)> =
             jobs.values().filter_map(|entry| Some((entry.job.status.ended?, entry))).collect();
         ended.sort_by_key(|(at, entry)| (*at, entry.job.uid));
         for past in ended.into_iter().filter_map(|(_, entry)| past_of(entry)) {
-            book.remember(&past);
+            queue_state.remember(&past);
         }
     }
 

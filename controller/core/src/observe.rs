@@ -21,14 +21,14 @@ impl Step<'_> {
         session: u64,
         observation: Observation,
     ) -> Result<Reply, CoreError> {
-        self.hear(node, session)?;
+        self.on_report(node, session)?;
         let (uid, attempt) = (observation.uid, observation.attempt);
         if observation.state == Observed::Ended {
             self.foreign(node, |foreign| foreign.remove(&(uid, attempt)));
         }
         match self.position(node, uid, attempt) {
             Some(position) => self.report(uid, position, node, observation),
-            // The end of that try is stored. An agent that still has something of it ends it now.
+            // The end of that attempt is stored. An agent that still has something of it ends it now.
             None => {
                 self.ignored("attempt");
                 self.push(node, ToNode::Forget { uid, attempt });
@@ -37,7 +37,7 @@ impl Step<'_> {
         Ok(Reply::Done)
     }
 
-    /// A node reports its part of the job's present try.
+    /// A node reports its part of the job's present attempt.
     pub(crate) fn report(&mut self, uid: JobUid, position: u32, node: &NodeName, seen: Observation) {
         let Some(entry) = self.state.base.jobs.get(&uid) else { return };
         let Admitted { seen, untruths, ignored } = admit(entry, position, node, seen);
@@ -46,7 +46,7 @@ impl Step<'_> {
         self.merge(uid, position, node, seen);
     }
 
-    /// The node's position in the gang of the job's present try.
+    /// The node's position in the gang of the job's present attempt.
     pub(crate) fn position(&self, node: &NodeName, uid: JobUid, attempt: u32) -> Option<u32> {
         let position = *self.state.index.holds.get(node)?.get(&uid)?;
         let entry = self.state.base.jobs.get(&uid)?;
@@ -108,11 +108,11 @@ impl Step<'_> {
         let early = early && view.exits.iter().all(|exit| exit.is_success());
         self.state.set_view((uid, position), Some(view));
         self.blame(uid, node, &failed, cause, early);
-        self.look_at_rails(uid, node);
+        self.check_rails(uid, node);
         self.assess(uid);
     }
 
-    /// What of a report makes the try fail.
+    /// What of a report makes the attempt fail.
     fn blame(
         &mut self,
         uid: JobUid,
@@ -141,7 +141,7 @@ impl Step<'_> {
             );
         }
         if early && !ending {
-            let message = format!("the try ended on node '{node}' before its ranks did");
+            let message = format!("the attempt ended on node '{node}' before its ranks did");
             blame = Blame::Infrastructure;
             causes.push(Reason::new("EndedEarly", message).scope(scope).since(self.now));
         }
@@ -150,13 +150,13 @@ impl Step<'_> {
         }
     }
 
-    /// A node that has come back knows nothing of the job's present try.
+    /// A node that has come back knows nothing of the job's present attempt.
     pub(crate) fn missing(&mut self, uid: JobUid, position: u32, node: &NodeName) {
         let Some(entry) = self.entry(uid) else { return };
         let Some(attempt) = &entry.attempt else { return };
         let running = entry.job.status.phase == Phase::Running;
         if attempt.ending.is_none() && !running {
-            // It has lost the wish, or never got it: the Welcome brings it again.
+            // It has lost the desired state, or never got it: the Welcome brings it again.
             if self.state.base.views.contains_key(&(uid, position)) {
                 self.state.set_view((uid, position), None);
             }

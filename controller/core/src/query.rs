@@ -392,7 +392,7 @@ impl State {
         let key = entry.key();
         explanation.queue_position = number(self.index.queue.range(..key).count());
         if entry.held {
-            let eta = self.foretold(entry.job.uid, now);
+            let eta = self.predicted(entry.job.uid, now);
             explanation.reasons.extend(latest);
             explanation.detail =
                 eta.map(|eta| crate::explain::Detail { eta: Some(eta), ..Default::default() });
@@ -405,8 +405,8 @@ impl State {
         explanation.infeasible = !infeasible.is_empty();
         explanation.reasons = infeasible;
         if !explanation.infeasible {
-            explanation.reasons = self.waits(&self.index.book, entry, now).reasons;
-            explanation.detail = Some(self.detail(entry, self.foretold(entry.job.uid, now), now));
+            explanation.reasons = self.waits(&self.index.queue_state, entry, now).reasons;
+            explanation.detail = Some(self.detail(entry, self.predicted(entry.job.uid, now), now));
         }
         explanation.reasons.extend(latest);
         Ok(explanation)

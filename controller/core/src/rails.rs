@@ -93,7 +93,7 @@ pub struct NodeRails {
     /// By rail.
     pub reports: Vec<RailReport>,
     /// When; `None` if it has told nothing yet.
-    pub told: Option<Timestamp>,
+    pub reported_at: Option<Timestamp>,
 }
 
 /// What a text may name: `1`, a rail's name, a leaf's name, `NODE:RAIL`; or with `rail/`, `leaf/`, `node/` before it.
@@ -413,7 +413,7 @@ impl State {
                 nodes.push(NodeRails {
                     node: node.clone(),
                     reports: view.reports.clone(),
-                    told: view.reported,
+                    reported_at: view.reported,
                 });
             }
         }

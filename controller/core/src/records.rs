@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use proto_model::{JobId, JobKey, JobUid, NodeEndpoints, NodeName, Reason, RequestId, TenantName, Timestamp};
 
-/// What the controller must not forget about the present try of a job that holds something.
+/// What the controller must not forget about the present attempt of a job that holds something.
 /// There is one exactly while [`proto_model::Phase::holds`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     /// The job.
     pub uid: JobUid,
-    /// Which try.
+    /// Which attempt.
     pub attempt: u32,
-    /// The engines' secret of this try.
+    /// The engines' secret of this attempt.
     pub key: JobKey,
     /// Where every engine listens, in rank order of the nodes; empty before Running.
     pub peers: Vec<NodeEndpoints>,
@@ -22,11 +22,11 @@ pub struct Attempt {
     pub released: bool,
     /// Its rails are measured a second time, because one looked slow or lossy.
     pub again: bool,
-    /// Set once this try is to end; never taken back.
+    /// Set once this attempt is to end; never taken back.
     pub ending: Option<Ending>,
 }
 
-/// A try is being ended.
+/// An attempt is being ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {
     /// What the job becomes when every node has confirmed the end.
@@ -41,10 +41,10 @@ pub struct Ending {
     pub causes: Vec<Reason>,
 }
 
-/// What a job becomes at the end of a try that does not simply complete.
+/// What a job becomes at the end of an attempt that does not simply complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It failed: pending again, next try.
+    /// It failed: pending again, next attempt.
     Requeue,
     /// It was stopped for another job, to go on with another size, or on request: pending again. That is no restart.
     Preempt,

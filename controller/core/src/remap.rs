@@ -12,7 +12,7 @@
 //! - Rails routed by subnets that the leaves hold: a NIC on another rail's leaf has no gateway there. It answers nobody, its rails are
 //!   dead and not crossed, and the node is replaced: names do not mend that.
 //!
-//! And the new names are not believed either. The try that has them is certified like any other, and a node that was remapped and is
+//! And the new names are not believed either. The attempt that has them is certified like any other, and a node that was remapped and is
 //! still not as it should be is replaced.
 
 use std::{
@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
 };
 
-use controller_certify::{Certificate, Kind, Place, Remap};
+use controller_certify::{Certificate, Kind, Remap, Subject};
 use controller_topology::RailSet;
 use proto_model::{JobUid, Node, NodeName, Placement, Reason};
 
@@ -31,7 +31,7 @@ use crate::{
     step::Step,
 };
 
-/// The reason of a placement, and the cause of the end of the try before it.
+/// The reason of a placement, and the cause of the end of the attempt before it.
 pub(crate) const REMAPPED: &str = "RailsRemapped";
 /// The reason of a node whose NICs are on each other's rails.
 pub(crate) const SWAPPED: &str = "RailsSwapped";
@@ -123,7 +123,7 @@ fn words(placement: &Placement, remap: &Remap) -> Option<(NodeName, String)> {
 }
 
 impl State {
-    /// The placement of a try that has ended to begin again with other names of rails; nothing where more than names was wrong.
+    /// The placement of an attempt that has ended to begin again with other names of rails; nothing where more than names was wrong.
     pub(crate) fn renamed(&self, entry: &JobEntry, attempt: &Attempt) -> Option<Placement> {
         let ending = attempt.ending.as_ref().filter(|ending| ending.outcome == Outcome::Move)?;
         let remap = ending.causes.first().is_some_and(|cause| cause.code == REMAPPED);
@@ -133,7 +133,7 @@ impl State {
 }
 
 impl Step<'_> {
-    /// Ends a try whose nodes' rails are swapped, so that it begins again with the rails named as they are. False if that is no way.
+    /// Ends an attempt whose nodes' rails are swapped, so that it begins again with the rails named as they are. False if that is no way.
     pub(crate) fn remap(&mut self, uid: JobUid, entry: &JobEntry, remaps: &[Remap]) -> bool {
         let Some(old) = entry.job.status.placement.clone() else { return false };
         let Some(mut new) = remapped(&old, remaps) else { return false };
@@ -154,7 +154,7 @@ impl Step<'_> {
 
     /// Nodes on which a job that names NICs otherwise has begun or ended in this step are told what is drained in the names that are
     /// used now. Rails of theirs that are out of use could not be probed under other names.
-    pub(crate) fn tell_renamed(&mut self, mark: usize) {
+    pub(crate) fn report_renamed(&mut self, mark: usize) {
         let mut nodes: BTreeSet<NodeName> = BTreeSet::new();
         for undo in self.state.journal.undo.get(mark..).unwrap_or_default() {
             let Undo::Job(uid, old) = undo else { continue };
@@ -164,12 +164,12 @@ impl Step<'_> {
             nodes.extend(remapped.map(|place| place.node.clone()));
         }
         for node in nodes {
-            self.tell_drained(&node);
+            self.report_drained(&node);
             self.proofs_changed(&node);
         }
     }
 
-    /// The try with the new names.
+    /// The attempt with the new names.
     pub(crate) fn start_renamed(&mut self, uid: JobUid, placement: Placement) {
         if !self.state.is_over_quota(uid, &placement) {
             self.place(uid, placement);
@@ -182,21 +182,22 @@ impl Step<'_> {
         let named = |node: u32, kind: Option<Kind>| {
             let mut findings = certificate.findings.iter();
             findings.any(|finding| {
-                finding.place == Place::Node(node) && kind.is_none_or(|kind| finding.kind == kind)
+                finding.place == Subject::Node(node) && kind.is_none_or(|kind| finding.kind == kind)
             })
         };
         for (at, place) in (0..).zip(placement.nodes.iter()) {
             let Some(node) = self.state.base.nodes.get(&place.node).cloned() else { continue };
             let swapped = named(at, Some(Kind::Swapped)) && !place.remapped;
-            let told = node.reasons.iter().any(|reason| reason.code == SWAPPED);
-            let remap = remaps.iter().find(|remap| remap.node == at).filter(|_| swapped && !told);
+            let reported = node.reasons.iter().any(|reason| reason.code == SWAPPED);
+            let remap = remaps.iter().find(|remap| remap.node == at).filter(|_| swapped && !reported);
             if let Some((_, message)) = remap.and_then(|remap| words(&placement, remap)) {
                 let reason = Reason::new(SWAPPED, message).since(self.now);
                 let reasons = node.reasons.iter().cloned().chain([reason]).collect();
                 self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
             }
             // As its inventory names them, and nothing is wrong with it: somebody has seen to the cables, or to the names.
-            if told && !place.remapped && !named(at, None) && certificate.measured == certificate.planned {
+            if reported && !place.remapped && !named(at, None) && certificate.measured == certificate.planned
+            {
                 let reasons = node.reasons.iter().filter(|reason| reason.code != SWAPPED).cloned().collect();
                 self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
             }

@@ -1,25 +1,25 @@
 //! Repair: what a gang has lost is replaced, from its spares or from free nodes, and its healthy ranks stay where they
-//! are: the next try begins in the step that ends the last one, so that nobody comes between.
+//! are: the next attempt begins in the step that ends the last one, so that nobody comes between.
 //!
 //! A node that is lost may be silent for ever. Where the job lets nodes be replaced, its confirmation is not waited for
-//! once it is NotReady: it takes no new job before it is heard again, and ends then what nobody wishes. So what may
+//! once it is NotReady: it takes no new job before it is heard again, and ends then what nobody desires. So what may
 //! still run there holds what it holds; it is only this job that goes on without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use controller_scheduler::{
     Need,
-    repair::{Loss, Repaired, Sources, Wound, repair},
+    repair::{FailureScope, RepairRequest, Repaired, Sources, repair},
 };
 use controller_topology::RailSet;
 use proto_model::{Health, JobUid, NodeName, Observed, Phase, RailLoss, RailState, Reason, Replace};
 
 use crate::{
     attempt::{Blame, gang, gang_size},
-    bench::is_drained,
     certify::NOT_CERTIFIED,
     claims::CLAIM_REFUSED,
     event::ToNode,
+    quarantine::is_drained,
     records::{Attempt, Outcome},
     remap::REMAPPED,
     state::{JobEntry, Link, State},
@@ -28,9 +28,9 @@ use crate::{
 
 /// The reason of a placement in which nodes were replaced.
 pub(crate) const REPAIRED: &str = "Repaired";
-/// The cause of a try that ends because a rail of a node was lost.
+/// The cause of an attempt that ends because a rail of a node was lost.
 const RAIL_LOST: &str = "RailLost";
-/// The cause of a try on a node whose engine misses a peer: of that one its own node speaks. It is about the peer where the engine
+/// The cause of an attempt on a node whose engine misses a peer: of that one its own node speaks. It is about the peer where the engine
 /// said which, else about who misses it.
 pub(crate) const PEER_LOST: &str = "PeerLost";
 /// Nodes named in one reason.
@@ -55,9 +55,9 @@ impl State {
     }
 
     /// What the gang has lost: nodes that are away or take no more jobs, NICs that are down, and the node that was the
-    /// first to say that it failed, or else the one that is missed by most. A try that ends for a rail loses that: engines that fail
+    /// first to say that it failed, or else the one that is missed by most. An attempt that ends for a rail loses that: engines that fail
     /// while they are stopped for it are well.
-    pub(crate) fn losses(&self, entry: &JobEntry, attempt: &Attempt) -> BTreeMap<NodeName, Loss> {
+    pub(crate) fn losses(&self, entry: &JobEntry, attempt: &Attempt) -> BTreeMap<NodeName, FailureScope> {
         let topology = self.index.snapshot.topology();
         let placement = entry.job.status.placement.as_ref();
         let rails: RailSet = placement.iter().flat_map(|placement| &placement.rails).copied().collect();
@@ -66,15 +66,15 @@ impl State {
         for node in gang(entry).map(|(_, node)| node).chain(spares) {
             let index = topology.index(node);
             let open = index.is_some_and(|ix| self.index.snapshot.capacity(ix).gate.is_open());
-            let benched =
-                self.base.nodes.get(node).is_some_and(|node| node.benched.is_some() || is_drained(node));
+            let quarantined =
+                self.base.nodes.get(node).is_some_and(|node| node.quarantined.is_some() || is_drained(node));
             let usable =
                 index.and_then(|ix| topology.server(ix)).map_or(RailSet::EMPTY, |server| server.usable);
             let usable = self.names(node).of_all(usable);
-            if !open || benched {
-                lost.insert(node.clone(), Loss::Node);
+            if !open || quarantined {
+                lost.insert(node.clone(), FailureScope::Node);
             } else if !usable.covers(rails) {
-                lost.insert(node.clone(), Loss::Rails(rails.without(usable)));
+                lost.insert(node.clone(), FailureScope::Rails(rails.without(usable)));
             }
         }
         let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
@@ -86,14 +86,14 @@ impl State {
             (false, Some(_)) => BTreeMap::new(),
         };
         for (node, rails) in down {
-            lost.entry(node).or_insert(Loss::Rails(rails));
+            lost.entry(node).or_insert(FailureScope::Rails(rails));
         }
         let unfit = causes.iter().filter(|cause| cause.code == NOT_CERTIFIED).filter_map(of);
-        lost.extend(unfit.map(|node| (node, Loss::Node)));
+        lost.extend(unfit.map(|node| (node, FailureScope::Node)));
         if lost.is_empty()
             && let Some(node) = own.or_else(|| most_missed(causes))
         {
-            lost.insert(node, Loss::Node);
+            lost.insert(node, FailureScope::Node);
         }
         lost
     }
@@ -128,7 +128,7 @@ impl State {
     }
 }
 
-/// Of these rails those of nodes for whose rails a try ends.
+/// Of these rails those of nodes for whose rails an attempt ends.
 fn rails_named(causes: &[Reason], mut rails: BTreeMap<NodeName, RailSet>) -> BTreeMap<NodeName, RailSet> {
     let lost = causes.iter().filter(|cause| cause.code == RAIL_LOST);
     let named: BTreeSet<NodeName> = lost.filter_map(of).collect();
@@ -136,7 +136,7 @@ fn rails_named(causes: &[Reason], mut rails: BTreeMap<NodeName, RailSet>) -> BTr
     rails
 }
 
-/// Whether a try ends because a rail was lost.
+/// Whether an attempt ends because a rail was lost.
 fn is_for_rail(causes: &[Reason]) -> bool {
     causes.first().is_some_and(|cause| cause.code == RAIL_LOST)
 }
@@ -147,7 +147,7 @@ fn moves_for_rail(entry: &JobEntry, attempt: &Attempt) -> bool {
     entry.job.spec.failure.on_rail_loss == RailLoss::Move && is_for_rail(causes)
 }
 
-/// The node that failed a try: one that was lost whole, else that of the first cause that is a node's own. (Engines whose
+/// The node that failed an attempt: one that was lost whole, else that of the first cause that is a node's own. (Engines whose
 /// peer is lost end too, and say so.)
 pub(crate) fn first_to_fail(causes: &[Reason]) -> Option<NodeName> {
     let lost = causes.iter().find(|cause| matches!(cause.code.as_ref(), "NodeLost" | "AttemptLost"));
@@ -171,15 +171,15 @@ fn of(cause: &Reason) -> Option<NodeName> {
 }
 
 impl Step<'_> {
-    /// What takes the place of the lost part of a gang whose try ends now. Its old placement is still held.
+    /// What takes the place of the lost part of a gang whose attempt ends now. Its old placement is still held.
     pub(crate) fn plan_repair(&mut self, entry: &JobEntry, attempt: &Attempt) -> Option<Repaired> {
         attempt.ending.as_ref().filter(|ending| ending.outcome == Outcome::Move)?;
-        self.mend(entry, attempt, moves_for_rail(entry, attempt))
+        self.remediate(entry, attempt, moves_for_rail(entry, attempt))
     }
 
     /// The same. A job that moves for a rail may have any node that is free, and that is no replacement of a failed one.
     /// The gang on fewer rails only where it may be and nothing better is found.
-    fn mend(&mut self, entry: &JobEntry, attempt: &Attempt, for_rail: bool) -> Option<Repaired> {
+    fn remediate(&mut self, entry: &JobEntry, attempt: &Attempt, for_rail: bool) -> Option<Repaired> {
         if !for_rail && !self.state.replaces(entry) {
             return None;
         }
@@ -197,10 +197,10 @@ impl Step<'_> {
         let need = Need { nodes: number(placement.nodes.len()), ..asked };
         // What is reserved is not free.
         let queued = self.state.queue_entry(entry);
-        let kept = queued.map(|queued| self.state.index.book.kept_from(&queued, snapshot, self.now));
+        let kept = queued.map(|queued| self.state.index.queue_state.kept_from(&queued, snapshot, self.now));
         let kept = kept.unwrap_or_default();
         let sources = Sources::from(job.spec.failure.replace);
-        let wound = Wound {
+        let request = RepairRequest {
             need: &need,
             placement,
             lost: &lost,
@@ -208,7 +208,7 @@ impl Step<'_> {
             kept: &kept,
         };
         let mut placer = std::mem::take(&mut self.state.index.placer);
-        let repaired = repair(&self.state.index.snapshot, &mut placer, &wound);
+        let repaired = repair(&self.state.index.snapshot, &mut placer, &request);
         self.state.index.placer = placer;
         match repaired {
             Ok(repaired) => Some(repaired),
@@ -220,8 +220,8 @@ impl Step<'_> {
         }
     }
 
-    /// The next try begins, where the last one was healthy and where it was replaced; not if the tenant's quota was lowered below
-    /// that while the job ran: then it waits in the queue, which says so. `ended` is the try before.
+    /// The next attempt begins, where the last one was healthy and where it was replaced; not if the tenant's quota was lowered below
+    /// that while the job ran: then it waits in the queue, which says so. `ended` is the attempt before.
     pub(crate) fn start_repaired(&mut self, uid: JobUid, repaired: Repaired, ended: &Attempt) {
         let Repaired { mut placement, swaps, rails_dropped, .. } = repaired;
         let shown: Vec<String> = swaps
@@ -260,7 +260,7 @@ impl Step<'_> {
         }
     }
 
-    /// Nodes of a try that ends which are not heard any more are not waited for, where the job lets them be replaced.
+    /// Nodes of an attempt that ends which are not heard any more are not waited for, where the job lets them be replaced.
     pub(crate) fn give_up_silent(&mut self, uid: JobUid) {
         let Some(entry) = self.entry(uid) else { return };
         let ending = entry.attempt.as_ref().and_then(|attempt| attempt.ending.as_ref());
@@ -329,12 +329,12 @@ impl Step<'_> {
     /// Rails of a node may have gone down: jobs there do as their policy says.
     pub(crate) fn rails_changed(&mut self, name: &NodeName) {
         for uid in self.jobs_on(name) {
-            self.look_at_rails(uid, name);
+            self.check_rails(uid, name);
         }
     }
 
     /// The same for one job.
-    pub(crate) fn look_at_rails(&mut self, uid: JobUid, name: &NodeName) {
+    pub(crate) fn check_rails(&mut self, uid: JobUid, name: &NodeName) {
         let Some(entry) = self.entry(uid) else { return };
         let policy = entry.job.spec.failure.on_rail_loss;
         let ends = entry.attempt.as_ref().is_none_or(|attempt| attempt.ending.is_some());
@@ -373,7 +373,7 @@ impl Step<'_> {
             return true;
         }
         let Some(attempt) = entry.attempt.clone() else { return false };
-        let found = self.mend(entry, &attempt, true);
+        let found = self.remediate(entry, &attempt, true);
         found.is_some_and(|found| found.rails_dropped.is_empty())
     }
 
@@ -399,7 +399,7 @@ impl Step<'_> {
 }
 
 impl State {
-    /// Whether a try that is moved goes on elsewhere although nothing was repaired: it was stopped for a reason that is
+    /// Whether an attempt that is moved goes on elsewhere although nothing was repaired: it was stopped for a reason that is
     /// no failure.
     pub(crate) fn moves_anyway(&self, entry: &JobEntry, attempt: &Attempt) -> bool {
         let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);

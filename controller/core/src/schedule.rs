@@ -25,26 +25,26 @@ impl Step<'_> {
         self.state.note_marks();
         let Schedule { deep, last_submit, .. } = self.state.base.schedule;
         let limit = self.state.config.pass_limit;
-        let Index { book, snapshot, placer, .. } = &mut self.state.index;
+        let Index { queue_state, snapshot, placer, .. } = &mut self.state.index;
         // What an event frees is for the first jobs of the queue; those behind them have their turn once in a while.
         let next = deep.map(|deep| deep.plus(Budget::PAUSE)).filter(|next| *next > self.now);
-        let long = book.waiting() > Budget::EVENT.jobs && limit > Budget::EVENT.jobs;
+        let long = queue_state.waiting() > Budget::EVENT.jobs && limit > Budget::EVENT.jobs;
         let shallow = next.filter(|_| long);
         let jobs = if shallow.is_some() { Budget::EVENT.jobs } else { limit };
-        let acts = book.pass(snapshot, placer, self.now, Budget { jobs, starts });
-        let look = book.next_look().into_iter().chain(shallow).min();
+        let acts = queue_state.pass(snapshot, placer, self.now, Budget { jobs, starts });
+        let check = queue_state.next_check().into_iter().chain(shallow).min();
         let started = acts.iter().filter(|act| matches!(act, Act::Start { .. })).count();
         let wanted = started >= starts;
         // A pass that has more to start goes on as deep.
         let deep = if !long || shallow.is_some() || wanted { deep } else { Some(self.now) };
-        self.state.set_schedule(Schedule { wanted, look, deep, last_submit });
+        self.state.set_schedule(Schedule { wanted, check, deep, last_submit });
         for act in acts {
             self.carry_out(act);
         }
-        self.tell_waiting();
-        let Index { book, snapshot, .. } = &mut self.state.index;
+        self.report_waiting();
+        let Index { queue_state, snapshot, .. } = &mut self.state.index;
         // Undone with the marks that were noted above.
-        book.note_forecast(snapshot, &mut controller_scheduler::Placer::default(), self.now);
+        queue_state.note_forecast(snapshot, &mut controller_scheduler::Placer::default(), self.now);
     }
 
     fn carry_out(&mut self, act: Act) {
@@ -84,7 +84,7 @@ impl Step<'_> {
         }
     }
 
-    /// Ends a try on purpose: it is nobody's failure, and the job is queued again.
+    /// Ends an attempt on purpose: it is nobody's failure, and the job is queued again.
     pub(crate) fn preempt(
         &mut self,
         uid: JobUid,
@@ -97,25 +97,25 @@ impl Step<'_> {
     }
 
     /// Keeps the stored reasons of those at the head of the queue fresh; `explain` tells those of any job anew.
-    fn tell_waiting(&mut self) {
-        let (looks, most) = (self.state.config.reason_looks, self.state.config.reason_writes);
-        let uids: Vec<JobUid> = self.state.index.queue.iter().take(looks).map(|key| key.uid).collect();
+    fn report_waiting(&mut self) {
+        let (checks, most) = (self.state.config.reason_checks, self.state.config.reason_writes);
+        let uids: Vec<JobUid> = self.state.index.queue.iter().take(checks).map(|key| key.uid).collect();
         let mut written = 0;
         // Jobs that ask alike wait for alike.
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for uid in uids {
             if written >= most {
                 return;
             }
             let Some(entry) = self.state.base.jobs.get(&uid) else { continue };
             let need = Need::of(&entry.job.id.tenant, &entry.job.spec, &self.state.index.snapshot);
-            let why = self.state.index.book.why(uid);
+            let why = self.state.index.queue_state.why(uid);
             let key = (entry.job.id.tenant.clone(), need, entry.job.spec.gang.min_nodes, entry.due, why);
-            let reasons = match told.iter().find(|(other, _)| *other == key) {
+            let reasons = match reported.iter().find(|(other, _)| *other == key) {
                 Some((_, reasons)) => Vec::clone(reasons),
                 None => {
-                    let reasons = self.state.waits(&self.state.index.book, entry, self.now).reasons;
-                    told.push((key, reasons.clone()));
+                    let reasons = self.state.waits(&self.state.index.queue_state, entry, self.now).reasons;
+                    reported.push((key, reasons.clone()));
                     reasons
                 }
             };
@@ -133,7 +133,7 @@ impl Step<'_> {
         if !wrong.is_empty() {
             // Never seen; if it ever is, the job waits and says so rather than run wrongly.
             let message = format!("the checker refused the placement: {}", wrong.join("; "));
-            self.state.index.book.refuse(uid, message.clone(), self.now);
+            self.state.index.queue_state.refuse(uid, message.clone(), self.now);
             let reason = Reason::new("PlacementRefused", message).count(wrong.len());
             self.wait(uid, vec![reason]);
             return false;
@@ -164,7 +164,7 @@ impl Step<'_> {
         entry.due = Some(self.now.plus(self.state.config.prepare_timeout));
         entry.cap = None;
         self.state.set_job(uid, Some(entry));
-        self.push_wishes(uid);
+        self.push_desired(uid);
         true
     }
 
@@ -191,7 +191,7 @@ impl Step<'_> {
 impl State {
     /// What the policy remembers may change now.
     pub(crate) fn note_marks(&mut self) {
-        let marks = self.index.book.marks();
+        let marks = self.index.queue_state.marks();
         self.journal.undo.push(Undo::Marks(Box::new(marks)));
     }
 
@@ -227,7 +227,7 @@ impl State {
     }
 }
 
-/// Why the last try failed stays with a job that is queued again.
+/// Why the last attempt failed stays with a job that is queued again.
 pub(crate) fn requeue_causes(entry: &JobEntry) -> Vec<Reason> {
     let reasons = &entry.job.status.reasons;
     let kept = reasons.iter().rposition(|reason| reason.code == "Requeued").map_or(0, |at| at + 1);

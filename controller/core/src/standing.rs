@@ -8,7 +8,7 @@ use proto_model::{Job, TenantName, Timestamp};
 use crate::state::State;
 
 /// Waiting jobs whose places are worked out for one answer.
-const LOOKED: usize = 10_000;
+const CHECKED: usize = 10_000;
 
 /// The order of the waiting jobs.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,8 +38,8 @@ impl State {
     /// The first waiting jobs, of one tenant or of all, at their places among all.
     #[must_use]
     pub fn queue_order(&self, only: Option<&TenantName>, most: usize, now: Timestamp) -> QueueOrder {
-        let looked = if only.is_some() { LOOKED } else { most };
-        let standings = self.index.book.standings(&self.index.snapshot, now, looked);
+        let checked = if only.is_some() { CHECKED } else { most };
+        let standings = self.index.queue_state.standings(&self.index.snapshot, now, checked);
         let rows = (1..).zip(standings).filter_map(|(position, standing)| {
             let entry = self.base.jobs.get(&standing.uid)?;
             let own = only.is_none_or(|tenant| *tenant == entry.job.id.tenant);
@@ -49,15 +49,15 @@ impl State {
         QueueOrder {
             rows: rows.take(most).collect(),
             waiting: self.index.waiting,
-            fair_share: self.index.book.policy().fair_share,
+            fair_share: self.index.queue_state.policy().fair_share,
         }
     }
 
     /// What tenants and their queues have used of late, of one tenant or of all; and how fast that is forgotten.
     #[must_use]
     pub fn shares(&self, only: Option<&TenantName>, now: Timestamp) -> (Vec<Share>, Duration) {
-        let mut shares = self.index.book.shares(&self.index.snapshot, now);
+        let mut shares = self.index.queue_state.shares(&self.index.snapshot, now);
         shares.retain(|share| only.is_none_or(|tenant| *tenant == share.tenant));
-        (shares, self.index.book.policy().half_life)
+        (shares, self.index.queue_state.policy().half_life)
     }
 }

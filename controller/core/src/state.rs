@@ -5,20 +5,20 @@ use std::{
     sync::Arc,
 };
 
-use controller_queue::Book;
+use controller_queue::QueueState;
 use controller_scheduler::{Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
 use proto_audit::Log;
 use proto_model::{
-    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, License, LicenseName, Measured, Node,
-    NodeName, Observed, Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailProof,
-    RailReport, RankExit, Reason, RequestId, Reservation, ReservationName, RunResult, ScheduleName,
-    ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp, Values, ValuesId,
+    AlgorithmChoice, DesiredQos, Drain, DrainTarget, Fabric, Job, JobId, JobUid, License, LicenseName,
+    Measured, Node, NodeName, Observed, Phase, QosRollout, Queue, QueueName, RailBytes, RailEndpoint,
+    RailProof, RailReport, RankExit, Reason, RequestId, Reservation, ReservationName, RunResult,
+    ScheduleName, ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp, Values, ValuesId,
 };
 
 use crate::{
     arrays::Elements,
-    audit::{Chains, Kept},
+    audit::{Chains, RowSummary},
     claims::ClaimIndex,
     config::Config,
     decisions::DecisionRow,
@@ -75,7 +75,7 @@ pub(crate) struct Base {
     pub(crate) decisions: BTreeMap<u64, Arc<DecisionRow>>,
     pub(crate) chains: Chains,
     /// Rows of the audit logs by their first record; what they say stays in the store.
-    pub(crate) audit: BTreeMap<(Log, u64), Kept>,
+    pub(crate) audit: BTreeMap<(Log, u64), RowSummary>,
     /// Not stored: connections.
     pub(crate) links: BTreeMap<NodeName, Link>,
     /// Not stored: what each node of a gang has reported, by position in the gang.
@@ -84,10 +84,10 @@ pub(crate) struct Base {
     pub(crate) schedule: Schedule,
     /// Not stored: what of the roll-out of a profile is under way, and when it is looked at again.
     pub(crate) qos_run: Run,
-    pub(crate) qos_look: Option<Timestamp>,
+    pub(crate) qos_check: Option<Timestamp>,
     /// Not stored: which rails that are out of use are being proved, and when they are looked at again.
     pub(crate) proving: Proving,
-    pub(crate) prove_look: Option<Timestamp>,
+    pub(crate) prove_check: Option<Timestamp>,
 }
 
 /// What follows from the tables.
@@ -95,7 +95,7 @@ pub(crate) struct Base {
 pub(crate) struct Index {
     pub(crate) snapshot: Snapshot,
     /// The policy's view of all jobs that have not ended.
-    pub(crate) book: Book,
+    pub(crate) queue_state: QueueState,
     /// Remembers what it saw of the snapshot.
     pub(crate) placer: Placer,
     pub(crate) names: BTreeMap<JobId, JobUid>,
@@ -182,7 +182,7 @@ pub(crate) struct Tally {
     pub(crate) ended: u32,
 }
 
-/// What one node has reported of the present try of a job.
+/// What one node has reported of the present attempt of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NodeView {
     pub(crate) state: Observed,
@@ -227,12 +227,12 @@ pub(crate) struct Link {
     pub(crate) heard: Timestamp,
     /// When its silence must be looked at; `None` once it is NotReady.
     pub(crate) due: Option<Timestamp>,
-    /// Tries that run there although nobody wishes it.
+    /// Attempts that run there although nobody desires it.
     pub(crate) foreign: BTreeSet<(JobUid, u32)>,
     /// Rails that its agent was told are drained.
     pub(crate) drained: RailSet,
     /// What its agent was told of its class of service.
-    pub(crate) qos: Option<Arc<QosWish>>,
+    pub(crate) qos: Option<Arc<DesiredQos>>,
     /// The highest number of what it was told of it, in this session and before.
     pub(crate) qos_number: u64,
     /// Probes that its agent was told of.
@@ -253,7 +253,7 @@ pub(crate) struct Schedule {
     /// Something has changed that may let jobs start: a pass follows.
     pub(crate) wanted: bool,
     /// When time alone may let one start.
-    pub(crate) look: Option<Timestamp>,
+    pub(crate) check: Option<Timestamp>,
     /// When more than the first jobs of the queue were looked at last.
     pub(crate) deep: Option<Timestamp>,
     /// Time and counter of the last submit: jobs of one millisecond keep their order too.
@@ -304,9 +304,9 @@ impl State {
         let tokens = index.token_times.first().map(|(time, _)| *time);
         let kept = self.config.ended_retention;
         let ended = kept.and_then(|kept| index.ended.first().map(|(time, _)| time.plus(kept)));
-        let looks = [schedule.look, self.base.qos_look, self.base.prove_look, self.tombstone_due()];
+        let checks = [schedule.check, self.base.qos_check, self.base.prove_check, self.tombstone_due()];
         let rest = [now, index.due.first().map(|(time, _)| *time), requests, tokens, ended];
-        looks.into_iter().chain(rest).flatten().min()
+        checks.into_iter().chain(rest).flatten().min()
     }
 
     /// How much one step does from now on, in place of what the configuration says: deadlines of one Tick, placements of

@@ -52,7 +52,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
         }
         step.wake_dependents();
         step.schedule();
-        step.tell_renamed(mark);
+        step.report_renamed(mark);
         step.log_decisions(mark);
         step.note_deliveries(mark);
     } else {
@@ -62,7 +62,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
     let mut out = step.out;
     out.writes = state.writes_since(mark);
     if reply.is_ok() {
-        out.writes.extend(beside.into_iter().map(Write::Beside));
+        out.writes.extend(beside.into_iter().map(Write::AttachedWrite));
     }
     state.journal.written.extend(out.writes.iter().map(|write| (write.key(), write.is_delete())));
     // A reply shows the job as it is after the whole step: it may have been placed already.
@@ -83,7 +83,7 @@ pub(crate) struct Step<'a> {
     pub(crate) now: Timestamp,
     pub(crate) rng: &'a mut Rng<'a>,
     pub(crate) out: Output,
-    /// A node whose Welcome is being made: it gets no wish before that.
+    /// A node whose Welcome is being made: it gets no desired state before that.
     pub(crate) hold_back: Option<proto_model::NodeName>,
     /// Jobs that moved on: others may wait for that.
     pub(crate) moved: BTreeSet<JobUid>,
@@ -124,7 +124,7 @@ impl Step<'_> {
             Event::DeleteValues(id) => self.delete_values(&id),
             Event::ApplyWebhook(webhook, dry_run) => self.apply_webhook(*webhook, dry_run),
             Event::DeleteWebhook(tenant, name) => self.delete_webhook(&tenant, &name),
-            Event::CountDeliveries(told) => Ok(self.count_deliveries(told)),
+            Event::CountDeliveries(reported) => Ok(self.count_deliveries(reported)),
             Event::SuspendSchedules(tenant, user) => Ok(self.suspend_schedules(tenant.as_ref(), &user)),
             Event::ApplyReservation { reservation, dry_run } => self.apply_reservation(*reservation, dry_run),
             Event::DeleteReservation { name } => self.delete_reservation(&name),
@@ -140,12 +140,12 @@ impl Step<'_> {
             Event::DrainRail { target, reason, by, force } => self.drain_rail(&target, reason, by, force),
             Event::UndrainRail { target } => self.undrain_rail(&target),
             Event::ApplyQos(order) => self.apply_qos(*order),
-            Event::SteerQos { action, reason, by } => self.steer_qos(action, reason, by),
+            Event::ControlRollout { action, reason, by } => self.control_rollout(action, reason, by),
             Event::CreateToken { node, hash, lifetime } => self.create_token(node, hash, lifetime),
             Event::WithdrawTokens { node } => Ok(self.withdraw_tokens(&node)),
             Event::Join { node, hash, csr } => self.join(node, hash, csr),
             Event::AgentConnected(register) => self.connected(*register),
-            Event::AgentHeartbeat { node, session } => self.hear(&node, session),
+            Event::AgentHeartbeat { node, session } => self.on_report(&node, session),
             Event::AgentInventory { node, session, inventory } => self.inventory(&node, session, inventory),
             Event::AgentObserved { node, session, observation } => {
                 self.observed(&node, session, *observation)
@@ -156,8 +156,8 @@ impl Step<'_> {
             Event::DryRun(events) => Ok(self.dry_run(events)),
             Event::Tick => self.tick(),
             // Taken off by `unwrap`; one within another has nobody who may ask so.
-            Event::By(_) => Err(CoreError::Unattributed),
-            Event::Noted(_) | Event::Denied(_) => Ok(Reply::Done),
+            Event::Attributed(_) => Err(CoreError::Unattributed),
+            Event::AuditNote(_) | Event::DenialRecord(_) => Ok(Reply::Done),
             Event::Sealed(_, sealed) => Ok(self.sealed(sealed)),
             Event::AuditResumed => Ok(self.audit_resumed()),
         }
@@ -219,7 +219,7 @@ impl Step<'_> {
     }
 
     /// Something was freed or added: a pass over the queue follows.
-    pub(crate) fn freed(&mut self) {
+    pub(crate) fn request_scheduling_pass(&mut self) {
         if !self.state.base.schedule.wanted {
             let schedule = crate::state::Schedule { wanted: true, ..self.state.base.schedule.clone() };
             self.state.set_schedule(schedule);

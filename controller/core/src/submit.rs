@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use controller_queue::{Act, Book, Budget};
-use controller_scheduler::{Ask, Decision, Pass, Placer, QueueKey, Wait};
+use controller_queue::{Act, Budget, QueueState};
+use controller_scheduler::{Decision, GangRequest, Pass, Placer, QueueKey, Wait};
 use proto_model::{
     ArrayPlace, ArraySpec, Authority, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota,
     Reason, RequestId, ScheduledRun, TenantName, Timestamp, Work,
@@ -15,14 +15,14 @@ use crate::{
     depend::Hold,
     error::CoreError,
     event::{Naming, Reply, Submit},
-    explain::FORETOLD,
+    explain::PREDICTED,
     records::RequestRecord,
     state::{JobEntry, State, Tally},
     step::Step,
 };
 
 /// Names that are tried for `generateName`.
-const NAME_TRIES: usize = 8;
+const NAME_ATTEMPTS: usize = 8;
 /// Letters of a generated name's end: no vowels, so that no words come out.
 const NAME_LETTERS: &[u8; 32] = b"bcdfghjklmnpqrstvwxz0123456789yy";
 
@@ -105,7 +105,7 @@ impl Step<'_> {
         self.later = self.state.index.waiting > self.state.config.pass_at_once;
         self.state.set_job(uid, Some(entry));
         if !held {
-            self.freed();
+            self.request_scheduling_pass();
         }
         Ok(Reply::Job { job, existed: false })
     }
@@ -148,7 +148,7 @@ impl Step<'_> {
         if let Some(request) = submit.request {
             self.remember_request(submit.tenant, request, submit.digest, job.uid, job.id.clone());
         }
-        self.freed();
+        self.request_scheduling_pass();
         Ok(Reply::Job { job, existed: false })
     }
 
@@ -237,7 +237,7 @@ impl Step<'_> {
             }
             Naming::Generate(prefix) => {
                 let mut tried = None;
-                for _ in 0..NAME_TRIES {
+                for _ in 0..NAME_ATTEMPTS {
                     let random: [u8; 6] = self.random();
                     let end: String =
                         random.iter().map(|byte| char::from(NAME_LETTERS[usize::from(byte % 32)])).collect();
@@ -308,15 +308,15 @@ impl State {
     }
 
     /// Why a job waits: what is amiss with nodes and quota for it alone, and what the queue's policy adds.
-    pub(crate) fn waits(&self, book: &Book, entry: &JobEntry, now: Timestamp) -> Wait {
+    pub(crate) fn waits(&self, queue_state: &QueueState, entry: &JobEntry, now: Timestamp) -> Wait {
         let job = &entry.job;
-        let decide = |ask: &Ask<'_>| Pass::default().decide(&self.index.snapshot, ask, now);
+        let decide = |ask: &GangRequest<'_>| Pass::default().decide(&self.index.snapshot, ask, now);
         let mut wait = match asked_alone(&job.id, &job.spec, entry.due, now, decide) {
             Decision::Wait(wait) => wait,
             Decision::Place(_) => Wait::default(),
         };
         let alone = !wait.reasons.is_empty();
-        let policy = book.why(job.uid).into_iter().filter(|reason| {
+        let policy = queue_state.why(job.uid).into_iter().filter(|reason| {
             let known = wait.reasons.iter().any(|other| other.code == reason.code);
             let covered = alone && NODES_AND_QUOTA.contains(&reason.code.as_ref());
             !(known || covered)
@@ -371,10 +371,10 @@ impl State {
             let reasons = entry.job.status.reasons.clone();
             return Ok(Planned::of(Decision::Wait(Wait { reasons, ..Wait::default() })));
         }
-        let (mut book, mut snapshot) = (self.index.book.clone(), self.index.snapshot.clone());
-        book.set_job(uid, self.queue_entry(&entry));
+        let (mut queue_state, mut snapshot) = (self.index.queue_state.clone(), self.index.snapshot.clone());
+        queue_state.set_job(uid, self.queue_entry(&entry));
         let budget = Budget { jobs: self.config.pass_limit, starts: usize::MAX };
-        let acts = book.pass(&mut snapshot, &mut Placer::default(), now, budget);
+        let acts = queue_state.pass(&mut snapshot, &mut Placer::default(), now, budget);
         let (mut start, mut victims) = (None, Vec::new());
         for act in acts {
             match act {
@@ -387,14 +387,14 @@ impl State {
         }
         let decision = match start {
             Some(placement) => Decision::Place(Box::new(placement)),
-            None => Decision::Wait(self.waits(&book, &entry, now)),
+            None => Decision::Wait(self.waits(&queue_state, &entry, now)),
         };
-        let waits = matches!(decision, Decision::Wait(_)) && book.waiting() <= FORETOLD;
+        let waits = matches!(decision, Decision::Wait(_)) && queue_state.waiting() <= PREDICTED;
         if waits {
-            book.plan(&mut snapshot, &mut Placer::default(), now, budget);
-            book.forecast(&mut snapshot, &mut Placer::default(), now);
+            queue_state.plan(&mut snapshot, &mut Placer::default(), now, budget);
+            queue_state.forecast(&mut snapshot, &mut Placer::default(), now);
         }
-        Ok(Planned { decision, eta: book.eta(uid), victims, entry: Some(entry) })
+        Ok(Planned { decision, eta: queue_state.eta(uid), victims, entry: Some(entry) })
     }
 }
 
@@ -404,7 +404,7 @@ fn asked_alone<T>(
     spec: &JobSpec,
     not_before: Option<Timestamp>,
     now: Timestamp,
-    look: impl FnOnce(&Ask<'_>) -> T,
+    inspect: impl FnOnce(&GangRequest<'_>) -> T,
 ) -> T {
     let small = (spec.gang.min_nodes < spec.gang.nodes).then(|| {
         let gang = Gang { nodes: spec.gang.min_nodes, ..spec.gang };
@@ -415,7 +415,7 @@ fn asked_alone<T>(
         submitted: now,
         uid: JobUid::from_random([u8::MAX; 16]),
     };
-    look(&Ask { key, id, spec: small.as_ref().unwrap_or(spec), not_before })
+    inspect(&GangRequest { key, id, spec: small.as_ref().unwrap_or(spec), not_before })
 }
 
 /// What would become of a job.

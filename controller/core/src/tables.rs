@@ -15,13 +15,13 @@ use proto_model::{
 
 use crate::{
     arrays::array_of,
-    bench::taints,
     documents::count,
     event::{Key, Write},
     figures,
     journal::Undo,
     prove::Proving,
     qos::Run,
+    quarantine::taints,
     records::{RequestRecord, RestingName, TokenRecord},
     schedules::{ScheduleEntry, ScheduleKey, count_run},
     state::{Due, JobEntry, Link, NodeView, Schedule, State, Tally},
@@ -38,7 +38,7 @@ fn swap<K: Ord + Clone, V>(table: &mut BTreeMap<K, V>, key: &K, new: Option<V>) 
     }
 }
 
-/// What the end of a try takes beside its grace.
+/// What the end of an attempt takes beside its grace.
 const END_TAKES: Duration = Duration::from_secs(5);
 
 fn is_same_to_queue(a: &JobEntry, b: &JobEntry) -> bool {
@@ -79,8 +79,8 @@ fn awaited(job: &Job) -> BTreeSet<JobId> {
 
 /// Whether two states of a node differ for the scheduler in their gates at most.
 fn looks_alike(a: &Node, b: &Node) -> bool {
-    let benched = a.benched.is_some() == b.benched.is_some();
-    benched && (&a.inventory, &a.labels, &a.taints) == (&b.inventory, &b.labels, &b.taints)
+    let quarantined = a.quarantined.is_some() == b.quarantined.is_some();
+    quarantined && (&a.inventory, &a.labels, &a.taints) == (&b.inventory, &b.labels, &b.taints)
 }
 
 impl State {
@@ -99,18 +99,18 @@ impl State {
         self.journal.undo.push(Undo::Qos(old));
     }
 
-    pub(crate) fn set_qos_run(&mut self, run: Run, look: Option<Timestamp>) {
-        if (&self.base.qos_run, self.base.qos_look) != (&run, look) {
-            let old = (self.swap_qos_run(run), self.base.qos_look);
-            self.base.qos_look = look;
+    pub(crate) fn set_qos_run(&mut self, run: Run, check: Option<Timestamp>) {
+        if (&self.base.qos_run, self.base.qos_check) != (&run, check) {
+            let old = (self.swap_qos_run(run), self.base.qos_check);
+            self.base.qos_check = check;
             self.journal.undo.push(Undo::QosRun(Box::new(old)));
         }
     }
 
-    pub(crate) fn set_proving(&mut self, proving: Proving, look: Option<Timestamp>) {
-        if (&self.base.proving, self.base.prove_look) != (&proving, look) {
-            let old = (std::mem::replace(&mut self.base.proving, proving), self.base.prove_look);
-            self.base.prove_look = look;
+    pub(crate) fn set_proving(&mut self, proving: Proving, check: Option<Timestamp>) {
+        if (&self.base.proving, self.base.prove_check) != (&proving, check) {
+            let old = (std::mem::replace(&mut self.base.proving, proving), self.base.prove_check);
+            self.base.prove_check = check;
             self.journal.undo.push(Undo::Proving(Box::new(old)));
         }
     }
@@ -139,7 +139,7 @@ impl State {
     }
 
     pub(crate) fn set_job(&mut self, uid: JobUid, new: Option<JobEntry>) {
-        if self.index.book.is_foretold(uid) {
+        if self.index.queue_state.is_predicted(uid) {
             // When it starts something is learned of it.
             self.note_marks();
         }
@@ -224,7 +224,7 @@ impl State {
         let drained = self.ports_drained(node);
         if self.index.snapshot.drained(node) != drained {
             self.index.snapshot.set_drained(node, drained);
-            self.index.book.nodes_changed();
+            self.index.queue_state.nodes_changed();
         }
     }
 
@@ -251,7 +251,7 @@ impl State {
     }
 
     pub(crate) fn swap_tenant(&mut self, name: &TenantName, new: Option<Arc<Tenant>>) -> Option<Arc<Tenant>> {
-        self.index.book.set_tenant(name, new.as_deref().map(TenantDef::of));
+        self.index.queue_state.set_tenant(name, new.as_deref().map(TenantDef::of));
         self.index.snapshot.set_quota(name, new.as_ref().map(|tenant| tenant.quota.gpus));
         let old = swap(&mut self.base.tenants, name, new);
         let isolation = self.isolation(name);
@@ -268,7 +268,7 @@ impl State {
         let entries: Vec<(JobUid, Arc<Entry>)> =
             own.filter_map(|entry| Some((entry.job.uid, self.queue_entry(entry)?))).collect();
         for (uid, entry) in entries {
-            self.index.book.set_job(uid, Some(entry));
+            self.index.queue_state.set_job(uid, Some(entry));
         }
     }
 
@@ -379,7 +379,7 @@ impl State {
         if !matches!((&old, &new), (Some(old), Some(new)) if is_same_to_queue(old, new)) {
             let entry = new.as_ref().and_then(|new| self.queue_entry(new));
             if entry.is_some() || old.is_some() {
-                self.index.book.set_job(uid, entry);
+                self.index.queue_state.set_job(uid, entry);
             }
         }
         if let Some(new) = new {
@@ -400,7 +400,7 @@ impl State {
             self.swap_due(&Due::Job(entry.job.uid), None, entry.due);
             self.index_but_name(entry);
             if let Some(queued) = self.queue_entry(entry) {
-                self.index.book.set_job(entry.job.uid, Some(queued));
+                self.index.queue_state.set_job(entry.job.uid, Some(queued));
             }
         }
         let mut twice = BTreeSet::new();
@@ -443,7 +443,7 @@ impl State {
 
     /// Numbers of nodes and of rails may mean something else now.
     fn cluster_changed(&mut self, rails: u32) {
-        self.index.book.nodes_changed();
+        self.index.queue_state.nodes_changed();
         let all = self.index.snapshot.topology().rails() != rails;
         let uids: Vec<JobUid> = if all {
             self.base.jobs.keys().copied().collect()
@@ -453,7 +453,7 @@ impl State {
         for uid in uids {
             let entry = self.base.jobs.get(&uid).and_then(|entry| self.queue_entry(entry));
             if entry.is_some() {
-                self.index.book.set_job(uid, entry);
+                self.index.queue_state.set_job(uid, entry);
             }
         }
     }

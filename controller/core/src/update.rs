@@ -46,7 +46,7 @@ impl Step<'_> {
         }
         let Some(first) = first else { return Err(self.not_waiting(order, &uids)) };
         // Who was behind may be ahead now.
-        self.freed();
+        self.request_scheduling_pass();
         self.reply_to(order, first)
     }
 

@@ -12,7 +12,7 @@ use proto_model::{
 use crate::{
     audit::AuditRow,
     deleted::{DeletedKey, Tombstone},
-    event::Beside,
+    event::AttachedWrite,
     records::{Attempt, RequestRecord, RestingName, TokenRecord},
     webhooks::Delivery,
 };
@@ -24,7 +24,7 @@ pub enum Write {
     PutJob(Arc<Job>),
     /// A job is removed.
     DeleteJob(JobId),
-    /// The controller's own record of a job's present try. Holds the job key: keep it from readers.
+    /// The controller's own record of a job's present attempt. Holds the job key: keep it from readers.
     PutAttempt(Arc<Attempt>),
     /// The record is removed.
     DeleteAttempt(JobUid),
@@ -103,7 +103,7 @@ pub enum Write {
     /// They were dropped behind a checkpoint.
     DeleteAudit(Log, u64),
     /// What the core only carries.
-    Beside(Beside),
+    AttachedWrite(AttachedWrite),
 }
 
 /// What a [`Write`] writes; the shell makes its store key of it.
@@ -152,7 +152,7 @@ pub enum Key {
     /// A row of an audit log, by its first record.
     Audit(Log, u64),
     /// What the core only carries, by the store's key.
-    Beside(Arc<str>),
+    AttachedWrite(Arc<str>),
 }
 
 impl Write {
@@ -203,7 +203,7 @@ impl Write {
             Self::DeleteDecisions(seq) => Key::Decisions(*seq),
             Self::PutAudit(row) => Key::Audit(row.log(), row.first()),
             Self::DeleteAudit(log, first) => Key::Audit(*log, *first),
-            Self::Beside(beside) => Key::Beside(Arc::clone(&beside.key)),
+            Self::AttachedWrite(beside) => Key::AttachedWrite(Arc::clone(&beside.key)),
         }
     }
 
@@ -232,7 +232,7 @@ impl Write {
                 | Self::DeleteToken(_)
                 | Self::DeleteDecisions(_)
                 | Self::DeleteAudit(..)
-                | Self::Beside(Beside { value: None, .. })
+                | Self::AttachedWrite(AttachedWrite { value: None, .. })
         )
     }
 }

@@ -21,7 +21,7 @@ fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse().ok());
     let (nodes, rails) = (numbers.next().unwrap_or(125_000), numbers.next().unwrap_or(8));
     let shape = Shape { nodes, rails, radix: 128, ..Shape::default() };
-    let told = |what: &str, from: Instant, before: f64| {
+    let reported = |what: &str, from: Instant, before: f64| {
         println!(
             "{what:<10} {:>8.1} ms  {:>+8.1} MiB",
             from.elapsed().as_secs_f64() * 1e3,
@@ -33,16 +33,16 @@ fn main() {
         Ok(made) => made,
         Err(error) => return println!("{error}"),
     };
-    told("generate", at, before);
+    reported("generate", at, before);
     let (at, before) = (Instant::now(), resident());
     let findings = check(&made.fabric);
-    told("check", at, before);
+    reported("check", at, before);
     let (at, before) = (Instant::now(), resident());
     let mut topology = Topology::new(Some(&made.fabric));
-    told("compile", at, before);
+    reported("compile", at, before);
     let (at, now) = (Instant::now(), resident());
     topology.furnish(8);
-    told("join", at, now);
+    reported("join", at, now);
     println!("{} servers, {} leaves, {} findings", topology.len(), topology.leaves(), findings.len());
     println!("topology in all {:.1} MiB", resident() - before);
 }

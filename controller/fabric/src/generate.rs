@@ -154,7 +154,7 @@ pub fn generate(shape: &Shape) -> Result<Generated, ShapeError> {
             }
         }
     }
-    let (built, uneven) = told(shape, &clos);
+    let (built, uneven) = reported(shape, &clos);
     Ok(Generated { fabric, built, uneven })
 }
 
@@ -300,7 +300,7 @@ fn spines(shape: &Shape, clos: &Clos, rail: u32, plane: u32, fabric: &mut Fabric
 }
 
 /// What was built, and what does not divide.
-fn told(shape: &Shape, clos: &Clos) -> (Vec<String>, Vec<String>) {
+fn reported(shape: &Shape, clos: &Clos) -> (Vec<String>, Vec<String>) {
     let &Shape { nodes, rails, radix, planes, .. } = shape;
     let trees = rails * planes;
     let mut built = vec![format!(

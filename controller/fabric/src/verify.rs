@@ -204,10 +204,15 @@ impl<'a> Switches<'a> {
         Self { names, plain }
     }
 
-    fn known(&self, told: &str) -> String {
-        let near =
-            || [told.to_ascii_lowercase(), host(told)].iter().find_map(|short| *self.plain.get(short)?);
-        if self.names.contains(told) { told.to_owned() } else { near().unwrap_or(told).to_owned() }
+    fn known(&self, reported: &str) -> String {
+        let near = || {
+            [reported.to_ascii_lowercase(), host(reported)].iter().find_map(|short| *self.plain.get(short)?)
+        };
+        if self.names.contains(reported) {
+            reported.to_owned()
+        } else {
+            near().unwrap_or(reported).to_owned()
+        }
     }
 }
 

@@ -102,14 +102,14 @@ async fn enter(State(door): State<Door>, mut request: Request) -> Response {
 /// A call as it was received; it can be made once or, if its whole body is known, again.
 struct Call {
     parts: Parts,
-    body: Kept,
+    body: Recorded,
     grpc: bool,
     reads: bool,
     /// Done twice it is the same as done once: it has no side effects, or is idempotent by its request id.
     repeats: bool,
 }
 
-enum Kept {
+enum Recorded {
     Whole(Bytes),
     Once(Option<Body>),
 }
@@ -126,7 +126,7 @@ impl Call {
         let is_idempotent = method.as_ref().is_some_and(repeat::is_idempotent);
         let streams = grpc && method.as_ref().is_none_or(|method| method.is_client_streaming());
         let body = if streams {
-            Kept::Once(Some(body))
+            Recorded::Once(Some(body))
         } else {
             let limit = most_bytes(&parts, method.as_ref());
             let read = tokio::time::timeout(asked(&parts), whole::read(&parts.headers, body, limit)).await;
@@ -134,18 +134,18 @@ impl Call {
                 let text = "the request's body did not come to its end in time";
                 RpcError::new(ErrorClass::Timeout, "DEADLINE_EXCEEDED", text)
             };
-            Kept::Whole(read.map_err(late)??)
+            Recorded::Whole(read.map_err(late)??)
         };
-        let repeats =
-            reads || (is_idempotent && matches!(&body, Kept::Whole(bytes) if repeat::has_request_id(bytes)));
+        let repeats = reads
+            || (is_idempotent && matches!(&body, Recorded::Whole(bytes) if repeat::has_request_id(bytes)));
         Ok(Self { parts, body, grpc, reads, repeats })
     }
 
     /// The request to send; `None` if it was sent and its body cannot be sent again.
     fn make(&mut self) -> Option<Request> {
         let body = match &mut self.body {
-            Kept::Whole(bytes) => Body::from(bytes.clone()),
-            Kept::Once(body) => body.take()?,
+            Recorded::Whole(bytes) => Body::from(bytes.clone()),
+            Recorded::Once(body) => body.take()?,
         };
         Some(Request::from_parts(self.parts.clone(), body))
     }
@@ -216,7 +216,7 @@ impl Door {
             let error = match made {
                 Ok(response) => match turned_away(call.grpc, response).await {
                     Away::No(response) => return Ok(response),
-                    Away::Yes(_) if matches!(call.body, Kept::Whole(_)) && Instant::now() < until => None,
+                    Away::Yes(_) if matches!(call.body, Recorded::Whole(_)) && Instant::now() < until => None,
                     Away::Yes(response) => return Ok(response),
                 },
                 Err((epoch, error)) => {
@@ -227,7 +227,7 @@ impl Door {
             if let Some(error) = error {
                 let begun = error.reason != "UNREACHABLE";
                 if (begun && !call.repeats)
-                    || matches!(call.body, Kept::Once(None))
+                    || matches!(call.body, Recorded::Once(None))
                     || Instant::now() >= until
                 {
                     return Err(error);
@@ -242,7 +242,7 @@ impl Door {
     /// is to be recorded, or the store is out of this controller's reach.
     async fn read_here(&self, call: &mut Call) -> Option<Response> {
         let mut reads = self.reads.clone().filter(|_| call.reads && !self.leadership.is_local())?;
-        if matches!(call.body, Kept::Once(_)) {
+        if matches!(call.body, Recorded::Once(_)) {
             return None;
         }
         let Ok(response) = reads.call(call.make()?).await;

@@ -175,10 +175,10 @@ mod tests {
         let key = fs::read_to_string(folder.path().join(CA_KEY)).unwrap();
         assert!(key.starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"), "{key}");
         assert_eq!(pin(folder.path(), &guards), made);
-        let told = ca(folder.path(), &words("incorrect horse battery")).unwrap_err().to_string();
-        assert!(told.contains("does not open") && told.contains("ca.key"), "{told}");
-        let told = ca(folder.path(), &Guards::default()).unwrap_err().to_string();
-        assert!(told.contains("--ca-passphrase-file"), "{told}");
+        let reported = ca(folder.path(), &words("incorrect horse battery")).unwrap_err().to_string();
+        assert!(reported.contains("does not open") && reported.contains("ca.key"), "{reported}");
+        let reported = ca(folder.path(), &Guards::default()).unwrap_err().to_string();
+        assert!(reported.contains("--ca-passphrase-file"), "{reported}");
         // A crash between the two writes.
         fs::remove_file(folder.path().join(CA_CERTIFICATE)).unwrap();
         assert_eq!(pin(folder.path(), &guards), made);

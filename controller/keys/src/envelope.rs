@@ -146,8 +146,8 @@ mod tests {
         assert!(relabelled.open(&provider, Purpose::StoreKeys, "f").is_err(), "the purpose is authenticated");
         let mut other = read.clone();
         other.provider = "exec".to_owned();
-        let told = other.open(&provider, Purpose::CaKey, "f").unwrap_err();
-        assert!(matches!(told, KeyError::OtherProvider { .. }), "{told}");
+        let reported = other.open(&provider, Purpose::CaKey, "f").unwrap_err();
+        assert!(matches!(reported, KeyError::OtherProvider { .. }), "{reported}");
         let mut crossed = read.clone();
         crossed.wrapped = Envelope::seal(&provider, Purpose::CaKey, "x").unwrap().wrapped;
         assert!(matches!(crossed.open(&provider, Purpose::CaKey, "f"), Err(KeyError::Forged { .. })));

@@ -82,8 +82,8 @@ mod tests {
         let wrapped = right.wrap_key(Purpose::CaKey, &key).unwrap();
         assert_eq!(right.unwrap_key(Purpose::CaKey, &wrapped).unwrap().bytes(), key.bytes());
         assert!(matches!(right.unwrap_key(Purpose::StoreKeys, &wrapped), Err(KeyError::Refused { .. })));
-        let told = wrong.unwrap_key(Purpose::CaKey, &wrapped).unwrap_err().to_string();
-        assert!(told.contains("two") && wrong.health().is_ok(), "{told}");
+        let reported = wrong.unwrap_key(Purpose::CaKey, &wrapped).unwrap_err().to_string();
+        assert!(reported.contains("two") && wrong.health().is_ok(), "{reported}");
         for bad in ["", "# nothing", "0a", &"zz".repeat(32)] {
             files::write_secret(&two, bad).unwrap();
             assert!(matches!(wrong.health(), Err(KeyError::NotAKey { .. })), "{bad:?}");

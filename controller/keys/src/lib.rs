@@ -23,6 +23,6 @@ pub use file::FileProvider;
 pub use passphrase::{PassphraseProvider, read_passphrase};
 pub use program::{ProgramProvider, TIME_LIMIT};
 pub use provider::{DataKey, KeyProvider, Purpose};
-pub use rotation::{Phase, Stand};
+pub use rotation::{AuthorityStatus, Phase};
 pub use secret::{Form, Guards, check_mode};
 pub use spec::ProviderSpec;

@@ -133,8 +133,8 @@ mod tests {
             assert!(provider.unwrap_key(Purpose::CaKey, &wrapped[..end]).is_err(), "{end}");
         }
         files::write_secret(&path, "incorrect horse battery").unwrap();
-        let told = provider.unwrap_key(Purpose::CaKey, &wrapped).unwrap_err().to_string();
-        assert!(told.contains("passphrase in"), "{told}");
+        let reported = provider.unwrap_key(Purpose::CaKey, &wrapped).unwrap_err().to_string();
+        assert!(reported.contains("passphrase in"), "{reported}");
         files::write_secret(&path, "short").unwrap();
         assert!(matches!(provider.health(), Err(KeyError::PassphraseLength { .. })));
     }

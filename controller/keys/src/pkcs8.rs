@@ -96,8 +96,10 @@ mod tests {
         assert!(is_encrypted(&sealed) && !is_encrypted(&key));
         assert!(!sealed.contains("BEGIN PRIVATE KEY"));
         assert_eq!(decrypt(&sealed, WORDS, "k").unwrap().trim(), key.replace("\r\n", "\n").trim());
-        let told = decrypt(&sealed, "correct horse battery stable", "ca.key").unwrap_err();
-        assert!(matches!(told, KeyError::WrongPassphrase { .. }) && told.to_string().contains("ca.key"));
+        let reported = decrypt(&sealed, "correct horse battery stable", "ca.key").unwrap_err();
+        assert!(
+            matches!(reported, KeyError::WrongPassphrase { .. }) && reported.to_string().contains("ca.key")
+        );
         assert!(matches!(decrypt(&key, WORDS, "k"), Err(KeyError::Malformed { .. })));
         assert!(matches!(encrypt(&sealed, WORDS, "k"), Err(KeyError::Malformed { .. })));
         for rubbish in

@@ -40,8 +40,8 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(15);
 const VERSION: u32 = 1;
 const MOST_OUTPUT: u64 = 64 * 1024;
 /// Of what it says when it fails, so much is told.
-const TOLD: usize = 500;
-const LOOK: Duration = Duration::from_millis(5);
+const REPORTED: usize = 500;
+const CHECK: Duration = Duration::from_millis(5);
 
 #[derive(Serialize)]
 struct Request<'a> {
@@ -153,7 +153,7 @@ impl ProgramProvider {
             match child.try_wait().map_err(|error| self.fails(error.to_string()))? {
                 Some(status) => break status,
                 None if left().is_zero() => return Err(late()),
-                None => thread::sleep(LOOK),
+                None => thread::sleep(CHECK),
             }
         };
         if status.success() {
@@ -166,14 +166,14 @@ impl ProgramProvider {
 
 /// All that comes until the end, or one byte more than is allowed.
 fn collected(from: impl Read + Send + 'static) -> Receiver<Zeroizing<Vec<u8>>> {
-    let (tell, told) = channel();
+    let (report, reported) = channel();
     thread::spawn(move || {
         let mut bytes = Zeroizing::new(Vec::new());
         // What was read before an error is told; it will not be what is expected.
         let _ = from.take(MOST_OUTPUT + 1).read_to_end(&mut bytes);
-        let _ = tell.send(bytes);
+        let _ = report.send(bytes);
     });
-    told
+    reported
 }
 
 /// The program and all that it started.
@@ -191,7 +191,7 @@ fn ended(status: ExitStatus, complaint: &[u8]) -> String {
 }
 
 fn printable(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(TOLD)]).into_owned();
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(REPORTED)]).into_owned();
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -270,7 +270,7 @@ esac"#;
 
     #[test]
     fn whatever_a_program_does_ends_in_time_with_its_reason() {
-        for (script, told) in [
+        for (script, reported) in [
             ("exit 3", "3"),
             ("echo denied by policy >&2; exit 1", "denied by policy"),
             ("echo nonsense", "not the JSON"),
@@ -289,7 +289,7 @@ esac"#;
             let begin = Instant::now();
             let key = DataKey::generate().unwrap();
             let error = provider.wrap_key(Purpose::CaKey, &key).unwrap_err().to_string();
-            assert!(error.contains(told) && error.contains("kms"), "{script}: {error}");
+            assert!(error.contains(reported) && error.contains("kms"), "{script}: {error}");
             assert!(begin.elapsed() < Duration::from_secs(10), "{script}: {:?}", begin.elapsed());
         }
     }

@@ -45,7 +45,7 @@ pub enum Phase {
 
 /// How a folder's authority stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stand {
+pub struct AuthorityStatus {
     /// How far it is.
     pub phase: Phase,
     /// The one that issues.
@@ -116,7 +116,7 @@ impl CaFolder {
     ///
     /// # Errors
     /// As [`standing`](Self::standing).
-    pub fn stand(&self, now: SystemTime) -> Result<Stand, AuthorityError> {
+    pub fn status(&self, now: SystemTime) -> Result<AuthorityStatus, AuthorityError> {
         let (key, standing) = self.read(None, now)?;
         let issuing = standing.issuing();
         let phase = match (standing.others().is_empty(), self.cross(issuing)?) {
@@ -125,7 +125,7 @@ impl CaFolder {
             (false, Some(_)) => Phase::Active,
         };
         let other = standing.others().first().and_then(|pem| CaPin::of_pem(pem));
-        Ok(Stand { phase, issuing: issuing.pin(), not_after: issuing.not_after(), other, key })
+        Ok(AuthorityStatus { phase, issuing: issuing.pin(), not_after: issuing.not_after(), other, key })
     }
 
     fn in_phase(
@@ -133,12 +133,12 @@ impl CaFolder {
         wanted: &[Phase],
         step: &'static str,
         now: SystemTime,
-    ) -> Result<Stand, AuthorityError> {
-        let stand = self.stand(now)?;
-        if wanted.contains(&stand.phase) {
-            return Ok(stand);
+    ) -> Result<AuthorityStatus, AuthorityError> {
+        let status = self.status(now)?;
+        if wanted.contains(&status.phase) {
+            return Ok(status);
         }
-        let is = match stand.phase {
+        let is = match status.phase {
             Phase::Settled => "no other authority is to follow; `ca rotate` begins",
             Phase::Prepared => {
                 "another authority is trusted and does not issue yet; `ca activate` or `ca abort`"
@@ -154,7 +154,7 @@ impl CaFolder {
     ///
     /// # Errors
     /// One is on its way already, or a file cannot be read or written.
-    pub fn rotate(&self, lifetime: Duration, now: SystemTime) -> Result<Stand, AuthorityError> {
+    pub fn rotate(&self, lifetime: Duration, now: SystemTime) -> Result<AuthorityStatus, AuthorityError> {
         self.in_phase(&[Phase::Settled], "rotate", now)?;
         let standing = self.standing(None, now)?;
         let path = self.file(NEXT_KEY);
@@ -169,14 +169,14 @@ impl CaFolder {
         }
         let bundle = standing.issuing().certificate_pem().to_owned() + next.certificate_pem();
         files::write_public(&self.file(CA_CERTIFICATE), &bundle)?;
-        self.stand(now)
+        self.status(now)
     }
 
     /// The new authority issues from now on; both are trusted.
     ///
     /// # Errors
     /// There is none, its key is not here, or a file cannot be read or written.
-    pub fn activate(&self, now: SystemTime) -> Result<Stand, AuthorityError> {
+    pub fn activate(&self, now: SystemTime) -> Result<AuthorityStatus, AuthorityError> {
         self.in_phase(&[Phase::Prepared], "activate", now)?;
         let standing = self.standing(None, now)?;
         let Some(other) = standing.others().first() else { return Err(AuthorityError::NoCertificate) };
@@ -186,14 +186,14 @@ impl CaFolder {
         let bundle = next.certificate_pem().to_owned() + old.certificate_pem();
         files::write_public(&self.file(CA_CERTIFICATE), &bundle)?;
         self.move_keys(&[(CA_KEY, OLD_KEY), (NEXT_KEY, CA_KEY)])?;
-        self.stand(now)
+        self.status(now)
     }
 
     /// The old authority is trusted no more. Its key is gone then, and its certificate is kept for the audit log.
     ///
     /// # Errors
     /// There is none to retire, or a file cannot be read or written.
-    pub fn retire(&self, now: SystemTime) -> Result<Stand, AuthorityError> {
+    pub fn retire(&self, now: SystemTime) -> Result<AuthorityStatus, AuthorityError> {
         self.in_phase(&[Phase::Active], "retire", now)?;
         let standing = self.standing(None, now)?;
         let path = self.file(RETIRED);
@@ -211,21 +211,21 @@ impl CaFolder {
         }
         files::write_public(&self.file(CA_CERTIFICATE), standing.issuing().certificate_pem())?;
         self.remove(&[CROSS, OLD_KEY])?;
-        self.stand(now)
+        self.status(now)
     }
 
     /// One step back: what was activated is prepared, what was prepared is gone.
     ///
     /// # Errors
     /// There is nothing to go back from, or a file cannot be read or written.
-    pub fn abort(&self, now: SystemTime) -> Result<Stand, AuthorityError> {
-        let stand = self.in_phase(&[Phase::Prepared, Phase::Active], "abort", now)?;
+    pub fn abort(&self, now: SystemTime) -> Result<AuthorityStatus, AuthorityError> {
+        let status = self.in_phase(&[Phase::Prepared, Phase::Active], "abort", now)?;
         let standing = self.standing(None, now)?;
         let issuing = standing.issuing().certificate_pem();
-        if stand.phase == Phase::Prepared {
+        if status.phase == Phase::Prepared {
             files::write_public(&self.file(CA_CERTIFICATE), issuing)?;
             self.remove(&[NEXT_KEY])?;
-            return self.stand(now);
+            return self.status(now);
         }
         let Some(other) = standing.others().first() else { return Err(AuthorityError::NoCertificate) };
         self.with_its_key(other, now)?;
@@ -234,7 +234,7 @@ impl CaFolder {
         if self.file(OLD_KEY).exists() {
             self.move_keys(&[(CA_KEY, NEXT_KEY), (OLD_KEY, CA_KEY)])?;
         }
-        self.stand(now)
+        self.status(now)
     }
 
     fn move_keys(&self, moves: &[(&str, &str)]) -> Result<(), FileError> {
@@ -333,10 +333,10 @@ mod tests {
         files::write_secret(&dir.path().join(CA_KEY), std::str::from_utf8(&old_key).unwrap()).unwrap();
         files::write_secret(&dir.path().join(NEXT_KEY), std::str::from_utf8(&next_key).unwrap()).unwrap();
         fs::remove_file(dir.path().join(OLD_KEY)).unwrap();
-        assert_eq!(ca.stand(now).unwrap().issuing, new);
+        assert_eq!(ca.status(now).unwrap().issuing, new);
         // Only the first was.
         fs::rename(dir.path().join(CA_KEY), dir.path().join(OLD_KEY)).unwrap();
-        assert_eq!(ca.stand(now).unwrap().issuing, new);
+        assert_eq!(ca.status(now).unwrap().issuing, new);
         assert_eq!(ca.retire(now).unwrap().issuing, new);
         assert_eq!(names(dir.path()), ["ca.key", "ca.pem", "ca.retired.pem"]);
     }

@@ -187,8 +187,8 @@ mod tests {
         assert!(matches!(read(&words), Err(KeyError::NoProvider { .. })));
         assert!(!std::fs::read_to_string(&path).unwrap().contains("PRIVATE KEY"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        let told = read(&provider).unwrap_err().to_string();
-        assert!(told.contains("chmod 600"), "{told}");
+        let reported = read(&provider).unwrap_err().to_string();
+        assert!(reported.contains("chmod 600"), "{reported}");
         assert!(!format!("{words:?}").contains("horse"));
     }
 }

@@ -7,9 +7,9 @@ use proto_model::{ClassUser, JobUid, LicenseName, QueueName, TenantName, Timesta
 use thiserror::Error;
 
 use crate::{
-    book::Book,
     defs::Act,
     entry::{Entry, State},
+    queue_state::QueueState,
 };
 
 /// What is wrong with what a pass says.
@@ -107,7 +107,7 @@ pub enum Breach {
 ///
 /// # Errors
 /// Every breach.
-pub fn check(book: &Book, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach>> {
+pub fn check(queue_state: &QueueState, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach>> {
     let mut found = Vec::new();
     let mut touched = BTreeSet::new();
     let mut starting: Vec<(&Entry, u64)> = Vec::new();
@@ -115,7 +115,7 @@ pub fn check(book: &Book, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach
         match act {
             Act::Start { uid, placement } => {
                 once(&mut touched, *uid, &mut found);
-                let entry = book.jobs.get(uid).filter(|entry| entry.state == State::Waiting);
+                let entry = queue_state.jobs.get(uid).filter(|entry| entry.state == State::Waiting);
                 let Some(entry) = entry else {
                     found.push(Breach::NotWaiting(*uid));
                     continue;
@@ -129,7 +129,7 @@ pub fn check(book: &Book, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach
                     found.push(Breach::Size { uid: *uid, nodes });
                 }
                 reserved(
-                    book,
+                    queue_state,
                     entry,
                     placement.nodes.iter().map(|place| place.node.as_str()),
                     now,
@@ -140,19 +140,19 @@ pub fn check(book: &Book, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach
             }
             Act::Preempt { victim, by, .. } => {
                 once(&mut touched, *victim, &mut found);
-                stopped(book, *victim, *by, &mut found);
+                stopped(queue_state, *victim, *by, &mut found);
             }
             Act::Shrink { victim, by, nodes, .. } => {
                 once(&mut touched, *victim, &mut found);
-                shrunk(book, *victim, *by, *nodes, &mut found);
+                shrunk(queue_state, *victim, *by, *nodes, &mut found);
             }
             Act::Grow { uid, .. } => once(&mut touched, *uid, &mut found),
         }
     }
-    limits(book, &starting, &mut found);
-    counts(book, &starting, &mut found);
-    users(book, &starting, &mut found);
-    licenses(book, &starting, &mut found);
+    limits(queue_state, &starting, &mut found);
+    counts(queue_state, &starting, &mut found);
+    users(queue_state, &starting, &mut found);
+    licenses(queue_state, &starting, &mut found);
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
@@ -161,7 +161,7 @@ pub fn check(book: &Book, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach
 ///
 /// # Errors
 /// Every job that is denied its right.
-pub fn check_rights(book: &Book, acts: &[Act]) -> Result<(), Vec<Breach>> {
+pub fn check_rights(queue_state: &QueueState, acts: &[Act]) -> Result<(), Vec<Breach>> {
     let served = |uid: JobUid| {
         acts.iter().any(|act| match act {
             Act::Start { uid: started, .. } => *started == uid,
@@ -172,12 +172,14 @@ pub fn check_rights(book: &Book, acts: &[Act]) -> Result<(), Vec<Breach>> {
     // What is being stopped may be what it waits for; the pass after that is proved too.
     let stopped = acts.iter().any(|act| matches!(act, Act::Preempt { .. } | Act::Shrink { .. }));
     let ending =
-        stopped || book.jobs.values().any(|entry| entry.run().is_some_and(|run| run.ending.is_some()));
-    let denied: Vec<Breach> = book
+        stopped || queue_state.jobs.values().any(|entry| entry.run().is_some_and(|run| run.ending.is_some()));
+    let denied: Vec<Breach> = queue_state
         .jobs
         .values()
-        .filter(|entry| entry.state == State::Waiting && entry.hold.is_empty() && book.has_right(entry.uid))
-        .filter(|entry| !served(entry.uid) && !ending && has_licenses(book, acts, entry))
+        .filter(|entry| {
+            entry.state == State::Waiting && entry.hold.is_empty() && queue_state.has_right(entry.uid)
+        })
+        .filter(|entry| !served(entry.uid) && !ending && has_licenses(queue_state, acts, entry))
         .map(|entry| Breach::Denied(entry.uid))
         .collect();
     if denied.is_empty() { Ok(()) } else { Err(denied) }
@@ -189,18 +191,19 @@ fn once(touched: &mut BTreeSet<JobUid>, uid: JobUid, found: &mut Vec<Breach>) {
     }
 }
 
-fn stopped(book: &Book, victim: JobUid, by: JobUid, found: &mut Vec<Breach>) {
-    let entry = book.jobs.get(&victim).filter(|entry| entry.run().is_some_and(|run| run.ending.is_none()));
-    let (Some(entry), Some(by_entry)) = (entry, book.jobs.get(&by)) else {
+fn stopped(queue_state: &QueueState, victim: JobUid, by: JobUid, found: &mut Vec<Breach>) {
+    let entry =
+        queue_state.jobs.get(&victim).filter(|entry| entry.run().is_some_and(|run| run.ending.is_none()));
+    let (Some(entry), Some(by_entry)) = (entry, queue_state.jobs.get(&by)) else {
         found.push(Breach::NotRunning(victim));
         return;
     };
     let lower =
-        entry.priority < by_entry.priority && entry.preemption.preemptible && preempts(book, by_entry);
-    let by_right = book.has_right(by);
+        entry.priority < by_entry.priority && entry.preemption.preemptible && preempts(queue_state, by_entry);
+    let by_right = queue_state.has_right(by);
     let siblings = entry.id.tenant == by_entry.id.tenant && entry.queue != by_entry.queue;
     let guaranteed = by_entry.queue.as_ref().is_some_and(|queue| {
-        let def = book.queues.get(&(by_entry.id.tenant.clone(), queue.clone()));
+        let def = queue_state.queues.get(&(by_entry.id.tenant.clone(), queue.clone()));
         def.is_some_and(|def| !def.guaranteed.is_empty())
     });
     if !(lower || by_right || siblings && guaranteed) {
@@ -209,30 +212,30 @@ fn stopped(book: &Book, victim: JobUid, by: JobUid, found: &mut Vec<Breach>) {
 }
 
 /// Whether others may be stopped for a job.
-fn preempts(book: &Book, entry: &Entry) -> bool {
-    let class = entry.class.as_ref().and_then(|user| book.classes.get(&user.class));
+fn preempts(queue_state: &QueueState, entry: &Entry) -> bool {
+    let class = entry.class.as_ref().and_then(|user| queue_state.classes.get(&user.class));
     class.is_none_or(|class| class.preempts)
 }
 
 /// An elastic job gives up what it does not need; for a job of equal priority too.
-fn shrunk(book: &Book, victim: JobUid, by: JobUid, nodes: u32, found: &mut Vec<Breach>) {
-    if let (Some(entry), Some(by_entry)) = (book.jobs.get(&victim), book.jobs.get(&by)) {
+fn shrunk(queue_state: &QueueState, victim: JobUid, by: JobUid, nodes: u32, found: &mut Vec<Breach>) {
+    if let (Some(entry), Some(by_entry)) = (queue_state.jobs.get(&victim), queue_state.jobs.get(&by)) {
         let held = entry.run().map_or(0, |run| run.placement.nodes.len());
         if nodes < entry.min_nodes || nodes as usize >= held {
             found.push(Breach::Size { uid: victim, nodes: nodes as usize });
         }
         let ends = entry.run().is_none_or(|run| run.ending.is_some());
-        if entry.priority == by_entry.priority && !ends && preempts(book, by_entry) {
+        if entry.priority == by_entry.priority && !ends && preempts(queue_state, by_entry) {
             return;
         }
     }
-    stopped(book, victim, by, found);
+    stopped(queue_state, victim, by, found);
 }
 
 /// Adds up anew, job by job, what every tenant and queue holds.
-fn limits(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
+fn limits(queue_state: &QueueState, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
     let mut held: BTreeMap<(TenantName, Option<QueueName>), (u64, bool)> = BTreeMap::new();
-    let running = book.jobs.values().filter_map(|entry| {
+    let running = queue_state.jobs.values().filter_map(|entry| {
         let run = entry.run()?;
         let places = run.placement.nodes.iter().chain(&run.placement.spares);
         Some((entry.as_ref(), places.map(|place| place.gpus.len() as u64).sum::<u64>(), false))
@@ -240,7 +243,7 @@ fn limits(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
     let all = running.chain(starting.iter().map(|(entry, gpus)| (*entry, *gpus, true)));
     for (entry, gpus, starts) in all {
         let tenant = &entry.id.tenant;
-        if starts && !book.tenants.contains_key(tenant) {
+        if starts && !queue_state.tenants.contains_key(tenant) {
             found.push(Breach::Homeless(entry.uid));
         }
         let mut queue = entry.queue.clone();
@@ -249,7 +252,7 @@ fn limits(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
             row.0 += gpus;
             row.1 |= starts && gpus > 0;
             let Some(name) = queue else { break };
-            match book.queues.get(&(tenant.clone(), name)) {
+            match queue_state.queues.get(&(tenant.clone(), name)) {
                 Some(def) => queue = def.parent.clone(),
                 None => {
                     if starts {
@@ -262,8 +265,8 @@ fn limits(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
     }
     for ((tenant, queue), (held, starts)) in held {
         let limit = match &queue {
-            None => book.tenants.get(&tenant).and_then(|def| def.limit),
-            Some(name) => book.queues.get(&(tenant.clone(), name.clone())).and_then(|def| def.limit),
+            None => queue_state.tenants.get(&tenant).and_then(|def| def.limit),
+            Some(name) => queue_state.queues.get(&(tenant.clone(), name.clone())).and_then(|def| def.limit),
         };
         if let Some(limit) = limit.filter(|limit| starts && held > u64::from(*limit)) {
             found.push(Breach::Limit { tenant, queue, held, limit });
@@ -271,11 +274,11 @@ fn limits(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
     }
 }
 
-fn counts(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
+fn counts(queue_state: &QueueState, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
     let mut tenants: BTreeMap<&TenantName, (usize, bool)> = BTreeMap::new();
     let mut arrays: BTreeMap<&proto_model::JobId, (usize, u32, bool)> = BTreeMap::new();
     let running =
-        book.jobs.values().filter(|entry| entry.run().is_some()).map(|entry| (entry.as_ref(), false));
+        queue_state.jobs.values().filter(|entry| entry.run().is_some()).map(|entry| (entry.as_ref(), false));
     for (entry, starts) in running.chain(starting.iter().map(|(entry, _)| (*entry, true))) {
         let row = tenants.entry(&entry.id.tenant).or_default();
         (row.0, row.1) = (row.0 + 1, row.1 | starts);
@@ -285,7 +288,7 @@ fn counts(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
         }
     }
     for (tenant, (running, starts)) in tenants {
-        if let Some(limit) = book.tenants.get(tenant).and_then(|def| def.jobs)
+        if let Some(limit) = queue_state.tenants.get(tenant).and_then(|def| def.jobs)
             && starts
             && running > limit as usize
         {
@@ -300,9 +303,9 @@ fn counts(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
 }
 
 /// Adds up anew, job by job, what every user of a service class has.
-fn users(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
+fn users(queue_state: &QueueState, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
     let mut users: BTreeMap<&ClassUser, (usize, u64, bool, bool)> = BTreeMap::new();
-    let running = book.jobs.values().filter_map(|entry| {
+    let running = queue_state.jobs.values().filter_map(|entry| {
         let run = entry.run()?;
         let places = run.placement.nodes.iter().chain(&run.placement.spares);
         Some((entry.as_ref(), places.map(|place| place.gpus.len() as u64).sum::<u64>(), false))
@@ -313,7 +316,7 @@ fn users(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
         *row = (row.0 + 1, row.1 + gpus, row.2 | starts, row.3 | (starts && gpus > 0));
     }
     for (user, (running, held, starts, takes)) in users {
-        let Some(class) = book.classes.get(&user.class) else { continue };
+        let Some(class) = queue_state.classes.get(&user.class) else { continue };
         let whose = format!("user {} in service class {}", user.user, user.class);
         if let Some(limit) = class.jobs.filter(|limit| starts && running > *limit as usize) {
             found.push(Breach::Count { whose, running, limit });
@@ -326,11 +329,11 @@ fn users(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
 
 /// How many of each license running jobs hold together, with those that start.
 fn held<'a>(
-    book: &'a Book,
+    queue_state: &'a QueueState,
     starting: impl Iterator<Item = &'a Entry>,
 ) -> BTreeMap<&'a LicenseName, (u64, bool)> {
     let mut held: BTreeMap<&LicenseName, (u64, bool)> = BTreeMap::new();
-    let running = book.jobs.values().filter(|entry| entry.run().is_some());
+    let running = queue_state.jobs.values().filter(|entry| entry.run().is_some());
     let running = running.map(|entry| (entry.as_ref(), false));
     for (entry, starts) in running.chain(starting.map(|entry| (entry, true))) {
         for (name, count) in &entry.licenses {
@@ -342,9 +345,9 @@ fn held<'a>(
 }
 
 /// Adds up anew, job by job, what is held of every license. Where there are fewer than that since, nothing more starts.
-fn licenses(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
-    for (name, (held, starts)) in held(book, starting.iter().map(|(entry, _)| *entry)) {
-        let total = book.licenses.total(name);
+fn licenses(queue_state: &QueueState, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
+    for (name, (held, starts)) in held(queue_state, starting.iter().map(|(entry, _)| *entry)) {
+        let total = queue_state.licenses.total(name);
         if starts && held > u64::from(total) {
             found.push(Breach::License { name: name.clone(), held, total });
         }
@@ -353,25 +356,25 @@ fn licenses(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
 
 /// Whether all licenses that a job asks for are there for it, although others with a right to run get theirs first: a
 /// guarantee is of nodes alone.
-fn has_licenses(book: &Book, acts: &[Act], entry: &Entry) -> bool {
+fn has_licenses(queue_state: &QueueState, acts: &[Act], entry: &Entry) -> bool {
     if entry.licenses.is_empty() {
         return true;
     }
-    let first = book.jobs.values().map(AsRef::as_ref).filter(|other| {
+    let first = queue_state.jobs.values().map(AsRef::as_ref).filter(|other| {
         let starts = |act: &Act| matches!(act, Act::Start { uid, .. } if *uid == other.uid);
         let waits = other.state == State::Waiting && other.uid != entry.uid;
-        waits && (book.has_right(other.uid) || acts.iter().any(starts))
+        waits && (queue_state.has_right(other.uid) || acts.iter().any(starts))
     });
-    let held = held(book, first);
+    let held = held(queue_state, first);
     entry.licenses.iter().all(|(name, count)| {
         let taken = held.get(name).map_or(0, |(held, _)| *held);
-        taken + u64::from(*count) <= u64::from(book.licenses.total(name))
+        taken + u64::from(*count) <= u64::from(queue_state.licenses.total(name))
     })
 }
 
 /// Nodes that are named in a reservation are not taken by a job whose limit reaches into it.
 fn reserved<'a>(
-    book: &Book,
+    queue_state: &QueueState,
     entry: &Entry,
     nodes: impl Iterator<Item = &'a str>,
     now: Timestamp,
@@ -379,7 +382,7 @@ fn reserved<'a>(
 ) {
     let nodes: Vec<&str> = nodes.collect();
     let end = entry.limit.map(|limit| now.plus(limit));
-    for (name, def) in &book.reservations {
+    for (name, def) in &queue_state.reservations {
         let over = def.end() <= now || end.is_some_and(|end| end <= def.start);
         if over || end.is_none() && def.start > now || entry.reservation.as_ref() == Some(name) {
             continue;

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, time::Duration};
 
 use proto_model::{JobUid, Timestamp};
 
-use crate::{book::Book, defs::Act, entry::Entry};
+use crate::{defs::Act, entry::Entry, queue_state::QueueState};
 
 /// A job that would start later because another one starts now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,16 +109,16 @@ fn plan(free: &Free, list: &[&Entry], slack: Duration) -> Vec<Option<u64>> {
 }
 
 /// Adds what a pass starts whose acts are not done yet.
-pub fn delays(book: &Book, acts: &[Act], now: Timestamp, watch: Watch, into: &mut Delays) {
+pub fn delays(queue_state: &QueueState, acts: &[Act], now: Timestamp, watch: Watch, into: &mut Delays) {
     let Watch { nodes: cluster, slack } = watch;
     let starts =
         |entry: &Entry| acts.iter().any(|act| matches!(act, Act::Start { uid, .. } if *uid == entry.uid));
     let mut waiting: Vec<&Entry> =
-        book.jobs().map(AsRef::as_ref).filter(|entry| entry.run().is_none()).collect();
+        queue_state.jobs().map(AsRef::as_ref).filter(|entry| entry.run().is_none()).collect();
     waiting.retain(|entry| nodes(entry) <= i64::from(cluster));
     waiting.sort_by_key(|entry| (Reverse(entry.priority), entry.submitted, entry.uid));
     let mut free = Free(vec![(now.0, i64::from(cluster))]);
-    for entry in book.jobs() {
+    for entry in queue_state.jobs() {
         let Some(run) = entry.run() else { continue };
         let held = i64::try_from(run.placement.nodes.len() + run.placement.spares.len()).unwrap_or(i64::MAX);
         free.take(now.0, run.started.0.saturating_add(length(entry)).max(now.0 + 1), held);

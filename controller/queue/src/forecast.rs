@@ -13,11 +13,11 @@ use controller_scheduler::{Need, Placer, RailNeed, Snapshot};
 use proto_model::{Eta, JobUid, Timestamp};
 
 use crate::{
-    book::Book,
     defs::{Act, Budget},
     entry::{Entry, State},
     ledger::Past,
-    pass::Look,
+    pass::PassPurpose,
+    queue_state::QueueState,
 };
 
 /// Arrivals that say how many come; fewer say nothing.
@@ -81,7 +81,7 @@ impl Came<'_> {
     }
 }
 
-impl Book {
+impl QueueState {
     /// Only looks: when every waiting job will probably start, and why it waits. What a pass would do is not done.
     pub fn forecast(&mut self, snapshot: &mut Snapshot, placer: &mut Placer, now: Timestamp) -> Vec<Act> {
         let (marks, next) = (self.marks.clone(), self.cache.next);
@@ -91,7 +91,7 @@ impl Book {
         for entry in &arrivals {
             self.set_job(entry.uid, Some(Arc::clone(entry)));
         }
-        let acts = self.look(snapshot, placer, now, Budget::ALL, Look::Forecast);
+        let acts = self.check(snapshot, placer, now, Budget::ALL, PassPurpose::Forecast);
         for entry in arrivals {
             self.set_job(entry.uid, None);
         }
@@ -108,7 +108,7 @@ impl Book {
         let seen = &self.cache.seen;
         let raw: Vec<(JobUid, Eta, Option<Timestamp>)> = waiting()
             .filter_map(|entry| {
-                let why = seen.get(&entry.uid).filter(|why| why.looked == now)?;
+                let why = seen.get(&entry.uid).filter(|why| why.checked == now)?;
                 let eta = why.eta.filter(|eta| eta.latest != Timestamp(u64::MAX))?;
                 Some((entry.uid, eta, entry.not_before))
             })
@@ -129,9 +129,11 @@ impl Book {
 
     /// Somebody was told what the last forecast said of a waiting job: when it starts its band is judged by that, and those
     /// of later forecasts are made wider or narrower.
-    pub fn told(&mut self, uid: JobUid) {
-        let Some(((at, raw), told)) = self.cache.raw.get(&uid).copied().zip(self.eta(uid)) else { return };
-        Arc::make_mut(&mut self.marks.bands).tell(uid, raw, told, at);
+    pub fn reported(&mut self, uid: JobUid) {
+        let Some(((at, raw), reported)) = self.cache.raw.get(&uid).copied().zip(self.eta(uid)) else {
+            return;
+        };
+        Arc::make_mut(&mut self.marks.bands).report(uid, raw, reported, at);
     }
 
     /// Now and then, what a forecast says of the jobs that wait is noted as if they had been told: so that bands follow what
@@ -149,7 +151,7 @@ impl Book {
         // What was found of waiting jobs stays as the last pass has found it.
         let mut asked = self.clone();
         asked.forecast(&mut snapshot.clone(), placer, now);
-        new.into_iter().for_each(|uid| asked.told(uid));
+        new.into_iter().for_each(|uid| asked.reported(uid));
         self.marks.bands = asked.marks.bands;
         Arc::make_mut(&mut self.marks.bands).noted = Some(now);
         true
@@ -157,7 +159,7 @@ impl Book {
 
     /// Whether something was foretold of a job that is held against its start when that comes.
     #[must_use]
-    pub fn is_foretold(&self, uid: JobUid) -> bool {
+    pub fn is_predicted(&self, uid: JobUid) -> bool {
         self.marks.bands.is_open(uid)
     }
 
@@ -225,10 +227,10 @@ impl Book {
 }
 
 /// The start with its band: as much earlier or later as the estimates of the tenant's jobs were wrong.
-pub(crate) fn band([low, mean, high]: [u32; 3], start: Timestamp, now: Timestamp, foretold: bool) -> Eta {
+pub(crate) fn band([low, mean, high]: [u32; 3], start: Timestamp, now: Timestamp, predicted: bool) -> Eta {
     let wait = start.since(now);
     // A forecast has reckoned with the mean already.
-    let whole = if foretold { mean.max(1) } else { 1000 };
+    let whole = if predicted { mean.max(1) } else { 1000 };
     let at = |part: u32| {
         let ahead = wait.as_millis() * u128::from(part) / u128::from(whole);
         Timestamp(now.0.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX)))

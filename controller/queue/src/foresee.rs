@@ -19,7 +19,9 @@ mod rooms;
 
 use rooms::Rooms;
 
-use crate::{book::Book, entry::Entry, grid::Grid, ground::Ground, measure::Measure, plan::signed};
+use crate::{
+    entry::Entry, grid::Grid, ground::Ground, measure::Measure, plan::signed, queue_state::QueueState,
+};
 
 /// Waiting jobs whose starts are promised at each end; those behind them start where that takes nothing of it.
 const PROMISED: usize = 16;
@@ -64,7 +66,7 @@ struct Run {
 /// The cluster in virtual time.
 #[derive(Clone)]
 pub(crate) struct Foresight<'a> {
-    book: &'a Book,
+    queue_state: &'a QueueState,
     measure: Measure,
     /// By their place in the order.
     waiting: BTreeMap<usize, Fore<'a>>,
@@ -91,7 +93,7 @@ pub(crate) struct Foresight<'a> {
 impl<'a> Foresight<'a> {
     /// `list` are the waiting jobs in their order.
     pub(crate) fn new(
-        book: &'a Book,
+        queue_state: &'a QueueState,
         ground: &Ground,
         rails: u32,
         list: &[&'a Arc<Entry>],
@@ -100,7 +102,7 @@ impl<'a> Foresight<'a> {
         let open = ground.plots.iter().filter(|plot| plot.open);
         let total = signed(open.map(|plot| plot.gpus).fold(0, u32::saturating_add));
         let mut this = Self {
-            book,
+            queue_state,
             measure: ground.measure(rails),
             waiting: BTreeMap::new(),
             coming: BTreeMap::new(),
@@ -116,15 +118,17 @@ impl<'a> Foresight<'a> {
             next: 0,
             draw: 0,
         };
-        for entry in book.running.values() {
+        for entry in queue_state.running.values() {
             let nodes = entry.run().map_or(0, |run| run.placement.nodes.len() + run.placement.spares.len());
             let fore = this.fore(entry, u32::try_from(nodes).unwrap_or(u32::MAX));
             this.runs.push(fore);
         }
         for (at, entry) in list.iter().enumerate() {
-            let waits = entry.hold.is_empty() && entry.reservation.is_none() && book.path(entry).is_some();
+            let waits =
+                entry.hold.is_empty() && entry.reservation.is_none() && queue_state.path(entry).is_some();
             let fore = this.fore(entry, entry.min_nodes.saturating_add(entry.need.spares));
-            let licensed = entry.licenses.iter().all(|(name, count)| *count <= book.licenses.total(name));
+            let licensed =
+                entry.licenses.iter().all(|(name, count)| *count <= queue_state.licenses.total(name));
             if !waits || fore.gpus > total || !licensed {
                 continue;
             }
@@ -140,8 +144,8 @@ impl<'a> Foresight<'a> {
         let measure = &self.measure;
         let gpus = measure.gpus_in_all(&entry.need, nodes);
         let mut quotas = Vec::new();
-        for queue in self.book.path(entry).into_iter().flatten() {
-            let Some(limit) = self.book.limit(&entry.id.tenant, queue.as_ref()) else { continue };
+        for queue in self.queue_state.path(entry).into_iter().flatten() {
+            let Some(limit) = self.queue_state.limit(&entry.id.tenant, queue.as_ref()) else { continue };
             if signed(limit) < self.total {
                 let new = self.left.len();
                 let at = *self.quota_of.entry((entry.id.tenant.clone(), queue)).or_insert(new);
@@ -152,7 +156,13 @@ impl<'a> Foresight<'a> {
             }
         }
         let licenses = self.licenses_of(entry);
-        Fore { entry, gpus: signed(gpus), limit: self.book.length(entry), quotas: quotas.into(), licenses }
+        Fore {
+            entry,
+            gpus: signed(gpus),
+            limit: self.queue_state.length(entry),
+            quotas: quotas.into(),
+            licenses,
+        }
     }
 
     fn licenses_of(&mut self, entry: &Entry) -> Licenses {
@@ -160,7 +170,7 @@ impl<'a> Foresight<'a> {
             let new = self.licenses.len();
             let at = *self.license_of.entry(name.clone()).or_insert(new);
             if at == new {
-                self.licenses.push(signed(self.book.licenses.total(name)));
+                self.licenses.push(signed(self.queue_state.licenses.total(name)));
             }
             (at, signed(*count))
         });
@@ -219,7 +229,7 @@ impl<'a> Foresight<'a> {
         }
         let part = u32::try_from(age * 1000 / whole).unwrap_or(1000);
         let gpus = entry.gpus(entry.need.nodes);
-        let ledger = &self.book.marks.ledger;
+        let ledger = &self.queue_state.marks.ledger;
         let part = ledger.draw(&entry.id.tenant, gpus, part, self.dice(entry.uid)).unwrap_or(1000);
         fore.limit.checked_mul(part).map_or(fore.limit, |length| length / 1000)
     }
@@ -227,7 +237,7 @@ impl<'a> Foresight<'a> {
     /// When each of the waiting jobs starts that do not start at once, as far as the work allows.
     fn go(mut self, now: Timestamp) -> BTreeMap<JobUid, Timestamp> {
         for fore in std::mem::take(&mut self.runs) {
-            let end = self.book.end(fore.entry, now);
+            let end = self.queue_state.end(fore.entry, now);
             let likely = match fore.entry.run().filter(|run| run.ending.is_none()) {
                 Some(run) => run.started.plus(self.length(&fore, now.since(run.started))).min(end),
                 None => end,
@@ -281,12 +291,12 @@ impl<'a> Foresight<'a> {
         let grid = Grid::exact(now, std::iter::empty());
         let ends = self.running.values().map(|run| (grid.floor(run.end.max(now)).max(1), run));
         let mut rooms = Rooms::new(self.free, &self.licenses, ends);
-        let most = if self.book.policy.backfill == Backfill::Easy { 1 } else { PROMISED };
-        let (mut promised, mut looked) = (0, 0);
+        let most = if self.queue_state.policy.backfill == Backfill::Easy { 1 } else { PROMISED };
+        let (mut promised, mut checked) = (0, 0);
         let places: Vec<usize> = self.waiting.keys().take(DEPTH).copied().collect();
         for at in places {
             let Some(fore) = self.waiting.get(&at) else { continue };
-            looked += 1;
+            checked += 1;
             let end = grid.end_now(fore.limit);
             if self.fits(fore) && rooms.last_miss(fore, 0, end).is_none() {
                 rooms.take(fore, 0, end);
@@ -307,7 +317,7 @@ impl<'a> Foresight<'a> {
                 break;
             }
         }
-        looked + promised * DEAR
+        checked + promised * DEAR
     }
 }
 

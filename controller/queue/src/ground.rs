@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use controller_scheduler::{ComponentNeed, Filter, Held, Host, Mark, Need, RailNeed, Snapshot, Traits};
+use controller_scheduler::{Allocated, ComponentNeed, Filter, Host, Mark, Need, RailNeed, Snapshot, Traits};
 use controller_topology::{NodeIx, RailSet};
 
 use crate::measure::Measure;
@@ -42,8 +42,8 @@ impl Plot {
     fn of(snapshot: &Snapshot, ix: NodeIx) -> Self {
         let Some(server) = snapshot.topology().server(ix) else { return Self::default() };
         let capacity = snapshot.capacity(ix);
-        let (pod, block) = snapshot.yard().place(ix).unwrap_or_default();
-        let busy = capacity.held != Held::default();
+        let (pod, block) = snapshot.capacity_index().place(ix).unwrap_or_default();
+        let busy = capacity.held != Allocated::default();
         let free = capacity.free_gpus().count_ones();
         let rails = server.usable.without(capacity.held.rails);
         let beside = busy && (!rails.is_empty() || server.usable.is_empty());
@@ -58,8 +58,8 @@ impl Plot {
             block,
             open: capacity.gate.is_open(),
             busy,
-            apart: snapshot.yard().is_apart(ix),
-            traits: snapshot.yard().traits(ix).cloned(),
+            apart: snapshot.capacity_index().is_apart(ix),
+            traits: snapshot.capacity_index().traits(ix).cloned(),
         }
     }
 
@@ -181,9 +181,9 @@ pub(crate) struct Ground {
 impl Ground {
     /// Brings it to what the snapshot is.
     pub(crate) fn update(this: &mut Arc<Self>, snapshot: &Snapshot) {
-        let yard = snapshot.yard();
+        let capacity_index = snapshot.capacity_index();
         let same = this.plots.len() == snapshot.topology().slots();
-        let changed = this.mark.filter(|_| same).and_then(|mark| yard.changed_since(mark));
+        let changed = this.mark.filter(|_| same).and_then(|mark| capacity_index.changed_since(mark));
         match changed {
             Some(nodes) if nodes.is_empty() => {}
             Some(nodes) => {
@@ -201,8 +201,8 @@ impl Ground {
                 *this = Arc::new(Self { version, ..Self::of(snapshot) });
             }
         }
-        if this.mark != Some(yard.mark()) {
-            Arc::make_mut(this).mark = Some(yard.mark());
+        if this.mark != Some(capacity_index.mark()) {
+            Arc::make_mut(this).mark = Some(capacity_index.mark());
         }
     }
 

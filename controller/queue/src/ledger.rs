@@ -28,7 +28,7 @@ const PERIODS: u64 = 16;
 /// Half-lives after which use is forgotten.
 const FORGOTTEN: u64 = 12;
 
-/// One try of a job that has ended.
+/// One attempt of a job that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Past {
     /// The job.
@@ -148,7 +148,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Ledger {
-    /// Remembers a try.
+    /// Remembers an attempt.
     pub(crate) fn remember(&mut self, past: &Past, policy: &Policy) {
         let tenant = &past.id.tenant;
         let length = past.ended.since(past.started);
@@ -182,7 +182,7 @@ impl Ledger {
         }
     }
 
-    /// Since when all arrivals are known, and the last tries of jobs that have ended.
+    /// Since when all arrivals are known, and the last attempts of jobs that have ended.
     pub(crate) fn arrivals(&self) -> (Timestamp, impl Iterator<Item = &Past>) {
         (self.known, self.gone.iter().map(Arc::as_ref))
     }

@@ -1,6 +1,6 @@
 //! Which waiting job starts next, when the others will, and which running job yields. No clock, no IO.
 //!
-//! The [`Book`] is an index over jobs, tenants, queues and reservations; a [`Book::pass`] looks at a cluster and says what
+//! The [`QueueState`] is an index over jobs, tenants, queues and reservations; a [`QueueState::pass`] looks at a cluster and says what
 //! is to be done now. The same code serves the controller, plans, the simulator and replay.
 //!
 //! Contracts:
@@ -9,13 +9,12 @@
 //! 2. No queue and no tenant holds more than its limit, and no license is held more often than it is there; [`check`]
 //!    proves that with code of its own.
 //! 3. A tenant never waits longer than it would alone in a cluster of its guarantee: each guarantee has such a cluster
-//!    beside the real one, in which the same code runs (`Book::has_right`); a job that runs there has a right to run. A
+//!    beside the real one, in which the same code runs (`QueueState::has_right`); a job that runs there has a right to run. A
 //!    guarantee is of nodes: licenses that others hold are waited for.
 //! 4. Only a job that helps is stopped, and the cheapest set of them.
 //! 5. Every set is undone by its opposite; what passes change is a value ([`Marks`]).
 
 mod bands;
-mod book;
 pub mod check;
 mod defs;
 pub mod delays;
@@ -25,9 +24,9 @@ mod forecast;
 mod foresee;
 mod grid;
 mod ground;
-mod lane;
 mod ledger;
 mod licenses;
+mod line;
 mod measure;
 mod objective;
 mod order;
@@ -37,6 +36,7 @@ mod plan;
 mod plant;
 mod preempt;
 mod private;
+mod queue_state;
 mod reserve;
 mod resize;
 pub mod riddle;
@@ -51,7 +51,6 @@ pub mod trial;
 mod turn;
 mod why;
 
-pub use book::{Book, Marks};
 pub use defs::{Act, Budget, ClassDef, Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
 pub use entry::{ArrayGroup, Entry, Run, State};
 pub use ledger::{Ledger, Past};
@@ -59,5 +58,6 @@ pub use licenses::LicenseUse;
 pub use preempt::price;
 pub use private::Site;
 pub use proto_model::Eta;
+pub use queue_state::{Marks, QueueState};
 pub use standing::{Share, Standing};
-pub use why::{Cause, Why};
+pub use why::{WaitCause, WaitReasons};

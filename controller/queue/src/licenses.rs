@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use proto_model::{JobUid, LicenseName};
 
 use crate::{
-    book::Book,
     entry::Entry,
     pass::Pass,
-    plan::Wish,
-    why::{Cause, Why},
+    plan::PlanRequest,
+    queue_state::QueueState,
+    why::{WaitCause, WaitReasons},
 };
 
 /// How many there are, and who holds them.
@@ -20,14 +20,14 @@ use crate::{
 pub(crate) struct Licenses {
     totals: BTreeMap<LicenseName, u32>,
     /// What running jobs hold.
-    held: BTreeMap<LicenseName, Held>,
+    held: BTreeMap<LicenseName, LicenseHolders>,
     /// By license how many waiting jobs ask for it.
     waiting: BTreeMap<LicenseName, u32>,
 }
 
 /// What running jobs hold of one license, together and each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Held {
+struct LicenseHolders {
     sum: u64,
     jobs: BTreeMap<JobUid, u32>,
 }
@@ -93,7 +93,7 @@ impl Licenses {
     }
 }
 
-impl Book {
+impl QueueState {
     /// So many of a license there are from now on; `None`: it is not known any more. Of one that is not known there is
     /// none. What running jobs hold they keep.
     pub fn set_license(&mut self, name: &LicenseName, total: Option<u32>) {
@@ -116,11 +116,11 @@ impl Book {
     }
 
     /// Licenses of which a job asks for more than there are.
-    pub(crate) fn too_few_licenses(&self, entry: &Entry) -> Vec<Cause> {
+    pub(crate) fn too_few_licenses(&self, entry: &Entry) -> Vec<WaitCause> {
         let asks = |(name, asked): (&LicenseName, &u32)| {
             let total = self.licenses.total(name);
             let held = || self.license_use(name).held;
-            (*asked > total).then(|| Cause::License {
+            (*asked > total).then(|| WaitCause::License {
                 name: name.clone(),
                 held: held(),
                 total,
@@ -133,16 +133,16 @@ impl Book {
 
 impl Pass<'_> {
     /// Every license for which a job does not start now.
-    pub(crate) fn say_licenses(&self, entry: &Entry, wish: &Wish, why: &mut Why) {
+    pub(crate) fn say_licenses(&self, entry: &Entry, desired: &PlanRequest, why: &mut WaitReasons) {
         for (name, asked) in &entry.licenses {
-            if !self.plan.is_license_short(name, wish) {
+            if !self.plan.is_license_short(name, desired) {
                 continue;
             }
             let begun = self.begun.iter().filter_map(|other| other.licenses.get(name));
             let begun = begun.map(|count| u64::from(*count)).sum::<u64>();
-            let held = self.book.license_use(name).held + begun;
-            let total = self.book.licenses.total(name);
-            why.causes.push(Cause::License { name: name.clone(), held, total, asked: *asked });
+            let held = self.queue_state.license_use(name).held + begun;
+            let total = self.queue_state.licenses.total(name);
+            why.causes.push(WaitCause::License { name: name.clone(), held, total, asked: *asked });
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use proto_model::{JobUid, QueueName, Shape, TenantName, Timestamp};
 
-use crate::{book::Book, entry::Entry, standing::Factors};
+use crate::{entry::Entry, queue_state::QueueState, standing::Factors};
 
 /// Use of a tenant or queue so far, in GPU-seconds, against its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -43,7 +43,7 @@ type Key = (f64, bool, f64, Timestamp, JobUid);
 
 /// Gives waiting jobs in their order; what is taken counts as used from then on.
 pub(crate) struct Order<'a> {
-    book: &'a Book,
+    queue_state: &'a QueueState,
     shares: Vec<Share>,
     of: BTreeMap<(&'a TenantName, Option<&'a QueueName>), usize>,
     /// What jobs right below a tenant, in no queue, have used; by the tenant's place.
@@ -62,14 +62,19 @@ pub(crate) fn gpus_of(shape: Shape, pod: u64, node: u64) -> u64 {
 
 impl<'a> Order<'a> {
     /// `size` is how many nodes a pod has and how many GPUs a node.
-    pub(crate) fn new(book: &'a Book, entitled: BTreeSet<JobUid>, now: Timestamp, size: (u64, u64)) -> Self {
+    pub(crate) fn new(
+        queue_state: &'a QueueState,
+        entitled: BTreeSet<JobUid>,
+        now: Timestamp,
+        size: (u64, u64),
+    ) -> Self {
         let mut first: Vec<JobUid> = entitled.iter().copied().collect();
         first.sort_by_key(|uid| {
-            book.jobs.get(uid).map(|entry| (Reverse(entry.priority), entry.submitted, entry.uid))
+            queue_state.jobs.get(uid).map(|entry| (Reverse(entry.priority), entry.submitted, entry.uid))
         });
         first.reverse();
         let mut order = Self {
-            book,
+            queue_state,
             shares: Vec::new(),
             of: BTreeMap::new(),
             direct: Vec::new(),
@@ -78,11 +83,11 @@ impl<'a> Order<'a> {
             priorities: Vec::new(),
             level: 0,
         };
-        if book.policy.fair_share {
+        if queue_state.policy.fair_share {
             order.weigh(now, size);
         }
         let mut last = None;
-        for ((priority, tenant, queue), jobs) in &book.waiting {
+        for ((priority, tenant, queue), jobs) in &queue_state.waiting {
             if last != Some(priority) {
                 order.priorities.push(Vec::new());
                 last = Some(priority);
@@ -102,16 +107,16 @@ impl<'a> Order<'a> {
     }
 
     fn weigh(&mut self, now: Timestamp, (pod, node): (u64, u64)) {
-        let book = self.book;
-        for (tenant, def) in &book.tenants {
+        let queue_state = self.queue_state;
+        for (tenant, def) in &queue_state.tenants {
             let weight = f64::from(def.weight.max(1));
-            let used = book.marks.ledger.used(tenant, None, now, &book.policy);
+            let used = queue_state.marks.ledger.used(tenant, None, now, &queue_state.policy);
             self.of.insert((tenant, None), self.shares.len());
             self.shares.push(Share { used, weight, held: 0, guaranteed: 0 });
             self.direct.push(used);
         }
-        for ((tenant, queue), def) in &book.queues {
-            let used = book.marks.ledger.used(tenant, Some(queue), now, &book.policy);
+        for ((tenant, queue), def) in &queue_state.queues {
+            let used = queue_state.marks.ledger.used(tenant, Some(queue), now, &queue_state.policy);
             let weight = f64::from(def.weight.max(1));
             let guaranteed = gpus_of(def.guaranteed, pod, node);
             self.of.insert((tenant, Some(queue)), self.shares.len());
@@ -120,11 +125,11 @@ impl<'a> Order<'a> {
                 self.shares[*root].used += used;
             }
         }
-        for (tenant, running) in &book.running_of {
+        for (tenant, running) in &queue_state.running_of {
             let root = self.of.get(&(tenant, None)).copied();
             for (entry, gpus) in running.values() {
                 let Some(run) = entry.run() else { continue };
-                let length = book.length(entry).max(now.since(run.started)).as_secs_f64();
+                let length = queue_state.length(entry).max(now.since(run.started)).as_secs_f64();
                 let queue = entry.queue.as_ref().and_then(|queue| self.of.get(&(tenant, Some(queue))));
                 self.charge(root, queue.copied(), entry.queue.is_none(), *gpus, length);
             }
@@ -150,9 +155,9 @@ impl<'a> Order<'a> {
 
     /// The next one.
     pub(crate) fn next(&mut self) -> Option<&'a Arc<Entry>> {
-        let book = self.book;
+        let queue_state = self.queue_state;
         while let Some(uid) = self.first.pop() {
-            if let Some(entry) = book.jobs.get(&uid) {
+            if let Some(entry) = queue_state.jobs.get(&uid) {
                 let (tenant, queue) = self.places(entry);
                 self.count(entry, tenant, queue);
                 return Some(entry);
@@ -202,7 +207,7 @@ impl<'a> Order<'a> {
         }
         let (tenant, queue) = self.places(entry);
         let gpus = entry.gpus(entry.need.nodes);
-        let own = gpus as f64 * self.book.length(entry).as_secs_f64();
+        let own = gpus as f64 * self.queue_state.length(entry).as_secs_f64();
         let without = |at: usize| {
             let share = self.shares[at];
             Share { used: (share.used - own).max(0.0), held: share.held.saturating_sub(gpus), ..share }.key()
@@ -218,7 +223,7 @@ impl<'a> Order<'a> {
 
     fn count(&mut self, entry: &Entry, tenant: Option<usize>, queue: Option<usize>) {
         if !self.shares.is_empty() {
-            let length = self.book.length(entry).as_secs_f64();
+            let length = self.queue_state.length(entry).as_secs_f64();
             self.charge(tenant, queue, entry.queue.is_none(), entry.gpus(entry.need.nodes), length);
         }
     }

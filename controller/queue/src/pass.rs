@@ -11,23 +11,23 @@ use controller_topology::NodeIx;
 use proto_model::{Backfill, Eta, JobUid, Promise, QueueName, TenantName, Timestamp};
 
 use crate::{
-    book::Book,
     defs::{Act, Budget},
     empty::Empty,
     entry::Entry,
     forecast::band,
     foresee::Foresight,
     ground::Ground,
-    lane::{Lane, Lanes},
-    plan::{Plan, Wish},
-    private::Privates,
-    reserve::Kept,
+    line::{TenantQueue, TenantQueues},
+    plan::{Plan, PlanRequest},
+    private::GuaranteeClusters,
+    queue_state::QueueState,
+    reserve::ActiveReservations,
     start::Try,
-    turn::Turn,
-    why::{Cause, Why},
+    turn::PassOrder,
+    why::{WaitCause, WaitReasons},
 };
 
-impl Book {
+impl QueueState {
     /// What is to be done now. The snapshot is as the cluster is; it is changed meanwhile and put back.
     pub fn pass(
         &mut self,
@@ -38,7 +38,7 @@ impl Book {
     ) -> Vec<Act> {
         self.find_nodes(snapshot);
         self.keep_guarantees(snapshot, now);
-        self.look(snapshot, placer, now, budget, Look::Event)
+        self.check(snapshot, placer, now, budget, PassPurpose::Event)
     }
 
     /// Only looks, at all that wait: what each is promised. What a pass would do is not done.
@@ -46,7 +46,7 @@ impl Book {
         let (marks, next) = (self.marks.clone(), self.cache.next);
         self.find_nodes(snapshot);
         self.keep_guarantees(snapshot, now);
-        self.look(snapshot, placer, now, budget, Look::Uncut);
+        self.check(snapshot, placer, now, budget, PassPurpose::Uncut);
         self.restore(marks);
         self.cache.next = next;
     }
@@ -61,30 +61,30 @@ impl Book {
     ) -> Vec<Act> {
         self.find_nodes(snapshot);
         self.keep_guarantees(snapshot, now);
-        self.look(snapshot, placer, now, Budget::ALL, Look::Uncut)
+        self.check(snapshot, placer, now, Budget::ALL, PassPurpose::Uncut)
     }
 
-    pub(crate) fn look(
+    pub(crate) fn check(
         &mut self,
         snapshot: &mut Snapshot,
         placer: &mut Placer,
         now: Timestamp,
         budget: Budget,
-        look: Look,
+        check: PassPurpose,
     ) -> Vec<Act> {
         let mut ground = std::mem::take(&mut self.cache.ground);
         Ground::update(&mut ground, snapshot);
         let mut empty = std::mem::take(&mut self.cache.empty);
         empty.update(&ground);
         let rails = snapshot.topology().rails();
-        let stuck = look == Look::Event && self.is_stuck(&ground);
-        let turn = (!stuck).then(|| Turn::new(self, &mut ground, rails, now, budget));
-        let turn = turn.filter(|turn| look != Look::Event || !turn.is_idle(self));
+        let stuck = check == PassPurpose::Event && self.is_stuck(&ground);
+        let turn = (!stuck).then(|| PassOrder::new(self, &mut ground, rails, now, budget));
+        let turn = turn.filter(|turn| check != PassPurpose::Event || !turn.is_idle(self));
         // Where nobody can start or make room nothing needs to be planned.
         let found = if let Some(turn) = turn {
             let fore = || Foresight::new(self, &ground, rails, &turn.list, now).starts(now);
-            let foreseen = if look == Look::Forecast { fore() } else { BTreeMap::new() };
-            let mut pass = Pass::new(self, &ground, snapshot, placer, now, budget, look);
+            let foreseen = if check == PassPurpose::Forecast { fore() } else { BTreeMap::new() };
+            let mut pass = Pass::new(self, &ground, snapshot, placer, now, budget, check);
             pass.foreseen = foreseen;
             pass.empty = empty;
             pass.run(turn);
@@ -133,7 +133,7 @@ pub(crate) type Amounts = BTreeMap<TenantName, BTreeMap<Option<QueueName>, u64>>
 
 /// For what the queue is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum PassPurpose {
     /// To decide: it ends where nobody further behind could start or make room.
     Event,
     /// To decide, with everybody looked at.
@@ -144,19 +144,19 @@ pub(crate) enum Look {
 
 /// What a pass has found.
 pub(crate) struct Pass<'a> {
-    pub(crate) book: &'a Book,
+    pub(crate) queue_state: &'a QueueState,
     pub(crate) snapshot: &'a mut Snapshot,
     pub(crate) placer: &'a mut Placer,
     pub(crate) now: Timestamp,
     budget: Budget,
-    look: Look,
+    check: PassPurpose,
     /// Starts that are likelier than those of the plan.
     foreseen: BTreeMap<JobUid, [Timestamp; 3]>,
-    pub(crate) kept: Kept<'a>,
+    pub(crate) kept: ActiveReservations<'a>,
     pub(crate) ground: &'a Ground,
     pub(crate) plan: Plan,
     pub(crate) acts: Vec<Act>,
-    pub(crate) seen: Vec<(JobUid, Why)>,
+    pub(crate) seen: Vec<(JobUid, WaitReasons)>,
     next: Option<Timestamp>,
     /// What was started, to be put back.
     pub(crate) held: Vec<(TenantName, Choice)>,
@@ -182,36 +182,42 @@ pub(crate) struct Pass<'a> {
     /// Nodes that are bound to guarantees.
     pub(crate) bound: NodeSet,
     /// The private clusters; what they are bound to may change.
-    pub(crate) privates: Privates,
+    pub(crate) privates: GuaranteeClusters,
     /// GPUs of queues and tenants that running jobs hold.
     held_before: Amounts,
     /// GPUs of queues and tenants that jobs that start in this pass hold.
     pub(crate) more: Amounts,
     /// What jobs of one tenant and queue have in common.
-    pub(crate) lanes: Lanes<'a>,
+    pub(crate) lines: TenantQueues<'a>,
 }
 
 impl<'a> Pass<'a> {
     fn new(
-        book: &'a Book,
+        queue_state: &'a QueueState,
         ground: &'a Ground,
         snapshot: &'a mut Snapshot,
         placer: &'a mut Placer,
         now: Timestamp,
         budget: Budget,
-        look: Look,
+        check: PassPurpose,
     ) -> Self {
-        let kept = Kept::new(book, snapshot, now);
-        let plan = Plan::new(book, (ground, snapshot.topology().rails()), &kept, now, look == Look::Forecast);
+        let kept = ActiveReservations::new(queue_state, snapshot, now);
+        let plan = Plan::new(
+            queue_state,
+            (ground, snapshot.topology().rails()),
+            &kept,
+            now,
+            check == PassPurpose::Forecast,
+        );
         Self {
-            bound: book.marks.privates.bound_nodes(),
-            privates: book.marks.privates.clone(),
-            book,
+            bound: queue_state.marks.privates.bound_nodes(),
+            privates: queue_state.marks.privates.clone(),
+            queue_state,
             snapshot,
             placer,
             now,
             budget,
-            look,
+            check,
             foreseen: BTreeMap::new(),
             kept,
             ground,
@@ -231,48 +237,50 @@ impl<'a> Pass<'a> {
             promised: Vec::new(),
             begun: Vec::new(),
             yielding: BTreeSet::new(),
-            held_before: held(book),
+            held_before: held(queue_state),
             more: BTreeMap::new(),
-            lanes: Lanes::default(),
+            lines: TenantQueues::default(),
         }
     }
 
-    fn run(&mut self, mut turn: Turn<'a>) {
-        let book = self.book;
-        if book.policy.reclaim {
+    fn run(&mut self, mut turn: PassOrder<'a>) {
+        let queue_state = self.queue_state;
+        if queue_state.policy.reclaim {
             self.move_astray();
         }
-        self.lowest = book.lowest_yielding().unwrap_or(i32::MAX);
+        self.lowest = queue_state.lowest_yielding().unwrap_or(i32::MAX);
         let mut ahead = 0;
         while let Some(entry) = turn.list.get(ahead).copied() {
             // Behind the last one that could act nothing is decided any more; the first is always looked at.
             let goes_on =
-                self.starts < self.budget.starts && turn.goes_on(ahead, book, &self.plan, self.lowest);
-            if self.look == Look::Event && ahead > 0 && !goes_on {
+                self.starts < self.budget.starts && turn.goes_on(ahead, queue_state, &self.plan, self.lowest);
+            if self.check == PassPurpose::Event && ahead > 0 && !goes_on {
                 break;
             }
-            let mut why = Why { ahead, looked: self.now, ..Why::default() };
+            let mut why = WaitReasons { ahead, checked: self.now, ..WaitReasons::default() };
             ahead += 1;
             let started = self.one(entry, turn.entitled.contains(&entry.uid), &mut why);
             if !started {
-                let old = book.cache.seen.get(&entry.uid).and_then(|old| old.eta);
+                let old = queue_state.cache.seen.get(&entry.uid).and_then(|old| old.eta);
                 let never = why.is_final();
                 match (&mut why.eta, old) {
-                    (Some(eta), Some(old)) if self.look == Look::Forecast => eta.promised_as(&old, self.now),
-                    (None, old) if self.look != Look::Forecast && !never => why.eta = old,
+                    (Some(eta), Some(old)) if self.check == PassPurpose::Forecast => {
+                        eta.promised_as(&old, self.now)
+                    }
+                    (None, old) if self.check != PassPurpose::Forecast && !never => why.eta = old,
                     _ => {}
                 }
                 self.seen.push((entry.uid, why));
             }
         }
-        if let Some(time) = book.marks.privates.next_event() {
+        if let Some(time) = queue_state.marks.privates.next_event() {
             self.wake(time);
         }
         self.grow();
     }
 
     pub(crate) fn pod_size(&self) -> u32 {
-        if self.book.queues.is_empty() { 0 } else { self.ground.largest_pod() }
+        if self.queue_state.queues.is_empty() { 0 } else { self.ground.largest_pod() }
     }
 
     pub(crate) fn wake(&mut self, time: Timestamp) {
@@ -282,75 +290,75 @@ impl<'a> Pass<'a> {
     }
 
     /// One job. True if it starts.
-    fn one(&mut self, entry: &'a Arc<Entry>, entitled: bool, why: &mut Why) -> bool {
+    fn one(&mut self, entry: &'a Arc<Entry>, entitled: bool, why: &mut WaitReasons) -> bool {
         let not_before = entry.not_before.filter(|time| *time > self.now);
         if let Some(time) = not_before {
-            why.causes.push(Cause::NotBefore(time));
+            why.causes.push(WaitCause::NotBefore(time));
             self.wake(time);
         }
         if !entry.hold.is_empty() {
-            why.causes.push(Cause::Held);
+            why.causes.push(WaitCause::Held);
         }
-        let Some(lane) = self.lane(entry) else {
-            let tenant = self.book.tenants.contains_key(&entry.id.tenant);
-            why.causes.push(if tenant { Cause::QueueUnknown } else { Cause::TenantUnknown });
+        let Some(line) = self.line(entry) else {
+            let tenant = self.queue_state.tenants.contains_key(&entry.id.tenant);
+            why.causes.push(if tenant { WaitCause::QueueUnknown } else { WaitCause::TenantUnknown });
             return false;
         };
-        let quotas = self.quotas(entry, &lane);
-        let mut wish = self.wish(entry, entry.min_nodes, quotas);
-        wish.from = not_before.map_or(0, |time| self.plan.grid.ceil(time));
-        why.causes.extend(self.plan.never(&wish).map(Cause::LimitTooSmall));
-        why.causes.extend(self.book.too_few_licenses(entry));
-        let nodes = self.plan.class_nodes(wish.class);
+        let quotas = self.quotas(entry, &line);
+        let mut desired = self.desired(entry, entry.min_nodes, quotas);
+        desired.from = not_before.map_or(0, |time| self.plan.grid.ceil(time));
+        why.causes.extend(self.plan.never(&desired).map(WaitCause::LimitTooSmall));
+        why.causes.extend(self.queue_state.too_few_licenses(entry));
+        let nodes = self.plan.class_nodes(desired.class);
         let few = |(class, count): &(usize, i32)| crate::plan::signed(self.plan.class_nodes(*class)) < *count;
-        let too_few = nodes < wish.nodes || wish.parts.iter().any(few);
+        let too_few = nodes < desired.nodes || desired.parts.iter().any(few);
         if too_few {
-            why.causes.push(Cause::Shape(nodes));
+            why.causes.push(WaitCause::Shape(nodes));
         }
         if entry.reservation.is_some() {
-            return self.reserved(entry, &wish, why);
+            return self.reserved(entry, &desired, why);
         }
         if why.is_final() || too_few {
             return false;
         }
-        self.plan.need_places(wish.within, &self.kept);
+        self.plan.need_places(desired.within, &self.kept);
         if !entry.hold.is_empty() {
-            self.held_back(entry, &wish, why);
+            self.held_back(entry, &desired, why);
             return false;
         }
         // A guarantee is of nodes: who waits for a license has no more right to it than others.
-        if entitled && not_before.is_none() && self.plan.has_licenses(&wish) {
-            return self.start_entitled(entry, wish, why);
+        if entitled && not_before.is_none() && self.plan.has_licenses(&desired) {
+            return self.start_entitled(entry, desired, why);
         }
-        if !self.fits_empty(entry, &wish) {
-            why.causes.push(Cause::Never);
+        if !self.fits_empty(entry, &desired) {
+            why.causes.push(WaitCause::Never);
             return false;
         }
-        let grown = if not_before.is_none() { self.grown(entry, &wish) } else { wish.clone() };
+        let grown = if not_before.is_none() { self.grown(entry, &desired) } else { desired.clone() };
         let mut planned = self.plan.earliest(&grown);
         match planned {
             Some((0, _)) if not_before.is_none() => {
                 if self.starts >= self.budget.starts {
-                    why.causes.push(Cause::Later);
+                    why.causes.push(WaitCause::Later);
                 } else {
                     match self.start(entry, &grown, why) {
                         Try::Started => return true,
-                        Try::Planned => why.causes.push(Cause::Planned),
-                        Try::Scattered => why.causes.push(Cause::Scattered),
+                        Try::Planned => why.causes.push(WaitCause::Planned),
+                        Try::Scattered => why.causes.push(WaitCause::Scattered),
                     }
                 }
             }
-            _ if not_before.is_none() && self.start_on_shared_nodes(entry, &wish) => return true,
-            _ => self.say(entry, &lane, &wish, why),
+            _ if not_before.is_none() && self.start_on_shared_nodes(entry, &desired) => return true,
+            _ => self.say(entry, &line, &desired, why),
         }
-        if self.make_room(entry, &wish, planned.map(|(step, _)| step), why) {
-            planned = self.plan.earliest(&wish);
-        } else if matches!(why.causes.last(), Some(Cause::Scattered | Cause::Planned))
+        if self.make_room(entry, &desired, planned.map(|(step, _)| step), why) {
+            planned = self.plan.earliest(&desired);
+        } else if matches!(why.causes.last(), Some(WaitCause::Scattered | WaitCause::Planned))
             && planned.is_some_and(|(step, _)| step == 0)
         {
-            planned = self.when_something_ends(&wish);
+            planned = self.when_something_ends(&desired);
         }
-        self.plan_for(entry, &wish, planned, why);
+        self.plan_for(entry, &desired, planned, why);
         false
     }
 
@@ -358,9 +366,9 @@ impl<'a> Pass<'a> {
     pub(crate) fn plan_for(
         &mut self,
         entry: &'a Entry,
-        wish: &Wish,
+        desired: &PlanRequest,
         planned: Option<(usize, Option<usize>)>,
-        why: &mut Why,
+        why: &mut WaitReasons,
     ) {
         let Some((step, place)) = planned else {
             // Behind all that is planned: not before the last step, as far as can be seen.
@@ -368,9 +376,9 @@ impl<'a> Pass<'a> {
             why.eta = Some(Eta::estimate(last, last, Timestamp(u64::MAX)));
             return;
         };
-        let kept = self.keep(entry, wish, (step, place));
+        let kept = self.keep(entry, desired, (step, place));
         let mut eta = self.eta(entry, self.plan.grid.start(step));
-        if let Some((step, promise)) = kept.filter(|_| self.look != Look::Forecast) {
+        if let Some((step, promise)) = kept.filter(|_| self.check != PassPurpose::Forecast) {
             (eta.planned, eta.promise) = (Some(self.plan.grid.start(step)), promise);
         }
         why.eta = Some(eta);
@@ -380,17 +388,18 @@ impl<'a> Pass<'a> {
     fn keep(
         &mut self,
         entry: &Entry,
-        wish: &Wish,
+        desired: &PlanRequest,
         (mut step, mut place): (usize, Option<usize>),
     ) -> Option<(usize, Promise)> {
-        let promise = match self.book.policy.backfill {
+        let promise = match self.queue_state.policy.backfill {
             // What is foretold is no promise, and the nearer to what will be the more of them have a place.
-            _ if self.look == Look::Forecast => Promise::Estimate,
+            _ if self.check == PassPurpose::Forecast => Promise::Estimate,
             Backfill::Conservative => Promise::Conservative,
             Backfill::Easy => {
                 // Who waits for its limits or its time, not for nodes or licenses, is in nobody's way.
                 let entitled = self.privates.target(&entry.id.tenant, entry.uid).is_some();
-                if !entitled && (self.first_kept || wish.from > 0 || !self.plan.is_within_limits(wish)) {
+                if !entitled && (self.first_kept || desired.from > 0 || !self.plan.is_within_limits(desired))
+                {
                     return None;
                 }
                 self.first_kept |= !entitled;
@@ -400,7 +409,7 @@ impl<'a> Pass<'a> {
                 let until = self.plan.grid.ceil(entry.submitted.plus(slack));
                 if until > step
                     && let Some((later, there)) =
-                        self.plan.earliest(&Wish { from: until.max(wish.from), ..wish.clone() })
+                        self.plan.earliest(&PlanRequest { from: until.max(desired.from), ..desired.clone() })
                     && later == until
                 {
                     (step, place) = (later, there);
@@ -408,21 +417,21 @@ impl<'a> Pass<'a> {
                 Promise::Slack
             }
         };
-        self.plan.take(wish, step, place);
+        self.plan.take(desired, step, place);
         Some((step, if self.plan.grid.is_exact() { promise } else { Promise::Estimate }))
     }
 
     /// When a job fits, as far as the plan can count, for which the placer has no gang now: not before something ends.
-    fn when_something_ends(&mut self, wish: &Wish) -> Option<(usize, Option<usize>)> {
+    fn when_something_ends(&mut self, desired: &PlanRequest) -> Option<(usize, Option<usize>)> {
         let from = self.plan.next_end()?;
-        self.plan.earliest(&Wish { from: from.max(wish.from), ..wish.clone() })
+        self.plan.earliest(&PlanRequest { from: from.max(desired.from), ..desired.clone() })
     }
 
     /// Whether the placer would have a gang for a job if no job ran. Where counting nodes has said all, it is not asked.
-    fn fits_empty(&mut self, entry: &Entry, wish: &Wish) -> bool {
-        let (need, yard) = (&entry.need, self.snapshot.yard());
+    fn fits_empty(&mut self, entry: &Entry, desired: &PlanRequest) -> bool {
+        let (need, capacity_index) = (&entry.need, self.snapshot.capacity_index());
         let counted = match need.rails {
-            RailNeed::Exactly(rails) => !yard.is_split(rails),
+            RailNeed::Exactly(rails) => !capacity_index.is_split(rails),
             RailNeed::Any(_) => false,
         };
         let counted = counted
@@ -438,22 +447,22 @@ impl<'a> Pass<'a> {
                 _ => false,
             };
         // Each node that it excludes may be one of those that are counted.
-        let nodes = self.plan.class_nodes(wish.class) as usize;
-        if counted && nodes >= wish.nodes as usize + need.exclude.len() {
+        let nodes = self.plan.class_nodes(desired.class) as usize;
+        if counted && nodes >= desired.nodes as usize + need.exclude.len() {
             return true;
         }
         if let Some(fits) = self.empty.known(entry.uid) {
             return fits;
         }
         // What is foretold decides nothing.
-        if self.look == Look::Forecast {
+        if self.check == PassPurpose::Forecast {
             return true;
         }
         let need = Need { nodes: entry.min_nodes, tenant: None, ..need.clone() };
         let (placer, choice) = (&mut self.placer, Choice::default());
         self.empty.find(entry.uid, need, self.ground, |need| {
             let mut choice = choice;
-            placer.choose_at(yard, need, None, Time::Ended, &mut choice).then_some(choice)
+            placer.choose_at(capacity_index, need, None, Time::Ended, &mut choice).then_some(choice)
         })
     }
 
@@ -464,47 +473,47 @@ impl<'a> Pass<'a> {
             return Eta::estimate(start, earliest, latest);
         }
         let start = self.foreseen.get(&entry.uid).map_or(start, |[_, start, _]| *start);
-        band(self.error(entry), start, self.now, self.look == Look::Forecast)
+        band(self.error(entry), start, self.now, self.check == PassPurpose::Forecast)
     }
 
     /// A job that is held: it could start when those that it waits for have come so far, when its array has a turn for it, and
     /// when its time has come. Those of an array wait one behind the other.
-    fn held_back(&mut self, entry: &'a Entry, wish: &Wish, why: &mut Why) {
+    fn held_back(&mut self, entry: &'a Entry, desired: &PlanRequest, why: &mut WaitReasons) {
         if entry.open_ended {
             return;
         }
         let mut latest = None;
         for uid in &entry.after {
-            let Some(other) = self.book.jobs.get(uid) else { continue };
+            let Some(other) = self.queue_state.jobs.get(uid) else { continue };
             let end = if other.run().is_some() {
-                Some(self.book.end(other, self.now))
+                Some(self.queue_state.end(other, self.now))
             } else if self.begun.iter().any(|begun| begun.uid == *uid) {
-                Some(self.now.plus(self.book.length(other)))
+                Some(self.now.plus(self.queue_state.length(other)))
             } else {
                 let seen = self.seen.iter().rev().find(|(seen, _)| seen == uid).map(|(_, why)| why.eta);
-                let eta = seen.unwrap_or_else(|| self.book.eta(*uid));
-                eta.map(|eta| eta.start.plus(self.book.length(other)))
+                let eta = seen.unwrap_or_else(|| self.queue_state.eta(*uid));
+                eta.map(|eta| eta.start.plus(self.queue_state.length(other)))
             };
             latest = latest.max(end);
         }
         // The job that it waits for is not known any more, or nobody can say when it ends. Turns of arrays are forecasts only.
         let turn = entry.array.as_ref().is_some_and(|group| group.at_once > 0);
         let timed = entry.after.is_empty() && (turn || entry.not_before.is_some());
-        if latest.is_none() && !(timed && self.look == Look::Forecast) {
+        if latest.is_none() && !(timed && self.check == PassPurpose::Forecast) {
             return;
         }
-        let from = latest.map_or(wish.from, |time| self.plan.grid.floor(time).max(wish.from));
-        let wish = Wish { from, ..wish.clone() };
-        let Some((step, place)) = self.plan.earliest(&wish) else { return };
+        let from = latest.map_or(desired.from, |time| self.plan.grid.floor(time).max(desired.from));
+        let desired = PlanRequest { from, ..desired.clone() };
+        let Some((step, place)) = self.plan.earliest(&desired) else { return };
         why.eta = Some(self.eta(entry, self.plan.grid.start(step)));
-        if self.look == Look::Forecast && entry.array.is_some() {
-            self.plan.take(&wish, step, place);
+        if self.check == PassPurpose::Forecast && entry.array.is_some() {
+            self.plan.take(&desired, step, place);
         }
     }
 
-    pub(crate) fn wish(&mut self, entry: &Entry, nodes: u32, quotas: Rc<[usize]>) -> Wish {
+    pub(crate) fn desired(&mut self, entry: &Entry, nodes: u32, quotas: Rc<[usize]>) -> PlanRequest {
         let measure = self.plan.measure;
-        Wish {
+        PlanRequest {
             nodes: nodes + entry.need.spares,
             spares: entry.need.spares,
             gpus: entry.need.least_gpus(),
@@ -518,10 +527,10 @@ impl<'a> Pass<'a> {
             within: entry.need.within,
             licenses: self.plan.licenses_of(entry),
             quotas,
-            length: if self.look == Look::Forecast {
-                self.book.predicted(entry, self.now)
+            length: if self.check == PassPurpose::Forecast {
+                self.queue_state.predicted(entry, self.now)
             } else {
-                self.book.length(entry)
+                self.queue_state.length(entry)
             },
             from: 0,
             on_shared_nodes: false,
@@ -529,61 +538,66 @@ impl<'a> Pass<'a> {
     }
 
     /// Every cause for which a job does not start now.
-    fn say(&self, entry: &Entry, lane: &Lane, wish: &Wish, why: &mut Why) {
+    fn say(&self, entry: &Entry, line: &TenantQueue, desired: &PlanRequest, why: &mut WaitReasons) {
         let before = why.causes.len();
         let tenant = &entry.id.tenant;
         let asked = entry.gpus(entry.min_nodes);
-        for queue in &lane.path {
-            let Some(limit) = self.book.limit(tenant, queue.as_ref()).map(u64::from) else { continue };
+        for queue in &line.path {
+            let Some(limit) = self.queue_state.limit(tenant, queue.as_ref()).map(u64::from) else { continue };
             let held = self.held_by(tenant, queue);
             if held + asked > limit && asked <= limit {
-                why.causes.push(Cause::Limit { queue: queue.clone(), held, limit });
+                why.causes.push(WaitCause::Limit { queue: queue.clone(), held, limit });
             }
         }
         let running = |matches: &dyn Fn(&Entry) -> bool| {
-            let jobs = self.book.running.values().chain(self.begun.iter().copied());
+            let jobs = self.queue_state.running.values().chain(self.begun.iter().copied());
             u32::try_from(jobs.filter(|other| matches(other)).count()).unwrap_or(u32::MAX)
         };
-        if let Some(limit) = self.book.tenants.get(tenant).and_then(|def| def.jobs)
+        if let Some(limit) = self.queue_state.tenants.get(tenant).and_then(|def| def.jobs)
             && running(&|other| other.id.tenant == *tenant) >= limit
         {
-            why.causes.push(Cause::Jobs(limit));
+            why.causes.push(WaitCause::Jobs(limit));
         }
         if let Some(group) = entry.array.as_ref().filter(|group| group.at_once > 0)
             && running(&|other| other.array.as_ref() == Some(group)) >= group.at_once
         {
-            why.causes.push(Cause::AtOnce(group.at_once));
+            why.causes.push(WaitCause::AtOnce(group.at_once));
         }
-        if let Some((user, def)) = self.book.class(entry) {
+        if let Some((user, def)) = self.queue_state.class(entry) {
             let own = |other: &Entry| other.class.as_ref() == Some(user);
             if let Some(limit) = def.jobs.filter(|limit| running(&own) >= *limit) {
-                why.causes.push(Cause::UserJobs(limit));
+                why.causes.push(WaitCause::UserJobs(limit));
             }
-            let of = self.book.running_of(tenant).filter(|(other, _)| own(other)).map(|(_, gpus)| *gpus);
+            let of =
+                self.queue_state.running_of(tenant).filter(|(other, _)| own(other)).map(|(_, gpus)| *gpus);
             let begun = self.begun.iter().filter(|other| own(other)).map(|other| other.gpus(other.min_nodes));
             let held = of.chain(begun).sum::<u64>();
             if let Some(limit) =
                 def.gpus.map(u64::from).filter(|limit| held + asked > *limit && asked <= *limit)
             {
-                why.causes.push(Cause::UserGpus { held, limit });
+                why.causes.push(WaitCause::UserGpus { held, limit });
             }
         }
-        self.say_licenses(entry, wish, why);
-        let (quota, room) = self.plan.room(wish);
+        self.say_licenses(entry, desired, why);
+        let (quota, room) = self.plan.room(desired);
         if !quota && why.causes.len() == before {
-            why.causes.push(Cause::LimitAhead);
+            why.causes.push(WaitCause::LimitAhead);
         }
         let (nodes, gpus) = self.plan.free_now();
         if room {
             if quota && why.causes.is_empty() {
-                why.causes.push(if self.plan.keeps_any() { Cause::Planned } else { Cause::Scattered });
+                why.causes.push(if self.plan.keeps_any() {
+                    WaitCause::Planned
+                } else {
+                    WaitCause::Scattered
+                });
             }
         } else {
             let count = |value: i32| u32::try_from(value).unwrap_or(0);
-            why.causes.push(Cause::Capacity { nodes: count(nodes), gpus: count(gpus) });
+            why.causes.push(WaitCause::Capacity { nodes: count(nodes), gpus: count(gpus) });
         }
-        let in_the_way = self.kept.in_the_way(entry, self.now, wish.length);
-        why.causes.extend(in_the_way.map(|(name, _)| Cause::Reserved(name.clone())));
+        let in_the_way = self.kept.in_the_way(entry, self.now, desired.length);
+        why.causes.extend(in_the_way.map(|(name, _)| WaitCause::Reserved(name.clone())));
     }
 
     /// GPUs that a queue, with those below it, or a tenant holds.
@@ -607,10 +621,10 @@ impl<'a> Pass<'a> {
 }
 
 /// GPUs that every tenant and queue, with those below it, holds.
-fn held(book: &Book) -> Amounts {
+fn held(queue_state: &QueueState) -> Amounts {
     let mut held = Amounts::new();
-    for ((tenant, queue), sum) in &book.sums {
-        for queue in book.path_of(tenant, queue.as_ref()).unwrap_or_else(|| vec![None]) {
+    for ((tenant, queue), sum) in &queue_state.sums {
+        for queue in queue_state.path_of(tenant, queue.as_ref()).unwrap_or_else(|| vec![None]) {
             *held.entry(tenant.clone()).or_default().entry(queue).or_default() += sum.gpus;
         }
     }
@@ -621,8 +635,8 @@ fn held(book: &Book) -> Amounts {
 #[derive(Default)]
 struct Found {
     acts: Vec<Act>,
-    seen: Vec<(JobUid, Why)>,
+    seen: Vec<(JobUid, WaitReasons)>,
     next: Option<Timestamp>,
-    privates: Privates,
+    privates: GuaranteeClusters,
     empty: Empty,
 }

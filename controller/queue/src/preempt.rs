@@ -14,10 +14,10 @@ use controller_topology::NodeIx;
 use proto_model::{JobUid, Timestamp, Within};
 
 use crate::{
-    book::Book,
     entry::Entry,
     pass::Pass,
-    plan::{Limited, Wish},
+    plan::{Limited, PlanRequest},
+    queue_state::QueueState,
 };
 
 /// Running jobs that are thought of for one job at most, the cheapest first.
@@ -56,17 +56,17 @@ pub(crate) struct Claim<'a> {
 
 impl Claim<'_> {
     /// Whether stopping these frees enough of every limit.
-    fn is_met(&self, book: &Book, gone: &[&Arc<Entry>]) -> bool {
+    fn is_met(&self, queue_state: &QueueState, gone: &[&Arc<Entry>]) -> bool {
         self.short.iter().all(|(whose, missing)| {
-            let counts = gone.iter().filter(|victim| whose.counts(book, victim));
+            let counts = gone.iter().filter(|victim| whose.counts(queue_state, victim));
             let freed = counts.fold(0_i32, |sum, victim| sum.saturating_add(whose.amount(victim)));
             freed >= *missing
         })
     }
 
     /// Whether stopping a job frees something of a limit that is used up.
-    fn is_helped_by(&self, book: &Book, victim: &Entry) -> bool {
-        self.short.iter().any(|(whose, _)| whose.counts(book, victim))
+    fn is_helped_by(&self, queue_state: &QueueState, victim: &Entry) -> bool {
+        self.short.iter().any(|(whose, _)| whose.counts(queue_state, victim))
     }
 }
 
@@ -79,8 +79,8 @@ impl<'a> Victims<'a> {
     /// Those of lower priority that may be stopped; and, for a queue below its guarantee, those of queues of the same
     /// tenant that hold more than theirs.
     pub(crate) fn for_priority(pass: &Pass<'a>, entry: &Entry, reclaim: bool) -> Self {
-        let policy = &pass.book.policy;
-        let preempts = policy.preemption && pass.book.preempts(entry);
+        let policy = &pass.queue_state.policy;
+        let preempts = policy.preemption && pass.queue_state.preempts(entry);
         let may = |victim: &Entry| {
             let lower = preempts
                 && victim.priority < entry.priority
@@ -90,25 +90,25 @@ impl<'a> Victims<'a> {
                 && victim.id.tenant == entry.id.tenant
                 && victim.queue != entry.queue
                 && pass.over_guarantee(victim);
-            (lower || borrowed) && !pass.book.marks.privates.has_right(victim.uid)
+            (lower || borrowed) && !pass.queue_state.marks.privates.has_right(victim.uid)
         };
         Self::of(pass, may)
     }
 
     /// Elastic ones of equal priority that run with more nodes than they need, and have run for some time.
     pub(crate) fn stretched(pass: &mut Pass<'a>, entry: &Entry) -> Self {
-        let book = pass.book;
-        let preempts = book.policy.preemption && book.preempts(entry);
-        let Some(after) = book.policy.grow_after.filter(|_| preempts) else {
+        let queue_state = pass.queue_state;
+        let preempts = queue_state.policy.preemption && queue_state.preempts(entry);
+        let Some(after) = queue_state.policy.grow_after.filter(|_| preempts) else {
             return Self { list: Vec::new() };
         };
         let may = |victim: &Entry| victim.priority == entry.priority && victim.is_stretched();
         let old = |victim: &Entry| victim.run().map(|run| run.started.plus(after));
         let now = pass.now;
-        let elastic = book.running.values().filter(|victim| may(victim));
+        let elastic = queue_state.running.values().filter(|victim| may(victim));
         let soon = elastic.filter_map(|victim| old(victim)).filter(|time| *time > now).min();
         soon.into_iter().for_each(|time| pass.wake(time));
-        let rights = &book.marks.privates;
+        let rights = &queue_state.marks.privates;
         Self::of(pass, |victim| {
             may(victim) && old(victim).is_some_and(|time| time <= now) && !rights.has_right(victim.uid)
         })
@@ -120,7 +120,7 @@ impl<'a> Victims<'a> {
     }
 
     pub(crate) fn of(pass: &Pass<'a>, may: impl Fn(&Entry) -> bool) -> Self {
-        let jobs = pass.book.running.values();
+        let jobs = pass.queue_state.running.values();
         let mut list: Vec<(u64, &Arc<Entry>)> = jobs
             .filter(|victim| {
                 let running = victim.run().is_some_and(|run| run.ending.is_none());
@@ -160,14 +160,14 @@ impl<'a> Victims<'a> {
     }
 
     /// The cheapest ones that give back what is missing of every limit.
-    pub(crate) fn filling(&self, book: &Book, short: &[(Limited, i32)]) -> Option<Vec<JobUid>> {
+    pub(crate) fn filling(&self, queue_state: &QueueState, short: &[(Limited, i32)]) -> Option<Vec<JobUid>> {
         let mut missing: Vec<(&Limited, i32)> =
             short.iter().map(|(whose, missing)| (whose, *missing)).collect();
         let mut found = Vec::new();
         for (_, victim) in &self.list {
             let mut helps = false;
             for (whose, left) in
-                missing.iter_mut().filter(|(whose, left)| *left > 0 && whose.counts(book, victim))
+                missing.iter_mut().filter(|(whose, left)| *left > 0 && whose.counts(queue_state, victim))
             {
                 *left = left.saturating_sub(whose.amount(victim));
                 helps = true;
@@ -180,8 +180,8 @@ impl<'a> Victims<'a> {
     }
 
     /// Of those that are just being stopped the longest time that this may take; of the others their grace.
-    pub(crate) fn longest_grace(&self, book: &Book) -> Duration {
-        let step = book.policy.step;
+    pub(crate) fn longest_grace(&self, queue_state: &QueueState) -> Duration {
+        let step = queue_state.policy.step;
         self.list.iter().map(|(_, victim)| victim.grace).max().unwrap_or_default() + step
     }
 
@@ -190,15 +190,15 @@ impl<'a> Victims<'a> {
         &self,
         pass: &mut Pass<'a>,
         entry: &Entry,
-        wish: &Wish,
+        desired: &PlanRequest,
         forbidden: &[NodeIx],
         short: &[(Limited, i32)],
     ) -> Option<Vec<JobUid>> {
-        let need = Need { nodes: wish.nodes - entry.need.spares, ..entry.need.clone() };
+        let need = Need { nodes: desired.nodes - entry.need.spares, ..entry.need.clone() };
         let claim = Claim { need: &need, forbidden, short };
         let mut best: Option<(u64, Vec<&Arc<Entry>>)> = None;
         for list in self.by_place(pass, &need) {
-            let list = self.helpful_first(pass.book, &claim, list);
+            let list = self.helpful_first(pass.queue_state, &claim, list);
             if let Some(found) = self.greedy(pass, &claim, &list) {
                 let cost = found.iter().map(|victim| price(victim, pass.now)).sum();
                 if best.as_ref().is_none_or(|(least, _)| cost < *least) {
@@ -207,22 +207,22 @@ impl<'a> Victims<'a> {
             }
         }
         let (_, found) = best?;
-        Self::lets_start(pass, &found, wish).then(|| found.iter().map(|victim| victim.uid).collect())
+        Self::lets_start(pass, &found, desired).then(|| found.iter().map(|victim| victim.uid).collect())
     }
 
     /// Whether a job can start as soon as these have ended: what they hold must not be planned for somebody ahead.
-    pub(crate) fn lets_start(pass: &Pass<'a>, gone: &[&'a Arc<Entry>], wish: &Wish) -> bool {
+    pub(crate) fn lets_start(pass: &Pass<'a>, gone: &[&'a Arc<Entry>], desired: &PlanRequest) -> bool {
         let mut plan = pass.plan.clone();
         let mut latest = 0;
         for victim in gone {
             let from = plan.grid.floor(pass.now.plus(victim.grace));
             latest = latest.max(from);
-            if let Some(nodes) = pass.book.cache.nodes.get(&victim.uid) {
+            if let Some(nodes) = pass.queue_state.cache.nodes.get(&victim.uid) {
                 plan.free(nodes.iter().map(|(node, _)| *node), from);
             }
-            plan.free_limits(pass.book, victim, from, pass.now);
+            plan.free_limits(pass.queue_state, victim, from, pass.now);
         }
-        plan.earliest(wish).is_some_and(|(step, _)| step <= latest + 1)
+        plan.earliest(desired).is_some_and(|(step, _)| step <= latest + 1)
     }
 
     /// Of a job that must stay in one place the victims by place, the places with the cheapest ones first.
@@ -232,7 +232,7 @@ impl<'a> Victims<'a> {
         }
         let mut places: BTreeMap<u32, (u64, Vec<&'a Arc<Entry>>)> = BTreeMap::new();
         for (price, victim) in &self.list {
-            let Some(nodes) = pass.book.cache.nodes.get(&victim.uid) else { continue };
+            let Some(nodes) = pass.queue_state.cache.nodes.get(&victim.uid) else { continue };
             let place = |node: &NodeIx| pass.plan.nodes.get(node.index()).map(|node| node.pod);
             let mut pods: Vec<u32> = nodes.iter().filter_map(|(node, _)| place(node)).collect();
             pods.sort_unstable();
@@ -252,7 +252,7 @@ impl<'a> Victims<'a> {
     /// Where a limit is used up those that count there go first, those elsewhere too: without them nothing helps.
     fn helpful_first(
         &self,
-        book: &Book,
+        queue_state: &QueueState,
         claim: &Claim<'_>,
         list: Vec<&'a Arc<Entry>>,
     ) -> Vec<&'a Arc<Entry>> {
@@ -260,11 +260,11 @@ impl<'a> Victims<'a> {
             return list;
         }
         let (mut first, rest): (Vec<_>, Vec<_>) =
-            list.into_iter().partition(|victim| claim.is_helped_by(book, victim));
+            list.into_iter().partition(|victim| claim.is_helped_by(queue_state, victim));
         let here: BTreeSet<JobUid> = first.iter().map(|victim| victim.uid).collect();
         let elsewhere = self.list.iter().map(|(_, victim)| *victim);
         first.extend(
-            elsewhere.filter(|victim| !here.contains(&victim.uid) && claim.is_helped_by(book, victim)),
+            elsewhere.filter(|victim| !here.contains(&victim.uid) && claim.is_helped_by(queue_state, victim)),
         );
         first.extend(rest);
         first
@@ -277,7 +277,7 @@ impl<'a> Victims<'a> {
         claim: &Claim<'_>,
         list: &[&'a Arc<Entry>],
     ) -> Option<Vec<&'a Arc<Entry>>> {
-        let hidden = Hidden::of(pass.snapshot.yard(), claim.forbidden.iter().copied());
+        let hidden = Hidden::of(pass.snapshot.capacity_index(), claim.forbidden.iter().copied());
         let mut gone: Vec<&'a Arc<Entry>> = Vec::new();
         let (mut found, mut freed) = (false, 0_u64);
         let mut next = 1_u64;
@@ -285,9 +285,14 @@ impl<'a> Victims<'a> {
             release(pass, victim);
             gone.push(victim);
             freed += u64::from(victim.nodes_held());
-            // For large gangs not every single one is worth a try.
-            if (freed >= next || gone.len() == list.len()) && claim.is_met(pass.book, &gone) {
-                found = pass.placer.choose(pass.snapshot.yard(), claim.need, Some(&hidden), &mut pass.choice);
+            // For large gangs not every single one is worth an attempt.
+            if (freed >= next || gone.len() == list.len()) && claim.is_met(pass.queue_state, &gone) {
+                found = pass.placer.choose(
+                    pass.snapshot.capacity_index(),
+                    claim.need,
+                    Some(&hidden),
+                    &mut pass.choice,
+                );
                 if found {
                     break;
                 }
@@ -297,7 +302,12 @@ impl<'a> Victims<'a> {
         if found {
             self.spare(pass, claim, &hidden, &mut gone);
             // Once more for all that are left, so that the choice is the last one that was found.
-            found = pass.placer.choose(pass.snapshot.yard(), claim.need, Some(&hidden), &mut pass.choice);
+            found = pass.placer.choose(
+                pass.snapshot.capacity_index(),
+                claim.need,
+                Some(&hidden),
+                &mut pass.choice,
+            );
         }
         for victim in &gone {
             hold(pass, victim);
@@ -309,11 +319,11 @@ impl<'a> Victims<'a> {
         // Those on none of the nodes first, as far as the limits do without them.
         let taken: BTreeSet<NodeIx> =
             pass.choice.nodes.iter().chain(&pass.choice.spares).map(|pick| pick.node).collect();
-        let book = pass.book;
+        let queue_state = pass.queue_state;
         gone.retain(|victim| {
-            let nodes = book.cache.nodes.get(&victim.uid);
+            let nodes = queue_state.cache.nodes.get(&victim.uid);
             let helps = nodes.is_some_and(|nodes| nodes.iter().any(|(node, _)| taken.contains(node)));
-            let keep = helps || claim.is_helped_by(book, victim);
+            let keep = helps || claim.is_helped_by(queue_state, victim);
             if !keep {
                 hold(pass, victim);
             }
@@ -326,9 +336,14 @@ impl<'a> Victims<'a> {
         for (_, uid) in order.into_iter().take(SPARED) {
             let Some(at) = gone.iter().position(|victim| victim.uid == uid) else { continue };
             let victim = gone.remove(at);
-            if claim.is_met(book, gone) {
+            if claim.is_met(queue_state, gone) {
                 hold(pass, victim);
-                if pass.placer.choose(pass.snapshot.yard(), claim.need, Some(hidden), &mut pass.choice) {
+                if pass.placer.choose(
+                    pass.snapshot.capacity_index(),
+                    claim.need,
+                    Some(hidden),
+                    &mut pass.choice,
+                ) {
                     continue;
                 }
                 release(pass, victim);

@@ -7,12 +7,12 @@ use controller_topology::NodeIx;
 use proto_model::{ReservationName, Timestamp};
 
 use crate::{
-    book::Book,
     defs::{ReservationDef, ReservedNodes},
     entry::Entry,
+    queue_state::QueueState,
 };
 
-impl Book {
+impl QueueState {
     /// Nodes that a job must not be given if it starts now, because they are reserved: for others before it would end,
     /// or, if it runs inside a reservation, all that are not part of that.
     #[must_use]
@@ -20,7 +20,7 @@ impl Book {
         if self.reservations.is_empty() {
             return NodeSet::default();
         }
-        let kept = Kept::new(self, snapshot, now);
+        let kept = ActiveReservations::new(self, snapshot, now);
         let own = entry.reservation.as_ref().and_then(|name| kept.rows.get(name));
         if let Some((_, nodes)) = own {
             let outside = snapshot.topology().servers().map(|(ix, _)| ix).filter(|ix| !nodes.has(*ix));
@@ -34,14 +34,14 @@ impl Book {
 
 /// Reservations that are not over, with their nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct ActiveReservations<'a> {
     pub(crate) rows: BTreeMap<&'a ReservationName, (&'a ReservationDef, NodeSet)>,
 }
 
-impl<'a> Kept<'a> {
-    pub(crate) fn new(book: &'a Book, snapshot: &Snapshot, now: Timestamp) -> Self {
+impl<'a> ActiveReservations<'a> {
+    pub(crate) fn new(queue_state: &'a QueueState, snapshot: &Snapshot, now: Timestamp) -> Self {
         let mut rows = BTreeMap::new();
-        for (name, def) in book.reservations.iter().filter(|(_, def)| def.end() > now) {
+        for (name, def) in queue_state.reservations.iter().filter(|(_, def)| def.end() > now) {
             let others = |ix: NodeIx| {
                 rows.values().any(|(other, nodes): &(&ReservationDef, NodeSet)| {
                     other.start < def.end() && def.start < other.end() && nodes.has(ix)
@@ -84,7 +84,7 @@ fn nodes(def: &ReservationDef, snapshot: &Snapshot, others: impl Fn(NodeIx) -> b
             for (ix, _) in topology.servers() {
                 if snapshot.capacity(ix).gate.is_open()
                     && !others(ix)
-                    && let Some((pod, _)) = snapshot.yard().place(ix)
+                    && let Some((pod, _)) = snapshot.capacity_index().place(ix)
                 {
                     pods.entry(pod).or_default().push(ix);
                 }

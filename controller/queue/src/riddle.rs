@@ -14,11 +14,11 @@ use proto_model::{
 };
 
 use crate::{
-    book::Book,
     defs::{Policy, TenantDef},
     entry::Entry,
+    queue_state::QueueState,
     trial::{Trial, TrialJob},
-    why::Cause,
+    why::WaitCause,
 };
 
 /// GPUs of every node.
@@ -341,20 +341,20 @@ fn job(number: u64, tenant: &TenantName, need: Need, submitted: Timestamp) -> Re
 pub fn answer(seed: u64) -> Result<Answer, NameError> {
     let riddle = Riddle::new(seed);
     let tenant = TenantName::new("t")?;
-    let mut book = Book::new(Policy { fair_share: false, ..Policy::default() });
-    book.set_tenant(&tenant, Some(TenantDef::default()));
+    let mut queue_state = QueueState::new(Policy { fair_share: false, ..Policy::default() });
+    queue_state.set_tenant(&tenant, Some(TenantDef::default()));
     let empty = riddle.cluster()?;
     let nodes: Vec<NodeIx> = empty.topology().servers().map(|(at, _)| at).collect();
-    let mut trial = Trial::new(book, empty.clone());
+    let mut trial = Trial::new(queue_state, empty.clone());
     let held: Result<Vec<TrialJob>, _> = (1..)
         .zip(&riddle.held)
         .map(|(number, need)| job(number, &tenant, need.clone(), Timestamp(0)))
         .collect();
     trial.run_until(&held?, Timestamp(0));
     let mut waits: Vec<Arc<Entry>> =
-        trial.book.jobs().filter(|entry| entry.run().is_none()).cloned().collect();
+        trial.queue_state.jobs().filter(|entry| entry.run().is_none()).cloned().collect();
     if !riddle.jobs_wait {
-        waits.drain(..).for_each(|entry| trial.book.set_job(entry.uid, None));
+        waits.drain(..).for_each(|entry| trial.queue_state.set_job(entry.uid, None));
     }
     let asked = job(LAST, &tenant, riddle.asked.clone(), Timestamp(10_000))?;
     let (uid, need) = (asked.entry.uid, asked.entry.need.clone());
@@ -377,7 +377,7 @@ pub fn answer(seed: u64) -> Result<Answer, NameError> {
             riddle.hosts,
             riddle.held
         ),
-        started: trial.book.job(uid).is_some_and(|entry| entry.run().is_some()),
+        started: trial.queue_state.job(uid).is_some_and(|entry| entry.run().is_some()),
         best: best_now,
         empty: best(&empty, &nodes, &need).is_some(),
         spares: need.spares > 0,
@@ -397,14 +397,14 @@ pub fn answer(seed: u64) -> Result<Answer, NameError> {
 }
 
 fn chosen(trial: &Trial, uid: JobUid, before: &Snapshot) -> Option<(u32, u64, u32)> {
-    let placement = &trial.book.job(uid)?.run()?.placement;
+    let placement = &trial.queue_state.job(uid)?.run()?.placement;
     let idle = placement.nodes.iter().filter(|place| before.held(&place.node) == Default::default()).count();
     Some((placement.pods, placement.cut, u32::try_from(idle).unwrap_or(u32::MAX)))
 }
 
 /// A node on which a job uses a drained rail.
 fn drained_of(trial: &Trial, uid: JobUid) -> Option<NodeName> {
-    let placement = &trial.book.job(uid)?.run()?.placement;
+    let placement = &trial.queue_state.job(uid)?.run()?.placement;
     let rails: RailSet = placement.rails.iter().copied().collect();
     let used = |name: &&NodeName| !trial.snapshot.drained(name).and(rails).is_empty();
     placement.nodes.iter().map(|place| &place.node).find(used).cloned()
@@ -428,7 +428,7 @@ fn judge(
         );
     }
     let first = trial
-        .book
+        .queue_state
         .jobs()
         .filter(|entry| entry.run().is_none())
         .min_by_key(|entry| (entry.submitted, entry.uid));
@@ -442,13 +442,18 @@ fn judge(
         }
         return;
     }
-    trial.book.plan(&mut trial.snapshot, &mut Placer::default(), Timestamp(10_000), crate::Budget::ALL);
-    let Some(why) = trial.book.seen(uid) else {
+    trial.queue_state.plan(
+        &mut trial.snapshot,
+        &mut Placer::default(),
+        Timestamp(10_000),
+        crate::Budget::ALL,
+    );
+    let Some(why) = trial.queue_state.seen(uid) else {
         answer.fault(Fault::Cause, "nobody says why it waits".to_owned());
         return;
     };
     let planned = why.eta.is_some_and(|eta| eta.planned.is_some());
-    let never = why.causes.iter().any(|cause| matches!(cause, Cause::Never | Cause::Shape(_)));
+    let never = why.causes.iter().any(|cause| matches!(cause, WaitCause::Never | WaitCause::Shape(_)));
     if never == answer.empty || planned != answer.empty {
         let said = if never { "never" } else { "not now" };
         answer.fault(
@@ -456,18 +461,20 @@ fn judge(
             format!("{said} is said, planned: {planned}, without jobs it has a place: {}", answer.empty),
         );
     }
-    if !in_the_way && why.causes.iter().any(|cause| matches!(cause, Cause::Planned | Cause::LimitAhead)) {
+    if !in_the_way
+        && why.causes.iter().any(|cause| matches!(cause, WaitCause::Planned | WaitCause::LimitAhead))
+    {
         answer.fault(Fault::Cause, format!("nobody is ahead of it: {:?}", why.causes));
     }
     facts(answer, &trial.snapshot, nodes, &why.causes);
 }
 
 /// What the causes say in figures.
-fn facts(answer: &mut Answer, snapshot: &Snapshot, nodes: &[NodeIx], causes: &[Cause]) {
+fn facts(answer: &mut Answer, snapshot: &Snapshot, nodes: &[NodeIx], causes: &[WaitCause]) {
     let open = || nodes.iter().filter_map(|node| snapshot.node(*node)).filter(|seen| seen.open);
     let idle = open().filter(|seen| seen.held == Default::default()).count();
     for cause in causes {
-        if let Cause::Capacity { nodes, .. } = cause
+        if let WaitCause::Capacity { nodes, .. } = cause
             && *nodes as usize != idle
         {
             answer.fault(Fault::Cause, format!("{nodes} whole nodes are said to be free, {idle} are"));

@@ -10,51 +10,58 @@ use proto_model::JobUid;
 use crate::{
     entry::Entry,
     pass::Pass,
-    plan::Wish,
+    plan::PlanRequest,
     preempt::{Victims, hold, price, release},
     start::picks,
-    why::{Cause, Why},
+    why::{WaitCause, WaitReasons},
 };
 
 impl<'a> Pass<'a> {
     /// True if it starts.
-    pub(crate) fn start_entitled(&mut self, entry: &'a Arc<Entry>, mut wish: Wish, why: &mut Why) -> bool {
+    pub(crate) fn start_entitled(
+        &mut self,
+        entry: &'a Arc<Entry>,
+        mut desired: PlanRequest,
+        why: &mut WaitReasons,
+    ) -> bool {
         let Some((target, nodes)) = self.privates.target(&entry.id.tenant, entry.uid) else { return false };
         let need = Need { nodes, ..entry.need.clone() };
-        wish.nodes = nodes + entry.need.spares;
+        desired.nodes = nodes + entry.need.spares;
         if !self.may_start() {
-            why.causes.push(Cause::Later);
+            why.causes.push(WaitCause::Later);
             return false;
         }
-        let (quota, _) = self.plan.room(&wish);
-        if quota && (self.on_target(entry, &need, &wish, &target) || self.elsewhere(entry, &need, &wish)) {
+        let (quota, _) = self.plan.room(&desired);
+        if quota
+            && (self.on_target(entry, &need, &desired, &target) || self.elsewhere(entry, &need, &desired))
+        {
             return true;
         }
         let chosen =
-            if quota { self.who_yields(entry, &need, &target) } else { self.own_yield(entry, &wish) };
+            if quota { self.who_yields(entry, &need, &target) } else { self.own_yield(entry, &desired) };
         let ending = self.ending_on(&target);
         match chosen {
             Some(chosen) if !chosen.is_empty() => self.stop(entry, &chosen, "Reclaimed", why),
-            _ if ending.is_empty() => why.causes.push(Cause::Scattered),
-            _ => why.causes.push(Cause::Yielding(ending)),
+            _ if ending.is_empty() => why.causes.push(WaitCause::Scattered),
+            _ => why.causes.push(WaitCause::Yielding(ending)),
         }
         if let Some((target, _)) = self.privates.target(&entry.id.tenant, entry.uid) {
             self.promised.extend(target);
         }
-        let planned = self.plan.earliest(&wish);
-        self.plan_for(entry, &wish, planned, why);
+        let planned = self.plan.earliest(&desired);
+        self.plan_for(entry, &desired, planned, why);
         false
     }
 
     /// Whoever runs on nodes that are bound to others when its right begins moves to its own at once: if it waited
     /// until the others want theirs, its end, and what waits for that, would be later than alone.
     pub(crate) fn move_astray(&mut self) {
-        let book = self.book;
-        for uid in book.marks.privates.rights() {
-            let Some(entry) = book.jobs.get(&uid) else { continue };
+        let queue_state = self.queue_state;
+        for uid in queue_state.marks.privates.rights() {
+            let Some(entry) = queue_state.jobs.get(&uid) else { continue };
             let runs = entry.run().is_some_and(|run| run.ending.is_none());
             if runs && self.is_astray(entry) {
-                self.stop(entry, &[uid], "MovedToGuarantee", &mut Why::default());
+                self.stop(entry, &[uid], "MovedToGuarantee", &mut WaitReasons::default());
             }
         }
     }
@@ -63,32 +70,38 @@ impl<'a> Pass<'a> {
     fn all_but(&self, nodes: &[NodeIx]) -> Hidden {
         let nodes: BTreeSet<NodeIx> = nodes.iter().copied().collect();
         let others = (0..self.plan.nodes.len()).map(NodeIx::at).filter(|node| !nodes.contains(node));
-        Hidden::of(self.snapshot.yard(), others)
+        Hidden::of(self.snapshot.capacity_index(), others)
     }
 
-    fn on_target(&mut self, entry: &'a Arc<Entry>, need: &Need, wish: &Wish, target: &[NodeIx]) -> bool {
+    fn on_target(
+        &mut self,
+        entry: &'a Arc<Entry>,
+        need: &Need,
+        desired: &PlanRequest,
+        target: &[NodeIx],
+    ) -> bool {
         let hidden = self.all_but(target);
-        if !self.placer.choose(self.snapshot.yard(), need, Some(&hidden), &mut self.choice) {
+        if !self.placer.choose(self.snapshot.capacity_index(), need, Some(&hidden), &mut self.choice) {
             return false;
         }
         let picks = picks(&self.choice);
-        self.begin(entry, wish, &picks);
+        self.begin(entry, desired, &picks);
         true
     }
 
     /// On other nodes, if its guarantee can be bound to those.
-    fn elsewhere(&mut self, entry: &'a Arc<Entry>, need: &Need, wish: &Wish) -> bool {
-        let forbidden = self.forbidden(entry, wish.length);
-        let hidden = Hidden::of(self.snapshot.yard(), forbidden.iter().copied());
-        if !self.placer.choose(self.snapshot.yard(), need, Some(&hidden), &mut self.choice) {
+    fn elsewhere(&mut self, entry: &'a Arc<Entry>, need: &Need, desired: &PlanRequest) -> bool {
+        let forbidden = self.forbidden(entry, desired.length);
+        let hidden = Hidden::of(self.snapshot.capacity_index(), forbidden.iter().copied());
+        if !self.placer.choose(self.snapshot.capacity_index(), need, Some(&hidden), &mut self.choice) {
             return false;
         }
         let picks = picks(&self.choice);
         let nodes = picks.iter().map(|(node, _)| *node).collect();
-        if !self.privates.bind(&entry.id.tenant, entry.uid, &nodes, self.book) {
+        if !self.privates.bind(&entry.id.tenant, entry.uid, &nodes, self.queue_state) {
             return false;
         }
-        self.begin(entry, wish, &picks);
+        self.begin(entry, desired, &picks);
         true
     }
 
@@ -97,18 +110,18 @@ impl<'a> Pass<'a> {
         let ending = |uid: &&JobUid| {
             let stopped = self.yielding.contains(uid)
                 || self
-                    .book
+                    .queue_state
                     .jobs
                     .get(uid)
                     .and_then(|entry| entry.run())
                     .is_some_and(|run| run.ending.is_some());
             stopped && self.touches(**uid, target)
         };
-        self.book.running.keys().filter(ending).copied().collect()
+        self.queue_state.running.keys().filter(ending).copied().collect()
     }
 
     fn touches(&self, uid: JobUid, target: &[NodeIx]) -> bool {
-        let nodes = self.book.cache.nodes.get(&uid);
+        let nodes = self.queue_state.cache.nodes.get(&uid);
         nodes.is_some_and(|nodes| nodes.iter().any(|(node, _)| target.contains(node)))
     }
 
@@ -119,24 +132,24 @@ impl<'a> Pass<'a> {
             list.iter().map(|victim| price(victim, pass.now)).sum()
         };
         let here = self.yield_on(need, target, false).or_else(|| self.yield_on(need, target, true));
-        let book = self.book;
-        let all = Victims::of(self, |victim| !book.marks.privates.has_right(victim.uid));
+        let queue_state = self.queue_state;
+        let all = Victims::of(self, |victim| !queue_state.marks.privates.has_right(victim.uid));
         let there = all.greedy_anywhere(self, need).filter(|_| {
             let nodes = picks(&self.choice).iter().map(|(node, _)| *node).collect();
             let mut privates = self.privates.clone();
-            privates.bind(&entry.id.tenant, entry.uid, &nodes, book)
+            privates.bind(&entry.id.tenant, entry.uid, &nodes, queue_state)
         });
         let best = match (here, there) {
             (Some(here), Some(there)) if cost(self, &there) < cost(self, &here) => {
                 // It will start there when they have ended, because its guarantee is bound to those nodes from now on.
                 let nodes = there
                     .iter()
-                    .filter_map(|victim| book.cache.nodes.get(&victim.uid))
+                    .filter_map(|victim| queue_state.cache.nodes.get(&victim.uid))
                     .flat_map(|nodes| nodes.iter().map(|(node, _)| *node))
                     .collect::<BTreeSet<NodeIx>>();
                 let chosen: BTreeSet<NodeIx> = picks(&self.choice).iter().map(|(node, _)| *node).collect();
                 if !nodes.is_empty() {
-                    self.privates.bind(&entry.id.tenant, entry.uid, &chosen, book);
+                    self.privates.bind(&entry.id.tenant, entry.uid, &chosen, queue_state);
                 }
                 there
             }
@@ -148,25 +161,26 @@ impl<'a> Pass<'a> {
 
     /// Who must yield on these nodes; `astray`: those too whose right is bound elsewhere.
     fn yield_on(&mut self, need: &Need, target: &[NodeIx], astray: bool) -> Option<Vec<&'a Arc<Entry>>> {
-        let book = self.book;
+        let queue_state = self.queue_state;
         let mut gone: Vec<&'a Arc<Entry>> = Vec::new();
-        for entry in book.running.values() {
+        for entry in queue_state.running.values() {
             let ends =
                 entry.run().is_some_and(|run| run.ending.is_some()) || self.yielding.contains(&entry.uid);
-            let may = ends || !book.marks.privates.has_right(entry.uid) || astray && self.is_astray(entry);
+            let may =
+                ends || !queue_state.marks.privates.has_right(entry.uid) || astray && self.is_astray(entry);
             if may && self.touches(entry.uid, target) {
                 gone.push(entry);
             }
         }
         gone.iter().for_each(|victim| release(self, victim));
         let hidden = self.all_but(target);
-        let found = self.placer.choose(self.snapshot.yard(), need, Some(&hidden), &mut self.choice);
+        let found = self.placer.choose(self.snapshot.capacity_index(), need, Some(&hidden), &mut self.choice);
         if found {
             // Those without whom it works too stay.
             let mut at = 0;
             while at < gone.len() {
                 hold(self, gone[at]);
-                if self.placer.choose(self.snapshot.yard(), need, Some(&hidden), &mut self.choice) {
+                if self.placer.choose(self.snapshot.capacity_index(), need, Some(&hidden), &mut self.choice) {
                     gone.remove(at);
                 } else {
                     release(self, gone[at]);
@@ -186,7 +200,7 @@ impl<'a> Pass<'a> {
     fn is_astray(&self, entry: &Entry) -> bool {
         let Some((target, _)) = self.privates.target(&entry.id.tenant, entry.uid) else { return false };
         let target: BTreeSet<NodeIx> = target.into_iter().collect();
-        let nodes = self.book.cache.nodes.get(&entry.uid);
+        let nodes = self.queue_state.cache.nodes.get(&entry.uid);
         // Elsewhere is all right where nothing is bound.
         nodes.is_some_and(|nodes| {
             nodes.iter().any(|(node, _)| !target.contains(node) && self.privates.is_bound(*node))
@@ -194,19 +208,19 @@ impl<'a> Pass<'a> {
     }
 
     /// The tenant's own jobs without a right fill its limit, or that of a user: the cheapest of them yield.
-    fn own_yield(&mut self, entry: &'a Arc<Entry>, wish: &Wish) -> Option<Vec<JobUid>> {
-        let book = self.book;
-        let short = self.plan.short_of(wish);
+    fn own_yield(&mut self, entry: &'a Arc<Entry>, desired: &PlanRequest) -> Option<Vec<JobUid>> {
+        let queue_state = self.queue_state;
+        let short = self.plan.short_of(desired);
         let of_user = short.iter().any(|(whose, _)| whose.is_of_user());
         let own = Victims::of(self, |victim| {
             victim.id.tenant == entry.id.tenant
-                && !book.marks.privates.has_right(victim.uid)
-                && (!of_user || short.iter().any(|(whose, _)| whose.counts(book, victim)))
+                && !queue_state.marks.privates.has_right(victim.uid)
+                && (!of_user || short.iter().any(|(whose, _)| whose.counts(queue_state, victim)))
         });
         if of_user {
-            return own.filling(book, &short);
+            return own.filling(queue_state, &short);
         }
-        let wanted = u64::try_from(wish.amount()).unwrap_or(0);
+        let wanted = u64::try_from(desired.amount()).unwrap_or(0);
         own.worth(wanted)
     }
 }

@@ -8,10 +8,10 @@ use crate::{
     defs::Act,
     entry::Entry,
     pass::Pass,
-    plan::Wish,
+    plan::PlanRequest,
     preempt::Victims,
     start::fitting,
-    why::{Cause, Why},
+    why::{WaitCause, WaitReasons},
 };
 
 /// Tries to make room in one pass.
@@ -22,13 +22,13 @@ impl<'a> Pass<'a> {
     pub(crate) fn make_room(
         &mut self,
         entry: &'a Arc<Entry>,
-        wish: &Wish,
+        desired: &PlanRequest,
         planned: Option<usize>,
-        why: &mut Why,
+        why: &mut WaitReasons,
     ) -> bool {
-        let policy = &self.book.policy;
+        let policy = &self.queue_state.policy;
         let reclaim = self.under_guarantee(entry);
-        let preempts = policy.preemption && self.book.preempts(entry);
+        let preempts = policy.preemption && self.queue_state.preempts(entry);
         if !(preempts || reclaim)
             || self.rooms >= ROOMS
             || entry.not_before.is_some_and(|time| time > self.now)
@@ -44,18 +44,18 @@ impl<'a> Pass<'a> {
         let victims = Victims::for_priority(self, entry, reclaim);
         let equals = Victims::stretched(self, entry);
         // Who would start as soon as anybody could have made room waits.
-        let soon = victims.longest_grace(self.book).max(equals.longest_grace(self.book));
+        let soon = victims.longest_grace(self.queue_state).max(equals.longest_grace(self.queue_state));
         if victims.is_empty() && equals.is_empty()
             || planned.is_some_and(|step| step > 0 && self.plan.grid.start(step) <= self.now.plus(soon))
         {
             return false;
         }
         self.rooms += 1;
-        let forbidden = self.forbidden(entry, wish.length);
+        let forbidden = self.forbidden(entry, desired.length);
         // What its tenant or queue may not hold more of is given back by jobs of the same tenant or queue.
-        let short = self.plan.short_of(wish);
-        let Some(chosen) = victims.choose(self, entry, wish, &forbidden, &short) else {
-            return self.shrink_equal(&equals, entry, wish, &short, why);
+        let short = self.plan.short_of(desired);
+        let Some(chosen) = victims.choose(self, entry, desired, &forbidden, &short) else {
+            return self.shrink_equal(&equals, entry, desired, &short, why);
         };
         self.promised.extend(crate::start::picks(&self.choice).iter().map(|(node, _)| *node));
         self.stop(entry, &chosen, "PreemptedForPriority", why);
@@ -63,11 +63,17 @@ impl<'a> Pass<'a> {
     }
 
     /// Jobs are stopped for another; from the end of their grace on what they hold counts as free.
-    pub(crate) fn stop(&mut self, entry: &Entry, chosen: &[JobUid], code: &'static str, why: &mut Why) {
-        why.causes.push(Cause::Yielding(chosen.to_vec()));
+    pub(crate) fn stop(
+        &mut self,
+        entry: &Entry,
+        chosen: &[JobUid],
+        code: &'static str,
+        why: &mut WaitReasons,
+    ) {
+        why.causes.push(WaitCause::Yielding(chosen.to_vec()));
         let mut left = self.left(entry, chosen);
         for uid in chosen {
-            let Some(victim) = self.book.jobs.get(uid) else { continue };
+            let Some(victim) = self.queue_state.jobs.get(uid) else { continue };
             self.yielding.insert(*uid);
             let words = |job: &str, _| match code {
                 "MovedToGuarantee" => "moved to the nodes that its tenant's guarantee is bound to".to_owned(),
@@ -93,15 +99,16 @@ impl<'a> Pass<'a> {
     /// From the end of its grace on what a job holds counts as free.
     pub(crate) fn count_as_free(&mut self, victim: &Entry) {
         let from = self.plan.grid.floor(self.now.plus(victim.grace));
-        if let Some(nodes) = self.book.cache.nodes.get(&victim.uid) {
+        if let Some(nodes) = self.queue_state.cache.nodes.get(&victim.uid) {
             self.plan.free(nodes.iter().map(|(node, _)| *node), from);
         }
-        self.plan.free_limits(self.book, victim, from, self.now);
+        self.plan.free_limits(self.queue_state, victim, from, self.now);
     }
 
     /// Nodes that are left to elastic jobs among those that yield, beside the job that they make room for.
     fn left(&self, entry: &Entry, chosen: &[JobUid]) -> u32 {
-        let held = chosen.iter().filter_map(|uid| self.book.jobs.get(uid)).map(|victim| victim.nodes_held());
+        let held =
+            chosen.iter().filter_map(|uid| self.queue_state.jobs.get(uid)).map(|victim| victim.nodes_held());
         let free = u32::try_from(self.plan.free_now().0).unwrap_or(0);
         held.fold(free, u32::saturating_add).saturating_sub(entry.min_nodes + entry.need.spares)
     }
@@ -110,8 +117,8 @@ impl<'a> Pass<'a> {
     pub(crate) fn under_guarantee(&self, entry: &Entry) -> bool {
         let Some(queue) = &entry.queue else { return false };
         let tenant = &entry.id.tenant;
-        let Some(def) = self.book.queues.get(&(tenant.clone(), queue.clone())) else { return false };
-        if def.guaranteed.is_empty() || !self.book.policy.reclaim {
+        let Some(def) = self.queue_state.queues.get(&(tenant.clone(), queue.clone())) else { return false };
+        if def.guaranteed.is_empty() || !self.queue_state.policy.reclaim {
             return false;
         }
         let size = (u64::from(self.pod_size()), u64::from(self.plan.node_gpus));
@@ -124,7 +131,7 @@ impl<'a> Pass<'a> {
         let tenant = &entry.id.tenant;
         let guaranteed = entry.queue.as_ref().map_or(0, |queue| {
             let size = (u64::from(self.pod_size()), u64::from(self.plan.node_gpus));
-            let def = self.book.queues.get(&(tenant.clone(), queue.clone()));
+            let def = self.queue_state.queues.get(&(tenant.clone(), queue.clone()));
             def.map_or(0, |def| crate::order::gpus_of(def.guaranteed, size.0, size.1))
         });
         let gpus = entry.run().map_or(0, crate::entry::Run::gpus);

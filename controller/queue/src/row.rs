@@ -74,7 +74,7 @@ impl Chunk {
 
 /// Where a value stands: its chunk, and its place there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct Slot {
     chunk: usize,
     at: usize,
 }
@@ -155,9 +155,9 @@ impl Row {
     }
 
     /// The value that holds in a step.
-    fn place(&self, step: usize) -> Place {
+    fn place(&self, step: usize) -> Slot {
         let chunk = self.chunk(step);
-        Place { chunk, at: self.chunks[chunk].place(step) }
+        Slot { chunk, at: self.chunks[chunk].place(step) }
     }
 
     /// Where a chunk ends.
@@ -166,12 +166,12 @@ impl Row {
     }
 
     /// Where the value at a place ends.
-    fn upto(&self, place: Place) -> usize {
+    fn upto(&self, place: Slot) -> usize {
         let next = self.chunks[place.chunk].from.get(place.at + 1);
         next.copied().unwrap_or_else(|| self.chunk_end(place.chunk))
     }
 
-    fn value(&self, place: Place) -> i32 {
+    fn value(&self, place: Slot) -> i32 {
         self.chunks[place.chunk].value(place.at)
     }
 
@@ -180,7 +180,7 @@ impl Row {
         if step == NEVER {
             return;
         }
-        let Place { chunk, at } = self.place(step);
+        let Slot { chunk, at } = self.place(step);
         let here = &mut self.chunks[chunk];
         if here.from[at] == step {
             return;
@@ -206,7 +206,7 @@ impl Row {
             return;
         }
         let place = self.place(step);
-        let Place { chunk, at } = place;
+        let Slot { chunk, at } = place;
         if self.chunks[chunk].from[at] != step {
             return;
         }
@@ -243,8 +243,8 @@ impl Row {
     }
 
     /// The parts of chunks that lie in a range, which begins and ends with values.
-    fn parts(&self, from: usize, to: usize) -> (Place, Place) {
-        let end = Place { chunk: self.chunks.len() - 1, at: usize::MAX };
+    fn parts(&self, from: usize, to: usize) -> (Slot, Slot) {
+        let end = Slot { chunk: self.chunks.len() - 1, at: usize::MAX };
         (self.place(from), if to == NEVER { end } else { self.place(to) })
     }
 
@@ -322,7 +322,7 @@ impl Row {
             let end = if chunk == last.chunk { last.at + 1 } else { here.len() };
             let least = least.saturating_sub(here.more);
             if let Some(at) = here.values[begin..end].iter().rposition(|value| *value < least) {
-                return Some(self.upto(Place { chunk, at: begin + at }));
+                return Some(self.upto(Slot { chunk, at: begin + at }));
             }
         }
         None
@@ -458,7 +458,7 @@ impl<'a> Sum<'a> {
         for (number, row, _) in self.rows() {
             let chunk = chunks[number];
             places[number] = row.chunks[chunk].place(step);
-            end = end.min(row.upto(Place { chunk, at: places[number] }));
+            end = end.min(row.upto(Slot { chunk, at: places[number] }));
         }
         loop {
             if self.sum(|number, row| row.chunks[chunks[number]].value(places[number])) < least {
@@ -517,7 +517,7 @@ impl<'a> Sum<'a> {
             if self.sum(|number, row| row.chunks[chunks[number]].value(places[number])) >= least {
                 return Some(step);
             }
-            let upto = |number: usize, row: &Row, at: usize| row.upto(Place { chunk: chunks[number], at });
+            let upto = |number: usize, row: &Row, at: usize| row.upto(Slot { chunk: chunks[number], at });
             let next =
                 self.rows().map(|(number, row, _)| upto(number, row, places[number])).min().unwrap_or(NEVER);
             if next >= end {

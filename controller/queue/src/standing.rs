@@ -6,10 +6,10 @@ use controller_scheduler::Snapshot;
 use proto_model::{JobUid, QueueName, TenantName, Timestamp};
 
 use crate::{
-    book::Book,
     entry::{Entry, Run},
     ground::Ground,
     order::{Order, gpus_of},
+    queue_state::QueueState,
 };
 
 /// Why a waiting job stands where it does: compared from the first factor to the last.
@@ -62,7 +62,7 @@ pub struct Share {
     pub running: u32,
 }
 
-impl Book {
+impl QueueState {
     /// The first waiting jobs in their order, with what puts them there.
     #[must_use]
     pub fn standings(&self, snapshot: &Snapshot, now: Timestamp, most: usize) -> Vec<Standing> {

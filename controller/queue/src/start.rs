@@ -10,14 +10,14 @@ use crate::{
     defs::Act,
     entry::Entry,
     pass::Pass,
-    plan::{Short, Wish},
-    why::{Cause, Why},
+    plan::{PlanRequest, Short},
+    why::{WaitCause, WaitReasons},
 };
 
 /// Smaller gangs of an elastic job that are tried.
 const SIZES: usize = 8;
 
-/// What one try at a start led to.
+/// What one attempt at a start led to.
 pub(crate) enum Try {
     Started,
     /// It would take from what is planned.
@@ -28,13 +28,13 @@ pub(crate) enum Try {
 
 impl<'a> Pass<'a> {
     /// As many nodes as an elastic job can have now.
-    pub(crate) fn grown(&self, entry: &Entry, wish: &Wish) -> Wish {
+    pub(crate) fn grown(&self, entry: &Entry, desired: &PlanRequest) -> PlanRequest {
         if entry.min_nodes >= entry.need.nodes {
-            return wish.clone();
+            return desired.clone();
         }
-        let most = self.plan.most(wish).saturating_sub(entry.need.spares);
+        let most = self.plan.most(desired).saturating_sub(entry.need.spares);
         let nodes = fitting(entry, most.min(entry.most_nodes())).max(entry.min_nodes);
-        Wish { nodes: nodes + entry.need.spares, ..wish.clone() }
+        PlanRequest { nodes: nodes + entry.need.spares, ..desired.clone() }
     }
 
     /// Nodes that a job must not have, because it would run into what is kept for others.
@@ -47,13 +47,18 @@ impl<'a> Pass<'a> {
     }
 
     /// Tries to start a job now: first where no guarantee is bound, then anywhere.
-    pub(crate) fn start(&mut self, entry: &'a Arc<Entry>, wish: &Wish, why: &mut Why) -> Try {
-        let forbidden = self.forbidden(entry, wish.length);
-        let mut nodes = wish.nodes - entry.need.spares;
+    pub(crate) fn start(
+        &mut self,
+        entry: &'a Arc<Entry>,
+        desired: &PlanRequest,
+        why: &mut WaitReasons,
+    ) -> Try {
+        let forbidden = self.forbidden(entry, desired.length);
+        let mut nodes = desired.nodes - entry.need.spares;
         let mut last = Try::Scattered;
         for _ in 0..SIZES {
             let need = Need { nodes, ..entry.need.clone() };
-            let wish = Wish { nodes: nodes + need.spares, ..wish.clone() };
+            let desired = PlanRequest { nodes: nodes + need.spares, ..desired.clone() };
             // First where nothing is bound, then where nodes can change places, then anywhere.
             let rounds = if self.bound.is_empty() { 1 } else { 3 };
             for round in 0..rounds {
@@ -63,7 +68,7 @@ impl<'a> Pass<'a> {
                     2 => hidden.extend(self.privates.pods_of_others(&entry.id.tenant)),
                     _ => {}
                 }
-                match self.start_beside(entry, &need, &wish, hidden) {
+                match self.start_beside(entry, &need, &desired, hidden) {
                     Try::Started => return Try::Started,
                     other => last = other,
                 }
@@ -75,27 +80,27 @@ impl<'a> Pass<'a> {
             nodes = smaller.max(entry.min_nodes);
         }
         if forbidden.len() > self.promised.len() {
-            let in_the_way = self.kept.in_the_way(entry, self.now, wish.length);
-            why.causes.extend(in_the_way.map(|(name, _)| Cause::Reserved(name.clone())));
+            let in_the_way = self.kept.in_the_way(entry, self.now, desired.length);
+            why.causes.extend(in_the_way.map(|(name, _)| WaitCause::Reserved(name.clone())));
         }
         last
     }
 
     /// Tries to start a job that the plan has too little for as far as it can count: what the placer has a gang for is not kept
     /// waiting by that, if it takes nothing from what is planned.
-    pub(crate) fn start_on_shared_nodes(&mut self, entry: &'a Arc<Entry>, wish: &Wish) -> bool {
+    pub(crate) fn start_on_shared_nodes(&mut self, entry: &'a Arc<Entry>, desired: &PlanRequest) -> bool {
         if !self.may_start()
-            || !self.plan.may_fit_on_shared_nodes(&entry.need, wish.nodes)
-            || !self.plan.quota_through(wish)
+            || !self.plan.may_fit_on_shared_nodes(&entry.need, desired.nodes)
+            || !self.plan.quota_through(desired)
         {
             return false;
         }
-        let asked = entry.need.as_asked(self.snapshot.yard());
+        let asked = entry.need.as_asked(self.snapshot.capacity_index());
         if self.passed_over.contains(&asked) {
             return false;
         }
-        let wish = Wish { on_shared_nodes: true, ..wish.clone() };
-        let started = matches!(self.start(entry, &wish, &mut Why::default()), Try::Started);
+        let desired = PlanRequest { on_shared_nodes: true, ..desired.clone() };
+        let started = matches!(self.start(entry, &desired, &mut WaitReasons::default()), Try::Started);
         if !started {
             self.passed_over.insert(asked);
         }
@@ -107,17 +112,17 @@ impl<'a> Pass<'a> {
         &mut self,
         entry: &'a Arc<Entry>,
         need: &Need,
-        wish: &Wish,
+        desired: &PlanRequest,
         hidden: Vec<NodeIx>,
     ) -> Try {
-        let key = (need.as_asked(self.snapshot.yard()), hidden.len());
+        let key = (need.as_asked(self.snapshot.capacity_index()), hidden.len());
         let mut hidden = hidden;
         if self.failed.contains(&key) {
             return Try::Scattered;
         }
         for round in 0..4 {
-            let nodes = Hidden::of(self.snapshot.yard(), hidden.iter().copied());
-            if !self.placer.choose(self.snapshot.yard(), need, Some(&nodes), &mut self.choice) {
+            let nodes = Hidden::of(self.snapshot.capacity_index(), hidden.iter().copied());
+            if !self.placer.choose(self.snapshot.capacity_index(), need, Some(&nodes), &mut self.choice) {
                 if round == 0 {
                     self.failed.insert(key);
                     return Try::Scattered;
@@ -126,24 +131,24 @@ impl<'a> Pass<'a> {
             }
             let picks = picks(&self.choice);
             // Whole nodes are counted for it, and what it takes of others' is counted too.
-            if wish.on_shared_nodes || wish.whole && !wish.alone {
-                if self.plan.allows_on_shared_nodes(&picks, wish, self.ground) {
-                    self.begin(entry, wish, &picks);
+            if desired.on_shared_nodes || desired.whole && !desired.alone {
+                if self.plan.allows_on_shared_nodes(&picks, desired, self.ground) {
+                    self.begin(entry, desired, &picks);
                     return Try::Started;
                 }
-                if wish.on_shared_nodes || round > 0 {
+                if desired.on_shared_nodes || round > 0 {
                     return Try::Planned;
                 }
                 hidden.extend(self.plan.used_nodes());
                 continue;
             }
-            match self.plan.allows(&picks, wish) {
+            match self.plan.allows(&picks, desired) {
                 Ok(()) => {
-                    self.begin(entry, wish, &picks);
+                    self.begin(entry, desired, &picks);
                     return Try::Started;
                 }
                 // A node would be broken into that is planned for somebody: rather one that is broken into already.
-                Err(Short::Nodes) if !wish.whole && round == 0 => {
+                Err(Short::Nodes) if !desired.whole && round == 0 => {
                     let idle = |(_, node): &(usize, &crate::plan::Node)| node.whole_at == 0;
                     let nodes = self.plan.nodes.iter().enumerate().filter(idle);
                     hidden.extend(nodes.map(|(at, _)| NodeIx::at(at)));
@@ -156,7 +161,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The job starts on what was chosen.
-    pub(crate) fn begin(&mut self, entry: &'a Arc<Entry>, wish: &Wish, picks: &[(NodeIx, u32)]) {
+    pub(crate) fn begin(&mut self, entry: &'a Arc<Entry>, desired: &PlanRequest, picks: &[(NodeIx, u32)]) {
         let nodes = u32::try_from(self.choice.nodes.len()).unwrap_or(u32::MAX);
         let gang = match &entry.components[..] {
             [] => Gang::new(nodes, entry.need.gpus, entry.ranks_per_node),
@@ -174,10 +179,10 @@ impl<'a> Pass<'a> {
         placement.reasons = vec![self.why_here(&placement)];
         placement.reasons.extend(drained_reason(self.snapshot, &placement));
         self.snapshot.hold_choice(&entry.id.tenant, &self.choice);
-        self.plan.occupy(picks, wish);
+        self.plan.occupy(picks, desired);
         self.starts += 1;
         self.begun.push(entry);
-        for queue in self.book.path(entry).into_iter().flatten() {
+        for queue in self.queue_state.path(entry).into_iter().flatten() {
             let own = self.more.entry(entry.id.tenant.clone()).or_default();
             *own.entry(queue).or_default() += entry.gpus(nodes);
         }
@@ -202,44 +207,51 @@ impl<'a> Pass<'a> {
     }
 
     /// A job of a reservation: on its nodes only, and only while it lasts.
-    pub(crate) fn reserved(&mut self, entry: &'a Arc<Entry>, wish: &Wish, why: &mut Why) -> bool {
+    pub(crate) fn reserved(
+        &mut self,
+        entry: &'a Arc<Entry>,
+        desired: &PlanRequest,
+        why: &mut WaitReasons,
+    ) -> bool {
         let row = entry.reservation.as_ref().and_then(|name| self.kept.rows.get(name));
         let Some((def, nodes)) = row else {
-            let known =
-                entry.reservation.as_ref().is_some_and(|name| self.book.reservations.contains_key(name));
-            why.causes.push(if known { Cause::ReservationClosed } else { Cause::ReservationUnknown });
+            let known = entry
+                .reservation
+                .as_ref()
+                .is_some_and(|name| self.queue_state.reservations.contains_key(name));
+            why.causes.push(if known { WaitCause::ReservationClosed } else { WaitCause::ReservationUnknown });
             return false;
         };
         if def.maintenance || !def.tenants.contains(&entry.id.tenant) {
-            why.causes.push(Cause::ReservationClosed);
+            why.causes.push(WaitCause::ReservationClosed);
             return false;
         }
         why.eta = Some(self.eta(entry, def.start.max(self.now)));
         if def.start > self.now {
-            why.causes.push(Cause::ReservationAhead(def.start));
+            why.causes.push(WaitCause::ReservationAhead(def.start));
         }
         if !why.causes.is_empty() {
             return false;
         }
         let inside = |at: &NodeIx| !nodes.has(*at);
         let hidden: Vec<NodeIx> = (0..self.plan.nodes.len()).map(NodeIx::at).filter(inside).collect();
-        if !self.plan.has_licenses(wish) {
-            self.say_licenses(entry, wish, why);
-            self.plan.plan_licenses(wish);
+        if !self.plan.has_licenses(desired) {
+            self.say_licenses(entry, desired, why);
+            self.plan.plan_licenses(desired);
             return false;
         }
-        let (quota, _) = self.plan.room(wish);
+        let (quota, _) = self.plan.room(desired);
         if quota && self.may_start() {
-            let hidden = Hidden::of(self.snapshot.yard(), hidden.iter().copied());
-            let need = Need { nodes: wish.nodes - entry.need.spares, ..entry.need.clone() };
-            if self.placer.choose(self.snapshot.yard(), &need, Some(&hidden), &mut self.choice) {
+            let hidden = Hidden::of(self.snapshot.capacity_index(), hidden.iter().copied());
+            let need = Need { nodes: desired.nodes - entry.need.spares, ..entry.need.clone() };
+            if self.placer.choose(self.snapshot.capacity_index(), &need, Some(&hidden), &mut self.choice) {
                 let picks = picks(&self.choice);
-                self.begin(entry, wish, &picks);
+                self.begin(entry, desired, &picks);
                 return true;
             }
         }
         let free = nodes.iter().filter(|ix| self.plan.nodes[ix.index()].whole_at == 0).count();
-        why.causes.push(Cause::Capacity { nodes: u32::try_from(free).unwrap_or(u32::MAX), gpus: 0 });
+        why.causes.push(WaitCause::Capacity { nodes: u32::try_from(free).unwrap_or(u32::MAX), gpus: 0 });
         false
     }
 }

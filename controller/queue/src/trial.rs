@@ -1,4 +1,4 @@
-//! A bare replay: jobs of known length go through a [`Book`] in virtual time, every start and every pass is proved. For
+//! A bare replay: jobs of known length go through a [`QueueState`] in virtual time, every start and every pass is proved. For
 //! tests and figures of the queue; the simulator does more.
 
 use std::{
@@ -12,12 +12,12 @@ use controller_topology::RailSet;
 use proto_model::{Eta, JobUid, Placement, Timestamp};
 
 use crate::{
-    book::Book,
     check::{check, check_rights},
     defs::{Act, Budget},
     delays::{Delays, Watch, delays},
     entry::{Entry, State},
     ledger::Past,
+    queue_state::QueueState,
 };
 
 /// Passes at one time at most: each but the first because the one before has stopped somebody without grace.
@@ -44,14 +44,14 @@ pub struct Row {
     /// When it was first planned to start, at its submit.
     pub planned: Option<Timestamp>,
     /// The same with its band.
-    pub told: Option<Eta>,
+    pub reported: Option<Eta>,
 }
 
 /// A replay under way.
 #[derive(Debug, Clone)]
 pub struct Trial {
     /// The queue.
-    pub book: Book,
+    pub queue_state: QueueState,
     /// The cluster.
     pub snapshot: Snapshot,
     /// What became of every job.
@@ -76,9 +76,9 @@ pub struct Trial {
 impl Trial {
     /// A cluster with a queue.
     #[must_use]
-    pub fn new(book: Book, snapshot: Snapshot) -> Self {
+    pub fn new(queue_state: QueueState, snapshot: Snapshot) -> Self {
         Self {
-            book,
+            queue_state,
             snapshot,
             rows: BTreeMap::new(),
             faults: Vec::new(),
@@ -107,7 +107,9 @@ impl Trial {
             let submit = jobs.peek().map(|job| job.entry.submitted);
             let own =
                 [self.ends.first(), self.stops.first()].into_iter().flatten().map(|(time, _)| *time).min();
-            let Some(now) = [submit, own, self.book.next_look()].into_iter().flatten().min() else { return };
+            let Some(now) = [submit, own, self.queue_state.next_check()].into_iter().flatten().min() else {
+                return;
+            };
             if now > until {
                 return;
             }
@@ -121,7 +123,7 @@ impl Trial {
             while let Some(job) = jobs.next_if(|job| job.entry.submitted <= now) {
                 self.lengths.insert(job.entry.uid, job.length);
                 self.rows.entry(job.entry.uid).or_default();
-                self.book.set_job(job.entry.uid, Some(Arc::new(job.entry.clone())));
+                self.queue_state.set_job(job.entry.uid, Some(Arc::new(job.entry.clone())));
                 new.push(job.entry.uid);
             }
             self.pass(now);
@@ -129,13 +131,13 @@ impl Trial {
                 return;
             }
             if self.forecasts && !new.is_empty() {
-                self.book.forecast(&mut self.snapshot, &mut self.placer, now);
+                self.queue_state.forecast(&mut self.snapshot, &mut self.placer, now);
                 for uid in new {
-                    self.book.told(uid);
-                    let eta = self.book.eta(uid);
+                    self.queue_state.reported(uid);
+                    let eta = self.queue_state.eta(uid);
                     if let Some(row) = self.rows.get_mut(&uid) {
                         row.planned = eta.map(|eta| eta.start).or(row.starts.first().copied());
-                        row.told = eta;
+                        row.reported = eta;
                     }
                 }
             }
@@ -153,7 +155,7 @@ impl Trial {
     ) -> Option<Timestamp> {
         let mut trial = Self { forecasts: false, until: Some(uid), ends: BTreeSet::new(), ..self.clone() };
         trial.rows.remove(&uid);
-        for entry in self.book.jobs() {
+        for entry in self.queue_state.jobs() {
             let length = length(entry);
             trial.lengths.insert(entry.uid, length);
             if let Some(run) = entry.run().filter(|run| run.ending.is_none()) {
@@ -170,7 +172,7 @@ impl Trial {
         while let Some((time, uid)) = self.ends.first().copied().filter(|(time, _)| *time <= now) {
             self.ends.pop_first();
             self.give_back(uid, time, true);
-            self.book.set_job(uid, None);
+            self.queue_state.set_job(uid, None);
             if let Some(row) = self.rows.get_mut(&uid) {
                 row.end = Some(time);
             }
@@ -179,15 +181,15 @@ impl Trial {
             self.stops.pop_first();
             if let Some(entry) = self.give_back(uid, time, false) {
                 let waiting = Entry { preempted: entry.preempted + 1, ..entry.waiting() };
-                self.book.set_job(uid, Some(Arc::new(waiting)));
+                self.queue_state.set_job(uid, Some(Arc::new(waiting)));
             }
         }
     }
 
     fn give_back(&mut self, uid: JobUid, time: Timestamp, whole: bool) -> Option<Arc<Entry>> {
-        let entry = Arc::clone(self.book.job(uid)?);
+        let entry = Arc::clone(self.queue_state.job(uid)?);
         if let Some(past) = Past::of(&entry, time, whole) {
-            self.book.remember(&past);
+            self.queue_state.remember(&past);
         }
         if let Some(run) = entry.run() {
             self.snapshot.release(&entry.id.tenant, &run.placement);
@@ -198,15 +200,15 @@ impl Trial {
     fn pass(&mut self, now: Timestamp) {
         let mut stopped = Vec::new();
         for _ in 0..PASSES {
-            let acts = self.book.pass(&mut self.snapshot, &mut self.placer, now, Budget::ALL);
-            if let Err(breaches) = check(&self.book, &acts, now) {
+            let acts = self.queue_state.pass(&mut self.snapshot, &mut self.placer, now, Budget::ALL);
+            if let Err(breaches) = check(&self.queue_state, &acts, now) {
                 self.faults.extend(breaches.iter().map(|breach| format!("{now}: {breach}")));
             }
-            if let Err(breaches) = check_rights(&self.book, &acts) {
+            if let Err(breaches) = check_rights(&self.queue_state, &acts) {
                 self.faults.extend(breaches.iter().map(|breach| format!("{now}: {breach}")));
             }
             if let Some(watch) = self.watched {
-                delays(&self.book, &acts, now, watch, &mut self.delays);
+                delays(&self.queue_state, &acts, now, watch, &mut self.delays);
             }
             let mut again = false;
             stopped.clear();
@@ -238,7 +240,7 @@ impl Trial {
     }
 
     fn start(&mut self, uid: JobUid, placement: Placement, now: Timestamp) {
-        let Some(entry) = self.book.job(uid).cloned() else { return };
+        let Some(entry) = self.queue_state.job(uid).cloned() else { return };
         for (position, place) in placement.nodes.iter().chain(&placement.spares).enumerate() {
             let own = entry.need.component_at(position).map_or(entry.need.host, |component| component.host);
             let held = self.snapshot.held(&place.node);
@@ -257,7 +259,8 @@ impl Trial {
                 ));
             }
             let (topology, tenant) = (self.snapshot.topology(), entry.need.tenant.as_ref());
-            let closed = |at| tenant.is_some_and(|tenant| self.snapshot.yard().is_closed_to(at, tenant));
+            let closed =
+                |at| tenant.is_some_and(|tenant| self.snapshot.capacity_index().is_closed_to(at, tenant));
             if topology.index(&place.node).is_some_and(closed) {
                 self.faults.push(format!("{now}: job {uid} starts on {} beside another tenant", place.node));
             }
@@ -265,7 +268,7 @@ impl Trial {
         self.snapshot.hold(&entry.id.tenant, &placement);
         let nodes = placement.nodes.len();
         let running = Entry { cap: None, ..entry.running(Arc::new(placement), now) };
-        self.book.set_job(uid, Some(Arc::new(running)));
+        self.queue_state.set_job(uid, Some(Arc::new(running)));
         let length = self.lengths.get(&uid).copied().unwrap_or_default();
         self.ends.insert((now.plus(length), uid));
         let row = self.rows.entry(uid).or_default();
@@ -274,7 +277,7 @@ impl Trial {
     }
 
     fn stop(&mut self, uid: JobUid, grace: Duration, cap: Option<u32>, now: Timestamp) {
-        let Some(entry) = self.book.job(uid).cloned() else { return };
+        let Some(entry) = self.queue_state.job(uid).cloned() else { return };
         let State::Running(run) = &entry.state else { return };
         let end = now.plus(grace);
         self.ends.retain(|(time, other)| *other != uid || *time <= end);
@@ -283,6 +286,6 @@ impl Trial {
         }
         let run = crate::entry::Run { ending: Some(end), ..run.clone() };
         let stopped = Entry { state: State::Running(run), cap, ..entry.as_ref().clone() };
-        self.book.set_job(uid, Some(Arc::new(stopped)));
+        self.queue_state.set_job(uid, Some(Arc::new(stopped)));
     }
 }

@@ -8,16 +8,16 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use proto_model::{JobUid, Timestamp};
 
 use crate::{
-    book::Book,
     defs::Budget,
     entry::{Entry, Run},
     ground::Ground,
     measure::Measure,
     order::Order,
     plan::Plan,
+    queue_state::QueueState,
 };
 
-impl Book {
+impl QueueState {
     /// Whether surely nobody who waits could start or make room, and nobody who runs could grow: told by what they need at
     /// the least, without a look at each.
     pub(crate) fn is_stuck(&self, ground: &Ground) -> bool {
@@ -46,7 +46,7 @@ impl Book {
 }
 
 /// The waiting jobs of one look at the queue.
-pub(crate) struct Turn<'a> {
+pub(crate) struct PassOrder<'a> {
     /// In their order.
     pub(crate) list: Vec<&'a Arc<Entry>>,
     /// Those with a right to run, which go first.
@@ -59,19 +59,23 @@ pub(crate) struct Turn<'a> {
     new: BTreeSet<JobUid>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> PassOrder<'a> {
     /// `rails` is how many the fabric has.
     pub(crate) fn new(
-        book: &'a Book,
+        queue_state: &'a QueueState,
         ground: &mut Arc<Ground>,
         rails: u32,
         now: Timestamp,
         budget: Budget,
     ) -> Self {
-        let entitled = if book.policy.reclaim { book.marks.privates.entitled(book) } else { BTreeSet::new() };
-        let pod = if book.queues.is_empty() { 0 } else { ground.largest_pod() };
+        let entitled = if queue_state.policy.reclaim {
+            queue_state.marks.privates.entitled(queue_state)
+        } else {
+            BTreeSet::new()
+        };
+        let pod = if queue_state.queues.is_empty() { 0 } else { ground.largest_pod() };
         let size = (u64::from(pod), u64::from(ground.node_gpus));
-        let mut order = Order::new(book, entitled, now, size);
+        let mut order = Order::new(queue_state, entitled, now, size);
         let mut list = Vec::new();
         while list.len() < budget.jobs
             && let Some(entry) = order.next()
@@ -80,9 +84,16 @@ impl<'a> Turn<'a> {
         }
         let entitled = order.entitled;
         Ground::learn(ground, list.iter().map(|entry| &entry.need));
-        let rates = Rates { book, measure: ground.measure(rails), ground, now, ending: ending(book, now) };
+        let rates = Rates {
+            queue_state,
+            measure: ground.measure(rails),
+            ground,
+            now,
+            ending: ending(queue_state, now),
+        };
         let waits = |entry: &Entry| !entry.hold.is_empty() || entry.not_before.is_some_and(|time| time > now);
-        let new = list.iter().filter(|entry| waits(entry) && !book.cache.seen.contains_key(&entry.uid));
+        let new =
+            list.iter().filter(|entry| waits(entry) && !queue_state.cache.seen.contains_key(&entry.uid));
         let new: BTreeSet<JobUid> = new.map(|entry| entry.uid).collect();
         let chances = (0..list.len()).filter(|at| {
             let entry = list[*at];
@@ -93,14 +104,14 @@ impl<'a> Turn<'a> {
     }
 
     /// Nobody could start, make room, or grow.
-    pub(crate) fn is_idle(&self, book: &Book) -> bool {
-        let guaranteed = !book.marks.privates.is_empty();
-        self.chances.is_empty() && !self.list.is_empty() && !guaranteed && !book.may_grow()
+    pub(crate) fn is_idle(&self, queue_state: &QueueState) -> bool {
+        let guaranteed = !queue_state.marks.privates.is_empty();
+        self.chances.is_empty() && !self.list.is_empty() && !guaranteed && !queue_state.may_grow()
     }
 
     /// Whether somebody from a place in the list on could still start or make room. What is planned for those ahead is
     /// taken from the plan and only then given back when somebody is stopped: who does not fit now does not fit later.
-    pub(crate) fn goes_on(&mut self, at: usize, book: &Book, plan: &Plan, lowest: i32) -> bool {
+    pub(crate) fn goes_on(&mut self, at: usize, queue_state: &QueueState, plan: &Plan, lowest: i32) -> bool {
         if plan.was_freed() {
             self.left = self.chances.len();
         }
@@ -115,7 +126,7 @@ impl<'a> Turn<'a> {
                 || entry.reservation.is_some()
                 || lowest < entry.priority
                 || entry.queue.is_some();
-            if sure || plan.could_start(entry, book.length(entry)) {
+            if sure || plan.could_start(entry, queue_state.length(entry)) {
                 return true;
             }
             self.left -= 1;
@@ -125,16 +136,16 @@ impl<'a> Turn<'a> {
 }
 
 /// Nodes of jobs that should have ended: the plan counts them as free.
-fn ending(book: &Book, now: Timestamp) -> u32 {
-    let due = book.ending.iter().take_while(|(time, _)| *time <= now);
+fn ending(queue_state: &QueueState, now: Timestamp) -> u32 {
+    let due = queue_state.ending.iter().take_while(|(time, _)| *time <= now);
     let held = |run: &Run| run.placement.nodes.len() + run.placement.spares.len();
-    let nodes: usize = due.filter_map(|(_, uid)| Some(held(book.running.get(uid)?.run()?))).sum();
+    let nodes: usize = due.filter_map(|(_, uid)| Some(held(queue_state.running.get(uid)?.run()?))).sum();
     u32::try_from(nodes).unwrap_or(u32::MAX)
 }
 
 /// What waiting jobs are measured by.
 struct Rates<'a> {
-    book: &'a Book,
+    queue_state: &'a QueueState,
     ground: &'a Ground,
     measure: Measure,
     now: Timestamp,
@@ -147,7 +158,7 @@ impl Rates<'_> {
         if !entry.hold.is_empty() || entry.not_before.is_some_and(|time| time > self.now) {
             return false;
         }
-        let lower = self.book.lowest_yielding().is_some_and(|lowest| lowest < entry.priority);
+        let lower = self.queue_state.lowest_yielding().is_some_and(|lowest| lowest < entry.priority);
         // Who waits for its own reservation starts by other rules, and a queue may claim its guarantee.
         if lower || entry.reservation.is_some() || self.has_guarantee(entry) {
             return true;
@@ -161,8 +172,10 @@ impl Rates<'_> {
     }
 
     fn has_guarantee(&self, entry: &Entry) -> bool {
-        let Some(queue) = entry.queue.as_ref().filter(|_| self.book.policy.reclaim) else { return false };
-        let def = self.book.queues.get(&(entry.id.tenant.clone(), queue.clone()));
+        let Some(queue) = entry.queue.as_ref().filter(|_| self.queue_state.policy.reclaim) else {
+            return false;
+        };
+        let def = self.queue_state.queues.get(&(entry.id.tenant.clone(), queue.clone()));
         def.is_some_and(|def| !def.guaranteed.is_empty())
     }
 }

@@ -4,24 +4,24 @@ use proto_model::{
     Eta, JobUid, LicenseName, QueueName, Reason, ReservationName, Thing, Timestamp, many, size,
 };
 
-use crate::{book::Book, entry::Entry};
+use crate::{entry::Entry, queue_state::QueueState};
 
 /// What was found of a waiting job.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Why {
+pub struct WaitReasons {
     /// When it will probably start; `None` while that cannot be said, and for jobs that can never start.
     pub eta: Option<Eta>,
     /// Jobs that were looked at before it.
     pub ahead: usize,
     /// Every cause.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<WaitCause>,
     /// When it was looked at.
-    pub looked: Timestamp,
+    pub checked: Timestamp,
 }
 
 /// One cause, for which a job does not start now.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Cause {
+pub enum WaitCause {
     /// Its own list says so.
     Held,
     /// Not before this time.
@@ -99,7 +99,7 @@ pub enum Cause {
     Refused(String),
 }
 
-impl Cause {
+impl WaitCause {
     /// Whether time alone does not mend it.
     #[must_use]
     pub fn is_final(&self) -> bool {
@@ -146,11 +146,11 @@ impl Cause {
     }
 
     /// About one job.
-    fn reason(&self, book: &Book, entry: &Entry, looked: Timestamp) -> Reason {
+    fn reason(&self, queue_state: &QueueState, entry: &Entry, checked: Timestamp) -> Reason {
         if let Self::Reserved(name) = self {
-            return in_the_way(self.code(), book, name);
+            return in_the_way(self.code(), queue_state, name);
         }
-        let reason = Reason::new(self.code(), self.message(entry, looked)).count(self.count(entry));
+        let reason = Reason::new(self.code(), self.message(entry, checked)).count(self.count(entry));
         match self.scope(entry) {
             Some(scope) => reason.scope(scope),
             None => reason,
@@ -197,10 +197,10 @@ impl Cause {
     }
 
     /// In one sentence.
-    fn message(&self, entry: &Entry, looked: Timestamp) -> String {
+    fn message(&self, entry: &Entry, checked: Timestamp) -> String {
         let (tenant, nodes) = (&entry.id.tenant, many(entry.min_nodes, "node"));
         let gpus = entry.gpus(entry.min_nodes);
-        let ahead = |time: &Timestamp| time.since(looked).as_secs();
+        let ahead = |time: &Timestamp| time.since(checked).as_secs();
         match self {
             Self::Held => "the job is held".to_owned(),
             Self::NotBefore(time) => format!("the job is not to start within the next {} s", ahead(time)),
@@ -332,8 +332,8 @@ fn user_and_class(entry: &Entry) -> (&str, &str) {
 }
 
 /// Which reservation it is, and what for, is told to those that it is for, and of a maintenance.
-fn in_the_way(code: &'static str, book: &Book, name: &ReservationName) -> Reason {
-    let def = book.reservations.get(name);
+fn in_the_way(code: &'static str, queue_state: &QueueState, name: &ReservationName) -> Reason {
+    let def = queue_state.reservations.get(name);
     let tenants = def.map_or_else(Vec::new, |def| def.tenants.iter().cloned().collect());
     let maintenance = def.is_some_and(|def| def.maintenance);
     let what = def.map_or(String::new(), |def| format!(" ({})", def.reason));
@@ -343,21 +343,21 @@ fn in_the_way(code: &'static str, book: &Book, name: &ReservationName) -> Reason
     })
 }
 
-impl Why {
+impl WaitReasons {
     /// Whether it could never start as things are described now.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        self.causes.iter().any(Cause::is_final)
+        self.causes.iter().any(WaitCause::is_final)
     }
 
     /// The causes in words.
     #[must_use]
-    pub fn reasons(&self, book: &Book, entry: &Entry) -> Vec<Reason> {
+    pub fn reasons(&self, queue_state: &QueueState, entry: &Entry) -> Vec<Reason> {
         let mut reasons = Vec::new();
         for cause in &self.causes {
             match cause {
-                Cause::Held => reasons.extend(entry.hold.iter().cloned()),
-                cause => reasons.push(cause.reason(book, entry, self.looked)),
+                WaitCause::Held => reasons.extend(entry.hold.iter().cloned()),
+                cause => reasons.push(cause.reason(queue_state, entry, self.checked)),
             }
         }
         reasons

@@ -42,7 +42,7 @@ impl Loop {
         let (actor, denied, answer) = refused;
         match self.flood.take(actor, denied, answer, self.clock.now()) {
             Ok(Some(due)) => {
-                let event = Event::Denied(due.denied).by(&due.actor);
+                let event = Event::DenialRecord(due.denied).by(&due.actor);
                 round.push(Request::Event(Box::new(event), Some(Answer::all(due.waiting))));
             }
             Ok(None) => {}
@@ -60,7 +60,7 @@ impl Loop {
             self.denied(refused, round);
         }
         for due in self.flood.ripe(self.clock.now()) {
-            let event = Event::Denied(due.denied).by(&due.actor);
+            let event = Event::DenialRecord(due.denied).by(&due.actor);
             round.push(Request::Event(Box::new(event), Some(Answer::all(due.waiting))));
         }
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use controller_core::{
-    Attempt, AuditRow, BadAudit, Beside, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord,
+    AttachedWrite, Attempt, AuditRow, BadAudit, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord,
     RestingName, TokenRecord, Write, webhooks::Delivery,
 };
 use controller_store::{KeyValue, Op};
@@ -59,8 +59,8 @@ pub fn op(write: &Write) -> Op {
             let records = row.records.iter().map(|record| v1::AuditRecord::from(record.as_ref())).collect();
             Op::put(key, records::Audit { records }.encode_to_vec())
         }
-        Write::Beside(Beside { value: Some(value), .. }) => Op::put(key, value.to_vec()),
-        Write::Beside(Beside { value: None, .. })
+        Write::AttachedWrite(AttachedWrite { value: Some(value), .. }) => Op::put(key, value.to_vec()),
+        Write::AttachedWrite(AttachedWrite { value: None, .. })
         | Write::DeleteAudit(..)
         | Write::DeleteJob(_)
         | Write::DeleteAttempt(_)
@@ -331,7 +331,7 @@ pub fn drain(kv: &KeyValue) -> Result<Drain, CorruptError> {
     Ok(drain)
 }
 
-/// A stored try.
+/// A stored attempt.
 pub fn attempt(kv: &KeyValue) -> Result<Attempt, CorruptError> {
     let wrong = |what: String| CorruptError::new(&kv.key, what);
     let record: records::Attempt = decode(kv)?;

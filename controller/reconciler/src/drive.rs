@@ -28,7 +28,7 @@ use crate::{
     error::Refusal,
     handle::{Answer, Applied, Refused, Request, Shared, refusal},
     leader::{self, Lead},
-    leader_check::{Found, Held, LeaderCheck, send_held},
+    leader_check::{Found, LeaderCheck, PendingAnswer, send_held},
     metrics::LoopMetrics,
     outage::Outage,
     push,
@@ -65,7 +65,7 @@ pub(crate) struct Loop {
     pub config: Config,
     pub epoch: u64,
     pub lead: Lead,
-    pub assurance: Assurance<Held>,
+    pub assurance: Assurance<PendingAnswer>,
     pub store: Arc<dyn Store>,
     pub clients: mpsc::Receiver<Request>,
     pub agents: mpsc::Receiver<Request>,
@@ -110,7 +110,7 @@ pub(crate) struct Parts {
     pub config: Config,
     pub epoch: u64,
     pub lead: Lead,
-    pub assurance: Assurance<Held>,
+    pub assurance: Assurance<PendingAnswer>,
     pub store: Arc<dyn Store>,
     pub clients: mpsc::Receiver<Request>,
     pub agents: mpsc::Receiver<Request>,
@@ -211,14 +211,14 @@ impl Loop {
             self.check_leader_if_due();
         };
         if ended == Ended::Asked && self.release {
-            self.let_go().await;
+            self.release_leadership().await;
         }
         self.end(round);
         ended
     }
 
     /// Nothing is written any more: another controller may lead at once.
-    async fn let_go(&mut self) {
+    async fn release_leadership(&mut self) {
         match tokio::time::timeout(LONGEST_RELEASE, self.lead.release(self.store.as_ref())).await {
             Ok(Ok(())) => tracing::info!(epoch = self.epoch, "the lead is let go"),
             Ok(Err(error)) => {

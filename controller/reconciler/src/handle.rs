@@ -9,7 +9,8 @@ use std::{
 };
 
 use controller_core::{
-    Beside, By, DeletedKey, Denied, Event, Noted, Register, Reply, State, denials::ANONYMOUS_WAITING,
+    AttachedWrite, Attributed, AuditNote, DeletedKey, DenialRecord, Event, Register, Reply, State,
+    denials::ANONYMOUS_WAITING,
 };
 use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
 use proto_audit::{Actor, Log};
@@ -68,7 +69,7 @@ pub(crate) fn anonymous_places() -> Arc<Semaphore> {
 }
 
 /// A denial on its way into the audit log.
-pub(crate) type Refused = (Arc<Actor>, Denied, Answer);
+pub(crate) type Refused = (Arc<Actor>, DenialRecord, Answer);
 
 type Question = Box<dyn FnOnce(&State, Timestamp) + Send>;
 
@@ -190,7 +191,7 @@ impl Handle {
     pub async fn apply_with(
         &self,
         actor: &Arc<Actor>,
-        beside: Vec<Beside>,
+        beside: Vec<AttachedWrite>,
         event: Event,
     ) -> Result<Applied, Refusal> {
         let tenant = match &event {
@@ -199,7 +200,7 @@ impl Handle {
             | Event::Undelete { key: DeletedKey::Tenant(name), dry_run: false } => Some(name.clone()),
             _ => None,
         };
-        let by = Event::By(Box::new(By { actor: Arc::clone(actor), beside, event }));
+        let by = Event::Attributed(Box::new(Attributed { actor: Arc::clone(actor), beside, event }));
         let applied = self.ask(by).await?;
         if let Some(name) = tenant {
             // When this returns, this process lets in whom it should, and nobody else.
@@ -248,8 +249,8 @@ impl Handle {
         name: String,
         tenant: &str,
     ) -> Result<(), Refusal> {
-        let noted = Noted { kind, name, tenant: tenant.to_owned() };
-        self.apply(actor, Event::Noted(noted)).await.map(|_| ())
+        let noted = AuditNote { kind, name, tenant: tenant.to_owned() };
+        self.apply(actor, Event::AuditNote(noted)).await.map(|_| ())
     }
 
     /// Records that a call was refused for want of authority. Where many alike come at once they wait for one record.
@@ -268,15 +269,15 @@ impl Handle {
         } else {
             None
         };
-        let denied = Denied { reason: reason.to_owned(), detail: detail.to_owned(), count: 1 };
+        let denied = DenialRecord { reason: reason.to_owned(), detail: detail.to_owned(), count: 1 };
         let (sender, answer) = oneshot::channel();
         let refused = (Arc::clone(actor), denied, sender.into());
         self.denials.try_send(refused).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => full("denials-full", self.denials.max_capacity()),
             mpsc::error::TrySendError::Closed(_) => Refusal::Stopped { cause: "the controller is ending" },
         })?;
-        let told = answer.await.unwrap_or(Err(Refusal::Stopped { cause: "the controller is ending" }));
-        told.map(|_| ())
+        let reported = answer.await.unwrap_or(Err(Refusal::Stopped { cause: "the controller is ending" }));
+        reported.map(|_| ())
     }
 
     /// Signs the heads of both audit logs, where they are not signed yet and there is a key: that of changes last, so that
@@ -323,7 +324,8 @@ impl Handle {
         let node = register.node.clone();
         let (number, messages) = self.sessions.open(&node);
         register.session = number;
-        let session = Session { handle: self.clone(), node, number, messages: Some(messages), told: false };
+        let session =
+            Session { handle: self.clone(), node, number, messages: Some(messages), reported: false };
         let (sender, answer) = oneshot::channel();
         let event = Event::AgentConnected(Box::new(register));
         session.push_in(Request::Event(Box::new(event), Some(sender.into()))).await?;
@@ -442,7 +444,7 @@ pub struct Session {
     node: NodeName,
     number: u64,
     messages: Option<Messages>,
-    told: bool,
+    reported: bool,
 }
 
 impl Session {
@@ -479,13 +481,13 @@ impl Session {
     }
 
     /// What the server uses: for whoever asks, and not for the loop.
-    pub fn tell_usage(&self, usage: ServerUsage) {
-        self.handle.sessions.tell_usage(&self.node, self.number, usage);
+    pub fn report_usage(&self, usage: ServerUsage) {
+        self.handle.sessions.report_usage(&self.node, self.number, usage);
     }
 
     /// The agent's stream has ended.
     pub async fn end(mut self) {
-        self.told = true;
+        self.reported = true;
         self.handle.sessions.close(&self.node, self.number);
         // The loop may have ended before its agents.
         let _ = self.say(self.gone()).await;
@@ -503,7 +505,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.told {
+        if !self.reported {
             self.handle.sessions.close(&self.node, self.number);
             self.hint(self.gone());
         }

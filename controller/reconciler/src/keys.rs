@@ -21,7 +21,7 @@ pub const DRAINS: &str = "/rail/v1/drains/";
 pub const QOS: &str = "/rail/v1/qos";
 /// Jobs, `<tenant>/<name>`.
 pub const JOBS: &str = "/rail/v1/jobs/";
-/// The controller's own records of running tries, `<job uid>`; they hold secrets.
+/// The controller's own records of running attempts, `<job uid>`; they hold secrets.
 pub const ATTEMPTS: &str = "/rail/v1/attempts/";
 /// Nodes, `<name>`.
 pub const NODES: &str = "/rail/v1/nodes/";
@@ -99,7 +99,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Request(tenant, request) => format!("{REQUESTS}{tenant}/{request}").into(),
         Key::Decisions(seq) => format!("{DECISIONS}{seq:016x}").into(),
         Key::Audit(log, first) => audit(*log, *first),
-        Key::Beside(key) => Bytes::copy_from_slice(key.as_bytes()),
+        Key::AttachedWrite(key) => Bytes::copy_from_slice(key.as_bytes()),
         Key::Token(hash) => format!("{JOIN_TOKENS}{}", hex(hash)).into(),
     }
 }

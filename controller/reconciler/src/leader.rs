@@ -11,8 +11,8 @@ use proto_model::Timestamp;
 use crate::{codec, error::StartError, keys, records, rows, start::Options};
 
 /// How often a take-over tries again when the leader key changes under it.
-const TRIES: u32 = 8;
-/// Wait between two tries.
+const ATTEMPTS: u32 = 8;
+/// Wait between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Questions to the store until it is settled who leads; more only while others fight for the key.
 const STEPS: u32 = 16;
@@ -141,7 +141,7 @@ impl Lead {
 /// [`StartError::Taken`] if another process keeps taking it, and the store's own errors.
 pub async fn take(store: &dyn Store, lead: &mut Lead, now: Timestamp) -> Result<u64, StartError> {
     let mut seen = 0;
-    for again in 0..TRIES {
+    for again in 0..ATTEMPTS {
         if again > 1 {
             tokio::time::sleep(PAUSE).await;
         }

@@ -15,7 +15,7 @@ use crate::{
 /// Most answers that wait for a confirmation that this controller leads.
 const HELD: usize = 4096;
 /// A client's answer that was decided without a write.
-pub(crate) type Held = (Answer, Result<Applied, Refusal>);
+pub(crate) type PendingAnswer = (Answer, Result<Applied, Refusal>);
 
 /// The leader key, or why it cannot be read.
 pub(crate) type Found = Result<Option<KeyValue>, StoreError>;
@@ -74,7 +74,7 @@ impl Loop {
     }
 
     /// Holds an answer that was decided without a write until it is confirmed that this controller still leads.
-    pub(crate) fn hold(&mut self, held: Held) {
+    pub(crate) fn hold(&mut self, held: PendingAnswer) {
         if self.assurance.held() < HELD {
             return self.assurance.hold(held);
         }
@@ -91,7 +91,7 @@ impl Loop {
 }
 
 /// Sends answers that are confirmed.
-pub(crate) fn send_held(held: Vec<Held>) {
+pub(crate) fn send_held(held: Vec<PendingAnswer>) {
     for (answer, result) in held {
         answer.send(&result);
     }

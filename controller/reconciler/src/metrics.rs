@@ -38,8 +38,8 @@ pub struct LoopMetrics {
     pub jobs: GaugeBy<1>,
     /// Records that the audit log keeps, by log.
     pub audit_records: GaugeBy<1>,
-    /// Tries of webhooks' deliveries, by what became of them (delivered, failed, given-up, gone).
-    pub webhook_tries: CounterBy<1>,
+    /// Attempts of webhooks' deliveries, by what became of them (delivered, failed, given-up, gone).
+    pub webhook_attempts: CounterBy<1>,
     /// Deliveries of webhooks that wait.
     pub webhook_queue: Gauge,
     /// Agents connected.
@@ -103,10 +103,10 @@ impl ShareMetrics {
                 .gauge_by("queue_gpus_asked", "GPUs that a queue's waiting jobs ask for", queue)
                 .at_most(BY_QUEUE),
             starts: metrics
-                .counter_by("job_starts", "Tries of jobs whose ranks were told to run", queue)
+                .counter_by("job_starts", "Attempts of jobs whose ranks were told to run", queue)
                 .at_most(BY_QUEUE),
             preemptions: metrics
-                .counter_by("job_preemptions", "Tries of jobs that were stopped to make room", queue)
+                .counter_by("job_preemptions", "Attempts of jobs that were stopped to make room", queue)
                 .at_most(BY_QUEUE),
             waits: metrics
                 .seconds_within(
@@ -190,7 +190,11 @@ impl LoopMetrics {
             ),
             jobs: metrics.gauge_by("jobs", "Jobs by phase", ["phase"]),
             audit_records: metrics.gauge_by("audit_records", "Records that the audit log keeps", ["log"]),
-            webhook_tries: metrics.counter_by("webhook_tries", "Tries of webhooks' deliveries", ["outcome"]),
+            webhook_attempts: metrics.counter_by(
+                "webhook_tries",
+                "Attempts of webhooks' deliveries",
+                ["outcome"],
+            ),
             webhook_queue: metrics.gauge("webhook_queue", "Deliveries of webhooks that wait"),
             agents: metrics.gauge("agents_connected", "Agents connected"),
             slow_agents: metrics.counter("agents_slow", "Agents' streams ended because they did not read"),

@@ -1,7 +1,7 @@
 //! Messages to agents, and the spans that let one trace show submit, decide and push.
 
 use controller_core::{Event, Push, State, ToNode, Transition};
-use proto_model::{Assignment, NodeName, Wish};
+use proto_model::{Assignment, DesiredState, NodeName};
 use proto_rpc::trace;
 use proto_wire::{
     convert::{drained_to_wire, duration_to_wire},
@@ -13,7 +13,7 @@ use crate::sessions::{Delivery, Sessions};
 
 /// The span of deciding on one event; a submit's continues the submit's trace.
 pub(crate) fn decide_span(event: &Event) -> Span {
-    let event = if let Event::By(by) = event { &by.event } else { event };
+    let event = if let Event::Attributed(by) = event { &by.event } else { event };
     let Event::Submit(submit) = event else { return Span::none() };
     if submit.trace_parent.is_empty() {
         return Span::none();
@@ -91,13 +91,13 @@ fn push_span(assignment: &Assignment, node: &str) -> Span {
     if assignment.trace_parent.is_empty() {
         return Span::none();
     }
-    let wish = match assignment.wish {
-        Wish::Prepared { .. } => "prepared",
-        Wish::Running { .. } => "running",
-        Wish::Stopped { .. } => "stopped",
+    let desired = match assignment.desired {
+        DesiredState::Prepared { .. } => "prepared",
+        DesiredState::Running { .. } => "running",
+        DesiredState::Stopped { .. } => "stopped",
     };
     let id = &assignment.id;
-    let span = tracing::info_span!("push", tenant = %id.tenant, job = %id.name, node, wish);
+    let span = tracing::info_span!("push", tenant = %id.tenant, job = %id.name, node, desired);
     trace::follow(&span, &assignment.trace_parent);
     span
 }

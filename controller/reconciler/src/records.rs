@@ -30,7 +30,7 @@ pub struct Attempt {
     /// The job.
     #[prost(string, tag = "1")]
     pub job_uid: String,
-    /// Which try.
+    /// Which attempt.
     #[prost(uint32, tag = "2")]
     pub attempt: u32,
     /// 32 bytes, a secret.
@@ -186,7 +186,7 @@ pub struct Delivery {
     /// The job's uid.
     #[prost(string, tag = "8")]
     pub job_uid: String,
-    /// Which try.
+    /// Which attempt.
     #[prost(uint32, tag = "9")]
     pub attempt: u32,
     /// As in `rail.v1.JobStatus`.
@@ -294,7 +294,7 @@ pub struct DecisionRecord {
     /// rail.v1.JobStatus.Phase.
     #[prost(int32, tag = "4")]
     pub phase: i32,
-    /// Which try.
+    /// Which attempt.
     #[prost(uint32, tag = "5")]
     pub attempt: u32,
     /// Why.

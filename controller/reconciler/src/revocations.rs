@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use controller_core::{Beside, Event, Noted, Reply};
+use controller_core::{AttachedWrite, AuditNote, Event, Reply};
 use controller_store::{Compare, KeyValue, Op, OpResult, Store, StoreError};
 use prost::Message;
 use proto_audit::Actor;
@@ -238,7 +238,7 @@ impl Handle {
             revoked_by: entry.by.clone(),
         };
         let key = String::from_utf8_lossy(&keys::revocation(subject)).into();
-        let beside = Beside { key, value: Some(record.encode_to_vec().into()) };
+        let beside = AttachedWrite { key, value: Some(record.encode_to_vec().into()) };
         let node = match subject {
             Subject::Node(name) => NodeName::new(name).ok(),
             _ => None,
@@ -248,7 +248,7 @@ impl Handle {
             Some(node) => Event::WithdrawTokens { node },
             None => {
                 let tenant = subject.tenant().unwrap_or_default().to_owned();
-                Event::Noted(Noted { kind: "revocation", name: subject.to_string(), tenant })
+                Event::AuditNote(AuditNote { kind: "revocation", name: subject.to_string(), tenant })
             }
         };
         self.apply_with(actor, vec![beside], event).await?;

@@ -35,7 +35,7 @@ pub(crate) enum Row {
     /// What there is little of.
     Other(Box<Other>),
     /// Nothing that the core knows of.
-    Beside,
+    AttachedWrite,
     /// It cannot be read.
     Bad(Box<StartError>),
 }
@@ -97,7 +97,7 @@ impl Row {
                 Other::Decisions(row) => stored.decisions.push(row),
                 Other::Audit(row) => stored.audit.push(row),
             },
-            Self::Beside => {}
+            Self::AttachedWrite => {}
             Self::Bad(error) => return Err(*error),
         }
         Ok(())
@@ -153,7 +153,7 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::Audit(codec::audit_or_fault(kv).map(Arc::new))
     } else {
         beside(kv)?;
-        return Ok(Row::Beside);
+        return Ok(Row::AttachedWrite);
     };
     Ok(Row::Other(Box::new(other)))
 }
@@ -194,7 +194,7 @@ pub(crate) async fn all(store: &Arc<dyn Store>) -> Result<(Vec<Keyed>, u64), Sto
         decoding.push_back(if page.items.len() <= FEW {
             Decoding::Done(decode(page))
         } else {
-            Decoding::Beside(spawn_blocking(|| decode(page)))
+            Decoding::AttachedWrite(spawn_blocking(|| decode(page)))
         });
         if decoding.len() > DECODED_AT_ONCE {
             take_first(&mut decoding, &mut rows).await?;
@@ -227,7 +227,7 @@ pub(crate) async fn revisions(
 /// A page on its way.
 enum Decoding {
     Done(Vec<Keyed>),
-    Beside(JoinHandle<Vec<Keyed>>),
+    AttachedWrite(JoinHandle<Vec<Keyed>>),
 }
 
 fn decode(page: RangeResult) -> Vec<Keyed> {
@@ -237,7 +237,9 @@ fn decode(page: RangeResult) -> Vec<Keyed> {
 async fn take_first(decoding: &mut VecDeque<Decoding>, rows: &mut Vec<Keyed>) -> Result<(), StoreError> {
     match decoding.pop_front() {
         Some(Decoding::Done(mut first)) => rows.append(&mut first),
-        Some(Decoding::Beside(first)) => rows.append(&mut first.await.map_err(|_| StoreError::Closed)?),
+        Some(Decoding::AttachedWrite(first)) => {
+            rows.append(&mut first.await.map_err(|_| StoreError::Closed)?)
+        }
         None => {}
     }
     Ok(())

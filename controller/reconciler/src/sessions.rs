@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::metrics::LoopMetrics;
 
-/// Messages that may wait for one agent. Each job of a node has at most a few wishes on the way.
+/// Messages that may wait for one agent. Each job of a node has at most a few desires on the way.
 const QUEUE: usize = 1024;
 
 /// What waits to be sent to one agent. A queue sets room aside for 32 messages at once: boxed ones, for a message is large, agents
@@ -109,7 +109,7 @@ impl Sessions {
     }
 
     /// Takes what a connection tells of what its server uses.
-    pub(crate) fn tell_usage(&self, node: &NodeName, session: u64, usage: ServerUsage) {
+    pub(crate) fn report_usage(&self, node: &NodeName, session: u64, usage: ServerUsage) {
         if let Some(entry) = self.open_map().get_mut(node).filter(|entry| entry.session == session) {
             entry.usage = Some(Arc::new(usage));
         }

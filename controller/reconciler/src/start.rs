@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use controller_core::{Beside, Config, Event, Noted, State};
+use controller_core::{AttachedWrite, AuditNote, Config, Event, State};
 use controller_election::assurance::Assurance;
 use controller_store::{Source, Store, SystemSource};
 use prost::Message;
@@ -260,9 +260,9 @@ pub async fn bootstrap(handle: &Handle, version: &str) -> Result<bool, Refusal> 
         )
         .await?;
     let record = records::Bootstrap { time_ms: handle.now().0, version: version.to_owned() };
-    let beside = Beside { key: keys::BOOTSTRAP.into(), value: Some(record.encode_to_vec().into()) };
-    let noted = Noted { kind: "cluster", name: "bootstrap".into(), tenant: String::new() };
-    handle.apply_with(&actor, vec![beside], Event::Noted(noted)).await?;
+    let beside = AttachedWrite { key: keys::BOOTSTRAP.into(), value: Some(record.encode_to_vec().into()) };
+    let noted = AuditNote { kind: "cluster", name: "bootstrap".into(), tenant: String::new() };
+    handle.apply_with(&actor, vec![beside], Event::AuditNote(noted)).await?;
     tracing::info!(tenant = DEFAULT_TENANT, "new cluster: the default tenant was made");
     Ok(true)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use controller_core::{Beside, Event, Noted};
+use controller_core::{AttachedWrite, AuditNote, Event};
 use controller_store::Op;
 use prost::Message;
 use proto_audit::Actor;
@@ -80,10 +80,10 @@ impl Handle {
             issued_ms: stamp(self.revoked().get().issue_time(identity, time(self.now()))).0,
         };
         let key = format!("{}{}", keys::USER_TOKENS, token.id()).into();
-        let beside = Beside { key, value: Some(record.encode_to_vec().into()) };
+        let beside = AttachedWrite { key, value: Some(record.encode_to_vec().into()) };
         let name = format!("{} for {}", token.id(), record.identity);
         let tenant = identity.tenant().unwrap_or_default().to_owned();
-        let noted = Event::Noted(Noted { kind: "api-token", name, tenant });
+        let noted = Event::AuditNote(AuditNote { kind: "api-token", name, tenant });
         self.apply_with(actor, vec![beside], noted).await?;
         Ok(token)
     }
@@ -190,9 +190,9 @@ impl Handle {
         tenant: &str,
     ) -> Result<(), UserTokenError> {
         for some in doomed.chunks(self.at_once()) {
-            let gone = |key: &Bytes| Beside { key: String::from_utf8_lossy(key).into(), value: None };
+            let gone = |key: &Bytes| AttachedWrite { key: String::from_utf8_lossy(key).into(), value: None };
             let name = format!("{} {why}", some.len());
-            let noted = Event::Noted(Noted { kind: "api-token", name, tenant: tenant.to_owned() });
+            let noted = Event::AuditNote(AuditNote { kind: "api-token", name, tenant: tenant.to_owned() });
             self.apply_with(actor, some.iter().map(gone).collect(), noted).await?;
         }
         Ok(())

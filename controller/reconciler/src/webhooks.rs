@@ -39,9 +39,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Outcomes that one event counts at most.
 const COUNTED: usize = 64;
 /// Webhooks that are looked at in one question to the loop.
-const LOOKED_AT: usize = 64;
+const CHECKED_AT: usize = 64;
 /// Such questions in a row at most.
-const LOOKS: usize = 16;
+const CHECKS: usize = 16;
 /// Pings of all callers at a time.
 static PINGS: Semaphore = Semaphore::const_new(16);
 
@@ -142,14 +142,14 @@ impl Sender {
             (_, Some(DeliveryResult::GivenUp(_))) => "given-up",
             _ => "failed",
         };
-        self.handle.metrics.webhook_tries.inc([word]);
+        self.handle.metrics.webhook_attempts.inc([word]);
         self.unreported.extend(report);
     }
 
     /// Takes in what was written; false where the loop has not answered.
     async fn refresh(&mut self) -> bool {
-        for _ in 0..LOOKS {
-            let keys = self.changed.take(LOOKED_AT);
+        for _ in 0..CHECKS {
+            let keys = self.changed.take(CHECKED_AT);
             if keys.is_empty() {
                 return true;
             }
@@ -229,7 +229,7 @@ pub fn signature(secret: &[u8], id: &str, seconds: u64, body: &[u8]) -> String {
     format!("v1,{}", STANDARD.encode(outbound::sign(secret, &message)))
 }
 
-/// The time that stands in the signature is that of the try: receivers refuse what is old.
+/// The time that stands in the signature is that of the attempt: receivers refuse what is old.
 async fn post(
     outbound: &Outbound,
     webhook: &Webhook,

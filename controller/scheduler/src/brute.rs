@@ -9,11 +9,11 @@ use controller_topology::{NodeIx, RailSet};
 use proto_model::IsolationFeature;
 
 use crate::{
+    capacity_index::Filter,
     host::Host,
     place::{ACROSS_LEAVES, ACROSS_PODS, Need, RailNeed, Within},
     proof::{Seen, World},
-    snapshot::Held,
-    yard::Filter,
+    snapshot::Allocated,
 };
 
 /// The best that there is.
@@ -83,7 +83,7 @@ fn blocks(world: &impl World, nodes: &[NodeIx], need: &Need, rails: RailSet) -> 
         let leaves = rails.iter().map(|rail| world.leaf(*node, rail)).collect();
         let block = blocks.entry((seen.pod, leaves)).or_default();
         block.pod = seen.pod;
-        if seen.held == Held::default() {
+        if seen.held == Allocated::default() {
             block.idle += 1;
         } else {
             block.busy += 1;
@@ -102,7 +102,7 @@ fn gives(seen: &Seen<'_>, need: &Need, (gpus, host, filter): (u32, Host, &Filter
     };
     seen.open
         && !seen.held.whole
-        && !(need.exclusive && seen.held != Held::default())
+        && !(need.exclusive && seen.held != Allocated::default())
         && (seen.gpus & !seen.held.gpus).count_ones() >= gpus
         && (host.cpus == 0 || seen.held.host.cpus + host.cpus <= seen.host.cpus)
         && (host.memory == 0 || seen.held.host.memory + host.memory <= seen.host.memory)

@@ -329,7 +329,7 @@ fn isolated(snapshot: &Snapshot, tenant: &TenantName, place: &NodePlace, found: 
     if !missing.is_empty() {
         found.push(Violation::Isolation { node: place.node.clone(), missing });
     }
-    let others = snapshot.yard().tenants_on(ix).keys().any(|other| *other != tenant);
+    let others = snapshot.capacity_index().tenants_on(ix).keys().any(|other| *other != tenant);
     if others && !gives(IsolationFeature::UidPerAttempt) {
         found.push(Violation::Tenants(place.node.clone()));
     }

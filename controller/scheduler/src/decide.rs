@@ -24,7 +24,7 @@ pub struct QueueKey {
 
 /// A job that wants a place.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
+pub struct GangRequest<'a> {
     /// Its place in the queue.
     pub key: QueueKey,
     /// Tenant and name.
@@ -113,7 +113,7 @@ pub struct Pass {
     blocked: Blocked,
     /// Jobs that ask alike fail alike while nothing is freed.
     failed: BTreeMap<Need, (Vec<Reason>, bool)>,
-    brief: bool,
+    summary: bool,
     placer: Placer,
     choice: Choice,
     /// The nodes that the first blocked job keeps, once they were looked up.
@@ -122,8 +122,8 @@ pub struct Pass {
 
 impl Pass {
     /// From here on only whether a job starts is asked, not every reason why it waits: the rest of a long queue.
-    pub fn be_brief(&mut self) {
-        self.brief = true;
+    pub fn be_summary(&mut self) {
+        self.summary = true;
     }
 
     /// A pass that goes on behind jobs that were looked at before, or a single look at one job.
@@ -158,7 +158,7 @@ impl Pass {
     }
 
     /// What becomes of one job. If it is placed, the caller holds the placement in the snapshot before the next one.
-    pub fn decide(&mut self, snapshot: &Snapshot, ask: &Ask<'_>, now: Timestamp) -> Decision {
+    pub fn decide(&mut self, snapshot: &Snapshot, ask: &GangRequest<'_>, now: Timestamp) -> Decision {
         let mut wait = Wait::default();
         self.quota(snapshot, ask, &mut wait);
         if let Some(until) = ask.not_before.filter(|until| *until > now) {
@@ -167,12 +167,12 @@ impl Pass {
                 || format!("the job was requeued and is tried again in {} ms", until.since(now).as_millis());
             self.say(&mut wait, || Reason::new("RequeueBackoff", message()).since(now));
         }
-        let need = Need::of(&ask.id.tenant, ask.spec, snapshot).as_asked(snapshot.yard());
+        let need = Need::of(&ask.id.tenant, ask.spec, snapshot).as_asked(snapshot.capacity_index());
         // What failed for one ahead fails for one behind: capacity only shrinks, and only more nodes are kept.
         let in_order = self.blocked.head.as_ref().is_none_or(|head| head.key < ask.key);
         if let Some((reasons, infeasible)) = self.failed.get(&need).filter(|_| in_order) {
-            wait.add(if self.brief { Vec::new() } else { reasons.clone() }, *infeasible);
-        } else if !(self.brief && self.is_settled(ask, &wait)) {
+            wait.add(if self.summary { Vec::new() } else { reasons.clone() }, *infeasible);
+        } else if !(self.summary && self.is_settled(ask, &wait)) {
             if !self.choose(snapshot, &need, in_order) {
                 self.no_room(snapshot, &need, in_order, &mut wait);
             } else if !wait.is_blocked() {
@@ -186,11 +186,11 @@ impl Pass {
     }
 
     /// Why one job could never start, whoever else is there; empty if it could.
-    pub fn never(&mut self, snapshot: &Snapshot, ask: &Ask<'_>) -> Vec<Reason> {
+    pub fn never(&mut self, snapshot: &Snapshot, ask: &GangRequest<'_>) -> Vec<Reason> {
         let mut wait = Wait::default();
         self.quota(snapshot, ask, &mut wait);
         wait.reasons.truncate(wait.never);
-        let need = Need::of(&ask.id.tenant, ask.spec, snapshot).as_asked(snapshot.yard());
+        let need = Need::of(&ask.id.tenant, ask.spec, snapshot).as_asked(snapshot.capacity_index());
         if !self.choose(snapshot, &need, true) {
             wait.reasons.extend(infeasible(snapshot, &need, &mut self.placer));
         }
@@ -199,14 +199,14 @@ impl Pass {
 
     /// Whether there is a gang now, in `choice`.
     fn choose(&mut self, snapshot: &Snapshot, need: &Need, in_order: bool) -> bool {
-        let yard = snapshot.yard();
+        let capacity_index = snapshot.capacity_index();
         if let Some(head) = self.blocked.head.as_ref().filter(|_| in_order)
             && self.kept.is_none()
         {
-            self.kept = Some(Hidden::of(yard, head.nodes.iter()));
+            self.kept = Some(Hidden::of(capacity_index, head.nodes.iter()));
         }
         let kept = self.kept.as_ref().filter(|_| in_order);
-        self.placer.choose(yard, need, kept, &mut self.choice)
+        self.placer.choose(capacity_index, need, kept, &mut self.choice)
     }
 
     fn no_room(&mut self, snapshot: &Snapshot, need: &Need, in_order: bool, wait: &mut Wait) {
@@ -231,7 +231,7 @@ impl Pass {
         wait.add(reasons, infeasible);
     }
 
-    fn quota(&self, snapshot: &Snapshot, ask: &Ask<'_>, wait: &mut Wait) {
+    fn quota(&self, snapshot: &Snapshot, ask: &GangRequest<'_>, wait: &mut Wait) {
         let asked = ask.spec.gpus(ask.spec.gang.nodes);
         let tenant = &ask.id.tenant;
         let used = snapshot.tenant(tenant);
@@ -268,19 +268,19 @@ impl Pass {
     }
 
     /// Whether room would change nothing, neither for the job nor for those behind it.
-    fn is_settled(&self, ask: &Ask<'_>, wait: &Wait) -> bool {
+    fn is_settled(&self, ask: &GangRequest<'_>, wait: &Wait) -> bool {
         let ahead = self.blocked.tenants.get(&ask.id.tenant).is_some_and(|(key, _)| *key < ask.key);
         wait.infeasible || wait.until.is_some() || (wait.quota && ahead)
     }
 
     fn say(&self, wait: &mut Wait, reason: impl FnOnce() -> Reason) {
-        if !self.brief {
+        if !self.summary {
             wait.reasons.push(reason());
         }
     }
 
     /// Remembers who stands in the way of those behind.
-    fn note(&mut self, snapshot: &Snapshot, ask: &Ask<'_>, need: &Need, wait: &Wait) {
+    fn note(&mut self, snapshot: &Snapshot, ask: &GangRequest<'_>, need: &Need, wait: &Wait) {
         if wait.infeasible || wait.until.is_some() {
             return;
         }
@@ -291,7 +291,7 @@ impl Pass {
             }
         } else if wait.capacity
             && self.blocked.head.as_ref().is_none_or(|head| ask.key < head.key)
-            && self.placer.choose_at(snapshot.yard(), need, None, Time::Ended, &mut self.choice)
+            && self.placer.choose_at(snapshot.capacity_index(), need, None, Time::Ended, &mut self.choice)
         {
             // The nodes to keep for a job that must wait for others to end: a gang that it could have if they were
             // idle, of nodes that take jobs, the freest first. If waiting for ends alone cannot help, nothing idles.
@@ -304,7 +304,7 @@ impl Pass {
 
     /// Why this placement.
     fn why(&mut self, snapshot: &Snapshot, need: &Need, placement: &Placement) -> Vec<Reason> {
-        let free = self.placer.free(snapshot.yard(), need, self.choice.rails, self.kept.as_ref());
+        let free = self.placer.free(snapshot.capacity_index(), need, self.choice.rails, self.kept.as_ref());
         why(snapshot, need, placement, usize::try_from(free).unwrap_or(usize::MAX))
     }
 }
@@ -354,7 +354,7 @@ pub fn drained_reason(snapshot: &Snapshot, placement: &Placement) -> Option<Reas
 
 /// Decides for every job of a queue, which must be in its order. Pure: the snapshot is not changed.
 #[must_use]
-pub fn solve(snapshot: &Snapshot, queue: &[Ask<'_>], now: Timestamp) -> Vec<Decision> {
+pub fn solve(snapshot: &Snapshot, queue: &[GangRequest<'_>], now: Timestamp) -> Vec<Decision> {
     let mut snapshot = snapshot.clone();
     let mut pass = Pass::default();
     queue

@@ -204,8 +204,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{Puzzle, optimum};
+    use crate::capacity_index::Layout;
     use crate::place::{Pattern, Take, cut};
-    use crate::yard::Layout;
 
     /// The same by every number of nodes per block, in rank order of every block order for a ring.
     fn brute(puzzle: &Puzzle<'_>) -> Option<(u32, u64)> {

@@ -10,7 +10,7 @@
 //! 5. [`check_placement`] shares no code with the choice and proves 1, 2 and 4 on every placement, in production too.
 //! 6. Dry runs use the very same code: [`Pass::decide`].
 //!
-//! A decision reads the [`Yard`]: bitmaps of what nodes can give, in the order of places, changed by every event. The
+//! A decision reads the [`CapacityIndex`]: bitmaps of what nodes can give, in the order of places, changed by every event. The
 //! [`Placer`] keeps, per kind of request, how many nodes each place offers, so that the best place is found without
 //! looking at the others; it can be thrown away at any time.
 //!
@@ -20,6 +20,7 @@
 
 mod bins;
 pub mod brute;
+pub mod capacity_index;
 pub mod check;
 pub mod decide;
 pub mod exact;
@@ -38,16 +39,17 @@ mod tests;
 mod view;
 #[cfg(test)]
 mod world;
-pub mod yard;
 
+pub use capacity_index::{CapacityIndex, Facts, Filter, Mark, Pick, Taint, Term, Toleration, Traits};
 pub use check::{Violation, check_placement};
-pub use decide::{Ask, Blocked, Decision, Pass, QueueKey, Reservation, Wait, drained_reason, solve};
-pub use explain::{Blocker, Cause, Change, Explanation, Holder, Kept, QueueFacts, Relaxation, explain};
+pub use decide::{Blocked, Decision, GangRequest, Pass, QueueKey, Reservation, Wait, drained_reason, solve};
+pub use explain::{
+    Blocker, Cause, Change, Explanation, Holder, QueueFacts, Relaxation, WithheldNodes, explain,
+};
 pub use host::Host;
 pub use place::{
     Arrange, Choice, ComponentNeed, Group, Hidden, Need, Pattern, Placer, RailNeed, Time, Within,
 };
 pub use proof::{Flaw, Seen, World, choice_of, prove};
-pub use repair::{Irreparable, Loss, Repaired, Sources, Swap, Wound, prove_repair, repair};
-pub use snapshot::{Capacity, Gate, Held, NodeSet, Snapshot, TenantUse};
-pub use yard::{Facts, Filter, Mark, Pick, Taint, Term, Toleration, Traits, Yard};
+pub use repair::{FailureScope, Irreparable, RepairRequest, Repaired, Sources, Swap, prove_repair, repair};
+pub use snapshot::{Allocated, Capacity, Gate, NodeSet, Snapshot, TenantUse};

@@ -7,10 +7,10 @@ use proto_model::{IsolationFeature, NodePlace, Placement, TenantName};
 use thiserror::Error;
 
 use crate::{
+    capacity_index::{Filter, Pick, Traits},
     host::Host,
     place::{Choice, Need, RailNeed, Within},
-    snapshot::Held,
-    yard::{Filter, Pick, Traits},
+    snapshot::Allocated,
 };
 
 /// What the proof may ask.
@@ -43,7 +43,7 @@ pub struct Seen<'a> {
     /// Rails with a NIC that is cabled and up.
     pub usable: RailSet,
     /// What jobs hold on it.
-    pub held: Held,
+    pub held: Allocated,
     /// Its pod, as a number; `None` if no document cables it.
     pub pod: Option<u32>,
     /// Its labels and taints.
@@ -249,7 +249,7 @@ fn node(seen: &Seen<'_>, need: &Need, own: &Asked<'_>, rails: RailSet, pick: Pic
     if !seen.open {
         flaws.push(Flaw::Closed(node));
     }
-    if seen.held.whole || (need.exclusive && seen.held != Held::default()) {
+    if seen.held.whole || (need.exclusive && seen.held != Allocated::default()) {
         flaws.push(Flaw::Shared(node));
     }
     if gpus.count_ones() != own.gpus || gpus & !seen.gpus != 0 || gpus & seen.held.gpus != 0 {

@@ -4,10 +4,10 @@ use controller_topology::{RailSet, Server, Topology};
 use proto_model::{Gpu, JobSpec, Nic, NicPlace, NodePlace, Placement, RankPlace};
 
 use crate::{
+    capacity_index::{Pick, Seat, apart, seat},
     host::Host,
     place::Choice,
     snapshot::Snapshot,
-    yard::{Pick, Seat, apart, seat},
 };
 
 /// The placement of a chosen gang.

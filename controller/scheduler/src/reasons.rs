@@ -9,11 +9,11 @@ use controller_topology::{RailSet, Server};
 use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, Term, Thing, Toleration, many};
 
 use crate::{
-    explain::{Blocker, Cause, Kept, brief},
+    capacity_index::Models,
+    explain::{Blocker, Cause, WithheldNodes, summary},
     host::Host,
     place::{Choice, Need, Placer, RailNeed, Time, Within},
     snapshot::{NodeSet, Snapshot},
-    yard::Models,
 };
 
 /// Causes for which the job could never start on the cluster as it is described now: as if every node were ready and
@@ -70,8 +70,9 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
         reasons.push(Reason::new("GroupSize", message).count(size as usize));
     }
     let healed = healed(need);
-    let mut fits =
-        |need: &Need| placer.choose_at(snapshot.yard(), need, None, Time::Healed, &mut Choice::default());
+    let mut fits = |need: &Need| {
+        placer.choose_at(snapshot.capacity_index(), need, None, Time::Healed, &mut Choice::default())
+    };
     if reasons.is_empty() && !fits(&healed) {
         misfits(&healed, &shapes, &mut fits, &mut reasons);
     }
@@ -160,7 +161,7 @@ fn labels(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
         return;
     }
     let mut with = vec![0_usize; selector.len() + 1];
-    for (class, count) in snapshot.yard().class_sizes() {
+    for (class, count) in snapshot.capacity_index().class_sizes() {
         let holds: Vec<bool> = selector.iter().map(|term| term.holds(&class.labels)).collect();
         holds.iter().zip(&mut with).filter(|(yes, _)| **yes).for_each(|(_, with)| *with += count);
         with[selector.len()] += if holds.iter().all(|yes| *yes) { count } else { 0 };
@@ -191,7 +192,7 @@ fn models(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
     if need.filter.gpu_models.is_empty() && !need.filter.whole_gpus {
         return;
     }
-    for (class, count) in snapshot.yard().class_sizes() {
+    for (class, count) in snapshot.capacity_index().class_sizes() {
         match need.filter.models(class) {
             Models::Asked => with += count,
             Models::Unknown => unknown += count,
@@ -304,19 +305,19 @@ pub fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &Jo
         return components::not_now(snapshot, need, reserved);
     }
     let thing = reserved.map(|(_, job)| Thing::Job(job.clone()));
-    let kept = reserved.zip(thing.as_ref()).map(|((nodes, _), thing)| Kept { thing, nodes });
-    let found = brief(snapshot, need, kept.as_slice());
+    let kept = reserved.zip(thing.as_ref()).map(|((nodes, _), thing)| WithheldNodes { thing, nodes });
+    let found = summary(snapshot, need, kept.as_slice());
     if found.reach >= need.nodes {
         return Vec::new();
     }
     let mut reasons = vec![capacity(need, found.nodes, found.free, found.reach)];
-    reasons.extend(found.blockers.iter().map(|blocker| mended(snapshot, blocker, reason(need, blocker))));
+    reasons.extend(found.blockers.iter().map(|blocker| remediated(snapshot, blocker, reason(need, blocker))));
     reasons.extend(dead_rails(snapshot, need, |server| server.usable));
     reasons
 }
 
 /// What would mend that some nodes do not keep jobs apart as is demanded, by the first of them.
-fn mended(snapshot: &Snapshot, blocker: &Blocker, mut reason: Reason) -> Reason {
+fn remediated(snapshot: &Snapshot, blocker: &Blocker, mut reason: Reason) -> Reason {
     let wanted = match blocker.cause {
         Cause::Isolation(feature) => feature,
         Cause::OtherTenant => IsolationFeature::UidPerAttempt,
@@ -378,7 +379,7 @@ pub fn capacity(need: &Need, nodes: u32, free: u32, reach: u32) -> Reason {
 pub fn reason(need: &Need, blocker: &Blocker) -> Reason {
     let Blocker { cause, lost, .. } = blocker;
     let reason = match cause {
-        Cause::Kept(thing) => {
+        Cause::Withheld(thing) => {
             let (code, ahead) = match thing {
                 Thing::Job(_) => ("ReservedAhead", ", which is ahead in the queue"),
                 Thing::Reservation { .. } => ("Reserved", ""),
@@ -456,7 +457,7 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
         Cause::NotReady => ("NodeNotReady", String::new(), text("ARE not heard from")),
         Cause::Away => ("NodeAway", String::new(), text("ARE not connected at the moment")),
         Cause::Draining => {
-            ("NodeDraining", String::new(), text("ARE still ending processes of an older try"))
+            ("NodeDraining", String::new(), text("ARE still ending processes of an older attempt"))
         }
         Cause::Label(term) => (
             "LabelMismatch",

@@ -9,10 +9,10 @@ use controller_topology::{NodeIx, RailSet, Server, Topology};
 use proto_model::{Fabric, Inventory, IsolationPolicy, NodeName, NodePlace, Placement, TenantName};
 
 use crate::{
+    capacity_index::{CapacityIndex, Facts, Pick, Taint, Tenants, Traits},
     host::Host,
     place::Choice,
     proof::{Seen, World},
-    yard::{Facts, Pick, Taint, Tenants, Traits, Yard},
 };
 
 /// GPUs of one server that can be scheduled; further ones are ignored.
@@ -27,7 +27,7 @@ pub struct Gate {
     pub not_ready: bool,
     /// Its agent is not connected.
     pub away: bool,
-    /// Something runs there that nobody wished; it is being stopped.
+    /// Something runs there that nobody desired; it is being stopped.
     pub draining: bool,
 }
 
@@ -41,7 +41,7 @@ impl Gate {
 
 /// What jobs hold on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Held {
+pub struct Allocated {
     /// GPUs by index, as a bitmap.
     pub gpus: u64,
     /// Rails whose NIC is held.
@@ -52,7 +52,7 @@ pub struct Held {
     pub host: Host,
 }
 
-impl Held {
+impl Allocated {
     /// With what a job holds.
     pub(crate) fn with(self, job: Self) -> Self {
         Self {
@@ -98,7 +98,7 @@ pub struct Capacity {
     /// Its CPUs and memory.
     pub host: Host,
     /// What jobs hold.
-    pub held: Held,
+    pub held: Allocated,
 }
 
 impl Capacity {
@@ -172,11 +172,11 @@ pub struct Snapshot {
     /// Labels, taints and wiring of each node.
     traits: Vec<Arc<Traits>>,
     /// The same once more, in the shape that decisions are made from.
-    yard: Yard,
+    capacity_index: CapacityIndex,
     /// Rails that are drained, by the names of nodes, which may be away.
     drained: BTreeMap<NodeName, RailSet>,
     /// What is held on nodes that are away, by name, so that one that comes back is still held; and by whom.
-    held: BTreeMap<NodeName, (Held, Tenants)>,
+    held: BTreeMap<NodeName, (Allocated, Tenants)>,
     tenants: BTreeMap<TenantName, TenantUse>,
 }
 
@@ -192,8 +192,9 @@ impl Snapshot {
     /// Another fabric document, or none. What gangs load is to be told anew by [`Self::share`].
     pub fn set_fabric(&mut self, fabric: Option<&Fabric>) {
         self.topology.set_fabric(fabric);
-        self.yard = Yard::new(fabric, self.topology.rails()).with_owners_of(&mut self.yard);
-        self.fill_yard();
+        self.capacity_index =
+            CapacityIndex::new(fabric, self.topology.rails()).with_owners_of(&mut self.capacity_index);
+        self.fill_capacity_index();
     }
 
     /// A node joins or changes.
@@ -214,7 +215,7 @@ impl Snapshot {
         let back = self.held.remove(name);
         let ix = self.topology.set_node(name, inventory);
         if let Some((_, tenants)) = back {
-            self.yard.put_tenants(ix, &tenants);
+            self.capacity_index.put_tenants(ix, &tenants);
         }
         self.slots.resize(self.topology.slots(), Capacity::default());
         let gpus =
@@ -225,11 +226,15 @@ impl Snapshot {
             Traits { labels: labels.clone(), taints: taints.clone(), drained, ..Traits::of(inventory) };
         self.traits.resize(self.slots.len(), Arc::default());
         // A class has one set of traits that its nodes share.
-        self.traits[ix.index()] = self.yard.shared(Arc::new(traits));
-        if self.topology.rails() != self.yard.rails() {
-            self.widen_yard();
+        self.traits[ix.index()] = self.capacity_index.shared(Arc::new(traits));
+        if self.topology.rails() != self.capacity_index.rails() {
+            self.widen_capacity_index();
         } else if let Some(server) = self.topology.server(ix) {
-            self.yard.set_node(ix, name, facts(server, &self.slots[ix.index()], &self.traits[ix.index()]));
+            self.capacity_index.set_node(
+                ix,
+                name,
+                facts(server, &self.slots[ix.index()], &self.traits[ix.index()]),
+            );
         }
     }
 
@@ -237,7 +242,7 @@ impl Snapshot {
     pub fn set_gate(&mut self, name: &NodeName, gate: Gate) {
         if let Some(ix) = self.topology.index(name) {
             self.slots[ix.index()].gate = gate;
-            self.yard.set_open(ix, gate.is_open());
+            self.capacity_index.set_open(ix, gate.is_open());
         }
     }
 
@@ -256,8 +261,12 @@ impl Snapshot {
             && let Some(server) = self.topology.server(ix)
         {
             let traits = Traits { drained, ..Traits::clone(&self.traits[ix.index()]) };
-            self.traits[ix.index()] = self.yard.shared(Arc::new(traits));
-            self.yard.set_node(ix, name, facts(server, &self.slots[ix.index()], &self.traits[ix.index()]));
+            self.traits[ix.index()] = self.capacity_index.shared(Arc::new(traits));
+            self.capacity_index.set_node(
+                ix,
+                name,
+                facts(server, &self.slots[ix.index()], &self.traits[ix.index()]),
+            );
         }
     }
 
@@ -277,32 +286,33 @@ impl Snapshot {
     pub fn remove_node(&mut self, name: &NodeName) {
         if let Some(ix) = self.topology.remove_node(name) {
             let gone = std::mem::take(&mut self.slots[ix.index()]);
-            let tenants = self.yard.take_tenants(ix);
-            if gone.held != Held::default() || !tenants.is_empty() {
+            let tenants = self.capacity_index.take_tenants(ix);
+            if gone.held != Allocated::default() || !tenants.is_empty() {
                 self.held.insert(name.clone(), (gone.held, tenants));
             }
             self.slots.truncate(self.topology.slots());
             self.traits[ix.index()] = Arc::default();
             self.traits.truncate(self.slots.len());
-            self.yard.remove_node(ix);
-            if self.topology.rails() != self.yard.rails() {
-                self.widen_yard();
+            self.capacity_index.remove_node(ix);
+            if self.topology.rails() != self.capacity_index.rails() {
+                self.widen_capacity_index();
             }
         }
     }
 
     /// Without a document the nodes say how many rails there are: so many planes.
-    fn widen_yard(&mut self) {
-        self.yard = self.yard.cleared(self.topology.rails()).with_owners_of(&mut self.yard);
-        self.fill_yard();
+    fn widen_capacity_index(&mut self) {
+        self.capacity_index =
+            self.capacity_index.cleared(self.topology.rails()).with_owners_of(&mut self.capacity_index);
+        self.fill_capacity_index();
     }
 
-    fn fill_yard(&mut self) {
-        self.yard.connect(&self.topology);
+    fn fill_capacity_index(&mut self) {
+        self.capacity_index.connect(&self.topology);
         for (ix, server) in self.topology.servers() {
             if let (Some(capacity), Some(traits)) = (self.slots.get(ix.index()), self.traits.get(ix.index()))
             {
-                self.yard.set_node(ix, &server.name, facts(server, capacity, traits));
+                self.capacity_index.set_node(ix, &server.name, facts(server, capacity, traits));
             }
         }
     }
@@ -341,21 +351,21 @@ impl Snapshot {
 
     fn change(&mut self, tenant: &TenantName, placement: &Placement, take: bool) {
         let mut count = 0;
-        let number = self.yard.tenant(tenant);
+        let number = self.capacity_index.tenant(tenant);
         for place in placement.nodes.iter().chain(&placement.spares) {
-            let own = Held::of(place, placement.exclusive);
+            let own = Allocated::of(place, placement.exclusive);
             count += place.gpus.len() as u64;
             if let Some(ix) = self.topology.index(&place.node) {
                 let slot = &mut self.slots[ix.index()];
                 slot.held = slot.held.changed(own, take);
-                self.yard.set_held(ix, slot.held);
-                self.yard.own(ix, number, take);
+                self.capacity_index.set_held(ix, slot.held);
+                self.capacity_index.own(ix, number, take);
                 continue;
             }
             let (held, tenants) = self.held.entry(place.node.clone()).or_default();
             *held = held.changed(own, take);
             count_job(tenants, tenant, take);
-            if *held == Held::default() && tenants.is_empty() {
+            if *held == Allocated::default() && tenants.is_empty() {
                 self.held.remove(&place.node);
             }
         }
@@ -365,26 +375,26 @@ impl Snapshot {
 
     fn change_choice(&mut self, tenant: &TenantName, choice: &Choice, take: bool) {
         let Choice { rails, exclusive, .. } = *choice;
-        let own = |gpus: u64, host: Host| Held { gpus, rails, whole: exclusive, host };
+        let own = |gpus: u64, host: Host| Allocated { gpus, rails, whole: exclusive, host };
         let mut count = 0;
-        let number = self.yard.tenant(tenant);
+        let number = self.capacity_index.tenant(tenant);
         let parts = || choice.parts().chain(std::iter::once((&choice.spares[..], choice.host)));
         for (picks, host) in parts() {
             for pick in picks {
                 if let Some(slot) = self.slots.get_mut(pick.node.index()) {
                     slot.held = slot.held.changed(own(pick.gpus, host), take);
                     count += u64::from(pick.gpus.count_ones());
-                    self.yard.own(pick.node, number, take);
+                    self.capacity_index.own(pick.node, number, take);
                 }
             }
         }
         for (picks, host) in parts() {
-            self.yard.hold(picks, |held, gpus| held.changed(own(gpus, host), take));
+            self.capacity_index.hold(picks, |held, gpus| held.changed(own(gpus, host), take));
         }
-        let outside = self.yard.outside_block();
-        let block = |pick: &Pick| self.yard.place(pick.node).map_or(outside, |(_, block)| block);
+        let outside = self.capacity_index.outside_block();
+        let block = |pick: &Pick| self.capacity_index.place(pick.node).map_or(outside, |(_, block)| block);
         let blocks: Vec<u32> = choice.nodes.iter().map(block).collect();
-        self.yard.share_blocks(blocks.iter().copied(), rails.len(), take);
+        self.capacity_index.share_blocks(blocks.iter().copied(), rails.len(), take);
         self.charge(tenant, count, take);
     }
 
@@ -398,12 +408,12 @@ impl Snapshot {
     /// itself it is for the gangs that hold while the document changes.
     pub fn share(&mut self, placement: &Placement, more: bool) {
         let block = |name: &NodeName| {
-            let here = self.topology.index(name).and_then(|ix| self.yard.place(ix));
-            here.map_or_else(|| self.yard.block_named(name), |(_, block)| block)
+            let here = self.topology.index(name).and_then(|ix| self.capacity_index.place(ix));
+            here.map_or_else(|| self.capacity_index.block_named(name), |(_, block)| block)
         };
         let blocks: Vec<u32> = placement.nodes.iter().map(|place| block(&place.node)).collect();
         let rails = u32::try_from(placement.rails.len()).unwrap_or(u32::MAX);
-        self.yard.share_blocks(blocks.iter().copied(), rails, more);
+        self.capacity_index.share_blocks(blocks.iter().copied(), rails, more);
     }
 
     fn tidy(&mut self, tenant: &TenantName) {
@@ -420,8 +430,8 @@ impl Snapshot {
 
     /// What decisions are made from.
     #[must_use]
-    pub fn yard(&self) -> &Yard {
-        &self.yard
+    pub fn capacity_index(&self) -> &CapacityIndex {
+        &self.capacity_index
     }
 
     /// What a node can give.
@@ -445,7 +455,7 @@ impl Snapshot {
 
     /// What jobs hold on a node, present or not.
     #[must_use]
-    pub fn held(&self, node: &NodeName) -> Held {
+    pub fn held(&self, node: &NodeName) -> Allocated {
         match self.topology.index(node) {
             Some(ix) => self.capacity(ix).held,
             None => self.held.get(node).map(|(held, _)| *held).unwrap_or_default(),
@@ -481,7 +491,7 @@ impl World for Snapshot {
     }
 
     fn has_others(&self, node: NodeIx, tenant: &TenantName) -> bool {
-        self.yard.tenants_on(node).keys().any(|other| *other != tenant)
+        self.capacity_index.tenants_on(node).keys().any(|other| *other != tenant)
     }
 }
 

@@ -17,7 +17,7 @@ mod tenants;
 mod wording;
 
 use crate::{
-    Ask, Blocked, Decision, Gate, Pass, QueueKey, Snapshot, Wait, check_placement, solve,
+    Blocked, Decision, GangRequest, Gate, Pass, QueueKey, Snapshot, Wait, check_placement, solve,
     world::{self, inventory},
 };
 
@@ -70,7 +70,8 @@ fn id(name: &str) -> JobId {
 
 fn one(snapshot: &Snapshot, spec: &JobSpec) -> Decision {
     let id = id("job");
-    solve(snapshot, &[Ask { key: key(0, 1), id: &id, spec, not_before: None }], Timestamp(1)).remove(0)
+    solve(snapshot, &[GangRequest { key: key(0, 1), id: &id, spec, not_before: None }], Timestamp(1))
+        .remove(0)
 }
 
 fn wait(decision: Decision) -> Wait {
@@ -184,9 +185,9 @@ fn the_first_blocked_job_keeps_its_nodes_and_cannot_starve() {
     let (big, small) = (spec(3, 4, 0, false), spec(1, 4, 0, false));
     let names = [id("big"), id("small"), id("small-2")];
     let queue = [
-        Ask { key: key(0, 1), id: &names[0], spec: &big, not_before: None },
-        Ask { key: key(0, 2), id: &names[1], spec: &small, not_before: None },
-        Ask { key: key(0, 3), id: &names[2], spec: &small, not_before: None },
+        GangRequest { key: key(0, 1), id: &names[0], spec: &big, not_before: None },
+        GangRequest { key: key(0, 2), id: &names[1], spec: &small, not_before: None },
+        GangRequest { key: key(0, 3), id: &names[2], spec: &small, not_before: None },
     ];
     let decisions = solve(&snapshot, &queue, Timestamp(1));
     // Two nodes are free; the big job needs them and one of the held ones.
@@ -211,7 +212,8 @@ fn a_tenants_quota_blocks_that_tenant_only() {
     snapshot.hold(&tenant(), &first);
     let names = [id("big"), id("small"), JobId { tenant: other, ..id("x") }, id("none")];
     let (big, small, none) = (spec(2, 4, 0, false), spec(1, 1, 0, false), spec(1, 0, 0, false));
-    let ask = |at: usize, spec| Ask { key: key(0, at as u64), id: &names[at], spec, not_before: None };
+    let ask =
+        |at: usize, spec| GangRequest { key: key(0, at as u64), id: &names[at], spec, not_before: None };
     let decisions =
         solve(&snapshot, &[ask(0, &big), ask(1, &small), ask(2, &small), ask(3, &none)], Timestamp(1));
     assert_eq!(codes(&wait(decisions[0].clone())), ["QuotaExceeded"]);
@@ -225,8 +227,8 @@ fn a_requeued_job_backs_off_and_blocks_nobody() {
     let snapshot = cluster(&[0]);
     let (names, job) = ([id("a"), id("b")], spec(1, 4, 0, false));
     let queue = [
-        Ask { key: key(0, 1), id: &names[0], spec: &job, not_before: Some(Timestamp(9)) },
-        Ask { key: key(0, 2), id: &names[1], spec: &job, not_before: None },
+        GangRequest { key: key(0, 1), id: &names[0], spec: &job, not_before: Some(Timestamp(9)) },
+        GangRequest { key: key(0, 2), id: &names[1], spec: &job, not_before: None },
     ];
     let decisions = solve(&snapshot, &queue, Timestamp(1));
     let first = wait(decisions[0].clone());
@@ -398,7 +400,7 @@ proptest! {
         let mut snapshot = build(&small);
         let name = id("job");
         for (at, spec) in small.jobs.iter().enumerate() {
-            let ask = Ask { key: key(0, at as u64), id: &name, spec, not_before: None };
+            let ask = GangRequest { key: key(0, at as u64), id: &name, spec, not_before: None };
             let decision = Pass::default().decide(&snapshot, &ask, Timestamp(1));
             let gpus = u64::from(spec.gang.nodes * spec.gang.gpus_per_node);
             let quota = gpus == 0 || snapshot.tenant(&tenant()).held + gpus <= u64::from(small.quota);
@@ -429,18 +431,18 @@ proptest! {
     fn a_queue_is_safe_and_a_dry_run_says_what_happens(small in small()) {
         let snapshot = build(&small);
         let names: Vec<JobId> = (0..small.jobs.len()).map(|at| id(&format!("j{at}"))).collect();
-        let queue: Vec<Ask<'_>> = small.jobs.iter().enumerate()
-            .map(|(at, spec)| Ask { key: key(0, at as u64), id: &names[at], spec, not_before: None }).collect();
+        let queue: Vec<GangRequest<'_>> = small.jobs.iter().enumerate()
+            .map(|(at, spec)| GangRequest { key: key(0, at as u64), id: &names[at], spec, not_before: None }).collect();
         let decisions = solve(&snapshot, &queue, Timestamp(1));
         prop_assert_eq!(&decisions, &solve(&snapshot, &queue, Timestamp(1)));
         // Without the reasons the decisions are the same.
-        let (mut pass, mut brief) = (Pass::default(), snapshot.clone());
-        pass.be_brief();
+        let (mut pass, mut summary) = (Pass::default(), snapshot.clone());
+        pass.be_summary();
         for (ask, decision) in queue.iter().zip(&decisions) {
-            match (pass.decide(&brief, ask, Timestamp(1)), decision) {
+            match (pass.decide(&summary, ask, Timestamp(1)), decision) {
                 (Decision::Place(mine), Decision::Place(theirs)) => {
                     prop_assert_eq!(&mine, theirs);
-                    brief.hold(&tenant(), &mine);
+                    summary.hold(&tenant(), &mine);
                 }
                 (Decision::Wait(mine), Decision::Wait(theirs)) => {
                     prop_assert_eq!((mine.quota, mine.until), (theirs.quota, theirs.until));

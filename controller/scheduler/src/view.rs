@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::plant::{self, Bug};
 use crate::{
     bins::{Bins, bits},
+    capacity_index::{CapacityIndex, Filter, Mark, Record, WORD, at_least},
     host::Host,
     place::{Need, RailNeed},
-    yard::{Filter, Mark, Record, WORD, Yard, at_least},
 };
 
 /// Profiles that are kept; the one that was not used for longest makes room.
@@ -61,22 +61,26 @@ pub(crate) struct View {
 }
 
 impl View {
-    fn empty(yard: &Yard, profile: &Profile) -> Self {
-        let layout = yard.layout();
-        let size = |block: u32| (yard.block_words(block).len() as u32) * WORD;
+    fn empty(capacity_index: &CapacityIndex, profile: &Profile) -> Self {
+        let layout = capacity_index.layout();
+        let size = |block: u32| (capacity_index.block_words(block).len() as u32) * WORD;
         let blocks = 0..layout.blocks.len() as u32;
-        let pod = |pod: &crate::yard::Pod| (pod.first_block..pod.first_block + pod.blocks).map(size).sum();
+        let pod = |pod: &crate::capacity_index::Pod| {
+            (pod.first_block..pod.first_block + pod.blocks).map(size).sum()
+        };
         let most_block = blocks.map(size).max().unwrap_or(0);
         let most_pod = layout.pods.iter().map(pod).max().unwrap_or(0);
-        let (classes, all) = yard.classes().admitted(&profile.filter);
+        let (classes, all) = capacity_index.classes().admitted(&profile.filter);
         Self {
             rails: match profile.rails {
                 RailNeed::Exactly(rails) => rails.iter().collect(),
                 RailNeed::Any(_) => Vec::new(),
             },
-            admitted: (!all).then(|| (0..yard.words()).map(|word| admitted(yard, &classes, word)).collect()),
-            bits: vec![0; yard.words() as usize],
-            changed: vec![0; yard.words().div_ceil(64) as usize],
+            admitted: (!all).then(|| {
+                (0..capacity_index.words()).map(|word| admitted(capacity_index, &classes, word)).collect()
+            }),
+            bits: vec![0; capacity_index.words() as usize],
+            changed: vec![0; capacity_index.words().div_ceil(64) as usize],
             blocks: Bins::new(layout.blocks.len(), most_block),
             pods: (!layout.is_flat()).then(|| Bins::new(layout.pods.len(), most_pod)),
             mark: Mark::default(),
@@ -84,23 +88,27 @@ impl View {
     }
 
     /// Looks at every word.
-    fn scan(yard: &Yard, profile: &Profile) -> Self {
-        let mut view = Self::empty(yard, profile);
-        view.look_at_all(yard, profile);
-        view.mark = yard.log().mark();
+    fn scan(capacity_index: &CapacityIndex, profile: &Profile) -> Self {
+        let mut view = Self::empty(capacity_index, profile);
+        view.check_all(capacity_index, profile);
+        view.mark = capacity_index.log().mark();
         view
     }
 
     /// The nodes of which `wanted` is true, whatever they hold: what would be if jobs ended, or nodes came back.
-    pub(crate) fn assumed(yard: &Yard, profile: &Profile, wanted: impl Fn(&Record) -> bool) -> Self {
-        let mut view = Self::empty(yard, profile);
+    pub(crate) fn assumed(
+        capacity_index: &CapacityIndex,
+        profile: &Profile,
+        wanted: impl Fn(&Record) -> bool,
+    ) -> Self {
+        let mut view = Self::empty(capacity_index, profile);
         let mut bits = vec![0_u64; view.bits.len()];
-        for record in yard.records().filter(|record| wanted(record)) {
+        for record in capacity_index.records().filter(|record| wanted(record)) {
             bits[(record.slot / WORD) as usize] |= 1 << (record.slot % WORD);
         }
         for (word, bits) in (0..).zip(bits) {
             let bits = bits & view.admitted(word);
-            view.put(yard, word, bits);
+            view.put(capacity_index, word, bits);
         }
         view
     }
@@ -113,22 +121,22 @@ impl View {
         self.admitted.as_ref().map_or(u64::MAX, |admitted| admitted[word as usize])
     }
 
-    fn look_at_all(&mut self, yard: &Yard, profile: &Profile) {
-        for first in (0..yard.words()).step_by(64) {
-            let words = first..yard.words().min(first + 64);
+    fn check_all(&mut self, capacity_index: &CapacityIndex, profile: &Profile) {
+        for first in (0..capacity_index.words()).step_by(64) {
+            let words = first..capacity_index.words().min(first + 64);
             // Words without a free GPU offer nothing; those that did are looked at all the same.
-            let mut wanted = if profile.gpus == 0 { u64::MAX } else { yard.some(first / 64) };
+            let mut wanted = if profile.gpus == 0 { u64::MAX } else { capacity_index.some(first / 64) };
             for (at, bits) in self.bits[words.start as usize..words.end as usize].iter().enumerate() {
                 wanted |= u64::from(*bits != 0) << at;
             }
             for bit in bits(wanted).take_while(|bit| first + bit < words.end) {
-                self.look(yard, profile, first + bit);
+                self.check(capacity_index, profile, first + bit);
             }
         }
     }
 
-    fn look(&mut self, yard: &Yard, profile: &Profile, at: u32) {
-        let word = yard.word(at);
+    fn check(&mut self, capacity_index: &CapacityIndex, profile: &Profile, at: u32) {
+        let word = capacity_index.word(at);
         let open = word.open;
         #[cfg(test)]
         let open = if plant::is(Bug::Closed) { u64::MAX } else { open };
@@ -140,7 +148,7 @@ impl View {
             Idle::Exactly => bits &= !word.idle & word.exactly(profile.gpus),
         }
         if bits != 0 {
-            let planes = yard.rail_planes(at);
+            let planes = capacity_index.rail_planes(at);
             let rails = &self.rails[..];
             #[cfg(test)]
             let rails = if plant::is(Bug::Rails) { &[] } else { rails };
@@ -158,12 +166,12 @@ impl View {
             if let RailNeed::Any(count) = profile.rails {
                 bits = any(bits, planes, count);
             }
-            bits = with_host(yard, at, bits, profile.host);
+            bits = with_host(capacity_index, at, bits, profile.host);
         }
-        self.put(yard, at, bits);
+        self.put(capacity_index, at, bits);
     }
 
-    fn put(&mut self, yard: &Yard, word: u32, bits: u64) {
+    fn put(&mut self, capacity_index: &CapacityIndex, word: u32, bits: u64) {
         let old = std::mem::replace(&mut self.bits[word as usize], bits);
         if old == bits {
             return;
@@ -172,19 +180,19 @@ impl View {
         if less == more {
             return;
         }
-        let block = yard.layout().block_of(word);
+        let block = capacity_index.layout().block_of(word);
         self.blocks.change(block, more, less);
         if let Some(pods) = &mut self.pods {
-            pods.change(yard.layout().blocks[block as usize].pod, more, less);
+            pods.change(capacity_index.layout().blocks[block as usize].pod, more, less);
         }
     }
 
-    fn update(&mut self, yard: &Yard, profile: &Profile) {
-        match yard.log().since(self.mark) {
+    fn update(&mut self, capacity_index: &CapacityIndex, profile: &Profile) {
+        match capacity_index.log().since(self.mark) {
             // More changes than words: a look at all is shorter.
             Some(words) if words.len() > self.bits.len() => {
-                self.look_at_all(yard, profile);
-                self.mark = yard.log().mark();
+                self.check_all(capacity_index, profile);
+                self.mark = capacity_index.log().mark();
             }
             Some(words) => {
                 // Each once, and in their order: what lies together is looked at together.
@@ -192,17 +200,17 @@ impl View {
                 words.for_each(|word| changed[word as usize / 64] |= 1 << (word % 64));
                 for (first, words) in (0..).step_by(64).zip(&mut changed) {
                     // Words without a free GPU offer nothing, and mostly did not before.
-                    let some = if profile.gpus == 0 { u64::MAX } else { yard.some(first / 64) };
+                    let some = if profile.gpus == 0 { u64::MAX } else { capacity_index.some(first / 64) };
                     for bit in bits(std::mem::take(words)) {
                         if some >> bit & 1 == 1 || self.bits[(first + bit) as usize] != 0 {
-                            self.look(yard, profile, first + bit);
+                            self.check(capacity_index, profile, first + bit);
                         }
                     }
                 }
                 self.changed = changed;
-                self.mark = yard.log().mark();
+                self.mark = capacity_index.log().mark();
             }
-            None => *self = Self::scan(yard, profile),
+            None => *self = Self::scan(capacity_index, profile),
         }
     }
 
@@ -220,34 +228,43 @@ impl View {
     }
 
     /// Leaves nodes out; what is added to `undo` puts them in again.
-    pub(crate) fn hide(&mut self, yard: &Yard, hidden: &[(u32, u64)], undo: &mut Vec<(u32, u64)>) {
+    pub(crate) fn hide(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        hidden: &[(u32, u64)],
+        undo: &mut Vec<(u32, u64)>,
+    ) {
         for (word, mask) in hidden {
             let bits = self.bits[*word as usize];
             if bits & mask != 0 {
                 undo.push((*word, bits));
-                self.put(yard, *word, bits & !mask);
+                self.put(capacity_index, *word, bits & !mask);
             }
         }
     }
 
     /// Undoes [`Self::hide`].
-    pub(crate) fn show(&mut self, yard: &Yard, undo: &[(u32, u64)]) {
+    pub(crate) fn show(&mut self, capacity_index: &CapacityIndex, undo: &[(u32, u64)]) {
         for (word, bits) in undo.iter().rev() {
-            self.put(yard, *word, *bits);
+            self.put(capacity_index, *word, *bits);
         }
     }
 }
 
 /// The nodes of a word whose class is one of some.
-fn admitted(yard: &Yard, classes: &[u64], word: u32) -> u64 {
+fn admitted(capacity_index: &CapacityIndex, classes: &[u64], word: u32) -> u64 {
     let admitted =
         |class: u32| classes.get(class as usize / 64).is_some_and(|word| word >> (class % 64) & 1 == 1);
-    yard.kinds(word).iter().filter(|(class, _)| admitted(*class)).fold(0, |set, (_, mask)| set | mask)
+    capacity_index
+        .kinds(word)
+        .iter()
+        .filter(|(class, _)| admitted(*class))
+        .fold(0, |set, (_, mask)| set | mask)
 }
 
 /// Of some nodes of a word those that have so much of CPUs and memory left. These are no planes: few jobs ask for them, and nodes
 /// that were looked at once are looked at again only when they change.
-fn with_host(yard: &Yard, word: u32, nodes: u64, asked: Host) -> u64 {
+fn with_host(capacity_index: &CapacityIndex, word: u32, nodes: u64, asked: Host) -> u64 {
     #[cfg(test)]
     if plant::is(Bug::Host) {
         return nodes;
@@ -255,7 +272,8 @@ fn with_host(yard: &Yard, word: u32, nodes: u64, asked: Host) -> u64 {
     if asked.is_none() {
         return nodes;
     }
-    let record = |bit: &u32| yard.node_at(word * WORD + bit).and_then(|node| yard.record(node));
+    let record =
+        |bit: &u32| capacity_index.node_at(word * WORD + bit).and_then(|node| capacity_index.record(node));
     let fits = |bit: &u32| record(bit).is_some_and(|record| record.free_host().covers(asked));
     bits(nodes).filter(fits).fold(0, |set, bit| set | 1 << bit)
 }
@@ -289,15 +307,15 @@ pub(crate) struct Views {
 
 impl Views {
     /// The view of a profile, up to date.
-    pub(crate) fn of(&mut self, yard: &Yard, profile: &Profile) -> &mut View {
+    pub(crate) fn of(&mut self, capacity_index: &CapacityIndex, profile: &Profile) -> &mut View {
         self.clock += 1;
         let at = match self.kept.iter().position(|(other, ..)| other == profile) {
             Some(at) => {
-                self.kept[at].1.update(yard, profile);
+                self.kept[at].1.update(capacity_index, profile);
                 at
             }
             None => {
-                let row = (profile.clone(), View::scan(yard, profile), self.clock);
+                let row = (profile.clone(), View::scan(capacity_index, profile), self.clock);
                 if self.kept.len() < KEPT {
                     self.kept.push(row);
                     self.kept.len() - 1

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use controller_queue::{Act, Book, Budget, Entry, Past, Policy, State, check};
+use controller_queue::{Act, Budget, Entry, Past, Policy, QueueState, State, check};
 use controller_scheduler::{Gate, Placer, Snapshot};
 use proto_model::{Fabric, JobUid, Placement, TenantName, Timestamp};
 use thiserror::Error;
@@ -124,7 +124,13 @@ pub struct Replayed {
 /// What decides again. The controller's own code is [`Production`]; tests put others here.
 pub trait Decider {
     /// What is to be done now; the snapshot is put back.
-    fn pass(&mut self, book: &mut Book, snapshot: &mut Snapshot, now: Timestamp, depth: usize) -> Vec<Act>;
+    fn pass(
+        &mut self,
+        queue_state: &mut QueueState,
+        snapshot: &mut Snapshot,
+        now: Timestamp,
+        depth: usize,
+    ) -> Vec<Act>;
 }
 
 /// The controller's own code.
@@ -132,15 +138,21 @@ pub trait Decider {
 pub struct Production(Placer);
 
 impl Decider for Production {
-    fn pass(&mut self, book: &mut Book, snapshot: &mut Snapshot, now: Timestamp, depth: usize) -> Vec<Act> {
-        book.pass(snapshot, &mut self.0, now, Budget { jobs: depth, starts: usize::MAX })
+    fn pass(
+        &mut self,
+        queue_state: &mut QueueState,
+        snapshot: &mut Snapshot,
+        now: Timestamp,
+        depth: usize,
+    ) -> Vec<Act> {
+        queue_state.pass(snapshot, &mut self.0, now, Budget { jobs: depth, starts: usize::MAX })
     }
 }
 
 /// A replay, line by line.
 pub struct Replay {
     snapshot: Snapshot,
-    book: Book,
+    queue_state: QueueState,
     held: BTreeMap<JobUid, (TenantName, Arc<Placement>)>,
     decider: Box<dyn Decider>,
     now: Timestamp,
@@ -174,9 +186,9 @@ pub fn header(line: &str) -> Result<Header, ReplayError> {
 
 /// What is wrong with a line of JSON; the text has one line only, so that its number says nothing.
 fn fault(error: &serde_json::Error) -> String {
-    let told = error.to_string();
-    let told = told.split(" at line ").next().unwrap_or_default();
-    format!("{told}, column {}", error.column())
+    let reported = error.to_string();
+    let reported = reported.split(" at line ").next().unwrap_or_default();
+    format!("{reported}, column {}", error.column())
 }
 
 impl Replay {
@@ -204,7 +216,7 @@ impl Replay {
         };
         Ok(Self {
             snapshot: site.snapshot,
-            book: Book::new(Policy::from(&header.policy)),
+            queue_state: QueueState::new(Policy::from(&header.policy)),
             held: BTreeMap::new(),
             decider,
             now: Timestamp(0),
@@ -247,7 +259,7 @@ impl Replay {
         }
         self.now = Timestamp(at);
         // What it does is told first: that says more than that it was changed.
-        self.tell(&line)?;
+        self.report(&line)?;
         self.closed = matches!(line, Line::Close(_));
         if is_right { Ok(()) } else { Err(ReplayError::Changed { line: self.line, at: self.now }) }
     }
@@ -269,26 +281,28 @@ impl Replay {
         ReplayError::Violation { line: self.line, at: self.now, what: what.into() }
     }
 
-    fn tell(&mut self, line: &Line) -> Result<(), ReplayError> {
-        let told = match line {
+    fn report(&mut self, line: &Line) -> Result<(), ReplayError> {
+        let reported = match line {
             Line::Header(_) => Ok(()),
             Line::Tenant(line) => log::tenant(&line.tenant).map(|tenant| {
                 let def = line.def();
                 let quota = def.as_ref().map(|def| def.limit.unwrap_or(u32::MAX));
                 self.snapshot.set_quota(&tenant, quota);
-                self.book.set_tenant(&tenant, def);
+                self.queue_state.set_tenant(&tenant, def);
             }),
             Line::Queue(line) => {
-                line.all().map(|(tenant, queue, def)| self.book.set_queue(&tenant, &queue, def))
+                line.all().map(|(tenant, queue, def)| self.queue_state.set_queue(&tenant, &queue, def))
             }
-            Line::Reservation(line) => line.all().map(|(name, def)| self.book.set_reservation(&name, def)),
+            Line::Reservation(line) => {
+                line.all().map(|(name, def)| self.queue_state.set_reservation(&name, def))
+            }
             Line::Job(line) => return self.job(line),
             Line::End(line) => return self.end(line),
             Line::Node(line) => self.node(line),
             Line::Pass(line) => return self.pass(line),
             Line::Close(_) => Ok(()),
         };
-        told.map_err(|error| self.wrong(error))
+        reported.map_err(|error| self.wrong(error))
     }
 
     fn job(&mut self, line: &JobLine) -> Result<(), ReplayError> {
@@ -301,23 +315,23 @@ impl Replay {
             self.snapshot.hold(&entry.id.tenant, &run.placement);
             self.held.insert(entry.uid, (entry.id.tenant.clone(), Arc::clone(&run.placement)));
         }
-        self.book.set_job(entry.uid, Some(Arc::new(entry)));
+        self.queue_state.set_job(entry.uid, Some(Arc::new(entry)));
         Ok(())
     }
 
     fn end(&mut self, line: &EndLine) -> Result<(), ReplayError> {
         let uid = log::uid(&line.uid).map_err(|error| self.wrong(error))?;
-        let Some(entry) = self.book.job(uid) else {
+        let Some(entry) = self.queue_state.job(uid) else {
             return Err(self.wrong(format!("job {uid} ends and is not known")));
         };
         if let Some(past) = Past::of(entry, self.now, line.whole) {
-            self.book.remember(&past);
+            self.queue_state.remember(&past);
         }
         if let Some((tenant, placement)) = self.held.remove(&uid) {
             self.snapshot.release(&tenant, &placement);
         }
         if line.whole {
-            self.book.set_job(uid, None);
+            self.queue_state.set_job(uid, None);
         }
         Ok(())
     }
@@ -328,20 +342,20 @@ impl Replay {
             return Err(LineError { field: "node", what: format!("no server '{name}'") });
         }
         self.snapshot.set_gate(&name, Gate { unschedulable: !line.open, ..Gate::default() });
-        self.book.nodes_changed();
+        self.queue_state.nodes_changed();
         Ok(())
     }
 
     fn pass(&mut self, line: &PassLine) -> Result<(), ReplayError> {
         let depth = usize::try_from(line.depth).unwrap_or(usize::MAX);
-        let acts = self.decider.pass(&mut self.book, &mut self.snapshot, self.now, depth);
+        let acts = self.decider.pass(&mut self.queue_state, &mut self.snapshot, self.now, depth);
         self.done.passes += 1;
         self.compare(&line.acts, &acts)?;
         if !acts.is_empty()
-            && let Err(breaches) = check::check(&self.book, &acts, self.now)
+            && let Err(breaches) = check::check(&self.queue_state, &acts, self.now)
         {
-            let told: Vec<String> = breaches.iter().map(ToString::to_string).collect();
-            return Err(self.violation(told.join("; ")));
+            let reported: Vec<String> = breaches.iter().map(ToString::to_string).collect();
+            return Err(self.violation(reported.join("; ")));
         }
         for act in acts {
             self.done.decisions += 1;
@@ -367,7 +381,7 @@ impl Replay {
             let (then, now) = (then.get(at), now.get(at).map(ActLine::from));
             if then != now.as_ref() {
                 let name = |text: &str| {
-                    let entry = log::uid(text).ok().and_then(|uid| self.book.job(uid))?;
+                    let entry = log::uid(text).ok().and_then(|uid| self.queue_state.job(uid))?;
                     Some(entry.id.to_string())
                 };
                 let what = log::difference(then, now.as_ref(), name);
@@ -379,7 +393,7 @@ impl Replay {
     }
 
     fn start(&mut self, uid: JobUid, placement: Placement) -> Result<(), ReplayError> {
-        let Some(entry) = self.book.job(uid).cloned() else {
+        let Some(entry) = self.queue_state.job(uid).cloned() else {
             return Err(self.violation(format!("job {uid} starts and is not known")));
         };
         let claim = Claim::of(&entry);
@@ -396,10 +410,10 @@ impl Replay {
     }
 
     fn change(&mut self, uid: JobUid, change: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = self.book.job(uid) {
+        if let Some(entry) = self.queue_state.job(uid) {
             let mut entry = Entry::clone(entry);
             change(&mut entry);
-            self.book.set_job(uid, Some(Arc::new(entry)));
+            self.queue_state.set_job(uid, Some(Arc::new(entry)));
         }
     }
 }

@@ -187,13 +187,13 @@ impl TraceTold {
     /// Of an account.
     #[must_use]
     pub fn new(name: &str, format: Format, account: &Account) -> Self {
-        let told = |counts: &std::collections::BTreeMap<&'static str, crate::trace::Count>| {
-            let told = counts.iter().map(|(code, count)| CountTold {
+        let reported = |counts: &std::collections::BTreeMap<&'static str, crate::trace::Count>| {
+            let reported = counts.iter().map(|(code, count)| CountTold {
                 code: (*code).to_owned(),
                 rows: count.rows,
                 examples: count.examples.clone(),
             });
-            told.collect()
+            reported.collect()
         };
         Self {
             name: name.to_owned(),
@@ -204,8 +204,8 @@ impl TraceTold {
             refused: account.refused,
             blank: account.blank,
             comments: account.comments,
-            repairs: told(&account.repairs),
-            refusals: told(&account.refusals),
+            repairs: reported(&account.repairs),
+            refusals: reported(&account.refusals),
         }
     }
 }
@@ -258,10 +258,10 @@ impl FabricTold {
 
 fn kinds(site: &Site) -> Vec<(String, usize)> {
     let many = |at: usize| site.spots.iter().filter(|spot| spot.kind == at).count();
-    let told = site.kinds.iter().enumerate().map(|(at, kind)| (kind.to_string(), many(at)));
-    let mut told: Vec<(String, usize)> = told.filter(|_| site.listed).collect();
-    told.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    told
+    let reported = site.kinds.iter().enumerate().map(|(at, kind)| (kind.to_string(), many(at)));
+    let mut reported: Vec<(String, usize)> = reported.filter(|_| site.listed).collect();
+    reported.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    reported
 }
 
 /// What the jobs became.
@@ -420,10 +420,12 @@ impl Report {
             let columns = if absent.field == "large" { ">=64 P99" } else { "FEWEST, CUT/JOB" };
             let _ = writeln!(text, "-: {columns}: {}", absent.why);
         }
-        for (of, told) in
-            self.summaries.iter().flat_map(|of| of.violations_told.iter().map(move |told| (of, told)))
+        for (of, reported) in self
+            .summaries
+            .iter()
+            .flat_map(|of| of.violations_reported.iter().map(move |reported| (of, reported)))
         {
-            let _ = writeln!(text, "violation, {}: {told}", of.policy);
+            let _ = writeln!(text, "violation, {}: {reported}", of.policy);
         }
     }
 
@@ -520,8 +522,8 @@ fn wrap(text: &mut String, item: &str) {
     text.push('\n');
 }
 
-fn dash(told: Option<String>) -> String {
-    told.unwrap_or_else(|| "-".to_owned())
+fn dash(reported: Option<String>) -> String {
+    reported.unwrap_or_else(|| "-".to_owned())
 }
 
 fn three(waits: &Waits) -> String {

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Violations that are told in full; the rest is only counted.
-pub const TOLD: usize = 20;
+pub const REPORTED: usize = 20;
 
 /// What became of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ pub struct Outcome {
     /// Violations that the proof found.
     pub violations: u64,
     /// The first of them.
-    pub told: Vec<String>,
+    pub reported: Vec<String>,
     /// Passes over the queue.
     pub passes: u64,
     /// When the last job ended.
@@ -118,7 +118,7 @@ struct Loop<'a> {
     ended: usize,
     proved: u64,
     violations: u64,
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
 /// Runs a workload through a scheduler.
@@ -136,7 +136,7 @@ pub fn run(
         let event = this.events.peek().map(|Reverse((at, _))| *at);
         let Some(due) = [submit, event].into_iter().flatten().min() else { break };
         // Time alone may change a decision, but not after all is over.
-        let at = scheduler.next_look().filter(|look| *look > now).map_or(due, |look| look.min(due));
+        let at = scheduler.next_check().filter(|check| *check > now).map_or(due, |check| check.min(due));
         this.series.until(at, &this.gauge);
         now = at;
         while let Some(Reverse((_, event))) =
@@ -152,7 +152,7 @@ pub fn run(
         let acts = scheduler.pass(&mut this.snapshot, jobs, now);
         passes += 1;
         for what in scheduler.breaches() {
-            this.told(format!("at {now}: {what}"));
+            this.reported(format!("at {now}: {what}"));
         }
         for act in acts {
             this.act(act, now, scheduler);
@@ -160,9 +160,9 @@ pub fn run(
         watch.ended(this.ended);
     }
     scheduler.over(now);
-    let Loop { rows, mut series, proved, violations, told, gauge, .. } = this;
+    let Loop { rows, mut series, proved, violations, reported, gauge, .. } = this;
     series.until(Timestamp(u64::MAX), &gauge);
-    Outcome { policy: scheduler.name(), rows, series, proved, violations, told, passes, end: now }
+    Outcome { policy: scheduler.name(), rows, series, proved, violations, reported, passes, end: now }
 }
 
 impl<'a> Loop<'a> {
@@ -199,7 +199,7 @@ impl<'a> Loop<'a> {
             ended: 0,
             proved: 0,
             violations: 0,
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -296,13 +296,13 @@ impl<'a> Loop<'a> {
     }
 
     fn flaw(&mut self, job: usize, now: Timestamp, what: String) {
-        self.told(format!("at {now}, job {}: {what}", self.jobs[job].id));
+        self.reported(format!("at {now}, job {}: {what}", self.jobs[job].id));
     }
 
-    fn told(&mut self, what: String) {
+    fn reported(&mut self, what: String) {
         self.violations += 1;
-        if self.told.len() < TOLD {
-            self.told.push(what);
+        if self.reported.len() < REPORTED {
+            self.reported.push(what);
         }
     }
 

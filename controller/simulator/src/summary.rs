@@ -127,7 +127,7 @@ pub struct Summary {
     /// Violations that the proof found.
     pub violations: u64,
     /// The first of them.
-    pub violations_told: Vec<String>,
+    pub violations_reported: Vec<String>,
 }
 
 /// The sizes that are told apart, in GPUs as the trace asks.
@@ -180,7 +180,7 @@ pub fn summary(site: &Site, workload: &Workload, outcome: &Outcome) -> Summary {
         passes: outcome.passes,
         proved: outcome.proved,
         violations: outcome.violations,
-        violations_told: outcome.told.clone(),
+        violations_reported: outcome.reported.clone(),
     }
 }
 

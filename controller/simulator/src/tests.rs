@@ -68,7 +68,7 @@ pub(crate) fn outcome(site: &Site, workload: &Workload, policy: Policy) -> Outco
 fn outcome_by(site: &Site, workload: &Workload, policy: Policy, rules: &Rules) -> Outcome {
     let mut scheduler = policy.scheduler(site, workload, rules, 1);
     let outcome = run(site, workload, &mut *scheduler, &mut ());
-    assert_eq!((outcome.violations, &outcome.told), (0, &Vec::new()), "{}", outcome.policy);
+    assert_eq!((outcome.violations, &outcome.reported), (0, &Vec::new()), "{}", outcome.policy);
     let restarts: u64 = outcome.rows.iter().map(|row| u64::from(row.restarts)).sum();
     assert_eq!(outcome.proved, outcome.rows.len() as u64 + restarts);
     outcome
@@ -177,8 +177,8 @@ fn settings_that_make_no_sense_are_refused() {
         (Settings { from: 1, ..as_is() }, "no job is left"),
         (Settings::default(), "same time"),
     ] {
-        let told = error(settings.clone());
-        assert!(told.contains(words), "{settings:?}: {told}");
+        let reported = error(settings.clone());
+        assert!(reported.contains(words), "{settings:?}: {reported}");
     }
     assert!(Site::new(Fabric::default(), 8).is_err());
     assert!(Site::new(fabric(&[1]), 0).is_err());
@@ -194,10 +194,10 @@ fn nobody_passes_the_bound() {
     let workload = Workload::new(&trace(&jobs), &site, &Settings::default()).unwrap();
     for policy in Policy::ALL {
         let outcome = outcome(&site, &workload, policy);
-        let told = summary(&site, &workload, &outcome);
-        assert!(told.utilisation <= told.bound + 1e-9, "{policy:?}: {told:?}");
-        assert!(told.utilisation > 0.3 && told.bound < 0.96, "{policy:?}: {told:?}");
-        assert_eq!(told.by_size.iter().map(|size| size.waits.jobs).sum::<usize>(), 400);
+        let reported = summary(&site, &workload, &outcome);
+        assert!(reported.utilisation <= reported.bound + 1e-9, "{policy:?}: {reported:?}");
+        assert!(reported.utilisation > 0.3 && reported.bound < 0.96, "{policy:?}: {reported:?}");
+        assert_eq!(reported.by_size.iter().map(|size| size.waits.jobs).sum::<usize>(), 400);
     }
     // One job of 8 GPUs for 50 of 100 s: 400 of 4,800 GPU-seconds.
     let one = Workload::new(&trace(&[(0, 50, 8), (100, 1, 1)]), &site, &as_is()).unwrap();

@@ -108,7 +108,7 @@ pub struct SimJob {
     /// What every scheduler can be asked for: servers, GPUs, rails.
     pub need: Need,
     /// The same, and where its servers should lie.
-    pub wish: Need,
+    pub desired: Need,
     /// When.
     pub submit: Timestamp,
     /// How long it runs.
@@ -236,7 +236,7 @@ impl Workload {
             filter: Arc::new(Filter { gpu_models, ..Filter::default() }),
             ..Need::plain(nodes, gpus_per_node, rail_need(site, spec.rails))
         };
-        let wish = Need { within, ..need.clone() };
+        let desired = Need { within, ..need.clone() };
         // Names are well formed: the decoder made them so, and a number is a name.
         let name = match &job.own {
             Some(own) => Ok(own.name.clone()),
@@ -251,7 +251,7 @@ impl Workload {
             id: JobId { tenant, name },
             spec,
             need,
-            wish,
+            desired,
             submit: Timestamp(job.submit - zero),
             run: Duration::from_millis(job.run),
             limit,

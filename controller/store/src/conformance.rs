@@ -38,7 +38,7 @@ macro_rules! store_conformance {
         $crate::store_conformance!(@ $rig;
             revisions_count_transactions, every_compare, transactions_are_whole, bad_requests_change_nothing,
             pages_are_one_revision, the_past_can_be_read, watches_see_everything_once, watches_resume,
-            compaction_is_told, leases_end_in_one_revision, leases_are_kept_and_moved, compare_and_swap_never_loses,
+            compaction_is_reported, leases_end_in_one_revision, leases_are_kept_and_moved, compare_and_swap_never_loses,
             resumed_watches_under_load);
     };
     (@ $rig:expr; $($case:ident),*) => {
@@ -298,7 +298,7 @@ pub async fn watches_resume(rig: &dyn Rig) {
 }
 
 /// What was compacted cannot be read or watched, and the answer says from where it can.
-pub async fn compaction_is_told(rig: &dyn Rig) {
+pub async fn compaction_is_reported(rig: &dyn Rig) {
     let store = rig.store();
     let k = key("compact", "k");
     let first = put(&*store, &k, "1").await;
@@ -307,13 +307,13 @@ pub async fn compaction_is_told(rig: &dyn Rig) {
     store.compact(last).await.unwrap();
     store.compact(first).await.expect("compacting again is no error");
     let gone = store.watch(Bytes::from("compact/"), first).await;
-    let told = match gone {
+    let reported = match gone {
         Err(error) => error,
         Ok(mut stream) => next(&mut stream).await.unwrap_err(),
     };
     assert!(
-        matches!(told, StoreError::Compacted { compact_revision } if compact_revision >= last),
-        "{told:?}"
+        matches!(reported, StoreError::Compacted { compact_revision } if compact_revision >= last),
+        "{reported:?}"
     );
     let request = RangeRequest { revision: Some(first), ..RangeRequest::prefix("compact/") };
     assert!(matches!(store.range(request).await, Err(StoreError::Compacted { .. })));

@@ -13,12 +13,12 @@ use crate::{
     PATIENCE, Running,
     etcd::{flags, texts},
     folder, init,
-    keep::told,
+    keep::reported,
     program,
 };
 
 fn ca(step: &str, dir: &Path, well: bool) -> String {
-    told(&program().args(["ca", step, "--data-dir"]).arg(dir).output().unwrap(), well)
+    reported(&program().args(["ca", step, "--data-dir"]).arg(dir).output().unwrap(), well)
 }
 
 fn log(dir: &Path) -> String {

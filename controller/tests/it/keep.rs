@@ -14,7 +14,7 @@ pub fn store(args: &[&str], dir: &Path) -> Output {
 }
 
 /// What it said; it must have gone well, or not.
-pub fn told(output: &Output, well: bool) -> String {
+pub fn reported(output: &Output, well: bool) -> String {
     let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.success(), well, "{text}");
@@ -44,15 +44,15 @@ async fn to_etcd_and_back_with_everything_and_rising_epochs() {
     assert!(init(&dir, &[]).status.success());
     let first = visit(&dir, &[], &["default"], "one").await;
     let moved = store(&["migrate", "--to", "etcd", "--etcd-endpoints", &endpoint], &dir);
-    assert!(told(&moved, true).contains("--store etcd"));
+    assert!(reported(&moved, true).contains("--store etcd"));
     let again = store(&["migrate", "--to", "etcd", "--etcd-endpoints", &endpoint], &dir);
-    assert!(told(&again, false).contains("--force"), "what is there is not overwritten");
+    assert!(reported(&again, false).contains("--force"), "what is there is not overwritten");
     let second = visit(&dir, &in_etcd, &["default", "one"], "two").await;
     assert!(second > first, "agents would refuse {second} after {first}");
     let back = store(&["migrate", "--to", "embedded", "--etcd-endpoints", &endpoint], &dir);
-    assert!(told(&back, false).contains("--force"));
+    assert!(reported(&back, false).contains("--force"));
     let back = store(&["migrate", "--to", "embedded", "--force", "--etcd-endpoints", &endpoint], &dir);
-    assert!(told(&back, true).contains("kept as"));
+    assert!(reported(&back, true).contains("kept as"));
     let third = visit(&dir, &[], &["default", "one", "two"], "three").await;
     assert!(third > second, "agents would refuse {third} after {second}");
 }
@@ -64,10 +64,10 @@ async fn a_backup_is_restored_and_a_damaged_one_costs_nothing() {
     let first = visit(&dir, &[], &["default"], "one").await;
     let file = dir.join("monday.rail");
     let path = file.to_str().unwrap();
-    assert!(told(&store(&["backup", "--out", path], &dir), true).contains("SHA-256"));
-    assert!(told(&store(&["backup", "--out", path], &dir), false).contains("not overwritten"));
-    assert!(told(&store(&["verify", "--file", path], &dir), true).contains("sound"));
-    assert!(told(&store(&["verify"], &dir), true).contains("2 tenants"));
+    assert!(reported(&store(&["backup", "--out", path], &dir), true).contains("SHA-256"));
+    assert!(reported(&store(&["backup", "--out", path], &dir), false).contains("not overwritten"));
+    assert!(reported(&store(&["verify", "--file", path], &dir), true).contains("sound"));
+    assert!(reported(&store(&["verify"], &dir), true).contains("2 tenants"));
     let second = visit(&dir, &[], &["default", "one"], "two").await;
     assert!(second > first);
     // Damaged: nothing is touched, whatever is forced.
@@ -77,17 +77,17 @@ async fn a_backup_is_restored_and_a_damaged_one_costs_nothing() {
     bad[middle] ^= 1;
     fs::write(&file, bad).unwrap();
     for args in [vec!["restore", "--force", "--from", path], vec!["verify", "--file", path]] {
-        assert!(told(&store(&args, &dir), false).contains("corrupt"));
+        assert!(reported(&store(&args, &dir), false).contains("corrupt"));
     }
     fs::write(&file, whole).unwrap();
-    assert!(told(&store(&["restore", "--from", path], &dir), false).contains("--force"));
+    assert!(reported(&store(&["restore", "--from", path], &dir), false).contains("--force"));
     let third = visit(&dir, &[], &["default", "one", "two"], "three").await;
-    assert!(told(&store(&["restore", "--force", "--from", path], &dir), true).contains("kept as"));
+    assert!(reported(&store(&["restore", "--force", "--from", path], &dir), true).contains("kept as"));
     let fourth = visit(&dir, &[], &["default", "one"], "four").await;
     assert!(fourth > third, "agents would refuse {fourth} after {third}");
     // A running controller's store is left alone.
     let running = Running::start(&dir);
-    assert!(told(&store(&["restore", "--force", "--from", path], &dir), false).contains("in use"));
+    assert!(reported(&store(&["restore", "--force", "--from", path], &dir), false).contains("in use"));
     drop(running);
 }
 
@@ -100,17 +100,17 @@ async fn strangers_and_damage_in_etcd_are_named_and_nothing_is_overwritten() {
     assert!(init(&dir, &[]).status.success());
     visit(&dir, &in_etcd, &["default"], "one").await;
     let verify = [&["verify"][..], &in_etcd].concat();
-    assert!(told(&store(&verify, &dir), true).contains("2 tenants"));
+    assert!(reported(&store(&verify, &dir), true).contains("2 tenants"));
     let by_hand = EtcdStore::open(EtcdOptions::new(vec![etcd.endpoint()])).await.unwrap();
     for (key, value) in [("/rail/v1/tenants/bad", "no message"), ("/rail/v1/other", "x")] {
         let revision = by_hand.put(key.into(), value.into()).await.unwrap();
-        let faults = told(&store(&verify, &dir), false);
+        let faults = reported(&store(&verify, &dir), false);
         assert!(faults.contains(key), "{faults}");
         let mut run = program();
         run.args(["run", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data-dir"])
             .arg(&dir)
             .args(in_etcd);
-        let refused = told(&run.output().unwrap(), false);
+        let refused = reported(&run.output().unwrap(), false);
         assert!(refused.contains(key) && refused.contains("nothing was overwritten"), "{refused}");
         assert_eq!(by_hand.get(key.into()).await.unwrap().unwrap().mod_revision, revision);
         let leader = by_hand.get("/rail/v1/leader".into()).await.unwrap();

@@ -7,7 +7,7 @@ use proto_wire::v1::{self, job_service_client::JobServiceClient};
 
 use crate::{
     Running, folder, init,
-    keep::{store, told},
+    keep::{reported, store},
     program, some_job,
 };
 
@@ -38,7 +38,7 @@ async fn is_read_back(dir: &Path, flags: &[&str], made: &v1::Job) {
 /// What a controller says that cannot start.
 fn refused(dir: &Path, flags: &[&str]) -> String {
     let args = ["run", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
-    told(&program().args(args).args(flags).arg("--data-dir").arg(dir).output().unwrap(), false)
+    reported(&program().args(args).args(flags).arg("--data-dir").arg(dir).output().unwrap(), false)
 }
 
 /// The files below a folder that hold the secret.
@@ -69,7 +69,7 @@ async fn secrets_are_sealed_unless_told_otherwise() {
     assert_eq!(found_in(&dir), Vec::<std::path::PathBuf>::new());
     is_read_back(&dir, &[], &made).await;
     let backup = dir.join("monday");
-    told(&store(&["backup", "--out", backup.to_str().unwrap()], &dir), true);
+    reported(&store(&["backup", "--out", backup.to_str().unwrap()], &dir), true);
     assert!(!holds(&fs::read(&backup).unwrap()));
 
     // Without its key, with another one, or told to be plain, nothing starts, and nothing is made that would seem to be it.
@@ -99,10 +99,10 @@ async fn a_plain_store_is_opened_and_sealed_from_then_on() {
     assert!(log(&dir).contains("store reseal"), "{}", log(&dir));
     is_read_back(&dir, &[], &plain).await;
     assert!(!log(&dir).contains("store reseal"), "it is told once");
-    assert!(told(&store(&["reseal"], &dir), true).contains("1 of them were written anew"));
+    assert!(reported(&store(&["reseal"], &dir), true).contains("1 of them were written anew"));
     // Freed pages are left behind by the database, not by a backup.
     let backup = dir.join("monday");
-    told(&store(&["backup", "--out", backup.to_str().unwrap()], &dir), true);
+    reported(&store(&["backup", "--out", backup.to_str().unwrap()], &dir), true);
     assert!(!holds(&fs::read(&backup).unwrap()));
 }
 
@@ -131,7 +131,7 @@ async fn a_key_provider_keeps_every_secret_file_sealed() {
         let args = ["store", "key", "--rewrap", keys.to_str().unwrap()];
         program().args(args).args(more).output().unwrap()
     };
-    assert!(told(&rewrap(&["--old-key-provider", &given]), true).contains("in the clear"));
+    assert!(reported(&rewrap(&["--old-key-provider", &given]), true).contains("in the clear"));
     assert!(fs::read_to_string(&keys).unwrap().starts_with('#'));
     is_read_back(&dir, &provider, &made).await;
 }
@@ -148,8 +148,8 @@ async fn the_authority_s_key_is_encrypted_and_opens_with_its_passphrase_only() {
     let encrypt = |more: &[&str]| {
         program().args(["ca", "encrypt", "--data-dir"]).arg(&dir).args(more).output().unwrap()
     };
-    assert!(told(&encrypt(&[]), false).contains("nothing is given to encrypt"));
-    assert!(told(&encrypt(&given), true).contains("encrypted with a passphrase"));
+    assert!(reported(&encrypt(&[]), false).contains("nothing is given to encrypt"));
+    assert!(reported(&encrypt(&given), true).contains("encrypted with a passphrase"));
     let sealed = fs::read_to_string(dir.join("ca.key")).unwrap();
     assert!(sealed.contains("BEGIN ENCRYPTED PRIVATE KEY"));
     assert!(refused(&dir, &[]).contains("--ca-passphrase-file"));
@@ -163,12 +163,12 @@ async fn the_authority_s_key_is_encrypted_and_opens_with_its_passphrase_only() {
     by_environment.env("RAIL_CONTROLLER_CA_PASSPHRASE", "wrong but long enough");
     let args = ["run", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data-dir"];
     let output = by_environment.args(args).arg(&dir).output().unwrap();
-    assert!(told(&output, false).contains("does not open"));
+    assert!(reported(&output, false).contains("does not open"));
 }
 
 fn new_key(file: &str) {
     let output = program().args(["store", "key", file]).output().unwrap();
-    assert!(told(&output, true).contains("in front"));
+    assert!(reported(&output, true).contains("in front"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -182,18 +182,20 @@ async fn secrets_are_sealed_in_the_data_folder_and_in_backups_and_keys_change() 
     assert!(refused(&dir, &keys).contains("keys"), "the file is not there yet");
     new_key(keys[1]);
     is_read_back(&dir, &keys, &plain).await;
-    assert!(told(&store(&["reseal"], &dir), false).contains("--store-keys is needed"));
-    assert!(told(&store(&["reseal", keys[0], keys[1]], &dir), true).contains("1 of them were written anew"));
+    assert!(reported(&store(&["reseal"], &dir), false).contains("--store-keys is needed"));
+    assert!(
+        reported(&store(&["reseal", keys[0], keys[1]], &dir), true).contains("1 of them were written anew")
+    );
     let backup = |name: &str| {
         let path = dir.join(name);
-        told(&store(&["backup", "--out", path.to_str().unwrap()], &dir), true);
+        reported(&store(&["backup", "--out", path.to_str().unwrap()], &dir), true);
         path
     };
     let sealed = backup("sealed");
     assert!(!holds(&fs::read(&sealed).unwrap()));
     let verify = ["verify", "--file", sealed.to_str().unwrap()];
-    assert!(told(&store(&verify, &dir), false).contains("--store-keys"));
-    assert!(told(&store(&[&verify[..], &keys].concat(), &dir), true).contains("sound"));
+    assert!(reported(&store(&verify, &dir), false).contains("--store-keys"));
+    assert!(reported(&store(&[&verify[..], &keys].concat(), &dir), true).contains("sound"));
 
     // Without its key nothing starts, and nothing is lost by trying.
     assert!(refused(&dir, &[]).contains("sealed with key"));
@@ -205,13 +207,13 @@ async fn secrets_are_sealed_in_the_data_folder_and_in_backups_and_keys_change() 
     let old = fs::read_to_string(&file).unwrap();
     new_key(keys[1]);
     is_read_back(&dir, &keys, &plain).await;
-    assert!(told(&store(&["reseal", keys[0], keys[1]], &dir), true).contains("1 of them"));
-    assert!(told(&store(&["reseal", keys[0], keys[1]], &dir), true).contains("0 of them"));
+    assert!(reported(&store(&["reseal", keys[0], keys[1]], &dir), true).contains("1 of them"));
+    assert!(reported(&store(&["reseal", keys[0], keys[1]], &dir), true).contains("0 of them"));
     let both = fs::read_to_string(&file).unwrap();
     let newest: Vec<_> = both.lines().filter(|line| !old.contains(line)).collect();
     fs::write(&file, newest.join("\n")).unwrap();
     is_read_back(&dir, &keys, &plain).await;
-    assert!(told(&store(&["reseal", "--plain", keys[0], keys[1]], &dir), true).contains("1 of them"));
+    assert!(reported(&store(&["reseal", "--plain", keys[0], keys[1]], &dir), true).contains("1 of them"));
     is_read_back(&dir, &["--store-keys", "none"], &plain).await;
 }
 
@@ -256,9 +258,9 @@ async fn secrets_are_sealed_in_etcd() {
     let running = Running::start_with(&dir, &flags);
     new_key(file.to_str().unwrap());
     let reseal = [&["reseal"], &flags[..]].concat();
-    assert!(told(&store(&reseal, &dir), false).contains("a controller leads"));
+    assert!(reported(&store(&reseal, &dir), false).contains("a controller leads"));
     assert_eq!(running.terminate(), Some(0));
     // Who ends in good order leaves no lead behind, also if it is told to before it leads.
-    assert!(told(&store(&reseal, &dir), true).contains("written anew"));
+    assert!(reported(&store(&reseal, &dir), true).contains("written anew"));
     is_read_back(&dir, &flags, &made).await;
 }

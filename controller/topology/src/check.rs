@@ -147,19 +147,19 @@ fn spines(fabric: &Fabric, findings: &mut Vec<Reason>) {
 }
 
 /// The rails and the plane of a switch.
-type Place = (RailSet, u32);
+type SwitchPosition = (RailSet, u32);
 
 fn uplinks(fabric: &Fabric, findings: &mut Vec<Reason>) {
     let spines =
         fabric.spines.iter().map(|spine| (spine.name.as_str(), (spine.rails().collect(), spine.plane)));
     let leaves = fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), (leaf.rails().collect(), leaf.plane)));
-    let upper: BTreeMap<&str, Place> = spines.collect();
-    let lower: BTreeMap<&str, Place> =
+    let upper: BTreeMap<&str, SwitchPosition> = spines.collect();
+    let lower: BTreeMap<&str, SwitchPosition> =
         leaves.chain(upper.iter().map(|(name, place)| (*name, *place))).collect();
     for (at, uplink) in fabric.uplinks.iter().enumerate() {
         let scope = || format!("uplink/{at}");
-        let find = |names: &proto_model::Names, known: &BTreeMap<&str, Place>| {
-            let mut places: BTreeMap<Place, String> = BTreeMap::new();
+        let find = |names: &proto_model::Names, known: &BTreeMap<&str, SwitchPosition>| {
+            let mut places: BTreeMap<SwitchPosition, String> = BTreeMap::new();
             let mut missing = Vec::new();
             for name in names.iter() {
                 match known.get(name.as_str()) {
@@ -178,10 +178,10 @@ fn uplinks(fabric: &Fabric, findings: &mut Vec<Reason>) {
                 findings.push(Reason::new("UnknownSwitch", message).count(missing.len()).scope(scope()));
             }
         }
-        let apart = |(a, b): &(Place, Place)| a.1 != b.1 || a.0.and(b.0).is_empty();
+        let apart = |(a, b): &(SwitchPosition, SwitchPosition)| a.1 != b.1 || a.0.and(b.0).is_empty();
         let mut pairs = low.keys().flat_map(|a| high.keys().map(|b| (*a, *b)));
         if pairs.any(|pair| apart(&pair)) {
-            let places: BTreeMap<Place, String> = low.into_iter().chain(high).collect();
+            let places: BTreeMap<SwitchPosition, String> = low.into_iter().chain(high).collect();
             let places: Vec<String> = places
                 .iter()
                 .map(|((rails, plane), name)| format!("{name} (rail {rails}, plane {plane})"))

@@ -429,9 +429,9 @@ fn port(plan: &Plan, cables: &[PlannedCable], nic: &Nic) -> Option<Port> {
     let planned = second.map_or(first.mbps, |second| first.mbps.saturating_add(second.mbps));
     // A NIC with two ports reports one of them.
     let mbps = match (planned, speed(nic)) {
-        (0, told) => told,
-        (planned, told) if told == 0 || second.is_some() => planned,
-        (planned, told) => planned.min(told),
+        (0, reported) => reported,
+        (planned, reported) if reported == 0 || second.is_some() => planned,
+        (planned, reported) => planned.min(reported),
     };
     Some(Port {
         nic: 0,

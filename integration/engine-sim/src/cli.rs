@@ -19,7 +19,7 @@ const USAGE: &str = "usage: rail-engine-sim [--row b9|b11] [--seeds N] [--seed S
   --json     one JSON object for each row";
 
 /// Failing seeds that are told; of the others only the number is.
-const TOLD: usize = 5;
+const REPORTED: usize = 5;
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -99,13 +99,13 @@ fn all<T: Default + Send>(
     Tally { runs: range.end - range.start, seconds: begin.elapsed().as_secs_f64(), outcomes, wrong }
 }
 
-fn tell(row: &str, wrong: &[(u64, String)]) {
-    for (seed, what) in wrong.iter().take(TOLD) {
+fn report(row: &str, wrong: &[(u64, String)]) {
+    for (seed, what) in wrong.iter().take(REPORTED) {
         eprintln!("{row}: seed {seed}: {what}");
         eprintln!("    again: cargo xtask sim engine --row {row} --seed {seed}");
     }
-    if wrong.len() > TOLD {
-        eprintln!("{row}: and {} more", wrong.len() - TOLD);
+    if wrong.len() > REPORTED {
+        eprintln!("{row}: and {} more", wrong.len() - REPORTED);
     }
 }
 
@@ -114,7 +114,7 @@ fn row_b9(arguments: &Arguments) -> usize {
     let tally = all(arguments, 100_000, run, |total: &mut usize, n| *total += n);
     let (fixed, free) = order::measure();
     let cost = (fixed / free - 1.0) * 100.0;
-    tell("b9", &tally.wrong);
+    report("b9", &tally.wrong);
     let Tally { runs, seconds, outcomes: faults, wrong } = tally;
     let differences = wrong.len();
     if arguments.json {
@@ -138,7 +138,7 @@ fn row_b11(arguments: &Arguments) -> usize {
     let join =
         |total: &mut (usize, Duration), n: (usize, Duration)| *total = (total.0 + n.0, total.1.max(n.1));
     let tally = all(arguments, 10_000, run, join);
-    tell("b11", &tally.wrong);
+    report("b11", &tally.wrong);
     let Tally { runs, seconds, outcomes: (failures, over), wrong } = tally;
     let (violations, over) = (wrong.len(), over.as_secs_f64() * 1e3);
     if arguments.json {

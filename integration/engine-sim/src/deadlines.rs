@@ -94,7 +94,7 @@ struct Run {
     /// By rank, then by call.
     marks: Vec<Vec<Mark>>,
     /// Completions of each host that were looked at.
-    looked: Vec<usize>,
+    checked: Vec<usize>,
     /// By host: the rank and the call of each ticket, and how many tickets it gave.
     tickets: Vec<(Tickets, u64)>,
     outcome: Outcome,
@@ -123,7 +123,7 @@ impl Run {
             pair: (a, (a + 1 + rng.below(nodes - 1)) % nodes),
             rank: rng.below(ranks),
             marks: vec![vec![Mark::default(); calls]; ranks],
-            looked: vec![0; nodes],
+            checked: vec![0; nodes],
             tickets: vec![Default::default(); nodes],
             outcome: Outcome::default(),
             rng,
@@ -137,13 +137,13 @@ impl Run {
     fn run(mut self) -> Result<Outcome, String> {
         let (ranks, calls) = (self.problem.map.len(), self.problem.calls.len());
         let mut next = vec![0; ranks];
-        let mend = self.at + self.rng.below(3000);
+        let remediate = self.at + self.rng.below(3000);
         for step in 0..MOST_STEPS {
             if step == self.at {
                 self.strike();
             }
-            if step == mend && self.disaster == Disaster::CutAndMended {
-                (0..self.world.rails).for_each(|rail| self.net.mend(self.pair.0, self.pair.1, rail));
+            if step == remediate && self.disaster == Disaster::CutAndMended {
+                (0..self.world.rails).for_each(|rail| self.net.remediate(self.pair.0, self.pair.1, rail));
             }
             let stuck = |r: usize| self.disaster == Disaster::Stuck && r == self.rank && step >= self.at;
             let may = |r: &usize| next[*r] < calls && !self.is_dead(*r) && !stuck(*r);
@@ -152,16 +152,16 @@ impl Run {
                 let rank = open[self.rng.below(open.len())];
                 self.post(rank, next[rank]);
                 next[rank] += 1;
-            } else if open.is_empty() && step > mend && self.is_over() {
+            } else if open.is_empty() && step > remediate && self.is_over() {
                 return Ok(self.outcome);
             }
             if let Some(storm) = self.storm.as_mut().filter(|_| step < self.at) {
                 storm.blow(&mut self.net, &self.world);
             }
-            if !self.net.step() && step > mend && open.is_empty() {
+            if !self.net.step() && step > remediate && open.is_empty() {
                 self.net.jump();
             }
-            self.look()?;
+            self.check()?;
         }
         Err(format!("{:?}: no end after {MOST_STEPS} steps", self.disaster))
     }
@@ -215,10 +215,10 @@ impl Run {
     }
 
     /// Looks at the calls that have just ended.
-    fn look(&mut self) -> Result<(), String> {
-        for node in 0..self.looked.len() {
-            while let Some(end) = self.net.hosts[node].ended.get(self.looked[node]).cloned() {
-                self.looked[node] += 1;
+    fn check(&mut self) -> Result<(), String> {
+        for node in 0..self.checked.len() {
+            while let Some(end) = self.net.hosts[node].ended.get(self.checked[node]).cloned() {
+                self.checked[node] += 1;
                 if !self.net.dead.contains(&node) {
                     let (rank, at) =
                         *self.tickets[node].0.get(&end.ticket).ok_or("an unknown call has ended")?;
@@ -250,19 +250,19 @@ impl Run {
             }
             Err(failure) => {
                 self.outcome.failures += 1;
-                self.telling(failure).map_err(|what| format!("{who}: {what}: {failure}"))
+                self.reporting(failure).map_err(|what| format!("{who}: {what}: {failure}"))
             }
         }
     }
 
     /// Whether a failure says what went wrong, and who and where.
-    fn telling(&self, failure: &Failure) -> Result<(), &'static str> {
+    fn reporting(&self, failure: &Failure) -> Result<(), &'static str> {
         use Disaster::{Cut, CutAndMended, Dies, Partition, RankGone, Silence, Stopped, Stuck, Vanishes};
         let (nodes, rails) = (self.world.nodes(), self.world.rails);
         let apart = matches!(self.disaster, Dies | Vanishes | Silence | Partition | Cut | CutAndMended);
         let rail_known = |rail: Option<u16>| rail.is_some_and(|r| usize::from(r) < rails);
         let node_known = |node: Option<u16>| node.is_some_and(|n| usize::from(n) < nodes);
-        let kind = failure.told().kind;
+        let kind = failure.reported().kind;
         match kind {
             CauseKind::Timeout if !apart && self.disaster != Stuck && self.storm.is_none() => {
                 return Err("nothing was slow");

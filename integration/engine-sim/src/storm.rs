@@ -42,7 +42,7 @@ impl Storm {
         let spare = |a: usize, b: usize| (0..world.rails).any(|r| r != rail && is_whole(net, a, b, r));
         match self.rng.below(10) {
             0 if spare(a, b) => net.cut(a, b, rail),
-            1 => net.mend(a, b, rail),
+            1 => net.remediate(a, b, rail),
             2 if spare(a, b) => net.darken(a, b, rail),
             3 if spare(a, b) => net.darken_one(a, b, rail),
             4 if !self.down.iter().any(|&(n, r)| r == rail && (n == a || n == b)) => net.lighten(a, b, rail),

@@ -6,7 +6,7 @@ use node_agent_probe::packet::{BYTES, Packet, SIGNED, Seal};
 pub fn run(data: &[u8]) {
     let (own, other) = (Seal::new(&[7; 32], "job", 1), Seal::new(&[7; 32], "job", 2));
     if let Some(packet) = Packet::decode(data, &own) {
-        assert_eq!(Packet::decode(data, &other), None, "it is of another try");
+        assert_eq!(Packet::decode(data, &other), None, "it is of another attempt");
         written(&packet, &own);
     }
     let mut signed = [0; SIGNED];

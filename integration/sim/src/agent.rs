@@ -71,7 +71,7 @@ pub struct Node {
     /// Nothing can be written to its disk until this time.
     pub disk_full_until: u64,
     /// The highest epoch that it has ever obeyed.
-    pub obeyed: u64,
+    pub applied: u64,
 }
 
 impl Node {
@@ -103,14 +103,14 @@ impl Node {
             spawned: BTreeSet::new(),
             joined: true,
             disk_full_until: 0,
-            obeyed: 0,
+            applied: 0,
         }
     }
 
     /// What its agent finds.
     pub fn inventory(&mut self) -> Arc<Inventory> {
         let found = self.found.take().filter(|(down, _)| *down == self.down);
-        let (_, inventory) = self.found.insert(found.unwrap_or_else(|| (self.down, Arc::new(self.look()))));
+        let (_, inventory) = self.found.insert(found.unwrap_or_else(|| (self.down, Arc::new(self.check()))));
         Arc::clone(inventory)
     }
 
@@ -134,7 +134,7 @@ impl Node {
         self.poses == Some(other)
     }
 
-    fn look(&self) -> Inventory {
+    fn check(&self) -> Inventory {
         let posed = self.poses.map_or_else(|| self.name.to_string(), |other| format!("n{other}"));
         let gpu = |index| Gpu {
             index,
@@ -161,7 +161,7 @@ impl Node {
         Inventory {
             gpus: (0..self.gpus).map(gpu).collect(),
             nics: (0..self.rails).map(nic).collect(),
-            health: self.ill.iter().map(|(rail, illness)| illness.told(format!("mlx5_{rail}"))).collect(),
+            health: self.ill.iter().map(|(rail, illness)| illness.reported(format!("mlx5_{rail}"))).collect(),
             isolation: match self.apart && !self.boasts {
                 true => Isolation::default(),
                 false => Isolation::with(IsolationSet::ALL),
@@ -202,7 +202,7 @@ impl World {
         server.agent = Some(core::State::default());
         let life = self.number();
         self.nodes[node].life = life;
-        self.tell(|| format!("n{node}: agent starts with epoch {epoch}, {} records", records.len()));
+        self.notify(|| format!("n{node}: agent starts with epoch {epoch}, {} records", records.len()));
         self.agent_event(node, core::Event::Recovered { epoch, records });
         for (key, report) in reports {
             self.after(2, Event::FromSupervisor(node, key, Box::new(report)));
@@ -217,7 +217,7 @@ impl World {
         if self.nodes[node].agent.take().is_none() {
             return;
         }
-        self.tell(|| format!("n{node}: agent dies"));
+        self.notify(|| format!("n{node}: agent dies"));
         self.nodes[node].life = 0;
         if let Some(connection) = self.nodes[node].connection.take() {
             if let Some(stream) = self.connections.get_mut(&connection) {
@@ -254,7 +254,7 @@ impl World {
         let connection = self.number();
         self.connections.insert(connection, Connection::new(node, life, controller));
         self.nodes[node].connection = Some(connection);
-        self.tell(|| format!("n{node}: connects to controller {controller} as {connection}"));
+        self.notify(|| format!("n{node}: connects to controller {controller} as {connection}"));
         self.agent_event(node, core::Event::Connected);
     }
 
@@ -309,7 +309,7 @@ impl World {
 
     /// What would have been started fails; what stops still stops.
     fn cannot_persist(&mut self, node: usize, rest: impl Iterator<Item = Action>) {
-        self.tell(|| format!("n{node}: a record cannot be kept"));
+        self.notify(|| format!("n{node}: a record cannot be kept"));
         for action in rest {
             match action {
                 Action::SpawnSupervisor(assignment) => {

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use controller_core::{CoreError, Denied, Event as Core, Key, Naming, Reply, State, Submit, Write};
+use controller_core::{CoreError, DenialRecord, Event as Core, Key, Naming, Reply, State, Submit, Write};
 use proto_audit::{Actor, Content, Hash, Log, Record};
 use proto_model::JobId;
 
@@ -32,7 +32,11 @@ pub fn by(event: Core, who: String, call: u64) -> Core {
 /// A call that the door refuses.
 #[must_use]
 pub fn denied() -> Core {
-    Core::Denied(Denied { reason: "ROLE_NOT_ALLOWED".to_owned(), detail: String::new(), count: 1 })
+    Core::DenialRecord(DenialRecord {
+        reason: "ROLE_NOT_ALLOWED".to_owned(),
+        detail: String::new(),
+        count: 1,
+    })
 }
 
 /// The checkpoint that a controller makes where one is due; nobody here looks at signatures.
@@ -70,7 +74,7 @@ impl Kind {
             Core::Submit(submit) if has(state, submit) => Self::Repeated,
             Core::Submit(_) => Self::Submit,
             Core::DeleteJob { .. } => Self::Delete,
-            Core::Denied(_) => Self::Denied,
+            Core::DenialRecord(_) => Self::Denied,
             _ => Self::Other,
         }
     }
@@ -81,7 +85,7 @@ fn has(state: &State, submit: &Submit) -> bool {
     state.job(&JobId { tenant: submit.tenant.clone(), name: name.clone() }).is_some()
 }
 
-fn tells_of(record: &Record, id: &JobId) -> bool {
+fn reports_of(record: &Record, id: &JobId) -> bool {
     let Content::Change(change) = &record.content else { return false };
     change.object.kind == "job" && change.object.name == id.name.as_str()
 }
@@ -122,14 +126,14 @@ impl World {
         for (at, old) in replaced {
             let (Key::Job(id), write) = &body.writes[*at] else { continue };
             let comes_or_goes = old.is_none() || write.is_delete();
-            if comes_or_goes && !records.iter().any(|record| tells_of(record, id)) {
+            if comes_or_goes && !records.iter().any(|record| reports_of(record, id)) {
                 self.violated(format!("job {id} comes or goes without an audit record"));
             }
         }
     }
 
     /// A client is told: what is told was recorded, once, or nothing was to be recorded.
-    pub(crate) fn tell_client(&mut self, controller: usize, step: &mut Stepped) {
+    pub(crate) fn report_client(&mut self, controller: usize, step: &mut Stepped) {
         let found = self.checks.recorded.calls.get(&step.call).copied().unwrap_or(0);
         let expected = if matches!(step.from, From::Client(..)) { expected(step) } else { None };
         if let Some(expected) = expected.filter(|expected| *expected != found) {
@@ -170,10 +174,10 @@ impl World {
         for row in rows {
             let Some(mut previous) = head.or(self.controllers[controller].lost_head.take()) else { return };
             for record in &mut Arc::make_mut(row).records {
-                let told =
+                let reported =
                     Record::new(record.log, record.seq, record.time_ms, previous, record.content.clone());
-                previous = told.hash;
-                *record = Arc::new(told);
+                previous = reported.hash;
+                *record = Arc::new(reported);
             }
             head = Some(previous);
         }

@@ -89,12 +89,12 @@ impl World {
             lost = true;
             wait = this.cut_until - self.now + self.rng.range(1..40);
             if self.rng.chance(500) {
-                self.after(TIMEOUT_MS, Event::Told(controller, number, Box::new(Outcome::Unknown)));
+                self.after(TIMEOUT_MS, Event::Reported(controller, number, Box::new(Outcome::Unknown)));
                 return number;
             }
         }
         if lost || cut == Some(Cut::Replies) {
-            self.after(TIMEOUT_MS, Event::Told(controller, number, Box::new(Outcome::Unknown)));
+            self.after(TIMEOUT_MS, Event::Reported(controller, number, Box::new(Outcome::Unknown)));
         }
         let sent = Sent { from: controller, number, at: self.now, call };
         self.after(wait, Event::Etcd(Box::new(sent)));
@@ -109,7 +109,7 @@ impl World {
                 return self.etcd_says(&sent, Outcome::Unavailable);
             }
             if at > sent.at + TIMEOUT_MS {
-                let unknown = Event::Told(sent.from, sent.number, Box::new(Outcome::Unknown));
+                let unknown = Event::Reported(sent.from, sent.number, Box::new(Outcome::Unknown));
                 self.at((sent.at + TIMEOUT_MS).max(self.now), unknown);
             }
             return self.at(at, Event::Etcd(sent));
@@ -162,9 +162,9 @@ impl World {
         let this = &self.controllers[sent.from];
         if self.now < this.cut_until && this.cut == Cut::Replies {
             let at = (sent.at + TIMEOUT_MS).max(self.now);
-            return self.at(at, Event::Told(sent.from, sent.number, Box::new(Outcome::Unknown)));
+            return self.at(at, Event::Reported(sent.from, sent.number, Box::new(Outcome::Unknown)));
         }
         let wait = self.rng.range(1..3);
-        self.after(wait, Event::Told(sent.from, sent.number, Box::new(outcome)));
+        self.after(wait, Event::Reported(sent.from, sent.number, Box::new(outcome)));
     }
 }

@@ -8,7 +8,8 @@ use std::{
 use controller_core::{CoreError, Event as Core, Key, Push, Reply, State, ToNode, Transition, Write};
 use node_agent_core::Key as Try;
 use proto_model::{
-    Assignment, Job, JobId, JobUid, Measured, NodeName, Observed, Phase, PortGid, Replace, TenantName, Wish,
+    Assignment, DesiredState, Job, JobId, JobUid, Measured, NodeName, Observed, Phase, PortGid, Replace,
+    TenantName,
 };
 
 use crate::{audit::Recorded, client::Want, etcd::Body, furnish::FEW_JOBS, world::World};
@@ -20,22 +21,22 @@ pub struct Checks {
     acked: BTreeMap<JobId, JobUid>,
     /// Jobs that somebody has asked to remove.
     pub deleting: BTreeSet<JobId>,
-    /// Tries that were stored as Running.
+    /// Attempts that were stored as Running.
     running: BTreeSet<(JobUid, u32)>,
-    /// Tries that came to be Running, also where one transaction has taken them further.
+    /// Attempts that came to be Running, also where one transaction has taken them further.
     ran: BTreeSet<(JobUid, u32)>,
     /// GPUs (false) and rails (true) of nodes, as stored jobs hold them.
     held: BTreeMap<(NodeName, bool, u32), JobUid>,
-    /// Tries of which a job has given up its part on a silent node.
+    /// Attempts of which a job has given up its part on a silent node.
     given_up: BTreeSet<(Try, NodeName)>,
     /// GPUs that tenants hold.
     used: BTreeMap<TenantName, u64>,
     /// GPUs that they may hold, when nobody has lowered that.
     pub quotas: BTreeMap<TenantName, u32>,
-    /// Tries that were stored at any time, and jobs of which a try has ended.
-    tries: BTreeSet<(JobUid, u32)>,
+    /// Attempts that were stored at any time, and jobs of which an attempt has ended.
+    attempts: BTreeSet<(JobUid, u32)>,
     ended: BTreeSet<JobUid>,
-    /// Tries that end because a rail was lost, and those that somebody has asked to stop.
+    /// Attempts that end because a rail was lost, and those that somebody has asked to stop.
     without_rail: BTreeSet<(JobUid, u32)>,
     on_request: BTreeSet<(JobUid, u32)>,
     /// Names of jobs by identity.
@@ -63,7 +64,7 @@ const FAULTS: [&str; 11] = [
     "SupervisorLost",
 ];
 
-/// Causes of a try that is stopped because somebody asks for that.
+/// Causes of an attempt that is stopped because somebody asks for that.
 const ON_REQUEST: [&str; 2] = ["SuspendRequested", "RequeueRequested"];
 
 fn job(write: Option<&Write>) -> Option<&Job> {
@@ -83,7 +84,7 @@ fn gives_up(job: &Job, node: &NodeName) -> bool {
     job.spec.failure.replace != Replace::Never && (lost || elsewhere)
 }
 
-/// Whether a try has begun that had not before, of a job that somebody held before and still holds.
+/// Whether an attempt has begun that had not before, of a job that somebody held before and still holds.
 fn starts_held(old: &Job, new: &Job) -> bool {
     let before = old.status.phase.holds() && old.status.attempt == new.status.attempt;
     let held = old.status.holds.iter().any(|hold| new.status.holds.contains(hold));
@@ -136,7 +137,7 @@ impl World {
             match write {
                 Write::PutAttempt(attempt) => {
                     let key = (attempt.uid, attempt.attempt);
-                    self.checks.tries.insert(key);
+                    self.checks.attempts.insert(key);
                     let cause = attempt.ending.as_ref().and_then(|ending| ending.causes.first());
                     let rail = cause.is_some_and(|cause| cause.code == "RailLost");
                     self.report.rails_lost += u64::from(rail && self.checks.without_rail.insert(key));
@@ -147,11 +148,11 @@ impl World {
                 _ => {}
             }
         }
-        // One transaction may take a job through several tries.
+        // One transaction may take a job through several attempts.
         for step in &body.transitions {
             let key = (step.uid, step.attempt);
             match step.to {
-                Phase::Reserved => drop(self.checks.tries.insert(key)),
+                Phase::Reserved => drop(self.checks.attempts.insert(key)),
                 Phase::Running => drop(self.checks.ran.insert(key)),
                 _ => {}
             }
@@ -253,7 +254,7 @@ impl World {
                 self.violated(format!("job {} holds {placed} nodes of a gang of {gang:?}", new.id));
             }
             if self.etcd.attempt(new.uid).is_none() {
-                self.violated(format!("job {} is placed without a record of its try", new.id));
+                self.violated(format!("job {} is placed without a record of its attempt", new.id));
             }
         }
         if let Some(reason) = status.reasons.iter().find(|reason| reason.code == "PlacementRefused") {
@@ -284,7 +285,7 @@ impl World {
         }
     }
 
-    /// Long after the last fault a try fails by something that only a fault brings.
+    /// Long after the last fault an attempt fails by something that only a fault brings.
     fn check_calm(&mut self, old: Option<&Job>, new: &Job) {
         if !self.calm || self.now < self.checks.calm_since + AFTERMATH_MS {
             return;
@@ -310,7 +311,7 @@ impl World {
             self.violated(format!("job {id} is {}, and it is held", new.status.phase));
         }
         if old.is_some_and(|old| starts_held(old, new)) {
-            self.violated(format!("try {} of job {id} has begun, and it is held", new.status.attempt));
+            self.violated(format!("attempt {} of job {id} has begun, and it is held", new.status.attempt));
         }
         if old.is_some_and(|old| pays_for_stop(old, new)) {
             self.violated(format!("job {id} was stopped on request, and that counts as a failure"));
@@ -318,7 +319,7 @@ impl World {
         let suspended = new.status.holds.iter().any(|hold| hold.suspended);
         let ends = |stored: &controller_core::Attempt| stored.ending.is_some();
         if suspended && self.etcd.attempt(uid).is_some_and(|stored| !ends(stored)) {
-            self.violated(format!("try {} of job {id} goes on, and it is suspended", new.status.attempt));
+            self.violated(format!("attempt {} of job {id} goes on, and it is suspended", new.status.attempt));
         }
         self.checks.ids.insert(uid, id.clone());
         let (mut phase, mut attempt) = old
@@ -346,7 +347,7 @@ impl World {
         }
     }
 
-    /// What a job held is free for others: nothing of its try may live.
+    /// What a job held is free for others: nothing of its attempt may live.
     fn check_freed(&mut self, old: &Job, new: Option<&Job>) {
         let key = Try { uid: old.uid, attempt: old.status.attempt };
         for place in old.status.placement.iter().flat_map(|placement| &placement.nodes) {
@@ -359,7 +360,7 @@ impl World {
                 .and_then(|server| server.supervised.get(&key))
                 .is_some_and(|supervised| supervised.uses())
             {
-                self.violated(format!("job {} is freed while try {key} lives on {}", old.id, place.node));
+                self.violated(format!("job {} is freed while attempt {key} lives on {}", old.id, place.node));
             }
         }
     }
@@ -432,8 +433,8 @@ impl World {
         let id = self.clients[client].id.clone();
         let job = self.etcd.job(&id);
         let wrong = match (want, reply) {
-            (Want::Submit(_), Ok(Reply::Job { job: told, .. })) => {
-                job.is_none_or(|job| job.uid != told.uid) && !self.checks.deleting.contains(&id)
+            (Want::Submit(_), Ok(Reply::Job { job: reported, .. })) => {
+                job.is_none_or(|job| job.uid != reported.uid) && !self.checks.deleting.contains(&id)
             }
             (Want::Cancel, Ok(_)) => job.is_some_and(|job| {
                 let ending = self.etcd.attempt(job.uid).is_some_and(|attempt| attempt.ending.is_some());
@@ -468,10 +469,10 @@ impl World {
     /// A controller that leads tells an agent something: it must be stored.
     pub fn check_push(&mut self, push: &Push) {
         for assignment in assignments(&push.message) {
-            let starts = !matches!(assignment.wish, Wish::Stopped { .. });
+            let starts = !matches!(assignment.desired, DesiredState::Stopped { .. });
             // What begins and ends in one transaction is told in order: to start, then to forget.
             let key = (assignment.uid, assignment.attempt);
-            let known = self.checks.tries.contains(&key) || self.checks.ended.contains(&key.0);
+            let known = self.checks.attempts.contains(&key) || self.checks.ended.contains(&key.0);
             if starts && !known {
                 let (node, uid, attempt) = (&push.node, assignment.uid, assignment.attempt);
                 self.violated(format!("{node} is told to start {uid}.{attempt}, which was never stored"));
@@ -480,10 +481,10 @@ impl World {
     }
 
     /// An agent is told something: to run what has come to be Running only, for then every node was ready.
-    pub fn check_told(&mut self, push: &Push) {
+    pub fn check_reported(&mut self, push: &Push) {
         for assignment in assignments(&push.message) {
             let (uid, attempt) = (assignment.uid, assignment.attempt);
-            let runs = matches!(assignment.wish, Wish::Running { .. });
+            let runs = matches!(assignment.desired, DesiredState::Running { .. });
             if runs && !self.checks.ran.contains(&(uid, attempt)) {
                 self.violated(format!("{} is told to run {uid}.{attempt}, which is not Running", push.node));
             }
@@ -491,12 +492,12 @@ impl World {
     }
 
     /// An agent obeys a command of an epoch.
-    pub fn check_obeyed(&mut self, node: usize, epoch: u64) {
-        let obeyed = self.nodes[node].obeyed;
-        if epoch < obeyed {
-            self.violated(format!("n{node} obeys epoch {epoch} after epoch {obeyed}"));
+    pub fn check_applied(&mut self, node: usize, epoch: u64) {
+        let applied = self.nodes[node].applied;
+        if epoch < applied {
+            self.violated(format!("n{node} obeys epoch {epoch} after epoch {applied}"));
         }
-        self.nodes[node].obeyed = obeyed.max(epoch);
+        self.nodes[node].applied = applied.max(epoch);
     }
 
     /// A client was told that its job does not exist.
@@ -514,7 +515,7 @@ impl World {
         (job.uid == key.uid && job.status.attempt == key.attempt && job.status.phase.holds()).then_some(job)
     }
 
-    /// A process of a try starts on a node: the try must hold what the process uses, and nobody else may use it.
+    /// A process of an attempt starts on a node: the attempt must hold what the process uses, and nobody else may use it.
     pub fn check_use(&mut self, node: usize, key: Try) {
         let given_up = self.checks.given_up.contains(&(key, self.nodes[node].name.clone()));
         if self.stored_try(key).is_none() && !given_up {
@@ -534,7 +535,7 @@ impl World {
         }
     }
 
-    /// Ranks of a try start on a node: that it runs must be stored, which is only so when every node was prepared.
+    /// Ranks of an attempt start on a node: that it runs must be stored, which is only so when every node was prepared.
     pub fn check_start(&mut self, node: usize, key: Try) {
         if !self.checks.running.contains(&(key.uid, key.attempt)) {
             self.violated(format!("n{node} starts ranks of {key}, which was never stored as Running"));
@@ -551,7 +552,8 @@ impl World {
         let gang = self.nodes.iter().filter(|server| names.contains(&&server.name));
         let mut measured = gang.filter_map(|server| server.supervised.get(&key)).map(|peer| peer.measured());
         let fit = |measured: Option<&Measured>| {
-            measured.is_some_and(|told| told.ports.iter().all(|port| port.gid != Some(PortGid::Missing)))
+            measured
+                .is_some_and(|reported| reported.ports.iter().all(|port| port.gid != Some(PortGid::Missing)))
         };
         if !measured.all(fit) {
             self.violated(format!("n{node} starts ranks of {key}, whose gang is not certified"));
@@ -567,7 +569,7 @@ impl World {
         self.etcd.attempt(key.uid).is_some_and(|attempt| attempt.ending.is_some())
     }
 
-    /// An agent ends a try: the controller must have decided that.
+    /// An agent ends an attempt: the controller must have decided that.
     pub fn check_stop(&mut self, node: usize, key: Try) {
         if self.stored_try(key).is_some() && !self.is_ending(key) {
             self.violated(format!("n{node} ends {key}, which should run"));

@@ -141,8 +141,8 @@ pub fn sweep(
 /// Whether a seed gives the same run again: every event, every line of its story, every row in the end.
 #[must_use]
 pub fn is_repeated(seed: u64, config: &Config, report: &Report) -> bool {
-    let told = Config { story: true, ..config.clone() };
-    let (one, other) = (run(seed, &told), run(seed, &told));
+    let reported = Config { story: true, ..config.clone() };
+    let (one, other) = (run(seed, &reported), run(seed, &reported));
     one == other && one.digest == report.digest
 }
 
@@ -261,15 +261,15 @@ fn fail(out: &mut impl Write, seed: u64, why: &str, config: &Config) {
 /// The last events before a violation, and the faults before those.
 #[must_use]
 pub fn story(seed: u64, config: &Config) -> String {
-    let told = run(seed, &Config { story: true, ..config.clone() });
-    let skipped = told.story.len().saturating_sub(STORY);
+    let reported = run(seed, &Config { story: true, ..config.clone() });
+    let skipped = reported.story.len().saturating_sub(STORY);
     let mut lines: Vec<String> =
-        told.story[..skipped].iter().filter(|line| line.contains("FAULT")).cloned().collect();
+        reported.story[..skipped].iter().filter(|line| line.contains("FAULT")).cloned().collect();
     if skipped > 0 {
         lines.push(format!("  ... {skipped} earlier events, of which only faults are shown"));
     }
-    lines.extend_from_slice(&told.story[skipped..]);
-    lines.push(told.to_string());
+    lines.extend_from_slice(&reported.story[skipped..]);
+    lines.push(reported.to_string());
     lines.join("\n")
 }
 

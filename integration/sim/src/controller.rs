@@ -181,7 +181,7 @@ impl World {
         if !std::mem::take(&mut self.controllers[controller].alive) {
             return;
         }
-        self.tell(|| format!("controller {controller} dies"));
+        self.notify(|| format!("controller {controller} dies"));
         let epoch = self.controllers[controller].epoch;
         self.stop_serving(controller);
         self.raise_evidence(epoch, 400);
@@ -253,7 +253,7 @@ impl World {
                 self.controllers[controller].ticking = false;
             }
             self.spoil_inbound(&state, &mut inbound);
-            let told = self.config.story.then(|| inbound.clone());
+            let reported = self.config.story.then(|| inbound.clone());
             let again = matches!(inbound.from, From::Agent(_)).then(|| inbound.event.clone());
             let (kind, mut call) = (Kind::of(&inbound.event, &state), 0);
             if let From::Client(client, _) = inbound.from {
@@ -263,8 +263,8 @@ impl World {
             let rng = &mut self.rng;
             let mut out = step(&mut state, inbound.event, now, &mut |buffer| rng.fill(buffer));
             self.spoil_denial(kind, &mut out);
-            if let Some(inbound) = told {
-                self.tell_step(controller, &inbound, &out);
+            if let Some(inbound) = reported {
+                self.report_step(controller, &inbound, &out);
             }
             writes.append(&mut out.writes);
             steps.push(Stepped { again, from: inbound.from, out, call, kind });
@@ -324,11 +324,13 @@ impl World {
                 self.release(controller, batch.steps);
             }
             Outcome::Fenced => {
-                self.tell(|| format!("controller {controller} is fenced off"));
+                self.notify(|| format!("controller {controller} is fenced off"));
                 return self.controller_ends(controller);
             }
             Outcome::Unknown if !batch.body.writes.is_empty() && !self.spoil_unknown() => {
-                self.tell(|| format!("controller {controller} does not know what became of its transaction"));
+                self.notify(|| {
+                    format!("controller {controller} does not know what became of its transaction")
+                });
                 return self.doubt(controller);
             }
             Outcome::Unknown if self.bug(Bug::UnknownIsDone) => self.release_as_done(controller, batch),
@@ -349,7 +351,7 @@ impl World {
 
     /// Nothing was stored: memory goes back, clients are told, agents' words are heard again later.
     fn not_committed(&mut self, controller: usize, batch: Batch) {
-        self.tell(|| format!("controller {controller} could not write"));
+        self.notify(|| format!("controller {controller} could not write"));
         let (revision, alarm) = (self.etcd.revision, self.etcd.alarm);
         let keeps = self.bug(Bug::NoRollback);
         self.keep_head(controller, &batch.body);
@@ -384,7 +386,7 @@ impl World {
 
     fn release(&mut self, controller: usize, mut steps: Vec<Stepped>) {
         for mut step in steps.drain(..) {
-            self.tell_client(controller, &mut step);
+            self.report_client(controller, &mut step);
             for push in step.out.pushes {
                 if matches!(push.message, ToNode::Close { .. }) {
                     self.close(push.session);
@@ -452,7 +454,7 @@ impl World {
         }
     }
 
-    fn tell_step(&mut self, controller: usize, inbound: &Inbound, out: &Output) {
+    fn report_step(&mut self, controller: usize, inbound: &Inbound, out: &Output) {
         let name = match &inbound.event {
             Core::AgentHeartbeat { .. } => return,
             Core::Tick if out.writes.is_empty() => return,
@@ -484,7 +486,7 @@ impl World {
         };
         let moves: Vec<String> =
             out.transitions.iter().map(|t| format!("{}.{} {}>{}", t.uid, t.attempt, t.from, t.to)).collect();
-        self.tell(|| {
+        self.notify(|| {
             format!("controller {controller}: {name}{refused} {moves:?} {} writes", out.writes.len())
         });
     }

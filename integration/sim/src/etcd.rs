@@ -181,7 +181,7 @@ impl Etcd {
         })
     }
 
-    /// The stored record of a job's try.
+    /// The stored record of a job's attempt.
     #[must_use]
     pub fn attempt(&self, uid: JobUid) -> Option<&Attempt> {
         match self.rows.get(&Key::Attempt(uid)) {

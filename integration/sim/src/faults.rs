@@ -183,7 +183,7 @@ impl World {
     /// A fault of the plan happens.
     pub fn strike(&mut self, at: usize) {
         let Planned { kind, mut rng, .. } = self.plan[at].clone();
-        self.tell(|| format!("FAULT {at}: {kind:?}"));
+        self.notify(|| format!("FAULT {at}: {kind:?}"));
         self.report.faults += 1;
         let rng = &mut rng;
         let node = rng.below(self.nodes.len());
@@ -319,7 +319,7 @@ impl World {
             server.records.clear();
             server.supervised.clear();
             server.spawned.clear();
-            (server.epoch, server.obeyed) = (0, 0);
+            (server.epoch, server.applied) = (0, 0);
         }
         if rng.chance(250) {
             let wait = rng.range(500..down);
@@ -331,7 +331,7 @@ impl World {
     fn nic_fails(&mut self, node: usize, rng: &mut Rng) {
         let rail = u32::try_from(rng.below(self.nodes[node].rails as usize)).unwrap_or(0);
         self.nodes[node].down |= 1 << rail;
-        self.tell_inventory(node);
+        self.report_inventory(node);
         let wait = rng.range(2000..60_000);
         self.after(wait, Event::Fault(Fault::NicUp(node, rail)));
     }
@@ -376,7 +376,7 @@ impl World {
     }
 
     /// A server says what it has.
-    pub fn tell_inventory(&mut self, node: usize) {
+    pub fn report_inventory(&mut self, node: usize) {
         if let Some(connection) = self.nodes[node].connection {
             self.send_to_controller(connection, ToController::Inventory);
         }
@@ -397,7 +397,7 @@ impl World {
             Fault::Reap(node, key) => self.reaped(node, key),
             Fault::NicUp(node, rail) => {
                 self.nodes[node].down &= !(1 << rail);
-                self.tell_inventory(node);
+                self.report_inventory(node);
             }
             Fault::Schedulable(node) => self.return_node(node),
             Fault::Honest(node) => self.is_honest(node),
@@ -425,7 +425,7 @@ impl World {
         let state = self.leader().and_then(|leader| self.controllers[leader].state.as_deref());
         let well = state
             .and_then(|state| state.node(&name))
-            .is_some_and(|node| !node.unschedulable && node.benched.is_none());
+            .is_some_and(|node| !node.unschedulable && node.quarantined.is_none());
         if well && self.calm {
             return;
         }

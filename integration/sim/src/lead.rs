@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How often a leader renews its lease, and a standby looks around.
-const LOOK_MS: u64 = 4000;
+const CHECK_MS: u64 = 4000;
 
 impl World {
     /// The controller that holds the leader key, if it has read what is stored and lives.
@@ -46,10 +46,10 @@ impl World {
         let offset = if skewed { self.rng.range(0..7_200_000) } else { 3_600_000 };
         let rate = if skewed { self.rng.range(900..1101) } else { 1000 };
         self.controllers.push(Controller::new(slot, candidate, (offset, rate, self.now)));
-        self.tell(|| format!("controller {controller} starts in place {slot}"));
+        self.notify(|| format!("controller {controller} starts in place {slot}"));
         self.follow_up(controller, Need::List);
         self.ask(controller, ask);
-        self.after(LOOK_MS, Event::Look(controller));
+        self.after(CHECK_MS, Event::LeaderCheck(controller));
     }
 
     /// Does what the candidate wants.
@@ -131,7 +131,9 @@ impl World {
         }
         let mut stored = etcd::stored(mirror.rows());
         self.spoil_loaded(&mut stored);
-        self.tell(|| format!("controller {controller} leads with epoch {epoch}, {} jobs", stored.jobs.len()));
+        self.notify(|| {
+            format!("controller {controller} leads with epoch {epoch}, {} jobs", stored.jobs.len())
+        });
         match State::load(core_config(&self.config), epoch, self.time_of(controller), stored) {
             Ok(state) => {
                 self.check_loaded(controller, &state);
@@ -217,7 +219,7 @@ impl World {
         let ignores = self.bug(Bug::IgnoreCompaction);
         let this = &mut self.controllers[controller];
         let Some(changes) = self.etcd.since(after) else {
-            self.tell(|| format!("the watch of controller {controller} is compacted"));
+            self.notify(|| format!("the watch of controller {controller} is compacted"));
             if ignores {
                 let this = &mut self.controllers[controller];
                 this.mirror.progressed(newest);
@@ -240,18 +242,18 @@ impl World {
     }
 
     /// A leader renews its lease and asks whether it still leads; a standby looks whether the leader key is still the same.
-    pub fn look(&mut self, controller: usize) {
+    pub fn check(&mut self, controller: usize) {
         let this = &self.controllers[controller];
         if !this.alive {
             return;
         }
         let reachable = self.now >= this.cut_until && self.now >= self.etcd.down_until;
         let (leads, asks, won) = (this.state.is_some(), this.asked.is_some(), this.won.is_some());
-        self.after(LOOK_MS, Event::Look(controller));
+        self.after(CHECK_MS, Event::LeaderCheck(controller));
         let turn = self.rng.chance(200);
         if leads && reachable {
             if !self.etcd.leads(self.controllers[controller].epoch) && !self.bug(Bug::NeverAsk) {
-                self.tell(|| format!("controller {controller} finds that it leads no more"));
+                self.notify(|| format!("controller {controller} finds that it leads no more"));
                 return self.controller_ends(controller);
             }
             if let Some(until) = self.etcd.leases.get_mut(&controller) {
@@ -274,13 +276,13 @@ impl World {
         }
         self.etcd.leases.remove(&controller);
         if let Some(key) = self.etcd.leader.filter(|key| key.holder == controller) {
-            self.tell(|| format!("the lease of controller {controller} has ended"));
+            self.notify(|| format!("the lease of controller {controller} has ended"));
             self.raise_evidence(key.created, 50);
         }
     }
 
     /// An answer of etcd reaches a controller.
-    pub fn told(&mut self, controller: usize, number: u64, outcome: Outcome) {
+    pub fn reported(&mut self, controller: usize, number: u64, outcome: Outcome) {
         let this = &mut self.controllers[controller];
         if !this.alive {
             return;

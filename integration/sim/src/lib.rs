@@ -11,7 +11,7 @@
 //! stored or obeyed (C3, A3); quotas hold (C4); ranks start only when Running is stored, and never for a part of a gang
 //! (C5); phases follow their graph, tries only grow (C7); what a standby takes over is what is stored (C9); when the
 //! faults stop, everything settles (C11); processes outlive agents and controllers, nothing is started twice, killed
-//! without being asked for, or left behind (A1, A2, A6); nothing is freed while a process of the try lives (A4).
+//! without being asked for, or left behind (A1, A2, A6); nothing is freed while a process of the attempt lives (A4).
 
 pub mod agent;
 mod audit;

@@ -26,9 +26,9 @@ impl World {
         }
         self.nodes[node].suspect = true;
         if rng.chance(300) && self.nodes[other].powered {
-            self.tell(|| format!("n{node} poses as n{other}"));
+            self.notify(|| format!("n{node} poses as n{other}"));
             self.nodes[node].pose(Some(other));
-            self.tell_inventory(node);
+            self.report_inventory(node);
         } else {
             self.lies_of_an_attempt(node, other, rng);
         }
@@ -47,7 +47,7 @@ impl World {
             .collect();
         let Some(seen) = records.get(rng.below(records.len())).cloned() else { return };
         let code = CODES[rng.below(CODES.len())];
-        self.tell(|| format!("n{node} says {code} of n{other}"));
+        self.notify(|| format!("n{node} says {code} of n{other}"));
         let cause = Some(Reason::new(code, LIE).scope(format!("node/n{other}")));
         let mut exits = seen.exits.clone();
         if rng.chance(300) {
@@ -67,7 +67,7 @@ impl World {
     /// The agent says what is so, and an administrator takes the server back.
     pub fn is_honest(&mut self, node: usize) {
         self.nodes[node].pose(None);
-        self.tell_inventory(node);
+        self.report_inventory(node);
         self.after(100, Event::Fault(Fault::Schedulable(node)));
     }
 

@@ -173,36 +173,36 @@ impl World {
         let Some(agent) = &server.agent else { return };
         let present = open && server.life == life && !late;
         // One life of a controller numbers its streams: a copy for another stream of its own is dropped by the transport.
-        if !present && (push.epoch >= server.obeyed || self.calm) {
+        if !present && (push.epoch >= server.applied || self.calm) {
             return;
         }
         let epoch = if self.bug(Bug::IgnoreEpoch) { agent.epoch().max(push.epoch) } else { push.epoch };
-        self.check_told(&push);
+        self.check_reported(&push);
         let mut proofs = Vec::new();
         let command = match push.message {
-            controller_core::ToNode::Welcome { assignments, drained, proofs: told, .. } => {
-                proofs = told;
+            controller_core::ToNode::Welcome { assignments, drained, proofs: reported, .. } => {
+                proofs = reported;
                 // One message, two commands: what begins now begins with the right rails.
                 let command = Command::Drained(drained);
                 self.agent_event(node, node_agent_core::Event::Command { epoch, command });
                 Command::Welcome(assignments)
             }
-            controller_core::ToNode::Drained { rails, proofs: told, .. } => {
-                proofs = told;
+            controller_core::ToNode::Drained { rails, proofs: reported, .. } => {
+                proofs = reported;
                 Command::Drained(rails)
             }
             controller_core::ToNode::Assignment(assignment) => Command::Assignment(assignment),
             controller_core::ToNode::Forget { uid, attempt } => Command::Forget(Key { uid, attempt }),
             controller_core::ToNode::Close { .. } => return,
         };
-        self.tell(|| format!("n{node} hears {}", describe(epoch, &command)));
+        self.notify(|| format!("n{node} hears {}", describe(epoch, &command)));
         self.agent_event(node, node_agent_core::Event::Command { epoch, command });
         if !proofs.is_empty() {
             let command = Command::Prove(proofs);
             self.agent_event(node, node_agent_core::Event::Command { epoch, command });
         }
         if self.nodes[node].agent.as_ref().is_some_and(|agent| agent.epoch() == epoch) {
-            self.check_obeyed(node, push.epoch);
+            self.check_applied(node, push.epoch);
         }
     }
 
@@ -219,20 +219,20 @@ impl World {
 }
 
 fn describe(epoch: u64, command: &Command) -> String {
-    let wish = |assignment: &proto_model::Assignment| {
-        let wish = match &assignment.wish {
-            proto_model::Wish::Prepared { .. } => "prepared",
-            proto_model::Wish::Running { .. } => "running",
-            proto_model::Wish::Stopped { .. } => "stopped",
+    let desired = |assignment: &proto_model::Assignment| {
+        let desired = match &assignment.desired {
+            proto_model::DesiredState::Prepared { .. } => "prepared",
+            proto_model::DesiredState::Running { .. } => "running",
+            proto_model::DesiredState::Stopped { .. } => "stopped",
         };
-        format!("{}.{} {wish}", assignment.id.name, assignment.attempt)
+        format!("{}.{} {desired}", assignment.id.name, assignment.attempt)
     };
     match command {
-        Command::Welcome(all) => format!("welcome@{epoch} {:?}", all.iter().map(wish).collect::<Vec<_>>()),
-        Command::Assignment(one) => format!("wish@{epoch} {}", wish(one)),
+        Command::Welcome(all) => format!("welcome@{epoch} {:?}", all.iter().map(desired).collect::<Vec<_>>()),
+        Command::Assignment(one) => format!("wish@{epoch} {}", desired(one)),
         Command::Drained(rails) => format!("drained@{epoch} {rails:?}"),
         Command::Forget(key) => format!("forget@{epoch} {key}"),
-        Command::Qos(wish) => format!("qos@{epoch} {}", wish.generation),
+        Command::Qos(desired) => format!("qos@{epoch} {}", desired.generation),
         Command::Prove(proofs) => {
             format!("prove@{epoch} {:?}", proofs.iter().map(|one| one.id).collect::<Vec<_>>())
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use controller_core::{Event as Core, Output, Push, State, Stored, ToNode, Write};
 use proto_audit::{Content, Record};
-use proto_model::{Observation, Observed, Phase, Wish};
+use proto_model::{DesiredState, Observation, Observed, Phase};
 
 use crate::{
     audit::Kind,
@@ -55,9 +55,9 @@ bugs! {
     ForgetRequests,
     /// Request ids are written in a transaction of their own, later.
     RequestsApart,
-    /// Records of tries are written in a transaction of their own, later.
+    /// Records of attempts are written in a transaction of their own, later.
     AttemptsApart,
-    /// That a try is being ended is not written.
+    /// That an attempt is being ended is not written.
     ForgetEndings,
     /// Deletions of jobs are not written.
     ForgetDeletions,
@@ -130,7 +130,7 @@ bugs! {
     // What the controller concludes from silence.
     /// What a node holds whose stream has ended counts as ended.
     FreeOnUnknown,
-    /// A node that does not know a running try counts as running it.
+    /// A node that does not know a running attempt counts as running it.
     AssumeRunning,
     /// A job is told to run before all its nodes are ready.
     RunWhenPlaced,
@@ -149,13 +149,13 @@ bugs! {
     PersistLate,
     /// Agents that start do not find the supervisors that live.
     ReapLiving,
-    /// Agents that start take a try whose supervisor has died for one that never began.
+    /// Agents that start take an attempt whose supervisor has died for one that never began.
     StartAgain,
     /// What a lost supervisor has left is not killed before it is reported ended.
     ReapNothing,
-    /// An agent that is told to stop a try reports its end at once.
+    /// An agent that is told to stop an attempt reports its end at once.
     EndedWhenTold,
-    /// Records of tries that have ended are kept for ever.
+    /// Records of attempts that have ended are kept for ever.
     KeepRecords,
 }
 
@@ -243,12 +243,12 @@ impl World {
     pub(crate) fn spoil_steps(&mut self, controller: usize, steps: &mut [Stepped]) {
         if self.bug(Bug::ReplyBeforeCommit) {
             for step in steps.iter_mut().filter(|step| matches!(step.from, From::Client(..))) {
-                self.tell_client(controller, step);
+                self.report_client(controller, step);
             }
         }
         if self.bug(Bug::DenyBeforeCommit) {
             for step in steps.iter_mut().filter(|step| step.kind == Kind::Denied) {
-                self.tell_client(controller, step);
+                self.report_client(controller, step);
             }
         }
         if self.bug(Bug::PushBeforeCommit) {
@@ -310,16 +310,16 @@ impl World {
     pub(crate) fn spoil_push(&self, push: &mut Push) {
         match (self.config.bug, &mut push.message) {
             (Some(Bug::StartUncertified), ToNode::Assignment(assignment)) => {
-                if let Wish::Running { certify, .. } = &mut assignment.wish {
+                if let DesiredState::Running { certify, .. } = &mut assignment.desired {
                     *certify = None;
                 }
             }
             (Some(Bug::WelcomeEmpty), ToNode::Welcome { assignments, .. }) => assignments.clear(),
             (Some(Bug::RunWhenPlaced), ToNode::Assignment(assignment)) => {
-                if let Wish::Prepared { spec, placement, key, .. } = &assignment.wish
+                if let DesiredState::Prepared { spec, placement, key, .. } = &assignment.desired
                     && placement.nodes.len() > 1
                 {
-                    assignment.wish = Wish::Running {
+                    assignment.desired = DesiredState::Running {
                         spec: spec.clone(),
                         placement: placement.clone(),
                         key: *key,

@@ -11,8 +11,8 @@ use node_agent_core::{
     supervisor::{self, Action, EngineEnd, Event as Sup, Signal},
 };
 use proto_model::{
-    Assignment, Certify, JobSpec, Measured, NodeEndpoints, NodePlace, Observed, PairReport, Placement,
-    PortGid, PortReport, RailBytes, RailEndpoint, RankExit, RunResult, Way, Wish, Work,
+    Assignment, Certify, DesiredState, JobSpec, Measured, NodeEndpoints, NodePlace, Observed, PairReport,
+    PathMeasurement, Placement, PortGid, PortReport, RailBytes, RailEndpoint, RankExit, RunResult, Work,
 };
 
 use crate::world::{Event, World};
@@ -70,7 +70,7 @@ impl Supervised {
         self.alive || self.uses()
     }
 
-    /// Where the try runs.
+    /// Where the attempt runs.
     #[must_use]
     pub fn gang(&self) -> &[NodePlace] {
         &self.placement.nodes
@@ -103,7 +103,7 @@ impl World {
     /// The agent starts a supervisor.
     pub fn spawn_supervisor(&mut self, node: usize, assignment: Assignment) {
         let key = Key::of(&assignment);
-        let Wish::Prepared { spec, placement, .. } = assignment.wish else {
+        let DesiredState::Prepared { spec, placement, .. } = assignment.desired else {
             self.violated(format!("n{node} spawns {key} without a Prepared wish"));
             return;
         };
@@ -186,11 +186,11 @@ impl World {
                 self.after(1, Event::Supervisor(node, key, Sup::EngineDrained(rails)));
             }
             Action::ReadRails => {
-                let told = match self.engine_rails(node, key) {
+                let reported = match self.engine_rails(node, key) {
                     Some(reports) => Sup::Rails { reports, choices: Vec::new() },
                     None => Sup::RailsSilent,
                 };
-                self.after(1, Event::Supervisor(node, key, told));
+                self.after(1, Event::Supervisor(node, key, reported));
             }
             Action::ReadStats => {
                 let rails = self.nodes[node].supervised.get(&key).map(|supervised| {
@@ -273,7 +273,7 @@ impl World {
         if clean {
             return;
         }
-        self.tell(|| format!("n{node}: engine of {key} is gone"));
+        self.notify(|| format!("n{node}: engine of {key} is gone"));
         for rank in ranks {
             let wait = self.rng.range(1..1500);
             self.after(wait, Event::RankEnds(node, key, rank, 1));
@@ -289,7 +289,7 @@ impl World {
     }
 
     /// An engine looks at its peers: while it connects to them, and when one was lost.
-    pub fn engine_looks(&mut self, node: usize, key: Key) {
+    pub fn engine_checks(&mut self, node: usize, key: Key) {
         let now = self.now;
         let Some(supervised) = self.nodes[node].supervised.get(&key) else { return };
         let engine = &supervised.engine;
@@ -376,13 +376,18 @@ impl World {
         let (rails, gang) = (supervised.placement.rails.clone(), supervised.placement.nodes.clone());
         let own = gang.iter().position(|place| place.node == supervised.place.node).unwrap_or_default();
         let mbps = Some(if slow { 200 } else { 2000 });
-        let way = Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps, at_least: false };
+        let way =
+            PathMeasurement { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps, at_least: false };
         let pairs = certify.turns.iter().filter(|turn| turn.first).flat_map(|turn| {
             let (world, gang) = (&*self, &gang);
             rails.iter().map(move |rail| {
                 let answers = world.answering(gang, own, turn.peer, *rail);
                 let right = answers == Some(*rail);
-                let way = if right { way } else { Way { sent: 16, lost: 16, ..Way::default() } };
+                let way = if right {
+                    way
+                } else {
+                    PathMeasurement { sent: 16, lost: 16, ..PathMeasurement::default() }
+                };
                 PairReport {
                     round: turn.round,
                     peer: turn.peer,
@@ -395,7 +400,13 @@ impl World {
             })
         });
         let gid = unfit.then_some(PortGid::Missing);
-        let port = |rail: &u32| PortReport { rail: *rail, mtu: Some(9000), dscp: Some(26), gid, lane: None };
+        let port = |rail: &u32| PortReport {
+            rail: *rail,
+            mtu: Some(9000),
+            dscp: Some(26),
+            gid,
+            priority_bytes: None,
+        };
         let measured = Measured {
             series: certify.series,
             pairs: pairs.collect(),
@@ -484,7 +495,7 @@ impl World {
             return;
         };
         supervised.alive = false;
-        self.tell(|| format!("n{node}: supervisor of {key} is killed"));
+        self.notify(|| format!("n{node}: supervisor of {key} is killed"));
         self.end_engine_later(node, key, 20, EngineEnd::Failed);
         self.after(400, Event::FromSupervisor(node, key, Box::new(Report::Lost)));
     }

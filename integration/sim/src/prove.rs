@@ -29,7 +29,7 @@ pub struct Illness {
 impl Illness {
     /// As its agent tells it. It was quiet long enough.
     #[must_use]
-    pub fn told(&self, device: String) -> NicHealth {
+    pub fn reported(&self, device: String) -> NicHealth {
         let condition = NicCondition {
             code: "Lossy".to_owned(),
             severity: Severity::Drain,
@@ -58,12 +58,12 @@ impl World {
         let rail = u32::try_from(rng.below(self.nodes[node].rails as usize)).unwrap_or(0);
         let broken_until = self.now + rng.range(1..90_000);
         let illness = Illness { broken_until, since: self.now, probe: None };
-        self.tell(|| format!("n{node}: rail {rail} falls ill"));
+        self.notify(|| format!("n{node}: rail {rail} falls ill"));
         self.nodes[node].change_health(rail, Some(illness));
-        self.tell_inventory(node);
+        self.report_inventory(node);
     }
 
-    /// What the engine of a try sees of its rails: what is broken at either end is down. `None` where nothing ever breaks.
+    /// What the engine of an attempt sees of its rails: what is broken at either end is down. `None` where nothing ever breaks.
     pub fn engine_rails(&self, node: usize, key: Try) -> Option<Vec<RailReport>> {
         if !self.config.prove {
             return None;
@@ -125,12 +125,12 @@ impl World {
         let there = self.nodes.iter().find(took_part).is_some_and(|other| other.agent.is_some());
         let Some(illness) = self.nodes[node].ill.get(rail).cloned() else { return };
         let passes = there && illness.broken_until <= self.now;
-        self.tell(|| format!("n{node}: the probe of rail {rail} with {peer} passes: {passes}"));
+        self.notify(|| format!("n{node}: the probe of rail {rail} with {peer} passes: {passes}"));
         self.report.probes[usize::from(passes)] += 1;
         let (outcome, message) = (ProbeOutcome::Failed, "it does not answer".to_owned());
-        let told = NicProbe { id: *id, peer: peer.clone(), outcome, message, time: Timestamp(self.now) };
-        let still = (!passes).then_some(Illness { probe: Some(told), ..illness });
+        let reported = NicProbe { id: *id, peer: peer.clone(), outcome, message, time: Timestamp(self.now) };
+        let still = (!passes).then_some(Illness { probe: Some(reported), ..illness });
         self.nodes[node].change_health(*rail, still);
-        self.tell_inventory(node);
+        self.report_inventory(node);
     }
 }

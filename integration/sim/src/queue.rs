@@ -5,12 +5,12 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use crate::world::Event;
 
 /// Time, order of coming, place of the event.
-type Turn = Reverse<(u64, u32, u32)>;
+type EventKey = Reverse<(u64, u32, u32)>;
 
 /// Events that come.
 #[derive(Debug, Default)]
 pub struct Queue {
-    turns: BinaryHeap<Turn>,
+    turns: BinaryHeap<EventKey>,
     order: u32,
     events: Vec<Option<Event>>,
     free: Vec<u32>,

@@ -36,9 +36,9 @@ pub struct Report {
     pub take_overs: u64,
     /// Probes of NICs that were out of use: those that failed, and those that passed.
     pub probes: [u64; 2],
-    /// Tries that ended because a rail was lost.
+    /// Attempts that ended because a rail was lost.
     pub rails_lost: u64,
-    /// Tries that were stopped because their job was suspended or queued again on request.
+    /// Attempts that were stopped because their job was suspended or queued again on request.
     pub stopped: u64,
     /// Writes of nodes that are quarantined.
     pub quarantined: u64,

@@ -12,7 +12,7 @@ impl World {
     /// The faults end: everything that was taken away is given back.
     pub fn calm_down(&mut self, now: u64) {
         self.now = self.now.max(now);
-        self.tell(|| "all faults end".to_owned());
+        self.notify(|| "all faults end".to_owned());
         self.calm = true;
         self.checks.calm_since = self.now;
         (self.etcd.down_until, self.etcd.slow_until, self.storm_until) = (0, 0, 0);
@@ -42,7 +42,7 @@ impl World {
             server.ill.values_mut().for_each(|illness| illness.broken_until = 0);
             server.pose(None);
             self.agent_start(node);
-            self.tell_inventory(node);
+            self.report_inventory(node);
             // Again later: what the last faults did is found out only then.
             for wait in [100, 100_000, 200_000] {
                 self.after(wait, Event::Fault(Fault::Schedulable(node)));

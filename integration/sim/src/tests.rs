@@ -78,7 +78,7 @@ fn certified_gangs_on_rails_that_fall_ill() {
 /// Seeds that once failed: a quota lowered below what a job holds, then a node or a rail of it lost; answers to requests
 /// repeated while the leader was stopped, in one batch with one for the opposite; a submit that was refused, then
 /// acknowledged, the answers out of order; a token to join that has expired by the clock of another leader; a
-/// job that one transaction takes through several tries; an agent stopped again before the first stop has ended; a node that
+/// job that one transaction takes through several attempts; an agent stopped again before the first stop has ended; a node that
 /// joined anew and has not yet told of the GPUs that are held there; a late copy of a hold that came after its release.
 #[test]
 fn what_failed_once_holds() {

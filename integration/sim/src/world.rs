@@ -33,13 +33,13 @@ pub enum Event {
     /// A call reaches etcd.
     Etcd(Box<Sent>),
     /// An answer of etcd reaches a controller.
-    Told(usize, u64, Box<Outcome>),
+    Reported(usize, u64, Box<Outcome>),
     /// A controller asks again what could not be asked.
     AskAgain(usize),
     /// A standby's watch delivers.
     Watch(usize),
     /// A controller's timer for its lease, and for looking who leads.
-    Look(usize),
+    LeaderCheck(usize),
     /// The lease of a controller may have ended.
     LeaseEnds(usize),
     /// A controller gets evidence that the leader of an epoch is gone.
@@ -147,7 +147,7 @@ impl World {
     }
 
     /// A line of the story, made only if somebody reads it.
-    pub fn tell(&mut self, line: impl FnOnce() -> String) {
+    pub fn notify(&mut self, line: impl FnOnce() -> String) {
         if self.config.story {
             let at = self.now - START_MS;
             self.report.story.push(format!("{at:>8} ms  {}", line()));
@@ -170,10 +170,10 @@ impl World {
     fn frozen(&self, event: &Event) -> u64 {
         match event {
             Event::Batch(controller)
-            | Event::Told(controller, ..)
+            | Event::Reported(controller, ..)
             | Event::AskAgain(controller)
             | Event::Watch(controller)
-            | Event::Look(controller)
+            | Event::LeaderCheck(controller)
             | Event::Evidence(controller, _)
             | Event::ControllerTick(controller) => self.controllers[*controller].frozen_until,
             Event::AgentTick(node, _) | Event::AgentConnect(node, _) | Event::FromSupervisor(node, ..) => {
@@ -197,10 +197,10 @@ impl World {
             Event::ControllerStart(slot) => self.controller_start(slot),
             Event::Batch(controller) => self.batch(controller),
             Event::Etcd(sent) => self.etcd_hears(sent),
-            Event::Told(controller, number, outcome) => self.told(controller, number, *outcome),
+            Event::Reported(controller, number, outcome) => self.reported(controller, number, *outcome),
             Event::AskAgain(controller) => self.ask_again(controller),
             Event::Watch(controller) => self.watch_delivers(controller),
-            Event::Look(controller) => self.look(controller),
+            Event::LeaderCheck(controller) => self.check(controller),
             Event::LeaseEnds(controller) => self.lease_ends(controller),
             Event::Evidence(controller, epoch) => self.evidence(controller, epoch),
             Event::Apart(controller, body) => self.write_apart(controller, body),
@@ -215,7 +215,7 @@ impl World {
             Event::FromSupervisor(node, key, report) => self.from_supervisor(node, key, *report),
             Event::Supervisor(node, key, event) => self.supervisor(node, key, event),
             Event::RankEnds(node, key, rank, code) => self.rank_ends(node, key, rank, code),
-            Event::EngineLooks(node, key) => self.engine_looks(node, key),
+            Event::EngineLooks(node, key) => self.engine_checks(node, key),
             Event::Client(client) => self.client_acts(client),
             Event::Request(client, number) => self.request_arrives(client, number),
             Event::Answer(client, number, answer) => self.answer_arrives(client, number, *answer),
@@ -245,10 +245,10 @@ impl World {
             Event::Answer(..) => 17,
             Event::Fault(_) => 18,
             Event::Planned(_) => 19,
-            Event::Told(..) => 20,
+            Event::Reported(..) => 20,
             Event::AskAgain(_) => 21,
             Event::Watch(_) => 22,
-            Event::Look(_) => 23,
+            Event::LeaderCheck(_) => 23,
             Event::LeaseEnds(_) => 24,
             Event::Evidence(..) => 25,
             Event::Apart(..) => 26,
@@ -258,15 +258,15 @@ impl World {
 
     /// Runs until `until`, or until everything has settled if asked for.
     fn run_until(&mut self, until: u64, settled: bool) -> bool {
-        let mut looked = self.now;
+        let mut checked = self.now;
         while self.report.violation.is_none() {
             let Some((time, event)) = self.queue.pop(until) else { break };
             self.now = self.now.max(time);
             self.report.events += 1;
             self.digest(time << 8 | Self::kind(&event));
             self.handle(event);
-            if settled && self.now > looked + 1000 {
-                looked = self.now;
+            if settled && self.now > checked + 1000 {
+                checked = self.now;
                 if self.is_settled() {
                     return true;
                 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     exec::{
-        jobs::JobTrick, lives::Life, look::Look, names::Name, nodes::Lie, rails::RailTrick,
+        check::Inspection, jobs::JobTrick, lives::Life, names::Name, nodes::Lie, rails::RailTrick,
         recorded::Recorded, wire::Wire,
     },
     table::authz,
@@ -156,7 +156,7 @@ pub enum Step {
     /// A packet of a probe, sent again.
     Recorded(Recorded),
     /// A look at what is stored.
-    Look(Look),
+    Inspection(Inspection),
 }
 
 /// One attempt.

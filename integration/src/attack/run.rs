@@ -87,9 +87,9 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
-/// Attempts of one lane are made one after the other, lanes beside each other: each has controllers or servers of its own.
+/// Attempts of one group are made one after the other, groups at the same time: each has controllers or servers of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Lane {
+enum SerialGroup {
     Calls,
     Ranks,
     Stage,
@@ -99,13 +99,13 @@ enum Lane {
     Waits,
 }
 
-impl Lane {
+impl SerialGroup {
     fn of(attempt: &Attempt) -> Self {
         match attempt.step {
             Step::Call { .. }
             | Step::Frame { .. }
             | Step::Rest { .. }
-            | Step::Look(_)
+            | Step::Inspection(_)
             | Step::Recorded(_) => Self::Calls,
             Step::Probe(_) | Step::Job(_) | Step::Rails(_) | Step::Tap => Self::Ranks,
             Step::Lie(_) | Step::Name(_) => Self::Stage,
@@ -121,15 +121,15 @@ async fn all(wanted: Vec<Attempt>) -> Result<Vec<Line>, String> {
     let world = Arc::new(World::start().await?);
     eprintln!("{:6.2} s  cluster up, {} attempts", begin.elapsed().as_secs_f64(), wanted.len());
     let order: Vec<String> = wanted.iter().map(|attempt| attempt.id.clone()).collect();
-    let mut lanes: BTreeMap<Lane, Vec<Attempt>> = BTreeMap::new();
+    let mut groups: BTreeMap<SerialGroup, Vec<Attempt>> = BTreeMap::new();
     for attempt in wanted {
-        lanes.entry(Lane::of(&attempt)).or_default().push(attempt);
+        groups.entry(SerialGroup::of(&attempt)).or_default().push(attempt);
     }
     let room = Arc::new(Semaphore::new(BESIDE));
     let mut running = JoinSet::new();
-    for (lane, attempts) in lanes {
+    for (group, attempts) in groups {
         let world = Arc::clone(&world);
-        if lane == Lane::Waits {
+        if group == SerialGroup::Waits {
             for attempt in attempts {
                 let (world, room) = (Arc::clone(&world), Arc::clone(&room));
                 running.spawn(async move {
@@ -144,7 +144,7 @@ async fn all(wanted: Vec<Attempt>) -> Result<Vec<Line>, String> {
             for attempt in attempts {
                 lines.push(one(&world, attempt).await);
             }
-            eprintln!("{:6.2} s  lane {lane:?} is through", begin.elapsed().as_secs_f64());
+            eprintln!("{:6.2} s  group {group:?} is through", begin.elapsed().as_secs_f64());
             lines
         });
     }

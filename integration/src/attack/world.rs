@@ -11,9 +11,9 @@ use crate::{
     exec::{
         call::{Answer, must},
         lives::{Lone, Reborn},
-        names::Told,
+        names::Captured,
         nodes::Stage,
-        people::{Person, Place},
+        people::{Person, Target},
         probes::{BESIDE_ALPHA, Scene},
         rails::Rails,
         wire::Gate,
@@ -37,7 +37,7 @@ pub struct World {
     /// Its processes.
     pub cluster: Cluster,
     /// How it is reached.
-    pub place: Place,
+    pub place: Target,
     /// Its administrator.
     pub admin: Person,
     /// Alpha's user, to whom the secrets belong.
@@ -51,7 +51,7 @@ pub struct World {
     /// A controller whose nodes are all made up.
     pub stage: OnceCell<Result<Stage, String>>,
     /// What a tenant is told of another one that is in its way.
-    pub told_names: OnceCell<Result<Told, String>>,
+    pub reported_names: OnceCell<Result<Captured, String>>,
     /// A controller for what is done to its port.
     pub gate: OnceCell<Result<Gate, String>>,
     /// One with room for few connections.
@@ -76,7 +76,7 @@ impl World {
         let access = Access::of(&cluster)?;
         let ca = std::fs::read_to_string(&access.ca).map_err(|error| error.to_string())?;
         let endpoint = access.rest()?.parse().map_err(|error| format!("{error}"))?;
-        let place = Place { endpoint, ca };
+        let place = Target { endpoint, ca };
         let admin = place.of_files(&access.certificate.with_extension(""), "admin/admin")?;
         let ann = furnish(&place, &admin.client).await?;
         let mut people = BTreeMap::from([(From::Anonymous, place.nobody()?)]);
@@ -99,7 +99,7 @@ impl World {
             scene: OnceCell::new(),
             rails: OnceCell::new(),
             stage: OnceCell::new(),
-            told_names: OnceCell::new(),
+            reported_names: OnceCell::new(),
             gate: OnceCell::new(),
             small_gate: OnceCell::new(),
             lone: OnceCell::new(),
@@ -128,13 +128,13 @@ impl World {
     }
 
     /// What of alpha is in a text that the attempt did not itself say.
-    pub fn told(&self, text: &str, said: &str) -> Option<&'static str> {
+    pub fn reported(&self, text: &str, said: &str) -> Option<&'static str> {
         SECRETS.into_iter().find(|secret| text.contains(secret) && !said.contains(secret))
     }
 
-    /// As `told`, of an answer.
+    /// As `reported`, of an answer.
     pub fn leaks(&self, answer: &Answer, said: &str) -> Option<&'static str> {
-        self.told(&answer.text(), said)
+        self.reported(&answer.text(), said)
     }
 
     /// What alpha has, and that its owner can read it: else nothing would be proved by others who cannot.
@@ -165,7 +165,7 @@ impl World {
 }
 
 /// A job of somebody else in the tenant of those who try.
-async fn neighbor(place: &Place, admin: &Client) -> Result<(), String> {
+async fn neighbor(place: &Target, admin: &Client) -> Result<(), String> {
     let umar = place.user(admin, "beta", "umar", "USER").await?;
     let job = json!({
         "metadata": {"name": NEIGHBOR},
@@ -178,7 +178,7 @@ async fn neighbor(place: &Place, admin: &Client) -> Result<(), String> {
     must(&umar.client, "rail.v1.JobService/CreateJob", json!({"job": job})).await.map(drop)
 }
 
-async fn furnish(place: &Place, admin: &Client) -> Result<Person, String> {
+async fn furnish(place: &Target, admin: &Client) -> Result<Person, String> {
     for name in ["alpha", "beta"] {
         let tenant = json!({"metadata": {"name": name}, "spec": {"quota": {"gpus": 8}}});
         must(admin, "rail.v1.TenantService/ApplyTenant", json!({"tenant": tenant})).await?;

@@ -16,7 +16,7 @@ use std::{
 };
 
 use node_agent_host::qos::{
-    AuditLine, Journal, Keeper, MemoryJournal, Record, agents, devices, keeper::Verdict, looks::Timing,
+    AuditLine, Journal, Keeper, MemoryJournal, Record, agents, checks::Timing, devices, keeper::Verdict,
     observe,
 };
 use node_agent_netlink::{

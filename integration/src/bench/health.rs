@@ -92,12 +92,12 @@ fn watching(row: &Row<'_>, quick: bool) -> Result<(), String> {
     if each < COUNTERS {
         return Err(format!("the recorded NIC has {each} counters, and {COUNTERS} are asked for"));
     }
-    let look_us = look_us(root.path(), &mut moving, if quick { 50 } else { 500 })?;
+    let check_us = check_us(root.path(), &mut moving, if quick { 50 } else { 500 })?;
     let idle = agent(None, &mut moving, quick)?;
     let busy = agent(Some(root.path()), &mut moving, quick)?;
     let peers = json!({
         "rails": RAILS, "countersOfEach": each, "pollMs": 1000, "agentWithout": idle.percent,
-        "lookUs": look_us.spread(), "note": "private statistics are files here, a read each; a driver gives all in one call",
+        "lookUs": check_us.spread(), "note": "private statistics are files here, a read each; a driver gives all in one call",
     });
     let one = |value: f64| Sample::new(vec![value]);
     row.line(&Line {
@@ -122,16 +122,16 @@ fn watching(row: &Row<'_>, quick: bool) -> Result<(), String> {
 }
 
 /// Microseconds of processor time of one look at all ports, judging included.
-fn look_us(root: &Path, moving: &mut Moving, looks: u32) -> Result<Sample, String> {
+fn check_us(root: &Path, moving: &mut Moving, checks: u32) -> Result<Sample, String> {
     let mut poller = Poller::new(Tree::new(root), Box::new(FolderStatistics::new(root)));
     poller.watch(&(0..RAILS).map(nic).collect::<Vec<_>>());
     let mut state = State::new(Config::default());
     let mut all = Vec::new();
-    for look in 0..looks {
+    for inspect in 0..checks {
         moving.turn();
         thread::sleep(Duration::from_millis(5));
         let begun = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let verdicts = poller.look(&mut state, Timestamp(1_000_000 + u64::from(look) * 1000));
+        let verdicts = poller.check(&mut state, Timestamp(1_000_000 + u64::from(inspect) * 1000));
         let ended = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         if !verdicts.is_empty() {
             return Err(format!("a healthy server is said to have {verdicts:?}"));

@@ -27,7 +27,7 @@ fn plans(row: &Row, quick: bool) -> Result<(), String> {
     let count = if quick { PORTS } else { MORE };
     let mut drivers: BTreeMap<&str, u64> = BTreeMap::new();
     let mut mutations = BTreeSet::new();
-    let (mut named, mut mended, mut first) = (0u64, 0u64, String::new());
+    let (mut named, mut remediated, mut first) = (0u64, 0u64, String::new());
     let mut times = Vec::new();
     let cpu = Cpu::start();
     for seed in 0..count {
@@ -37,8 +37,8 @@ fn plans(row: &Row, quick: bool) -> Result<(), String> {
         times.push(begin.elapsed().as_secs_f64() * 1e3);
         *drivers.entry(case.vendor.name).or_default() += 1;
         named += u64::from(outcome.named);
-        mended += u64::from(outcome.mended);
-        if first.is_empty() && !(outcome.named && outcome.mended) {
+        remediated += u64::from(outcome.remediated);
+        if first.is_empty() && !(outcome.named && outcome.remediated) {
             first = format!("seed {seed}, {}, {}: {}", case.vendor.name, case.name, outcome.trouble);
         }
         mutations.insert(case.name);
@@ -46,7 +46,7 @@ fn plans(row: &Row, quick: bool) -> Result<(), String> {
     let mut false_ones = 0u64;
     for seed in 0..count {
         let outcome = trial::judge(&trial::right(seed));
-        false_ones += u64::from(!(outcome.named && outcome.mended));
+        false_ones += u64::from(!(outcome.named && outcome.remediated));
     }
     let cpu = cpu.cores();
     let sample = Sample::new(times);
@@ -60,7 +60,7 @@ fn plans(row: &Row, quick: bool) -> Result<(), String> {
         row.line(&Line { case, value, unit, goal, sample, cpu, peers });
     };
     line("wrong ports named exactly", share(named), "%", Goal::AtLeast(100.0));
-    line("wrong ports mended by the plan", share(mended), "%", Goal::AtLeast(100.0));
+    line("wrong ports mended by the plan", share(remediated), "%", Goal::AtLeast(100.0));
     line("right ports with a deviation or an edit", false_ones as f64, "ports", Goal::AtMost(0.0));
     Ok(())
 }

@@ -64,7 +64,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    fn told(self) -> Value {
+    fn reported(self) -> Value {
         match self {
             Self::AtMost(limit) | Self::AtLeast(limit) => json!(limit),
             Self::Between(least, most) => json!([least, most]),
@@ -122,7 +122,7 @@ impl Row<'_> {
             Goal::Between(least, most) => json!((least..=most).contains(&line.value)),
             Goal::None => Value::Null,
         };
-        let goal = line.goal.told();
+        let goal = line.goal.reported();
         self.print(&json!({
             "bench": self.report.bench, "row": self.id, "case": line.case, "value": round(line.value),
             "unit": line.unit, "goal": goal, "holds": holds, "min": round(line.sample.quantile(0.0)),
@@ -135,7 +135,7 @@ impl Row<'_> {
     pub fn spoilt(&self, line: &Line, why: &str) {
         let mut peers = line.peers.clone();
         peers["void"] = json!(why);
-        let goal = line.goal.told();
+        let goal = line.goal.reported();
         self.print(&json!({
             "bench": self.report.bench, "row": self.id, "case": line.case, "value": round(line.value),
             "unit": line.unit, "goal": goal, "holds": "void", "min": round(line.sample.quantile(0.0)),

@@ -45,14 +45,14 @@ async fn submit(client: &Client, name: &str, policy: &RetryPolicy) -> Result<u32
         on_behalf_of: "default".to_owned(),
         ..v1::CreateJobRequest::default()
     };
-    let mut tries = 0;
+    let mut attempts = 0;
     let call = |attempt| {
-        tries = attempt;
+        attempts = attempt;
         let (mut jobs, request) = (JobServiceClient::new(client.clone()), request.clone());
         async move { jobs.create_job(request).await }
     };
     retry(policy, &mut Jitter::from_os(), call).await.map(drop).map_err(text)?;
-    Ok(tries)
+    Ok(attempts)
 }
 
 /// A node that has joined and never speaks, so that jobs can wait for it.
@@ -94,7 +94,7 @@ fn world(members: usize, controllers: usize, more: &[&str]) -> Result<(Etcd, Con
 }
 
 /// What the controllers did when it took long, on standard error.
-fn tell(controllers: &Controllers, kill: u32, killed: usize, taken: f64) {
+fn notify(controllers: &Controllers, kill: u32, killed: usize, taken: f64) {
     eprintln!("kill {kill}, of controller {killed}: {taken:.0} ms");
     for which in (0..controllers.count()).filter(|which| *which != killed) {
         let log = controllers.log(which);
@@ -127,7 +127,7 @@ pub fn leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
             submit(&client, &format!("after-{kill}"), &RetryPolicy::default()).await?;
             let taken = begin.elapsed().as_secs_f64() * 1e3;
             if taken > SLOW_MS {
-                tell(&controllers, kill, leads, taken);
+                notify(&controllers, kill, leads, taken);
             }
             if from_leader {
                 by_leader.push(taken)

@@ -269,7 +269,7 @@ impl Callers {
                 }
                 v1::job_event::Type::Put => {
                     if let Some(job) = &event.job {
-                        self.history.add(told(number, revision, job));
+                        self.history.add(reported(number, revision, job));
                     }
                 }
                 v1::job_event::Type::Delete => {
@@ -287,19 +287,19 @@ impl Callers {
         Ok(())
     }
 
-    /// Looks at all nodes again and again: who holds what. Returns what has been benched, as its administrator would.
+    /// Looks at all nodes again and again: who holds what. Returns what has been quarantined, as its administrator would.
     ///
     /// # Errors
     /// There is no client.
-    pub async fn look(self) -> Result<(), String> {
+    pub async fn check(self) -> Result<(), String> {
         for round in 0.. {
             let mut nodes = NodeServiceClient::new(self.from(round)?);
             if let Ok(list) = nodes.list_nodes(v1::ListNodesRequest::default()).await {
                 let list = list.into_inner();
                 self.history.add(What::Holds { revision: list.revision, held: held(&list.nodes) });
                 for node in &list.nodes {
-                    let benched = node.status.as_ref().is_some_and(|status| status.benched.is_some());
-                    if let Some(metadata) = node.metadata.as_ref().filter(|_| benched) {
+                    let quarantined = node.status.as_ref().is_some_and(|status| status.quarantined.is_some());
+                    if let Some(metadata) = node.metadata.as_ref().filter(|_| quarantined) {
                         let request = v1::ReturnNodeRequest { name: metadata.name.clone() };
                         // The next look tries again.
                         let _ = nodes.return_node(request).await;
@@ -335,7 +335,7 @@ fn refused(status: &Status) -> bool {
     )
 }
 
-fn told(watch: usize, revision: u64, job: &v1::Job) -> What {
+fn reported(watch: usize, revision: u64, job: &v1::Job) -> What {
     use v1::job_status::Phase;
     let (metadata, status) =
         (job.metadata.clone().unwrap_or_default(), job.status.clone().unwrap_or_default());

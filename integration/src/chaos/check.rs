@@ -53,7 +53,7 @@ pub struct Verdict {
     /// Ranks that ran.
     pub ranks: usize,
     /// States of jobs that watches told.
-    pub told: usize,
+    pub reported: usize,
     /// Time from the last fault until all was well.
     pub converged_ms: Option<u64>,
     /// Broken promises.
@@ -89,7 +89,7 @@ pub fn check(entries: &[Entry]) -> Verdict {
 struct Known {
     /// Jobs that acknowledgements named.
     uids: BTreeSet<String>,
-    /// It was sent and neither acknowledged nor refused at the first try.
+    /// It was sent and neither acknowledged nor refused at the first attempt.
     open: bool,
 }
 
@@ -99,7 +99,7 @@ fn submits(entries: &[Entry], verdict: &mut Verdict) -> BTreeMap<String, Known> 
         match &entry.what {
             What::Submit { request, attempt } => {
                 let known = all.entry(request.clone()).or_default();
-                // A refusal of a second try says nothing of the first one.
+                // A refusal of a second attempt says nothing of the first one.
                 known.open |= *attempt > 1;
             }
             What::Acknowledged { request, uid, .. } => {
@@ -187,7 +187,7 @@ fn audited(entries: &[Entry], submits: &BTreeMap<String, Known>, verdict: &mut V
 
 /// What one watch has told so far.
 #[derive(Default)]
-struct Told {
+struct WatchState {
     revision: u64,
     /// All of the present state has been told.
     synced: bool,
@@ -196,28 +196,28 @@ struct Told {
 }
 
 fn watches(entries: &[Entry], verdict: &mut Verdict) {
-    let mut all: BTreeMap<usize, Told> = BTreeMap::new();
+    let mut all: BTreeMap<usize, WatchState> = BTreeMap::new();
     for entry in entries {
         match &entry.what {
             What::Watching { watch, afresh } => {
-                let told = all.entry(*watch).or_default();
+                let reported = all.entry(*watch).or_default();
                 // The present state comes in any order.
-                told.synced = false;
+                reported.synced = false;
                 if *afresh {
-                    told.jobs.clear();
+                    reported.jobs.clear();
                 }
             }
             What::Synced { watch, revision } => {
-                let told = all.entry(*watch).or_default();
-                at(*watch, told, *revision, verdict);
-                told.synced = true;
+                let reported = all.entry(*watch).or_default();
+                at(*watch, reported, *revision, verdict);
+                reported.synced = true;
             }
             What::Job { watch, revision, uid, phase, attempt, ended, holds } => {
-                let told = all.entry(*watch).or_default();
-                verdict.told += 1;
-                at(*watch, told, *revision, verdict);
-                if let Some((was, tries)) = told.ended.get(uid)
-                    && (was != phase || tries != attempt)
+                let reported = all.entry(*watch).or_default();
+                verdict.reported += 1;
+                at(*watch, reported, *revision, verdict);
+                if let Some((was, attempts)) = reported.ended.get(uid)
+                    && (was != phase || attempts != attempt)
                 {
                     verdict.add(
                         Promise::Revived,
@@ -225,46 +225,46 @@ fn watches(entries: &[Entry], verdict: &mut Verdict) {
                     );
                 }
                 if *ended {
-                    told.ended.insert(uid.clone(), (phase.clone(), *attempt));
+                    reported.ended.insert(uid.clone(), (phase.clone(), *attempt));
                 }
                 if holds.is_empty() {
-                    told.jobs.remove(uid);
+                    reported.jobs.remove(uid);
                 } else {
-                    told.jobs.insert(uid.clone(), holds.clone());
+                    reported.jobs.insert(uid.clone(), holds.clone());
                 }
             }
             What::Gone { watch, revision, uid } => {
-                let told = all.entry(*watch).or_default();
-                at(*watch, told, *revision, verdict);
-                told.jobs.remove(uid);
+                let reported = all.entry(*watch).or_default();
+                at(*watch, reported, *revision, verdict);
+                reported.jobs.remove(uid);
             }
             _ => {}
         }
     }
-    for (watch, told) in &all {
-        owners(*watch, told, verdict);
+    for (watch, reported) in &all {
+        owners(*watch, reported, verdict);
     }
 }
 
 /// Events of one revision are one change: owners are counted when the next one comes.
-fn at(watch: usize, told: &mut Told, revision: u64, verdict: &mut Verdict) {
-    if !told.synced || revision == told.revision {
-        told.revision = told.revision.max(revision);
+fn at(watch: usize, reported: &mut WatchState, revision: u64, verdict: &mut Verdict) {
+    if !reported.synced || revision == reported.revision {
+        reported.revision = reported.revision.max(revision);
         return;
     }
-    if revision < told.revision {
+    if revision < reported.revision {
         verdict.add(
             Promise::Backwards,
-            format!("watch {watch} told of revision {revision} after {}", told.revision),
+            format!("watch {watch} told of revision {revision} after {}", reported.revision),
         );
     }
-    owners(watch, told, verdict);
-    told.revision = revision;
+    owners(watch, reported, verdict);
+    reported.revision = revision;
 }
 
-fn owners(watch: usize, told: &Told, verdict: &mut Verdict) {
-    let held = told.jobs.iter().flat_map(|(uid, holds)| holds.iter().map(move |thing| (thing, uid)));
-    let what = format!("watch {watch}, revision {}", told.revision);
+fn owners(watch: usize, reported: &WatchState, verdict: &mut Verdict) {
+    let held = reported.jobs.iter().flat_map(|(uid, holds)| holds.iter().map(move |thing| (thing, uid)));
+    let what = format!("watch {watch}, revision {}", reported.revision);
     twice(&what, held, verdict);
 }
 
@@ -351,11 +351,11 @@ fn ranks(entries: &[Entry], verdict: &mut Verdict) {
 }
 
 fn converged(entries: &[Entry], verdict: &mut Verdict) {
-    let told = entries.iter().rev().find_map(|entry| match &entry.what {
+    let reported = entries.iter().rev().find_map(|entry| match &entry.what {
         What::Converged { after_ms, note } => Some((*after_ms, note.clone())),
         _ => None,
     });
-    match told {
+    match reported {
         Some((Some(after), _)) => verdict.converged_ms = Some(after),
         Some((None, note)) => verdict.add(Promise::NotConverged, note),
         None => verdict.add(Promise::NotConverged, "nobody looked".to_owned()),

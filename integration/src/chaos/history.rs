@@ -166,16 +166,16 @@ mod tests {
     fn what_was_told_is_read_again_and_only_a_last_line_may_be_cut_short() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history");
-        let told = [
+        let reported = [
             What::Submit { request: "r1".to_owned(), attempt: 2 },
             What::Holds { revision: 7, held: vec![("n0/gpu/0".to_owned(), "u1".to_owned())] },
             What::Converged { after_ms: None, note: "n1".to_owned() },
         ];
         let history = History::create(&path).unwrap();
-        told.iter().for_each(|what| history.add(what.clone()));
+        reported.iter().for_each(|what| history.add(what.clone()));
         history.flush().unwrap();
         let read_again: Vec<Entry> = read(&path).unwrap();
-        assert_eq!(read_again.into_iter().map(|entry| entry.what).collect::<Vec<_>>(), told);
+        assert_eq!(read_again.into_iter().map(|entry| entry.what).collect::<Vec<_>>(), reported);
         let whole = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 5]).unwrap();
         assert_eq!(read::<Entry>(&path).unwrap().len(), 2);

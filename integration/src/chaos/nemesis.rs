@@ -71,13 +71,13 @@ impl Nemesis {
             Kind::DiskFull { part } => self.full(number, &kind, *part, lasts),
             Kind::DiskSlow { part } => {
                 let stalled = self.disk(*part).stall(lasts);
-                self.tell(number, &kind, stalled.map(|times| format!("{times} stalls")));
+                self.report(number, &kind, stalled.map(|times| format!("{times} stalls")));
             }
             Kind::Wipe { part } => self.wipe(number, &kind, *part),
             Kind::Compact => {
                 let compacted = (0..self.parts.members).find_map(|by| members::compact(by).ok());
                 let note = compacted.map(|revision| format!("to {revision}"));
-                self.tell(number, &kind, note.ok_or_else(|| "no member did it".to_owned()));
+                self.report(number, &kind, note.ok_or_else(|| "no member did it".to_owned()));
             }
             Kind::Certificate { part } => self.certificate(number, &kind, *part, lasts),
             Kind::Clock { part, seconds } => self.clock(number, &kind, *part, *seconds, lasts),
@@ -85,7 +85,7 @@ impl Nemesis {
         }
     }
 
-    fn tell(&self, number: usize, kind: &Kind, outcome: Outcome) {
+    fn report(&self, number: usize, kind: &Kind, outcome: Outcome) {
         let (done, note) = match outcome {
             Ok(note) => (true, note),
             Err(note) => (false, note),
@@ -125,9 +125,9 @@ impl Nemesis {
 
     fn kill(&self, number: usize, kind: &Kind, part: Part, lasts: Duration) {
         match self.parts.kill(part) {
-            Ok(true) => self.tell(number, kind, Ok(String::new())),
-            Ok(false) => self.tell(number, kind, Err("it did not run".to_owned())),
-            Err(error) => self.tell(number, kind, Err(error)),
+            Ok(true) => self.report(number, kind, Ok(String::new())),
+            Ok(false) => self.report(number, kind, Err("it did not run".to_owned())),
+            Err(error) => self.report(number, kind, Err(error)),
         }
         thread::sleep(lasts);
         let started = self.parts.start(part);
@@ -136,9 +136,9 @@ impl Nemesis {
 
     fn stop(&self, number: usize, kind: &Kind, part: Part, lasts: Duration) {
         match self.parts.signal(part, Signal::STOP) {
-            Ok(true) => self.tell(number, kind, Ok(String::new())),
-            Ok(false) => return self.tell(number, kind, Err("it did not run".to_owned())),
-            Err(error) => return self.tell(number, kind, Err(error)),
+            Ok(true) => self.report(number, kind, Ok(String::new())),
+            Ok(false) => return self.report(number, kind, Err("it did not run".to_owned())),
+            Err(error) => return self.report(number, kind, Err(error)),
         }
         thread::sleep(lasts);
         let goes = self.parts.signal(part, Signal::CONT);
@@ -148,7 +148,7 @@ impl Nemesis {
     fn cut(&self, number: usize, kind: &Kind, (a, b): (&[Part], &[Part]), how: Verdict, lasts: Duration) {
         let nft = &self.parts.programs.nft;
         let cut = net::hurt(nft, number, a, b, how);
-        self.tell(number, kind, cut.map(|()| String::new()));
+        self.report(number, kind, cut.map(|()| String::new()));
         thread::sleep(lasts);
         self.healed(number, net::heal(nft, number, a).join("; "));
     }
@@ -160,7 +160,7 @@ impl Nemesis {
     fn full(&self, number: usize, kind: &Kind, part: Part, lasts: Duration) {
         let disk = self.disk(part);
         let filled = disk.fill();
-        self.tell(number, kind, filled.map(|mib| format!("{mib} MiB")));
+        self.report(number, kind, filled.map(|mib| format!("{mib} MiB")));
         if matches!(part, Part::Etcd(_)) {
             // What it has preallocated would last for long: it must find its disk full when it starts.
             let killed = self.parts.kill(part).and_then(|_| self.parts.start(part));
@@ -189,17 +189,17 @@ impl Nemesis {
         // With one of the others away there would be no majority without it.
         let well = others().all(members::well);
         if !well {
-            return self.tell(number, kind, Err("another member is not well".to_owned()));
+            return self.report(number, kind, Err("another member is not well".to_owned()));
         }
         let killed = self.parts.kill(part);
         let gone = killed.is_ok() && repeat(&|by| members::remove(by, &part.to_string()));
         if !gone {
-            self.tell(number, kind, Err("it could not be removed".to_owned()));
+            self.report(number, kind, Err("it could not be removed".to_owned()));
             let started = self.parts.start(part);
             return self.healed(number, started.err().unwrap_or_default());
         }
         let wiped = fs::remove_dir_all(self.parts.folder(part));
-        self.tell(number, kind, wiped.map(|()| String::new()).map_err(|error| error.to_string()));
+        self.report(number, kind, wiped.map(|()| String::new()).map_err(|error| error.to_string()));
         let added = repeat(&|by| members::add(by, &peer_url(victim)));
         self.parts.say(part, &["--initial-cluster-state", "existing"]);
         let started = self.parts.start(part);
@@ -216,7 +216,7 @@ impl Nemesis {
         let short = text();
         let (started, begin) = (self.parts.start(part), Instant::now());
         let note = replaced.and(started).map(|()| format!("ends after {:.1} s", life.as_secs_f64()));
-        self.tell(number, kind, note);
+        self.report(number, kind, note);
         while text() == short && begin.elapsed() < life + Duration::from_secs(1) {
             thread::sleep(Duration::from_millis(50));
         }
@@ -269,16 +269,16 @@ impl Nemesis {
         thread::sleep(lasts);
         drop(lost);
         let none = || "nobody was connected".to_owned();
-        self.tell(number, kind, if count > 0 { Ok(format!("{count} connections")) } else { Err(none()) });
+        self.report(number, kind, if count > 0 { Ok(format!("{count} connections")) } else { Err(none()) });
     }
 
     fn clock(&self, number: usize, kind: &Kind, part: Part, seconds: i64, lasts: Duration) {
         if self.parts.programs.clock.is_none() {
-            return self.tell(number, kind, Err("skipped: there is no libfaketime".to_owned()));
+            return self.report(number, kind, Err("skipped: there is no libfaketime".to_owned()));
         }
         let file = self.parts.clock(part);
         let set = |seconds: i64| fs::write(&file, format!("{seconds:+}")).map_err(|error| error.to_string());
-        self.tell(number, kind, set(seconds).map(|()| String::new()));
+        self.report(number, kind, set(seconds).map(|()| String::new()));
         thread::sleep(lasts);
         self.healed(number, set(0).err().unwrap_or_default());
     }

@@ -176,7 +176,7 @@ pub fn plan(shape: &Shape) -> Vec<Fault> {
     let mut rng = Rng::new(shape.seed);
     let share = Share(shape.seconds);
     let window = shape.seconds * 1000;
-    let lanes = [
+    let tracks = [
         controllers(&mut rng, shape, &share),
         etcd(&mut rng, shape, &share),
         agents(&mut rng, shape, &share),
@@ -184,13 +184,13 @@ pub fn plan(shape: &Shape) -> Vec<Fault> {
         (0..share.of(60)).map(|_| Kind::Replies).collect(),
         (0..share.of(30)).map(|_| Kind::Compact).collect(),
     ];
-    let mut all: Vec<Fault> = lanes.into_iter().flat_map(|kinds| lane(&mut rng, window, kinds)).collect();
+    let mut all: Vec<Fault> = tracks.into_iter().flat_map(|kinds| track(&mut rng, window, kinds)).collect();
     all.sort_by_key(|fault| fault.at);
     all
 }
 
 /// Spreads the kinds evenly over the time, in any order, each with a rest after it.
-fn lane(rng: &mut Rng, window: u64, mut kinds: Vec<Kind>) -> Vec<Fault> {
+fn track(rng: &mut Rng, window: u64, mut kinds: Vec<Kind>) -> Vec<Fault> {
     for last in (1..kinds.len()).rev() {
         kinds.swap(last, rng.below(last + 1));
     }
@@ -336,7 +336,7 @@ mod tests {
 
     /// More would take the majority away for as long as the faults last.
     #[test]
-    fn no_two_members_of_etcd_are_hurt_at_once_by_their_own_lane() {
+    fn no_two_members_of_etcd_are_hurt_at_once_by_their_own_track() {
         let hurts = |fault: &&Fault| match fault.kind {
             Kind::Kill { part }
             | Kind::Stop { part }

@@ -88,7 +88,7 @@ fn lines(shape: &Shape, entries: &[Entry], verdict: &Verdict) -> Vec<Line> {
         "unknown": verdict.unknown.0, "unknown_stored": verdict.unknown.1, "cancelled": verdict.cancelled,
         "read_too_early": verdict.stale,
     });
-    let seen = json!({"states_of_jobs": verdict.told});
+    let seen = json!({"states_of_jobs": verdict.reported});
     lines.push(none("acknowledged submits lost", verdict.broken(Promise::Lost), "jobs", acknowledged));
     lines.push(none("submits doubled", verdict.broken(Promise::Doubled), "jobs", json!({})));
     lines.push(none("GPUs or NICs held twice, as stored", verdict.broken(Promise::HeldTwice), "times", seen));

@@ -183,7 +183,7 @@ fn play(world: &World, shape: &Shape, rate: f64, plan: &[plan::Fault]) {
     for number in 0..WATCHES {
         world.runtime.spawn(world.callers.clone().watch(number));
     }
-    world.runtime.spawn(world.callers.clone().look());
+    world.runtime.spawn(world.callers.clone().check());
     let nemesis = Nemesis {
         parts: Arc::clone(&world.parts),
         callers: world.callers.clone(),

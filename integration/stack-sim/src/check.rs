@@ -57,7 +57,7 @@ pub fn led(state: &controller_core::State) -> Vec<Row> {
 ///
 /// # Errors
 /// The first that is wrong.
-pub fn promises(told: &Tally, jobs: &[(v1::Job, u64)]) -> Result<(), String> {
+pub fn promises(reported: &Tally, jobs: &[(v1::Job, u64)]) -> Result<(), String> {
     let mut by_submit: BTreeMap<String, Vec<&v1::Job>> = BTreeMap::new();
     for (job, _) in jobs {
         let metadata = job.metadata.as_ref();
@@ -72,7 +72,7 @@ pub fn promises(told: &Tally, jobs: &[(v1::Job, u64)]) -> Result<(), String> {
     let uid = |job: &v1::Job| job.metadata.as_ref().map(|metadata| metadata.uid.clone()).unwrap_or_default();
     let by_uid: BTreeMap<String, &v1::Job> = jobs.iter().map(|(job, _)| (uid(job), job)).collect();
     let mut kept = 0;
-    for known in &told.jobs {
+    for known in &reported.jobs {
         let found = by_uid.get(&known.uid);
         match (known.deleted, found) {
             (None, None) => {

@@ -149,7 +149,7 @@ pub fn main_from_args(arguments: impl IntoIterator<Item = String>) -> ExitCode {
         let _ = writeln!(out, "{}", sums.line());
         return ExitCode::SUCCESS;
     }
-    tell(&mut out, &seeds, &sums, begin.elapsed().as_secs_f64(), arguments.threads);
+    report(&mut out, &seeds, &sums, begin.elapsed().as_secs_f64(), arguments.threads);
     for (seed, why) in &sums.failed {
         let _ = writeln!(out, "seed {seed} fails: {why}");
     }
@@ -159,7 +159,7 @@ pub fn main_from_args(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     ExitCode::from(u8::from(!sums.failed.is_empty()))
 }
 
-fn tell(out: &mut impl Write, seeds: &Range<u64>, sums: &Sums, seconds: f64, threads: usize) {
+fn report(out: &mut impl Write, seeds: &Range<u64>, sums: &Sums, seconds: f64, threads: usize) {
     let rate = sums.seeds as f64 / seconds.max(1e-9);
     let _ = writeln!(
         out,
@@ -214,15 +214,15 @@ fn hunt(out: &mut impl Write, arguments: &Arguments) -> ExitCode {
 /// The last events before a violation, and the faults before those.
 #[must_use]
 pub fn story(seed: u64, config: &Config) -> String {
-    let told = run(seed, &Config { story: true, ..config.clone() });
-    let skipped = told.story.len().saturating_sub(STORY);
-    let faults = told.story[..skipped].iter().filter(|line| line.contains("FAULT"));
+    let reported = run(seed, &Config { story: true, ..config.clone() });
+    let skipped = reported.story.len().saturating_sub(STORY);
+    let faults = reported.story[..skipped].iter().filter(|line| line.contains("FAULT"));
     let mut lines: Vec<String> = faults.cloned().collect();
     if skipped > 0 {
         lines.push(format!("  ... {skipped} earlier events, of which only faults are shown"));
     }
-    lines.extend_from_slice(&told.story[skipped..]);
-    lines.push(told.to_string());
+    lines.extend_from_slice(&reported.story[skipped..]);
+    lines.push(reported.to_string());
     lines.join("\n")
 }
 

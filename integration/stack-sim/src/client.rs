@@ -35,7 +35,7 @@ pub struct Known {
 
 /// What the clients have been told.
 #[derive(Clone, Default)]
-pub struct Told(Arc<Mutex<Tally>>);
+pub struct ReportedState(Arc<Mutex<Tally>>);
 
 /// The sums of it.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub struct Tally {
     pub done: usize,
 }
 
-impl Told {
+impl ReportedState {
     /// All of it.
     pub fn tally(&self) -> MutexGuard<'_, Tally> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -70,7 +70,7 @@ pub struct Script {
     /// Milliseconds between two things that it does, at most.
     pub think_ms: u64,
     /// Where it says what it was told.
-    pub told: Told,
+    pub reported: ReportedState,
     /// What happens.
     pub record: Record,
     /// What is planted.
@@ -111,8 +111,8 @@ impl Script {
                 }
             }
         }
-        self.told.tally().done += 1;
-        self.record.tell(&format!("{} is done", self.name));
+        self.reported.tally().done += 1;
+        self.record.report(&format!("{} is done", self.name));
         Ok(())
     }
 
@@ -126,19 +126,19 @@ impl Script {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    fn tell(&self, what: &str) {
-        self.record.tell(&format!("{} {what}", self.name));
+    fn report(&self, what: &str) {
+        self.record.report(&format!("{} {what}", self.name));
     }
 
     fn refused(&self, what: &str, status: &Status) {
-        self.told.tally().calls += 1;
+        self.reported.tally().calls += 1;
         let (code, text) = (status.code(), status.message());
-        self.tell(&format!("{what}: {code:?} {text}"));
+        self.report(&format!("{what}: {code:?} {text}"));
     }
 
     async fn submit(&mut self, jobs: &mut Jobs, number: u64) -> Option<Known> {
         let mut request = format!("{}-{number}", self.name);
-        self.told.tally().open += 1;
+        self.reported.tally().open += 1;
         let mut repeated = 0;
         loop {
             let job = job(&format!("{}-{number}", self.name));
@@ -164,7 +164,7 @@ impl Script {
                 Err(status) => {
                     self.refused(&format!("submits {request}"), &status);
                     self.record.fail(format!("the submit {request} was refused: {status}"));
-                    self.told.tally().open -= 1;
+                    self.reported.tally().open -= 1;
                     return None;
                 }
             }
@@ -180,8 +180,8 @@ impl Script {
             cancelled: false,
             deleted: None,
         };
-        self.tell(&format!("submits {request}: {} {}", known.name, known.uid));
-        let mut tally = self.told.tally();
+        self.report(&format!("submits {request}: {} {}", known.name, known.uid));
+        let mut tally = self.reported.tally();
         tally.calls += 1;
         tally.open -= 1;
         tally.jobs.push(known.clone());
@@ -189,7 +189,7 @@ impl Script {
     }
 
     fn note(&self, known: &Known, change: impl FnOnce(&mut Known)) {
-        let mut tally = self.told.tally();
+        let mut tally = self.reported.tally();
         if let Some(noted) = tally.jobs.iter_mut().find(|noted| noted.uid == known.uid) {
             change(noted);
         }
@@ -197,7 +197,7 @@ impl Script {
 
     async fn read(&mut self, jobs: &mut Jobs, known: &Known) {
         let deleted = {
-            let tally = self.told.tally();
+            let tally = self.reported.tally();
             tally.jobs.iter().find(|noted| noted.uid == known.uid).and_then(|noted| noted.deleted)
         };
         // Submitted again it is the same job, while there is one.
@@ -210,7 +210,7 @@ impl Script {
             };
             if let Ok(answer) = jobs.create_job(again).await {
                 let uid = answer.into_inner().metadata.unwrap_or_default().uid;
-                self.tell(&format!("submits {} again: {uid}", known.request));
+                self.report(&format!("submits {} again: {uid}", known.request));
                 if uid != known.uid {
                     self.record.fail(format!("{} gave {} first and {uid} now", known.request, known.uid));
                 }
@@ -220,7 +220,7 @@ impl Script {
         match jobs.get_job(ask).await {
             Ok(answer) => {
                 let uid = answer.into_inner().metadata.unwrap_or_default().uid;
-                self.tell(&format!("reads {}: {uid}", known.name));
+                self.report(&format!("reads {}: {uid}", known.name));
                 if uid != known.uid {
                     self.record.fail(format!("{} was {} and is {uid}", known.name, known.uid));
                 }
@@ -245,7 +245,7 @@ impl Script {
             match jobs.cancel_job(ask).await {
                 Ok(answer) => {
                     let phase = answer.into_inner().status.unwrap_or_default().phase();
-                    self.tell(&format!("cancels {}: {phase:?}", known.name));
+                    self.report(&format!("cancels {}: {phase:?}", known.name));
                     if phase != Phase::Cancelled {
                         self.record.fail(format!("{} was cancelled and is {phase:?}", known.name));
                     }
@@ -286,7 +286,7 @@ impl Script {
                 }
             }
         }
-        self.tell(&format!("deletes {}", known.name));
+        self.report(&format!("deletes {}", known.name));
         self.note(known, |noted| noted.deleted = Some(true));
     }
 }

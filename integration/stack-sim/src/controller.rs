@@ -57,9 +57,9 @@ pub struct Post {
 
 impl Posts {
     /// Looks at one, and may change it.
-    pub fn with<T>(&self, name: &str, look: impl FnOnce(&mut Post) -> T) -> T {
+    pub fn with<T>(&self, name: &str, check: impl FnOnce(&mut Post) -> T) -> T {
         let mut posts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        look(posts.entry(name.to_owned()).or_default())
+        check(posts.entry(name.to_owned()).or_default())
     }
 
     /// How often a controller began to lead.
@@ -161,15 +161,15 @@ pub async fn live(setting: Setting) -> turmoil::Result {
         *post = Post { lives, terms, ..Post::default() };
         (post.asked.clone(), lives)
     });
-    setting.record.tell(&format!("{} starts, life {life}", setting.name));
+    setting.record.report(&format!("{} starts, life {life}", setting.name));
     let source = Arc::new(Seeded::new(setting.seed ^ (life << 32), setting.ahead));
     match serve(&setting, source, &asked).await {
         Ok(()) => {
-            setting.record.tell(&format!("{} has ended", setting.name));
+            setting.record.report(&format!("{} has ended", setting.name));
             setting.posts.with(&setting.name, |post| post.end = End::InOrder);
         }
         Err(error) => {
-            setting.record.tell(&format!("{} gives up: {error}", setting.name));
+            setting.record.report(&format!("{} gives up: {error}", setting.name));
             setting.posts.with(&setting.name, |post| post.end = End::Failed);
         }
     }
@@ -227,7 +227,7 @@ async fn serve(setting: &Setting, source: Arc<Seeded>, asked: &CancellationToken
 
 impl Observer for Setting {
     fn term_began(&self, leader: &Handle, _: &CancellationToken) {
-        self.record.tell(&format!("{} leads with epoch {}", self.name, leader.epoch()));
+        self.record.report(&format!("{} leads with epoch {}", self.name, leader.epoch()));
         self.posts.with(&self.name, |post| {
             post.leading = Some(leader.clone());
             post.terms += 1;
@@ -236,11 +236,11 @@ impl Observer for Setting {
     }
 
     fn term_ended(&self, leader: &Handle) {
-        self.record.tell(&format!("{} leads no more with epoch {}", self.name, leader.epoch()));
+        self.record.report(&format!("{} leads no more with epoch {}", self.name, leader.epoch()));
         self.posts.with(&self.name, |post| post.leading = None);
     }
 
     fn handing_over(&self, _: &Handle, followers: usize) {
-        self.record.tell(&format!("{} lets the lead go, {followers} follow", self.name));
+        self.record.report(&format!("{} lets the lead go, {followers} follow", self.name));
     }
 }

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The record of one run; clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Record(Arc<Mutex<Noted>>);
+pub struct Record(Arc<Mutex<RecordedEvent>>);
 
 /// What was noted.
 #[derive(Debug, Default)]
-pub struct Noted {
+pub struct RecordedEvent {
     /// Simulated milliseconds.
     pub now_ms: u64,
     /// Of every event with its time.
@@ -50,7 +50,7 @@ impl Record {
     }
 
     /// All of it.
-    pub fn noted(&self) -> MutexGuard<'_, Noted> {
+    pub fn noted(&self) -> MutexGuard<'_, RecordedEvent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +61,7 @@ impl Record {
     }
 
     /// An event, in words.
-    pub fn tell(&self, line: &str) {
+    pub fn report(&self, line: &str) {
         let mut noted = self.noted();
         let now = noted.now_ms;
         noted.events += 1;
@@ -79,7 +79,7 @@ impl Record {
 
     /// Something that must not be. The first one counts.
     pub fn fail(&self, what: String) {
-        self.tell(&format!("VIOLATION {what}"));
+        self.report(&format!("VIOLATION {what}"));
         let mut noted = self.noted();
         let now = noted.now_ms;
         noted.violation.get_or_insert((now, what));

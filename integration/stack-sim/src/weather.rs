@@ -73,7 +73,7 @@ impl Weather {
         while self.next.as_ref().is_some_and(|fault| fault.at_ms <= now) {
             let Some(fault) = std::mem::replace(&mut self.next, self.plan.next()) else { break };
             self.begun += 1;
-            self.record.tell(&format!("FAULT {:?} until {}", fault.what, fault.until_ms));
+            self.record.report(&format!("FAULT {:?} until {}", fault.what, fault.until_ms));
             self.begin(sim, &fault, now);
             self.active.push(fault);
             changed = true;
@@ -81,7 +81,7 @@ impl Weather {
         if self.active.iter().any(|fault| fault.until_ms <= now) {
             let over = self.active.extract_if(.., |fault| fault.until_ms <= now).collect::<Vec<_>>();
             for fault in over {
-                self.record.tell(&format!("over: {:?}", fault.what));
+                self.record.report(&format!("over: {:?}", fault.what));
                 self.end(sim, &fault);
             }
             changed = true;
@@ -102,7 +102,7 @@ impl Weather {
         self.turn(sim, now);
         self.etcd.inner().leaderless_until_ms = 0;
         self.etcd.stir();
-        self.record.tell("all is well from now on");
+        self.record.report("all is well from now on");
     }
 
     /// A process dies, and is started again at a time.
@@ -129,7 +129,7 @@ impl Weather {
                 let leaders = self.posts.leaders();
                 let leader = leaders.iter().max_by_key(|(_, handle)| handle.epoch());
                 if let Some((host, _)) = leader {
-                    self.record.tell(&format!("it is {host}"));
+                    self.record.report(&format!("it is {host}"));
                     self.kill(sim, host, fault.until_ms);
                 }
             }
@@ -184,7 +184,7 @@ impl Weather {
             self.down.iter().filter(|(_, until)| **until <= now).map(|(host, _)| host.clone()).collect();
         for host in &up {
             self.down.remove(host);
-            self.record.tell(&format!("{host} is started"));
+            self.record.report(&format!("{host} is started"));
             sim.bounce(host.as_str());
         }
         let mut ended = Vec::new();
@@ -199,7 +199,7 @@ impl Weather {
             if !in_order {
                 self.record.fail(format!("{host} did not end in {PATIENCE_MS} ms after it was asked to"));
             }
-            self.record.tell(&format!("{host} is started again"));
+            self.record.report(&format!("{host} is started again"));
             sim.bounce(host.as_str());
         }
         !up.is_empty() || !ended.is_empty()

@@ -14,7 +14,7 @@ use turmoil::Sim;
 
 use crate::{
     check,
-    client::{Script, Told},
+    client::{ReportedState, Script},
     config::Config,
     controller::{ETCD_PORT, Posts, Setting, live},
     etcd::{Etcd, calls},
@@ -84,7 +84,7 @@ struct World<'a> {
     clients: usize,
     etcd: Arc<Etcd>,
     posts: Posts,
-    told: Told,
+    reported: ReportedState,
     record: Record,
     weather: Weather,
 }
@@ -102,7 +102,7 @@ impl World<'_> {
         let etcd = Etcd::new(hosts.members.len(), Rng::new(rng.draw()), record.clone(), config.bug);
         let to = FIRST_FAULT_MS + config.chaos_ms;
         let faults = plan(&mut rng, &hosts, config.faults, FIRST_FAULT_MS, to);
-        let (posts, told) = (Posts::default(), Told::default());
+        let (posts, reported) = (Posts::default(), ReportedState::default());
         let weather = Weather::new(hosts.clone(), faults, Arc::clone(&etcd), posts.clone(), record.clone());
         let mut sim = turmoil::Builder::new()
             .tick_duration(Duration::from_millis(config.tick_ms))
@@ -140,7 +140,7 @@ impl World<'_> {
             clients: 0,
             etcd,
             posts,
-            told,
+            reported,
             record: record.clone(),
             weather,
         };
@@ -160,7 +160,7 @@ impl World<'_> {
                     rng: Rng::new(rng.draw()),
                     submits: rng.range(1..self.config.submits + 1),
                     think_ms: rng.range(50..900),
-                    told: self.told.clone(),
+                    reported: self.reported.clone(),
                     record: self.record.clone(),
                     bug: self.config.bug,
                 })
@@ -189,12 +189,12 @@ impl World<'_> {
         if self.goes_on() {
             self.last_take_over();
         }
-        let told = self.told.tally();
-        let acknowledged = told.jobs.len() as u64;
+        let reported = self.reported.tally();
+        let acknowledged = reported.jobs.len() as u64;
         Report {
             faults: self.weather.begun,
             acknowledged,
-            calls: told.calls,
+            calls: reported.calls,
             commits: self.etcd.inner().commits,
             take_overs: self.posts.terms(),
             settled_ms,
@@ -230,8 +230,8 @@ impl World<'_> {
                     .fail(format!("not settled {} ms after the last fault: {why}", self.config.settle_ms));
                 return;
             }
-            let look = self.now() + LOOK_EVERY_MS;
-            while self.now() < look && self.goes_on() {
+            let check = self.now() + LOOK_EVERY_MS;
+            while self.now() < check && self.goes_on() {
                 self.step();
             }
         }
@@ -240,9 +240,9 @@ impl World<'_> {
     /// What is not as it should be yet.
     fn unsettled(&mut self, who_must_not_lead: &str) -> Option<String> {
         {
-            let told = self.told.tally();
-            if told.done < self.clients {
-                return Some(format!("{} of {} clients are done", told.done, self.clients));
+            let reported = self.reported.tally();
+            if reported.done < self.clients {
+                return Some(format!("{} of {} clients are done", reported.done, self.clients));
             }
         }
         let leaders = self.posts.leaders();
@@ -281,13 +281,13 @@ impl World<'_> {
             Some(Err(refusal)) => return Some(format!("{name} leads and does not answer: {refusal}")),
             None => return Some(format!("{name} leads and does not answer")),
         }
-        let (data, told) = (self.etcd.data(), self.told.tally());
-        let broken = check::stored(&data).and_then(|jobs| check::promises(&told, &jobs));
+        let (data, reported) = (self.etcd.data(), self.reported.tally());
+        let broken = check::stored(&data).and_then(|jobs| check::promises(&reported, &jobs));
         if let Err(broken) = broken {
             self.record.fail(broken);
             return None;
         }
-        drop(told);
+        drop(reported);
         self.copies(&data)
     }
 
@@ -322,7 +322,7 @@ impl World<'_> {
             return;
         }
         let Some((name, _)) = self.posts.leaders().pop() else { return };
-        self.record.tell(&format!("{name} leads and dies for good"));
+        self.record.report(&format!("{name} leads and dies for good"));
         self.weather.kill(&mut self.sim, &name, u64::MAX);
         self.settle(&name);
     }

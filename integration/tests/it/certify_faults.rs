@@ -135,8 +135,8 @@ fn swapped_rails_are_used_as_they_are_cabled() {
     let message = reason(&job, "RailsSwapped").unwrap_or_else(|| panic!("{job:#}"));
     assert!(message.contains(&format!("'{node}'")), "{message}");
     let job = lab.certified("swap-require");
-    let tries = number(&job["status"]["attempt"]);
-    assert_eq!((nodes(&job), tries), (first.clone(), 2), "{job:#}\n{}", lab.0.logs());
+    let attempts = number(&job["status"]["attempt"]);
+    assert_eq!((nodes(&job), attempts), (first.clone(), 2), "{job:#}\n{}", lab.0.logs());
     assert!(reason(&job, "RailsRemapped").unwrap().contains(&format!("'{node}'")), "{job:#}");
     assert!(reason(&job, "Certified").is_some(), "{job:#}");
     let place = &job["status"]["placement"]["nodes"][1];
@@ -149,9 +149,9 @@ fn swapped_rails_are_used_as_they_are_cabled() {
     assert_eq!((&place["remapped"], nics), (&true.into(), vec![(0, "rail1"), (1, "rail0")]), "{place:#}");
     let shown = lab.0.railctl(&["describe", "job", "swap-require"]);
     assert!(shown.stdout.contains("RailsRemapped"), "{}", shown.stdout);
-    let told = || {
+    let reported = || {
         let shown = lab.0.railctl(&["describe", "node", node]).stdout;
         (shown.contains("RailsSwapped") && shown.contains("swap their cables")).then_some(())
     };
-    eventually("the server says that its cables are swapped", SOON, told).unwrap();
+    eventually("the server says that its cables are swapped", SOON, reported).unwrap();
 }

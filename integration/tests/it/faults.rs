@@ -36,7 +36,7 @@ fn a_killed_controller_loses_no_job_and_disturbs_none() {
     let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
     let gate = cluster.home().join("gate");
     let log = cluster.home().join("ran");
-    // Each try appends a line, so that a second run of the same job would show.
+    // Each attempt appends a line, so that a second run of the same job would show.
     let script = |name: &str| {
         format!(
             "gang: {{nodes: 2, gpusPerNode: 1}}\ncommand: {{argv: [/bin/sh, -c, 'echo {name}-$RANK $$ >> {}; while ! test -e {}; do sleep 0.05; done']}}",
@@ -136,7 +136,7 @@ fn a_job_that_lost_an_engine_is_queued_again_where_its_policy_says_so() {
             .ok()
             .filter(|job| job["status"]["attempt"] == 2 && job["status"]["phase"] == "RUNNING")
     };
-    eventually("the second try", SOON, running_again)
+    eventually("the second attempt", SOON, running_again)
         .map_err(|error| format!("{error}\n{}", cluster.logs()))
         .unwrap();
     std::fs::write(&gate, "").unwrap();
@@ -163,8 +163,8 @@ fn a_controller_that_starts_anew_explains_the_past() {
     let explain = |job: &str, at: &str| cluster.json(&["explain", "job", job, "--at", at]);
     let waits = || {
         let at = now();
-        let told = explain("waiter", &at).ok()?;
-        told["reasons"].to_string().contains("GangCapacity").then_some((at, told))
+        let reported = explain("waiter", &at).ok()?;
+        reported["reasons"].to_string().contains("GangCapacity").then_some((at, reported))
     };
     let (then, before) = eventually("the reasons to be recorded", SOON, waits).unwrap();
     assert_eq!(before["phase"], "PENDING", "{before:#}");
@@ -185,10 +185,10 @@ fn a_controller_that_starts_anew_explains_the_past() {
     restart();
     eventually("the controller to answer", SOON, || explain("waiter", &later).ok()).unwrap();
     assert_eq!((explain("waiter", &then).unwrap(), explain("holder", &then).unwrap()), (before, held));
-    let told = explain("waiter", &later).unwrap();
-    assert_eq!(told["phase"], "COMPLETED", "{told:#}");
-    let placed = told["decisions"].as_array().unwrap().iter().filter(|one| one["nodes"] == 1);
-    assert!(placed.count() >= 1, "{told:#}");
+    let reported = explain("waiter", &later).unwrap();
+    assert_eq!(reported["phase"], "COMPLETED", "{reported:#}");
+    let placed = reported["decisions"].as_array().unwrap().iter().filter(|one| one["nodes"] == 1);
+    assert!(placed.count() >= 1, "{reported:#}");
     let early = cluster.railctl(&["explain", "job", "waiter", "--at", "2020-01-01T00:00:00Z"]);
     assert!(early.code == 2 && early.stderr.contains("nothing is recorded"), "{early:?}");
 }

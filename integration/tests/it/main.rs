@@ -36,3 +36,4 @@ mod several;
 mod supply;
 mod trace;
 mod validate;
+mod words;

@@ -100,8 +100,8 @@ fn a_rail_whose_counters_went_quiet_comes_back_after_a_probe_and_not_while_its_w
     lab.cluster.submit("whole", spec).unwrap();
     let failed = || {
         let text = lab.described();
-        let told = text.contains("the last one, with n") && text.contains("failed: packets");
-        (told && text.contains("pass up to 1500 bytes")).then_some(text)
+        let reported = text.contains("the last one, with n") && text.contains("failed: packets");
+        (reported && text.contains("pass up to 1500 bytes")).then_some(text)
     };
     let text = eventually("a probe that fails", SOON, failed)
         .unwrap_or_else(|why| panic!("{why}\n{}\n{}", lab.described(), lab.cluster.logs()));

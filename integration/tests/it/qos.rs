@@ -88,7 +88,7 @@ fn a_profile_reaches_every_nic_while_a_job_runs_and_goes_back_again() {
 
 /// A roll-out is told before it begins, is cancelled in the middle, and goes back; a profile that says nothing is refused.
 #[test]
-fn a_roll_out_is_foretold_cancelled_and_taken_back() {
+fn a_roll_out_is_predicted_cancelled_and_taken_back() {
     let cluster = cluster();
     let empty = profile(&cluster, "empty.json", " {}\n");
     let refused = roll_out(&cluster, &empty);
@@ -102,9 +102,12 @@ fn a_roll_out_is_foretold_cancelled_and_taken_back() {
         assert_eq!(error.violations[0].field, "document", "{error:?}");
     });
     let first = profile(&cluster, "first.json", r#"{"name": "first"}"#);
-    let told = cluster.railctl(&["qos", "apply", "-f", &first, "--canary", "n1", "--dry-run"]);
-    assert!(told.code == 0 && told.stdout.contains("canary n1"), "{told:?}");
-    assert!(told.stdout.starts_with("6 NICs of 3 servers") && told.stdout.contains("(dry run)"), "{told:?}");
+    let reported = cluster.railctl(&["qos", "apply", "-f", &first, "--canary", "n1", "--dry-run"]);
+    assert!(reported.code == 0 && reported.stdout.contains("canary n1"), "{reported:?}");
+    assert!(
+        reported.stdout.starts_with("6 NICs of 3 servers") && reported.stdout.contains("(dry run)"),
+        "{reported:?}"
+    );
     assert!(cluster.railctl(&["qos", "status"]).stdout.contains("no profile is rolled out"));
     assert_eq!(cluster.railctl(&["qos", "cancel"]).code, 3);
     assert_eq!(roll_out(&cluster, &first).code, 0);
@@ -141,7 +144,7 @@ fn a_roll_out_is_foretold_cancelled_and_taken_back() {
     };
     eventually("the profile before", SOON + SOON, done).unwrap();
     let records = cluster.railctl(&["audit", "list", "-o", "json"]).stdout;
-    assert!(records.contains("SteerQos"), "{records}");
+    assert!(records.contains("ControlRollout"), "{records}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn a_lost_rail_is_done_without_moved_away_from_or_fails_the_job() {
     let failed = cluster.wait_for("fail", &ENDED, SOON).unwrap();
     assert_eq!(failed["status"]["phase"], "FAILED", "{failed:#}");
     assert!(failed["status"]["reasons"].to_string().contains("RailLost"), "{failed:#}");
-    let moved = when(&cluster, "move", "the second try", |job| runs(job, 2));
+    let moved = when(&cluster, "move", "the second attempt", |job| runs(job, 2));
     assert_eq!(nodes(&moved)[0], before[1][0], "the healthy server keeps its rank");
     assert!(!before.iter().any(|gang| gang[1] == nodes(&moved)[1]), "{moved:#}");
     assert_eq!((rails(&moved), number(&moved["status"]["restarts"])), (vec![0, 1], 0));
@@ -97,7 +97,7 @@ fn a_job_that_may_do_with_fewer_rails_goes_on_and_starts_on_those_that_are_left(
     // It asks for all, may do with fewer, and would move if there were anything better.
     let spec = "gang: {nodes: 2, gpusPerNode: 1}\ngracePeriod: 1s\nrails: {required: 3, allowPartial: true}\nfailure: {onRailLoss: MOVE, replace: ANY, maxReplacements: 3}\ncollective: {op: ALL_REDUCE, bytes: 1048576, iterations: 1000000, verify: false}";
     cluster.submit("long", spec).unwrap();
-    let job = when(&cluster, "long", "the first try", |job| runs(job, 1));
+    let job = when(&cluster, "long", "the first attempt", |job| runs(job, 1));
     let gang = nodes(&job);
     lose(&cluster, "n1", 1);
     lost(&cluster, "n1", 1);
@@ -107,7 +107,7 @@ fn a_job_that_may_do_with_fewer_rails_goes_on_and_starts_on_those_that_are_left(
     let engine = procfs::find(&["rail-engine", "run", &dir]);
     assert_eq!(engine.len(), 1, "{engine:?}");
     procfs::kill(engine[0]).unwrap();
-    let again = when(&cluster, "long", "the second try", |job| runs(job, 2));
+    let again = when(&cluster, "long", "the second attempt", |job| runs(job, 2));
     assert_eq!((nodes(&again), rails(&again)), (gang, vec![0, 2]), "{again:#}");
     assert_eq!(cluster.railctl(&["cancel", "long", "--wait"]).code, 0);
 

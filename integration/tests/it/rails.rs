@@ -13,8 +13,8 @@ const STRAY: u64 = 64 << 10;
 
 /// One rail as an engine of the job saw it last.
 fn rail(cluster: &Cluster, job: &str, node: &str, rail: u64) -> Option<Value> {
-    let told = cluster.json(&["explain", "job", job]).ok()?;
-    let node = told["rails"].as_array()?.iter().find(|one| one["node"] == node)?.clone();
+    let reported = cluster.json(&["explain", "job", job]).ok()?;
+    let node = reported["rails"].as_array()?.iter().find(|one| one["node"] == node)?.clone();
     let found = node["rails"].as_array()?.iter().find(|one| number(&one["rail"]) == rail);
     found.cloned()
 }
@@ -49,8 +49,8 @@ fn a_running_job_leaves_a_drained_rail_and_comes_back() {
     assert_eq!(seen["state"], "UP", "{seen:#}");
 
     // The whole rail.
-    let told = ok(&cluster, &["rail", "drain", "1", "--reason", "switch upgrade", "--wait"]);
-    assert!(told.contains("rail/1 is drained (switch upgrade); no running job uses it"), "{told}");
+    let reported = ok(&cluster, &["rail", "drain", "1", "--reason", "switch upgrade", "--wait"]);
+    assert!(reported.contains("rail/1 is drained (switch upgrade); no running job uses it"), "{reported}");
     for node in ["n0", "n1"] {
         let before = rail(&cluster, "loop", node, 1).unwrap();
         assert_eq!(before["state"], "DRAINED", "{before:#}");

@@ -41,7 +41,7 @@ impl Files {
         )
     }
 
-    /// What all ranks of a try have written, in order; waits until there are so many lines of it.
+    /// What all ranks of an attempt have written, in order; waits until there are so many lines of it.
     fn lines(&self, what: &str, attempt: u64, count: usize) -> Vec<String> {
         let written = || {
             let text = std::fs::read_to_string(&self.log).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Files {
             lines.sort_unstable();
             (lines.len() == count).then_some(lines)
         };
-        eventually(&format!("{count} ranks of try {attempt}: {what}"), SOON, written).unwrap_or_else(
+        eventually(&format!("{count} ranks of attempt {attempt}: {what}"), SOON, written).unwrap_or_else(
             |error| panic!("{error}: {}", std::fs::read_to_string(&self.log).unwrap_or_default()),
         )
     }
@@ -62,7 +62,7 @@ fn attempt(cluster: &Cluster, job: &str, attempt: u64) -> Value {
         let same = number(&job["status"]["attempt"]) == attempt && job["status"]["phase"] == "RUNNING";
         (same && job["status"]["startTime"].is_string()).then_some(job)
     };
-    eventually(&format!("try {attempt} of {job}"), SOON, runs).unwrap_or_else(|error| {
+    eventually(&format!("attempt {attempt} of {job}"), SOON, runs).unwrap_or_else(|error| {
         panic!("{error}\n{:#}\n{}", cluster.job(job).unwrap_or_default(), cluster.logs())
     })
 }

@@ -146,8 +146,8 @@ fn a_suspended_job_saves_its_work_and_goes_on_when_it_is_resumed() {
     let job = cluster.wait_for("long", &["PENDING"], SOON).unwrap();
     assert_eq!(std::fs::read_to_string(&saved).unwrap().trim(), "step-7", "it was let save its work");
     assert!(reasons(&cluster, "long").contains("Suspended"), "{job:#}");
-    let told = cluster.railctl(&["describe", "job", "long"]);
-    assert!(told.stdout.contains("suspended by") && told.stdout.contains("demo"), "{told:?}");
+    let reported = cluster.railctl(&["describe", "job", "long"]);
+    assert!(reported.stdout.contains("suspended by") && reported.stdout.contains("demo"), "{reported:?}");
     cluster.submit("short", &format!("{gang}command: {{argv: [/bin/true]}}")).unwrap();
     cluster.wait_for("short", &ENDED, SOON).unwrap();
     assert_eq!(cluster.job("long").unwrap()["status"]["phase"], "PENDING");
@@ -261,7 +261,7 @@ fn a_failed_server_is_replaced_by_the_spare_and_the_others_keep_their_ranks() {
             .ok()
             .filter(|job| number(&job["status"]["attempt"]) == 2 && job["status"]["phase"] == "RUNNING")
     };
-    let after = eventually("the second try", SOON, again)
+    let after = eventually("the second attempt", SOON, again)
         .map_err(|error| {
             format!("{error}\n{:#}\n{}", cluster.job("hardy").unwrap_or_default(), cluster.logs())
         })

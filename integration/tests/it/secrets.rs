@@ -1,4 +1,4 @@
-//! A secret of a tenant on a cluster of real processes: ranks and steps see it, nobody and nothing else does, and a change is for the next try.
+//! A secret of a tenant on a cluster of real processes: ranks and steps see it, nobody and nothing else does, and a change is for the next attempt.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use integration::{Answer, Cluster, Shape, eventually, procfs};
 const SOON: Duration = Duration::from_secs(60);
 const VALUES: [&str; 2] = ["first-of-the-tenant", "second-of-the-tenant"];
 /// Says the value without saying it.
-const TELL: &str = "printf %s \"$TOKEN\" | tr a-y b-z";
+const REPORT: &str = "printf %s \"$TOKEN\" | tr a-y b-z";
 
-/// What [`TELL`] makes of a value.
-fn told(value: &str) -> String {
+/// What [`REPORT`] makes of a value.
+fn reported(value: &str) -> String {
     value.bytes().map(|byte| char::from(if byte.is_ascii_lowercase() { byte + 1 } else { byte })).collect()
 }
 
@@ -32,13 +32,13 @@ fn create(cluster: &Cluster, value: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Waits until a try runs whose rank says so.
+/// Waits until an attempt runs whose rank says so.
 fn says(cluster: &Cluster, attempt: u64, value: &str) {
-    let said = eventually(&format!("try {attempt}"), SOON, || {
+    let said = eventually(&format!("attempt {attempt}"), SOON, || {
         let job = cluster.job("uses").ok()?;
         let status = &job["status"];
         let now = status["phase"] == "RUNNING" && status["attempt"] == attempt;
-        (now && cluster.railctl(&["logs", "uses"]).stdout.contains(&told(value))).then_some(())
+        (now && cluster.railctl(&["logs", "uses"]).stdout.contains(&reported(value))).then_some(())
     });
     said.unwrap_or_else(|error| panic!("{error}: {:#}\n{}", cluster.job("uses").unwrap(), cluster.logs()));
 }
@@ -92,18 +92,31 @@ fn a_secret_is_seen_by_ranks_and_steps_and_by_nobody_else() {
     let cluster = Cluster::up(&shape).unwrap();
     create(&cluster, VALUES[0]);
     let spec = format!(
-        "gang: {{nodes: 2, gpusPerNode: 1}}\ncommand:\n  argv: [sh, -c, '{TELL}; echo; exec sleep 600']\n  \
+        "gang: {{nodes: 2, gpusPerNode: 1}}\ncommand:\n  argv: [sh, -c, '{REPORT}; echo; exec sleep 600']\n  \
          envFrom: [{{secretRef: {{name: s3}}}}]"
     );
     cluster.submit("uses", &spec).unwrap();
     says(&cluster, 1, VALUES[0]);
-    assert!(ok(&cluster, &["exec", "uses", "--", "sh", "-c", TELL]).contains(&told(VALUES[0])), "a step");
-    let alone =
-        ["run", "--nodes", "1", "--no-rails", "--env-from", "TOKEN=secret/s3:TOKEN", "--", "sh", "-c", TELL];
-    assert!(ok(&cluster, &alone).contains(&told(VALUES[0])), "a step of an allocation");
+    assert!(
+        ok(&cluster, &["exec", "uses", "--", "sh", "-c", REPORT]).contains(&reported(VALUES[0])),
+        "a step"
+    );
+    let alone = [
+        "run",
+        "--nodes",
+        "1",
+        "--no-rails",
+        "--env-from",
+        "TOKEN=secret/s3:TOKEN",
+        "--",
+        "sh",
+        "-c",
+        REPORT,
+    ];
+    assert!(ok(&cluster, &alone).contains(&reported(VALUES[0])), "a step of an allocation");
     nowhere(&cluster, true);
 
-    // Rotation is for the next try: what runs goes on.
+    // Rotation is for the next attempt: what runs goes on.
     create(&cluster, VALUES[1]);
     assert_eq!(cluster.job("uses").unwrap()["status"]["attempt"], 1);
     ok(&cluster, &["requeue", "job", "uses"]);
@@ -138,9 +151,9 @@ fn differs(cluster: &Cluster) {
     fs::write(&file, text).unwrap();
     let answer = cluster.railctl(&["diff", "-f", &file.display().to_string()]);
     assert_eq!(answer.code, 1, "{}{}", answer.stdout, answer.stderr);
-    let told = &answer.stdout;
-    assert!(told.contains("TOKEN: \"(changed)\"") && told.contains("MORE: \"(new)\""), "{told}");
-    assert!(!told.contains(VALUES[0]) && !told.contains(VALUES[1]), "{told}");
+    let reported = &answer.stdout;
+    assert!(reported.contains("TOKEN: \"(changed)\"") && reported.contains("MORE: \"(new)\""), "{reported}");
+    assert!(!reported.contains(VALUES[0]) && !reported.contains(VALUES[1]), "{reported}");
 }
 
 /// Another tenant cannot refer to it, and a viewer sees no more than that it is there.
@@ -153,9 +166,12 @@ fn others(cluster: &Cluster, spec: &str) {
     let file = file.display().to_string();
     for command in ["submit", "plan"] {
         let refused = cluster.railctl(&["--tenant", "blue", command, &file]);
-        let told = &refused.stderr;
-        assert!(told.contains("envFrom") && told.contains("no secret 's3' in tenant 'blue'"), "{told}");
-        assert_eq!(refused.code, 2, "{told}");
+        let reported = &refused.stderr;
+        assert!(
+            reported.contains("envFrom") && reported.contains("no secret 's3' in tenant 'blue'"),
+            "{reported}"
+        );
+        assert_eq!(refused.code, 2, "{reported}");
     }
     let issued = ok(cluster, &["tenant", "issue-token", "vera", "--role", "viewer"]);
     let token = issued.split_whitespace().find(|word| word.starts_with("rail-user-")).unwrap();

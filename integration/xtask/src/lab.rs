@@ -123,15 +123,15 @@ fn guest(
     limit: Duration,
     show: bool,
 ) -> std::result::Result<Vec<String>, Trouble> {
-    let tell = |line: &str| if show { println!("    {line}") } else { eprintln!("    {line}") };
+    let report = |line: &str| if show { println!("    {line}") } else { eprintln!("    {line}") };
     let base = image::base()?;
     let guest = image::of(&base, suite, bin)?;
-    tell(&format!("booting for {}: {}", suite.name, suite.about));
+    report(&format!("booting for {}: {}", suite.name, suite.about));
     let boot::Verdict { status, seconds, said } =
-        boot::boot(&base, &guest, suite.name, limit, &|line| tell(&format!("| {line}")))?;
+        boot::boot(&base, &guest, suite.name, limit, &|line| report(&format!("| {line}")))?;
     if status != 0 {
         return Err(Trouble::Failed(format!("suite {} ended with status {status} in the guest", suite.name)));
     }
-    tell(&format!("{} passed, {seconds:.1} s", suite.name));
+    report(&format!("{} passed, {seconds:.1} s", suite.name));
     Ok(said)
 }

@@ -23,7 +23,7 @@ use node_agent_local::{
 
 use crate::link::Link;
 use crate::patience::Patience;
-use crate::{Buffer, Error, Place, Work};
+use crate::{Buffer, BufferOffset, Error, Work};
 use plan::Plan;
 use work::{Operand, Peer, Workplace};
 
@@ -173,7 +173,7 @@ impl Local {
                     // The first call will find out why.
                     return Ok(());
                 }
-                self.board.sleep(seen, wait::LOOK_AFTER);
+                self.board.sleep(seen, wait::CHECK_AFTER);
             }
             self.board.retire(self.me, seq);
         }
@@ -342,7 +342,7 @@ impl Local {
                     (self.board.claim(op.seq, op.plan.extent().tiles, |tile| op.plan.piece_of(tile)), staged)
                 })
             };
-            let (claim, staged) = claim.map_err(|disagreement| self.tell(op, disagreement))?;
+            let (claim, staged) = claim.map_err(|disagreement| self.notify(op, disagreement))?;
             let Claim::Tile(number) = claim else { break };
             if self.board.has_failed() {
                 return Err(self.cause(op.name()));
@@ -401,7 +401,7 @@ impl Local {
         Ok(op.posts.get_or_init(|| posts))
     }
 
-    fn tell(&self, op: &Op, disagreement: Disagreement) -> Error {
+    fn notify(&self, op: &Op, disagreement: Disagreement) -> Error {
         let Disagreement { code, rank, text } = disagreement;
         self.report(op.name(), code, Some(rank), text)
     }
@@ -412,7 +412,7 @@ impl Local {
             return Ok(place);
         }
         let mut peers = Vec::with_capacity(self.ranks);
-        let posts = self.posts(op).map_err(|disagreement| self.tell(op, disagreement))?;
+        let posts = self.posts(op).map_err(|disagreement| self.notify(op, disagreement))?;
         for (rank, (post, stage)) in posts.iter().enumerate() {
             peers.push(if stage & 1 == 1 {
                 let slot = usize::try_from(stage >> 1).unwrap_or(0);
@@ -523,7 +523,7 @@ impl Local {
 fn operand(
     call: &Call,
     name: &str,
-    place: Option<Place<'_>>,
+    place: Option<BufferOffset<'_>>,
     len: usize,
 ) -> Result<Option<(Buffer, usize)>, Error> {
     if len == 0 {

@@ -27,7 +27,7 @@ pub(crate) struct Inner {
 
 /// A place in a buffer where an operand begins.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct BufferOffset<'a> {
     /// The buffer.
     pub buffer: &'a Buffer,
     /// First byte.
@@ -60,13 +60,13 @@ impl Buffer {
     }
 
     /// The beginning of the buffer, as an operand.
-    pub fn start(&self) -> Place<'_> {
+    pub fn start(&self) -> BufferOffset<'_> {
         self.at(0)
     }
 
     /// The place `offset` bytes into the buffer, as an operand.
-    pub fn at(&self, offset: u64) -> Place<'_> {
-        Place { buffer: self, offset }
+    pub fn at(&self, offset: u64) -> BufferOffset<'_> {
+        BufferOffset { buffer: self, offset }
     }
 
     /// Where the buffer is in this process, for foreign code that fills it in place. Valid while any clone lives.
@@ -107,7 +107,7 @@ impl Buffer {
     }
 }
 
-impl Place<'_> {
+impl BufferOffset<'_> {
     pub(crate) fn span(&self) -> Span {
         Span { buffer: self.buffer.inner.id, offset: self.offset }
     }

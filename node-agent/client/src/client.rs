@@ -13,7 +13,7 @@ use node_agent_local::{
 use crate::board::Local;
 use crate::link::Link;
 use crate::staged::Staging;
-use crate::{Attach, Buffer, Error, Pending, Place};
+use crate::{Attach, Buffer, BufferOffset, Error, Pending};
 
 /// How much longer than the engine's own limit a rank waits: the engine, which knows the cause, should speak first.
 const GRACE: Duration = Duration::from_secs(2);
@@ -47,9 +47,9 @@ pub struct Work<'a> {
     /// What to do, with how many elements; it says how long input and output are.
     pub call: Call,
     /// Where the input is; `None` where the call has none on this rank.
-    pub input: Option<Place<'a>>,
+    pub input: Option<BufferOffset<'a>>,
     /// Where the output goes; `None` where the call has none on this rank.
-    pub output: Option<Place<'a>>,
+    pub output: Option<BufferOffset<'a>>,
 }
 
 impl Client {
@@ -126,7 +126,7 @@ impl Client {
         if let Some(local) = self.local_for(&work.call) {
             return Ok(Pending::on_board(local.clone(), local.begin(&work, limit)?));
         }
-        let span = |place: Option<Place<'_>>| place.map_or(Span::default(), |place| place.span());
+        let span = |place: Option<BufferOffset<'_>>| place.map_or(Span::default(), |place| place.span());
         self.post_spans(&work, span(work.input), span(work.output))
     }
 

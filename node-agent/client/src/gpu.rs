@@ -2,7 +2,7 @@
 //!
 //! A rank registers a range once and names places of it in calls. Where rails can send from the GPU, the engine gets a dma-buf of it and
 //! the input of calls that need no arithmetic goes from there to the wire; everything else is staged: copied between the GPU and shared
-//! memory by the rank's own calls. Either way the same calls give the same results, and each says which way it took ([`Way`]).
+//! memory by the rank's own calls. Either way the same calls give the same results, and each says which way it took ([`TransferPath`]).
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -28,14 +28,14 @@ pub(crate) fn libraries() -> Gpus {
 
 /// Which way the bytes of a call took between a GPU and the rails.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
+pub struct TransferPath {
     /// NICs read the input from the GPU's memory; what came in was staged all the same. Else everything was staged in host memory.
     pub direct: bool,
     /// Why so, and where it is staged, what would change that.
     pub why: String,
 }
 
-impl std::fmt::Display for Way {
+impl std::fmt::Display for TransferPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", if self.direct { "dma-buf" } else { "staged" }, self.why)
     }
@@ -122,8 +122,8 @@ impl GpuBuffer {
     }
 
     /// Whether rails can send from it, and why or why not.
-    pub fn way(&self) -> Way {
-        Way { direct: self.inner.lent.buffer != 0, why: self.inner.lent.why.clone() }
+    pub fn way(&self) -> TransferPath {
+        TransferPath { direct: self.inner.lent.buffer != 0, why: self.inner.lent.why.clone() }
     }
 
     /// The place `offset` bytes into it, as an operand.
@@ -166,9 +166,9 @@ impl GpuPlace<'_> {
     }
 
     /// Whether the input of `call` of `rank` goes from here to the wire, or why it is staged. `output` is where the result goes.
-    pub(crate) fn way(&self, call: &Call, rank: u32, output: Option<&GpuPlace<'_>>) -> Way {
+    pub(crate) fn way(&self, call: &Call, rank: u32, output: Option<&GpuPlace<'_>>) -> TransferPath {
         let lent = &self.buffer.inner.lent;
-        let staged = |why: &str| Way { direct: false, why: why.to_owned() };
+        let staged = |why: &str| TransferPath { direct: false, why: why.to_owned() };
         if lent.buffer == 0 {
             return staged(&lent.why);
         }
@@ -183,7 +183,7 @@ impl GpuPlace<'_> {
             _ => output.is_some_and(|output| !output.is(self)),
         };
         match fits {
-            true => Way { direct: true, why: lent.why.clone() },
+            true => TransferPath { direct: true, why: lent.why.clone() },
             false => staged("input and output are not both on a GPU as this operation needs them"),
         }
     }

@@ -16,7 +16,7 @@
 //! - Calls over ordinary slices ([`Client::all_reduce`] and its siblings) copy through a staging buffer.
 //! - [`Client::begin`] does so without waiting, and takes operands in either kind of memory.
 //! - [`Client::post`] works on shared [`Buffer`]s without such a copy and returns a [`Pending`] to wait for.
-//! - [`Client::register`] takes memory of a GPU, for operands there; every call says which way its bytes took ([`Way`]).
+//! - [`Client::register`] takes memory of a GPU, for operands there; every call says which way its bytes took ([`TransferPath`]).
 //! - Every call ends by the engine's time limit, or the one set by [`Client::set_timeout`].
 
 mod attach;
@@ -31,10 +31,10 @@ mod pending;
 mod staged;
 
 pub use attach::Attach;
-pub use buffer::{Buffer, Place};
+pub use buffer::{Buffer, BufferOffset};
 pub use client::{Client, Work};
 pub use error::Error;
-pub use gpu::{GpuBuffer, GpuPlace, Way};
+pub use gpu::{GpuBuffer, GpuPlace, TransferPath};
 pub use node_agent_collective::call::UnknownName;
 pub use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use node_agent_gpu::export::{ExportError, Gpus};

@@ -244,7 +244,7 @@ impl Link {
         drop(state);
         // Most answers come soon: to be woken would cost more than to look for them.
         let start = Instant::now();
-        let early = self.patience.look(|| self.look());
+        let early = self.patience.inspect(|| self.inspect());
         let waited = if early.is_some() { Ok(()) } else { self.wait_readable(deadline) };
         if early.is_none() && waited.is_ok() {
             self.patience.slept(start.elapsed());
@@ -269,7 +269,7 @@ impl Link {
     }
 
     /// What is there already: in the queue, where there is one, for most answers come there.
-    fn look(&self) -> Option<Found> {
+    fn inspect(&self) -> Option<Found> {
         match self.queues.get() {
             Some(queues) => self.taker().take(queues).map(Found::Done),
             None => self.channel.receive().transpose().map(Found::Packet),

@@ -13,7 +13,7 @@ const MOST: u32 = 60_000;
 /// A wait that ended up to here, by being woken, would have been worth a spin of [`MOST`].
 const SOON: Duration = Duration::from_micros(80);
 /// Looks between two looks at the clock, where the processor is not offered.
-const LOOKS: u32 = 64;
+const CHECKS: u32 = 64;
 /// Longest time without the processor of a thread that is not in anybody's way; who computes keeps it for longer.
 const LAP: Duration = Duration::from_millis(1);
 
@@ -48,13 +48,13 @@ impl Patience {
     }
 
     /// Looks for something a little while.
-    pub(crate) fn look<T>(&self, mut found: impl FnMut() -> Option<T>) -> Option<T> {
+    pub(crate) fn inspect<T>(&self, mut found: impl FnMut() -> Option<T>) -> Option<T> {
         let budget = self.budget.load(Ordering::Relaxed);
         let end = Duration::from_nanos(budget.into());
         let start = Instant::now();
         let mut lap = Duration::ZERO;
         loop {
-            for _ in 0..if self.offers { 1 } else { LOOKS } {
+            for _ in 0..if self.offers { 1 } else { CHECKS } {
                 if let Some(found) = found() {
                     self.budget.store(budget.saturating_mul(2).min(MOST), Ordering::Relaxed);
                     return Some(found);
@@ -85,11 +85,11 @@ mod tests {
     #[test]
     fn it_recovers_where_longer_looks_are_worth_it() {
         let patience = Patience::offering();
-        (0..20).for_each(|_| assert_eq!(patience.look(|| None::<()>), None));
+        (0..20).for_each(|_| assert_eq!(patience.inspect(|| None::<()>), None));
         patience.slept(SOON * 2);
         assert_eq!(patience.budget.load(Ordering::Relaxed), LEAST);
         for _ in 0..3 {
-            assert_eq!(patience.look(|| None::<()>), None);
+            assert_eq!(patience.inspect(|| None::<()>), None);
             patience.slept(SOON);
         }
         assert_eq!(patience.budget.load(Ordering::Relaxed), MOST);
@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn it_learns_and_stays_within_its_bounds() {
         for patience in [Patience::offering(), Patience::among(1)] {
-            (0..20).for_each(|_| assert_eq!(patience.look(|| None::<()>), None));
+            (0..20).for_each(|_| assert_eq!(patience.inspect(|| None::<()>), None));
             assert_eq!(patience.budget.load(Ordering::Relaxed), LEAST);
-            (0..20).for_each(|_| assert_eq!(patience.look(|| Some(7)), Some(7)));
+            (0..20).for_each(|_| assert_eq!(patience.inspect(|| Some(7)), Some(7)));
             assert_eq!(patience.budget.load(Ordering::Relaxed), MOST);
         }
     }

@@ -16,7 +16,7 @@ use crate::{Buffer, Error, Work};
 #[must_use = "the call is complete only after wait()"]
 #[derive(Debug)]
 pub struct Pending {
-    way: Way,
+    way: Executor,
     call: &'static str,
     /// An outcome was given.
     taken: bool,
@@ -24,7 +24,7 @@ pub struct Pending {
 
 /// Who does the call.
 #[derive(Debug)]
-enum Way {
+enum Executor {
     /// The engine, which will answer.
     Engine {
         link: Arc<Link>,
@@ -43,28 +43,28 @@ impl Pending {
         let buffers = [work.input, work.output].map(|place| place.map(|place| place.buffer.clone()));
         let deadline = Instant::now() + limit;
         let call = work.call.operation.kind().name();
-        Self { way: Way::Engine { link, id, limit, deadline, _buffers: buffers }, call, taken: false }
+        Self { way: Executor::Engine { link, id, limit, deadline, _buffers: buffers }, call, taken: false }
     }
 
     pub(crate) fn on_board(local: Arc<Local>, op: Arc<Op>) -> Self {
         let call = op.name();
-        Self { way: Way::Board { local, op }, call, taken: false }
+        Self { way: Executor::Board { local, op }, call, taken: false }
     }
 
     /// Waits until the call is complete or has failed.
     pub fn wait(mut self) -> Result<(), Error> {
         let until = match &self.way {
-            Way::Engine { deadline, .. } => Some(*deadline),
-            Way::Board { .. } => None,
+            Executor::Engine { deadline, .. } => Some(*deadline),
+            Executor::Board { .. } => None,
         };
-        let outcome = self.look(until);
+        let outcome = self.inspect(until);
         outcome.unwrap_or_else(|| Err(Error::Argument("the call is still under way".into())))
     }
 
     /// Waits until the call is complete or has failed, at the latest until `until`: then `None`, and the call goes on.
     /// Once it has given an outcome the call is over, and later calls of this fail.
     pub fn wait_until(&mut self, until: Instant) -> Option<Result<(), Error>> {
-        self.look(Some(until))
+        self.inspect(Some(until))
     }
 
     /// As [`Pending::wait_until`], without waiting.
@@ -72,17 +72,17 @@ impl Pending {
         self.wait_until(Instant::now())
     }
 
-    fn look(&mut self, until: Option<Instant>) -> Option<Result<(), Error>> {
+    fn inspect(&mut self, until: Option<Instant>) -> Option<Result<(), Error>> {
         if self.taken {
             return Some(Err(Error::Argument("this call was waited for before".into())));
         }
         let outcome = match &self.way {
-            Way::Board { local, op } => match local.wait(op, until) {
+            Executor::Board { local, op } => match local.wait(op, until) {
                 Ok(false) => return None,
                 Ok(true) => Ok(()),
                 Err(error) => Err(error),
             },
-            Way::Engine { link, id, limit, deadline, .. } => {
+            Executor::Engine { link, id, limit, deadline, .. } => {
                 match link.try_wait(*id, until.map_or(*deadline, |until| until.min(*deadline))) {
                     None if Instant::now() < *deadline => return None,
                     None => {
@@ -108,23 +108,23 @@ impl Pending {
     /// Whether [`Pending::wait`] would return at once.
     pub fn is_ready(&self) -> bool {
         match &self.way {
-            Way::Engine { link, id, .. } => link.is_ready(*id),
-            Way::Board { local, op } => !matches!(local.wait(op, Some(Instant::now())), Ok(false)),
+            Executor::Engine { link, id, .. } => link.is_ready(*id),
+            Executor::Board { local, op } => !matches!(local.wait(op, Some(Instant::now())), Ok(false)),
         }
     }
 
     /// By when the call will have an outcome, even if the engine stays silent.
     pub fn deadline(&self) -> Instant {
         match &self.way {
-            Way::Engine { deadline, .. } => *deadline,
-            Way::Board { op, .. } => op.deadline(),
+            Executor::Engine { deadline, .. } => *deadline,
+            Executor::Board { op, .. } => op.deadline(),
         }
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let (false, Way::Engine { link, id, .. }) = (self.taken, &self.way) {
+        if let (false, Executor::Engine { link, id, .. }) = (self.taken, &self.way) {
             link.ignore(*id);
         }
     }

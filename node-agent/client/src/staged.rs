@@ -10,7 +10,7 @@ use node_agent_collective::{Call, Operation, ReduceOp};
 use node_agent_local::{Element, Span};
 
 use crate::gpu::HeldPlace;
-use crate::{Buffer, Client, Error, GpuPlace, Pending, Place, Way, Work};
+use crate::{Buffer, BufferOffset, Client, Error, GpuPlace, Pending, TransferPath, Work};
 
 /// Operands begin at multiples of this many bytes.
 const ALIGN: u64 = 64;
@@ -105,7 +105,7 @@ pub enum Source<'a> {
     /// In ordinary memory, which is copied at once.
     Bytes(&'a [u8]),
     /// In a shared buffer, which must stay as it is until the call is complete.
-    Shared(Place<'a>),
+    Shared(BufferOffset<'a>),
     /// On a GPU, and must stay as it is there until the call is complete.
     Gpu(GpuPlace<'a>),
 }
@@ -116,7 +116,7 @@ pub enum Target<'a> {
     /// In ordinary memory, by [`Begun::fetch`].
     Bytes,
     /// In a shared buffer.
-    Shared(Place<'a>),
+    Shared(BufferOffset<'a>),
     /// On a GPU, by [`Begun::store`].
     Gpu(GpuPlace<'a>),
 }
@@ -141,7 +141,7 @@ pub struct Begun {
 /// What a call has to do with memory of GPUs.
 #[derive(Debug)]
 struct OnGpu {
-    way: Way,
+    way: TransferPath,
     /// Held until the call is over.
     _input: Option<HeldPlace>,
     /// Where the result goes; none where the GPU has it already.
@@ -235,7 +235,7 @@ impl Client {
     }
 
     /// Which way the bytes take, where some are on a GPU, and whether the input goes from there to the wire.
-    fn way_of(&self, call: &Call, source: &Source<'_>, target: &Target<'_>) -> (Option<Way>, bool) {
+    fn way_of(&self, call: &Call, source: &Source<'_>, target: &Target<'_>) -> (Option<TransferPath>, bool) {
         let output = match target {
             Target::Gpu(place) => Some(place),
             _ => None,
@@ -245,7 +245,7 @@ impl Client {
             (_, Some(output)) => {
                 let why = "what comes in lands in host memory first".to_owned();
                 let known = output.buffer.way();
-                Way { direct: false, why: if known.direct { why } else { known.why } }
+                TransferPath { direct: false, why: if known.direct { why } else { known.why } }
             }
             _ => return (None, false),
         };
@@ -256,7 +256,7 @@ impl Client {
     /// What is to be done on GPUs when the call is complete.
     fn on_gpu(
         &self,
-        way: Way,
+        way: TransferPath,
         call: &Call,
         (source, target): (&Source<'_>, &Target<'_>),
         sizes: &Sizes,
@@ -410,7 +410,7 @@ impl Begun {
     }
 
     /// Which way the bytes of operands on GPUs took; none where there are no such operands.
-    pub fn way(&self) -> Option<&Way> {
+    pub fn way(&self) -> Option<&TransferPath> {
         self.gpu.as_ref().map(|gpu| &gpu.way)
     }
 

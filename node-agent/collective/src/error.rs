@@ -247,7 +247,7 @@ impl Failure {
 
     /// The failure as other nodes are told.
     #[must_use]
-    pub fn told(&self) -> RemoteCause {
+    pub fn reported(&self) -> RemoteCause {
         let (kind, seq) = match self {
             Failure::Mismatch { seq, .. } => (CauseKind::Mismatch, *seq),
             Failure::Shape { .. } => (CauseKind::Shape, 0),

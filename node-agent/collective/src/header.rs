@@ -111,7 +111,7 @@ pub enum Kind {
         /// The probe's number.
         number: u64,
     },
-    /// The sender's port of this rail has its carrier back: links over it are worth a try.
+    /// The sender's port of this rail has its carrier back: links over it are worth an attempt.
     Back {
         /// The rail.
         rail: Rail,

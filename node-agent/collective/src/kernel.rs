@@ -35,7 +35,7 @@ pub fn reduce(
             match (g, group) {
                 (0, [one]) => memory.read(one.part(at, n), acc)?,
                 (0, many) => contribution(memory, dtype, op, many, at, acc)?,
-                (_, [one]) => memory.fold(dtype, op, acc, look(memory, one.part(at, n), &mut part)?),
+                (_, [one]) => memory.fold(dtype, op, acc, check(memory, one.part(at, n), &mut part)?),
                 (_, many) => {
                     contribution(memory, dtype, op, many, at, &mut part[..n])?;
                     memory.fold(dtype, op, acc, &part[..n]);
@@ -51,7 +51,7 @@ pub fn reduce(
 }
 
 /// The bytes of a region no longer than a tile: in place, or a copy in `tile` of what can only be read.
-fn look<'a>(memory: &'a impl Memory, region: Region, tile: &'a mut [u8]) -> Option<&'a [u8]> {
+fn check<'a>(memory: &'a impl Memory, region: Region, tile: &'a mut [u8]) -> Option<&'a [u8]> {
     if let Some(bytes) = memory.bytes(region) {
         return Some(bytes);
     }
@@ -77,9 +77,9 @@ fn contribution(
         for (i, out) in out.chunks_mut(2 * BATCH).enumerate() {
             let (at, n) = (at + i * 2 * BATCH, out.len());
             let (acc, next) = (&mut acc[..n / 2], &mut next[..n / 2]);
-            widen(dtype, look(memory, first.part(at, n), &mut tile)?, acc);
+            widen(dtype, check(memory, first.part(at, n), &mut tile)?, acc);
             for rank in rest {
-                widen(dtype, look(memory, rank.part(at, n), &mut tile)?, next);
+                widen(dtype, check(memory, rank.part(at, n), &mut tile)?, next);
                 fold_wide(op, acc, next);
             }
             narrow(dtype, acc, out);
@@ -89,7 +89,7 @@ fn contribution(
     memory.read(first.part(at, n), out)?;
     let mut tile = [0u8; TILE];
     for rank in rest {
-        memory.fold(dtype, op, out, look(memory, rank.part(at, n), &mut tile)?);
+        memory.fold(dtype, op, out, check(memory, rank.part(at, n), &mut tile)?);
     }
     Some(())
 }

@@ -4,7 +4,7 @@
 //! Within a life, counted frames have numbers without a gap, and bytes handed to it count as on their way until the peer has
 //! acknowledged them: so what sits in socket buffers and switches is known, bounded by the window, and the service rate is
 //! measured, by when the peer said that it has them rather than by when that word came ([`way`]): it may have waited behind the peer's own
-//! data. When a life ends, the peer's last word on how many frames it took ([`Grave`]) decides what is sent again.
+//! data. When a life ends, the peer's last word on how many frames it took ([`UnackedGeneration`]) decides what is sent again.
 
 #[cfg(test)]
 mod digest;
@@ -13,7 +13,7 @@ pub(crate) mod way;
 use std::collections::VecDeque;
 
 use crate::error::{FrameError, RailCause};
-use crate::link::way::Way;
+use crate::link::way::PathEstimate;
 use crate::shape::Time;
 
 /// Weight of a sample in the rate that tells equal rails from others.
@@ -65,7 +65,7 @@ struct OnWay {
 
 /// A life that ended, of which the peer has not yet said how many frames it took.
 #[derive(Debug, Clone)]
-pub struct Grave {
+pub struct UnackedGeneration {
     /// Which life.
     pub generation: u32,
     /// Number of the first of `tokens` on the link.
@@ -97,11 +97,11 @@ pub struct Link {
     /// Lives up to this one are over for good.
     over: u32,
     /// The last life that was over and in which counted frames came in, and how many.
-    relic: (u32, u32),
+    last_dead_generation: (u32, u32),
     /// Counted frames handed to it and received on it, in this life.
     numbers: (u32, u32),
     /// The last life, while the peer has not said what it took.
-    pub grave: Option<Grave>,
+    pub unacked: Option<UnackedGeneration>,
     /// The proof under way.
     pub proof: Proof,
     /// Drained by this node, and by the peer.
@@ -129,11 +129,11 @@ pub struct Link {
     /// When the peer told of the last bytes that it took: by this node's clock, and before that word waited on its way.
     last_ack: Time,
     /// What waits on the way from the peer.
-    way: Way,
+    way: PathEstimate,
     /// Longest time lately in which the link owed an acknowledgement and none came.
     gap: Time,
     received: u64,
-    told: u64,
+    reported: u64,
     unacked_since: Option<Time>,
     /// Bytes that may be on their way while a link that came back shows what it can.
     allowance: Option<u64>,
@@ -216,8 +216,8 @@ impl Link {
             state: if first { State::Up } else { State::Proving },
             generation,
             over: self.over,
-            relic: self.relic,
-            grave: self.grave.take(),
+            last_dead_generation: self.last_dead_generation,
+            unacked: self.unacked.take(),
             proof: Proof { began: now, since: now, ..Proof::default() },
             drained: self.drained,
             flaps: self.flaps,
@@ -236,7 +236,12 @@ impl Link {
         if self.is_up() {
             // A life that was never up here carried nothing, and an older one may still be waiting for the peer's word.
             let first = self.numbers.0 - tokens.len() as u32 + 1;
-            self.grave = Some(Grave { generation: self.generation, first, tokens, ask: (now, Time::ZERO) });
+            self.unacked = Some(UnackedGeneration {
+                generation: self.generation,
+                first,
+                tokens,
+                ask: (now, Time::ZERO),
+            });
         }
         if let (RailCause::Silent(silence), true) = (&cause, self.is_up()) {
             // It may have been no more than slow.
@@ -252,8 +257,8 @@ impl Link {
     /// No life up to `generation` will be opened any more.
     pub fn bury(&mut self, generation: u32) {
         self.over = self.over.max(generation);
-        if generation == self.generation && self.numbers.1 > 0 && self.relic.0 < generation {
-            self.relic = (generation, self.numbers.1);
+        if generation == self.generation && self.numbers.1 > 0 && self.last_dead_generation.0 < generation {
+            self.last_dead_generation = (generation, self.numbers.1);
         }
     }
 
@@ -261,7 +266,7 @@ impl Link {
     /// any, and that is the last in which any came in, or one in which none did.
     #[must_use]
     pub fn took(&self, generation: u32) -> u32 {
-        if self.relic.0 == generation { self.relic.1 } else { 0 }
+        if self.last_dead_generation.0 == generation { self.last_dead_generation.1 } else { 0 }
     }
 
     /// The link has proved itself.
@@ -272,8 +277,8 @@ impl Link {
     }
 
     /// Bytes of whole frames received, to be told to the peer.
-    pub fn tell(&mut self) -> u64 {
-        self.told = self.received;
+    pub fn report(&mut self) -> u64 {
+        self.reported = self.received;
         self.unacked_since = None;
         self.received
     }
@@ -307,7 +312,7 @@ impl Link {
     #[must_use]
     pub fn ack_due(&self, bytes: u64, delay: Time) -> Option<Time> {
         let since = self.unacked_since?;
-        Some(if self.received - self.told >= bytes { Time::ZERO } else { since + delay })
+        Some(if self.received - self.reported >= bytes { Time::ZERO } else { since + delay })
     }
 
     /// A counted frame is handed to the link. Gives its number.

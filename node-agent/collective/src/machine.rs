@@ -290,16 +290,16 @@ impl Machine {
     pub fn is_quiet(&self) -> bool {
         let reachable = |peer: Node| self.links.open(peer).next().is_some();
         let mut peers = (0..).zip(&self.peers);
-        let told = peers.all(|(node, peer)| peer.control.is_empty() || !reachable(node));
+        let reported = peers.all(|(node, peer)| peer.control.is_empty() || !reachable(node));
         let idle = self.ops.is_empty() && self.gathering.is_empty() && self.halves.is_empty();
-        idle && told && self.flights.all.values().all(|flight| !reachable(flight.peer))
+        idle && reported && self.flights.all.values().all(|flight| !reachable(flight.peer))
     }
 
     /// Says goodbye to all peers: this node makes no further call, and the end of its rails is no failure. Calls that are
     /// outstanding go on.
     pub fn leave(&mut self) {
         if self.failure.is_none() {
-            self.tell_all(Kind::Bye);
+            self.report_all(Kind::Bye);
         }
     }
 
@@ -312,7 +312,7 @@ impl Machine {
         Header { call, ..Header::control(kind, key, self.config.epoch, self.shape) }
     }
 
-    fn tell_all(&mut self, kind: Kind) {
+    fn report_all(&mut self, kind: Kind) {
         let header = self.control(kind, Key::Link, None);
         for peer in self.layout.peers() {
             self.peers[usize::from(peer)].control.push_back(header);

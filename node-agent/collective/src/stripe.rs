@@ -281,10 +281,10 @@ mod tests {
     fn both_ways(
         rails: usize,
         rate: f64,
-        look: Time,
+        check: Time,
         chunks: u64,
         (slow, by): (Time, f64),
-        tells: bool,
+        reports: bool,
     ) -> f64 {
         const FRAME: u64 = 64 << 10;
         let windows = Windows { floor: FRAME, rail: 400_000, most: 1 << 20 };
@@ -319,8 +319,10 @@ mod tests {
                         |way: &VecDeque<(Time, Queued)>| way.back().map_or(now, |(at, _)| (*at).max(now));
                     if acks {
                         let at = from(&ways[end][rail]);
-                        ways[end][rail]
-                            .push_back((at, Queued::Ack(got[end][rail], if tells { stamp(now) } else { 0 })));
+                        ways[end][rail].push_back((
+                            at,
+                            Queued::Ack(got[end][rail], if reports { stamp(now) } else { 0 }),
+                        ));
                     }
                 }
                 while left[end] > 0
@@ -335,16 +337,16 @@ mod tests {
                     left[end] -= 1;
                 }
             }
-            now += look;
+            now += check;
         }
         (chunks * FRAME) as f64 / (rate * rails as f64) / now.as_secs_f64()
     }
 
     #[test]
     fn what_waits_behind_the_other_way_does_not_close_windows() {
-        for (rails, rate, look) in [(1, 5e6, 3), (4, 5e6, 3), (4, 5e6, 7), (2, 2.5e6, 3), (4, 25e6, 1)] {
-            let share = both_ways(rails, rate, Time::from_millis(look), 1000, (Time::ZERO, 1.0), true);
-            assert!(share > 0.9, "{rails} rails of {rate}, looks every {look} ms: {share:.2}");
+        for (rails, rate, check) in [(1, 5e6, 3), (4, 5e6, 3), (4, 5e6, 7), (2, 2.5e6, 3), (4, 25e6, 1)] {
+            let share = both_ways(rails, rate, Time::from_millis(check), 1000, (Time::ZERO, 1.0), true);
+            assert!(share > 0.9, "{rails} rails of {rate}, looks every {check} ms: {share:.2}");
         }
     }
 
@@ -352,11 +354,14 @@ mod tests {
     /// did not tell when they were handed over, it would.
     #[test]
     fn a_link_is_not_judged_by_what_waits_the_other_way() {
-        for (rate, look, slow) in [(10e6, 1, 100), (10e6, 1, 300), (10e6, 1, 500), (15e6, 3, 100)] {
+        for (rate, check, slow) in [(10e6, 1, 100), (10e6, 1, 300), (10e6, 1, 500), (15e6, 3, 100)] {
             let slow = (Time::from_millis(slow), 3.0);
-            let share = |tells| both_ways(4, rate, Time::from_millis(look), 2048, slow, tells);
-            let (told, untold) = (share(true), share(false));
-            assert!(told > 0.94 && untold < 0.88, "{rate}, slow for {slow:?}: {told:.3}, untold {untold:.3}");
+            let share = |reports| both_ways(4, rate, Time::from_millis(check), 2048, slow, reports);
+            let (reported, untold) = (share(true), share(false));
+            assert!(
+                reported > 0.94 && untold < 0.88,
+                "{rate}, slow for {slow:?}: {reported:.3}, untold {untold:.3}"
+            );
         }
     }
 

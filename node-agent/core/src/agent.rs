@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Assignment, Observation, Observed, QosWish, RailProof, Reason, Timestamp, Wish};
+use proto_model::{
+    Assignment, DesiredQos, DesiredState, Observation, Observed, RailProof, Reason, Timestamp,
+};
 
 use crate::record::{Goal, Key, Life, Order, Record, Report, Snapshot};
 
@@ -14,7 +16,7 @@ use crate::record::{Goal, Key, Life, Order, Record, Report, Snapshot};
 const FORGOTTEN_MAX: usize = 4096;
 /// An observation is repeated when it was last told this long ago; both sides are level-triggered.
 const REPEAT: Duration = Duration::from_secs(15);
-/// Grace for a job that the controller does not know, and for a try that a later one supersedes.
+/// Grace for a job that the controller does not know, and for an attempt that a later one supersedes.
 const ORPHAN_GRACE: Duration = Duration::from_secs(10);
 
 /// Everything the agent decides from.
@@ -25,7 +27,7 @@ pub struct State {
     records: BTreeMap<Key, Record>,
     /// Wishes whose supervisor waits for an older try to end; they hold the job's key and are never persisted.
     waiting: BTreeMap<Key, Assignment>,
-    told: BTreeMap<Key, Timestamp>,
+    reported: BTreeMap<Key, Timestamp>,
     /// Rails of this server that the controller wants drained; `None` until it has said so.
     drained: Option<BTreeSet<u32>>,
     forgotten: VecDeque<Key>,
@@ -55,7 +57,7 @@ impl State {
         self.records.values()
     }
 
-    /// The record of one try.
+    /// The record of one attempt.
     #[must_use]
     pub fn record(&self, key: Key) -> Option<&Record> {
         self.records.get(&key)
@@ -115,10 +117,10 @@ pub enum Command {
     /// Rails of this server that are drained now, all of them.
     Drained(BTreeSet<u32>),
     /// What the class of service of this server's NICs should be.
-    Qos(Arc<QosWish>),
+    Qos(Arc<DesiredQos>),
     /// Probes that this server is to take part in, all of them.
     Prove(Vec<RailProof>),
-    /// The end of this try is stored; its record may go.
+    /// The end of this attempt is stored; its record may go.
     Forget(Key),
 }
 
@@ -129,7 +131,7 @@ pub enum Action {
     PersistEpoch(u64),
     /// Durable before anything that follows.
     PersistRecord(Box<Record>),
-    /// Start the supervisor of this try; the wish is `Wish::Prepared`.
+    /// Start the supervisor of this attempt; the desired state is `DesiredState::Prepared`.
     SpawnSupervisor(Box<Assignment>),
     /// Tell it something; if it cannot be reached now, its next `Report::State` brings the order again.
     TellSupervisor {
@@ -143,10 +145,10 @@ pub enum Action {
     Reap(Key),
     /// Tell the controller; never issued while not connected.
     Send(Message),
-    /// Drop the record and the try's directory.
+    /// Drop the record and the attempt's directory.
     RemoveRecord(Key),
-    /// Bring class of service to what is wished.
-    KeepQos(Arc<QosWish>),
+    /// Bring class of service to what is desired.
+    KeepQos(Arc<DesiredQos>),
     /// Take part in these probes, in each once.
     Prove(Vec<RailProof>),
 }
@@ -161,7 +163,7 @@ pub enum Message {
         /// Everything that is known here.
         observations: Vec<Observation>,
     },
-    /// One try changed.
+    /// One attempt changed.
     Observation(Box<Observation>),
     /// A command was refused.
     StaleEpoch {
@@ -179,13 +181,13 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
         Event::Recovered { epoch, records } => recover(state, epoch, records, &mut actions),
         Event::Connected => {
             state.connected = true;
-            state.told = state.records.keys().map(|key| (*key, now)).collect();
+            state.reported = state.records.keys().map(|key| (*key, now)).collect();
             let observations = state.records.values().map(Record::observation).collect();
             actions.push(Action::Send(Message::Register { epoch: state.epoch, observations }));
         }
         Event::Disconnected => state.connected = false,
-        Event::Command { epoch, command } => obey(state, epoch, command, now, &mut actions),
-        Event::Supervisor { key, report } => hear(state, key, *report, now, &mut actions),
+        Event::Command { epoch, command } => apply_command(state, epoch, command, now, &mut actions),
+        Event::Supervisor { key, report } => on_report(state, key, *report, now, &mut actions),
         Event::Tick => repeat(state, now, &mut actions),
     }
     actions
@@ -203,8 +205,8 @@ fn recover(state: &mut State, epoch: u64, records: Vec<Recovered>, actions: &mut
             (true, ..) | (false, true, _) => Life::Spawned,
             (false, false, true) => Life::Lost,
         };
-        let stopped_unborn = record.life == Life::None && matches!(record.goal, Goal::Stopped { .. });
-        if stopped_unborn {
+        let stopped_unstarted = record.life == Life::None && matches!(record.goal, Goal::Stopped { .. });
+        if stopped_unstarted {
             record.seen.state = Observed::Ended;
             actions.push(Action::PersistRecord(Box::new(record.clone())));
         }
@@ -216,7 +218,7 @@ fn recover(state: &mut State, epoch: u64, records: Vec<Recovered>, actions: &mut
     }
 }
 
-fn obey(state: &mut State, epoch: u64, command: Command, now: Timestamp, actions: &mut Vec<Action>) {
+fn apply_command(state: &mut State, epoch: u64, command: Command, now: Timestamp, actions: &mut Vec<Action>) {
     if epoch < state.epoch {
         if state.connected {
             actions.push(Action::Send(Message::StaleEpoch { refused: epoch, current: state.epoch }));
@@ -230,13 +232,13 @@ fn obey(state: &mut State, epoch: u64, command: Command, now: Timestamp, actions
     match command {
         Command::Assignment(assignment) => apply(state, *assignment, now, actions),
         Command::Drained(rails) => drain(state, rails, actions),
-        Command::Qos(wish) => actions.push(Action::KeepQos(wish)),
+        Command::Qos(desired) => actions.push(Action::KeepQos(desired)),
         Command::Prove(proofs) => actions.push(Action::Prove(proofs)),
         Command::Forget(key) => forget(state, key, now, actions),
         Command::Welcome(assignments) => {
-            let wished: BTreeSet<Key> = assignments.iter().map(Key::of).collect();
+            let desired: BTreeSet<Key> = assignments.iter().map(Key::of).collect();
             let orphans: Vec<Key> =
-                state.records.keys().filter(|key| !wished.contains(key)).copied().collect();
+                state.records.keys().filter(|key| !desired.contains(key)).copied().collect();
             for key in orphans {
                 let reason = "the controller does not know this job on this server".to_owned();
                 raise(state, key, Goal::Stopped { grace: ORPHAN_GRACE, signal: 0, reason }, now, actions);
@@ -270,34 +272,34 @@ fn drain_order(state: &State, record: &Record) -> Option<Order> {
 fn apply(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mut Vec<Action>) {
     let key = Key::of(&assignment);
     if state.records.contains_key(&key) {
-        raise(state, key, Goal::of(&assignment.wish), now, actions);
-        let unborn =
+        raise(state, key, Goal::of(&assignment.desired), now, actions);
+        let unstarted =
             state.records.get(&key).is_some_and(|record| record.life == Life::None && !record.ended());
-        if unborn && !state.waiting.contains_key(&key) {
-            // Persisted by an agent that died before it could spawn: the wish brings the job's key again.
-            adopt_unborn(state, assignment, now, actions);
+        if unstarted && !state.waiting.contains_key(&key) {
+            // Persisted by an agent that died before it could spawn: the desired state brings the job's key again.
+            adopt_unstarted(state, assignment, now, actions);
         }
         return;
     }
     let mut known = state.records.keys().chain(&state.forgotten);
     if known.any(|other| other.uid == key.uid && other.attempt >= key.attempt) {
-        // Superseded by a later try, or forgotten: it never starts again.
-        tell_bare(state, &assignment, None, actions);
+        // Superseded by a later attempt, or forgotten: it never starts again.
+        report_bare(state, &assignment, None, actions);
         return;
     }
-    match &assignment.wish {
+    match &assignment.desired {
         // Kept until it is forgotten, so that no late wish, not even after a restart of ours, starts it.
-        Wish::Stopped { .. } => {
+        DesiredState::Stopped { .. } => {
             let mut record = Record::new(&assignment);
-            end_unborn(&mut record, None);
+            end_unstarted(&mut record, None);
             store(state, record, now, actions);
         }
-        Wish::Running { .. } => {
+        DesiredState::Running { .. } => {
             let mut record = Record::new(&assignment);
-            end_unborn(&mut record, Some(attempt_unknown()));
+            end_unstarted(&mut record, Some(attempt_unknown()));
             store(state, record, now, actions);
         }
-        Wish::Prepared { .. } => {
+        DesiredState::Prepared { .. } => {
             let older: Vec<Key> =
                 state.records.keys().filter(|other| other.uid == key.uid).copied().collect();
             for other in older {
@@ -311,25 +313,25 @@ fn apply(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mu
     }
 }
 
-fn adopt_unborn(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mut Vec<Action>) {
+fn adopt_unstarted(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mut Vec<Action>) {
     let key = Key::of(&assignment);
-    match assignment.wish {
-        Wish::Prepared { .. } => {
+    match assignment.desired {
+        DesiredState::Prepared { .. } => {
             state.waiting.insert(key, assignment);
             start_waiting(state, key, now, actions);
         }
         // Without an engine of ours the controller cannot have had our endpoints for this.
-        Wish::Running { .. } => {
+        DesiredState::Running { .. } => {
             if let Some(mut record) = state.records.get(&key).cloned() {
-                end_unborn(&mut record, Some(attempt_unknown()));
+                end_unstarted(&mut record, Some(attempt_unknown()));
                 store(state, record, now, actions);
             }
         }
-        Wish::Stopped { .. } => {}
+        DesiredState::Stopped { .. } => {}
     }
 }
 
-/// Spawns the supervisor of a waiting wish, unless an older try of the job still has something on this server.
+/// Spawns the supervisor of a waiting wish, unless an older attempt of the job still has something on this server.
 fn start_waiting(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>) {
     let blocked = state
         .records
@@ -338,14 +340,14 @@ fn start_waiting(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<
     let Some(record) = state.records.get_mut(&key) else { return };
     if blocked {
         actions.push(Action::PersistRecord(Box::new(record.clone())));
-        tell(state, key, now, actions);
+        notify(state, key, now, actions);
         return;
     }
     let Some(assignment) = state.waiting.remove(&key) else { return };
     actions.push(Action::PersistRecord(Box::new(record.clone())));
     record.life = Life::Spawned;
     actions.push(Action::SpawnSupervisor(Box::new(assignment)));
-    tell(state, key, now, actions);
+    notify(state, key, now, actions);
 }
 
 /// Moves a goal forward and tells the supervisor; a goal that is not further on changes nothing.
@@ -355,20 +357,20 @@ fn raise(state: &mut State, key: Key, goal: Goal, now: Timestamp, actions: &mut 
         return;
     }
     if record.life == Life::None && matches!(goal, Goal::Running { .. }) {
-        // `adopt_unborn` says what becomes of it; there is nothing here that could start.
+        // `adopt_unstarted` says what becomes of it; there is nothing here that could start.
         return;
     }
     let stop = matches!(goal, Goal::Stopped { .. });
     record.goal = goal;
     if stop && record.life == Life::None {
-        end_unborn(record, None);
+        end_unstarted(record, None);
         state.waiting.remove(&key);
     }
     actions.push(Action::PersistRecord(Box::new(record.clone())));
     if let Some(order) = order(record) {
         actions.push(Action::TellSupervisor { key, order });
     }
-    tell(state, key, now, actions);
+    notify(state, key, now, actions);
     if stop {
         release_newer(state, key, now, actions);
     }
@@ -395,7 +397,7 @@ fn order(record: &Record) -> Option<Order> {
     }
 }
 
-fn hear(state: &mut State, key: Key, report: Report, now: Timestamp, actions: &mut Vec<Action>) {
+fn on_report(state: &mut State, key: Key, report: Report, now: Timestamp, actions: &mut Vec<Action>) {
     let Some(record) = state.records.get_mut(&key) else { return };
     if record.ended() {
         return;
@@ -404,7 +406,7 @@ fn hear(state: &mut State, key: Key, report: Report, now: Timestamp, actions: &m
         Report::State(snapshot) => record.life == Life::Spawned && record.seen.merge(snapshot),
         Report::SpawnFailed { message } => {
             let cause = Reason::new("SupervisorFailed", message);
-            end_unborn(record, Some(cause));
+            end_unstarted(record, Some(cause));
             true
         }
         Report::Lost => {
@@ -435,14 +437,14 @@ fn hear(state: &mut State, key: Key, report: Report, now: Timestamp, actions: &m
         actions.push(Action::TellSupervisor { key, order });
     }
     if changed {
-        tell(state, key, now, actions);
+        notify(state, key, now, actions);
     }
     if ended {
         release_newer(state, key, now, actions);
     }
 }
 
-/// A newer try of the same job may have waited for the end of this one.
+/// A newer attempt of the same job may have waited for the end of this one.
 fn release_newer(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>) {
     let newer: Vec<Key> = state.waiting.keys().filter(|other| other.uid == key.uid).copied().collect();
     let ended = state.records.get(&key).is_none_or(Record::ended);
@@ -456,7 +458,7 @@ fn forget(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>
     let Some(record) = state.records.get(&key) else { return };
     if record.ended() {
         state.records.remove(&key);
-        state.told.remove(&key);
+        state.reported.remove(&key);
         actions.push(Action::RemoveRecord(key));
     } else {
         // The controller holds it ended while something of it is here: end it; it is forgotten the next time.
@@ -478,11 +480,11 @@ fn repeat(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     let due: Vec<Key> = state
         .records
         .keys()
-        .filter(|key| state.told.get(key).is_none_or(|told| now.since(*told) >= REPEAT))
+        .filter(|key| state.reported.get(key).is_none_or(|reported| now.since(*reported) >= REPEAT))
         .copied()
         .collect();
     for key in due {
-        tell(state, key, now, actions);
+        notify(state, key, now, actions);
     }
 }
 
@@ -491,27 +493,27 @@ fn store(state: &mut State, record: Record, now: Timestamp, actions: &mut Vec<Ac
     actions.push(Action::PersistRecord(Box::new(record.clone())));
     state.records.insert(key, record);
     state.waiting.remove(&key);
-    tell(state, key, now, actions);
+    notify(state, key, now, actions);
 }
 
-fn tell(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>) {
+fn notify(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>) {
     let Some(record) = state.records.get(&key) else { return };
     if state.connected {
-        state.told.insert(key, now);
+        state.reported.insert(key, now);
         actions.push(Action::Send(Message::Observation(Box::new(record.observation()))));
     }
 }
 
-/// Answers a wish for which there is no record and shall be none: nothing of it is here.
-fn tell_bare(state: &State, assignment: &Assignment, cause: Option<Reason>, actions: &mut Vec<Action>) {
+/// Answers desired state for which there is no record and shall be none: nothing of it is here.
+fn report_bare(state: &State, assignment: &Assignment, cause: Option<Reason>, actions: &mut Vec<Action>) {
     if state.connected {
         let mut record = Record::new(assignment);
-        end_unborn(&mut record, cause);
+        end_unstarted(&mut record, cause);
         actions.push(Action::Send(Message::Observation(Box::new(record.observation()))));
     }
 }
 
-fn end_unborn(record: &mut Record, cause: Option<Reason>) {
+fn end_unstarted(record: &mut Record, cause: Option<Reason>) {
     record.seen.state = Observed::Ended;
     record.seen.cause = record.seen.cause.take().or(cause);
 }

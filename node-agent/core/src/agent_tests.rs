@@ -8,8 +8,8 @@ use std::{
 
 use proptest::prelude::*;
 use proto_model::{
-    Assignment, Certify, CommandSpec, Gang, JobId, JobKey, JobName, JobSpec, JobUid, Measured, Observation,
-    Observed, Placement, TenantName, Timestamp, Wish, Work,
+    Assignment, Certify, CommandSpec, DesiredState, Gang, JobId, JobKey, JobName, JobSpec, JobUid, Measured,
+    Observation, Observed, Placement, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -40,25 +40,25 @@ enum W {
     S(u64),
 }
 
-fn wish(key: Key, w: W) -> Assignment {
+fn assignment(key: Key, w: W) -> Assignment {
     let (spec, placement, secret) = (spec(), Arc::new(Placement::default()), JobKey::new([1; 32]));
-    let wish = match w {
-        W::P => Wish::Prepared { spec, placement, key: secret, env: Arc::default() },
-        W::R => Wish::Running { spec, placement, key: secret, peers: Vec::new(), certify: None },
+    let desired = match w {
+        W::P => DesiredState::Prepared { spec, placement, key: secret, env: Arc::default() },
+        W::R => DesiredState::Running { spec, placement, key: secret, peers: Vec::new(), certify: None },
         W::S(secs) => {
-            Wish::Stopped { grace: Duration::from_secs(secs), signal: 0, reason: "cancelled".into() }
+            DesiredState::Stopped { grace: Duration::from_secs(secs), signal: 0, reason: "cancelled".into() }
         }
     };
     let id = JobId { tenant: TenantName::new("t").unwrap(), name: JobName::new("j").unwrap() };
-    Assignment { uid: key.uid, attempt: key.attempt, id, wish, trace_parent: String::new() }
+    Assignment { uid: key.uid, attempt: key.attempt, id, desired, trace_parent: String::new() }
 }
 
 fn command(epoch: u64, key: Key, w: W) -> Event {
-    Event::Command { epoch, command: Command::Assignment(Box::new(wish(key, w))) }
+    Event::Command { epoch, command: Command::Assignment(Box::new(assignment(key, w))) }
 }
 
-fn welcome(epoch: u64, wishes: &[(Key, W)]) -> Event {
-    let all = wishes.iter().map(|(key, w)| wish(*key, *w)).collect();
+fn welcome(epoch: u64, desired: &[(Key, W)]) -> Event {
+    let all = desired.iter().map(|(key, w)| assignment(*key, *w)).collect();
     Event::Command { epoch, command: Command::Welcome(all) }
 }
 
@@ -181,14 +181,14 @@ fn a_job_is_persisted_spawned_started_reported_and_forgotten() {
 #[test]
 fn a_job_is_measured_once_or_twice_before_it_starts() {
     let k = key(1, 1);
-    let wishes = |series: Option<u32>| {
-        let mut assignment = wish(k, W::R);
-        if let Wish::Running { certify, .. } = &mut assignment.wish {
+    let desired = |series: Option<u32>| {
+        let mut assignment = assignment(k, W::R);
+        if let DesiredState::Running { certify, .. } = &mut assignment.desired {
             *certify = series.map(|series| Certify { series, ..Certify::default() });
         }
         Event::Command { epoch: 7, command: Command::Assignment(Box::new(assignment)) }
     };
-    let told = |series: u32| {
+    let reported = |series: u32| {
         let measured = Some(Measured { series, ..Measured::default() });
         report(k, Report::State(Snapshot { state: Observed::Starting, measured, ..Snapshot::default() }))
     };
@@ -202,16 +202,16 @@ fn a_job_is_measured_once_or_twice_before_it_starts() {
     for twice in [false, true] {
         let mut state = connected();
         run(&mut state, vec![command(7, k, W::P), seen(k, Observed::Prepared)]);
-        assert_eq!(series(&run(&mut state, vec![wishes(Some(0))])), [Some(0)]);
-        let actions = run(&mut state, vec![seen(k, Observed::Starting), told(0)]);
+        assert_eq!(series(&run(&mut state, vec![desired(Some(0))])), [Some(0)]);
+        let actions = run(&mut state, vec![seen(k, Observed::Starting), reported(0)]);
         assert_eq!(observations(&actions).last().unwrap().measured.as_ref().unwrap().series, 0);
         if twice {
-            assert_eq!(series(&run(&mut state, vec![wishes(Some(1)), wishes(Some(0))])), [Some(1)]);
-            let actions = run(&mut state, vec![told(1), told(0), wishes(Some(0))]);
+            assert_eq!(series(&run(&mut state, vec![desired(Some(1)), desired(Some(0))])), [Some(1)]);
+            let actions = run(&mut state, vec![reported(1), reported(0), desired(Some(0))]);
             assert_eq!(series(&actions), []);
             assert_eq!(observations(&actions).last().unwrap().measured.as_ref().unwrap().series, 1);
         }
-        assert_eq!(series(&run(&mut state, vec![wishes(None), wishes(Some(1))])), [None], "twice: {twice}");
+        assert_eq!(series(&run(&mut state, vec![desired(None), desired(Some(1))])), [None], "twice: {twice}");
     }
 }
 
@@ -251,26 +251,29 @@ fn a_welcome_stops_what_it_does_not_list_and_a_lost_controller_stops_nothing() {
 #[test]
 fn a_restarted_agent_takes_up_what_lives_reaps_what_was_lost_and_waits_for_what_was_never_started() {
     let mut first = connected();
-    let (live, lost, unborn) = (key(1, 1), key(2, 1), key(3, 1));
-    run(&mut first, vec![command(4, live, W::P), command(4, lost, W::P), command(4, unborn, W::P)]);
-    let records = [(live, true, true), (lost, false, true), (unborn, false, false)]
+    let (live, lost, unstarted) = (key(1, 1), key(2, 1), key(3, 1));
+    run(&mut first, vec![command(4, live, W::P), command(4, lost, W::P), command(4, unstarted, W::P)]);
+    let records = [(live, true, true), (lost, false, true), (unstarted, false, false)]
         .map(|(k, alive, ran)| Recovered { record: first.record(k).unwrap().clone(), alive, ran });
     let mut state = State::default();
     let actions = run(&mut state, vec![Event::Recovered { epoch: 4, records: records.to_vec() }]);
     assert_eq!(actions, vec![Action::Reap(lost)]);
-    let all = [(live, W::P), (lost, W::P), (unborn, W::P)];
+    let all = [(live, W::P), (lost, W::P), (unstarted, W::P)];
     let actions = run(&mut state, vec![Event::Connected, welcome(4, &all)]);
     assert_eq!(spawns(&actions), 1, "{actions:?}");
-    assert_eq!(state.record(unborn).unwrap().life, Life::Spawned);
+    assert_eq!(state.record(unstarted).unwrap().life, Life::Spawned);
     let actions = run(&mut state, vec![report(lost, Report::Reaped(Snapshot::default()))]);
-    let told = observations(&actions)[0];
-    assert_eq!((told.state, told.cause.as_ref().unwrap().code.as_ref()), (Observed::Ended, "SupervisorLost"));
+    let reported = observations(&actions)[0];
+    assert_eq!(
+        (reported.state, reported.cause.as_ref().unwrap().code.as_ref()),
+        (Observed::Ended, "SupervisorLost")
+    );
     // Asked to run what was never prepared here: it cannot have our endpoints.
-    let record = Record { life: Life::None, ..first.record(unborn).unwrap().clone() };
+    let record = Record { life: Life::None, ..first.record(unstarted).unwrap().clone() };
     let mut state = State::default();
     let found = vec![Recovered { record, alive: false, ran: false }];
     run(&mut state, vec![Event::Recovered { epoch: 4, records: found }, Event::Connected]);
-    let actions = run(&mut state, vec![welcome(4, &[(unborn, W::R)])]);
+    let actions = run(&mut state, vec![welcome(4, &[(unstarted, W::R)])]);
     assert_eq!(observations(&actions)[0].cause.as_ref().unwrap().code, "AttemptUnknown");
 }
 
@@ -293,9 +296,9 @@ fn what_could_not_be_spawned_and_what_is_not_here_are_told_as_ended() {
     run(&mut state, vec![command(1, k, W::P)]);
     let failed = report(k, Report::SpawnFailed { message: "no such file: rail-engine".into() });
     let actions = run(&mut state, vec![failed]);
-    let told = observations(&actions)[0];
+    let reported = observations(&actions)[0];
     assert_eq!(
-        (told.state, told.cause.as_ref().unwrap().code.as_ref()),
+        (reported.state, reported.cause.as_ref().unwrap().code.as_ref()),
         (Observed::Ended, "SupervisorFailed")
     );
     let actions = run(&mut state, vec![command(1, key(5, 1), W::S(1))]);
@@ -342,7 +345,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (1u64..4, any_key(), any_w()).prop_map(|(e, k, w)| Step::Event(command(e, k, w))),
         2 => (1u64..4, prop::collection::vec((any_key(), any_w()), 0..3))
-            .prop_map(|(e, wishes)| Step::Event(welcome(e, &wishes))),
+            .prop_map(|(e, desired)| Step::Event(welcome(e, &desired))),
         1 => (1u64..4, any_key())
             .prop_map(|(epoch, k)| Step::Event(Event::Command { epoch, command: Command::Forget(k) })),
         1 => (1u64..4, 0u32..4).prop_map(|(epoch, rail)| Step::Event(drained(epoch, &[rail]))),
@@ -363,9 +366,9 @@ struct World {
     disk: BTreeMap<Key, Record>,
     spawned: BTreeSet<Key>,
     live: BTreeMap<Key, Observed>,
-    running_wished: BTreeSet<Key>,
-    told: BTreeMap<Key, Observed>,
-    /// Forgotten on this epoch's word, and the agent was restarted since: a controller wishes them no more.
+    running_desired: BTreeSet<Key>,
+    reported: BTreeMap<Key, Observed>,
+    /// Forgotten on this epoch's word, and the agent was restarted since: a controller desires them no more.
     forgotten: BTreeSet<Key>,
     past: BTreeSet<Key>,
 }
@@ -386,21 +389,21 @@ impl World {
                     prop_assert!(self.disk.contains_key(&k), "persisted before it is spawned");
                     prop_assert!(self.spawned.insert(k), "two supervisors for {k}");
                     let other = self.live.keys().any(|other| other.uid == k.uid);
-                    prop_assert!(!other, "two tries of one job at once");
+                    prop_assert!(!other, "two attempts of one job at once");
                     self.live.insert(k, Observed::Preparing);
                 }
                 Action::TellSupervisor { key, order: Order::Start { .. } } => {
-                    prop_assert!(self.running_wished.contains(&key), "start without a wish");
+                    prop_assert!(self.running_desired.contains(&key), "start without desired state");
                 }
                 Action::RemoveRecord(key) => {
-                    prop_assert!(!self.live.contains_key(&key), "a live try was dropped");
+                    prop_assert!(!self.live.contains_key(&key), "a live attempt was dropped");
                     self.disk.remove(&key);
-                    self.told.remove(&key);
+                    self.reported.remove(&key);
                 }
-                Action::Send(Message::Observation(told)) => self.hear(*told)?,
+                Action::Send(Message::Observation(reported)) => self.on_report(*reported)?,
                 Action::Send(Message::Register { observations, .. }) => {
-                    for told in observations {
-                        self.hear(told)?;
+                    for reported in observations {
+                        self.on_report(reported)?;
                     }
                 }
                 Action::TellSupervisor { .. }
@@ -413,18 +416,22 @@ impl World {
         Ok(())
     }
 
-    fn hear(&mut self, told: Observation) -> Result<(), TestCaseError> {
-        let k = Key { uid: told.uid, attempt: told.attempt };
-        let before = self.told.insert(k, told.state);
-        prop_assert!(before.is_none_or(|before| before <= told.state), "{k} went back to {:?}", told.state);
-        if told.state == Observed::Ended {
+    fn on_report(&mut self, reported: Observation) -> Result<(), TestCaseError> {
+        let k = Key { uid: reported.uid, attempt: reported.attempt };
+        let before = self.reported.insert(k, reported.state);
+        prop_assert!(
+            before.is_none_or(|before| before <= reported.state),
+            "{k} went back to {:?}",
+            reported.state
+        );
+        if reported.state == Observed::Ended {
             prop_assert!(!self.live.contains_key(&k), "{k} was told as ended while it lives");
         }
         Ok(())
     }
 
     /// False if no controller would send this.
-    fn note_wishes(&mut self, event: &Event) -> bool {
+    fn note_desired(&mut self, event: &Event) -> bool {
         let Event::Command { epoch, command } = event else { return true };
         if *epoch < self.epoch {
             return true;
@@ -432,19 +439,21 @@ impl World {
         if let Command::Forget(key) = command {
             self.forgotten.insert(*key);
         }
-        let wishes: Vec<&Assignment> = match command {
+        let desired: Vec<&Assignment> = match command {
             Command::Welcome(all) => all.iter().collect(),
             Command::Assignment(one) => vec![one],
             Command::Forget(_) | Command::Drained(_) | Command::Qos(_) | Command::Prove(_) => vec![],
         };
-        let over = |wish: &Assignment| {
-            self.past.iter().any(|past| past.uid == wish.uid && past.attempt >= wish.attempt)
+        let over = |assignment: &Assignment| {
+            self.past.iter().any(|past| past.uid == assignment.uid && past.attempt >= assignment.attempt)
         };
-        if wishes.iter().any(|wish| over(wish)) {
+        if desired.iter().any(|assignment| over(assignment)) {
             return false;
         }
-        let running = wishes.into_iter().filter(|wish| matches!(wish.wish, Wish::Running { .. }));
-        self.running_wished.extend(running.map(Key::of));
+        let running = desired
+            .into_iter()
+            .filter(|assignment| matches!(assignment.desired, DesiredState::Running { .. }));
+        self.running_desired.extend(running.map(Key::of));
         true
     }
 }
@@ -470,7 +479,7 @@ proptest! {
                     }
                 }
                 Step::Event(event) => {
-                    if world.note_wishes(&event) {
+                    if world.note_desired(&event) {
                         world.carry_out(step(&mut state, event, now))?;
                     }
                 }
@@ -497,7 +506,7 @@ proptest! {
                     let actions = step(&mut state, Event::Recovered { epoch: world.epoch, records }, now);
                     world.carry_out(actions)?;
                     // A new process is a new view: what it tells begins with what the supervisors say again.
-                    world.told.retain(|_, told| *told == Observed::Ended);
+                    world.reported.retain(|_, reported| *reported == Observed::Ended);
                     let live: Vec<_> = world.live.iter().map(|(k, at)| (*k, *at)).collect();
                     for (k, at) in live {
                         world.carry_out(step(&mut state, seen(k, at), now))?;

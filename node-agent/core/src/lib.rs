@@ -4,7 +4,7 @@
 //! Invariants, checked by the property tests of this crate and by the simulator:
 //! 1. At most one supervisor is ever spawned for one attempt of one job.
 //! 2. Ranks start only under a RUNNING wish that came with an epoch not lower than any obeyed before.
-//! 3. A wish and an observed state only ever move forward; an ENDED record stays until it is forgotten.
+//! 3. Desired state and an observed state only ever move forward; an ENDED record stays until it is forgotten.
 //! 4. Losing the controller, or the agent itself, changes nothing for a job that runs.
 
 pub mod agent;

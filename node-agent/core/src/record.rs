@@ -1,23 +1,23 @@
-//! What the agent knows of one try of one job, and the words it exchanges with that try's supervisor.
+//! What the agent knows of one attempt of one job, and the words it exchanges with that attempt's supervisor.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use proto_model::{
-    AlgorithmChoice, Assignment, Certify, JobId, JobUid, Measured, NodeEndpoints, Observation, Observed,
-    RailBytes, RailEndpoint, RailReport, RankExit, Reason, RunResult, Wish,
+    AlgorithmChoice, Assignment, Certify, DesiredState, JobId, JobUid, Measured, NodeEndpoints, Observation,
+    Observed, RailBytes, RailEndpoint, RailReport, RankExit, Reason, RunResult,
 };
 
-/// One try of one job.
+/// One attempt of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The job.
     pub uid: JobUid,
-    /// Which try.
+    /// Which attempt.
     pub attempt: u32,
 }
 
 impl Key {
-    /// The try that an assignment is about.
+    /// The attempt that an assignment is about.
     #[must_use]
     pub fn of(assignment: &Assignment) -> Self {
         Self { uid: assignment.uid, attempt: assignment.attempt }
@@ -30,7 +30,7 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// What should be, without the secrets and the bulk of the wish. Ordered: a later goal never goes back.
+/// What should be, without the secrets and the bulk of the desired state. Ordered: a later goal never goes back.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Goal {
     /// Engine up and listening.
@@ -54,13 +54,13 @@ pub enum Goal {
 }
 
 impl Goal {
-    pub(crate) fn of(wish: &Wish) -> Self {
-        match wish {
-            Wish::Prepared { .. } => Self::Prepared,
-            Wish::Running { peers, certify, .. } => {
+    pub(crate) fn of(desired: &DesiredState) -> Self {
+        match desired {
+            DesiredState::Prepared { .. } => Self::Prepared,
+            DesiredState::Running { peers, certify, .. } => {
                 Self::Running { peers: peers.clone(), certify: certify.clone() }
             }
-            Wish::Stopped { grace, signal, reason } => {
+            DesiredState::Stopped { grace, signal, reason } => {
                 Self::Stopped { grace: *grace, signal: *signal, reason: reason.clone() }
             }
         }
@@ -86,7 +86,7 @@ impl Goal {
     }
 }
 
-/// Where the supervisor of a try stands, as far as the agent knows.
+/// Where the supervisor of an attempt stands, as far as the agent knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     /// None was started yet.
@@ -97,7 +97,7 @@ pub enum Life {
     Lost,
 }
 
-/// What a supervisor knows of its try. It always tells the whole, so that a repeated or missed telling is harmless.
+/// What a supervisor knows of its attempt. It always tells the whole, so that a repeated or missed telling is harmless.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// How far it is.
@@ -216,10 +216,10 @@ pub enum Order {
     },
 }
 
-/// What the agent knows of one try of one job. Holds no secret: it is written to disk as it is.
+/// What the agent knows of one attempt of one job. Holds no secret: it is written to disk as it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Which try.
+    /// Which attempt.
     pub key: Key,
     /// Tenant and name.
     pub id: JobId,
@@ -238,7 +238,7 @@ impl Record {
         Self {
             key: Key::of(assignment),
             id: assignment.id.clone(),
-            goal: Goal::of(&assignment.wish),
+            goal: Goal::of(&assignment.desired),
             life: Life::None,
             seen: Snapshot::default(),
             trace_parent: assignment.trace_parent.clone(),

@@ -1,4 +1,4 @@
-//! The supervisor of one try of one job: engine first, then ranks, then their end; nothing outlives it.
+//! The supervisor of one attempt of one job: engine first, then ranks, then their end; nothing outlives it.
 //!
 //! It decides alone: the agent may be away at any moment, so every rule that keeps a job's end clean is here.
 
@@ -19,7 +19,7 @@ use self::{
     words::SIGTERM,
 };
 pub use self::{
-    rails::{RAILS_HASTE, RAILS_LOOK, RAILS_TELL},
+    rails::{RAILS_CHECK, RAILS_HASTE, RAILS_REPORT},
     words::{Action, EngineEnd, Event, Signal},
 };
 
@@ -60,7 +60,7 @@ enum Phase {
 }
 
 impl Phase {
-    /// The engine is up, and without it the try has failed.
+    /// The engine is up, and without it the attempt has failed.
     fn needs_engine(self) -> bool {
         match self {
             Self::Listening | Self::Connecting | Self::Certifying | Self::Held => true,
@@ -172,7 +172,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
             }
         }
         Event::EngineExited { how, end } => engine_exited(state, &how, end, now, &mut actions),
-        Event::Order(order) => obey(state, order, now, &mut actions),
+        Event::Order(order) => apply_command(state, order, now, &mut actions),
         Event::RankStarted(rank) => rank_started(state, rank, &mut actions),
         Event::RankFailed { rank, message } => {
             let cause = Reason::new("RankStartFailed", message).scope(format!("rank/{rank}"));
@@ -206,7 +206,7 @@ fn advance(state: &mut State, to: Observed) {
     state.seen.state = state.seen.state.max(to);
 }
 
-fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Action>) {
+fn apply_command(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Action>) {
     match order {
         Order::Start { peers, certify } => match state.phase {
             Phase::Listening => {
@@ -361,7 +361,7 @@ fn end(state: &mut State, actions: &mut Vec<Action>) {
     actions.extend([Action::Publish, Action::Exit]);
 }
 
-/// The try fails here by another cause than a rank's own exit.
+/// The attempt fails here by another cause than a rank's own exit.
 fn fail(state: &mut State, cause: Reason, grace: Duration, now: Timestamp, actions: &mut Vec<Action>) {
     if state.phase == Phase::Ended {
         return;
@@ -419,8 +419,9 @@ fn engine_exited(state: &mut State, how: &str, end_of: EngineEnd, now: Timestamp
             let rank_failed = state.seen.exits.iter().any(|exit| !exit.is_success());
             // Peers that miss an engine may be heard, and all be told to stop, before its own end is seen. Until it is told to
             // stop itself it has no reason to fail: of peers that are told so it hears that they leave.
-            let before_told = end_of == EngineEnd::Failed && state.phase != Phase::StoppingEngine;
-            let failed = if state.stopped { before_told } else { end_of != EngineEnd::Clean && rank_failed };
+            let before_reported = end_of == EngineEnd::Failed && state.phase != Phase::StoppingEngine;
+            let failed =
+                if state.stopped { before_reported } else { end_of != EngineEnd::Clean && rank_failed };
             if failed && !state.engine_killed {
                 engine_lost(state, how, end_of, now, actions);
             }

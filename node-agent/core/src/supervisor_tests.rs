@@ -110,7 +110,7 @@ fn a_drain_is_done_once_and_watched_until_the_rail_is_empty() {
     assert!(!state.is_hasty(T0));
     // Bytes alone are told now and then.
     assert!(run(&mut state, vec![seen(&[Up, Drained], 4)]).is_empty());
-    let later = T0.plus(crate::supervisor::RAILS_TELL);
+    let later = T0.plus(crate::supervisor::RAILS_REPORT);
     assert_eq!(step(&mut state, seen(&[Up, Drained], 5), later), [Action::Publish]);
     assert_eq!(state.snapshot().reports[1].tx_bytes, 5);
     let actions = run(&mut state, vec![drain(&[])]);
@@ -162,7 +162,7 @@ fn ranks_wait_until_what_was_measured_is_judged() {
 #[test]
 fn all_may_be_measured_a_second_time() {
     let mut state = measuring();
-    let port = |rail| PortReport { rail, mtu: None, dscp: None, gid: None, lane: None };
+    let port = |rail| PortReport { rail, mtu: None, dscp: None, gid: None, priority_bytes: None };
     let series = |series: u32| Measured { series, ports: vec![port(series)], ..Measured::default() };
     assert!(run(&mut state, vec![start_series(1)]).is_empty(), "the first is not over");
     run(&mut state, vec![Event::Measured(series(0))]);
@@ -174,16 +174,16 @@ fn all_may_be_measured_a_second_time() {
     );
     assert_eq!(run(&mut state, vec![Event::Measured(series(0))]), [], "that is not the second one");
     assert_eq!(run(&mut state, vec![Event::Measured(series(1))]), [Action::Publish]);
-    let told = state.snapshot().measured.clone().unwrap();
-    assert_eq!((told.series, told.ports), (1, vec![port(1)]));
+    let reported = state.snapshot().measured.clone().unwrap();
+    assert_eq!((reported.series, reported.ports), (1, vec![port(1)]));
     assert_eq!(run(&mut state, vec![start()]), [CONNECT]);
     // One that the engine does not measure in time is over as well, and what the first one showed stays.
     let mut state = measuring();
     run(&mut state, vec![Event::Measured(series(0)), start_series(1)]);
     step(&mut state, Event::Tick, T0.plus(Duration::from_secs(6)));
-    let told = state.snapshot().measured.clone().unwrap();
-    assert_eq!((told.series, told.ports), (1, vec![port(0)]));
-    assert!(told.unable.contains("did not say in time"), "{}", told.unable);
+    let reported = state.snapshot().measured.clone().unwrap();
+    assert_eq!((reported.series, reported.ports), (1, vec![port(0)]));
+    assert!(reported.unable.contains("did not say in time"), "{}", reported.unable);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn an_engine_that_failed_before_it_was_told_to_stop_is_what_failed() {
     }
 }
 
-/// One that is connecting sees all peers down, and that would be what is known of it for a second after the try has begun to run.
+/// One that is connecting sees all peers down, and that would be what is known of it for a second after the attempt has begun to run.
 #[test]
 fn rails_are_looked_at_once_they_have_been_connected() {
     let mut state = State::new([4]);
@@ -380,16 +380,16 @@ proptest! {
         let mut state = State::new([4, 5]);
         let mut now = T0;
         let mut spawned = 0;
-        let mut started_wished = false;
+        let mut started_desired = false;
         step(&mut state, Event::Begin, now);
         let mut last = state.snapshot().state;
         for (event, wait) in events {
             now = now.plus(Duration::from_millis(wait));
-            started_wished |= matches!(event, Event::Order(Order::Start { .. }));
+            started_desired |= matches!(event, Event::Order(Order::Start { .. }));
             let actions = step(&mut state, event, now);
             if actions.contains(&Action::SpawnRanks) {
                 spawned += 1;
-                prop_assert!(started_wished);
+                prop_assert!(started_desired);
             }
             prop_assert!(state.snapshot().state >= last);
             last = state.snapshot().state;

@@ -26,12 +26,12 @@ pub(crate) fn status_of(code: FailureCode) -> c_int {
 
 /// A failure as it is kept for later: its status and its text.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct StoredError {
     pub(crate) status: c_int,
     pub(crate) text: CString,
 }
 
-impl Told {
+impl StoredError {
     /// What C is told of an error.
     pub(crate) fn of(error: &Error) -> Self {
         Self { status: status_of(error.code()), text: c_text(&error.to_string()) }
@@ -61,8 +61,8 @@ pub(crate) fn c_text(text: &str) -> CString {
 pub(crate) fn guard(entry: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(entry)) {
         Ok(Ok(value)) => value,
-        Ok(Err(error)) => Told::of(&error).remember(),
-        Err(cause) => Told::of_panic(&*cause).remember(),
+        Ok(Err(error)) => StoredError::of(&error).remember(),
+        Err(cause) => StoredError::of_panic(&*cause).remember(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{PoisonError, RwLock};
 
-use node_agent_client::{Error, GpuBuffer, Way};
+use node_agent_client::{Error, GpuBuffer, TransferPath};
 
 use crate::error::{OK, c_text, guard};
 use crate::handle::{Rail, handle};
@@ -20,13 +20,13 @@ thread_local! {
 }
 
 /// Makes it the latest way of this thread.
-pub(crate) fn remember_way(way: &Way) {
+pub(crate) fn remember_way(way: &TransferPath) {
     // During the thread's own end there is nobody left to read it.
     let _ = LAST.try_with(|last| last.replace(way_text(way)));
 }
 
 /// A way as C is told of it.
-pub(crate) fn way_text(way: &Way) -> CString {
+pub(crate) fn way_text(way: &TransferPath) -> CString {
     c_text(&way.to_string())
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use node_agent_client::{Client, Error};
 
-use crate::error::{Told, guard};
+use crate::error::{StoredError, guard};
 use crate::handle::{Rail, handle};
 use crate::request::Inner;
 
@@ -100,10 +100,10 @@ impl Progress {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(cause) => {
-                    let told = Told::of_panic(&*cause);
+                    let reported = StoredError::of_panic(&*cause);
                     let watched = std::mem::take(&mut self.lock().watched);
                     for call in watched.iter().filter_map(Weak::upgrade) {
-                        call.fail(told.clone());
+                        call.fail(reported.clone());
                     }
                 }
             }
@@ -152,9 +152,10 @@ impl Progress {
             let _ = thread.join();
         }
         let watched = std::mem::take(&mut self.lock().watched);
-        let told = Told::of(&Error::Argument("the handle was finalized before the call was complete".into()));
+        let reported =
+            StoredError::of(&Error::Argument("the handle was finalized before the call was complete".into()));
         for call in watched.iter().filter_map(Weak::upgrade) {
-            call.fail(told.clone());
+            call.fail(reported.clone());
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use node_agent_client::Error;
 
 use crate::asked::{Asked, UnderWay};
-use crate::error::{OK, PENDING, Told, guard};
+use crate::error::{OK, PENDING, StoredError, guard};
 use crate::gpu::way_text;
 use crate::handle::{Rail, handle};
 use crate::progress::Progress;
@@ -44,7 +44,7 @@ unsafe impl Send for Notice {}
 pub(crate) struct Inner {
     progress: Arc<Progress>,
     state: Mutex<State>,
-    outcome: OnceLock<Result<(), Told>>,
+    outcome: OnceLock<Result<(), StoredError>>,
 }
 
 #[derive(Debug)]
@@ -71,20 +71,20 @@ impl Inner {
             Some(Ok(())) => call.deliver(),
             Some(Err(error)) => Err(error),
         };
-        self.end(state, outcome.map_err(|error| Told::of(&error)));
+        self.end(state, outcome.map_err(|error| StoredError::of(&error)));
         true
     }
 
     /// Ends the call without its result, where it is not over yet.
-    pub(crate) fn fail(&self, told: Told) {
+    pub(crate) fn fail(&self, reported: StoredError) {
         let state = self.lock();
         if state.call.is_some() {
-            self.end(state, Err(told));
+            self.end(state, Err(reported));
         }
     }
 
-    fn end(&self, mut state: MutexGuard<'_, State>, outcome: Result<(), Told>) {
-        let status = outcome.as_ref().map_or_else(|told| told.status, |()| OK);
+    fn end(&self, mut state: MutexGuard<'_, State>, outcome: Result<(), StoredError>) {
+        let status = outcome.as_ref().map_or_else(|reported| reported.status, |()| OK);
         let _ = self.outcome.set(outcome);
         // Gives staging memory back.
         state.call = None;
@@ -122,7 +122,7 @@ impl Inner {
         match self.outcome.get() {
             None => PENDING,
             Some(Ok(())) => OK,
-            Some(Err(told)) => told.clone().remember(),
+            Some(Err(reported)) => reported.clone().remember(),
         }
     }
 }
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn rail_request_error(request: *const Request) -> *const c
     // SAFETY: passed on to the caller.
     let outcome = unsafe { request.as_ref() }.and_then(|request| request.inner.outcome.get());
     let text: &CStr = match outcome {
-        Some(Err(told)) => &told.text,
+        Some(Err(reported)) => &reported.text,
         _ => c"",
     };
     text.as_ptr()

@@ -21,7 +21,7 @@ use node_agent_transport::{
 use rustix::time::ClockId;
 use serde::Serialize;
 
-use crate::carry::Wish;
+use crate::carry::CarrySetup;
 use crate::config::Verbs;
 use crate::memory::Operands;
 
@@ -214,7 +214,7 @@ impl<'a> Bench<'a> {
             protection: options.protection.into(),
         };
         let mut rails = TcpRails::bind(&config)?;
-        let wish = Wish {
+        let desired = CarrySetup {
             job: "bench",
             rails: (0..).zip(config.rails.iter().copied()).collect(),
             nodes,
@@ -222,7 +222,7 @@ impl<'a> Bench<'a> {
             protection: options.protection,
             verbs: Verbs { pairs: options.pairs, ..Verbs::default() },
         };
-        wish.fulfil(&mut rails).map_err(|error| EngineBenchError::Carry(error.to_string()))?;
+        desired.fulfil(&mut rails).map_err(|error| EngineBenchError::Carry(error.to_string()))?;
         let mut memory = Operands::default();
         let mut shape = Shape {
             node,

@@ -217,7 +217,7 @@ impl Engine {
 
     /// Answers every call that has completed.
     pub(crate) fn complete_calls(&mut self) {
-        // Calls that failed all at once may have payloads under way. They end soon, or their lane does.
+        // Calls that failed all at once may have payloads under way. They end soon, or their channel does.
         if self.machine.failure().is_some() && self.rails.is_reading() {
             return;
         }

@@ -13,7 +13,7 @@ use crate::engine::EngineError;
 const LIBRARY: &str = "RAIL_VERBS_LIBRARY";
 
 /// Rails that are to be carried.
-pub(crate) struct Wish<'a> {
+pub(crate) struct CarrySetup<'a> {
     /// The job, for messages.
     pub(crate) job: &'a str,
     /// The rails' numbers in the fabric, and this node's own address on each, in the order that engines count them.
@@ -24,11 +24,11 @@ pub(crate) struct Wish<'a> {
     pub(crate) verbs: Verbs,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> CarrySetup<'a> {
     pub(crate) fn of(config: &'a Config) -> Self {
         let rails = config.ordered_rails().iter().map(|rail| (rail.rail, rail.address)).collect();
         let (nodes, transport, verbs) = (config.nodes.len(), config.transport, config.verbs);
-        Wish { job: &config.job, rails, nodes, transport, protection: config.protection, verbs }
+        CarrySetup { job: &config.job, rails, nodes, transport, protection: config.protection, verbs }
     }
 
     /// Has verbs carry the rails that have them, as far as that is wanted, and says why the others are not.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 use std::time::{Duration, Instant};
 
 use node_agent_probe::{
-    Config as ProbeConfig, Limits, Peer as Peers, Prober, Rail, Report, SERIES_ROUNDS, Turn,
+    Config as ProbeConfig, Limits, Peer as Peers, Prober, Rail, Report, RoundPart, SERIES_ROUNDS,
 };
 use node_agent_transport::{JobKey, TcpRails, Transport, Waker};
 use tracing::{info, warn};
@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Partners are answered so long after all must be measured here.
 const SERVE_ON: Duration = Duration::from_secs(2);
 /// While it answers partners, the thread looks so often whether another series is asked for.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK: Duration = Duration::from_millis(5);
 /// Turns of one node at most.
 const MAX_TURNS: usize = 4096;
 
@@ -55,7 +55,7 @@ pub(crate) struct Thread {
 struct Series {
     number: u32,
     peers: Vec<Peers>,
-    turns: Vec<Turn>,
+    turns: Vec<RoundPart>,
     end: Instant,
 }
 
@@ -145,7 +145,7 @@ fn measure(mut prober: Prober, asked: &Receiver<Series>, reports: &SyncSender<Re
         waker.wake();
         // Others may still have turns with this node, and may have begun later.
         while next.is_none() && Instant::now() < end + SERVE_ON {
-            prober.serve(Instant::now() + LOOK);
+            prober.serve(Instant::now() + CHECK);
             match asked.try_recv() {
                 Ok(series) => next = Some(series),
                 Err(TryRecvError::Empty) => {}
@@ -248,12 +248,12 @@ impl Thread {
     }
 }
 
-fn turn(view: &TurnView) -> Turn {
-    Turn { round: view.round, peer: node_index(view.peer), first: view.first }
+fn turn(view: &TurnView) -> RoundPart {
+    RoundPart { round: view.round, peer: node_index(view.peer), first: view.first }
 }
 
 fn measured(report: &Report) -> Measured {
-    let way = |way: node_agent_probe::Way| WayView {
+    let way = |way: node_agent_probe::PathMeasurement| WayView {
         sent: way.sent,
         lost: way.lost,
         mtu: way.mtu,

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use crate::board::stopping;
 use crate::calls::Calls;
-use crate::carry::Wish;
+use crate::carry::CarrySetup;
 use crate::certify::Certifier;
 use crate::config::{Config, ConfigError};
 use crate::control::last_words;
@@ -130,7 +130,7 @@ impl Engine {
     pub fn bind(config: Config, key: JobKey) -> Result<Self, EngineError> {
         config.check()?;
         let mut rails = TcpRails::bind(&tcp_config(&config, key.clone()))?;
-        Wish::of(&config).fulfil(&mut rails)?;
+        CarrySetup::of(&config).fulfil(&mut rails)?;
         let ranks = Ranks::bind(&config.socket, config.rank_uid)?;
         let supervisor = Supervisor::bind(&config.control).map_err(|source| EngineError::ControlSocket {
             path: config.control.display().to_string(),

@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::engine::Engine;
 use crate::failure::plain;
-use crate::ranks::Held;
+use crate::ranks::RankBuffer;
 
 /// How the kernel names a dma-buf (`drivers/dma-buf/dma-buf.c`), and a memory file, which stands in for one in tests and which no NIC
 /// registers.
@@ -35,7 +35,12 @@ pub(crate) struct Offer<'a> {
 
 impl Engine {
     /// Takes memory of a GPU. Where rails cannot send from it, that is no failure: the answer says why, and names no buffer.
-    pub(crate) fn lend(&mut self, token: usize, offer: &Offer<'_>, came: Came) -> Result<Reply, RankFailure> {
+    pub(crate) fn register(
+        &mut self,
+        token: usize,
+        offer: &Offer<'_>,
+        came: Came,
+    ) -> Result<Reply, RankFailure> {
         let invalid = |text: String| plain(FailureCode::InvalidArgument, text);
         let file = match came {
             Came::File(file) => file,
@@ -51,7 +56,7 @@ impl Engine {
         let memory = Arc::new(memory.map_err(|error: RegionError| invalid(error.to_string()))?);
         let lent = match self.reach(offer.gpu, &memory) {
             Ok(()) => {
-                let buffer = self.ranks.keep(token, Held { region: memory, file: None });
+                let buffer = self.ranks.keep(token, RankBuffer { region: memory, file: None });
                 let rails = self.rails_of_gpu(offer.gpu);
                 self.lent(buffer, format!("rails send from the GPU's memory by its dma-buf{rails}"))
             }

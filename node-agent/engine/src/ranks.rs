@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     pub(crate) rank: Option<u32>,
     /// When it must have said hello.
     hello_by: Time,
-    buffers: BTreeMap<u32, Held>,
+    buffers: BTreeMap<u32, RankBuffer>,
     buffer_bytes: u64,
     /// Bytes of GPUs among them, which are not counted with those.
     gpu_bytes: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Connection {
 
 /// A buffer of a rank.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct RankBuffer {
     pub(crate) region: Arc<Region>,
     /// Its memory file, for the other ranks of the server; none of memory of a GPU.
     pub(crate) file: Option<OwnedFd>,
@@ -69,13 +69,13 @@ impl Connection {
         name
     }
 
-    fn keep(&mut self, name: u32, held: Held) {
+    fn keep(&mut self, name: u32, held: RankBuffer) {
         *self.bytes_like(&held) += held.region.len() as u64;
         self.buffers.insert(name, held);
     }
 
     /// The count that a buffer's bytes belong to.
-    fn bytes_like(&mut self, held: &Held) -> &mut u64 {
+    fn bytes_like(&mut self, held: &RankBuffer) -> &mut u64 {
         if held.region.device().is_some() { &mut self.gpu_bytes } else { &mut self.buffer_bytes }
     }
 
@@ -126,7 +126,7 @@ impl Ranks {
     }
 
     /// Keeps a buffer for a connection; gives its name, or 0 where the connection is gone.
-    pub(crate) fn keep(&mut self, token: usize, held: Held) -> u32 {
+    pub(crate) fn keep(&mut self, token: usize, held: RankBuffer) -> u32 {
         let Some(connection) = self.connections.get_mut(&token) else { return 0 };
         let name = connection.name();
         connection.keep(name, held);
@@ -293,7 +293,7 @@ impl Engine {
             Request::Report(failure) => Ok(self.report(token, failure)),
             Request::Cause => Ok(self.board_cause()),
             Request::Lend { offset, bytes, gpu } => {
-                self.lend(token, &Offer { offset, bytes, gpu: &gpu }, came)
+                self.register(token, &Offer { offset, bytes, gpu: &gpu }, came)
             }
             Request::Detach => return self.detach(token, id),
         };
@@ -368,7 +368,7 @@ impl Engine {
         let buffer = connection.name();
         let sent = self.ranks.hand_out(token, id, &Reply::Buffer { buffer, bytes }, file.as_fd());
         if let Some(connection) = self.ranks.connections.get_mut(&token) {
-            connection.keep(buffer, Held { region: Arc::new(region), file: Some(file) });
+            connection.keep(buffer, RankBuffer { region: Arc::new(region), file: Some(file) });
         }
         sent.unwrap_or_else(|why| self.close_rank(token, &why));
     }

@@ -167,7 +167,7 @@ impl Engine {
     fn answer_lines(&mut self, token: usize) {
         while let Some(line) = self.supervisor.connections.get_mut(&token).and_then(Conversation::next_line) {
             let reply = match serde_json::from_slice::<Request>(&line) {
-                Ok(request) => self.obey(token, request),
+                Ok(request) => self.apply_command(token, request),
                 Err(error) => Some(Reply::Error { error: format!("request not understood: {error}") }),
             };
             let Some(conversation) = self.supervisor.connections.get_mut(&token) else { return };
@@ -179,7 +179,7 @@ impl Engine {
         }
     }
 
-    fn obey(&mut self, token: usize, request: Request) -> Option<Reply> {
+    fn apply_command(&mut self, token: usize, request: Request) -> Option<Reply> {
         match request {
             Request::Status {} => Some(Reply::Status(self.status())),
             Request::Stats {} => Some(Reply::Stats(self.stats())),

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(choose(&server(), &pair(), Distance::Pxb).engine(), DmaBuf);
     }
 
-    fn told(server: &Server, pair: &Pair) -> (GpuPath, Vec<(GpuPath, String)>) {
+    fn reported(server: &Server, pair: &Pair) -> (GpuPath, Vec<(GpuPath, String)>) {
         let choice = choose(server, pair, Distance::Pxb);
         (choice.path, choice.causes.into_iter().map(|cause| (cause.path, cause.code.into_owned())).collect())
     }
@@ -165,7 +165,7 @@ mod tests {
             let (mut server, mut pair) = (server(), pair());
             change(&mut server, &mut pair);
             let causes: Vec<_> = causes.iter().map(|(path, code)| (*path, (*code).to_owned())).collect();
-            assert_eq!(told(&server, &pair), (*path, causes), "{name}");
+            assert_eq!(reported(&server, &pair), (*path, causes), "{name}");
         }
     }
 
@@ -226,14 +226,14 @@ mod tests {
         #[test]
         fn what_is_mended_is_no_worse(server in servers(), pair in pairs()) {
             let before = choose(&server, &pair, Distance::Pxb).path;
-            let mended = [
+            let remediated = [
                 Server { kernel: Some((6, 12)), ..server.clone() },
                 Server { verbs: Library::Ready, cuda: Library::Ready, hsa: Library::Ready, ..server.clone() },
                 Server { nvidia_open: Some(true), ..server.clone() },
                 Server { nvidia_peer: Peer::Ready, amd_peer: Peer::Ready, ..server.clone() },
             ];
-            for mended in mended {
-                prop_assert!(choose(&mended, &pair, Distance::Pxb).path <= before);
+            for remediated in remediated {
+                prop_assert!(choose(&remediated, &pair, Distance::Pxb).path <= before);
             }
             let near = Pair { distance: Distance::Pix, iommu: Iommu::Direct, rdma: true, software: false, ..pair };
             prop_assert!(choose(&server, &near, Distance::Pxb).path <= before);

@@ -83,8 +83,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read(config in prop::collection::vec(any::<u8>(), 0..5000)) {
-            let told = redirects(&config);
-            prop_assert!(config.len() >= ALL || told.is_none());
+            let reported = redirects(&config);
+            prop_assert!(config.len() >= ALL || reported.is_none());
         }
     }
 }

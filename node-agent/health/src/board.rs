@@ -5,14 +5,14 @@ use std::time::Duration;
 use proto_model::Timestamp;
 
 use crate::{
-    condition::{Condition, Evidence, Fact, Finding, Look, Proof, Severity},
+    condition::{Condition, DetectorResult, Evidence, Fact, Finding, Proof, Severity},
     limits::Limits,
 };
 
 /// Within this time conditions add up.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// A look says nothing about more time than this, however long the last one is ago.
-const LOOK_MAX_MS: u64 = 5000;
+const CHECK_MAX_MS: u64 = 5000;
 /// Episodes that are remembered.
 const KEPT: usize = 8;
 /// A rail that recovers, but not for long, is quiet so many times as long before a probe is believed.
@@ -30,7 +30,7 @@ pub(crate) const EPISODES: &Fact = &EPISODES_FACT;
 
 /// A condition that holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Held {
+pub struct ActiveCondition {
     /// The worst that it has been.
     pub severity: Severity,
     /// Since when.
@@ -45,7 +45,7 @@ pub struct Held {
     pub bytes: u64,
 }
 
-impl Held {
+impl ActiveCondition {
     /// It is that bad only because there was so much within a day.
     fn is_often(&self) -> bool {
         self.evidence.fact.id == EPISODES_FACT.id
@@ -65,7 +65,7 @@ impl Held {
 
     /// What it shows, and how it ends, in one line.
     #[must_use]
-    pub fn told(&self, condition: Condition) -> String {
+    pub fn reported(&self, condition: Condition) -> String {
         let lapses = self.is_often() && self.severity == Severity::Drain;
         let lapses = if lapses { "; after a day without a sign jobs may use the rail again" } else { "" };
         format!("{}; over after {}{lapses}", self.evidence, self.proof(condition))
@@ -88,7 +88,7 @@ pub enum Change {
 /// All conditions of one port.
 #[derive(Debug, Clone, Default)]
 pub struct Board {
-    held: [Option<Held>; Condition::COUNT],
+    held: [Option<ActiveCondition>; Condition::COUNT],
     /// When conditions of the rail that are not fatal began, newest last.
     episodes: [Option<Timestamp>; KEPT],
     probed: Option<Timestamp>,
@@ -96,7 +96,7 @@ pub struct Board {
 
 impl Board {
     /// All that hold.
-    pub fn held(&self) -> impl Iterator<Item = (Condition, &Held)> {
+    pub fn held(&self) -> impl Iterator<Item = (Condition, &ActiveCondition)> {
         Condition::ALL
             .into_iter()
             .zip(&self.held)
@@ -111,12 +111,12 @@ impl Board {
 
     /// One that holds.
     #[must_use]
-    pub fn get(&self, condition: Condition) -> Option<&Held> {
+    pub fn get(&self, condition: Condition) -> Option<&ActiveCondition> {
         self.held[condition.index()].as_ref()
     }
 
     /// Takes over what another one had seen.
-    pub fn restore(&mut self, condition: Condition, held: Held) {
+    pub fn restore(&mut self, condition: Condition, held: ActiveCondition) {
         self.held[condition.index()] = Some(held);
     }
 
@@ -134,7 +134,7 @@ impl Board {
     }
 
     /// Drops a condition whose cause is gone without proof: a job that had it has left.
-    pub fn drop_of(&mut self, condition: Condition) -> Option<(Change, Held)> {
+    pub fn drop_of(&mut self, condition: Condition) -> Option<(Change, ActiveCondition)> {
         self.held[condition.index()].take().map(|held| (Change::Cleared, held))
     }
 
@@ -142,15 +142,17 @@ impl Board {
     pub fn take(
         &mut self,
         condition: Condition,
-        look: Look,
+        check: DetectorResult,
         (elapsed_ms, bytes): (u64, u64),
         now: Timestamp,
         limits: &Limits,
-    ) -> Option<(Change, Held)> {
-        match (look, &mut self.held[condition.index()]) {
-            (Look::Unknown, _) | (Look::Good, None) => None,
-            (Look::Bad(finding), None) => Some((Change::Raised, self.raise(condition, finding, now, limits))),
-            (Look::Bad(finding), Some(held)) => {
+    ) -> Option<(Change, ActiveCondition)> {
+        match (check, &mut self.held[condition.index()]) {
+            (DetectorResult::Unknown, _) | (DetectorResult::Good, None) => None,
+            (DetectorResult::Bad(finding), None) => {
+                Some((Change::Raised, self.raise(condition, finding, now, limits)))
+            }
+            (DetectorResult::Bad(finding), Some(held)) => {
                 let worse = finding.severity > held.severity;
                 if finding.severity >= held.severity {
                     (held.severity, held.evidence) = (finding.severity, finding.evidence);
@@ -158,8 +160,8 @@ impl Board {
                 (held.last_sign, held.quiet_ms, held.bytes) = (now, 0, 0);
                 worse.then_some((Change::Worse, *held))
             }
-            (Look::Good, Some(held)) => {
-                held.quiet_ms = held.quiet_ms.saturating_add(elapsed_ms.min(LOOK_MAX_MS));
+            (DetectorResult::Good, Some(held)) => {
+                held.quiet_ms = held.quiet_ms.saturating_add(elapsed_ms.min(CHECK_MAX_MS));
                 held.bytes = held.bytes.saturating_add(bytes);
                 let (proof, quiet) = (held.proof(condition), held.quiet());
                 let probed = proof.probed.is_some_and(|least| {
@@ -176,7 +178,13 @@ impl Board {
         }
     }
 
-    fn raise(&mut self, condition: Condition, finding: Finding, now: Timestamp, limits: &Limits) -> Held {
+    fn raise(
+        &mut self,
+        condition: Condition,
+        finding: Finding,
+        now: Timestamp,
+        limits: &Limits,
+    ) -> ActiveCondition {
         let Finding { mut severity, mut evidence } = finding;
         if severity == Severity::Degraded && condition.is_of_rail() {
             self.episodes.rotate_left(1);
@@ -188,7 +196,7 @@ impl Board {
                 evidence = Evidence { fact: &EPISODES_FACT, value, limit, over: DAY };
             }
         }
-        let held = Held { severity, since: now, last_sign: now, evidence, quiet_ms: 0, bytes: 0 };
+        let held = ActiveCondition { severity, since: now, last_sign: now, evidence, quiet_ms: 0, bytes: 0 };
         self.held[condition.index()] = Some(held);
         held
     }

@@ -18,7 +18,7 @@ pub enum Condition {
     /// Pauses that do not end.
     Storm,
     /// A job's bytes are outside its priority.
-    WrongLane,
+    WrongPriority,
     /// It carries less than its peers under the same load.
     Slow,
     /// Its cable leads to another rail.
@@ -47,7 +47,7 @@ impl Condition {
         Self::Unreadable,
         Self::Flapping,
         Self::Storm,
-        Self::WrongLane,
+        Self::WrongPriority,
         Self::Slow,
         Self::Swapped,
         Self::Lossy,
@@ -76,7 +76,7 @@ impl Condition {
             Self::Unreadable => "Unreadable",
             Self::Flapping => "Flapping",
             Self::Storm => "Storm",
-            Self::WrongLane => "WrongLane",
+            Self::WrongPriority => "WrongPriority",
             Self::Slow => "Slow",
             Self::Swapped => "Swapped",
             Self::Lossy => "Lossy",
@@ -107,7 +107,7 @@ impl Condition {
             // OCI's grace after a boot, the longest time that anybody lets a link settle.
             Self::Flapping => proof(seconds(1800), 0, Some(seconds(120))),
             Self::Storm => proof(seconds(60), GIB, Some(seconds(30))),
-            Self::WrongLane => proof(seconds(30), GIB, None),
+            Self::WrongPriority => proof(seconds(30), GIB, None),
             // A probe goes through the kernel and makes 2 Gbit/s: it says nothing of a whole link, of the bus, or of what RDMA does
             // when congestion is marked.
             Self::Slow => proof(seconds(60), GIB, None),
@@ -123,7 +123,7 @@ impl Condition {
     pub const fn is_of_rail(self) -> bool {
         !matches!(
             self,
-            Self::WrongLane
+            Self::WrongPriority
                 | Self::NotReady
                 | Self::QpDied
                 | Self::RateControlOff
@@ -238,7 +238,7 @@ pub struct Finding {
 
 /// What a look at a port says of one condition.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub enum Look {
+pub enum DetectorResult {
     /// Nothing: what it would take could not be seen.
     #[default]
     Unknown,
@@ -248,7 +248,7 @@ pub enum Look {
     Bad(Finding),
 }
 
-impl Look {
+impl DetectorResult {
     /// Both: the worse of two findings; good only where nothing is bad.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::{
     vendor::{Row, Source, Vendor},
-    word::Word,
+    word::CounterKind,
 };
 
 /// The number of priorities of Ethernet.
@@ -24,7 +24,7 @@ pub struct Column {
 impl Column {
     /// What it says.
     #[must_use]
-    pub fn word(&self) -> Word {
+    pub fn word(&self) -> CounterKind {
         self.row.word
     }
 
@@ -40,15 +40,15 @@ impl Column {
 pub struct Layout {
     vendor: Vendor,
     columns: Vec<Column>,
-    tx: Lanes,
-    rx: Lanes,
+    tx: Priorities,
+    rx: Priorities,
     pause_rx: Vec<usize>,
     pause_tx: Vec<usize>,
 }
 
 /// Where the bytes of one direction are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Lanes {
+pub struct Priorities {
     /// By priority.
     pub by_priority: [Option<usize>; PRIORITIES],
     /// Of all priorities, by the device's own count.
@@ -57,7 +57,7 @@ pub struct Lanes {
     pub stack: Option<usize>,
 }
 
-impl Lanes {
+impl Priorities {
     /// Whether each priority is counted.
     #[must_use]
     pub fn is_split(&self) -> bool {
@@ -99,9 +99,10 @@ impl Layout {
     }
 
     fn of_columns(vendor: Vendor, columns: Vec<Column>) -> Self {
-        let (tx, rx) = (lanes(&columns, Word::TxBytes), lanes(&columns, Word::RxBytes));
+        let (tx, rx) =
+            (priorities(&columns, CounterKind::TxBytes), priorities(&columns, CounterKind::RxBytes));
         let of = |word| places(&columns, word).collect();
-        let (pause_rx, pause_tx) = (of(Word::PauseRxUs), of(Word::PauseTxUs));
+        let (pause_rx, pause_tx) = (of(CounterKind::PauseRxUs), of(CounterKind::PauseTxUs));
         Self { vendor, columns, tx, rx, pause_rx, pause_tx }
     }
 
@@ -119,13 +120,13 @@ impl Layout {
 
     /// Where the bytes that it sends are counted.
     #[must_use]
-    pub fn tx(&self) -> &Lanes {
+    pub fn tx(&self) -> &Priorities {
         &self.tx
     }
 
     /// Where the bytes that it receives are counted.
     #[must_use]
-    pub fn rx(&self) -> &Lanes {
+    pub fn rx(&self) -> &Priorities {
         &self.rx
     }
 
@@ -142,25 +143,25 @@ impl Layout {
     }
 
     /// Where all that says `word` is.
-    pub fn places(&self, word: Word) -> impl Iterator<Item = usize> {
+    pub fn places(&self, word: CounterKind) -> impl Iterator<Item = usize> {
         places(&self.columns, word)
     }
 }
 
-fn places(columns: &[Column], word: Word) -> impl Iterator<Item = usize> {
+fn places(columns: &[Column], word: CounterKind) -> impl Iterator<Item = usize> {
     columns.iter().enumerate().filter(move |(_, column)| column.word() == word).map(|(at, _)| at)
 }
 
-fn lanes(columns: &[Column], word: Word) -> Lanes {
-    let mut lanes = Lanes::default();
+fn priorities(columns: &[Column], word: CounterKind) -> Priorities {
+    let mut priorities = Priorities::default();
     for at in places(columns, word) {
         match columns[at].priority {
-            Some(priority) => lanes.by_priority[usize::from(priority)] = Some(at),
-            None if columns[at].row.source == Source::Netdev => lanes.stack = Some(at),
-            None => lanes.total = Some(at),
+            Some(priority) => priorities.by_priority[usize::from(priority)] = Some(at),
+            None if columns[at].row.source == Source::Netdev => priorities.stack = Some(at),
+            None => priorities.total = Some(at),
         }
     }
-    lanes
+    priorities
 }
 
 /// A row's name for one priority.

@@ -26,7 +26,7 @@ pub mod vendor;
 pub mod window;
 pub mod word;
 
-pub use board::{Change, Held};
+pub use board::{ActiveCondition, Change};
 pub use condition::{Condition, Evidence, Severity};
 pub use config::Config;
 pub use layout::{Column, Layout};
@@ -35,7 +35,7 @@ pub use score::{Score, conditions_score, score};
 pub use state::{JobUse, State};
 pub use step::{Event, RailVerdict, Verdict, step};
 pub use vendor::{Source, Vendor};
-pub use word::Word;
+pub use word::CounterKind;
 
 /// The words of all rules and detectors, by which what is kept finds its own again.
 pub fn facts() -> impl Iterator<Item = &'static condition::Fact> {

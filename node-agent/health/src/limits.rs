@@ -26,17 +26,17 @@ pub struct Limits {
     pub pause_for: Duration,
     /// Share of time paused below which a storm is over.
     pub calm_share: f64,
-    /// Share of a job's bytes outside its priority. (The bar of the wrong-lane detector: 0.1 %.)
-    pub lane_share: f64,
+    /// Share of a job's bytes outside its priority. (The bar of the wrong-priority detector: 0.1 %.)
+    pub priority_share: f64,
     /// Bytes a second outside the priority below which nobody is told: the host's own small talk.
-    pub lane_floor: f64,
+    pub priority_floor: f64,
     /// So long.
-    pub lane_for: Duration,
+    pub priority_for: Duration,
     /// What a rail carries of what its peers do, below which it is slow. (Three quarters of the 20 % that must be found;
     /// SuperBench: 5 % below a baseline that was measured in peace.)
     pub slow_ratio: f64,
     /// What it carries when it is not slow any more; below it at each look, and it is slow.
-    pub slow_mended: f64,
+    pub slow_remediated: f64,
     /// The time over which rails are compared.
     pub slow_over: Duration,
     /// Share of the speed of a link below which rails are not compared.
@@ -71,11 +71,11 @@ impl Default for Limits {
             pause_share: 0.5,
             pause_for: seconds(10),
             calm_share: 0.05,
-            lane_share: 0.001,
-            lane_floor: 1e6,
-            lane_for: seconds(2),
+            priority_share: 0.001,
+            priority_floor: 1e6,
+            priority_for: seconds(2),
             slow_ratio: 0.85,
-            slow_mended: 0.93,
+            slow_remediated: 0.93,
             slow_over: seconds(7),
             slow_load: 0.05,
             slow_agree: 0.05,

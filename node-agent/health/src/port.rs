@@ -7,13 +7,13 @@ use proto_model::Timestamp;
 use crate::{
     backoff::Backoff,
     board::Board,
-    condition::{Condition, Evidence, Fact, Finding, Look, Severity},
+    condition::{Condition, DetectorResult, Evidence, Fact, Finding, Severity},
     config::Config,
     delta::{Delta, delta},
     judge::{
         Step,
         flap::{self, Flap},
-        lane::{Lane, Wanted},
+        priority::{PriorityWindow, Wanted},
         rates::Gauge,
         slow::{Load, Slow},
         storm::Storm,
@@ -22,7 +22,7 @@ use crate::{
     layout::Layout,
     sample::Sample,
     trial::Trial,
-    word::{PerWord, Word},
+    word::{CounterKind, PerWord},
 };
 
 static MARKED: Fact = Fact {
@@ -36,7 +36,7 @@ static MARKED: Fact = Fact {
 pub(crate) const MARKED_FACT: &Fact = &MARKED;
 
 /// What the looks of one round say, by condition.
-pub type Looks = [Look; Condition::COUNT];
+pub type Looks = [DetectorResult; Condition::COUNT];
 
 /// Everything that is known of one port.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ pub struct Port {
     /// Pauses.
     pub storm: Storm,
     /// What the looks since the last round say.
-    pub looks: Looks,
+    pub checks: Looks,
     /// Milliseconds and bytes that they cover; 0 if there was none.
     pub covered: (u64, u64),
     layout: Option<Arc<Layout>>,
@@ -78,7 +78,7 @@ pub struct Port {
     /// Deltas that tell of looks before the last one as well.
     longer: Vec<bool>,
     flap: Flap,
-    lane: Lane,
+    priority: PriorityWindow,
     marked: u64,
     has_job: bool,
     trial: Option<Trial>,
@@ -101,7 +101,7 @@ impl Port {
             slow: Slow::default(),
             gauges: Vec::new(),
             storm: Storm::default(),
-            looks: [Look::Unknown; Condition::COUNT],
+            checks: [DetectorResult::Unknown; Condition::COUNT],
             covered: (0, 0),
             layout: None,
             places: flap::Places::default(),
@@ -111,7 +111,7 @@ impl Port {
             deltas: Vec::new(),
             longer: Vec::new(),
             flap: Flap::new(&config.limits),
-            lane: Lane::default(),
+            priority: PriorityWindow::default(),
             marked: 0,
             has_job: false,
             trial: None,
@@ -132,7 +132,7 @@ impl Port {
     }
 
     /// What counters say of a probe that passed, when they have said it; it counts where they say nothing against it.
-    pub(crate) fn judge_probe(&mut self, now: Timestamp) -> Option<Result<(), Word>> {
+    pub(crate) fn judge_probe(&mut self, now: Timestamp) -> Option<Result<(), CounterKind>> {
         let outcome = self.trial.as_ref()?.outcome(&self.totals)?;
         self.trial = None;
         if outcome.is_ok() {
@@ -158,18 +158,20 @@ impl Port {
     }
 
     /// Says one more thing of a condition.
-    pub fn say(&mut self, condition: Condition, look: Look) {
-        let said = &mut self.looks[condition.index()];
-        *said = said.and(look);
+    pub fn say(&mut self, condition: Condition, check: DetectorResult) {
+        let said = &mut self.checks[condition.index()];
+        *said = said.and(check);
     }
 
     /// Says what a rule or a detector with these words saw. That a condition is over can be said only by the one whose words showed it: what
     /// another counter tells is no proof for one that is missing. Where nobody here has these words, each may.
-    fn say_as(&mut self, condition: Condition, words: &[&Fact], look: Look) {
+    fn say_as(&mut self, condition: Condition, words: &[&Fact], check: DetectorResult) {
         let held = self.board.get(condition).map(|held| held.evidence.fact.id);
         let is_mine = |id: &str| words.iter().any(|fact| fact.id == id);
-        if look != Look::Good || held.is_none_or(|id| is_mine(id) || !self.has_words(condition, id)) {
-            self.say(condition, look);
+        if check != DetectorResult::Good
+            || held.is_none_or(|id| is_mine(id) || !self.has_words(condition, id))
+        {
+            self.say(condition, check);
         }
     }
 
@@ -193,8 +195,8 @@ impl Port {
         }
         (self.rail, self.speed_mbps, self.link) = (sample.rail, sample.speed_mbps, sample.link);
         self.backoff.answered();
-        self.say(Condition::Gone, Look::Good);
-        self.say(Condition::Unreadable, Look::Good);
+        self.say(Condition::Gone, DetectorResult::Good);
+        self.say(Condition::Unreadable, DetectorResult::Good);
         self.say(Condition::LinkDown, Flap::state(sample.link));
         let begins = !known || self.life != sample.life;
         self.adopt(sample, begins, config);
@@ -208,7 +210,7 @@ impl Port {
         }
         self.advance(sample, elapsed_ms);
         if let Some(trial) = &mut self.trial {
-            trial.look();
+            trial.check();
         }
         let (deltas, longer) = (std::mem::take(&mut self.deltas), std::mem::take(&mut self.longer));
         let step = Step { layout: sample.layout, deltas: &deltas, longer: &longer, elapsed_ms, now };
@@ -222,7 +224,7 @@ impl Port {
         if begins {
             self.values.iter_mut().for_each(|value| *value = None);
             self.load.forget();
-            self.lane.rest();
+            self.priority.rest();
             self.flap.forget_state();
             self.marked = 0;
         }
@@ -295,26 +297,26 @@ impl Port {
         let limits = &config.limits;
         let bytes = self.load.take(step).unwrap_or(0);
         self.covered = (self.covered.0 + step.elapsed_ms, self.covered.1.saturating_add(bytes));
-        let look = self.flap.look(step, &self.places, self.link, limits);
-        self.say_as(Condition::Flapping, &flap::FACTS, look);
-        let look = self.storm.look(step, limits);
-        self.say(Condition::Storm, look);
+        let check = self.flap.check(step, &self.places, self.link, limits);
+        self.say_as(Condition::Flapping, &flap::FACTS, check);
+        let check = self.storm.check(step, limits);
+        self.say(Condition::Storm, check);
         self.has_job = wanted.is_some();
         match wanted {
             Some(wanted) => {
-                let look = self.lane.look(step, wanted, limits);
-                self.say(Condition::WrongLane, look);
+                let check = self.priority.check(step, wanted, limits);
+                self.say(Condition::WrongPriority, check);
             }
-            None => self.lane.rest(),
+            None => self.priority.rest(),
         }
-        let look = self.marked(step, limits.marked_alone);
-        self.say_as(Condition::RateControlOff, &[&MARKED], look);
+        let check = self.marked(step, limits.marked_alone);
+        self.say_as(Condition::RateControlOff, &[&MARKED], check);
         for at in 0..self.gauges.len() {
-            let look = self.gauges[at].look(step);
+            let check = self.gauges[at].check(step);
             let rule = self.gauges[at].rule;
             // What most rails may share is said when all have been looked at.
-            if !rule.shared || !matches!(look, Look::Bad(_)) {
-                self.say_as(rule.condition, &[&rule.fact], look);
+            if !rule.shared || !matches!(check, DetectorResult::Bad(_)) {
+                self.say_as(rule.condition, &[&rule.fact], check);
             }
         }
     }
@@ -326,26 +328,26 @@ impl Port {
     }
 
     /// Packets that came marked while no notification was sent.
-    fn marked(&mut self, step: &Step<'_>, limit: u64) -> Look {
+    fn marked(&mut self, step: &Step<'_>, limit: u64) -> DetectorResult {
         // All of them or none: that one is missing does not say that nothing was sent.
         let sum = |word| {
             let mut places = step.layout.places(word).peekable();
             places.peek()?;
             places.try_fold(0_u64, |all, place| Some(all.saturating_add(step.rate_at(place)?)))
         };
-        let (Some(marked), Some(sent)) = (sum(Word::EcnSeen), sum(Word::CnpSent)) else {
-            return Look::Unknown;
+        let (Some(marked), Some(sent)) = (sum(CounterKind::EcnSeen), sum(CounterKind::CnpSent)) else {
+            return DetectorResult::Unknown;
         };
         if sent > 0 {
             self.marked = 0;
-            return Look::Good;
+            return DetectorResult::Good;
         }
         self.marked = self.marked.saturating_add(marked);
         if marked > 0 && self.marked >= limit {
             let (value, limit) = (self.marked as f64, limit as f64);
             let evidence = Evidence { fact: &MARKED, value, limit, over: std::time::Duration::ZERO };
-            return Look::Bad(Finding { severity: Severity::Degraded, evidence });
+            return DetectorResult::Bad(Finding { severity: Severity::Degraded, evidence });
         }
-        Look::Unknown
+        DetectorResult::Unknown
     }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::{
     condition::{Condition, Fact, Severity},
-    word::Word,
+    word::CounterKind,
 };
 
 /// What a rule counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
     /// All that a device says under a word.
-    Word(Word),
+    Counter(CounterKind),
     /// The one counter of this name.
     Name(&'static str),
 }
@@ -169,7 +169,7 @@ pub const RULES: &[Rule] = &[
     ),
     hint(
         rule(
-            Of::Word(Word::RxDrop),
+            Of::Counter(CounterKind::RxDrop),
             Test::Rate(100.0, S12, Duration::ZERO),
             Condition::Dropping,
             Severity::Degraded,
@@ -179,7 +179,7 @@ pub const RULES: &[Rule] = &[
     ),
     shared(hint(
         rule(
-            Of::Word(Word::Timeout),
+            Of::Counter(CounterKind::Timeout),
             Test::Rate(1.0, S12, S30),
             Condition::Lossy,
             Severity::Degraded,
@@ -189,7 +189,7 @@ pub const RULES: &[Rule] = &[
     )),
     shared(hint(
         rule(
-            Of::Word(Word::Timeout),
+            Of::Counter(CounterKind::Timeout),
             Test::Rate(100.0, S12, S30),
             Condition::Lossy,
             Severity::Drain,
@@ -209,7 +209,7 @@ pub const RULES: &[Rule] = &[
     )),
     shared(hint(
         rule(
-            Of::Word(Word::LossOut),
+            Of::Counter(CounterKind::LossOut),
             Test::Mean(10.0, MINUTE),
             Condition::Lossy,
             Severity::Degraded,
@@ -219,7 +219,7 @@ pub const RULES: &[Rule] = &[
     )),
     shared(hint(
         rule(
-            Of::Word(Word::LossBack),
+            Of::Counter(CounterKind::LossBack),
             Test::Mean(10.0, MINUTE),
             Condition::Lossy,
             Severity::Degraded,
@@ -231,7 +231,7 @@ pub const RULES: &[Rule] = &[
         ordered_only: true,
         ..shared(hint(
             rule(
-                Of::Word(Word::Reorder),
+                Of::Counter(CounterKind::Reorder),
                 Test::Mean(10.0, MINUTE),
                 Condition::Lossy,
                 Severity::Degraded,
@@ -247,7 +247,7 @@ pub const RULES: &[Rule] = &[
     },
     hint(
         rule(
-            Of::Word(Word::HostStall),
+            Of::Counter(CounterKind::HostStall),
             Test::Rate(0.5, S12, Duration::ZERO),
             Condition::HostStalled,
             Severity::Degraded,
@@ -262,7 +262,7 @@ pub const RULES: &[Rule] = &[
     ),
     hint(
         rule(
-            Of::Word(Word::CnpIgnored),
+            Of::Counter(CounterKind::CnpIgnored),
             Test::Rate(10.0, S12, Duration::ZERO),
             Condition::RateControlOff,
             Severity::Degraded,
@@ -277,7 +277,7 @@ pub const RULES: &[Rule] = &[
     ),
     shared(hint(
         rule(
-            Of::Word(Word::DeadQp),
+            Of::Counter(CounterKind::DeadQp),
             Test::Any,
             Condition::QpDied,
             Severity::Note,
@@ -287,7 +287,7 @@ pub const RULES: &[Rule] = &[
     )),
     hint(
         rule(
-            Of::Word(Word::Rnr),
+            Of::Counter(CounterKind::Rnr),
             Test::Rate(1.0, S12, S30),
             Condition::NotReady,
             Severity::Note,

@@ -8,10 +8,10 @@ use std::{
 use proto_model::{JobUid, Timestamp};
 
 use crate::{
-    board::Held,
+    board::ActiveCondition,
     condition::{Condition, Severity},
     config::Config,
-    judge::lane::Wanted,
+    judge::priority::Wanted,
     port::Port,
     sample::PortKey,
 };
@@ -85,7 +85,7 @@ impl State {
 
     /// All conditions that hold: what must outlive a restart of the agent.
     #[must_use]
-    pub fn kept(&self) -> Vec<(PortKey, Condition, Held)> {
+    pub fn kept(&self) -> Vec<(PortKey, Condition, ActiveCondition)> {
         let of = |(key, port): (&PortKey, &Port)| {
             let each = port.board.held().map(|(condition, held)| (key.clone(), condition, *held));
             each.collect::<Vec<_>>()
@@ -95,9 +95,10 @@ impl State {
 
     /// Takes over what held before a restart; it is over only after proof, as before. A clock that was ahead then is not believed: no proof
     /// would be later than what it said.
-    pub fn restore(&mut self, kept: Vec<(PortKey, Condition, Held)>, now: Timestamp) {
+    pub fn restore(&mut self, kept: Vec<(PortKey, Condition, ActiveCondition)>, now: Timestamp) {
         for (key, condition, held) in kept {
-            let held = Held { since: held.since.min(now), last_sign: held.last_sign.min(now), ..held };
+            let held =
+                ActiveCondition { since: held.since.min(now), last_sign: held.last_sign.min(now), ..held };
             if let Some(port) = self.port_mut(&key) {
                 port.board.restore(condition, held);
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proto_model::Timestamp;
 
 use crate::{
-    board::{Change, Held},
-    condition::{Condition, Evidence, Fact, Finding, Look, Severity},
+    board::{ActiveCondition, Change},
+    condition::{Condition, DetectorResult, Evidence, Fact, Finding, Severity},
     judge::{
         rates::Gauge,
         slow::{Peer, compare},
@@ -14,7 +14,7 @@ use crate::{
     port::Port,
     sample::{PortKey, ReadFailure, Sample},
     state::{JOBS_MAX, JobUse, State},
-    word::Word,
+    word::CounterKind,
 };
 
 /// How long most rails must have been unfit before the server is: rails are drained first.
@@ -105,7 +105,7 @@ pub enum Verdict {
         /// Of which port.
         port: PortKey,
         /// It counts; or what rose while it lasted.
-        outcome: Result<(), Word>,
+        outcome: Result<(), CounterKind>,
     },
 }
 
@@ -123,7 +123,7 @@ pub struct RailVerdict {
     /// What became of it.
     pub change: Change,
     /// The condition as it is, or was.
-    pub held: Held,
+    pub held: ActiveCondition,
     /// True: no new job should use the rail.
     pub drain: bool,
 }
@@ -146,7 +146,7 @@ pub fn step(state: &mut State, event: &Event<'_>, now: Timestamp) -> Vec<Verdict
         Event::Jobs(jobs) => return assign(state, jobs),
         Event::Cabling { port, planned, heard } => {
             if let Some(port) = state.port_mut(port) {
-                port.swap.hear(*planned, *heard, now);
+                port.swap.on_report(*planned, *heard, now);
             }
         }
         Event::Probing { port } => {
@@ -183,7 +183,7 @@ fn failed(state: &mut State, key: &PortKey, why: ReadFailure, now: Timestamp) {
     if failures >= limit {
         let (value, limit) = (f64::from(failures), f64::from(limit) - 1.0);
         let evidence = Evidence { fact, value, limit, over: Duration::ZERO };
-        port.say(condition, Look::Bad(Finding { severity, evidence }));
+        port.say(condition, DetectorResult::Bad(Finding { severity, evidence }));
     }
 }
 
@@ -205,9 +205,9 @@ fn assign(state: &mut State, jobs: &[JobUse]) -> Vec<Verdict> {
         port.slow = crate::judge::slow::Slow::default();
         port.load.forget();
         if idle.contains(key)
-            && let Some(change) = port.board.drop_of(Condition::WrongLane)
+            && let Some(change) = port.board.drop_of(Condition::WrongPriority)
         {
-            verdicts.push(verdict(key, port, Condition::WrongLane, change));
+            verdicts.push(verdict(key, port, Condition::WrongPriority, change));
         }
     }
     verdicts
@@ -215,17 +215,17 @@ fn assign(state: &mut State, jobs: &[JobUse]) -> Vec<Verdict> {
 
 fn round(state: &mut State, now: Timestamp) -> Vec<Verdict> {
     compare_rails(state);
-    hear_shared(state, now);
-    hear_cables(state, now);
+    on_shared(state, now);
+    on_cables(state, now);
     let State { config, ports, .. } = state;
     let mut verdicts = Vec::new();
     for (key, port) in ports {
         if let Some(outcome) = port.judge_probe(now) {
             verdicts.push(Verdict::Probe { port: key.clone(), outcome });
         }
-        let (covered, looks) = (std::mem::take(&mut port.covered), std::mem::take(&mut port.looks));
-        for (condition, look) in Condition::ALL.into_iter().zip(looks) {
-            if let Some(change) = port.board.take(condition, look, covered, now, &config.limits) {
+        let (covered, checks) = (std::mem::take(&mut port.covered), std::mem::take(&mut port.checks));
+        for (condition, check) in Condition::ALL.into_iter().zip(checks) {
+            if let Some(change) = port.board.take(condition, check, covered, now, &config.limits) {
                 verdicts.push(verdict(key, port, condition, change));
             }
         }
@@ -234,7 +234,12 @@ fn round(state: &mut State, now: Timestamp) -> Vec<Verdict> {
     verdicts
 }
 
-fn verdict(key: &PortKey, port: &Port, condition: Condition, (change, held): (Change, Held)) -> Verdict {
+fn verdict(
+    key: &PortKey,
+    port: &Port,
+    condition: Condition,
+    (change, held): (Change, ActiveCondition),
+) -> Verdict {
     Verdict::Rail(RailVerdict {
         port: key.clone(),
         device: port.device.clone(),
@@ -273,16 +278,16 @@ fn compare_rails(state: &mut State) {
     }
     let State { config, ports, .. } = state;
     // A look without the counters does not end what the others have shown.
-    let looked = |port: &Port| port.covered.0 > 0 && !port.load.is_silent();
-    for (key, port) in ports.iter_mut().filter(|(_, port)| looked(port)) {
+    let checked = |port: &Port| port.covered.0 > 0 && !port.load.is_silent();
+    for (key, port) in ports.iter_mut().filter(|(_, port)| checked(port)) {
         let share = shares.iter().find(|(other, _)| other == key).map(|(_, share)| *share);
-        let look = port.slow.look(share, port.covered.0, &config.limits);
-        port.say(Condition::Slow, look);
+        let check = port.slow.check(share, port.covered.0, &config.limits);
+        port.say(Condition::Slow, check);
     }
 }
 
 /// Says what rails have shown alone; where most rails of the same jobs show it, it is no rail's doing.
-fn hear_shared(state: &mut State, now: Timestamp) {
+fn on_shared(state: &mut State, now: Timestamp) {
     let broken =
         |port: &Port| port.gauges.iter().any(|gauge| gauge.rule.shared && gauge.broken_since.is_some());
     if !state.ports.values().any(broken) {
@@ -310,7 +315,7 @@ fn hear_shared(state: &mut State, now: Timestamp) {
                 continue;
             }
             if alone {
-                port.say(rule.condition, Look::Bad(finding));
+                port.say(rule.condition, DetectorResult::Bad(finding));
             }
             port.gauges.iter_mut().filter(|gauge| std::ptr::eq(gauge.rule, *rule)).for_each(Gauge::decided);
         }
@@ -318,13 +323,13 @@ fn hear_shared(state: &mut State, now: Timestamp) {
 }
 
 /// Says where cables lead; two that lead to each other's rail are exchanged.
-fn hear_cables(state: &mut State, now: Timestamp) {
+fn on_cables(state: &mut State, now: Timestamp) {
     let heard: Vec<(u32, u32)> = state.ports.values().filter_map(|port| port.swap.heard).collect();
     let State { config, ports, .. } = state;
     for port in ports.values_mut() {
         let exchanged = port.swap.heard.is_some_and(|(rail, planned)| heard.contains(&(planned, rail)));
-        let look = port.swap.look(exchanged, now, &config.limits);
-        port.say(Condition::Swapped, look);
+        let check = port.swap.check(exchanged, now, &config.limits);
+        port.say(Condition::Swapped, check);
     }
 }
 
@@ -340,18 +345,18 @@ fn judge_node(state: &mut State, now: Timestamp) -> Option<Verdict> {
     let (rails, unfit) = (state.ports.len(), count(&|_| true));
     let of_host = count(&Condition::is_of_host);
     let bad = rails > 0 && (unfit == rails || of_host >= 2 && of_host * 2 >= rails);
-    let tell = |drain| {
+    let report = |drain| {
         let number = |n| u32::try_from(n).unwrap_or(u32::MAX);
         Some(Verdict::Node { drain, unfit: number(unfit), rails: number(rails) })
     };
     if !bad {
         state.most_unfit = None;
-        return state.node_bad.take().and_then(|_| tell(false));
+        return state.node_bad.take().and_then(|_| report(false));
     }
     let since = *state.most_unfit.get_or_insert(now);
     if state.node_bad.is_none() && now.since(since) >= NODE_SETTLE {
         state.node_bad = Some(now);
-        return tell(true);
+        return report(true);
     }
     None
 }

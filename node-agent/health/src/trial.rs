@@ -1,13 +1,19 @@
 //! A probe of a port's path while it lasts: what counters tell of it.
 
-use crate::word::{PerWord, Word};
+use crate::word::{CounterKind, PerWord};
 
 /// What must not rise while a probe passes. Drops are not among them: hosts drop what nobody listens for all the time, and what the
 /// probe itself loses it sees.
-const QUIET: [Word; 6] =
-    [Word::LossOut, Word::LossBack, Word::Timeout, Word::DeadQp, Word::Reorder, Word::Corrupt];
+const QUIET: [CounterKind; 6] = [
+    CounterKind::LossOut,
+    CounterKind::LossBack,
+    CounterKind::Timeout,
+    CounterKind::DeadQp,
+    CounterKind::Reorder,
+    CounterKind::Corrupt,
+];
 /// Looks after its end until its last packet is told for sure: drivers bring some counters up to date once a second.
-const LOOKS: u8 = 2;
+const CHECKS: u8 = 2;
 
 /// A probe.
 #[derive(Debug, Clone)]
@@ -25,16 +31,16 @@ impl Trial {
 
     /// It has passed.
     pub(crate) fn end(&mut self) {
-        self.left = Some(LOOKS);
+        self.left = Some(CHECKS);
     }
 
     /// The counters were read once more.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn check(&mut self) {
         self.left = self.left.map(|left| left.saturating_sub(1));
     }
 
     /// Which counters speak against it, once they have been read.
-    pub(crate) fn outcome(&self, totals: &PerWord<u64>) -> Option<Result<(), Word>> {
+    pub(crate) fn outcome(&self, totals: &PerWord<u64>) -> Option<Result<(), CounterKind>> {
         (self.left? == 0).then(|| match QUIET.into_iter().find(|word| totals[*word] > self.before[*word]) {
             Some(word) => Err(word),
             None => Ok(()),

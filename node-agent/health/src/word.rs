@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What a counter counts. A value that a device does not have is missing, which is not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Word {
+pub enum CounterKind {
     /// Packets lost on the way out: a NAK for a sequence gap, or a retransmission, at the requester.
     LossOut,
     /// Packets lost on the way back: replies that had to be implied, requests that came twice.
@@ -47,7 +47,7 @@ pub enum Word {
     RxBytes,
 }
 
-impl Word {
+impl CounterKind {
     /// All words, in the order of their numbers.
     pub const ALL: [Self; 20] = [
         Self::LossOut,
@@ -101,14 +101,14 @@ impl Word {
         }
     }
 
-    /// Its place in [`Word::ALL`].
+    /// Its place in [`CounterKind::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for CounterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -116,23 +116,23 @@ impl fmt::Display for Word {
 
 /// A number for each word.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PerWord<T>([T; Word::COUNT]);
+pub struct PerWord<T>([T; CounterKind::COUNT]);
 
 impl<T: Copy + Default> Default for PerWord<T> {
     fn default() -> Self {
-        Self([T::default(); Word::COUNT])
+        Self([T::default(); CounterKind::COUNT])
     }
 }
 
-impl<T> std::ops::Index<Word> for PerWord<T> {
+impl<T> std::ops::Index<CounterKind> for PerWord<T> {
     type Output = T;
-    fn index(&self, word: Word) -> &T {
+    fn index(&self, word: CounterKind) -> &T {
         &self.0[word.index()]
     }
 }
 
-impl<T> std::ops::IndexMut<Word> for PerWord<T> {
-    fn index_mut(&mut self, word: Word) -> &mut T {
+impl<T> std::ops::IndexMut<CounterKind> for PerWord<T> {
+    fn index_mut(&mut self, word: CounterKind) -> &mut T {
         &mut self.0[word.index()]
     }
 }

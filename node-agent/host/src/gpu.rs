@@ -4,7 +4,7 @@ use proto_model::{Gpu, GpuFacts};
 
 use crate::{
     finding::FindingKind,
-    look::Look,
+    pass::DiscoveryPass,
     pci::{self, Slots},
     sysfs::{is_pci_address, numa},
 };
@@ -21,36 +21,36 @@ const CONTROLLER_3D: &str = "0x0302";
 const ACCELERATOR: &str = "0x1200";
 
 /// All GPUs, numbered in PCI order, as `CUDA_DEVICE_ORDER=PCI_BUS_ID` numbers them.
-pub fn discover(look: &mut Look<'_>, slots: &Slots) -> Vec<Gpu> {
+pub fn discover(pass: &mut DiscoveryPass<'_>, slots: &Slots) -> Vec<Gpu> {
     let addresses: Vec<String> =
-        look.tree.names("sys/bus/pci/devices").into_iter().filter(|name| is_pci_address(name)).collect();
-    let found: Vec<Gpu> = addresses.into_iter().filter_map(|address| read(look, address, slots)).collect();
+        pass.tree.names("sys/bus/pci/devices").into_iter().filter(|name| is_pci_address(name)).collect();
+    let found: Vec<Gpu> = addresses.into_iter().filter_map(|address| read(pass, address, slots)).collect();
     found.into_iter().zip(0..).map(|(gpu, index)| Gpu { index, ..gpu }).collect()
 }
 
-fn read(look: &mut Look<'_>, address: String, slots: &Slots) -> Option<Gpu> {
+fn read(pass: &mut DiscoveryPass<'_>, address: String, slots: &Slots) -> Option<Gpu> {
     let base = format!("sys/bus/pci/devices/{address}");
-    let vendor = look.tree.text(&format!("{base}/vendor"))?;
-    let class = look.tree.text(&format!("{base}/class"))?;
+    let vendor = pass.tree.text(&format!("{base}/vendor"))?;
+    let class = pass.tree.text(&format!("{base}/class"))?;
     let is = |wanted: &str| class.starts_with(wanted);
     let graphics = CLASSES.into_iter().any(is);
     let own = match vendor.as_str() {
-        NVIDIA if graphics => nvidia(look, &address),
-        AMD if graphics || is(ACCELERATOR) => amd(look, &address, &base),
-        HABANA if is(ACCELERATOR) => habana(look, &address),
+        NVIDIA if graphics => nvidia(pass, &address),
+        AMD if graphics || is(ACCELERATOR) => amd(pass, &address, &base),
+        HABANA if is(ACCELERATOR) => habana(pass, &address),
         _ => {
             if is(ACCELERATOR) || is(CONTROLLER_3D) {
                 let text =
                     format!("an accelerator of vendor {vendor}, which is not known here: no job gets it");
-                look.find(FindingKind::UnknownVendor, &address, text);
+                pass.find(FindingKind::UnknownVendor, &address, text);
             }
             return None;
         }
     };
-    let numa_node = numa(look.tree, &format!("{base}/numa_node"));
+    let numa_node = numa(pass.tree, &format!("{base}/numa_node"));
     let facts = GpuFacts {
-        pci: pci::device(look, &address, slots),
-        driver: look.leads_to(&format!("{base}/driver")),
+        pci: pci::device(pass, &address, slots),
+        driver: pass.leads_to(&format!("{base}/driver")),
         driver_version: own.driver_version,
         ..GpuFacts::default()
     };
@@ -79,44 +79,44 @@ fn or(text: String, otherwise: &str) -> String {
 }
 
 /// What NVIDIA's driver tells without NVML: model and UUID, not the memory.
-fn nvidia(look: &mut Look<'_>, address: &str) -> Own {
+fn nvidia(pass: &mut DiscoveryPass<'_>, address: &str) -> Own {
     let path = format!("proc/driver/nvidia/gpus/{address}/information");
-    let text = look.tree.text(&path).unwrap_or_default();
+    let text = pass.tree.text(&path).unwrap_or_default();
     let mut field = |name: &str| {
         let line = text.lines().find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name));
-        look.told(address, name, line.map_or("", |(_, value)| value))
+        pass.reported(address, name, line.map_or("", |(_, value)| value))
     };
     Own {
         model: or(field("Model"), "NVIDIA GPU"),
         uuid: field("GPU UUID"),
         memory_bytes: 0,
-        driver_version: look.line(address, "sys/module/nvidia/version"),
+        driver_version: pass.line(address, "sys/module/nvidia/version"),
     }
 }
 
 /// amdgpu shows these beside the PCI device (kernel `Documentation/gpu/amdgpu/driver-misc.rst`).
-fn amd(look: &mut Look<'_>, address: &str, base: &str) -> Own {
+fn amd(pass: &mut DiscoveryPass<'_>, address: &str, base: &str) -> Own {
     Own {
-        uuid: look.line(address, &format!("{base}/unique_id")),
-        model: or(look.line(address, &format!("{base}/product_name")), "AMD GPU"),
-        memory_bytes: look.number(address, &format!("{base}/mem_info_vram_total")).unwrap_or(0),
-        driver_version: look.line(address, "sys/module/amdgpu/version"),
+        uuid: pass.line(address, &format!("{base}/unique_id")),
+        model: or(pass.line(address, &format!("{base}/product_name")), "AMD GPU"),
+        memory_bytes: pass.number(address, &format!("{base}/mem_info_vram_total")).unwrap_or(0),
+        driver_version: pass.line(address, "sys/module/amdgpu/version"),
     }
 }
 
 /// habanalabs shows these below its class (kernel `Documentation/ABI/testing/sysfs-driver-habanalabs`).
-fn habana(look: &mut Look<'_>, address: &str) -> Own {
-    let names = look.tree.names("sys/class/accel");
+fn habana(pass: &mut DiscoveryPass<'_>, address: &str) -> Own {
+    let names = pass.tree.names("sys/class/accel");
     let device = names.into_iter().map(|name| format!("sys/class/accel/{name}/device"));
     let mut own =
-        device.filter(|device| look.tree.text(&format!("{device}/pci_addr")).as_deref() == Some(address));
+        device.filter(|device| pass.tree.text(&format!("{device}/pci_addr")).as_deref() == Some(address));
     let Some(device) = own.next() else {
         return Own { model: "Habana accelerator".to_owned(), ..Own::default() };
     };
     Own {
         uuid: String::new(),
-        model: or(look.line(address, &format!("{device}/device_type")), "Habana accelerator"),
+        model: or(pass.line(address, &format!("{device}/device_type")), "Habana accelerator"),
         memory_bytes: 0,
-        driver_version: look.line(address, "sys/module/habanalabs/version"),
+        driver_version: pass.line(address, "sys/module/habanalabs/version"),
     }
 }

@@ -45,7 +45,7 @@ pub struct Libraries {
 
 impl Libraries {
     /// What there is now, or was lately.
-    pub fn look(&self) -> Found {
+    pub fn pass(&self) -> Found {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match *last {
             Some((at, found)) if at.elapsed() < GOOD_FOR => found,
@@ -229,7 +229,7 @@ mod tests {
     const PORTS: [&str; 2] = ["0000:17:00.0", "0000:17:01.0"];
 
     /// The recorded H100 with more files, and what is told of its first GPU.
-    fn told(more: &str, config: Option<[u8; 4096]>) -> (GpuPath, Vec<String>) {
+    fn reported(more: &str, config: Option<[u8; 4096]>) -> (GpuPath, Vec<String>) {
         let base = include_str!("../recorded/hgx-h100.host");
         let recording = Recording::parse(&format!("{base}\n{more}\n")).unwrap();
         let room = tempfile::tempdir().unwrap();
@@ -259,37 +259,37 @@ mod tests {
 
     #[test]
     fn an_open_driver_on_a_new_kernel_exports() {
-        assert_eq!(told(&format!("{OPEN}{KERNEL}"), None), (GpuPath::DmaBuf, vec![]));
+        assert_eq!(reported(&format!("{OPEN}{KERNEL}"), None), (GpuPath::DmaBuf, vec![]));
     }
 
     #[test]
     fn a_proprietary_driver_needs_its_peer_module() {
-        let (path, causes) = told(&format!("{CLOSED}{KERNEL}"), None);
+        let (path, causes) = reported(&format!("{CLOSED}{KERNEL}"), None);
         assert_eq!(path, GpuPath::HostStaging);
         assert!(
             causes[0].starts_with("OpenModuleNeeded") && causes[1].starts_with("ModuleMissing"),
             "{causes:?}"
         );
         let loaded = "[sys/module/nvidia_peermem]\nversion = 550.90.07\n";
-        assert_eq!(told(&format!("{CLOSED}{KERNEL}{loaded}"), None).0, GpuPath::PeerMemory);
+        assert_eq!(reported(&format!("{CLOSED}{KERNEL}{loaded}"), None).0, GpuPath::PeerMemory);
         let others = "[sys/kernel/mm/memory_peers/other]\nversion = 1\n";
-        let (path, causes) = told(&format!("{CLOSED}{KERNEL}{loaded}{others}"), None);
+        let (path, causes) = reported(&format!("{CLOSED}{KERNEL}{loaded}{others}"), None);
         assert!(path == GpuPath::HostStaging && causes[1].starts_with("ModuleUnregistered"), "{causes:?}");
         let known = "[sys/kernel/mm/memory_peers/nv_mem]\nversion = 1\n";
-        assert_eq!(told(&format!("{CLOSED}{KERNEL}{loaded}{known}"), None).0, GpuPath::PeerMemory);
+        assert_eq!(reported(&format!("{CLOSED}{KERNEL}{loaded}{known}"), None).0, GpuPath::PeerMemory);
     }
 
     #[test]
     fn iommu_acs_and_window_are_read_from_the_tree() {
         let group = format!("[{GPU}/iommu_group]\ntype = DMA-FQ\n");
-        let (path, causes) = told(&format!("{OPEN}{KERNEL}{group}"), None);
+        let (path, causes) = reported(&format!("{OPEN}{KERNEL}{group}"), None);
         assert!(path == GpuPath::DmaBuf && causes[0].starts_with("IommuTranslates"), "{causes:?}");
         // BAR0 of 16 MiB, BAR1 of 256 MiB, prefetchable and of 64 bits.
         let bars = format!(
             "[{GPU}]\nresource = 0x00000000a0000000 0x00000000a0ffffff 0x0000000000040200\\n\
              0x0000200000000000 0x000020000fffffff 0x000000000014220c\\n0x0 0x0 0x0\n"
         );
-        let (_, causes) = told(&format!("{OPEN}{KERNEL}{bars}"), None);
+        let (_, causes) = reported(&format!("{OPEN}{KERNEL}{bars}"), None);
         assert_eq!(
             causes,
             [
@@ -298,7 +298,7 @@ mod tests {
         );
         let mut config = [0; 4096];
         (config[0x100], config[0x102], config[0x106]) = (0x0d, 1, 0x1d);
-        let (path, causes) = told(&format!("{OPEN}{KERNEL}"), Some(config));
+        let (path, causes) = reported(&format!("{OPEN}{KERNEL}"), Some(config));
         assert_eq!(path, GpuPath::DmaBuf);
         let text =
             "AcsRedirect: ACS of 0000:17:01.0 0000:17:00.0 sends traffic between the two up to the processor";

@@ -15,16 +15,16 @@ use crate::{
     finding::{Finding, FindingKind},
     gpu,
     gpudirect::{self, Found, Libraries},
-    look::Look,
     nic,
     nvml::Nvml,
+    pass::DiscoveryPass,
     pci,
-    rails::{Held, RailRule},
+    rails::{PreviousFindings, RailRule},
     sysfs::{Tree, list_len},
 };
 
 /// Findings that a controller is told of; a server with more has one cause for most of them.
-const FINDINGS_TOLD: usize = 32;
+const FINDINGS_REPORTED: usize = 32;
 
 /// What a look at the server found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -74,7 +74,7 @@ impl Discovery {
     /// Puts what was odd into the inventory, for a controller to show.
     #[must_use]
     pub fn with_findings(mut self) -> Self {
-        self.inventory.findings = self.findings.iter().take(FINDINGS_TOLD).map(Finding::reason).collect();
+        self.inventory.findings = self.findings.iter().take(FINDINGS_REPORTED).map(Finding::reason).collect();
         self
     }
 
@@ -112,7 +112,7 @@ pub struct RealHost {
     rule: RailRule,
     addresses: Option<nic::Addresses>,
     /// Rails that earlier looks found.
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<PreviousFindings>>,
     /// None for a recorded server: this machine's library knows nothing of it.
     nvml: Option<Arc<Nvml>>,
     /// Likewise.
@@ -150,28 +150,28 @@ impl RealHost {
 impl Host for RealHost {
     fn discover(&self) -> Result<Discovery, InventoryFileError> {
         let mut findings = Vec::new();
-        let mut look = Look { tree: &self.tree, findings: &mut findings };
-        let tree = look.tree;
+        let mut pass = DiscoveryPass { tree: &self.tree, findings: &mut findings };
+        let tree = pass.tree;
         let slots = pci::slots(tree);
-        let mut gpus = gpu::discover(&mut look, &slots);
+        let mut gpus = gpu::discover(&mut pass, &slots);
         if let Some(nvml) = &self.nvml {
-            nvml.add(&mut look, &mut gpus);
+            nvml.add(&mut pass, &mut gpus);
         }
         let by_switch = matches!(self.rule, RailRule::Lldp(_));
-        let neighbors = crate::lldp::discover(&mut look, self.addresses.is_none(), by_switch);
+        let neighbors = crate::lldp::discover(&mut pass, self.addresses.is_none(), by_switch);
         let (addresses, rdma) = match &self.addresses {
             Some(recorded) => (recorded.clone(), rdma::from_sysfs(tree)),
-            None => (addresses(&mut look), rdma::devices(&RealKernel::new())),
+            None => (addresses(&mut pass), rdma::devices(&RealKernel::new())),
         };
         let known = nic::Known { addresses: &addresses, rdma: &rdma, neighbors: &neighbors, slots: &slots };
         let nics = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            nic::discover(&mut look, known, &self.rule, &mut held)
+            nic::discover(&mut pass, known, &self.rule, &mut held)
         };
         if nics.is_empty() {
             let text =
                 format!("no NIC serves a rail by the rule '{}'; give --rails or --inventory", self.rule);
-            look.find(FindingKind::NoRail, "rails", text);
+            pass.find(FindingKind::NoRail, "rails", text);
         }
         let inventory = Inventory {
             gpus,
@@ -184,17 +184,17 @@ impl Host for RealHost {
         };
         let (pci_paths, pci_links) = pci_of(tree, &inventory);
         let found = Discovery { inventory, pci_paths, pci_links, findings }.with_affinity();
-        let libraries = self.libraries.as_ref().map_or_else(Found::default, |libraries| libraries.look());
+        let libraries = self.libraries.as_ref().map_or_else(Found::default, |libraries| libraries.pass());
         Ok(gpudirect::add(&self.tree, found, libraries).with_findings())
     }
 }
 
 /// Addresses of this network namespace's devices.
-fn addresses(look: &mut Look<'_>) -> nic::Addresses {
+fn addresses(pass: &mut DiscoveryPass<'_>) -> nic::Addresses {
     let all = Route::open(&RealKernel::new()).and_then(|mut route| route.addresses());
     all.unwrap_or_else(|error| {
         let text = format!("the kernel does not tell the addresses of network devices: {error}");
-        look.find(FindingKind::NetlinkFailed, "netlink", text);
+        pass.find(FindingKind::NetlinkFailed, "netlink", text);
         nic::Addresses::new()
     })
 }

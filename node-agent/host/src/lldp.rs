@@ -9,7 +9,7 @@ use proto_model::Neighbor;
 
 pub use lldpd::neighbors;
 
-use crate::{finding::FindingKind, look::Look, sysfs::Tree};
+use crate::{finding::FindingKind, pass::DiscoveryPass, sysfs::Tree};
 
 /// Where systemd-networkd keeps them, a file per device, named by the device's number.
 const FRAMES: &str = "run/systemd/netif/lldp";
@@ -20,11 +20,11 @@ const FRAMES_MAX: usize = 16;
 
 /// Every neighbour of every network device that says its name and its port. `here`: this is the machine itself, on which lldpd can be asked;
 /// `needed`: rails are found by it, so that it is a finding where nobody listens.
-pub fn discover(look: &mut Look<'_>, here: bool, needed: bool) -> Vec<Neighbor> {
+pub fn discover(pass: &mut DiscoveryPass<'_>, here: bool, needed: bool) -> Vec<Neighbor> {
     const SUBJECT: &str = "lldp";
-    let mut found = kept_frames(look.tree);
-    let mut listens = look.tree.at(FRAMES).is_dir();
-    let client = if here { lldpd::Client::find(look.tree) } else { Ok(None) };
+    let mut found = kept_frames(pass.tree);
+    let mut listens = pass.tree.at(FRAMES).is_dir();
+    let client = if here { lldpd::Client::find(pass.tree) } else { Ok(None) };
     match client.and_then(|client| client.map(|client| client.ask()).transpose()) {
         Ok(None) => {}
         Ok(Some(said)) => {
@@ -34,12 +34,12 @@ pub fn discover(look: &mut Look<'_>, here: bool, needed: bool) -> Vec<Neighbor> 
         }
         Err(error) => {
             listens = true;
-            look.find(FindingKind::LldpFailed, SUBJECT, error.to_string());
+            pass.find(FindingKind::LldpFailed, SUBJECT, error.to_string());
         }
     }
     if needed && !listens {
         let text = "rails are found by switches, and nobody here listens to them; run lldpd, or set LLDP=yes in systemd-networkd";
-        look.find(FindingKind::LldpFailed, SUBJECT, text);
+        pass.find(FindingKind::LldpFailed, SUBJECT, text);
     }
     found.sort();
     found.dedup();
@@ -151,7 +151,7 @@ mod tests {
         put(&format!("{FRAMES}/7"), &file(&[whole.clone(), nameless.clone()]));
         put(&format!("{FRAMES}/8"), &file(&[by_mac]));
         let (tree, mut findings) = (Tree::new(dir.path()), Vec::new());
-        let found = discover(&mut Look { tree: &tree, findings: &mut findings }, false, true);
+        let found = discover(&mut DiscoveryPass { tree: &tree, findings: &mut findings }, false, true);
         let found: Vec<String> =
             found.iter().map(|one| format!("{} {} {}", one.netdev, one.switch, one.port)).collect();
         assert_eq!(found, ["ens1 leaf-1 Ethernet1/1", "ens2 leaf-2 Ethernet1/2"]);
@@ -172,7 +172,10 @@ mod tests {
         let tree = Tree::new(dir.path());
         let findings = |needed| {
             let mut findings = Vec::new();
-            assert_eq!(discover(&mut Look { tree: &tree, findings: &mut findings }, false, needed), []);
+            assert_eq!(
+                discover(&mut DiscoveryPass { tree: &tree, findings: &mut findings }, false, needed),
+                []
+            );
             findings
         };
         assert_eq!(findings(false), []);

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use node_agent_qos::DataLane;
+use node_agent_qos::DataClass;
 use proto_model::{Gpu, Nic, NicPlace, NodePlace};
 
 use crate::{
@@ -17,13 +17,13 @@ use crate::{
     host::Discovery,
 };
 
-/// NCCL's environment for the ranks of one job on one server. `lane` is what they are to send in; `topology` is where
+/// NCCL's environment for the ranks of one job on one server. `data_class` is what they are to send in; `topology` is where
 /// [`nccl_topology`]'s text lies.
 #[must_use]
 pub fn nccl_environment(
     discovery: &Discovery,
     place: &NodePlace,
-    lane: DataLane,
+    data_class: DataClass,
     topology: Option<&Path>,
 ) -> BTreeMap<String, String> {
     let nics = placed_nics(discovery, &place.nics);
@@ -41,7 +41,7 @@ pub fn nccl_environment(
         set("NCCL_IB_DISABLE", "0".to_owned());
         let devices: Vec<String> = rdma.iter().map(|nic| hca(nic)).collect();
         set("NCCL_IB_HCA", format!("={}", devices.join(",")));
-        set("NCCL_IB_TC", lane.traffic_class.to_string());
+        set("NCCL_IB_TC", data_class.traffic_class.to_string());
         // One index for all devices: only where they agree; else NCCL finds a RoCE v2 GID by itself.
         let indices: BTreeSet<u32> = rdma.iter().filter_map(|nic| nic.gid_index).collect();
         if let (1, Some(index)) = (indices.len(), indices.first()) {

@@ -11,16 +11,16 @@ use proto_model::{Gid, GidKind, Neighbor, Nic, NicFacts, NicPort, PhysicalState,
 
 use crate::{
     finding::FindingKind,
-    look::Look,
+    pass::DiscoveryPass,
     pci::{self, Slots},
-    rails::{Candidate, Held, RailRule},
+    rails::{Candidate, PreviousFindings, RailRule},
     sysfs::numa,
 };
 
 /// Addresses of network devices, by device.
 pub type Addresses = BTreeMap<String, Vec<IpAddr>>;
 /// Entries of a GID table that are told; all of them are looked at.
-const GIDS_TOLD: usize = 32;
+const GIDS_REPORTED: usize = 32;
 
 /// What is known of a server before its NICs are read.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,12 @@ pub struct Known<'a> {
 }
 
 /// All NICs that serve a rail, by rail then device. `held` is what earlier looks found.
-pub fn discover(look: &mut Look<'_>, known: Known<'_>, rule: &RailRule, held: &mut Held) -> Vec<Nic> {
+pub fn discover(
+    pass: &mut DiscoveryPass<'_>,
+    known: Known<'_>,
+    rule: &RailRule,
+    held: &mut PreviousFindings,
+) -> Vec<Nic> {
     // A device has other addresses too (management, a virtual one); its rail's are what its GID is found by.
     let of_rails = known.addresses.iter().map(|(netdev, all)| (netdev.clone(), rule.of_rails(all)));
     let addresses: Addresses = of_rails.collect();
@@ -44,23 +49,23 @@ pub fn discover(look: &mut Look<'_>, known: Known<'_>, rule: &RailRule, held: &m
     let mut all: Vec<Nic> = Vec::new();
     let mut taken = BTreeSet::new();
     for device in known.rdma.iter().filter(|device| is_name(&device.name)) {
-        for nic in rdma_nics(look, known, device) {
+        for nic in rdma_nics(pass, known, device) {
             taken.insert(nic.netdev.clone());
             all.push(nic);
         }
     }
-    for netdev in look.tree.names("sys/class/net") {
+    for netdev in pass.tree.names("sys/class/net") {
         // Aliases and bridges' own names are no cables; `lo` never is.
         if netdev != "lo"
             && is_name(&netdev)
             && !taken.contains(&netdev)
-            && look.tree.at(&format!("sys/class/net/{netdev}")).exists()
+            && pass.tree.at(&format!("sys/class/net/{netdev}")).exists()
         {
-            all.push(plain(look, known, netdev));
+            all.push(plain(pass, known, netdev));
         }
     }
     let candidates: Vec<Candidate<'_>> = all.iter().map(|nic| candidate(nic, known)).collect();
-    let rails = rule.assign(&candidates, held, look.findings);
+    let rails = rule.assign(&candidates, held, pass.findings);
     let mut nics: Vec<Nic> = Vec::new();
     for (mut nic, served) in all.into_iter().zip(rails) {
         let Some(served) = served else { continue };
@@ -68,10 +73,10 @@ pub fn discover(look: &mut Look<'_>, known: Known<'_>, rule: &RailRule, held: &m
         if let Some(facts) = &mut nic.facts {
             facts.rail_reason = served.reason;
         }
-        check(look, &nic);
+        check(pass, &nic);
         nics.push(nic);
     }
-    strangers(look, &nics);
+    strangers(pass, &nics);
     nics.sort_by(|a, b| (a.rail, &a.device).cmp(&(b.rail, &b.device)));
     nics
 }
@@ -93,7 +98,7 @@ fn candidate<'a>(nic: &'a Nic, known: Known<'a>) -> Candidate<'a> {
 }
 
 /// Drivers of RDMA devices that are not known here; each is one finding, however many NICs it has.
-fn strangers(look: &mut Look<'_>, nics: &[Nic]) {
+fn strangers(pass: &mut DiscoveryPass<'_>, nics: &[Nic]) {
     let mut drivers: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for nic in nics {
         let Some(facts) = nic.facts.as_deref().filter(|facts| facts.port.is_some()) else { continue };
@@ -110,22 +115,22 @@ fn strangers(look: &mut Look<'_>, nics: &[Nic]) {
             "the driver of {}{more} (PCI {id}) is not known here: rails are served, but only standard counters are watched",
             devices[0]
         );
-        look.find(FindingKind::UnknownVendor, driver, text);
+        pass.find(FindingKind::UnknownVendor, driver, text);
     }
 }
 
 /// What is odd about a NIC that serves a rail.
-fn check(look: &mut Look<'_>, nic: &Nic) {
+fn check(pass: &mut DiscoveryPass<'_>, nic: &Nic) {
     let Some(facts) = nic.facts.as_deref() else { return };
     if facts.port.is_none() {
         return;
     }
     if nic.gid_index.is_none() {
         let text = "no RoCE v2 GID for an address of its network device; give the device its rail's address";
-        look.find(FindingKind::NoGid, &nic.device, text);
+        pass.find(FindingKind::NoGid, &nic.device, text);
     }
     if !nic.pci_address.is_empty() {
-        pci::check_link(look, &nic.device, &facts.pci);
+        pci::check_link(pass, &nic.device, &facts.pci);
     }
 }
 
@@ -135,49 +140,49 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Whether a name of a class still is a device: its link leads nowhere once the device is gone.
-fn is_there(look: &mut Look<'_>, class: &str, name: &str) -> bool {
-    let there = look.tree.at(&format!("{class}/{name}")).exists();
+fn is_there(pass: &mut DiscoveryPass<'_>, class: &str, name: &str) -> bool {
+    let there = pass.tree.at(&format!("{class}/{name}")).exists();
     if !there {
-        look.find(FindingKind::Vanished, name, "it went while it was read; the rest goes on");
+        pass.find(FindingKind::Vanished, name, "it went while it was read; the rest goes on");
     }
     there
 }
 
 /// A NIC for each Ethernet port of an RDMA device. The first has the device's name, others `NAME:PORT`, as NCCL writes them.
-fn rdma_nics(look: &mut Look<'_>, known: Known<'_>, device: &rdma::Device) -> Vec<Nic> {
-    if !is_there(look, "sys/class/infiniband", &device.name) {
+fn rdma_nics(pass: &mut DiscoveryPass<'_>, known: Known<'_>, device: &rdma::Device) -> Vec<Nic> {
+    if !is_there(pass, "sys/class/infiniband", &device.name) {
         return Vec::new();
     }
     let mut found: Vec<Nic> = Vec::new();
     let mut ethernet = 0;
     for port in &device.ports {
         let layer = format!("sys/class/infiniband/{}/ports/{}/link_layer", device.name, port.number);
-        if look.tree.text(&layer).is_some_and(|layer| layer != "Ethernet") {
+        if pass.tree.text(&layer).is_some_and(|layer| layer != "Ethernet") {
             continue;
         }
         ethernet += 1;
         let Some(netdev) = port.netdev.clone().filter(|name| is_name(name)) else { continue };
-        if is_there(look, "sys/class/net", &netdev) {
+        if is_there(pass, "sys/class/net", &netdev) {
             let name = match found.is_empty() {
                 true => device.name.clone(),
                 false => format!("{}:{}", device.name, port.number),
             };
-            let nic = rdma_nic(look, known, device, port, (name, netdev));
+            let nic = rdma_nic(pass, known, device, port, (name, netdev));
             // What was read of a device that went meanwhile is half of it.
-            if is_there(look, "sys/class/infiniband", &device.name) {
+            if is_there(pass, "sys/class/infiniband", &device.name) {
                 found.push(nic);
             }
         }
     }
     if found.is_empty() && ethernet > 0 {
         let text = "RDMA device without a network device; it is left out";
-        look.find(FindingKind::NoNetdev, &device.name, text);
+        pass.find(FindingKind::NoNetdev, &device.name, text);
     }
     found
 }
 
 fn rdma_nic(
-    look: &mut Look<'_>,
+    pass: &mut DiscoveryPass<'_>,
     known: Known<'_>,
     device: &rdma::Device,
     port: &rdma::Port,
@@ -185,41 +190,41 @@ fn rdma_nic(
 ) -> Nic {
     let base = format!("sys/class/infiniband/{}", device.name);
     let own: &[IpAddr] = known.addresses.get(&netdev).map_or(&[], Vec::as_slice);
-    let table = gid::table(look.tree, &device.name, port.number);
+    let table = gid::table(pass.tree, &device.name, port.number);
     let gid = gid::roce_v2(&table, &netdev, own).map(|gid| (gid.index, gid.address()));
-    let net = plain(look, known, netdev);
-    let pci_address = pci::address(look.tree, &format!("{base}/device"));
+    let net = plain(pass, known, netdev);
+    let pci_address = pci::address(pass.tree, &format!("{base}/device"));
     let mut facts = net.facts.unwrap_or_default();
     if pci_address != net.pci_address {
-        facts.pci = pci::device(look, &pci_address, known.slots);
+        facts.pci = pci::device(pass, &pci_address, known.slots);
     }
     if facts.driver.is_empty() {
-        facts.driver = look.leads_to(&format!("{base}/device/driver"));
+        facts.driver = pass.leads_to(&format!("{base}/device/driver"));
     }
     // Soft-RoCE has no driver of a bus, and tells its network device here (drivers/infiniband/sw/rxe/rxe_verbs.c).
-    if pci_address.is_empty() && look.tree.text(&format!("{base}/parent")).is_some() {
+    if pci_address.is_empty() && pass.tree.text(&format!("{base}/parent")).is_some() {
         facts.driver = "rdma_rxe".to_owned();
     }
     let firmware = device.firmware.as_deref().unwrap_or_default();
-    facts.firmware = look.told(&name, "its firmware's version", firmware);
+    facts.firmware = pass.reported(&name, "its firmware's version", firmware);
     facts.port = Some(NicPort {
         number: port.number,
         state: port.state.and_then(PortState::from_kernel),
         physical: port.physical.and_then(PhysicalState::from_kernel),
     });
-    if table.len() > GIDS_TOLD {
-        let text = format!("{} GIDs; the first {GIDS_TOLD} are told", table.len());
-        look.find(FindingKind::TooMany, &name, text);
+    if table.len() > GIDS_REPORTED {
+        let text = format!("{} GIDs; the first {GIDS_REPORTED} are told", table.len());
+        pass.find(FindingKind::TooMany, &name, text);
     }
-    facts.gids = table.into_iter().take(GIDS_TOLD).map(told).collect();
+    facts.gids = table.into_iter().take(GIDS_REPORTED).map(reported).collect();
     let state = facts.port.and_then(|port| port.state);
     let active = state.is_none_or(|state| state == PortState::Active);
     // What a port without a link says there is no speed of it: mlx5 40 Gb/s, others that of their slowest link.
-    let rate = look.tree.text(&format!("{base}/ports/{}/rate", port.number));
+    let rate = pass.tree.text(&format!("{base}/ports/{}/rate", port.number));
     let rate = rate.filter(|_| state == Some(PortState::Active)).and_then(|rate| rate_mbps(&rate));
     Nic {
         device: name,
-        numa_node: numa(look.tree, &format!("{base}/device/numa_node")),
+        numa_node: numa(pass.tree, &format!("{base}/device/numa_node")),
         pci_address,
         address: gid.map(|(_, address)| address).or(net.address),
         gid_index: gid.map(|(index, _)| index),
@@ -230,7 +235,7 @@ fn rdma_nic(
     }
 }
 
-fn told(gid: gid::Gid) -> Gid {
+fn reported(gid: gid::Gid) -> Gid {
     let kind = match gid.kind {
         gid::GidType::RoceV1 => GidKind::RoceV1,
         gid::GidType::RoceV2 => GidKind::RoceV2,
@@ -240,9 +245,9 @@ fn told(gid: gid::Gid) -> Gid {
     Gid { index: gid.index, gid: gid.raw, kind, netdev: gid.netdev.filter(fits).unwrap_or_default() }
 }
 
-fn plain(look: &mut Look<'_>, known: Known<'_>, netdev: String) -> Nic {
+fn plain(pass: &mut DiscoveryPass<'_>, known: Known<'_>, netdev: String) -> Nic {
     let base = format!("sys/class/net/{netdev}");
-    let tree = look.tree;
+    let tree = pass.tree;
     let state = tree.text(&format!("{base}/operstate")).unwrap_or_default();
     // Drivers without carrier detection say "unknown"; their flags tell whether they are up (IFF_UP is bit 0).
     let flags = tree.text(&format!("{base}/flags"));
@@ -253,8 +258,8 @@ fn plain(look: &mut Look<'_>, known: Known<'_>, netdev: String) -> Nic {
     let routable = |address: &&IpAddr| !matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
     let pci_address = pci::address(tree, &format!("{base}/device"));
     let facts = NicFacts {
-        pci: pci::device(look, &pci_address, known.slots),
-        driver: look.leads_to(&format!("{base}/device/driver")),
+        pci: pci::device(pass, &pci_address, known.slots),
+        driver: pass.leads_to(&format!("{base}/device/driver")),
         ..NicFacts::default()
     };
     Nic {
@@ -263,7 +268,7 @@ fn plain(look: &mut Look<'_>, known: Known<'_>, netdev: String) -> Nic {
         pci_address,
         rail: 0,
         address: known.addresses.get(&netdev).and_then(|list| list.iter().find(routable)).copied(),
-        mtu: look.number(&netdev, &format!("{base}/mtu")).unwrap_or(0),
+        mtu: pass.number(&netdev, &format!("{base}/mtu")).unwrap_or(0),
         speed_mbps: u64::try_from(speed).unwrap_or(0),
         up,
         gid_index: None,

@@ -9,7 +9,7 @@ use std::{
 use node_agent_gpu::{Driver, Peer, ReadError, Reader};
 use proto_model::{Gpu, GpuFacts, GpuLink, LinkPeer, MigInstance};
 
-use crate::{finding::FindingKind, look::Look};
+use crate::{finding::FindingKind, pass::DiscoveryPass};
 
 /// NVIDIA, as PCI devices are named.
 const NVIDIA: &str = "10de:";
@@ -40,7 +40,7 @@ impl Nvml {
     }
 
     /// Adds what NVML tells; it is not asked where there is no GPU of NVIDIA.
-    pub fn add(&self, look: &mut Look<'_>, gpus: &mut Vec<Gpu>) {
+    pub fn add(&self, pass: &mut DiscoveryPass<'_>, gpus: &mut Vec<Gpu>) {
         let own: Vec<String> =
             gpus.iter().filter(|gpu| is_nvidia(gpu)).map(|gpu| gpu.pci_address.clone()).collect();
         if own.is_empty() {
@@ -59,12 +59,12 @@ impl Nvml {
                         _ => FindingKind::LibraryFailed,
                     };
                     let text = format!("{error}; GPUs are known from sysfs only, without memory and NVLinks");
-                    look.find(kind, "nvml", text);
+                    pass.find(kind, "nvml", text);
                 }
             }
         }
         if let Some(last) = &*last {
-            merge(look, gpus, &last.driver);
+            merge(pass, gpus, &last.driver);
         }
         if last.as_ref().is_some_and(|last| !last.driver.troubles.is_empty()) {
             *last = None;
@@ -78,7 +78,7 @@ fn is_nvidia(gpu: &Gpu) -> bool {
 
 /// Puts the instances of a GPU in MIG mode in its place, each a GPU of its own, and numbers all anew: programs can use nothing else of
 /// such a GPU. One without instances is no use to anybody until it has some.
-fn partition(look: &mut Look<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
+fn partition(pass: &mut DiscoveryPass<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
     if driver.devices.iter().all(|device| device.instances.is_none()) {
         return;
     }
@@ -91,7 +91,7 @@ fn partition(look: &mut Look<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
         };
         if instances.is_empty() {
             let text = "it is in MIG mode and has no instances, so no job gets it: create some (nvidia-smi mig -cgi PROFILE -C), or end MIG mode (nvidia-smi -mig 0)";
-            look.find(FindingKind::GpuUnusable, &gpu.pci_address, text);
+            pass.find(FindingKind::GpuUnusable, &gpu.pci_address, text);
         }
         parts.extend(instances.iter().map(|instance| {
             let mig = MigInstance {
@@ -110,8 +110,8 @@ fn partition(look: &mut Look<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
 }
 
 /// Adds an answer to the GPUs that the PCI bus shows, by their address.
-pub fn merge(look: &mut Look<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
-    partition(look, gpus, driver);
+pub fn merge(pass: &mut DiscoveryPass<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
+    partition(pass, gpus, driver);
     let index = |address: &str| gpus.iter().find(|gpu| gpu.pci_address == address).map(|gpu| gpu.index);
     let links = |device: &node_agent_gpu::Device| -> Vec<GpuLink> {
         let link = |link: &node_agent_gpu::Link| {
@@ -126,12 +126,12 @@ pub fn merge(look: &mut Look<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
         links.sort_by_key(|link| (link.peer, link.version));
         links
     };
-    let told: Vec<_> = driver.devices.iter().map(|device| (device, links(device))).collect();
+    let reported: Vec<_> = driver.devices.iter().map(|device| (device, links(device))).collect();
     for gpu in gpus.iter_mut().filter(|gpu| is_nvidia(gpu)) {
-        let Some((device, links)) = told.iter().find(|(device, _)| device.pci_address == gpu.pci_address)
+        let Some((device, links)) = reported.iter().find(|(device, _)| device.pci_address == gpu.pci_address)
         else {
             let text = "NVML does not tell of it: it is not the NVIDIA driver's, or it has failed (see the kernel's log for Xid)";
-            look.find(FindingKind::LibraryFailed, &gpu.pci_address, text);
+            pass.find(FindingKind::LibraryFailed, &gpu.pci_address, text);
             continue;
         };
         let whole = !gpu.is_partition();
@@ -161,7 +161,7 @@ pub fn merge(look: &mut Look<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
             (None, Some(gpu)) => format!("nvml GPU {gpu}"),
             (None, None) => "nvml".to_owned(),
         };
-        look.find(FindingKind::LibraryFailed, &subject, trouble.error.to_string());
+        pass.find(FindingKind::LibraryFailed, &subject, trouble.error.to_string());
     }
 }
 
@@ -187,12 +187,12 @@ mod tests {
         }
     }
 
-    fn look(
+    fn pass(
         gpus: &mut Vec<Gpu>,
-        act: impl FnOnce(&mut Look<'_>, &mut Vec<Gpu>),
+        act: impl FnOnce(&mut DiscoveryPass<'_>, &mut Vec<Gpu>),
     ) -> Vec<(FindingKind, String)> {
         let mut findings: Vec<Finding> = Vec::new();
-        act(&mut Look { tree: &Tree::new("/nowhere"), findings: &mut findings }, gpus);
+        act(&mut DiscoveryPass { tree: &Tree::new("/nowhere"), findings: &mut findings }, gpus);
         findings.into_iter().map(|finding| (finding.kind, finding.subject)).collect()
     }
 
@@ -216,9 +216,9 @@ mod tests {
         };
         let mut gpus =
             vec![gpu(1, "10de:2330"), gpu(2, "10de:2330"), gpu(3, "10de:2330"), gpu(4, "1002:74a1")];
-        let told = look(&mut gpus, |look, gpus| merge(look, gpus, &driver));
+        let reported = pass(&mut gpus, |pass, gpus| merge(pass, gpus, &driver));
         let failed = |address: &str| (FindingKind::LibraryFailed, address.to_owned());
-        assert_eq!(told, [failed("0000:03:00.0"), failed("0000:02:00.0")]);
+        assert_eq!(reported, [failed("0000:03:00.0"), failed("0000:02:00.0")]);
         let uuids: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
         assert_eq!(uuids, ["GPU-1", "GPU-proc", "GPU-proc", "GPU-proc"]);
         assert_eq!(gpus.iter().map(|gpu| gpu.memory_bytes >> 30).collect::<Vec<_>>(), [80, 80, 0, 0]);
@@ -255,8 +255,8 @@ mod tests {
             ..Driver::default()
         };
         let mut gpus = (0..4).map(|index| gpu(index, "10de:2330")).collect();
-        let told = look(&mut gpus, |look, gpus| merge(look, gpus, &driver));
-        assert_eq!(told, [(FindingKind::GpuUnusable, "0000:01:00.0".to_owned())]);
+        let reported = pass(&mut gpus, |pass, gpus| merge(pass, gpus, &driver));
+        assert_eq!(reported, [(FindingKind::GpuUnusable, "0000:01:00.0".to_owned())]);
         let seen: Vec<_> =
             gpus.iter().map(|gpu| (gpu.index, gpu.uuid.as_str(), gpu.memory_bytes >> 30)).collect();
         assert_eq!(seen, [(0, "MIG-7", 10), (1, "MIG-9", 10), (2, "GPU-2", 80), (3, "GPU-3", 80)]);
@@ -272,10 +272,10 @@ mod tests {
     fn an_absent_library_is_told_where_it_would_tell_more() {
         let nvml = Nvml::new(Reader::of("/nowhere/libnvidia-ml.so.1"));
         let mut gpus = vec![gpu(0, "10de:2330")];
-        let told = look(&mut gpus, |look, gpus| nvml.add(look, gpus));
-        assert_eq!(told, [(FindingKind::LibraryMissing, "nvml".to_owned())]);
+        let reported = pass(&mut gpus, |pass, gpus| nvml.add(pass, gpus));
+        assert_eq!(reported, [(FindingKind::LibraryMissing, "nvml".to_owned())]);
         assert_eq!(gpus[0], gpu(0, "10de:2330"));
-        let told = look(&mut vec![gpu(0, "1002:74a1")], |look, gpus| nvml.add(look, gpus));
-        assert_eq!(told, []);
+        let reported = pass(&mut vec![gpu(0, "1002:74a1")], |pass, gpus| nvml.add(pass, gpus));
+        assert_eq!(reported, []);
     }
 }

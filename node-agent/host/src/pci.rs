@@ -6,7 +6,7 @@ use proto_model::PciDevice;
 
 use crate::{
     finding::FindingKind,
-    look::Look,
+    pass::DiscoveryPass,
     sysfs::{Tree, is_pci_address},
 };
 
@@ -29,23 +29,23 @@ pub fn address(tree: &Tree, link: &str) -> String {
 }
 
 /// What sysfs says of the device at `address`.
-pub fn device(look: &mut Look<'_>, address: &str, slots: &Slots) -> PciDevice {
+pub fn device(pass: &mut DiscoveryPass<'_>, address: &str, slots: &Slots) -> PciDevice {
     if address.is_empty() {
         return PciDevice::default();
     }
     let base = format!("sys/bus/pci/devices/{address}");
     let hex = |text: String| text.trim_start_matches("0x").to_owned();
-    let vendor = hex(look.line(address, &format!("{base}/vendor")));
-    let kind = hex(look.line(address, &format!("{base}/device")));
-    let path = look.tree.device_path(&base).unwrap_or_default().join("/");
-    let class = look.line(address, &format!("{base}/class"));
-    let which = link_attributes(look.tree, &base, &class);
+    let vendor = hex(pass.line(address, &format!("{base}/vendor")));
+    let kind = hex(pass.line(address, &format!("{base}/device")));
+    let path = pass.tree.device_path(&base).unwrap_or_default().join("/");
+    let class = pass.line(address, &format!("{base}/class"));
+    let which = link_attributes(pass.tree, &base, &class);
     PciDevice {
         id: if vendor.is_empty() { String::new() } else { format!("{vendor}:{kind}") },
         class,
         path: if path.len() <= 256 { path } else { String::new() },
-        speed: look.line(address, &format!("{base}/{which}_link_speed")),
-        width: look.number(address, &format!("{base}/{which}_link_width")).unwrap_or(0),
+        speed: pass.line(address, &format!("{base}/{which}_link_speed")),
+        width: pass.number(address, &format!("{base}/{which}_link_width")).unwrap_or(0),
         slot: address.rsplit_once('.').and_then(|(slot, _)| slots.get(slot)).cloned().unwrap_or_default(),
     }
 }
@@ -59,18 +59,18 @@ pub fn link_attributes(tree: &Tree, base: &str, class: &str) -> &'static str {
 }
 
 /// Whether the link of a NIC runs below what both of its ends were built for.
-pub fn check_link(look: &mut Look<'_>, subject: &str, now: &PciDevice) {
+pub fn check_link(pass: &mut DiscoveryPass<'_>, subject: &str, now: &PciDevice) {
     let ends = now.path.rsplit('/').take(2).filter(|part| is_pci_address(part));
     let (mut best, mut lanes): (Option<(u64, String)>, Option<u32>) = (None, None);
     for end in ends {
         let base = format!("sys/bus/pci/devices/{end}");
-        let speed = look.line(subject, &format!("{base}/max_link_speed"));
+        let speed = pass.line(subject, &format!("{base}/max_link_speed"));
         if let Some(fast) = rate(&speed) {
             best = Some(best.map_or_else(|| (fast, speed.clone()), |best| best.min((fast, speed.clone()))));
         }
         // 255 is what a device says that has fallen off the bus.
         let width =
-            look.number(subject, &format!("{base}/max_link_width")).filter(|width| (1..255).contains(width));
+            pass.number(subject, &format!("{base}/max_link_width")).filter(|width| (1..255).contains(width));
         lanes = lanes.into_iter().chain(width).min();
     }
     let (Some((fast, best)), Some(lanes)) = (best, lanes) else { return };
@@ -80,7 +80,7 @@ pub fn check_link(look: &mut Look<'_>, subject: &str, now: &PciDevice) {
             "its PCIe link runs at {} x{} and could at {best} x{lanes}; seat it anew, or look at its slot's settings",
             now.speed, now.width
         );
-        look.find(FindingKind::PcieDegraded, subject, text);
+        pass.find(FindingKind::PcieDegraded, subject, text);
     }
 }
 
@@ -103,24 +103,24 @@ mod tests {
             std::fs::create_dir_all(&at).unwrap();
             std::fs::write(at.join(name), text).unwrap();
         };
-        let told = |speed: &str, width| {
+        let reported = |speed: &str, width| {
             let path = "pci0000:17/0000:17:01.0/0000:18:00.0".to_owned();
             let now = PciDevice { path, speed: speed.into(), width, ..PciDevice::default() };
             let mut findings = Vec::new();
             let tree = Tree::new(room.path());
-            check_link(&mut Look { tree: &tree, findings: &mut findings }, "mlx5_0", &now);
+            check_link(&mut DiscoveryPass { tree: &tree, findings: &mut findings }, "mlx5_0", &now);
             findings.into_iter().map(|one| one.kind).collect::<Vec<_>>()
         };
-        assert_eq!(told("8.0 GT/s PCIe", 4), [], "nothing is known of either end");
+        assert_eq!(reported("8.0 GT/s PCIe", 4), [], "nothing is known of either end");
         put("0000:18:00.0", "max_link_speed", "32.0 GT/s PCIe");
         put("0000:18:00.0", "max_link_width", "16");
-        assert_eq!(told("32.0 GT/s PCIe", 8), [FindingKind::PcieDegraded]);
-        assert_eq!(told("16.0 GT/s PCIe", 16), [FindingKind::PcieDegraded]);
+        assert_eq!(reported("32.0 GT/s PCIe", 8), [FindingKind::PcieDegraded]);
+        assert_eq!(reported("16.0 GT/s PCIe", 16), [FindingKind::PcieDegraded]);
         put("0000:17:01.0", "max_link_speed", "16.0 GT/s PCIe");
         put("0000:17:01.0", "max_link_width", "8");
-        assert_eq!(told("16.0 GT/s PCIe", 8), []);
-        assert_eq!(told("16.0 GT/s PCIe", 4), [FindingKind::PcieDegraded]);
+        assert_eq!(reported("16.0 GT/s PCIe", 8), []);
+        assert_eq!(reported("16.0 GT/s PCIe", 4), [FindingKind::PcieDegraded]);
         put("0000:18:00.0", "max_link_width", "255");
-        assert_eq!(told("16.0 GT/s PCIe", 8), []);
+        assert_eq!(reported("16.0 GT/s PCIe", 8), []);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, net::IpAddr, os::unix::fs::symlink, path::Path};
 
-use node_agent_qos::DataLane;
+use node_agent_qos::DataClass;
 use proptest::prelude::*;
 use proto_model::{GidKind, Inventory, NicPlace, NicPort, NodeName, NodePlace, PhysicalState, PortState};
 
@@ -180,8 +180,9 @@ fn a_gpu_s_nic_is_behind_its_switch_and_nccl_is_told_so() {
         assert_eq!(distance(&found, gpu, nics[rail as usize]), Distance::Pix);
         assert_eq!(distance(&found, gpu, nics[1 - rail as usize]), Distance::Sys);
     }
-    let tell = |lane| nccl_environment(&found, &place(), lane, Some(Path::new("/run/topo.xml")));
-    let environment = tell(DataLane::default());
+    let report =
+        |data_class| nccl_environment(&found, &place(), data_class, Some(Path::new("/run/topo.xml")));
+    let environment = report(DataClass::default());
     let expected = [
         ("NCCL_IB_DISABLE", "0"),
         ("NCCL_IB_GID_INDEX", "3"),
@@ -191,11 +192,11 @@ fn a_gpu_s_nic_is_behind_its_switch_and_nccl_is_told_so() {
         ("NCCL_SOCKET_IFNAME", "=ens0np0,ens1np0"),
         ("NCCL_TOPO_FILE", "/run/topo.xml"),
     ];
-    let told: Vec<_> = environment.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    assert_eq!(told, expected);
+    let reported: Vec<_> = environment.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(reported, expected);
     // As class of service is on the NICs, so NCCL sends.
-    let lane = DataLane { traffic_class: 24 << 2 | 2, ..DataLane::default() };
-    assert_eq!(tell(lane)["NCCL_IB_TC"], "98");
+    let data_class = DataClass { traffic_class: 24 << 2 | 2, ..DataClass::default() };
+    assert_eq!(report(data_class)["NCCL_IB_TC"], "98");
     let xml = nccl_topology(&found, &place()).unwrap();
     assert_eq!(xml.matches("<cpu ").count(), 2);
     assert_eq!(xml.matches("<pci ").count(), xml.matches("</pci>").count());
@@ -215,10 +216,10 @@ fn without_rdma_nccl_is_told_to_use_sockets_and_no_topology_is_invented() {
         address: None,
     };
     let place = NodePlace { gpus: vec![0], nics: vec![nic], ..place() };
-    let environment = nccl_environment(&found, &place, DataLane::default(), None);
-    let told: Vec<_> = environment.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let environment = nccl_environment(&found, &place, DataClass::default(), None);
+    let reported: Vec<_> = environment.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(
-        told,
+        reported,
         [("NCCL_IB_DISABLE", "1"), ("NCCL_NET_GDR_LEVEL", "LOC"), ("NCCL_SOCKET_IFNAME", "=rail0")]
     );
     assert_eq!(nccl_topology(&found, &place), None);
@@ -328,8 +329,8 @@ fn a_nic_that_goes_while_it_is_read_is_told_and_the_rest_goes_on() {
     let nic = "sys/devices/pci0000:97/0000:97:01.0/0000:97:02.0/0000:97:04.0/0000:97:18.0";
     fs::remove_dir_all(room.path().join(nic).join("infiniband")).unwrap();
     let found = host.discover().unwrap();
-    let told: Vec<_> = found.findings.iter().map(|one| (one.kind, one.subject.as_str())).collect();
-    assert_eq!(told, [(FindingKind::Vanished, "mlx5_6")]);
+    let reported: Vec<_> = found.findings.iter().map(|one| (one.kind, one.subject.as_str())).collect();
+    assert_eq!(reported, [(FindingKind::Vanished, "mlx5_6")]);
     assert_eq!(found.inventory.nics.iter().map(|nic| nic.device.as_str()).collect::<Vec<_>>(), ["mlx5_7"]);
     // Its network device went, the RDMA device not yet.
     let nic = "sys/devices/pci0000:17/0000:17:01.0/0000:17:02.0/0000:17:04.0/0000:17:18.0";
@@ -351,7 +352,7 @@ fn strangers_are_told_and_hostile_texts_left_out() {
     fs::write(room.path().join(nic).join("current_link_speed"), [0xff; 70_000]).unwrap();
     write(room.path(), &format!("{nic}/current_link_width"), "-16\n");
     let found = RealHost::recorded(room.path(), addresses, RailRule::Auto).discover().unwrap();
-    let told: Vec<_> = found.findings.iter().map(|one| (one.kind, one.subject.as_str())).collect();
+    let reported: Vec<_> = found.findings.iter().map(|one| (one.kind, one.subject.as_str())).collect();
     let (address, unreadable) = (at.rsplit_once('/').unwrap().1, FindingKind::Unreadable);
     for expected in [
         (FindingKind::UnknownVendor, address),
@@ -359,7 +360,7 @@ fn strangers_are_told_and_hostile_texts_left_out() {
         (unreadable, "mlx5_7"),
         (unreadable, "0000:17:18.0"),
     ] {
-        assert!(told.contains(&expected), "{expected:?} in {told:?}");
+        assert!(reported.contains(&expected), "{expected:?} in {reported:?}");
     }
     let facts = found.inventory.nics[0].facts.as_deref().unwrap();
     assert_eq!((facts.firmware.as_str(), facts.pci.speed.as_str(), facts.pci.width), ("", "", 0));

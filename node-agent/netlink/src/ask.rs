@@ -19,7 +19,7 @@ pub const DATAGRAM: usize = 64 << 10;
 /// Datagrams of one answer.
 const DATAGRAMS_MOST: usize = 4096;
 /// Times that a listing which changed while it was made is asked for.
-const TRIES: u32 = 8;
+const ATTEMPTS: u32 = 8;
 
 /// One part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,12 +102,12 @@ impl Session {
     /// # Errors
     /// As [`Session::ask`].
     pub fn list(&mut self, what: &str, request: &Builder) -> Result<Vec<Part>, NetlinkError> {
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS {
             if let Some(parts) = self.try_once(what, request.clone())? {
                 return Ok(parts);
             }
         }
-        Err(NetlinkError::Restless { what: what.to_owned(), times: TRIES })
+        Err(NetlinkError::Restless { what: what.to_owned(), times: ATTEMPTS })
     }
 
     fn try_once(&mut self, what: &str, request: Builder) -> Result<Option<Vec<Part>>, NetlinkError> {

@@ -103,7 +103,7 @@ pub fn decode_rdma(datagram: &[u8]) -> Vec<Event> {
 
 /// How the datagrams of a socket beside the route socket are read.
 #[derive(Debug, Clone, Copy)]
-enum Beside {
+enum SideSocket {
     /// Pause settings, of this generic family.
     Pause(u16),
     Rdma,
@@ -113,7 +113,7 @@ enum Beside {
 pub struct Events {
     route: Box<dyn Channel>,
     /// What else the kernel has: ethtool netlink since 5.6, notices of RDMA devices since 6.12 and where their module is loaded.
-    beside: Vec<(Box<dyn Channel>, Beside)>,
+    beside: Vec<(Box<dyn Channel>, SideSocket)>,
     buffer: Vec<u8>,
     ready: VecDeque<Event>,
 }
@@ -135,7 +135,7 @@ impl Events {
         let family = ethtool::Family::resolve(kernel).ok();
         let pause = family.and_then(|family| {
             let channel = subscribe(kernel, Family::Generic, &[family.monitor?]).ok()?;
-            Some((channel, Beside::Pause(family.id)))
+            Some((channel, SideSocket::Pause(family.id)))
         });
         Ok(Self::of(route, pause))
     }
@@ -148,10 +148,10 @@ impl Events {
         let [v4, v6] = GROUPS_ADDRESS;
         let route = subscribe(kernel, Family::Route, &[GROUP_LINK, v4, v6])?;
         let rdma = subscribe(kernel, Family::Rdma, &[GROUP_RDMA]).ok();
-        Ok(Self::of(route, rdma.map(|channel| (channel, Beside::Rdma))))
+        Ok(Self::of(route, rdma.map(|channel| (channel, SideSocket::Rdma))))
     }
 
-    fn of(route: Box<dyn Channel>, beside: Option<(Box<dyn Channel>, Beside)>) -> Self {
+    fn of(route: Box<dyn Channel>, beside: Option<(Box<dyn Channel>, SideSocket)>) -> Self {
         let beside = beside.into_iter().collect();
         Self { route, beside, buffer: vec![0; DATAGRAM], ready: VecDeque::new() }
     }
@@ -202,8 +202,8 @@ impl Events {
                 Datagram::None => {}
                 Datagram::Lost => self.ready.push_back(Event::Lost),
                 Datagram::Bytes(length) => self.ready.extend(match beside {
-                    Beside::Pause(family) => ethtool::pause_events(&self.buffer[..length], *family),
-                    Beside::Rdma => decode_rdma(&self.buffer[..length]),
+                    SideSocket::Pause(family) => ethtool::pause_events(&self.buffer[..length], *family),
+                    SideSocket::Rdma => decode_rdma(&self.buffer[..length]),
                 }),
             }
         }

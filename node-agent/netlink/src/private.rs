@@ -34,7 +34,7 @@ pub(crate) const PFC_PREVENTION: [u32; 3] = [3, 2, 2];
 /// More names than any driver has (mlx5 with 128 channels: some 7,000).
 const NAMES_MOST: u32 = 100_000;
 /// Times that names and values are asked for while their number changes.
-const TRIES: u32 = 4;
+const ATTEMPTS: u32 = 4;
 
 /// A device's driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -159,7 +159,7 @@ const READ: &str = "read the private statistics";
 /// `ENODEV`; a driver that has none gives an empty list.
 pub fn statistics(kernel: &dyn Kernel, device: &str) -> Result<Vec<(String, u64)>, NetlinkError> {
     let mut values = StatisticValues::default();
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS {
         let names = statistic_names(kernel, device)?;
         if names.is_empty() {
             return Ok(Vec::new());
@@ -178,7 +178,7 @@ pub fn statistics(kernel: &dyn Kernel, device: &str) -> Result<Vec<(String, u64)
 /// # Errors
 /// `ENODEV`.
 pub fn statistic_names(kernel: &dyn Kernel, device: &str) -> Result<Vec<String>, NetlinkError> {
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS {
         let count = count(kernel, device, set::STATISTICS, READ)?;
         if count == 0 {
             return Ok(Vec::new());
@@ -191,7 +191,7 @@ pub fn statistic_names(kernel: &dyn Kernel, device: &str) -> Result<Vec<String>,
 }
 
 fn restless(device: &str) -> NetlinkError {
-    NetlinkError::Restless { what: format!("{READ} of {device}"), times: TRIES }
+    NetlinkError::Restless { what: format!("{READ} of {device}"), times: ATTEMPTS }
 }
 
 /// Values of the driver's own statistics, read again and again into the same memory.

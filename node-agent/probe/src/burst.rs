@@ -10,12 +10,12 @@ use std::{
 };
 
 use crate::{
-    hear::Burst,
     limits::CEILING_MBPS,
+    listen::Burst,
     packet::{Body, Packet},
     prober::Prober,
-    report::Way,
-    turn::{Lane, Pairing, Unknown},
+    report::PathMeasurement,
+    turn::{Pairing, RailMeasurement, Unknown},
 };
 
 /// What a packet of a burst may have of IP, so that there are enough of them, and that kernels waste little room on them: it fits
@@ -57,12 +57,12 @@ impl Speed {
     }
 
     /// Worth another burst, where others of the same pair made so much.
-    fn looks_slow(self, others: u32) -> bool {
+    fn checks_slow(self, others: u32) -> bool {
         !self.is_sure() || self.best.is_none_or(|best| u64::from(best) * 10 < u64::from(others) * 9)
     }
 
-    pub(crate) fn told(self, way: Way) -> Way {
-        Way { mbps: self.best, at_least: self.best.is_some() && !self.is_sure(), ..way }
+    pub(crate) fn reported(self, way: PathMeasurement) -> PathMeasurement {
+        PathMeasurement { mbps: self.best, at_least: self.best.is_some() && !self.is_sure(), ..way }
     }
 }
 
@@ -75,21 +75,24 @@ struct Plan {
 
 impl Prober {
     /// Bursts there and back on each rail; a few more where a rail looks slow beside the others. The best of several counts.
-    pub(crate) fn bursts(&mut self, pair: &Pairing<'_>, lanes: &mut [Lane]) {
+    pub(crate) fn bursts(&mut self, pair: &Pairing<'_>, measurements: &mut [RailMeasurement]) {
         let limits = self.config.limits;
-        let mut rails: BTreeSet<usize> = (0..lanes.len()).collect();
+        let mut rails: BTreeSet<usize> = (0..measurements.len()).collect();
         for number in 0..limits.bursts_max {
             let sequence = BURSTS + 2 * number;
-            let there = self.bursts_there(pair, sequence, &rails, lanes);
-            if there.and_then(|()| self.bursts_back(pair, sequence + 1, &rails, lanes)).is_err() {
+            let there = self.bursts_there(pair, sequence, &rails, measurements);
+            if there.and_then(|()| self.bursts_back(pair, sequence + 1, &rails, measurements)).is_err() {
                 return;
             }
-            let both = |lane: &Lane| [lane.speed_there, lane.speed_back];
-            let best = lanes.iter().flat_map(both).filter_map(|speed| speed.best).max().unwrap_or_default();
+            let both = |measurement: &RailMeasurement| [measurement.speed_there, measurement.speed_back];
+            let best =
+                measurements.iter().flat_map(both).filter_map(|speed| speed.best).max().unwrap_or_default();
             // At the ceiling there is nothing left to find out.
             let least = if number + 1 < limits.bursts { CEILING_MBPS } else { best };
             rails.retain(|at| {
-                lanes.get(*at).is_some_and(|lane| both(lane).iter().any(|speed| speed.looks_slow(least)))
+                measurements
+                    .get(*at)
+                    .is_some_and(|measurement| both(measurement).iter().any(|speed| speed.checks_slow(least)))
             });
             if rails.is_empty() || Instant::now() >= pair.until {
                 return;
@@ -97,7 +100,7 @@ impl Prober {
         }
     }
 
-    fn plan(&self, at: usize, way: Option<&Way>) -> Option<Plan> {
+    fn plan(&self, at: usize, way: Option<&PathMeasurement>) -> Option<Plan> {
         let headers = self.ports.get(at)?.headers();
         let bytes = way?.mtu?.min(BURST_PACKET).saturating_sub(headers).max(64);
         let packets = u32::try_from(self.config.limits.burst_bytes / bytes as usize).ok()?.clamp(8, 512);
@@ -109,15 +112,18 @@ impl Prober {
         pair: &Pairing<'_>,
         sequence: u32,
         rails: &BTreeSet<usize>,
-        lanes: &mut [Lane],
+        measurements: &mut [RailMeasurement],
     ) -> Result<(), Unknown> {
         let mut open: BTreeMap<usize, (Plan, Option<u32>, u32)> = BTreeMap::new();
         for at in rails {
-            let plan = self.plan(*at, lanes.get(*at).map(|lane| &lane.there));
+            let plan = self.plan(*at, measurements.get(*at).map(|measurement| &measurement.there));
             let (Some(plan), Some(to)) = (plan, pair.to(*at)) else { continue };
             let burst = Packet { sequence, body: Body::Burst { of: plan.packets }, ..pair.head };
             let pace = self.send_burst(*at, &burst, plan.packets, plan.bytes, to);
-            open.insert(*at, (plan, pace, lanes.get(*at).map_or(0, |lane| lane.dropped)));
+            open.insert(
+                *at,
+                (plan, pace, measurements.get(*at).map_or(0, |measurement| measurement.dropped)),
+            );
         }
         // Asked again where the question or its answer was lost.
         for _ in 0..ENDED {
@@ -130,16 +136,16 @@ impl Prober {
                     self.send(*at, &Packet { sequence, body: Body::Ended, ..pair.head }, 0, to);
                 }
             }
-            self.settle(pair, &asked, self.config.limits.burst, lanes, |got, lanes| {
+            self.settle(pair, &asked, self.config.limits.burst, measurements, |got, measurements| {
                 let body = got.of(pair.head).filter(|_| got.packet.sequence == sequence);
                 let Some(Body::Arrived { mbps, dropped, .. }) = body else { return false };
                 // The question came through the same queue, so that all of the burst is there.
-                if let (Some((plan, pace, before)), Some(lane)) =
-                    (open.remove(&got.port), lanes.get_mut(got.port))
+                if let (Some((plan, pace, before)), Some(measurement)) =
+                    (open.remove(&got.port), measurements.get_mut(got.port))
                 {
-                    lane.dropped = lane.dropped.max(dropped);
-                    let pace = pace.filter(|_| lane.dropped == before);
-                    lane.speed_there.add(mbps, plan.packets, plan.bytes, pace);
+                    measurement.dropped = measurement.dropped.max(dropped);
+                    let pace = pace.filter(|_| measurement.dropped == before);
+                    measurement.speed_there.add(mbps, plan.packets, plan.bytes, pace);
                 }
                 open.is_empty()
             })?;
@@ -152,11 +158,11 @@ impl Prober {
         pair: &Pairing<'_>,
         sequence: u32,
         rails: &BTreeSet<usize>,
-        lanes: &mut [Lane],
+        measurements: &mut [RailMeasurement],
     ) -> Result<(), Unknown> {
         let mut bursts: BTreeMap<usize, Back> = BTreeMap::new();
         for at in rails {
-            let plan = self.plan(*at, lanes.get(*at).map(|lane| &lane.back));
+            let plan = self.plan(*at, measurements.get(*at).map(|measurement| &measurement.back));
             let (Some(plan), Some(to)) = (plan, pair.to(*at)) else { continue };
             let Plan { packets, bytes } = plan;
             let dropped = self.dropped(*at);
@@ -165,7 +171,7 @@ impl Prober {
         }
         let asked: BTreeSet<usize> = bursts.keys().copied().collect();
         let mut open = asked.len();
-        let settled = self.settle(pair, &asked, self.config.limits.burst, lanes, |got, _| {
+        let settled = self.settle(pair, &asked, self.config.limits.burst, measurements, |got, _| {
             let body = got.of(pair.head).filter(|_| got.packet.sequence == sequence);
             let Some(back) = bursts.get_mut(&got.port) else { return open == 0 };
             match body {
@@ -180,8 +186,8 @@ impl Prober {
         });
         for (at, back) in bursts {
             let pace = back.pace.filter(|_| self.dropped(at) == back.dropped);
-            if let (Some(lane), Some(mbps)) = (lanes.get_mut(at), back.burst.mbps()) {
-                lane.speed_back.add(mbps, back.plan.packets, back.plan.bytes, pace);
+            if let (Some(measurement), Some(mbps)) = (measurements.get_mut(at), back.burst.mbps()) {
+                measurement.speed_back.add(mbps, back.plan.packets, back.plan.bytes, pace);
             }
         }
         settled.map(drop)
@@ -201,31 +207,35 @@ struct Back {
 
 #[cfg(test)]
 mod tests {
-    use super::{CEILING_MBPS, Speed, Way};
+    use super::{CEILING_MBPS, PathMeasurement, Speed};
 
     /// Bursts of 100 packets of 1,000 bytes: 400,000 bits in the second half. (Mbit/s, microseconds that the sender took).
-    fn told(bursts: &[(u32, Option<u32>)]) -> (Option<u32>, bool) {
+    fn reported(bursts: &[(u32, Option<u32>)]) -> (Option<u32>, bool) {
         let mut speed = Speed::default();
         for (mbps, pace_us) in bursts {
             speed.add(*mbps, 100, 1000, pace_us.map(|us| us * 1000));
         }
-        let way = speed.told(Way::default());
+        let way = speed.reported(PathMeasurement::default());
         (way.mbps, way.at_least)
     }
 
     #[test]
     fn a_burst_is_no_faster_than_its_sender_ran() {
-        assert_eq!(told(&[]), (None, false));
-        assert_eq!(told(&[(0, Some(100))]), (None, false), "not seen");
-        assert_eq!(told(&[(100, Some(200))]), (Some(100), false), "sent at 2,000 Mbit/s");
-        assert_eq!(told(&[(100, Some(3_900))]), (Some(100), true), "sent at 102 Mbit/s");
-        assert_eq!(told(&[(100, None)]), (Some(100), true), "a socket had no room");
+        assert_eq!(reported(&[]), (None, false));
+        assert_eq!(reported(&[(0, Some(100))]), (None, false), "not seen");
+        assert_eq!(reported(&[(100, Some(200))]), (Some(100), false), "sent at 2,000 Mbit/s");
+        assert_eq!(reported(&[(100, Some(3_900))]), (Some(100), true), "sent at 102 Mbit/s");
+        assert_eq!(reported(&[(100, None)]), (Some(100), true), "a socket had no room");
         assert_eq!(
-            told(&[(CEILING_MBPS, Some(4_000))]),
+            reported(&[(CEILING_MBPS, Some(4_000))]),
             (Some(CEILING_MBPS), false),
             "there is nothing above"
         );
-        assert_eq!(told(&[(100, Some(200)), (104, Some(3_800))]), (Some(104), false), "no excuse");
-        assert_eq!(told(&[(100, Some(200)), (900, Some(400))]), (Some(900), true), "it was the processor");
+        assert_eq!(reported(&[(100, Some(200)), (104, Some(3_800))]), (Some(104), false), "no excuse");
+        assert_eq!(
+            reported(&[(100, Some(200)), (900, Some(400))]),
+            (Some(900), true),
+            "it was the processor"
+        );
     }
 }

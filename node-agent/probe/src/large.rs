@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use crate::{
     packet::Body,
     prober::Prober,
-    turn::{Lane, Pairing, Unknown},
+    turn::{Pairing, RailMeasurement, Unknown},
 };
 
 /// A packet of the size that is tried does not pass if it was lost so often.
-const TRIES: u32 = 3;
+const ATTEMPTS: u32 = 3;
 /// Times that it is tried at most; those during which a socket had no room do not count.
-const TRIES_MAX: u32 = 8;
+const ATTEMPTS_MAX: u32 = 8;
 /// Sizes of IP packets that are tried where the port's own do not pass.
 const SIZES: [u32; 6] = [9000, 4200, 2000, 1500, 1400, 1280];
 /// Told as the MTU where not even the least size that is tried passed.
@@ -20,14 +20,22 @@ const BYTES_ONLY: u32 = 576;
 const LARGE: u32 = 3_000_000;
 
 impl Prober {
-    pub(crate) fn large(&mut self, pair: &Pairing<'_>, lanes: &mut [Lane]) -> Result<(), Unknown> {
-        for at in 0..lanes.len() {
+    pub(crate) fn large(
+        &mut self,
+        pair: &Pairing<'_>,
+        measurements: &mut [RailMeasurement],
+    ) -> Result<(), Unknown> {
+        for at in 0..measurements.len() {
             let own = self.ports.get(at).zip(pair.to(at)).and_then(|(port, to)| port.mtu(to));
-            let Some(own) = own.filter(|_| lanes.get(at).is_some_and(|lane| lane.answered)) else { continue };
-            let there = self.largest(pair, at, own, true, lanes)?;
-            let back = self.largest(pair, at, own, false, lanes)?;
-            if let Some(lane) = lanes.get_mut(at) {
-                (lane.there.mtu, lane.back.mtu) = (there, back);
+            let Some(own) =
+                own.filter(|_| measurements.get(at).is_some_and(|measurement| measurement.answered))
+            else {
+                continue;
+            };
+            let there = self.largest(pair, at, own, true, measurements)?;
+            let back = self.largest(pair, at, own, false, measurements)?;
+            if let Some(measurement) = measurements.get_mut(at) {
+                (measurement.there.mtu, measurement.back.mtu) = (there, back);
             }
         }
         Ok(())
@@ -40,10 +48,10 @@ impl Prober {
         at: usize,
         own: u32,
         there: bool,
-        lanes: &mut [Lane],
+        measurements: &mut [RailMeasurement],
     ) -> Result<Option<u32>, Unknown> {
         for size in std::iter::once(own).chain(SIZES.into_iter().filter(|size| *size < own)) {
-            match self.passes(pair, at, size, there, lanes)? {
+            match self.passes(pair, at, size, there, measurements)? {
                 Some(true) => return Ok(Some(size)),
                 Some(false) => {}
                 None => return Ok(None),
@@ -59,21 +67,23 @@ impl Prober {
         at: usize,
         size: u32,
         there: bool,
-        lanes: &mut [Lane],
+        measurements: &mut [RailMeasurement],
     ) -> Result<Option<bool>, Unknown> {
         let payload = self.ports.get(at).map(|port| size.saturating_sub(port.headers()));
         let Some((payload, to)) = payload.zip(pair.to(at)) else { return Ok(None) };
         let (reply, padding) = if there { (0, payload) } else { (payload, 0) };
-        let told = |lanes: &[Lane]| lanes.get(at).map_or(0, |lane| lane.dropped);
+        let reported = |measurements: &[RailMeasurement]| {
+            measurements.get(at).map_or(0, |measurement| measurement.dropped)
+        };
         let mut lost = 0;
-        for number in 0..TRIES_MAX {
-            let sequence = LARGE + (size * 2 + u32::from(there)) * TRIES_MAX + number;
-            let before = (told(lanes), self.dropped(at));
+        for number in 0..ATTEMPTS_MAX {
+            let sequence = LARGE + (size * 2 + u32::from(there)) * ATTEMPTS_MAX + number;
+            let before = (reported(measurements), self.dropped(at));
             if !self.send(at, &pair.ask(sequence, reply), padding, to) {
                 return Ok(Some(false));
             }
             let mut passed = false;
-            self.settle(pair, &BTreeSet::from([at]), self.config.limits.answer, lanes, |got, _| {
+            self.settle(pair, &BTreeSet::from([at]), self.config.limits.answer, measurements, |got, _| {
                 let Some(Body::Answer { seen, .. }) = got.of(pair.head) else { return false };
                 let whole = if there { seen } else { u32::try_from(got.arrival.length).unwrap_or(u32::MAX) };
                 passed |= got.packet.sequence == sequence && got.port == at && whole >= payload;
@@ -82,8 +92,8 @@ impl Prober {
             if passed {
                 return Ok(Some(true));
             }
-            lost += u32::from((told(lanes), self.dropped(at)) == before);
-            if lost == TRIES {
+            lost += u32::from((reported(measurements), self.dropped(at)) == before);
+            if lost == ATTEMPTS {
                 return Ok(Some(false));
             }
         }

@@ -6,9 +6,9 @@
 //! is said of RDMA.
 
 mod burst;
-mod hear;
 mod large;
 mod limits;
+mod listen;
 pub mod packet;
 mod port;
 mod prober;
@@ -20,5 +20,5 @@ mod turn;
 
 pub use limits::{CEILING_MBPS, Limits};
 pub use prober::{Config, Peer, Prober, Rail, SERIES_ROUNDS, SetupError};
-pub use report::{PairReport, PortReport, Report, Turn, Way};
+pub use report::{PairReport, PathMeasurement, PortReport, Report, RoundPart};
 pub use sys::device_of;

@@ -82,7 +82,7 @@ pub struct Packet {
 pub struct Seal(hmac::Key);
 
 impl Seal {
-    /// For one try of one job.
+    /// For one attempt of one job.
     #[must_use]
     pub fn new(key: &[u8; 32], job_uid: &str, attempt: u32) -> Self {
         let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));

@@ -12,11 +12,11 @@ use aws_lc_rs::rand;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
-    hear::{Follow, Heard, Now},
     limits::{Budget, Limits},
+    listen::{Follow, Heard, Now},
     packet::{BYTES, Body, Packet, Seal},
     port::Port,
-    report::{PortReport, Report, Turn},
+    report::{PortReport, Report, RoundPart},
     sys::Arrival,
 };
 
@@ -46,7 +46,7 @@ pub struct Config {
     pub key: [u8; 32],
     /// The job's uid.
     pub job_uid: String,
-    /// The try.
+    /// The attempt.
     pub attempt: u32,
     /// The IP traffic class of the job's packets.
     pub traffic_class: u8,
@@ -155,13 +155,13 @@ impl Prober {
 
     /// Takes all turns of a series, until `end` at the latest. The rounds of each series are numbered from a multiple of
     /// [`SERIES_ROUNDS`] on, and no series comes before an earlier one.
-    pub fn run(&mut self, series: u32, peers: &[Peer], turns: &[Turn], end: Instant) -> Report {
+    pub fn run(&mut self, series: u32, peers: &[Peer], turns: &[RoundPart], end: Instant) -> Report {
         let known = |peer: &Peer| (peer.node, peer.rails.iter().map(|at| at.ip().to_canonical()).collect());
         self.callers = peers.iter().map(known).collect();
-        let mut report = Report { pairs: Vec::new(), ports: self.look_at_ports(peers) };
+        let mut report = Report { pairs: Vec::new(), ports: self.check_ports(peers) };
         let now = Instant::now();
         let first = series.saturating_mul(SERIES_ROUNDS);
-        let in_series = |turn: &Turn| turn.round.saturating_sub(first).saturating_add(1);
+        let in_series = |turn: &RoundPart| turn.round.saturating_sub(first).saturating_add(1);
         let rounds = turns.iter().map(in_series).max().unwrap_or_default();
         let budget = Budget::of(rounds, end.saturating_duration_since(now), &self.config.limits);
         let begun = now + budget.warm;
@@ -182,7 +182,7 @@ impl Prober {
     }
 
     /// Asks all partners on all rails until each rail has heard something of each, on whatever rail that listens, or until `end`.
-    fn warm(&mut self, peers: &[Peer], turns: &[Turn], end: Instant) {
+    fn warm(&mut self, peers: &[Peer], turns: &[RoundPart], end: Instant) {
         let mut nonce = [0; 8];
         if rand::fill(&mut nonce).is_err() {
             return;
@@ -216,14 +216,14 @@ impl Prober {
         self.pump(end, |_| false);
     }
 
-    fn answer(&mut self, turn: Turn, until: Instant) {
+    fn answer(&mut self, turn: RoundPart, until: Instant) {
         let over = |done: &BTreeMap<u16, u32>| done.get(&turn.peer).is_some_and(|round| *round >= turn.round);
         while !over(&self.done) && Instant::now() < until {
             self.pump_once(until, &mut |_| false);
         }
     }
 
-    fn look_at_ports(&self, peers: &[Peer]) -> Vec<PortReport> {
+    fn check_ports(&self, peers: &[Peer]) -> Vec<PortReport> {
         let port = |(at, rail): (usize, &Rail)| {
             let to = peers.iter().find_map(|peer| peer.rails.get(at))?;
             let mtu = self.ports.get(at)?.mtu(*to);
@@ -313,7 +313,7 @@ impl Prober {
                 return Some(Some(got));
             }
             // A burst that was asked for, or one of another's conversation: who knows its nonce takes it.
-            self.heard.hear(at, &packet, &arrival, Now::default());
+            self.heard.listen(at, &packet, &arrival, Now::default());
             return Some(Some(got));
         }
         if !self.is_caller(packet.from, from) {
@@ -330,7 +330,7 @@ impl Prober {
             *last = packet.round.max(*last);
         }
         let now = Now { at: self.round, dropped: self.dropped(at) };
-        match self.heard.hear(at, &packet, &arrival, now) {
+        match self.heard.listen(at, &packet, &arrival, now) {
             Follow::Nothing => {}
             Follow::Answer(body, bytes) => {
                 let answer = Packet { from: packet.to, to: packet.from, body, ..packet };

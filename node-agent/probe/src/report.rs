@@ -2,7 +2,7 @@
 
 /// One node's part of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
+pub struct RoundPart {
     /// The round.
     pub round: u32,
     /// With whom.
@@ -30,9 +30,9 @@ pub struct PairReport {
     /// The rail.
     pub rail: u16,
     /// To the peer.
-    pub there: Way,
+    pub there: PathMeasurement,
     /// From it.
-    pub back: Way,
+    pub back: PathMeasurement,
     /// The shortest round trip, in microseconds.
     pub rtt_us: Option<u32>,
     /// That rail of the peer which answered where this one did not.
@@ -41,7 +41,7 @@ pub struct PairReport {
 
 /// One way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Way {
+pub struct PathMeasurement {
     /// Small packets sent.
     pub sent: u32,
     /// Those that did not arrive.

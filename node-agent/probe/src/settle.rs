@@ -14,7 +14,7 @@ use std::{
 use crate::{
     packet::{Body, Packet},
     prober::{Got, NO_ROUND, Prober},
-    turn::{AGAIN, CROSSWISE, Lane, Pairing, Unknown},
+    turn::{AGAIN, CROSSWISE, Pairing, RailMeasurement, Unknown},
 };
 
 /// Marks have these sequence numbers: number * `TARGETS` + the partner's rail that it was sent to.
@@ -57,8 +57,8 @@ impl Prober {
         pair: &Pairing<'_>,
         asked: &BTreeSet<usize>,
         patience: Duration,
-        lanes: &mut [Lane],
-        mut take: impl FnMut(&Got, &mut [Lane]) -> bool,
+        measurements: &mut [RailMeasurement],
+        mut take: impl FnMut(&Got, &mut [RailMeasurement]) -> bool,
     ) -> Result<Settled, Unknown> {
         let begun = Instant::now();
         let late = begun + patience;
@@ -69,13 +69,13 @@ impl Prober {
         for round in 0_u32.. {
             let end = Instant::now() + if round == 0 { QUIET } else { AGAIN };
             self.pump(end.min(pair.until), |got| {
-                if let Some(answered) = Mark::of(got, pair, lanes).filter(|mark| mark.number >= base) {
+                if let Some(answered) = Mark::of(got, pair, measurements).filter(|mark| mark.number >= base) {
                     if answered.target == got.port {
                         open.remove(&got.port);
                     }
                     proved = proved.max(Some(answered.number));
                 }
-                all |= take(got, lanes);
+                all |= take(got, measurements);
                 let settled = open.is_empty() || since.is_some() && proved >= since;
                 all || settled && round > 0
             });
@@ -84,7 +84,7 @@ impl Prober {
             }
             if open.is_empty() || since.is_some() && proved >= since {
                 self.pump(Instant::now() + GRACE, |got| {
-                    all |= take(got, lanes);
+                    all |= take(got, measurements);
                     all
                 });
                 return Ok(if all { Settled::All } else { Settled::Missing });
@@ -110,13 +110,14 @@ struct Mark {
 
 impl Mark {
     /// Takes note of what an answer says of the partner's port.
-    fn of(got: &Got, pair: &Pairing<'_>, lanes: &mut [Lane]) -> Option<Self> {
+    fn of(got: &Got, pair: &Pairing<'_>, measurements: &mut [RailMeasurement]) -> Option<Self> {
         let Some(Body::Answer { asks, dropped, .. }) = got.of(pair.head) else { return None };
         let mark = got.packet.sequence.checked_sub(MARKS)?;
         let (number, target) = (mark / TARGETS, (mark % TARGETS) as usize);
-        if let Some(lane) = lanes.get_mut(got.port).filter(|_| target == got.port) {
-            lane.answered = true;
-            (lane.asks, lane.dropped) = (lane.asks.max(asks), lane.dropped.max(dropped));
+        if let Some(measurement) = measurements.get_mut(got.port).filter(|_| target == got.port) {
+            measurement.answered = true;
+            (measurement.asks, measurement.dropped) =
+                (measurement.asks.max(asks), measurement.dropped.max(dropped));
         }
         Some(Self { number, target })
     }

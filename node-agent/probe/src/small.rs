@@ -9,7 +9,7 @@ use crate::{
     packet::Body,
     prober::Prober,
     settle::Settled,
-    turn::{Lane, Pairing, Unknown},
+    turn::{Pairing, RailMeasurement, Unknown},
 };
 
 /// Small probes of one rail that are on their way at once.
@@ -31,23 +31,30 @@ struct Window {
 impl Prober {
     /// Sends windows of small packets on all rails until enough of each are counted. A window of which packets are missing while a
     /// socket of either end had no room is no evidence of the rail: it is not counted, and another one is sent.
-    pub(crate) fn small(&mut self, pair: &Pairing<'_>, lanes: &mut [Lane]) -> Result<(), Unknown> {
+    pub(crate) fn small(
+        &mut self,
+        pair: &Pairing<'_>,
+        measurements: &mut [RailMeasurement],
+    ) -> Result<(), Unknown> {
         let probes = self.config.limits.probes;
         let windows = probes.div_ceil(WINDOW);
         for number in 0..windows + REPEATS {
             // A rail that answered nothing of its first window is silent.
-            let wanted =
-                |(_, lane): &(usize, &mut Lane)| number == 0 || lane.answered && lane.there.sent < probes;
+            let wanted = |(_, measurement): &(usize, &mut RailMeasurement)| {
+                number == 0 || measurement.answered && measurement.there.sent < probes
+            };
             let rails: BTreeSet<usize> =
-                lanes.iter_mut().enumerate().filter(wanted).map(|(at, _)| at).collect();
+                measurements.iter_mut().enumerate().filter(wanted).map(|(at, _)| at).collect();
             if rails.is_empty() {
                 break;
             }
-            self.window(pair, number, &rails, lanes)?;
+            self.window(pair, number, &rails, measurements)?;
         }
-        for lane in lanes.iter_mut().filter(|lane| lane.answered && lane.there.sent == 0) {
+        for measurement in
+            measurements.iter_mut().filter(|measurement| measurement.answered && measurement.there.sent == 0)
+        {
             // Sockets had no room in all of them: of losses nothing is known, and that something came back is.
-            (lane.there.sent, lane.back.sent) = (1, 1);
+            (measurement.there.sent, measurement.back.sent) = (1, 1);
         }
         Ok(())
     }
@@ -57,14 +64,17 @@ impl Prober {
         pair: &Pairing<'_>,
         number: u32,
         rails: &BTreeSet<usize>,
-        lanes: &mut [Lane],
+        measurements: &mut [RailMeasurement],
     ) -> Result<(), Unknown> {
         let (first, last) = (number * WINDOW + 1, (number + 1) * WINDOW);
-        let mut windows = vec![Window::default(); lanes.len()];
-        let mut begun = vec![Instant::now(); lanes.len()];
+        let mut windows = vec![Window::default(); measurements.len()];
+        let mut begun = vec![Instant::now(); measurements.len()];
         for at in rails {
-            let (Some(lane), Some(window)) = (lanes.get(*at), windows.get_mut(*at)) else { continue };
-            *window = Window { came: 0, dropped: (lane.dropped, self.dropped(*at)), asks: lane.asks };
+            let (Some(measurement), Some(window)) = (measurements.get(*at), windows.get_mut(*at)) else {
+                continue;
+            };
+            *window =
+                Window { came: 0, dropped: (measurement.dropped, self.dropped(*at)), asks: measurement.asks };
             if let Some(begun) = begun.get_mut(*at) {
                 *begun = Instant::now();
             }
@@ -75,40 +85,54 @@ impl Prober {
             }
         }
         let mut open = rails.len() * WINDOW as usize;
-        let settled = self.settle(pair, rails, self.config.limits.answer, lanes, |got, lanes| {
-            let Some(Body::Answer { dscp, asks, dropped, .. }) = got.of(pair.head) else { return false };
-            let ours = (first..=last).contains(&got.packet.sequence);
-            let (Some(lane), Some(window)) = (lanes.get_mut(got.port), windows.get_mut(got.port)) else {
-                return false;
-            };
-            if !ours {
-                return false;
-            }
-            lane.answered = true;
-            (lane.asks, lane.dropped) = (lane.asks.max(asks), lane.dropped.max(dropped));
-            lane.there.dscp = dscp.or(lane.there.dscp);
-            lane.back.dscp = got.arrival.class.map(|class| class >> 2).or(lane.back.dscp);
-            let took = begun.get(got.port).map_or(Duration::ZERO, |begun| got.when - *begun);
-            let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
-            lane.rtt_us = lane.rtt_us.into_iter().chain([micros]).min();
-            window.came += 1;
-            open = open.saturating_sub(1);
-            open == 0
-        })?;
+        let settled =
+            self.settle(pair, rails, self.config.limits.answer, measurements, |got, measurements| {
+                let Some(Body::Answer { dscp, asks, dropped, .. }) = got.of(pair.head) else { return false };
+                let ours = (first..=last).contains(&got.packet.sequence);
+                let (Some(measurement), Some(window)) =
+                    (measurements.get_mut(got.port), windows.get_mut(got.port))
+                else {
+                    return false;
+                };
+                if !ours {
+                    return false;
+                }
+                measurement.answered = true;
+                (measurement.asks, measurement.dropped) =
+                    (measurement.asks.max(asks), measurement.dropped.max(dropped));
+                measurement.there.dscp = dscp.or(measurement.there.dscp);
+                measurement.back.dscp = got.arrival.class.map(|class| class >> 2).or(measurement.back.dscp);
+                let took = begun.get(got.port).map_or(Duration::ZERO, |begun| got.when - *begun);
+                let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+                measurement.rtt_us = measurement.rtt_us.into_iter().chain([micros]).min();
+                window.came += 1;
+                open = open.saturating_sub(1);
+                open == 0
+            })?;
         for at in rails {
-            let (Some(lane), Some(window)) = (lanes.get_mut(*at), windows.get(*at)) else { continue };
-            let dropped = (lane.dropped, self.dropped(*at)) != window.dropped;
+            let (Some(measurement), Some(window)) = (measurements.get_mut(*at), windows.get(*at)) else {
+                continue;
+            };
+            let dropped = (measurement.dropped, self.dropped(*at)) != window.dropped;
             if settled == Settled::All || window.came >= WINDOW || !dropped {
-                lane.count(window);
+                measurement.count(window);
             }
         }
         Ok(())
     }
 
     /// Where a rail does not answer: does another of the partner's?
-    pub(crate) fn cross(&mut self, pair: &Pairing<'_>, lanes: &mut [Lane]) -> Result<(), Unknown> {
-        let dark: BTreeSet<usize> =
-            lanes.iter().enumerate().filter(|(_, lane)| !lane.answered).map(|(at, _)| at).collect();
+    pub(crate) fn cross(
+        &mut self,
+        pair: &Pairing<'_>,
+        measurements: &mut [RailMeasurement],
+    ) -> Result<(), Unknown> {
+        let dark: BTreeSet<usize> = measurements
+            .iter()
+            .enumerate()
+            .filter(|(_, measurement)| !measurement.answered)
+            .map(|(at, _)| at)
+            .collect();
         if dark.is_empty() {
             return Ok(());
         }
@@ -119,15 +143,15 @@ impl Prober {
         }
         let numbers: Vec<u16> = self.config.rails.iter().map(|rail| rail.rail).collect();
         let mut open = dark.len();
-        self.settle(pair, &dark, self.config.limits.answer, lanes, |got, lanes| {
+        self.settle(pair, &dark, self.config.limits.answer, measurements, |got, measurements| {
             let other = got.packet.sequence.checked_sub(ACROSS);
             let rail = other.and_then(|other| numbers.get(other as usize));
             let answers = matches!(got.of(pair.head), Some(Body::Answer { .. }));
-            if let (true, Some(rail), Some(lane)) = (answers, rail, lanes.get_mut(got.port))
-                && !lane.answered
-                && lane.crossed.is_none()
+            if let (true, Some(rail), Some(measurement)) = (answers, rail, measurements.get_mut(got.port))
+                && !measurement.answered
+                && measurement.crossed.is_none()
             {
-                lane.crossed = Some(*rail);
+                measurement.crossed = Some(*rail);
                 open -= 1;
             }
             open == 0
@@ -136,7 +160,7 @@ impl Prober {
     }
 }
 
-impl Lane {
+impl RailMeasurement {
     /// What the partner did not get is lost on the way there; what it answered and is not here, on the way back.
     fn count(&mut self, window: &Window) {
         let arrived = self.asks.saturating_sub(window.asks).clamp(window.came, WINDOW);

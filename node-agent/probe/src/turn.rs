@@ -16,7 +16,7 @@ use crate::{
     burst::Speed,
     packet::{Body, Packet},
     prober::{Got, Peer, Prober},
-    report::{PairReport, Way},
+    report::{PairReport, PathMeasurement},
 };
 
 /// A partner that is not there yet is asked again after this.
@@ -32,9 +32,9 @@ const PARTING: Duration = Duration::from_millis(500);
 
 /// One rail during a turn.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Lane {
-    pub(crate) there: Way,
-    pub(crate) back: Way,
+pub(crate) struct RailMeasurement {
+    pub(crate) there: PathMeasurement,
+    pub(crate) back: PathMeasurement,
     pub(crate) speed_there: Speed,
     pub(crate) speed_back: Speed,
     pub(crate) rtt_us: Option<u32>,
@@ -82,41 +82,43 @@ impl Prober {
         self.marked = 0;
         let (from, to, round) = (self.config.node, peer.node, self.round);
         let head = Packet { from, to, round, nonce, sequence: 0, body: Body::Done };
-        let mut lanes = vec![Lane::default(); self.ports.len()];
+        let mut measurements = vec![RailMeasurement::default(); self.ports.len()];
         let mut pair = Pairing { peer, head, until };
         match self.meet(&pair) {
             // A partner that came late still answers when it has gone on.
             Meeting::Met => pair.until = until.max(Instant::now() + self.config.limits.turn),
             Meeting::Early | Meeting::Gone | Meeting::Unknown => return Vec::new(),
             Meeting::Silent => {
-                lanes.iter_mut().for_each(|lane| lane.there = Way { sent: 1, lost: 1, ..Way::default() });
-                return self.reports(&pair, &lanes);
+                measurements.iter_mut().for_each(|measurement| {
+                    measurement.there = PathMeasurement { sent: 1, lost: 1, ..PathMeasurement::default() }
+                });
+                return self.reports(&pair, &measurements);
             }
         }
-        let known = self.measure(&pair, &mut lanes);
-        self.part(&pair, &lanes);
-        if known.is_ok() { self.reports(&pair, &lanes) } else { Vec::new() }
+        let known = self.measure(&pair, &mut measurements);
+        self.part(&pair, &measurements);
+        if known.is_ok() { self.reports(&pair, &measurements) } else { Vec::new() }
     }
 
-    fn measure(&mut self, pair: &Pairing<'_>, lanes: &mut [Lane]) -> Result<(), Unknown> {
-        self.small(pair, lanes)?;
-        self.cross(pair, lanes)?;
-        self.large(pair, lanes)?;
-        self.bursts(pair, lanes);
+    fn measure(&mut self, pair: &Pairing<'_>, measurements: &mut [RailMeasurement]) -> Result<(), Unknown> {
+        self.small(pair, measurements)?;
+        self.cross(pair, measurements)?;
+        self.large(pair, measurements)?;
+        self.bursts(pair, measurements);
         Ok(())
     }
 
-    fn reports(&self, pair: &Pairing<'_>, lanes: &[Lane]) -> Vec<PairReport> {
-        let report = |(rail, lane): (&crate::prober::Rail, &Lane)| PairReport {
+    fn reports(&self, pair: &Pairing<'_>, measurements: &[RailMeasurement]) -> Vec<PairReport> {
+        let report = |(rail, measurement): (&crate::prober::Rail, &RailMeasurement)| PairReport {
             round: pair.head.round,
             peer: pair.peer.node,
             rail: rail.rail,
-            there: lane.speed_there.told(lane.there),
-            back: lane.speed_back.told(lane.back),
-            rtt_us: lane.rtt_us,
-            crossed: lane.crossed,
+            there: measurement.speed_there.reported(measurement.there),
+            back: measurement.speed_back.reported(measurement.back),
+            rtt_us: measurement.rtt_us,
+            crossed: measurement.crossed,
         };
-        self.config.rails.iter().zip(lanes).map(report).collect()
+        self.config.rails.iter().zip(measurements).map(report).collect()
     }
 
     /// Asks on all rails until the partner is in this round, too.
@@ -146,14 +148,14 @@ impl Prober {
     }
 
     /// Tells the partner that it may go on.
-    fn part(&mut self, pair: &Pairing<'_>, lanes: &[Lane]) {
+    fn part(&mut self, pair: &Pairing<'_>, measurements: &[RailMeasurement]) {
         let sequence = 4_000_000;
         let place = |rail: u16| self.config.rails.iter().position(|own| own.rail == rail);
-        let way = |(at, lane): (usize, &Lane)| match lane.crossed {
+        let way = |(at, measurement): (usize, &RailMeasurement)| match measurement.crossed {
             Some(rail) => Some((at, pair.to(place(rail)?)?)),
             None => Some((at, pair.to(at)?)),
         };
-        let ways: Vec<_> = lanes.iter().enumerate().filter_map(way).collect();
+        let ways: Vec<_> = measurements.iter().enumerate().filter_map(way).collect();
         let end = Instant::now() + PARTING;
         loop {
             for (at, to) in &ways {

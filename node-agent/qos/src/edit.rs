@@ -19,7 +19,7 @@ pub enum Blast {
     Hitless,
     /// The link goes down and comes up again.
     LinkFlap,
-    /// Packets may be lost or leave the lossless lane, for longer than a link takes to come up or in a way that
+    /// Packets may be lost or leave the lossless data class, for longer than a link takes to come up or in a way that
     /// nothing reports.
     TrafficLoss,
     /// It holds only after the server has been restarted.
@@ -283,9 +283,9 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether it is about the lossless lane of RDMA data itself: what a packet's priority is read from, the maps, the classes, flow control.
+    /// Whether it is about the lossless data class of RDMA data itself: what a packet's priority is read from, the maps, the classes, flow control.
     #[must_use]
-    pub const fn is_of_lane(&self) -> bool {
+    pub const fn is_of_data_class(&self) -> bool {
         matches!(self, Self::Trust { .. } | Self::App { .. } | Self::Ets { .. } | Self::Pfc { .. })
     }
 

@@ -5,16 +5,16 @@
 //! 2. What a NIC was read to be ([`Observed`]) is known, not supported, or not readable; missing is no default.
 //! 3. [`diff()`] names each deviation and what it does to RDMA traffic; what cannot be known or set is a finding.
 //! 4. [`plan()`] mends every deviation that the driver can mend, from wherever an earlier plan stopped; its undos bring back
-//!    what was. What harms traffic waits until the server is drained, and a lossless lane is changed as a whole.
+//!    what was. What harms traffic waits until the server is drained, and a lossless data class is changed as a whole.
 //! 5. Drivers are tables ([`vendor`]): no code asks for a driver's name.
 //! 6. An apply is a [`Journal`]: whoever dies, a port is in service only as it was before or as it is planned to be.
 
+pub mod data_class;
 pub mod diff;
 pub mod document;
 pub mod edit;
 pub mod item;
 pub mod journal;
-pub mod lane;
 pub mod model;
 pub mod observed;
 pub mod plan;
@@ -25,11 +25,11 @@ pub mod vendor;
 pub mod wanted;
 pub mod words;
 
+pub use data_class::DataClass;
 pub use diff::{Deviation, Finding, Verdict, diff};
 pub use edit::{AppOp, Blast, Change, Edit, FileRoot, Via};
 pub use item::Item;
 pub use journal::{Journal, Service, Stage};
-pub use lane::DataLane;
 pub use observed::{Congestion, DcbAgent, Device, Observed, Reading, Settings};
 pub use plan::{Options, Plan, PlanRefusal, Withheld, plan};
 pub use profile::{Dcqcn, Flaw, ProfileError, ProfileSpec, QosProfile};

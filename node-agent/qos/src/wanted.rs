@@ -30,9 +30,9 @@ impl Wanted {
     pub fn of(profile: &QosProfile, vendor: &Vendor) -> Self {
         let spec = profile.spec();
         let mut ets = profile.ets();
-        let classes = vendor.lanes_are_classes && spec.trust == Trust::Dscp;
+        let classes = vendor.data_classes_are_classes && spec.trust == Trust::Dscp;
         // Where priorities are classes, the class takes the priority's place.
-        let lane = |priority: Priority| {
+        let data_class = |priority: Priority| {
             if classes { Priority::of(spec.prio_tc[priority.index()]) } else { priority }
         };
         if classes {
@@ -41,9 +41,11 @@ impl Wanted {
         if vendor.starving_refused {
             ets = fed(ets);
         }
-        let entry =
-            |found: &AppEntry| AppEntry { priority: lane(Priority::of(found.priority)).get(), ..*found };
-        let pfc = spec.pfc.iter().fold(PrioritySet::EMPTY, |set, priority| set.with(lane(priority)));
+        let entry = |found: &AppEntry| AppEntry {
+            priority: data_class(Priority::of(found.priority)).get(),
+            ..*found
+        };
+        let pfc = spec.pfc.iter().fold(PrioritySet::EMPTY, |set, priority| set.with(data_class(priority)));
         Self {
             trust: spec.trust,
             dscp: profile.dscp_entries().iter().map(entry).collect(),

@@ -14,8 +14,8 @@ use std::{
 };
 
 use node_agent_health::{
-    Condition, Config, Event, Held, JobUse, PortKey, State, Verdict, Word, conditions_score, score, step,
-    word::PerWord,
+    ActiveCondition, Condition, Config, CounterKind, Event, JobUse, PortKey, State, Verdict,
+    conditions_score, score, step, word::PerWord,
 };
 use node_agent_host::{
     counters::{FolderStatistics, KernelStatistics, OpenStatistics, Poller},
@@ -35,7 +35,7 @@ use crate::{
 /// How often counters are read.
 const EVERY: Duration = Duration::from_secs(1);
 /// How often series for Prometheus are brought up to date: it asks every 15 s or so.
-const TELL: u32 = 5;
+const REPORT: u32 = 5;
 /// The condition of a NIC whose class of service is not as its profile says.
 const CLASS_OF_SERVICE: &str = "ClassOfService";
 /// Notes that wait for the thread.
@@ -56,7 +56,7 @@ pub enum Note {
 
 /// Where counters are, and what is kept.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct CounterPaths {
     /// Below it lies `sys`; `/`, or a recorded server.
     pub root: PathBuf,
     /// Conditions that outlive the agent.
@@ -74,7 +74,7 @@ pub struct Watcher {
     /// NICs that the thread has not been told of, because it was behind.
     due: Option<Vec<Nic>>,
     /// What is wrong with NICs, by device; changes only with a verdict.
-    pub told: watch::Receiver<Vec<NicHealth>>,
+    pub reported: watch::Receiver<Vec<NicHealth>>,
 }
 
 impl Watcher {
@@ -82,15 +82,15 @@ impl Watcher {
     ///
     /// # Errors
     /// The kernel's answer.
-    pub fn start(place: Place, nics: &[Nic], metrics: AgentMetrics) -> std::io::Result<Self> {
+    pub fn start(place: CounterPaths, nics: &[Nic], metrics: AgentMetrics) -> std::io::Result<Self> {
         let (notes, received) = sync_channel(NOTES);
-        let (tell, told) = watch::channel(Vec::new());
-        let mut watching = Watching::new(place, metrics, tell);
+        let (notify, reported) = watch::channel(Vec::new());
+        let mut watching = Watching::new(place, metrics, notify);
         watching.poller.watch(nics);
         // What was wrong before a restart still is: the first registration says so.
-        watching.tell.send_replace(watching.report());
+        watching.notify.send_replace(watching.report());
         thread::Builder::new().name("health".to_owned()).spawn(move || watching.run(&received))?;
-        Ok(Self { notes, due: None, told })
+        Ok(Self { notes, due: None, reported })
     }
 
     /// A way to the thread for one that may wait for it.
@@ -105,8 +105,8 @@ impl Watcher {
 
     /// Tells the thread which NICs there are; if it is behind, [`Watcher::repeat`] does.
     pub fn nics(&mut self, nics: &[Nic]) {
-        let told = self.note(Note::Nics(nics.to_vec()));
-        self.due = (!told).then(|| nics.to_vec());
+        let reported = self.note(Note::Nics(nics.to_vec()));
+        self.due = (!reported).then(|| nics.to_vec());
     }
 
     /// Tells what it could not be told before.
@@ -120,9 +120,9 @@ impl Watcher {
 struct Watching {
     state: State,
     poller: Poller,
-    place: Place,
+    place: CounterPaths,
     metrics: AgentMetrics,
-    tell: watch::Sender<Vec<NicHealth>>,
+    notify: watch::Sender<Vec<NicHealth>>,
     /// Wall clock at the start, and the clock that never steps.
     begun: (u64, Instant),
     /// What the series have been told already.
@@ -138,7 +138,7 @@ struct Watching {
 }
 
 impl Watching {
-    fn new(place: Place, metrics: AgentMetrics, tell: watch::Sender<Vec<NicHealth>>) -> Self {
+    fn new(place: CounterPaths, metrics: AgentMetrics, notify: watch::Sender<Vec<NicHealth>>) -> Self {
         let real = place.root.as_os_str() == "/";
         let statistics: Box<dyn OpenStatistics> = if real {
             Box::new(KernelStatistics::new(Arc::new(RealKernel::new())))
@@ -161,7 +161,7 @@ impl Watching {
             poller,
             place,
             metrics,
-            tell,
+            notify,
             begun,
             counted: BTreeMap::new(),
             faults: BTreeMap::new(),
@@ -181,7 +181,7 @@ impl Watching {
 
     /// Until the agent ends.
     fn run(mut self, notes: &Receiver<Note>) {
-        let (mut next, mut looks) = (Instant::now(), 0_u32);
+        let (mut next, mut checks) = (Instant::now(), 0_u32);
         loop {
             match notes.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(Note::Nics(nics)) => self.poller.watch(&nics),
@@ -193,11 +193,11 @@ impl Watching {
                 Ok(Note::Probing(device)) => self.probing(&device),
                 Ok(Note::Probed(device, probe)) => self.probed(&device, probe),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.look(self.now());
-                    if looks.is_multiple_of(TELL) {
+                    self.check(self.now());
+                    if checks.is_multiple_of(REPORT) {
                         self.count();
                     }
-                    looks = looks.wrapping_add(1);
+                    checks = checks.wrapping_add(1);
                     // A look that took long is not made up for.
                     next = (next + EVERY).max(Instant::now());
                 }
@@ -206,14 +206,14 @@ impl Watching {
         }
     }
 
-    fn look(&mut self, now: Timestamp) {
-        self.hear_flaps(now);
-        let verdicts = self.poller.look(&mut self.state, now);
+    fn check(&mut self, now: Timestamp) {
+        self.on_flaps(now);
+        let verdicts = self.poller.check(&mut self.state, now);
         let wanted = self.wanted();
-        let news = self.hear_faults(now) | (wanted != self.wanted);
+        let news = self.on_faults(now) | (wanted != self.wanted);
         self.wanted = wanted;
         if news && verdicts.is_empty() {
-            self.tell_all();
+            self.report_all();
         }
         self.judge(&verdicts);
     }
@@ -245,12 +245,12 @@ impl Watching {
             self.passed.insert(port, probe);
         } else {
             self.passed.remove(&port);
-            self.tell_probe(port, probe);
-            self.tell_all();
+            self.report_probe(port, probe);
+            self.report_all();
         }
     }
 
-    fn tell_probe(&mut self, port: PortKey, probe: NicProbe) {
+    fn report_probe(&mut self, port: PortKey, probe: NicProbe) {
         let NicProbe { peer, outcome, message, .. } = &probe;
         let device = self.state.port(&port).map_or("", |port| port.device.as_str());
         tracing::info!(device, %peer, %outcome, "probe of a rail that is out of use: {message}");
@@ -280,15 +280,15 @@ impl Watching {
                         probe.outcome = ProbeOutcome::Failed;
                         probe.message = format!("{}, but its NIC counted {word} meanwhile", probe.message);
                     }
-                    self.tell_probe(port.clone(), probe);
+                    self.report_probe(port.clone(), probe);
                 }
             }
         }
-        self.tell_all();
+        self.report_all();
     }
 
     /// Links that are taken down here are no sign of their cable.
-    fn hear_flaps(&mut self, now: Timestamp) {
+    fn on_flaps(&mut self, now: Timestamp) {
         if !self.place.flaps.has_changed().unwrap_or(false) {
             return;
         }
@@ -301,7 +301,7 @@ impl Watching {
     }
 
     /// Whether what is wrong with the class of service is other than it was.
-    fn hear_faults(&mut self, now: Timestamp) -> bool {
+    fn on_faults(&mut self, now: Timestamp) -> bool {
         if !self.place.faults.has_changed().unwrap_or(false) {
             return false;
         }
@@ -316,12 +316,12 @@ impl Watching {
         true
     }
 
-    fn tell_all(&mut self) {
+    fn report_all(&mut self) {
         // A probe belongs to what it was to prove.
         let state = &self.state;
         self.probes.retain(|key, _| state.port(key).is_some_and(|port| port.board.held().next().is_some()));
-        let told = self.report();
-        if *self.tell.borrow() == told {
+        let reported = self.report();
+        if *self.notify.borrow() == reported {
             return;
         }
         if let Err(error) =
@@ -329,7 +329,7 @@ impl Watching {
         {
             tracing::warn!(%error, "what is wrong with NICs would be forgotten by a restart");
         }
-        self.tell.send_replace(told);
+        self.notify.send_replace(reported);
         self.count();
     }
 
@@ -340,10 +340,10 @@ impl Watching {
             .ports()
             .filter_map(|(nic, key)| {
                 let port = self.state.port(key);
-                let condition = |(condition, held): (Condition, &Held)| NicCondition {
+                let condition = |(condition, held): (Condition, &ActiveCondition)| NicCondition {
                     code: condition.code().to_owned(),
                     severity: held.severity,
-                    message: held.told(condition),
+                    message: held.reported(condition),
                     since: held.since,
                     probe: port.is_some_and(|port| port.board.wants_probe(condition)),
                 };
@@ -390,7 +390,7 @@ impl Watching {
                 metrics.nic_condition.set([of[0], of[1], code], severity);
             }
             let counted = self.counted.entry(key.clone()).or_default();
-            for word in Word::ALL {
+            for word in CounterKind::ALL {
                 let more = port.totals[word].saturating_sub(counted[word]);
                 // Also 0, so that a series is there before its first event.
                 metrics.nic_events.inc_by([of[0], of[1], word.name()], more);

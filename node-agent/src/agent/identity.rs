@@ -236,13 +236,13 @@ pub(crate) fn set_aside(setup: &Setup) {
 }
 
 /// What a renewal changes of a running agent.
-pub(crate) struct Kept {
+pub(crate) struct RenewedIdentity {
     credentials: Credentials,
     slot: CertificateSlot,
     trust: TrustSlot,
 }
 
-impl Kept {
+impl RenewedIdentity {
     /// What these credentials show and trust; `None` where they cannot be renewed.
     pub(crate) fn of(credentials: &Credentials) -> Option<Self> {
         let (slot, trust) = (credentials.slot()?.clone(), credentials.trust()?.clone());
@@ -267,7 +267,11 @@ impl Kept {
 
 /// Returns when the controller says that another authority issues, or others are trusted, than this agent knows of; at a
 /// moment within the time that it gives. What it has said once is heard once.
-async fn superseded(said: &mut watch::Receiver<Option<v1::Authority>>, kept: &Kept, jitter: &mut Jitter) {
+async fn superseded(
+    said: &mut watch::Receiver<Option<v1::Authority>>,
+    kept: &RenewedIdentity,
+    jitter: &mut Jitter,
+) {
     while said.changed().await.is_ok() {
         let authority = said.borrow_and_update().clone();
         if let Some(authority) = authority.filter(|authority| kept.behind(authority)) {
@@ -281,7 +285,7 @@ async fn superseded(said: &mut watch::Receiver<Option<v1::Authority>>, kept: &Ke
 
 /// Renews at half the certificate's life, and when another authority issues, for ever. No outage of the controllers that
 /// ends before the certificate does can cost the identity.
-pub(crate) async fn keep(setup: Arc<Setup>, kept: Kept, client: Client) {
+pub(crate) async fn keep(setup: Arc<Setup>, kept: RenewedIdentity, client: Client) {
     let (mut jitter, mut moments) = (Jitter::from_os(), Jitter::from_os());
     let at = paths(&setup);
     let mut said = setup.authority.subscribe();
@@ -318,7 +322,12 @@ pub(crate) async fn keep(setup: Arc<Setup>, kept: Kept, client: Client) {
     }
 }
 
-async fn renew(setup: &Setup, kept: &Kept, client: &Client, at: &Files) -> Result<(), IdentityError> {
+async fn renew(
+    setup: &Setup,
+    kept: &RenewedIdentity,
+    client: &Client,
+    at: &Files,
+) -> Result<(), IdentityError> {
     let key = KeyRequest::generate()?;
     let mut agent = AgentServiceClient::new(client.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let request = v1::RenewCertificateRequest { csr_pem: key.csr_pem.clone() };
@@ -335,7 +344,7 @@ async fn renew(setup: &Setup, kept: &Kept, client: &Client, at: &Files) -> Resul
 
 /// Shows the new certificate to each controller, on a connection of its own: the one that is open goes on with the old one. So
 /// they know that it is in use, and this server hears of a certificate that is not good while it can still mend that.
-async fn show(setup: &Setup, kept: &Kept) {
+async fn show(setup: &Setup, kept: &RenewedIdentity) {
     for endpoint in &setup.controller {
         let address = std::slice::from_ref(endpoint);
         let shown = match Client::new(address, &kept.credentials, &ClientOptions::default()) {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use node_agent_core::{Command, Event, Key};
-use proto_model::{Assignment, QosWish, RailProof};
+use proto_model::{Assignment, DesiredQos, RailProof};
 use proto_rpc::{Client, Jitter, REVOKED, RetryPolicy, RpcError};
 use proto_wire::v1::{self, agent_message, agent_service_client::AgentServiceClient, controller_message};
 use tokio::{
@@ -26,7 +26,7 @@ const HEARTBEATS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100
 const UPLOADS: usize = 32;
 /// Bytes of one message of the controller, whom the certificate proves: a large gang's placement with all its endpoints,
 /// and a welcome with many of them.
-const WISH_MAX: usize = 64 << 20;
+const DESIRED_MAX: usize = 64 << 20;
 /// A stream that the controller does not answer after this long is given up.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
 
@@ -103,7 +103,7 @@ async fn stream(
     let hang_up = CancellationToken::new();
     let outgoing = Outgoing { sender: sender.clone(), hang_up: hang_up.clone() };
     events.send(LinkEvent::Up(outgoing)).await.map_err(gone)?;
-    let mut agent = AgentServiceClient::new(client.without_timeout()).max_decoding_message_size(WISH_MAX);
+    let mut agent = AgentServiceClient::new(client.without_timeout()).max_decoding_message_size(DESIRED_MAX);
     let call = agent.connect(ReceiverStream::new(receiver));
     let late = |_| tonic::Status::unavailable("the controller did not answer the stream in time");
     let mut incoming = tokio::time::timeout(OPEN_LIMIT, call).await.map_err(late)??.into_inner();
@@ -163,7 +163,7 @@ fn heartbeat_of(message: &v1::ControllerMessage) -> Option<Duration> {
 }
 
 /// What a message commands, in order. A welcome says first which rails are drained, so that what begins by it begins
-/// with the right ones; what is wished of class of service comes after the drains that it needs, and probes come last.
+/// with the right ones; the desired state of class of service comes after the drains that it needs, and probes come last.
 fn commands(setup: &Setup, message: v1::ControllerMessage) -> Vec<Event> {
     let epoch = message.epoch;
     let (welcome, drained) = match &message.body {
@@ -171,13 +171,13 @@ fn commands(setup: &Setup, message: v1::ControllerMessage) -> Vec<Event> {
         Some(controller_message::Body::Drained(drained)) => (false, Some(drained)),
         _ => (false, None),
     };
-    let qos = drained.and_then(|drained| drained.qos.clone()).and_then(qos_wish);
+    let qos = drained.and_then(|drained| drained.qos.clone()).and_then(qos_desired);
     let proofs = drained.map(|drained| proofs(drained.proofs.clone()));
     let rails = drained.filter(|_| welcome).map(|drained| drained.rails.iter().copied().collect());
     let first = rails.map(|rails| Event::Command { epoch, command: Command::Drained(rails) });
     // A welcome that is refused says nothing.
     let Some(event) = command(setup, message) else { return Vec::new() };
-    let qos = qos.map(|wish| Event::Command { epoch, command: Command::Qos(Arc::new(wish)) });
+    let qos = qos.map(|desired| Event::Command { epoch, command: Command::Qos(Arc::new(desired)) });
     let proofs = proofs.filter(|proofs| !proofs.is_empty());
     let proofs = proofs.map(|proofs| Event::Command { epoch, command: Command::Prove(proofs) });
     first.into_iter().chain([event]).chain(qos).chain(proofs).collect()
@@ -189,10 +189,10 @@ fn proofs(wire: Vec<v1::RailProof>) -> Vec<RailProof> {
     proofs.inspect_err(refused).unwrap_or_default()
 }
 
-fn qos_wish(wire: v1::QosWish) -> Option<QosWish> {
-    let wish = QosWish::try_from(wire);
-    wish.inspect_err(
-        |error| tracing::error!(%error, "a wish for class of service is not understood and refused"),
+fn qos_desired(wire: v1::DesiredQos) -> Option<DesiredQos> {
+    let desired = DesiredQos::try_from(wire);
+    desired.inspect_err(
+        |error| tracing::error!(%error, "desired state for class of service is not understood and refused"),
     )
     .ok()
 }
@@ -205,10 +205,10 @@ fn command(setup: &Setup, message: v1::ControllerMessage) -> Option<Event> {
         |what: &str, error: String| tracing::error!(what, error, "a command is not understood and refused");
     let (name, command) = match message.body? {
         controller_message::Body::Welcome(welcome) => {
-            let mut wishes = Vec::new();
+            let mut desired = Vec::new();
             for wire in welcome.assignments {
                 match Assignment::try_from(wire) {
-                    Ok(assignment) => wishes.push(assignment),
+                    Ok(assignment) => desired.push(assignment),
                     Err(error) => {
                         // A list with a hole would stop a job that should run.
                         refused("welcome", error.to_string());
@@ -216,7 +216,7 @@ fn command(setup: &Setup, message: v1::ControllerMessage) -> Option<Event> {
                     }
                 }
             }
-            ("welcome", Command::Welcome(wishes))
+            ("welcome", Command::Welcome(desired))
         }
         controller_message::Body::Assignment(wire) => match Assignment::try_from(wire) {
             Ok(assignment) => ("assignment", Command::Assignment(Box::new(assignment))),

@@ -96,19 +96,19 @@ fn ready(connected: GaugeBy<0>) -> Checks {
 }
 
 /// Serves `/metrics` and what says how the agent is for as long as the process lives, and leaves their address in the file
-/// `told`.
+/// `reported`.
 pub async fn serve(
     metrics: &Metrics,
     own: &AgentMetrics,
     address: SocketAddr,
-    told: &Path,
+    reported: &Path,
 ) -> Result<(), String> {
     let server = Server::bind_plain(address, Limits::default(), ServerMetrics::new(metrics));
     let server = server.await.map_err(|error| error.to_string())?;
     let bound = server.addresses().map_err(|error| error.to_string())?;
     for listen in bound {
         let url = format!("http://{listen}/metrics");
-        files::write_atomic(told, format!("{url}\n").as_bytes(), Durability::Process)
+        files::write_atomic(reported, format!("{url}\n").as_bytes(), Durability::Process)
             .map_err(|error| error.to_string())?;
         tracing::info!(url, "metrics");
     }

@@ -1,11 +1,11 @@
 //! The agent's process: one task that decides (`node-agent-core`), and tasks around it that listen and do.
 
+mod check;
 mod health;
 pub mod identity;
 pub mod inventory;
 pub(crate) mod isolation;
 mod link;
-mod look;
 mod metrics;
 mod prove;
 pub mod ranks;
@@ -48,10 +48,10 @@ use crate::{
     files::{self, Durability},
     layout::DataDir,
     qos::{
+        data_class::DataClasses,
+        desired,
         document::{ProfileFileError, profile},
         keep::{Faults, Keeping},
-        lane::Lanes,
-        wish,
     },
     rank_user::RankUserError,
 };
@@ -129,8 +129,8 @@ pub(crate) struct Setup {
     pub qos_faults: Receiver<Faults>,
     /// Keeps class of service.
     pub qos: Keeping,
-    /// The lanes of rails when the agent began.
-    pub lanes: Lanes,
+    /// The data classes of rails when the agent began.
+    pub data_classes: DataClasses,
     pub metrics: metrics::AgentMetrics,
     /// How far jobs on this server are kept apart.
     pub isolation: Isolation,
@@ -184,8 +184,8 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         false => Arc::new(RealKernel::new()),
     };
     // Where it cannot be read, the keeper says so.
-    let wished = wish::load(&wish::path(&arguments.data_dir)).ok().flatten();
-    let lanes = Lanes::new(qos_profile.as_ref(), wished.as_ref());
+    let desired = desired::load(&desired::path(&arguments.data_dir)).ok().flatten();
+    let data_classes = DataClasses::new(qos_profile.as_ref(), desired.as_ref());
     let qos = Keeping::start(&arguments.data_dir, kernel, nics, qos_profile, faults)?;
     let server = Server::read(Path::new("/"), arguments.inventory.inventory.is_none());
     let (cgroups, states) = say_cgroups(&arguments, &server, &data);
@@ -207,20 +207,20 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         authority: Sender::new(None),
         qos_faults,
         qos,
-        lanes,
+        data_classes,
         metrics: metrics::AgentMetrics::new(&registry),
         program,
         data,
     });
     if let Some(address) = arguments.metrics {
-        let told = setup.data.metrics();
-        let served = metrics::serve(&registry, &setup.metrics, address, &told);
+        let reported = setup.data.metrics();
+        let served = metrics::serve(&registry, &setup.metrics, address, &reported);
         served.await.map_err(AgentError::Metrics)?;
     }
     let credentials = identity::obtain(&setup, &arguments).await?;
     let watch = match &arguments.inventory.inventory {
-        Some(_) => look::Watch::file(host),
-        None => look::Watch::machine(host),
+        Some(_) => check::Watch::file(host),
+        None => check::Watch::machine(host),
     };
     runner::run(setup, watch, discovery, credentials).await;
     Ok(())

@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use node_agent_probe::{Config, Limits, PairReport, Peer, Prober, Rail, Report, Turn, device_of};
-use node_agent_qos::DataLane;
+use node_agent_probe::{Config, Limits, PairReport, Peer, Prober, Rail, Report, RoundPart, device_of};
+use node_agent_qos::DataClass;
 use proto_model::{Nic, NicProbe, ProbeOutcome, RailProof, Timestamp, proof::MAX_PROBE_TEXT};
 
 use super::health::Note;
-use crate::qos::lane::Lanes;
+use crate::qos::data_class::DataClasses;
 
 /// Probes at once: as many as a server has rails, with some to spare.
 const AT_ONCE: usize = 16;
@@ -51,21 +51,21 @@ impl Provers {
         &mut self,
         proofs: Vec<RailProof>,
         nics: &[Nic],
-        lanes: &Lanes,
+        data_classes: &DataClasses,
         health: Option<&SyncSender<Note>>,
     ) {
         let before = std::mem::replace(&mut self.begun, proofs.iter().map(|proof| proof.id).collect());
         for proof in proofs.into_iter().filter(|proof| !before.contains(&proof.id)) {
             let health = health.filter(|_| proof.first).cloned();
             let netdev = nics.iter().find(|nic| nic.device == proof.device).map(|nic| nic.netdev.clone());
-            let (running, lane) = (Arc::clone(&self.running), lanes.of(proof.rail));
+            let (running, data_class) = (Arc::clone(&self.running), data_classes.of(proof.rail));
             // This count, its own, and those of threads.
             if Arc::strong_count(&running) > AT_ONCE + 1 {
                 tracing::warn!(rail = proof.rail, "too many probes at once; one is not made");
                 continue;
             }
             let run = move || {
-                make(&proof, netdev.as_deref(), lane, health.as_ref());
+                make(&proof, netdev.as_deref(), data_class, health.as_ref());
                 drop(running);
             };
             if let Err(error) = thread::Builder::new().name("prove".into()).spawn(run) {
@@ -76,14 +76,14 @@ impl Provers {
 }
 
 /// Makes one probe, and tells what became of it.
-fn make(proof: &RailProof, netdev: Option<&str>, lane: DataLane, health: Option<&SyncSender<Note>>) {
+fn make(proof: &RailProof, netdev: Option<&str>, data_class: DataClass, health: Option<&SyncSender<Note>>) {
     let note = |note| health.is_none_or(|health| health.send(note).is_ok());
     // Only the end of the agent ends that thread.
     if !note(Note::Probing(proof.device.clone())) {
         return;
     }
-    let (outcome, message) = match probe(proof, netdev, lane) {
-        Ok(report) => judge(&report, lane),
+    let (outcome, message) = match probe(proof, netdev, data_class) {
+        Ok(report) => judge(&report, data_class),
         Err(why) => (ProbeOutcome::Unable, why),
     };
     let message: String = message.chars().filter(|c| matches!(c, ' '..='~')).take(MAX_PROBE_TEXT).collect();
@@ -95,7 +95,7 @@ fn make(proof: &RailProof, netdev: Option<&str>, lane: DataLane, health: Option<
 }
 
 /// This server's part; who answers reports nothing.
-fn probe(proof: &RailProof, netdev: Option<&str>, lane: DataLane) -> Result<Report, String> {
+fn probe(proof: &RailProof, netdev: Option<&str>, data_class: DataClass) -> Result<Report, String> {
     let netdev = netdev.ok_or_else(|| format!("there is no NIC '{}' any more", proof.device))?;
     let end = Instant::now() + proof.limit.min(LONGEST);
     let rail = u16::try_from(proof.rail).map_err(|_| format!("there is no rail {}", proof.rail))?;
@@ -107,22 +107,22 @@ fn probe(proof: &RailProof, netdev: Option<&str>, lane: DataLane) -> Result<Repo
         key: *proof.key.expose(),
         job_uid: format!("{:016x}", proof.id),
         attempt: 0,
-        traffic_class: lane.traffic_class,
+        traffic_class: data_class.traffic_class,
         rails: vec![Rail { rail, address: proof.own, device }],
         limits: LIMITS,
     };
     let mut prober = Prober::bind(config).map_err(|error| error.to_string())?;
     let peers = [Peer { node: other, rails: vec![proof.there] }];
-    Ok(prober.run(0, &peers, &[Turn { round: 0, peer: other, first: proof.first }], end))
+    Ok(prober.run(0, &peers, &[RoundPart { round: 0, peer: other, first: proof.first }], end))
 }
 
 /// What a probe shows: the whole way is as jobs need it, both ways, or what of it is not.
-fn judge(report: &Report, lane: DataLane) -> (ProbeOutcome, String) {
+fn judge(report: &Report, data_class: DataClass) -> (ProbeOutcome, String) {
     let [pair] = &report.pairs[..] else {
         return (ProbeOutcome::Unable, "the other server did not take part".to_owned());
     };
     let mtu = report.ports.first().and_then(|port| port.mtu);
-    match fault(pair, mtu, lane.dscp().get()) {
+    match fault(pair, mtu, data_class.dscp().get()) {
         Some(fault) => (ProbeOutcome::Failed, fault),
         None => {
             let PairReport { there, back, rtt_us, .. } = pair;
@@ -134,13 +134,13 @@ fn judge(report: &Report, lane: DataLane) -> (ProbeOutcome, String) {
     }
 }
 
-/// What came back has the other server's DSCP, which is to be the same: a job would mix lanes else.
+/// What came back has the other server's DSCP, which is to be the same: a job would mix data classes else.
 fn fault(pair: &PairReport, mtu: Option<u32>, own: u8) -> Option<String> {
     if pair.there.mtu.is_none() || pair.back.mtu.is_none() {
         return Some("the other server does not answer on this rail".to_owned());
     }
     let ways = [("to it", pair.there), ("from it", pair.back)];
-    let each = |(way, seen): (&str, node_agent_probe::Way)| {
+    let each = |(way, seen): (&str, node_agent_probe::PathMeasurement)| {
         if seen.lost.saturating_mul(LOSS) > seen.sent {
             return Some(format!("{} of {} packets {way} were lost", seen.lost, seen.sent));
         }
@@ -159,12 +159,12 @@ fn fault(pair: &PairReport, mtu: Option<u32>, own: u8) -> Option<String> {
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-    use node_agent_probe::{PortReport, Way};
+    use node_agent_probe::{PathMeasurement, PortReport};
     use proto_model::{JobKey, NodeName};
 
     use super::*;
 
-    fn pair(there: Way, back: Way) -> Report {
+    fn pair(there: PathMeasurement, back: PathMeasurement) -> Report {
         let pair =
             PairReport { round: 0, peer: OTHER, rail: 3, there, back, rtt_us: Some(35), crossed: None };
         Report { pairs: vec![pair], ports: vec![PortReport { rail: 3, mtu: Some(4200) }] }
@@ -172,36 +172,42 @@ mod tests {
 
     #[test]
     fn a_way_passes_whole_and_in_both_directions_or_not() {
-        let well =
-            Way { sent: 512, lost: 0, mtu: Some(4200), dscp: Some(26), mbps: Some(2000), at_least: false };
-        let judged = |there, back| judge(&pair(there, back), DataLane::default());
+        let well = PathMeasurement {
+            sent: 512,
+            lost: 0,
+            mtu: Some(4200),
+            dscp: Some(26),
+            mbps: Some(2000),
+            at_least: false,
+        };
+        let judged = |there, back| judge(&pair(there, back), DataClass::default());
         let passed = "512 packets each way, 0 lost, 4200 bytes pass, 35 us there and back";
         assert_eq!(judged(well, well), (ProbeOutcome::Passed, passed.to_owned()));
-        let unseen = Way { dscp: None, mbps: None, ..well };
+        let unseen = PathMeasurement { dscp: None, mbps: None, ..well };
         assert_eq!(
-            judged(unseen, Way { lost: 2, ..unseen }).0,
+            judged(unseen, PathMeasurement { lost: 2, ..unseen }).0,
             ProbeOutcome::Passed,
             "what was not seen is no fault"
         );
-        let silent = Way { sent: 1, lost: 1, ..Way::default() };
+        let silent = PathMeasurement { sent: 1, lost: 1, ..PathMeasurement::default() };
         for (way, word) in [
-            (Way { lost: 3, ..well }, "3 of 512 packets"),
-            (Way { mtu: Some(1500), ..well }, "up to 1500 bytes, the port's MTU is 4200"),
-            (Way { dscp: Some(0), ..well }, "DSCP 0 in place of 26"),
+            (PathMeasurement { lost: 3, ..well }, "3 of 512 packets"),
+            (PathMeasurement { mtu: Some(1500), ..well }, "up to 1500 bytes, the port's MTU is 4200"),
+            (PathMeasurement { dscp: Some(0), ..well }, "DSCP 0 in place of 26"),
             (silent, "does not answer"),
         ] {
             for (there, back, direction) in [(way, well, "to it"), (well, way, "from it")] {
                 let (outcome, message) = judged(there, back);
                 assert_eq!(outcome, ProbeOutcome::Failed, "{way:?}");
-                let told = message.contains(word) && (way == silent || message.contains(direction));
-                assert!(told, "{message}");
+                let reported = message.contains(word) && (way == silent || message.contains(direction));
+                assert!(reported, "{message}");
             }
         }
-        assert_eq!(judge(&Report::default(), DataLane::default()).0, ProbeOutcome::Unable);
-        let lane = DataLane { traffic_class: 98, ..DataLane::default() };
-        assert_eq!(judge(&pair(well, well), lane).0, ProbeOutcome::Failed, "sent with 24");
-        let other = Way { dscp: Some(24), ..well };
-        assert_eq!(judge(&pair(other, other), lane).0, ProbeOutcome::Passed);
+        assert_eq!(judge(&Report::default(), DataClass::default()).0, ProbeOutcome::Unable);
+        let data_class = DataClass { traffic_class: 98, ..DataClass::default() };
+        assert_eq!(judge(&pair(well, well), data_class).0, ProbeOutcome::Failed, "sent with 24");
+        let other = PathMeasurement { dscp: Some(24), ..well };
+        assert_eq!(judge(&pair(other, other), data_class).0, ProbeOutcome::Passed);
     }
 
     fn free_port() -> SocketAddr {
@@ -234,10 +240,10 @@ mod tests {
         let (a, b) = (free_port(), free_port());
         let (health, notes) = std::sync::mpsc::sync_channel(8);
         let (mut one, mut other) = (Provers::default(), Provers::default());
-        one.take(vec![proof(7, true, a, b)], &loopback(), &Lanes::default(), Some(&health));
-        other.take(vec![proof(7, false, b, a)], &loopback(), &Lanes::default(), Some(&health));
+        one.take(vec![proof(7, true, a, b)], &loopback(), &DataClasses::default(), Some(&health));
+        other.take(vec![proof(7, false, b, a)], &loopback(), &DataClasses::default(), Some(&health));
         // Told once more, for another reason.
-        one.take(vec![proof(7, true, a, b)], &loopback(), &Lanes::default(), Some(&health));
+        one.take(vec![proof(7, true, a, b)], &loopback(), &DataClasses::default(), Some(&health));
         drop(health);
         let notes: Vec<Note> = notes.iter().collect();
         let [Note::Probing(began), Note::Probed(device, probe)] = &notes[..] else { panic!("{notes:?}") };
@@ -254,12 +260,17 @@ mod tests {
         let gone = RailProof { device: "lo9".into(), ..proof(2, true, free_port(), b) };
         let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let no_port = proof(3, true, taken.local_addr().unwrap(), b);
-        Provers::default().take(vec![short, gone, no_port], &loopback(), &Lanes::default(), Some(&health));
+        Provers::default().take(
+            vec![short, gone, no_port],
+            &loopback(),
+            &DataClasses::default(),
+            Some(&health),
+        );
         drop(health);
-        let mut told = std::collections::BTreeMap::new();
+        let mut reported = std::collections::BTreeMap::new();
         for note in notes {
             if let Note::Probed(_, probe) = note {
-                told.insert(probe.id, (probe.outcome, probe.message));
+                reported.insert(probe.id, (probe.outcome, probe.message));
             }
         }
         let expected = [
@@ -268,7 +279,7 @@ mod tests {
             (3, ProbeOutcome::Unable, "cannot probe from 127.0.0.1"),
         ];
         for (id, outcome, word) in expected {
-            assert!(told[&id].0 == outcome && told[&id].1.contains(word), "{told:?}");
+            assert!(reported[&id].0 == outcome && reported[&id].1.contains(word), "{reported:?}");
         }
     }
 }

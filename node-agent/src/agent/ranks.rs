@@ -25,7 +25,7 @@ use crate::{
     rank_program,
     rank_uids::UidRange,
     rank_user::{Ids, RankUser, RankUserError},
-    supervisor::brief::Brief,
+    supervisor::supervisor_config::SupervisorConfig,
 };
 
 /// A rank shares no more with its engine unless it is said.
@@ -271,16 +271,18 @@ impl GivenCpus {
     pub(crate) fn read(data: &DataDir) -> Self {
         let mut given = Self::default();
         for (key, dir) in data.jobs() {
-            if let Ok(Some(brief)) = files::read_json::<Brief>(&dir.brief()) {
-                given.give(key, &brief);
+            if let Ok(Some(supervisor_config)) =
+                files::read_json::<SupervisorConfig>(&dir.supervisor_config())
+            {
+                given.give(key, &supervisor_config);
             }
         }
         given
     }
 
     /// An attempt begins.
-    pub(crate) fn give(&mut self, key: Key, brief: &Brief) {
-        if let Some(list) = brief.limits.cpus.as_ref().filter(|_| brief.own_cpus) {
+    pub(crate) fn give(&mut self, key: Key, supervisor_config: &SupervisorConfig) {
+        if let Some(list) = supervisor_config.limits.cpus.as_ref().filter(|_| supervisor_config.own_cpus) {
             self.0.insert(key, cpus::listed(list));
         }
     }
@@ -328,12 +330,12 @@ mod tests {
         assert_eq!(given.give(&setup, key(1)), Ok(Some(3_000_000)));
         let dir = data.job(key(1));
         dir.make().unwrap();
-        let brief = format!(
+        let supervisor_config = format!(
             r#"{{"node":"n","engine":"/e","library":null,"environment":{{}},"log_bytes":1,"cgroups":false,"own_uid":true,
                 "rank_user":{{"ids":{{"uid":{0},"gid":{0},"groups":[]}},"name":"x","home":"/"}}}}"#,
             3_000_000
         );
-        fs::write(dir.brief(), brief).unwrap();
+        fs::write(dir.supervisor_config(), supervisor_config).unwrap();
         let mut again = GivenUids::read(&data);
         assert_eq!(again.give(&setup, key(2)), Ok(Some(3_000_001)));
         assert!(again.give(&setup, key(3)).unwrap_err().contains("all 2 ids"));
@@ -349,11 +351,11 @@ mod tests {
         for (attempt, own) in [(1, true), (2, false)] {
             let dir = data.job(key(attempt));
             dir.make().unwrap();
-            let brief = format!(
+            let supervisor_config = format!(
                 r#"{{"node":"n","engine":"/e","library":null,"environment":{{}},"log_bytes":1,"cgroups":true,"own_cpus":{own},
                     "limits":{{"cpus":"2-3,18"}}}}"#
             );
-            fs::write(dir.brief(), brief).unwrap();
+            fs::write(dir.supervisor_config(), supervisor_config).unwrap();
         }
         let mut given = GivenCpus::read(&data);
         assert_eq!(given.all(), [2, 3, 18].into());

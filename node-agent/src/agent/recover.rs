@@ -11,7 +11,7 @@ use crate::{
     layout::{DataDir, JobDir},
     process::{self, Identity},
     saved::{SavedRecord, SavedState},
-    supervisor::brief::Brief,
+    supervisor::supervisor_config::SupervisorConfig,
 };
 
 /// What is killed is looked for again after this, until nothing is left.
@@ -70,8 +70,11 @@ pub fn has_ended(dir: &JobDir) -> bool {
 
 /// The user that only this attempt has.
 pub fn own_uid(dir: &JobDir) -> Option<u32> {
-    let brief = files::read_json::<Brief>(&dir.brief()).ok().flatten().filter(|brief| brief.own_uid)?;
-    brief.rank_user.map(|user| user.ids.uid)
+    let supervisor_config = files::read_json::<SupervisorConfig>(&dir.supervisor_config())
+        .ok()
+        .flatten()
+        .filter(|supervisor_config| supervisor_config.own_uid)?;
+    supervisor_config.rank_user.map(|user| user.ids.uid)
 }
 
 /// Ends what a lost supervisor had started, and returns only when nothing of it is left. What is ours is known by pid

@@ -14,8 +14,10 @@ use node_agent_host::{
     changes::{Recent, diff},
     nccl_environment, nccl_topology,
 };
-use node_agent_qos::DataLane;
-use proto_model::{Assignment, Gpu, NicHealth, NodePlace, Observed, QosPort, RailProof, Timestamp, Wish};
+use node_agent_qos::DataClass;
+use proto_model::{
+    Assignment, DesiredState, Gpu, NicHealth, NodePlace, Observed, QosPort, RailProof, Timestamp,
+};
 use proto_rpc::{Client, ClientOptions, Credentials, trace};
 use proto_wire::v1::{self, agent_message};
 use tokio::{
@@ -28,10 +30,10 @@ use tracing::{Instrument, Span};
 use crate::{
     agent::{
         Setup,
-        health::{Note, Place, Watcher},
+        check::{Found, Looking, Watch, notice},
+        health::{CounterPaths, Note, Watcher},
         identity,
         link::{self, LinkEvent, Outgoing},
-        look::{Found, Looking, Watch, notice},
         prove::Provers,
         ranks::{GivenCpus, GivenUids},
         recover,
@@ -42,9 +44,9 @@ use crate::{
     isolation::devices,
     kept,
     layout::JobDir,
-    qos::lane::Lanes,
+    qos::data_class::DataClasses,
     saved::{SavedRecord, state_word},
-    supervisor::brief::{Brief, GpuBrief},
+    supervisor::supervisor_config::{GpuSummary, SupervisorConfig},
 };
 
 /// Events that wait for the agent.
@@ -61,7 +63,7 @@ struct Runner {
     controller: Option<Outgoing>,
     /// `prepare` until the engine listens, then `start` until the ranks run.
     spans: BTreeMap<Key, Span>,
-    exits_told: BTreeMap<Key, BTreeSet<u32>>,
+    exits_reported: BTreeMap<Key, BTreeSet<u32>>,
     health: Option<Watcher>,
     /// What the health thread has been told of jobs.
     noted: Option<Vec<JobUse>>,
@@ -69,8 +71,8 @@ struct Runner {
     recent: Recent,
     /// Probes of rails that are out of use.
     provers: Provers,
-    /// In which lane data is on each rail now.
-    lanes: Lanes,
+    /// In which data class data is on each rail now.
+    data_classes: DataClasses,
     /// Users that attempts have of their own.
     uids: GivenUids,
     cpus: GivenCpus,
@@ -92,9 +94,9 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
     runner.health = watch_health(&setup, &runner.discovery);
     let mut qos = setup.qos.ports.clone();
     runner.discovery.inventory.qos.clone_from(&qos.borrow_and_update());
-    let mut told = runner.health.as_ref().map(|health| health.told.clone());
-    if let Some(told) = &mut told {
-        runner.discovery.inventory.health.clone_from(&told.borrow_and_update());
+    let mut reported = runner.health.as_ref().map(|health| health.reported.clone());
+    if let Some(reported) = &mut reported {
+        runner.discovery.inventory.health.clone_from(&reported.borrow_and_update());
     }
     runner.say_findings();
     runner.recover();
@@ -105,7 +107,7 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
             return;
         }
     };
-    if let Some(kept) = identity::Kept::of(&credentials) {
+    if let Some(kept) = identity::RenewedIdentity::of(&credentials) {
         tokio::spawn(identity::keep(Arc::clone(&setup), kept, client.clone()));
     }
     tokio::spawn(link::keep(setup, client, link_events));
@@ -117,19 +119,19 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
     };
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut look = tokio::time::interval(every);
-    look.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    look.reset();
+    let mut check = tokio::time::interval(every);
+    check.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    check.reset();
     loop {
         tokio::select! {
             Some(event) = received.recv() => runner.handle(event).await,
-            Some(event) = linked.recv() => runner.hear(event).await,
+            Some(event) = linked.recv() => runner.on_report(event).await,
             _ = tick.tick() => runner.handle(Event::Tick).await,
-            _ = look.tick() => looking.begin(&host),
+            _ = check.tick() => looking.begin(&host),
             Some(()) = notice(&mut notices) => looking.begin(&host),
             Some(found) = looking.done(&host) => runner.see(found),
-            Some(sick) = changed(&mut told) => runner.hear_health(sick),
-            Ok(()) = qos.changed() => runner.hear_qos(qos.borrow_and_update().clone()),
+            Some(sick) = changed(&mut reported) => runner.on_health(sick),
+            Ok(()) = qos.changed() => runner.on_qos(qos.borrow_and_update().clone()),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
         }
@@ -141,14 +143,16 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
 /// Starts the thread that reads counters; without it nothing is known of the rails' health, and jobs go on.
 fn watch_health(setup: &Setup, discovery: &Discovery) -> Option<Watcher> {
     let (kept, faults) = (setup.data.health(), setup.qos_faults.clone());
-    let place = Place { root: setup.counters.clone()?, kept, faults, flaps: setup.qos.flaps.clone() };
+    let place = CounterPaths { root: setup.counters.clone()?, kept, faults, flaps: setup.qos.flaps.clone() };
     let started = Watcher::start(place, &discovery.inventory.nics, setup.metrics.clone());
     started.inspect_err(|error| tracing::error!(%error, "no thread for the health of rails")).ok()
 }
 
 /// What is wrong with NICs, when that changes; never where nobody watches.
-async fn changed(told: &mut Option<tokio::sync::watch::Receiver<Vec<NicHealth>>>) -> Option<Vec<NicHealth>> {
-    if let Some(receiver) = told
+async fn changed(
+    reported: &mut Option<tokio::sync::watch::Receiver<Vec<NicHealth>>>,
+) -> Option<Vec<NicHealth>> {
+    if let Some(receiver) = reported
         && receiver.changed().await.is_ok()
     {
         return Some(receiver.borrow_and_update().clone());
@@ -165,12 +169,12 @@ impl Runner {
             orders: BTreeMap::new(),
             controller: None,
             spans: BTreeMap::new(),
-            exits_told: BTreeMap::new(),
+            exits_reported: BTreeMap::new(),
             health: None,
             noted: None,
             recent: Recent::default(),
             provers: Provers::default(),
-            lanes: setup.lanes.clone(),
+            data_classes: setup.data_classes.clone(),
             uids: GivenUids::read(&setup.data),
             cpus: GivenCpus::read(&setup.data),
             setup,
@@ -186,15 +190,16 @@ impl Runner {
     /// Tells the health thread which jobs use which rails, if that has changed.
     fn note_jobs(&mut self) {
         let Some(health) = &self.health else { return };
-        // As NICs are kept now: a job that began before a profile changed sends in what is no lane any more.
+        // As NICs are kept now: a job that began before a profile changed sends in what is no data class any more.
         let uses = |record: &Record| {
             let endpoints = record.seen.endpoints.iter().filter(|_| !record.ended());
-            let (job, split) = (record.key.uid, self.lanes.split(endpoints.map(|endpoint| endpoint.rail)));
-            split.into_iter().map(move |(lane, rails)| JobUse {
+            let (job, split) =
+                (record.key.uid, self.data_classes.split(endpoints.map(|endpoint| endpoint.rail)));
+            split.into_iter().map(move |(data_class, rails)| JobUse {
                 job,
                 rails,
-                lossless: lane.lossless.get(),
-                cnp: lane.cnp.get(),
+                lossless: data_class.lossless.get(),
+                cnp: data_class.cnp.get(),
             })
         };
         let jobs: Vec<JobUse> = self.state.records().flat_map(uses).collect();
@@ -206,18 +211,18 @@ impl Runner {
     /// Takes part in probes; what becomes of those that this server begins, the health thread takes.
     fn prove(&mut self, proofs: Vec<RailProof>) {
         let health = self.health.as_ref().map(Watcher::notes);
-        self.provers.take(proofs, &self.discovery.inventory.nics, &self.lanes, health.as_ref());
+        self.provers.take(proofs, &self.discovery.inventory.nics, &self.data_classes, health.as_ref());
     }
 
     /// What is wrong with NICs has changed: it is part of the inventory.
-    fn hear_health(&mut self, sick: Vec<NicHealth>) {
+    fn on_health(&mut self, sick: Vec<NicHealth>) {
         self.discovery.inventory.health = sick;
         let wire = (&self.discovery.inventory).into();
         self.send_body(agent_message::Body::Inventory(wire));
     }
 
-    /// How NICs stand to what the controller wishes has changed: it is part of the inventory.
-    fn hear_qos(&mut self, ports: Vec<QosPort>) {
+    /// How NICs stand to what the controller desires has changed: it is part of the inventory.
+    fn on_qos(&mut self, ports: Vec<QosPort>) {
         self.discovery.inventory.qos = ports;
         let wire = (&self.discovery.inventory).into();
         self.send_body(agent_message::Body::Inventory(wire));
@@ -263,7 +268,7 @@ impl Runner {
         self.setup.qos.busy(self.state.records().any(|record| !record.ended()));
     }
 
-    async fn hear(&mut self, event: LinkEvent) {
+    async fn on_report(&mut self, event: LinkEvent) {
         match event {
             LinkEvent::Up(stream) => {
                 self.controller = Some(stream);
@@ -325,9 +330,9 @@ impl Runner {
                 Action::Reap(key) => self.reap(key),
                 Action::Send(message) => self.send(message),
                 Action::RemoveRecord(key) => self.remove(key),
-                Action::KeepQos(wish) => {
-                    self.lanes.wish(&wish);
-                    self.setup.qos.wish(wish);
+                Action::KeepQos(desired) => {
+                    self.data_classes.desired(&desired);
+                    self.setup.qos.desired(desired);
                 }
                 Action::Prove(proofs) => self.prove(proofs),
             }
@@ -376,15 +381,15 @@ impl Runner {
             Ok(uid) => uid,
             Err(message) => return self.report(key, Report::SpawnFailed { message }),
         };
-        let brief = self.brief(&dir, &assignment, uid);
-        self.cpus.give(key, &brief);
+        let supervisor_config = self.supervisor_config(&dir, &assignment, uid);
+        self.cpus.give(key, &supervisor_config);
         let (sender, receiver) = mpsc::channel(watch::ORDERS);
         self.orders.insert(key, sender);
         let (setup, events) = (Arc::clone(&self.setup), self.events.clone());
         self.spans.insert(key, span.clone());
         let task = async move {
             // The span is of preparing, so it must not be held for as long as the job runs.
-            let spawned = watch::spawn(&setup, &assignment, &brief).instrument(span).await;
+            let spawned = watch::spawn(&setup, &assignment, &supervisor_config).instrument(span).await;
             let about = About { id: assignment.id, trace_parent: assignment.trace_parent };
             match spawned {
                 Ok(child) => watch::watch(setup, key, about, Some(child), receiver, events).await,
@@ -397,17 +402,17 @@ impl Runner {
         tokio::spawn(task);
     }
 
-    fn brief(&self, dir: &JobDir, assignment: &Assignment, uid: Option<u32>) -> Brief {
-        let place = match &assignment.wish {
-            Wish::Prepared { placement, .. } | Wish::Running { placement, .. } => {
+    fn supervisor_config(&self, dir: &JobDir, assignment: &Assignment, uid: Option<u32>) -> SupervisorConfig {
+        let place = match &assignment.desired {
+            DesiredState::Prepared { placement, .. } | DesiredState::Running { placement, .. } => {
                 placement.nodes.iter().find(|place| place.node == self.setup.node)
             }
-            Wish::Stopped { .. } => None,
+            DesiredState::Stopped { .. } => None,
         };
         let rails = place.into_iter().flat_map(|place| &place.nics).map(|nic| nic.rail);
         let gpu_files = place.map(|place| self.gpu_files(place)).unwrap_or_default();
         let limits = place.map(|place| self.limits(place, &gpu_files)).unwrap_or_default();
-        let mut brief = Brief {
+        let mut supervisor_config = SupervisorConfig {
             node: self.setup.node.to_string(),
             engine: self.setup.engine.clone(),
             starter: self.setup.ranks.starter.clone(),
@@ -427,10 +432,11 @@ impl Runner {
             gpus: place.map(|place| self.gpus(place)).unwrap_or_default(),
             gpu_names: place.map(|place| self.gpu_names(place)).unwrap_or_default(),
             drained: self.state.drained().into_iter().collect(),
-            lanes: self.lanes.each(rails),
+            data_classes: self.data_classes.each(rails),
         };
-        brief.environment = place.map(|place| self.nccl(dir, place, brief.lane())).unwrap_or_default();
-        brief
+        supervisor_config.environment =
+            place.map(|place| self.nccl(dir, place, supervisor_config.data_class())).unwrap_or_default();
+        supervisor_config
     }
 
     /// What a job's ranks may use of this server, of what can be limited here.
@@ -443,9 +449,9 @@ impl Runner {
     }
 
     /// What was found of the GPUs that a job holds.
-    fn gpus(&self, place: &NodePlace) -> Vec<GpuBrief> {
+    fn gpus(&self, place: &NodePlace) -> Vec<GpuSummary> {
         let here = self.discovery.inventory.gpus.iter();
-        here.filter(|gpu| place.gpus.contains(&gpu.index)).filter_map(GpuBrief::of).collect()
+        here.filter(|gpu| place.gpus.contains(&gpu.index)).filter_map(GpuSummary::of).collect()
     }
 
     /// By what names CUDA knows the GPUs that a job holds, on a server with MIG instances: those have no numbers there, and the numbers
@@ -476,13 +482,13 @@ impl Runner {
         devices::of_gpus(Path::new("/"), &known)
     }
 
-    fn nccl(&self, dir: &JobDir, place: &NodePlace, lane: DataLane) -> BTreeMap<String, String> {
+    fn nccl(&self, dir: &JobDir, place: &NodePlace, data_class: DataClass) -> BTreeMap<String, String> {
         let topology = nccl_topology(&self.discovery, place).and_then(|text| {
             let path = dir.topology();
             // A hint for NCCL, no more: without it NCCL looks for itself.
             files::write_atomic(&path, text.as_bytes(), Durability::Process).ok().map(|()| path)
         });
-        nccl_environment(&self.discovery, place, lane, topology.as_deref())
+        nccl_environment(&self.discovery, place, data_class, topology.as_deref())
     }
 
     fn watch(&mut self, key: Key) {
@@ -524,7 +530,7 @@ impl Runner {
     fn remove(&mut self, key: Key) {
         self.orders.remove(&key);
         self.spans.remove(&key);
-        self.exits_told.remove(&key);
+        self.exits_reported.remove(&key);
         self.uids.take_back(key);
         self.cpus.take_back(key);
         if let Err(error) = kept::keep(&self.setup.data, key) {
@@ -584,14 +590,14 @@ impl Runner {
             self.setup.metrics.changes.inc([change.kind.code()]);
         }
         self.recent.take(&changes, now());
-        let told = discovery.findings != self.discovery.findings;
+        let reported = discovery.findings != self.discovery.findings;
         discovery.inventory.health.clone_from(&self.discovery.inventory.health);
         discovery.inventory.qos.clone_from(&self.discovery.inventory.qos);
         discovery.inventory.isolation.clone_from(&self.setup.isolation);
         discovery.inventory.changes = self.recent.reasons().to_vec();
         let changed = discovery.inventory != self.discovery.inventory;
         self.discovery = discovery;
-        if told {
+        if reported {
             self.say_findings();
         }
         if changed {
@@ -602,17 +608,17 @@ impl Runner {
         }
     }
 
-    /// Spans end and lines are written as a try moves on.
+    /// Spans end and lines are written as an attempt moves on.
     fn note_progress(&mut self, key: Key) {
         let Some(record) = self.state.record(key) else { return };
         let span = self.spans.get(&key).cloned().unwrap_or_else(Span::none);
-        let told = self.exits_told.entry(key).or_default();
-        for exit in record.seen.exits.iter().filter(|exit| !told.contains(&exit.rank)) {
+        let reported = self.exits_reported.entry(key).or_default();
+        for exit in record.seen.exits.iter().filter(|exit| !reported.contains(&exit.rank)) {
             let outcome = if exit.is_success() { "ok" } else { "failed" };
             self.setup.metrics.exits.inc([outcome]);
             span.in_scope(|| tracing::info!(job = %record.id, rank = exit.rank, code = exit.code, signal = exit.signal, "rank ended"));
         }
-        *told = record.seen.exits.iter().map(|exit| exit.rank).collect();
+        *reported = record.seen.exits.iter().map(|exit| exit.rank).collect();
         let preparing = matches!(record.goal, Goal::Prepared) && record.seen.state < Observed::Prepared;
         let starting = matches!(record.goal, Goal::Running { .. }) && record.seen.state < Observed::Running;
         if !preparing && !starting {

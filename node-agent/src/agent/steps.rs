@@ -99,14 +99,14 @@ async fn attach(setup: &Setup, client: Client, ask: v1::OpenStep) {
         let failure = What::Failure(v1::StepFailure { message: error.to_string() });
         let event = v1::StepEvent { node: String::new(), rank: 0, what: Some(failure) };
         // The controller may have gone, too.
-        let _ = sender.send(told(event)).await;
+        let _ = sender.send(reported(event)).await;
     }
     // The call goes on until the controller has all events: it ends its side then.
     drop(sender);
     let _ = tokio::time::timeout(LAST_EVENTS, below.join_next()).await;
 }
 
-fn told(event: v1::StepEvent) -> v1::AttachStepRequest {
+fn reported(event: v1::StepEvent) -> v1::AttachStepRequest {
     v1::AttachStepRequest { stream_id: String::new(), event: Some(event) }
 }
 
@@ -164,7 +164,7 @@ async fn down(mut input: Streaming<v1::AttachStepResponse>, to: oneshot::Receive
 async fn up(mut from: OwnedReadHalf, out: &Out) -> Result<(), StepError> {
     while let Some(event) = next(&mut from).await? {
         let sent = tokio::select! {
-            sent = out.send(told(event)) => sent.is_ok(),
+            sent = out.send(reported(event)) => sent.is_ok(),
             () = out.closed() => false,
         };
         if !sent {

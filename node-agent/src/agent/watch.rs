@@ -22,7 +22,7 @@ use crate::{
     files::{self, Durability},
     layout::JobDir,
     saved::{FirstCollective, SavedOrder, SavedWords},
-    supervisor::brief::{self, Brief, plain_environment},
+    supervisor::supervisor_config::{self, SupervisorConfig, plain_environment},
 };
 
 /// Orders that wait for a supervisor; it has one at a time, more only while it starts.
@@ -35,15 +35,19 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 const LINE_MAX: u64 = 2 << 20;
 
 /// Writes the files and starts the process; the key and the values of variables go through its standard input.
-pub async fn spawn(setup: &Setup, assignment: &Assignment, brief: &Brief) -> Result<Child, String> {
-    use proto_model::Wish;
+pub async fn spawn(
+    setup: &Setup,
+    assignment: &Assignment,
+    supervisor_config: &SupervisorConfig,
+) -> Result<Child, String> {
+    use proto_model::DesiredState;
     let dir = setup.data.job(Key::of(assignment));
-    let (key, env) = match &assignment.wish {
-        Wish::Prepared { key, env, .. } => (key, Arc::clone(env)),
-        Wish::Running { key, .. } => (key, Arc::default()),
-        Wish::Stopped { .. } => return Err("a wish to stop starts nothing".to_owned()),
+    let (key, env) = match &assignment.desired {
+        DesiredState::Prepared { key, env, .. } => (key, Arc::clone(env)),
+        DesiredState::Running { key, .. } => (key, Arc::default()),
+        DesiredState::Stopped { .. } => return Err("desired state to stop starts nothing".to_owned()),
     };
-    brief::write(&dir, assignment, brief).map_err(|error| error.to_string())?;
+    supervisor_config::write(&dir, assignment, supervisor_config).map_err(|error| error.to_string())?;
     let log = files::create_private(&dir.supervisor_log()).map_err(|error| error.to_string())?;
     let mut command = Command::new(&setup.program);
     command.arg("supervise").arg("--dir").arg(dir.path());
@@ -58,15 +62,16 @@ pub async fn spawn(setup: &Setup, assignment: &Assignment, brief: &Brief) -> Res
     let mut child =
         command.spawn().map_err(|error| format!("cannot start {}: {error}", setup.program.display()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        let words = brief::whispered(key, &env);
-        let told = tokio::time::timeout(START_LIMIT, stdin.write_all(words.as_bytes())).await;
-        told.map_err(|_| "the supervisor does not read its key".to_owned())?
+        let words = supervisor_config::whispered(key, &env);
+        let reported = tokio::time::timeout(START_LIMIT, stdin.write_all(words.as_bytes())).await;
+        reported
+            .map_err(|_| "the supervisor does not read its key".to_owned())?
             .map_err(|error| format!("the supervisor took no key: {error}"))?;
     }
     Ok(child)
 }
 
-/// The job that a try is of, for the trace.
+/// The job that an attempt is of, for the trace.
 #[derive(Debug, Clone)]
 pub struct About {
     /// Tenant and name.
@@ -75,7 +80,7 @@ pub struct About {
     pub trace_parent: String,
 }
 
-/// The last span of the trace that began with the submit; once for each try and server.
+/// The last span of the trace that began with the submit; once for each attempt and server.
 fn show_first_collective(setup: &Setup, dir: &JobDir, about: &About, first: Option<&FirstCollective>) {
     let Some(first) = first else { return };
     if about.trace_parent.is_empty() || dir.traced().exists() {
@@ -94,7 +99,7 @@ fn show_first_collective(setup: &Setup, dir: &JobDir, about: &About, first: Opti
     trace::record(name, &about.trace_parent, start, end, &fields);
 }
 
-/// Watches one supervisor until its try has ended or it is lost; reports in order.
+/// Watches one supervisor until its attempt has ended or it is lost; reports in order.
 pub async fn watch(
     setup: Arc<Setup>,
     key: Key,
@@ -104,17 +109,17 @@ pub async fn watch(
     events: mpsc::Sender<Event>,
 ) {
     let dir = setup.data.job(key);
-    let tell = |report: Report| events.send(Event::Supervisor { key, report: Box::new(report) });
+    let notify = |report: Report| events.send(Event::Supervisor { key, report: Box::new(report) });
     let show = |first: Option<&FirstCollective>| show_first_collective(&setup, &dir, &about, first);
     let started = tokio::time::Instant::now();
     loop {
         if let Ok(stream) = connect(&dir).await {
-            talk(stream, &mut orders, &tell, &show).await;
+            talk(stream, &mut orders, &notify, &show).await;
         }
         if recover::has_ended(&dir) {
             if let Some(saved) = recover::saved(&dir) {
                 show(saved.first_collective.as_ref());
-                let _ = tell(Report::State(saved.snapshot.into())).await;
+                let _ = notify(Report::State(saved.snapshot.into())).await;
             }
             break;
         }
@@ -133,7 +138,7 @@ pub async fn watch(
                 let _ = child.start_kill();
             }
             let report = if starting { Report::SpawnFailed { message: why(&dir) } } else { Report::Lost };
-            let _ = tell(report).await;
+            let _ = notify(report).await;
             break;
         }
         tokio::time::sleep(AGAIN).await;
@@ -157,7 +162,7 @@ async fn connect(dir: &JobDir) -> std::io::Result<UnixStream> {
 }
 
 /// Until the connection ends.
-async fn talk<F, T, S>(stream: UnixStream, orders: &mut mpsc::Receiver<Order>, tell: &F, show: &S)
+async fn talk<F, T, S>(stream: UnixStream, orders: &mut mpsc::Receiver<Order>, notify: &F, show: &S)
 where
     F: Fn(Report) -> T,
     T: Future<Output = Result<(), mpsc::error::SendError<Event>>>,
@@ -176,7 +181,7 @@ where
                 match serde_json::from_slice::<SavedWords>(&line) {
                     Ok(words) => {
                         show(words.first_collective.as_ref());
-                        if tell(Report::State(words.snapshot.into())).await.is_err() {
+                        if notify(Report::State(words.snapshot.into())).await.is_err() {
                             return;
                         }
                     }

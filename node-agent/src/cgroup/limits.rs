@@ -119,7 +119,7 @@ pub struct RankGroups {
     pub rank_devices: DevicesLimit,
 }
 
-/// Limits of one try on this server.
+/// Limits of one attempt on this server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of memory; none: any.
@@ -240,8 +240,8 @@ impl RankGroups {
             MemoryLimit::Bytes(bytes) => Some(bytes),
             MemoryLimit::Share => {
                 let total = match (server.memory, inventory.memory_bytes) {
-                    (0, told) | (told, 0) => told,
-                    (here, told) => here.min(told),
+                    (0, reported) | (reported, 0) => reported,
+                    (here, reported) => here.min(reported),
                 };
                 let reserve = (total / 16).max(RESERVE).min(total / 4);
                 let all = inventory.gpus.len().max(1) as u64;

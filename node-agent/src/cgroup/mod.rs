@@ -36,10 +36,10 @@ const FEATURES: [IsolationFeature; 4] = [
     IsolationFeature::CgroupDevices,
 ];
 
-/// The groups of one try.
+/// The groups of one attempt.
 #[derive(Debug, Default)]
 pub struct Made {
-    /// Where they are; the processes of the try are those of the first.
+    /// Where they are; the processes of the attempt are those of the first.
     pub groups: Vec<PathBuf>,
     /// What is in force.
     pub active: Vec<IsolationFeature>,
@@ -47,7 +47,7 @@ pub struct Made {
     pub absent: Vec<(IsolationFeature, String)>,
 }
 
-/// Makes the groups for one try's ranks.
+/// Makes the groups for one attempt's ranks.
 ///
 /// # Errors
 /// Why no hierarchy let us make any, in one line.
@@ -176,7 +176,7 @@ pub fn remove(group: &Path) {
     let _ = fs::remove_dir(group);
 }
 
-/// The name of the group of one try's ranks on a node; `railctl dev down` knows it too.
+/// The name of the group of one attempt's ranks on a node; `railctl dev down` knows it too.
 #[must_use]
 pub fn name(node: &str, key: Key) -> String {
     format!("{node}.{key}")
@@ -316,9 +316,9 @@ mod tests {
         let limits = Limits { devices: Some(Vec::new()), ..wanted() };
         let states: Vec<IsolationState> =
             FEATURES.iter().map(|feature| state(*feature, &limits, Ok(&made))).collect();
-        let told: Vec<(bool, bool)> =
+        let reported: Vec<(bool, bool)> =
             states.iter().map(|state| (state.active, state.fix.is_empty())).collect();
-        assert_eq!(told, [(false, false), (true, true), (false, false), (false, false)]);
+        assert_eq!(reported, [(false, false), (true, true), (false, false), (false, false)]);
         assert_eq!(states[0].reason, "denied here");
         let none = state(IsolationFeature::CgroupMemory, &Limits::default(), Ok(&made));
         assert_eq!(none.fix, "run the agent with --rank-memory share");

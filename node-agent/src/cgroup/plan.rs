@@ -65,8 +65,8 @@ fn optional(file: &'static str, value: impl ToString) -> Write {
     Write { file, value: value.to_string(), feature: None }
 }
 
-/// The groups of one try. Each controller is used in the one hierarchy that has it; a hierarchy without any that is wanted is used only where
-/// it is the first, so that no process of the try is missed.
+/// The groups of one attempt. Each controller is used in the one hierarchy that has it; a hierarchy without any that is wanted is used only where
+/// it is the first, so that no process of the attempt is missed.
 #[must_use]
 pub fn plan(found: &[Hierarchy], name: &str, limits: &Limits) -> Vec<Group> {
     let group = |(at, hierarchy): (usize, &Hierarchy)| {

@@ -46,7 +46,7 @@ impl Excess {
     }
 }
 
-/// What the kernel has counted for the groups of one try.
+/// What the kernel has counted for the groups of one attempt.
 #[must_use]
 pub fn excess(groups: &[PathBuf], limits: &Limits) -> Excess {
     let mut found = Excess::default();

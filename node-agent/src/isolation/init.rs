@@ -60,8 +60,8 @@ pub fn run() -> ExitCode {
     let Ok(mut socket) = socket else { return ExitCode::FAILURE };
     let made = read(&socket).and_then(|order| make(&order));
     let answer = made.as_ref().map_or_else(String::as_str, |()| READY);
-    let told = writeln!(socket, "{answer}");
-    if made.is_err() || told.is_err() {
+    let reported = writeln!(socket, "{answer}");
+    if made.is_err() || reported.is_err() {
         let _ = socket.shutdown(Shutdown::Both);
         return ExitCode::FAILURE;
     }

@@ -51,7 +51,7 @@ const FILES_MAX: u64 = 1 << 20;
 const TMPFS_MIN: u64 = 4096;
 
 /// A tree of files that was taken hold of.
-struct Held {
+struct MountTree {
     path: PathBuf,
     tree: OwnedFd,
     folder: bool,
@@ -96,7 +96,7 @@ pub fn arrange(
     guard_sys()
 }
 
-fn hold<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Held>, IsolationError> {
+fn hold<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<MountTree>, IsolationError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let mut all = Vec::new();
     for path in paths {
@@ -105,13 +105,13 @@ fn hold<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Held>, Isola
         let recursive = if meta.is_dir() { OpenTreeFlags::AT_RECURSIVE } else { OpenTreeFlags::empty() };
         let tree = open_tree(CWD, path, flags | recursive)
             .attempted(|| format!("take hold of {}", path.display()))?;
-        all.push(Held { path: path.clone(), tree, folder: meta.is_dir() });
+        all.push(MountTree { path: path.clone(), tree, folder: meta.is_dir() });
     }
     Ok(all)
 }
 
 /// Puts a tree where it was.
-fn put(held: &Held) -> Result<(), IsolationError> {
+fn put(held: &MountTree) -> Result<(), IsolationError> {
     let path = &held.path;
     let make = || -> io::Result<()> {
         if let Some(above) = path.parent() {
@@ -142,7 +142,7 @@ fn tmpfs(path: &str, bytes: u64, mode: &str) -> Result<(), IsolationError> {
 }
 
 /// `/dev` with what any program needs, and the job's GPUs.
-fn own_devices(isolation: &Isolation, nodes: &[Held]) -> Result<(), IsolationError> {
+fn own_devices(isolation: &Isolation, nodes: &[MountTree]) -> Result<(), IsolationError> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let options = c"size=1048576,nr_inodes=1024,mode=0755";
     mount("tmpfs", "/dev", "tmpfs", flags, Some(options)).attempted(|| "mount a private /dev".to_owned())?;

@@ -102,7 +102,7 @@ fn feature(kind: Kind, facts: &Facts, policy: &Policy, isolation: &Isolation) ->
         Kind::IpcNamespace => (namespaces.ipc, absent(&facts.files, facts, policy)),
         Kind::NetworkNamespace => (namespaces.network, network(facts, policy)),
         // Needs nothing but Linux 3.5, and rank-exec starts nothing without it.
-        Kind::NoNewPrivileges => (true, Why::default()),
+        Kind::NoNewPrivileges => (true, Refusal::default()),
         Kind::Seccomp => (isolation.seccomp, seccomp(facts, policy)),
         Kind::CgroupMemory | Kind::CgroupPids | Kind::CgroupCpuset | Kind::CgroupDevices => {
             (false, why("decided elsewhere", ""))
@@ -133,13 +133,13 @@ fn how(kind: Kind, policy: &Policy) -> String {
     }
 }
 
-type Why = (String, String);
+type Refusal = (String, String);
 
-fn why(reason: impl Into<String>, fix: impl Into<String>) -> Why {
+fn why(reason: impl Into<String>, fix: impl Into<String>) -> Refusal {
     (reason.into(), fix.into())
 }
 
-fn identity(identity: Identity) -> Why {
+fn identity(identity: Identity) -> Refusal {
     let range = "run the agent as root with --rank-uids FIRST-LAST";
     match identity {
         Identity::Agent => why("the agent is not root: ranks run as its own user", range),
@@ -147,18 +147,18 @@ fn identity(identity: Identity) -> Why {
             why("ranks run as root, as --ranks-as-root says", "give --rank-uids FIRST-LAST instead")
         }
         Identity::Shared => why("all attempts share --rank-user", "give --rank-uids FIRST-LAST instead"),
-        Identity::PerAttempt => Why::default(),
+        Identity::PerAttempt => Refusal::default(),
     }
 }
 
-fn user_namespace(facts: &Facts, policy: &Policy) -> Why {
+fn user_namespace(facts: &Facts, policy: &Policy) -> Refusal {
     if facts.root {
         return why("the agent is root: namespaces need none, and ranks have no capability", "");
     }
     absent(&facts.all, facts, policy)
 }
 
-fn absent(tried: &Result<(), String>, facts: &Facts, policy: &Policy) -> Why {
+fn absent(tried: &Result<(), String>, facts: &Facts, policy: &Policy) -> Refusal {
     if !policy.namespaces {
         return why("--no-rank-namespaces", "start the agent without --no-rank-namespaces");
     }
@@ -173,18 +173,18 @@ fn absent(tried: &Result<(), String>, facts: &Facts, policy: &Policy) -> Why {
     why(reason, fix)
 }
 
-fn network(facts: &Facts, policy: &Policy) -> Why {
+fn network(facts: &Facts, policy: &Policy) -> Refusal {
     if !policy.network {
         return why("ranks use this server's network, as is the default", "give --rank-network none");
     }
     absent(&facts.files, facts, policy)
 }
 
-fn seccomp(facts: &Facts, policy: &Policy) -> Why {
+fn seccomp(facts: &Facts, policy: &Policy) -> Refusal {
     match &facts.seccomp {
         _ if !policy.seccomp => why("--no-rank-seccomp", "start the agent without --no-rank-seccomp"),
         Err(error) => why(error.clone(), "use a kernel with CONFIG_SECCOMP_FILTER"),
-        Ok(()) => Why::default(),
+        Ok(()) => Refusal::default(),
     }
 }
 

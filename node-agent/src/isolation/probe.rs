@@ -87,11 +87,11 @@ fn read() -> Result<Trial, String> {
 }
 
 fn attempt(trial: &Trial) -> Result<(), String> {
-    let told = |error: io::Error| error.to_string();
+    let reported = |error: io::Error| error.to_string();
     if trial.isolation.user {
         enter_user_namespace().map_err(|error| format!("a user namespace is refused: {error}"))?;
     }
-    let starter = trial.starter.clone().map_or_else(std::env::current_exe, Ok).map_err(told)?;
+    let starter = trial.starter.clone().map_or_else(std::env::current_exe, Ok).map_err(reported)?;
     let room = match trial.isolation.namespaces.any() {
         true => Some(make(trial, &starter)?),
         false => None,
@@ -106,12 +106,12 @@ fn attempt(trial: &Trial) -> Result<(), String> {
     };
     let program = Program { argv: trial.argv.clone(), working_dir: "/".into(), ..Program::default() };
     let launch = Launch::write(&confinement, &program).map_err(|error| error.to_string())?;
-    let mut command = rank_exec::command(&starter, &launch).map_err(told)?;
+    let mut command = rank_exec::command(&starter, &launch).map_err(reported)?;
     let child = match &room {
         Some(room) => room.spawn(command),
         None => command.spawn(),
     };
-    let output = child.and_then(|child| child.wait_with_output()).map_err(told)?;
+    let output = child.and_then(|child| child.wait_with_output()).map_err(reported)?;
     if output.status.success() {
         return Ok(());
     }

@@ -63,7 +63,7 @@ pub struct Room {
     /// It ends when this closes.
     socket: UnixStream,
     /// It has been told what to arrange.
-    told: bool,
+    reported: bool,
     ready: Option<Result<(), String>>,
     /// Starts processes in the PID namespace: a thread's children are born where it was told, and only its own. (To come back from there
     /// needs a right that a user namespace of our own does not give.) It lives as long as this: what it starts is tied to it.
@@ -87,7 +87,7 @@ impl Room {
         let holder = Identity::of(pid).ok_or_else(|| io::Error::other("it ended at once"))?;
         let raw = Pid::from_raw(pid).ok_or_else(|| io::Error::other("it has no pid"))?;
         let pidfd = pidfd_open(raw, PidfdFlags::empty())?;
-        Ok(Self { holder, namespaces, pidfd, socket, told: false, ready: None, starter })
+        Ok(Self { holder, namespaces, pidfd, socket, reported: false, ready: None, starter })
     }
 
     /// Tells it what to arrange, once; it does so while we go on. The namespaces are those that it was opened with.
@@ -95,7 +95,7 @@ impl Room {
     /// # Errors
     /// It has ended.
     pub fn arrange(&mut self, mut order: Order) -> io::Result<()> {
-        if std::mem::replace(&mut self.told, true) {
+        if std::mem::replace(&mut self.reported, true) {
             return Ok(());
         }
         let parent = rustix::process::getpid().as_raw_nonzero().get();
@@ -108,8 +108,8 @@ impl Room {
 
     /// True once it has been told what to arrange.
     #[must_use]
-    pub fn is_told(&self) -> bool {
-        self.told
+    pub fn is_reported(&self) -> bool {
+        self.reported
     }
 
     /// Waits until all is arranged.
@@ -161,11 +161,11 @@ fn spawn(starter: Option<&mpsc::Sender<Wanted>>, mut command: Command) -> io::Re
 /// The thread whose children are born in a PID namespace of their own; the first of them is its first process.
 fn starter() -> io::Result<mpsc::Sender<Wanted>> {
     let (sender, wanted) = mpsc::channel::<Wanted>();
-    let (tell, left) = mpsc::channel();
+    let (report, left) = mpsc::channel();
     let run = move || {
         let outcome = leave(UnshareFlags::NEWPID);
         let works = outcome.is_ok();
-        if tell.send(outcome).is_err() || !works {
+        if report.send(outcome).is_err() || !works {
             return;
         }
         for (mut command, waiting) in wanted {
@@ -179,10 +179,10 @@ fn starter() -> io::Result<mpsc::Sender<Wanted>> {
 }
 
 fn answer(socket: &UnixStream) -> Result<(), String> {
-    let told = |error: io::Error| format!("the attempt's namespaces are not made: {error}");
-    socket.set_read_timeout(Some(READY_LIMIT)).map_err(told)?;
+    let reported = |error: io::Error| format!("the attempt's namespaces are not made: {error}");
+    socket.set_read_timeout(Some(READY_LIMIT)).map_err(reported)?;
     let mut line = String::new();
-    BufReader::new(socket.take(ANSWER_MAX)).read_line(&mut line).map_err(told)?;
+    BufReader::new(socket.take(ANSWER_MAX)).read_line(&mut line).map_err(reported)?;
     match line.trim() {
         READY => Ok(()),
         "" => Err("the attempt's namespaces are not made: the process that makes them ended".to_owned()),

@@ -11,8 +11,8 @@ use node_agent_host::qos::{
 };
 use node_agent_netlink::{Kernel, NetlinkError, RealKernel};
 use node_agent_qos::{
-    Device, Finding, Observed, Options, Plan, PlanRefusal, QosProfile, Verdict, diff, lane, plan, render,
-    vendor,
+    Device, Finding, Observed, Options, Plan, PlanRefusal, QosProfile, Verdict, data_class, diff, plan,
+    render, vendor,
 };
 
 use super::{
@@ -53,7 +53,7 @@ pub struct QosArguments {
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum Action {
     /// Show the edits that would make each NIC what the profile says, and what they do to traffic; exit 3 if there are any, or if
-    /// the lane could not be read whole
+    /// the data class could not be read whole
     Plan,
     /// Make them; each is read back, and a NIC on which one fails gets back what it had
     Apply {
@@ -63,7 +63,7 @@ enum Action {
     },
     /// Keep what `apply --confirm-within` has made
     Confirm,
-    /// Show what differs from the profile and what that does to RDMA; exit 3 if anything does, or if the lane could not be read whole
+    /// Show what differs from the profile and what that does to RDMA; exit 3 if anything does, or if the data class could not be read whole
     Diff,
     /// Take back the last apply of each NIC; where that harms traffic only with --drained or --force
     Rollback,
@@ -161,9 +161,9 @@ fn show_diff(seen: &[Observed], profile: &QosProfile, json: bool) -> ExitCode {
     code(seen.iter().zip(&verdicts).all(whole))
 }
 
-/// Whether all of the lane that the driver can set was read.
+/// Whether all of the data class that the driver can set was read.
 fn known(seen: &Observed, findings: &[Finding]) -> bool {
-    lane::unverified(findings, vendor::of(seen)).next().is_none()
+    data_class::unverified(findings, vendor::of(seen)).next().is_none()
 }
 
 fn planned(seen: &Observed, profile: &QosProfile, arguments: &QosArguments) -> Result<Plan, PlanRefusal> {
@@ -252,7 +252,7 @@ fn apply_one(
                 return Ok(None);
             }
             Err(error) => {
-                told(&Err(error), netdev);
+                reported(&Err(error), netdev);
                 return Ok(None);
             }
         }
@@ -267,18 +267,20 @@ fn apply_one(
     };
     print(arguments.json, &plan, std::iter::once(render::plan(&plan)));
     if !known(&now, &plan.findings) {
-        eprintln!("{netdev}: what of its lane could not be read cannot be verified; nothing is changed");
+        eprintln!(
+            "{netdev}: what of its data class could not be read cannot be verified; nothing is changed"
+        );
         return Ok(None);
     }
     if plan.edits.is_empty() {
         return Ok(plan.withheld.is_empty().then_some(Outlook::Stays));
     }
     let result = run(kernel, journal, &now, &plan, asked);
-    told(&result, netdev);
+    reported(&result, netdev);
     Ok(result.ok().filter(|outlook| plan.withheld.is_empty() || matches!(outlook, Outlook::Waits(_))))
 }
 
-fn told(result: &Result<Outlook, RunError>, netdev: &str) -> bool {
+fn reported(result: &Result<Outlook, RunError>, netdev: &str) -> bool {
     match result {
         Ok(Outlook::Stays) => eprintln!("{netdev}: done, and read back"),
         Ok(Outlook::Waits(_)) => eprintln!("{netdev}: done, and read back; it waits to be confirmed"),
@@ -301,7 +303,7 @@ fn finish(kernel: &dyn Kernel, arguments: &QosArguments, kept: trial::End) -> Re
     let mut journal = FileJournal::open(&arguments.data_dir)?;
     let why = if kept == trial::End::Late { None } else { Some("it was rejected by who asked for it") };
     for record in waiting(&mut journal, arguments)? {
-        told(
+        reported(
             &node_agent_host::qos::run::end_trial(kernel, &mut journal, record.clone(), &who(), why),
             record.netdev(),
         );
@@ -330,7 +332,7 @@ fn confirm_all(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<bool, Qo
     }
     let one = |record: Record| {
         let netdev = record.netdev().to_owned();
-        told(&confirm(kernel, &mut journal, record, &who()), &netdev)
+        reported(&confirm(kernel, &mut journal, record, &who()), &netdev)
     };
     Ok(records.into_iter().map(one).fold(true, |all, one| all & one))
 }
@@ -338,7 +340,7 @@ fn confirm_all(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<bool, Qo
 fn rollback(kernel: &dyn Kernel, seen: &[Observed], arguments: &QosArguments) -> Result<ExitCode, QosError> {
     let mut journal = FileJournal::open(&arguments.data_dir)?;
     let one = |seen: &Observed| {
-        told(&roll_back(kernel, &mut journal, seen, &who(), arguments.force), &seen.device.netdev)
+        reported(&roll_back(kernel, &mut journal, seen, &who(), arguments.force), &seen.device.netdev)
     };
     Ok(code(seen.iter().map(one).fold(true, |all, one| all & one)))
 }
@@ -396,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_cannot_be_read_is_not_right() {
+    fn a_data_class_that_cannot_be_read_is_not_right() {
         let kernel = FakeKernel::new();
         kernel.add("eth0", Style::Mlx5);
         kernel.change(|world| world.files.put("proc/1/comm", "init\n"));

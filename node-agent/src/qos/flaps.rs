@@ -71,7 +71,7 @@ impl<J: Journal> Journal for Telling<J> {
 mod tests {
     use std::sync::Arc;
 
-    use node_agent_host::qos::{Keeper, MemoryJournal, Modelled, looks::Timing, modelled};
+    use node_agent_host::qos::{Keeper, MemoryJournal, Modelled, checks::Timing, modelled};
     use node_agent_netlink::fake::Style;
     use node_agent_qos::{Options, QosProfile};
 
@@ -86,8 +86,8 @@ mod tests {
         }
 
         fn save(&mut self, record: &Record) -> io::Result<()> {
-            let told = self.1.borrow().contains_key(record.netdev());
-            self.2.send((takes_link(record), told)).unwrap();
+            let reported = self.1.borrow().contains_key(record.netdev());
+            self.2.send((takes_link(record), reported)).unwrap();
             self.0.save(record)
         }
 
@@ -100,9 +100,9 @@ mod tests {
     fn a_link_that_an_edit_takes_down_is_told_before_the_edit() {
         let nic = Modelled { netdev: "rail0".into(), device: "mlx5_0".into(), pci: "0000:10:00.0".into() };
         let kernel = Arc::new(modelled(&[nic], Style::Mlx5, "6.12.0"));
-        let (flaps, told) = watch::channel(Flaps::new());
-        let (tell, saved) = std::sync::mpsc::channel();
-        let journal = Telling::new(Heard(MemoryJournal::default(), told, tell), flaps);
+        let (flaps, reported) = watch::channel(Flaps::new());
+        let (report, saved) = std::sync::mpsc::channel();
+        let journal = Telling::new(Heard(MemoryJournal::default(), reported, report), flaps);
         let (profile, options) = (QosProfile::default(), Options::default());
         let mut keeper =
             Keeper::new(kernel, Box::new(journal), profile, options, "agent", Timing::default()).unwrap();
@@ -110,7 +110,7 @@ mod tests {
         keeper.turn(Duration::from_millis(500), true).unwrap();
         let saved: Vec<(bool, bool)> = saved.try_iter().collect();
         let takes = saved.iter().position(|(takes, _)| *takes).unwrap();
-        assert!(saved[takes..].iter().all(|(_, told)| *told), "{saved:?}");
-        assert!(saved[..takes].iter().all(|(_, told)| !*told), "{saved:?}");
+        assert!(saved[takes..].iter().all(|(_, reported)| *reported), "{saved:?}");
+        assert!(saved[..takes].iter().all(|(_, reported)| !*reported), "{saved:?}");
     }
 }

@@ -1,5 +1,5 @@
 //! A thread of the agent that keeps class of service as a profile says. What harms traffic waits until no job runs on this server: a NIC
-//! whose lane waits takes no new one, and is mended once the controller has had time to hear of that.
+//! whose data class waits takes no new one, and is mended once the controller has had time to hear of that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,21 +14,22 @@ use std::{
 };
 
 use node_agent_host::qos::{
-    Keeper, Outcome, Record, devices,
+    Keeper, Outcome, Record,
+    checks::Timing,
+    devices,
     journal::key,
     keeper::{KeeperError, Verdict},
-    looks::Timing,
     run,
 };
 use node_agent_netlink::Kernel;
 use node_agent_qos::{Options, Plan, QosProfile};
-use proto_model::{Nic, QosPort, QosWish, Severity};
+use proto_model::{DesiredQos, Nic, QosPort, Severity};
 use tokio::sync::watch;
 
 use super::{
+    desired::{self, Progress},
     flaps::{Flaps, Telling},
     journal::FileJournal,
-    wish::{self, Progress},
 };
 
 /// What is wrong with the class of service of NICs, by network device.
@@ -51,7 +52,7 @@ pub struct Keeping {
     stop: Arc<AtomicBool>,
     busy: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// How NICs stand to what the controller wishes.
+    /// How NICs stand to what the controller desires.
     pub ports: watch::Receiver<Vec<QosPort>>,
     /// Links that go down because of it; told before they do.
     pub flaps: watch::Receiver<Flaps>,
@@ -60,12 +61,12 @@ pub struct Keeping {
 /// What the thread has not taken yet.
 #[derive(Debug, Default)]
 struct Slot {
-    wish: Option<Arc<QosWish>>,
+    desired: Option<Arc<DesiredQos>>,
     nics: Option<Vec<Nic>>,
 }
 
 impl Keeping {
-    /// Starts it; what is wrong goes to `faults`. Without a profile and without a wish it only sees to what somebody else has begun and
+    /// Starts it; what is wrong goes to `faults`. Without a profile and without desired state it only sees to what somebody else has begun and
     /// cannot end any more. Until it is told otherwise it takes it that jobs run here.
     ///
     /// # Errors
@@ -89,8 +90,8 @@ impl Keeping {
         profile: Option<QosProfile>,
         faults: watch::Sender<Faults>,
     ) -> Result<Self, KeeperError> {
-        let (tell, ports) = watch::channel(Vec::new());
-        let (tell_flaps, flaps) = watch::channel(Flaps::new());
+        let (report, ports) = watch::channel(Vec::new());
+        let (report_flaps, flaps) = watch::channel(Flaps::new());
         let (bell, rung) = sync_channel(1);
         let (slot, stop) = (Arc::new(Mutex::new(Slot::default())), Arc::new(AtomicBool::new(false)));
         let busy = Arc::new(AtomicBool::new(true));
@@ -103,10 +104,10 @@ impl Keeping {
             progress: None,
             withheld: BTreeMap::new(),
             nics: nics.to_vec(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             faults,
-            ports: tell,
-            flaps: tell_flaps,
+            ports: report,
+            flaps: report_flaps,
             slot: Arc::clone(&slot),
             stop: Arc::clone(&stop),
             busy: Arc::clone(&busy),
@@ -114,20 +115,20 @@ impl Keeping {
         if keeping.profile.is_some() {
             keeping.keeper = Some(keeping.open()?);
         }
-        match wish::load(&keeping.wish_path()) {
-            Ok(Some(wish)) => keeping.progress = Some(Progress::new(Arc::new(wish))),
+        match desired::load(&keeping.desired_path()) {
+            Ok(Some(desired)) => keeping.progress = Some(Progress::new(Arc::new(desired))),
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(%error, "what the controller wishes of class of service is not known any more")
+                tracing::warn!(%error, "what the controller desires of class of service is not known any more")
             }
         }
         let thread = thread::Builder::new().name("qos".into()).spawn(move || keeping.run(&rung))?;
         Ok(Self { slot, bell: Some(bell), stop, busy, thread: Some(thread), ports, flaps })
     }
 
-    /// The controller has wished something.
-    pub fn wish(&self, wish: Arc<QosWish>) {
-        self.put(|slot| slot.wish = Some(wish));
+    /// The controller has desired something.
+    pub fn desired(&self, desired: Arc<DesiredQos>) {
+        self.put(|slot| slot.desired = Some(desired));
     }
 
     /// The NICs of this server, all of them.
@@ -165,14 +166,14 @@ struct Thread {
     kernel: Arc<dyn Kernel>,
     /// See [`HEARD`].
     heard: Duration,
-    /// For all NICs, where the controller wishes nothing.
+    /// For all NICs, where the controller desires nothing.
     profile: Option<QosProfile>,
     keeper: Option<Keeper>,
     progress: Option<Progress>,
-    /// NICs of which something of the lane waits until nothing uses them, and since when.
+    /// NICs of which something of the data class waits until nothing uses them, and since when.
     withheld: BTreeMap<String, Instant>,
     nics: Vec<Nic>,
-    told: BTreeMap<String, String>,
+    reported: BTreeMap<String, String>,
     faults: watch::Sender<Faults>,
     ports: watch::Sender<Vec<QosPort>>,
     flaps: watch::Sender<Flaps>,
@@ -182,8 +183,8 @@ struct Thread {
 }
 
 impl Thread {
-    fn wish_path(&self) -> PathBuf {
-        wish::path(&self.data_dir)
+    fn desired_path(&self) -> PathBuf {
+        desired::path(&self.data_dir)
     }
 
     /// A keeper of what is to be kept now; of nothing where there is no profile.
@@ -230,7 +231,7 @@ impl Thread {
         let heard =
             |netdev: &str| self.withheld.get(netdev).is_some_and(|since| since.elapsed() >= self.heard);
         match keeper.turn_where(TURN, &|netdev| !busy && heard(netdev)) {
-            Ok(outcomes) => self.tell_all(&outcomes),
+            Ok(outcomes) => self.report_all(&outcomes),
             Err(error) => {
                 tracing::error!(%error, "class of service is not kept for a moment");
                 self.keeper = None;
@@ -268,7 +269,7 @@ impl Thread {
         if records.iter().any(left) {
             self.open_again();
         }
-        self.tell_faults(&out);
+        self.report_faults(&out);
     }
 
     /// A keeper is needed; where somebody at this server has the journal, it is tried again.
@@ -276,12 +277,12 @@ impl Thread {
         match self.open() {
             Ok(keeper) => {
                 self.keeper = Some(keeper);
-                self.told.remove("");
+                self.reported.remove("");
                 self.aim();
             }
             Err(error) => {
                 let text = error.to_string();
-                if self.told.insert(String::new(), text.clone()).as_ref() != Some(&text) {
+                if self.reported.insert(String::new(), text.clone()).as_ref() != Some(&text) {
                     tracing::warn!("class of service cannot be kept yet: {text}");
                 }
                 thread::sleep(TURN);
@@ -291,27 +292,27 @@ impl Thread {
 
     fn take(&mut self) {
         let slot = std::mem::take(&mut *self.slot.lock().unwrap_or_else(PoisonError::into_inner));
-        if slot.wish.is_none() && slot.nics.is_none() {
+        if slot.desired.is_none() && slot.nics.is_none() {
             return;
         }
         if let Some(nics) = slot.nics {
             self.see_nics(nics);
         }
-        if let Some(wish) = slot.wish {
-            if let Some(folder) = self.wish_path().parent()
-                && let Err(error) =
-                    std::fs::create_dir_all(folder).and_then(|()| wish::save(&self.wish_path(), &wish))
+        if let Some(desired) = slot.desired {
+            if let Some(folder) = self.desired_path().parent()
+                && let Err(error) = std::fs::create_dir_all(folder)
+                    .and_then(|()| desired::save(&self.desired_path(), &desired))
             {
-                tracing::warn!(%error, "what the controller wishes of class of service would be forgotten by a restart");
+                tracing::warn!(%error, "what the controller desires of class of service would be forgotten by a restart");
             }
             match &mut self.progress {
-                Some(progress) => progress.wish(wish),
+                Some(progress) => progress.desired(desired),
                 None => {
                     tracing::info!(
-                        generation = wish.generation,
-                        "class of service is kept as the controller wishes"
+                        generation = desired.generation,
+                        "class of service is kept as the controller desires"
                     );
-                    self.progress = Some(Progress::new(wish));
+                    self.progress = Some(Progress::new(desired));
                 }
             }
         }
@@ -339,9 +340,9 @@ impl Thread {
         self.publish();
     }
 
-    fn tell_all(&mut self, outcomes: &[Outcome]) {
+    fn report_all(&mut self, outcomes: &[Outcome]) {
         for outcome in outcomes {
-            let text = tell(outcome, &mut self.told);
+            let text = report(outcome, &mut self.reported);
             match &outcome.verdict {
                 Verdict::Withheld(plan) if waits(plan) => {
                     self.withheld.entry(outcome.netdev.clone()).or_insert_with(Instant::now);
@@ -354,12 +355,12 @@ impl Thread {
             }
         }
         let out = self.keeper.as_ref().map(Keeper::out_of_service).unwrap_or_default();
-        self.tell_faults(&out);
+        self.report_faults(&out);
         self.publish();
     }
 
-    fn tell_faults(&self, out_of_service: &BTreeMap<String, String>) {
-        let now = wrong(&self.told, &self.withheld.keys().map(String::as_str).collect(), out_of_service);
+    fn report_faults(&self, out_of_service: &BTreeMap<String, String>) {
+        let now = wrong(&self.reported, &self.withheld.keys().map(String::as_str).collect(), out_of_service);
         self.faults.send_if_modified(|known| {
             let other = *known != now;
             *known = now;
@@ -378,15 +379,15 @@ impl Thread {
     }
 }
 
-/// Whether something of the lossless lane waits.
+/// Whether something of the lossless data class waits.
 fn waits(plan: &Plan) -> bool {
-    plan.withheld.iter().any(|held| held.edit.change.is_of_lane())
+    plan.withheld.iter().any(|held| held.edit.change.is_of_data_class())
 }
 
-/// A NIC that may be half of one thing and half of another, or whose lane waits to be mended, serves no new job; one that is merely not as
+/// A NIC that may be half of one thing and half of another, or whose data class waits to be mended, serves no new job; one that is merely not as
 /// its profile says does.
 fn wrong(
-    told: &BTreeMap<String, String>,
+    reported: &BTreeMap<String, String>,
     withheld: &BTreeSet<&str>,
     out_of_service: &BTreeMap<String, String>,
 ) -> Faults {
@@ -394,7 +395,7 @@ fn wrong(
         true => Severity::Drain,
         false => Severity::Degraded,
     };
-    let differs = told.iter().filter(|(_, text)| !text.is_empty());
+    let differs = reported.iter().filter(|(_, text)| !text.is_empty());
     let mut all: Faults =
         differs.map(|(netdev, text)| (netdev.clone(), (severity(netdev), text.clone()))).collect();
     all.extend(out_of_service.iter().map(|(netdev, why)| (netdev.clone(), (Severity::Drain, why.clone()))));
@@ -402,7 +403,7 @@ fn wrong(
 }
 
 /// Logs what is new, and gives what is wrong in words. A NIC that stays as it is, right or wrong, is told of once.
-fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) -> String {
+fn report(outcome: &Outcome, reported: &mut BTreeMap<String, String>) -> String {
     let netdev = outcome.netdev.as_str();
     let text = match &outcome.verdict {
         Verdict::Clean => String::new(),
@@ -424,11 +425,11 @@ fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) -> String {
         Verdict::Trial(_) => "it is changed for a trial, which has to be confirmed".to_owned(),
         Verdict::Gone => "it is not there".to_owned(),
     };
-    if told.get(netdev) != Some(&text) {
+    if reported.get(netdev) != Some(&text) {
         if !text.is_empty() {
             tracing::warn!(netdev, "class of service is not as the profile says: {text}");
         }
-        told.insert(netdev.to_owned(), text.clone());
+        reported.insert(netdev.to_owned(), text.clone());
     }
     text
 }

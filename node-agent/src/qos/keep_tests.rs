@@ -14,8 +14,8 @@ fn nic(rail: u32) -> Nic {
     recorded::nic(rail, &format!("mlx5_{rail}"), &format!("rail{rail}"))
 }
 
-fn wish(trial: &[u32], kept: &[u32]) -> Arc<QosWish> {
-    Arc::new(QosWish {
+fn desired(trial: &[u32], kept: &[u32]) -> Arc<DesiredQos> {
+    Arc::new(DesiredQos {
         generation: 1,
         document: "{}".into(),
         before: None,
@@ -51,17 +51,17 @@ async fn a_trial_outlives_a_nic_that_is_away_and_the_agent() {
         records.iter().any(|record| record.netdev() == "rail0" && record.waits_until().is_some())
     };
     let mut keeping = start();
-    keeping.wish(wish(&[0], &[]));
+    keeping.desired(desired(&[0], &[]));
     becomes(&mut keeping, "mlx5_0", QosState::Trial).await;
     keeping.nics(&[nic(1)]);
-    keeping.wish(wish(&[0, 1], &[]));
+    keeping.desired(desired(&[0, 1], &[]));
     becomes(&mut keeping, "mlx5_1", QosState::Trial).await;
     drop(keeping);
     assert!(waits(), "it was away");
     let mut keeping = start();
     becomes(&mut keeping, "mlx5_0", QosState::Trial).await;
     assert!(waits(), "the next agent has not taken it back");
-    keeping.wish(wish(&[], &[0]));
+    keeping.desired(desired(&[], &[0]));
     becomes(&mut keeping, "mlx5_0", QosState::Kept).await;
     assert!(!waits());
 }
@@ -71,14 +71,14 @@ fn half_a_nic_serves_nobody_and_one_that_differs_is_named() {
     let map = |rows: &[(&str, &str)]| -> BTreeMap<String, String> {
         rows.iter().map(|(netdev, text)| ((*netdev).to_owned(), (*text).to_owned())).collect()
     };
-    let told = map(&[
+    let reported = map(&[
         ("eth0", ""),
         ("eth1", "2 edit(s) are withheld"),
         ("eth2", "EIO"),
         ("eth3", "1 edit(s) are withheld"),
     ]);
     let out = map(&[("eth2", "edit 3 of 9 was begun and not completed")]);
-    let faults = wrong(&told, &BTreeSet::from(["eth3"]), &out);
+    let faults = wrong(&reported, &BTreeSet::from(["eth3"]), &out);
     let fault = |severity, text: &str| (severity, text.to_owned());
     let expected = [
         ("eth1".to_owned(), fault(Severity::Degraded, "2 edit(s) are withheld")),
@@ -99,18 +99,18 @@ async fn fault_is(faults: &mut watch::Receiver<Faults>, wanted: Option<Severity>
     assert!(matches!(found, Ok(Ok(_))), "never {wanted:?}");
 }
 
-/// Its lane is off. While jobs run here that is told, and keeps new ones away; then it is mended.
+/// Its data class is off. While jobs run here that is told, and keeps new ones away; then it is mended.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_harms_traffic_waits_for_jobs_and_is_done_after_them() {
     let room = tempfile::tempdir().unwrap();
-    let (tell, mut faults) = watch::channel(Faults::new());
+    let (report, mut faults) = watch::channel(Faults::new());
     let profile = Some(QosProfile::default());
     let soon = Duration::from_millis(100);
-    let keeping = Keeping::start_after(soon, room.path(), one_nic(), &[nic(0)], profile, tell).unwrap();
+    let keeping = Keeping::start_after(soon, room.path(), one_nic(), &[nic(0)], profile, report).unwrap();
     fault_is(&mut faults, Some(Severity::Drain)).await;
     // For longer than a poll takes.
-    let mended = faults.wait_for(Faults::is_empty);
-    assert!(tokio::time::timeout(Duration::from_secs(6), mended).await.is_err(), "a job may run");
+    let remediated = faults.wait_for(Faults::is_empty);
+    assert!(tokio::time::timeout(Duration::from_secs(6), remediated).await.is_err(), "a job may run");
     keeping.busy(false);
     fault_is(&mut faults, None).await;
     drop(keeping);
@@ -128,8 +128,8 @@ async fn what_somebody_has_left_is_ended_without_a_profile() {
     let mut journal = FileJournal::open(room.path()).unwrap();
     run::run(&*kernel, &mut journal, &seen, &found, &asked).unwrap();
     drop(journal);
-    let (tell, mut faults) = watch::channel(Faults::new());
-    let keeping = Keeping::start(room.path(), Arc::clone(&kernel), &[nic(0)], None, tell).unwrap();
+    let (report, mut faults) = watch::channel(Faults::new());
+    let keeping = Keeping::start(room.path(), Arc::clone(&kernel), &[nic(0)], None, report).unwrap();
     fault_is(&mut faults, Some(Severity::Drain)).await;
     drop(FileJournal::open(room.path()).expect("who wants to confirm it can"));
     fault_is(&mut faults, None).await;
@@ -143,9 +143,9 @@ async fn what_somebody_has_left_is_ended_without_a_profile() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_nic_under_another_name_is_told_once() {
     let room = tempfile::tempdir().unwrap();
-    let (tell, _faults) = watch::channel(Faults::new());
-    let mut keeping = Keeping::start(room.path(), one_nic(), &[nic(0)], None, tell).unwrap();
-    keeping.wish(wish(&[], &[0]));
+    let (report, _faults) = watch::channel(Faults::new());
+    let mut keeping = Keeping::start(room.path(), one_nic(), &[nic(0)], None, report).unwrap();
+    keeping.desired(desired(&[], &[0]));
     let one = |ports: &Vec<QosPort>| ports.len() == 1;
     tokio::time::timeout(Duration::from_secs(30), keeping.ports.wait_for(one)).await.unwrap().unwrap();
     let renamed = Nic { netdev: "eth7".into(), ..nic(0) };
@@ -169,10 +169,11 @@ async fn a_record_that_cannot_be_read_is_one_nic_s_trouble() {
         pci: format!("0000:1{rail}:00.0"),
     });
     let kernel: Arc<dyn Kernel> = Arc::new(modelled(&nics, Style::Mlx5, "6.12.0"));
-    let (tell, mut faults) = watch::channel(Faults::new());
+    let (report, mut faults) = watch::channel(Faults::new());
     let (profile, soon) = (Some(QosProfile::default()), Duration::from_millis(100));
     let nics = [nic(0), nic(1)];
-    let keeping = Keeping::start_after(soon, room.path(), Arc::clone(&kernel), &nics, profile, tell).unwrap();
+    let keeping =
+        Keeping::start_after(soon, room.path(), Arc::clone(&kernel), &nics, profile, report).unwrap();
     keeping.busy(false);
     let wanted = |faults: &Faults| {
         faults.len() == 1
@@ -186,8 +187,8 @@ async fn a_record_that_cannot_be_read_is_one_nic_s_trouble() {
     drop(keeping);
     // What was made whole there has a new record. An agent without a profile knows one that cannot be read, too.
     std::fs::write(&file, r#"{"version": 9}"#).unwrap();
-    let (tell, mut faults) = watch::channel(Faults::new());
-    let keeping = Keeping::start(room.path(), kernel, &[nic(0), nic(1)], None, tell).unwrap();
+    let (report, mut faults) = watch::channel(Faults::new());
+    let keeping = Keeping::start(room.path(), kernel, &[nic(0), nic(1)], None, report).unwrap();
     fault_is(&mut faults, Some(Severity::Drain)).await;
     std::fs::remove_file(&file).unwrap();
     fault_is(&mut faults, None).await;

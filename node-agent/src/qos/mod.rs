@@ -2,11 +2,11 @@
 //! here.
 
 pub mod command;
+pub mod data_class;
+pub mod desired;
 pub mod document;
 pub mod flaps;
 pub mod journal;
 pub mod keep;
-pub mod lane;
 mod show;
 mod trial;
-pub mod wish;

@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::journal::FileJournal;
 
 /// How often it is looked whether another process has confirmed.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK: Duration = Duration::from_millis(200);
 
 /// How a trial has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub(super) struct Answers(Receiver<bool>);
 impl Answers {
     /// Listens to standard input and to signals; from here on a terminal that hangs up does not end this process.
     pub(super) fn listen() -> io::Result<Self> {
-        let (tell, answers) = sync_channel(4);
-        let signals = tell.clone();
+        let (report, answers) = sync_channel(4);
+        let signals = report.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (mut interrupt, mut terminate, mut hangup) = {
             let _inside = runtime.enter();
@@ -60,16 +60,16 @@ impl Answers {
             });
             let _ = signals.try_send(false);
         })?;
-        thread::Builder::new().name("enter".to_owned()).spawn(move || read(io::stdin().lock(), &tell))?;
+        thread::Builder::new().name("enter".to_owned()).spawn(move || read(io::stdin().lock(), &report))?;
         Ok(Self(answers))
     }
 }
 
 /// A line is an answer; the end of the input is none.
-fn read(mut input: impl BufRead, tell: &SyncSender<bool>) {
+fn read(mut input: impl BufRead, report: &SyncSender<bool>) {
     let mut line = String::new();
     if matches!(input.read_line(&mut line), Ok(read) if read > 0) {
-        let _ = tell.try_send(true);
+        let _ = report.try_send(true);
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn wait(data_dir: &Path, until: Timestamp, answers: &Answers) -> io::
         if left.is_zero() {
             return Ok(End::Late);
         }
-        let pause = left.min(LOOK);
+        let pause = left.min(CHECK);
         match if silent { Err(RecvTimeoutError::Timeout) } else { answers.recv_timeout(pause) } {
             Ok(true) => return Ok(End::Confirmed),
             Ok(false) => return Ok(End::Rejected),
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn enter_is_an_answer_and_the_end_of_the_input_is_none() {
         for (input, answer) in [("\n", Some(true)), ("yes\nno\n", Some(true)), ("", None)] {
-            let (tell, answers) = sync_channel(4);
-            read(input.as_bytes(), &tell);
+            let (report, answers) = sync_channel(4);
+            read(input.as_bytes(), &report);
             assert_eq!(answers.try_recv().ok(), answer, "{input:?}");
         }
     }
@@ -113,12 +113,12 @@ mod tests {
     #[test]
     fn the_time_and_other_processes_end_a_trial() {
         let room = tempfile::tempdir().unwrap();
-        let (tell, answers) = sync_channel(4);
+        let (report, answers) = sync_channel(4);
         let answers = Answers(answers);
         assert_eq!(wait(room.path(), now(), &answers).unwrap(), End::Late);
         let later = now().plus(Duration::from_secs(60));
         assert_eq!(wait(room.path(), later, &answers).unwrap(), End::Others, "nothing waits");
-        tell.try_send(false).unwrap();
+        report.try_send(false).unwrap();
         assert_eq!(wait(room.path(), later, &answers).unwrap(), End::Rejected);
     }
 }

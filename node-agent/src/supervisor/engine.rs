@@ -21,8 +21,8 @@ use crate::{
     saved::SavedEndpoint,
     saved_certify::{SavedCertify, SavedMeasured},
     supervisor::{
-        brief::{Task, key_to_hex, plain_environment},
         control::{Peer, Reply, Request, ask},
+        supervisor_config::{Task, key_to_hex, plain_environment},
     },
 };
 
@@ -75,7 +75,7 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         "job": task.assignment.id.to_string(),
         "uid": task.assignment.uid.to_string(),
         "attempt": task.assignment.attempt,
-        // Equal on all nodes of a try, whichever controller spawned each of them; the job's key is new for each try.
+        // Equal on all nodes of an attempt, whichever controller spawned each of them; the job's key is new for each attempt.
         "epoch": task.assignment.attempt,
         "node": task.node_index,
         "nodes": nodes,
@@ -87,10 +87,10 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         "checksum": task.spec.engine.checksum,
         "reproducible": task.spec.engine.reproducible,
         "algorithm": task.spec.engine.algorithm.map(Algorithm::as_str),
-        "verbs": {"pairs": task.spec.engine.queue_pairs, "traffic_class": task.brief.lane().traffic_class},
-        "gpus": task.brief.gpus,
-        "limits": task.brief.engine_memory.map_or_else(|| serde_json::json!({}), |bytes| serde_json::json!({"bytes": bytes})),
-        "rank_uid": task.brief.rank_user.as_ref().map(|user| user.ids.uid),
+        "verbs": {"pairs": task.spec.engine.queue_pairs, "traffic_class": task.supervisor_config.data_class().traffic_class},
+        "gpus": task.supervisor_config.gpus,
+        "limits": task.supervisor_config.engine_memory.map_or_else(|| serde_json::json!({}), |bytes| serde_json::json!({"bytes": bytes})),
+        "rank_uid": task.supervisor_config.rank_user.as_ref().map(|user| user.ids.uid),
         "connect_timeout_ms": u64::try_from(CONNECT.as_millis()).unwrap_or(u64::MAX),
     });
     // Left out where nothing is asked for: an engine of an earlier release knows no such word.
@@ -109,7 +109,7 @@ impl Engine {
         let _ = std::fs::remove_file(dir.engine_end());
         let write = files::write_json(&dir.engine_config(), &config, Durability::Process);
         write.map_err(|error| error.to_string())?;
-        let program = &task.brief.engine;
+        let program = &task.supervisor_config.engine;
         let mut command = Command::new(program);
         command.arg("run").arg("--config").arg(dir.engine_config());
         command.env_clear().envs(plain_environment());

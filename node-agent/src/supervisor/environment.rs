@@ -8,7 +8,7 @@ use crate::{
     files::{self, Durability},
     layout::JobDir,
     rank_exec::launch::Program,
-    supervisor::brief::{Task, plain_environment},
+    supervisor::supervisor_config::{Task, plain_environment},
 };
 
 /// Below the range of ports that the kernel gives out by itself (32768 and up on Linux).
@@ -37,7 +37,7 @@ pub fn write_rank_map(dir: &JobDir, task: &Task) -> io::Result<()> {
         })
         .collect();
     files::write_json(&dir.rank_map(), &ranks, Durability::Process)?;
-    match &task.brief.rank_user {
+    match &task.supervisor_config.rank_user {
         Some(user) => user.ids.let_read(&dir.rank_map()),
         None => Ok(()),
     }
@@ -74,7 +74,7 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
     environment.insert("RAIL_ENGINE_SOCKET".to_owned(), path(dir.engine_socket()));
     environment.insert("RAIL_RESULT_FILE".to_owned(), path(dir.result()));
     environment.extend(of_component(task, rank.rank));
-    environment.extend(task.brief.environment.clone());
+    environment.extend(task.supervisor_config.environment.clone());
     environment.extend(hidden(task));
     environment.extend(variables(&task.spec.work));
     environment
@@ -124,7 +124,7 @@ pub fn step_program(dir: &JobDir, task: &Task, order: &StepOrder, local: u32) ->
         },
     );
     environment.insert("RAIL_STEP".to_owned(), format!("{:016x}", order.id));
-    environment.extend(task.brief.environment.clone());
+    environment.extend(task.supervisor_config.environment.clone());
     environment.extend(hidden(task));
     environment.extend(variables(&task.spec.work));
     if let Some(terminal) = order.terminal.as_ref().filter(|terminal| !terminal.kind.is_empty()) {
@@ -141,14 +141,14 @@ pub fn step_program(dir: &JobDir, task: &Task, order: &StepOrder, local: u32) ->
 /// What every process of the job finds, but for what the user set.
 fn of_process(dir: &JobDir, task: &Task, seat: &Seat<'_>) -> BTreeMap<String, String> {
     let mut environment = plain_environment();
-    if let Some(user) = &task.brief.rank_user {
+    if let Some(user) = &task.supervisor_config.rank_user {
         // Ours would name folders that are closed to it.
         environment.remove("TMPDIR");
-        let home = if task.brief.own_uid { dir.home() } else { user.home.clone() };
+        let home = if task.supervisor_config.own_uid { dir.home() } else { user.home.clone() };
         environment.insert("HOME".to_owned(), home.display().to_string());
         environment.extend(["USER", "LOGNAME"].map(|name| (name.to_owned(), user.name.clone())));
     }
-    if task.brief.isolation.namespaces.mount {
+    if task.supervisor_config.isolation.namespaces.mount {
         environment.remove("TMPDIR");
     }
     let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
@@ -167,18 +167,21 @@ fn of_process(dir: &JobDir, task: &Task, seat: &Seat<'_>) -> BTreeMap<String, St
     if let Some([index]) = task.spec.array.as_ref().map(|array| array.indices.as_slice()) {
         set("RAIL_ARRAY_INDEX", index.to_string());
     }
-    set("RAIL_NODE", task.brief.node.clone());
+    set("RAIL_NODE", task.supervisor_config.node.clone());
     set("RAIL_JOB_DIR", path(dir.path().to_owned()));
     set("RAIL_RANK_MAP", path(dir.rank_map()));
-    if let Some(library) = &task.brief.library {
+    if let Some(library) = &task.supervisor_config.library {
         set("RAIL_LIBRARY", path(library.clone()));
     }
     if !task.assignment.trace_parent.is_empty() {
         set("TRACEPARENT", task.assignment.trace_parent.clone());
     }
     if !seat.gpus.is_empty() {
-        let named: Option<Vec<&str>> =
-            seat.gpus.iter().map(|gpu| task.brief.gpu_names.get(gpu).map(String::as_str)).collect();
+        let named: Option<Vec<&str>> = seat
+            .gpus
+            .iter()
+            .map(|gpu| task.supervisor_config.gpu_names.get(gpu).map(String::as_str))
+            .collect();
         let numbered = || visible(task, seat.gpus).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let gpus = named.map_or_else(numbered, |names| names.join(","));
         // Our numbers are in PCI order; CUDA's own default is by speed.
@@ -209,7 +212,7 @@ fn working_dir(dir: &JobDir, work: &Work) -> PathBuf {
 
 /// A rank's GPUs by the numbers that drivers give them: where the attempt sees the job's GPUs alone, they are counted from 0.
 fn visible(task: &Task, gpus: &[u32]) -> Vec<u32> {
-    if !task.brief.isolation.namespaces.mount || task.brief.gpu_files.is_empty() {
+    if !task.supervisor_config.isolation.namespaces.mount || task.supervisor_config.gpu_files.is_empty() {
         return gpus.to_vec();
     }
     let mut here = task.place.gpus.clone();
@@ -228,7 +231,7 @@ fn address_of(task: &Task, first: Option<&NodePlace>) -> String {
     }
 }
 
-/// The same on every node of the try, another for the next job, the next try and the next step; `step` is 0 for the job's ranks.
+/// The same on every node of the attempt, another for the next job, the next attempt and the next step; `step` is 0 for the job's ranks.
 fn master_port(task: &Task, step: u64) -> u64 {
     let uid = task.assignment.uid.0.as_u128();
     let mixed = (uid ^ (uid >> 64)) as u64;
@@ -271,7 +274,7 @@ fn command(task: &Task) -> Result<Vec<String>, String> {
 }
 
 fn engine(task: &Task) -> Result<String, String> {
-    task.brief
+    task.supervisor_config
         .engine
         .to_str()
         .map(str::to_owned)

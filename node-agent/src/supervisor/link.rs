@@ -62,7 +62,7 @@ impl Link {
     }
 
     /// Tells everybody; who does not read is dropped, and gets the whole when it comes back.
-    pub fn tell(&mut self, snapshot: &[u8]) {
+    pub fn report(&mut self, snapshot: &[u8]) {
         self.peers.retain(|peer| (&peer.stream).write_all(snapshot).is_ok());
     }
 

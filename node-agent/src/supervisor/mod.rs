@@ -1,7 +1,6 @@
-//! The supervisor: one process per try of a job, which outlives the agent. It starts the engine and the ranks, keeps
+//! The supervisor: one process per attempt of a job, which outlives the agent. It starts the engine and the ranks, keeps
 //! their output, records how they end, and ends them; the decisions are `node_agent_core::supervisor`'s.
 
-pub mod brief;
 pub mod control;
 mod engine;
 pub mod environment;
@@ -11,6 +10,7 @@ mod rails;
 mod ranks;
 mod shell;
 mod steps;
+pub mod supervisor_config;
 
 use std::{
     io::{self, BufRead, Read},
@@ -38,20 +38,20 @@ pub enum SupervisorError {
     AlreadyRunning(std::path::PathBuf),
     /// What it was given cannot be used.
     #[error(transparent)]
-    Brief(#[from] brief::BriefError),
+    SupervisorConfig(#[from] supervisor_config::SupervisorConfigError),
     /// The kernel refused something that is needed.
     #[error("cannot supervise the job: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Runs until nothing of the try is left. The job's key is the first line of standard input, values of variables are the second.
+/// Runs until nothing of the attempt is left. The job's key is the first line of standard input, values of variables are the second.
 ///
 /// # Errors
 /// Why it could not begin. Once begun, every failure is a cause in the durable state.
 pub fn run(dir: &JobDir) -> Result<(), SupervisorError> {
     // Fails only where it leads a group already: then it was started by hand.
     let _ = rustix::process::setsid();
-    if brief::isolation(dir)?.user {
+    if supervisor_config::isolation(dir)?.user {
         room::enter_user_namespace()?;
     }
     crate::process::hide();
@@ -71,9 +71,9 @@ pub fn run(dir: &JobDir) -> Result<(), SupervisorError> {
     }
     let (mut line, mut values, mut stdin) = (String::new(), String::new(), io::stdin().lock());
     stdin.by_ref().take(KEY_LINE_MAX).read_line(&mut line)?;
-    let key = brief::key_from_hex(&line).ok_or(brief::BriefError::Key)?;
+    let key = supervisor_config::key_from_hex(&line).ok_or(supervisor_config::SupervisorConfigError::Key)?;
     stdin.take(VALUES_MAX).read_to_string(&mut values)?;
-    let task = brief::read(dir, &key, brief::heard(&values)?)?;
+    let task = supervisor_config::read(dir, &key, supervisor_config::heard(&values)?)?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(io::Error::from)?;
     shell::Shell::new(dir.clone(), task)?.run();
     Ok(())

@@ -3,15 +3,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use node_agent_health::{Layout, layout::Lanes};
+use node_agent_health::{Layout, layout::Priorities};
 use node_agent_host::{
     counters::{KernelStatistics, OpenStatistics, PortReader},
     placed_nic,
     sysfs::Tree,
 };
 use node_agent_netlink::{RealKernel, gid};
-use node_agent_qos::DataLane;
-use proto_model::{Lane, Measured, Nic, NicPlace, NodePlace, PortGid, Timestamp};
+use node_agent_qos::DataClass;
+use proto_model::{Measured, Nic, NicPlace, NodePlace, PortGid, PriorityBytes, Timestamp};
 
 /// All NICs that are known here have one port.
 const PORT: u32 = 1;
@@ -34,19 +34,19 @@ struct Port {
     nic: Nic,
     gid: Option<PortGid>,
     /// As which it is kept.
-    lane: DataLane,
+    data_class: DataClass,
     counters: Option<(PortReader, Vec<Option<u64>>)>,
 }
 
 impl Ports {
-    /// Looks at them. `lanes`: as which each rail's NIC is kept.
-    pub fn look(
+    /// Looks at them. `data_classes`: as which each rail's NIC is kept.
+    pub fn check(
         place: &NodePlace,
-        lanes: &BTreeMap<u32, DataLane>,
+        data_classes: &BTreeMap<u32, DataClass>,
         tree: &Tree,
         statistics: &dyn OpenStatistics,
     ) -> Self {
-        let own = DataLane::of_most(lanes.values().copied()).unwrap_or_default();
+        let own = DataClass::of_most(data_classes.values().copied()).unwrap_or_default();
         let port = |place: &NicPlace| {
             let nic = placed_nic(place);
             let counters = PortReader::open(tree, &nic, statistics, 0).ok();
@@ -54,29 +54,30 @@ impl Ports {
                 let before = reader.read(&nic, Timestamp::default()).ok()?.values.to_vec();
                 Some((reader, before))
             });
-            let lane = lanes.get(&place.rail).copied().unwrap_or(own);
-            Port { gid: gid_of(tree, place), lane, nic, counters }
+            let data_class = data_classes.get(&place.rail).copied().unwrap_or(own);
+            Port { gid: gid_of(tree, place), data_class, nic, counters }
         };
         Self { dscp: own.dscp().get(), ports: place.nics.iter().map(port).collect() }
     }
 
     /// Looks again, and adds what was found to what was measured meanwhile.
-    pub fn tell(self, measured: &mut Measured) {
+    pub fn report(self, measured: &mut Measured) {
         for mut port in self.ports {
-            let lane = port.lane();
-            for told in measured.ports.iter_mut().filter(|told| told.rail == port.nic.rail) {
-                (told.gid, told.dscp, told.lane) = (port.gid, Some(self.dscp), lane);
+            let priority_bytes = port.priority_bytes();
+            for reported in measured.ports.iter_mut().filter(|reported| reported.rail == port.nic.rail) {
+                (reported.gid, reported.dscp, reported.priority_bytes) =
+                    (port.gid, Some(self.dscp), priority_bytes);
             }
         }
     }
 }
 
 impl Port {
-    fn lane(&mut self) -> Option<Lane> {
+    fn priority_bytes(&mut self) -> Option<PriorityBytes> {
         let (reader, before) = self.counters.as_mut()?;
         let layout = reader.layout().clone();
         let after = reader.read(&self.nic, Timestamp::default()).ok()?.values;
-        lane(&layout, self.lane, before, after)
+        priority_bytes(&layout, self.data_class, before, after)
     }
 }
 
@@ -92,16 +93,21 @@ fn gid_of(tree: &Tree, place: &NicPlace) -> Option<PortGid> {
     Some(found.map_or(PortGid::Missing, |gid| PortGid::Found { index: gid.index, gid: gid.raw }))
 }
 
-/// What the counters of each priority moved by, both ways, where data is to be in `lane`. `None` where a direction is not counted by priority at all, or a counter
+/// What the counters of each priority moved by, both ways, where data is to be in `data_class`. `None` where a direction is not counted by priority at all, or a counter
 /// of it was not read or went back.
-fn lane(layout: &Layout, lane: DataLane, before: &[Option<u64>], after: &[Option<u64>]) -> Option<Lane> {
-    let (lossless, cnp) = (lane.lossless.index(), lane.cnp.index());
-    let mut sum = Lane { right: 0, wrong: 0 };
-    let split = |lanes: &&Lanes| lanes.is_split();
+fn priority_bytes(
+    layout: &Layout,
+    data_class: DataClass,
+    before: &[Option<u64>],
+    after: &[Option<u64>],
+) -> Option<PriorityBytes> {
+    let (lossless, cnp) = (data_class.lossless.index(), data_class.cnp.index());
+    let mut sum = PriorityBytes { right: 0, wrong: 0 };
+    let split = |priorities: &&Priorities| priorities.is_split();
     let mut directions = [layout.tx(), layout.rx()].into_iter().filter(split).peekable();
     directions.peek()?;
-    for lanes in directions {
-        for (priority, at) in lanes.by_priority.iter().enumerate() {
+    for priorities in directions {
+        for (priority, at) in priorities.by_priority.iter().enumerate() {
             let at = (*at)?;
             let moved = (*after.get(at)?)?.checked_sub((*before.get(at)?)?)?;
             match priority {
@@ -152,11 +158,15 @@ mod tests {
     }
 
     /// What is told of rails 0 to 3 where `change` happens while they are measured.
-    fn told(root: &Path, change: impl FnOnce()) -> Vec<PortReport> {
-        told_in(&BTreeMap::new(), root, change)
+    fn reported(root: &Path, change: impl FnOnce()) -> Vec<PortReport> {
+        reported_in(&BTreeMap::new(), root, change)
     }
 
-    fn told_in(lanes: &BTreeMap<u32, DataLane>, root: &Path, change: impl FnOnce()) -> Vec<PortReport> {
+    fn reported_in(
+        data_classes: &BTreeMap<u32, DataClass>,
+        root: &Path,
+        change: impl FnOnce(),
+    ) -> Vec<PortReport> {
         let node = NodePlace {
             node: NodeName::new("n0").unwrap(),
             pod: String::new(),
@@ -166,11 +176,11 @@ mod tests {
             cpus: 0,
             memory_bytes: 0,
         };
-        let ports = Ports::look(&node, lanes, &Tree::new(root), &FolderStatistics::new(root));
+        let ports = Ports::check(&node, data_classes, &Tree::new(root), &FolderStatistics::new(root));
         change();
-        let port = |rail| PortReport { rail, mtu: None, dscp: None, gid: None, lane: None };
+        let port = |rail| PortReport { rail, mtu: None, dscp: None, gid: None, priority_bytes: None };
         let mut measured = Measured { ports: (0..4).map(port).collect(), ..Measured::default() };
-        ports.tell(&mut measured);
+        ports.report(&mut measured);
         measured.ports
     }
 
@@ -184,7 +194,7 @@ mod tests {
         gid(root, 1, 5, "RoCE v2", "::ffff:10.1.0.77");
         gid(root, 2, 0, "IB/RoCE v1", "::ffff:10.2.0.1");
         let found = |index, gid: &str| Some(PortGid::Found { index, gid: gid.parse().unwrap() });
-        let gids: Vec<_> = told(root, || {}).iter().map(|port| port.gid).collect();
+        let gids: Vec<_> = reported(root, || {}).iter().map(|port| port.gid).collect();
         let expected =
             [found(3, "::ffff:10.0.0.1"), found(5, "::ffff:10.1.0.77"), Some(PortGid::Missing), None];
         assert_eq!(gids, expected);
@@ -208,21 +218,21 @@ mod tests {
             count(root, 1, "tx_prio0_bytes", "9100");
             count(root, 2, "tx_prio3_bytes", "50");
         };
-        let lanes: Vec<_> = told(root, change).iter().map(|port| port.lane).collect();
-        let lane = |right, wrong| Some(Lane { right, wrong });
-        assert_eq!(lanes, [lane(6000, 7), lane(0, 9000), None, None], "one went back, one has no counters");
+        let all: Vec<_> = reported(root, change).iter().map(|port| port.priority_bytes).collect();
+        let bytes = |right, wrong| Some(PriorityBytes { right, wrong });
+        assert_eq!(all, [bytes(6000, 7), bytes(0, 9000), None, None], "one went back, one has no counters");
     }
     /// What moved is right or wrong by the profile that the NIC is kept as; what is sent, by that of most of them.
     #[test]
-    fn another_profile_has_another_lane() {
+    fn another_profile_has_another_data_class() {
         let room = tempfile::tempdir().unwrap();
         let root = room.path();
         for rail in 0..2 {
             let nic = recorded::nic(rail, &format!("mlx5_{rail}"), &format!("ens{rail}"));
             recorded::record(root, &nic, 100).unwrap();
         }
-        let other = DataLane { traffic_class: 98, lossless: Priority::of(2), cnp: Priority::of(7) };
-        let lanes = BTreeMap::from([(0, other), (1, DataLane::default()), (2, other), (3, other)]);
+        let other = DataClass { traffic_class: 98, lossless: Priority::of(2), cnp: Priority::of(7) };
+        let data_classes = BTreeMap::from([(0, other), (1, DataClass::default()), (2, other), (3, other)]);
         let change = || {
             for rail in 0..2 {
                 count(root, rail, "tx_prio2_bytes", "5100");
@@ -230,10 +240,10 @@ mod tests {
                 count(root, rail, "rx_prio7_bytes", "107");
             }
         };
-        let told = told_in(&lanes, root, change);
-        assert!(told.iter().all(|port| port.dscp == Some(24)), "{told:?}");
-        let lanes: Vec<_> = told.iter().take(2).map(|port| port.lane).collect();
-        let lane = |right, wrong| Some(Lane { right, wrong });
-        assert_eq!(lanes, [lane(5000, 1000), lane(1000, 5007)]);
+        let reported = reported_in(&data_classes, root, change);
+        assert!(reported.iter().all(|port| port.dscp == Some(24)), "{reported:?}");
+        let all: Vec<_> = reported.iter().take(2).map(|port| port.priority_bytes).collect();
+        let bytes = |right, wrong| Some(PriorityBytes { right, wrong });
+        assert_eq!(all, [bytes(5000, 1000), bytes(1000, 5007)]);
     }
 }

@@ -13,9 +13,9 @@ use proto_model::{
 use crate::{
     layout::JobDir,
     supervisor::{
-        brief::Task,
         control::{RailsReply, Request, ask},
         engine::ANSWER,
+        supervisor_config::Task,
     },
 };
 
@@ -24,7 +24,7 @@ const WINDOW: Duration = Duration::from_millis(500);
 
 /// Bytes of one rail at one time, and what followed from the two looks before.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct RailSample {
     at: Instant,
     tx_bytes: u64,
     rx_bytes: u64,
@@ -35,7 +35,7 @@ struct Look {
 /// Looks at the engine's rails.
 #[derive(Debug, Default)]
 pub struct Rails {
-    looks: BTreeMap<u32, Look>,
+    checks: BTreeMap<u32, RailSample>,
 }
 
 fn rate(bytes: u64, passed: Duration) -> u64 {
@@ -54,8 +54,8 @@ impl Rails {
         let reply: RailsReply = ask(&dir.engine_control(), &Request::Rails {}, ANSWER).ok()?;
         let reports = self.reports(reply.rails?, wall, Instant::now());
         // The same on all nodes of a job: the first tells it for all.
-        let tells = task.node_index == 0;
-        let choices = reply.choices.into_iter().filter(|_| tells).take(MAX_CHOICES);
+        let says = task.node_index == 0;
+        let choices = reply.choices.into_iter().filter(|_| says).take(MAX_CHOICES);
         let choice = |choice: super::control::Choice| AlgorithmChoice {
             operation: report_text(choice.operation),
             bytes: choice.bytes,
@@ -73,15 +73,15 @@ impl Rails {
     ) -> Vec<RailReport> {
         let known = |word: &str| RailState::WORDS.iter().find(|(_, known)| *known == word).map(|pair| pair.0);
         let report = |rail: super::control::Rail| {
-            let look = self.look(&rail, now);
+            let check = self.check(&rail, now);
             RailReport {
                 rail: rail.rail,
                 state: known(&rail.state),
                 since: Timestamp(wall.0.saturating_sub(rail.for_ms)),
                 tx_bytes: rail.tx_bytes,
                 rx_bytes: rail.rx_bytes,
-                tx_rate: look.tx_rate,
-                rx_rate: look.rx_rate,
+                tx_rate: check.tx_rate,
+                rx_rate: check.rx_rate,
                 flaps: rail.flaps,
                 cause: report_text(rail.cause.unwrap_or_default()),
                 peers: rail.peers,
@@ -91,17 +91,17 @@ impl Rails {
         rails.into_iter().take(MAX_REPORTS).map(report).collect()
     }
 
-    fn look(&mut self, rail: &super::control::Rail, now: Instant) -> Look {
+    fn check(&mut self, rail: &super::control::Rail, now: Instant) -> RailSample {
         let (tx_bytes, rx_bytes) = (rail.tx_bytes, rail.rx_bytes);
-        let fresh = Look { at: now, tx_bytes, rx_bytes, tx_rate: 0, rx_rate: 0 };
-        let look = self.looks.entry(rail.rail).or_insert(fresh);
-        let passed = now.saturating_duration_since(look.at);
+        let fresh = RailSample { at: now, tx_bytes, rx_bytes, tx_rate: 0, rx_rate: 0 };
+        let check = self.checks.entry(rail.rail).or_insert(fresh);
+        let passed = now.saturating_duration_since(check.at);
         if passed >= WINDOW {
-            let tx_rate = rate(tx_bytes.saturating_sub(look.tx_bytes), passed);
-            let rx_rate = rate(rx_bytes.saturating_sub(look.rx_bytes), passed);
-            *look = Look { tx_rate, rx_rate, ..fresh };
+            let tx_rate = rate(tx_bytes.saturating_sub(check.tx_bytes), passed);
+            let rx_rate = rate(rx_bytes.saturating_sub(check.rx_bytes), passed);
+            *check = RailSample { tx_rate, rx_rate, ..fresh };
         }
-        *look
+        *check
     }
 }
 

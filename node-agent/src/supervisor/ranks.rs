@@ -32,14 +32,14 @@ use crate::{
         self,
         launch::{Confinement, Input, Launch, Program},
     },
-    supervisor::{brief::Task, environment},
+    supervisor::{environment, supervisor_config::Task},
 };
 
 /// A tree that forks while it is killed is looked at again so often in one go.
 const ROUNDS: usize = 5;
 
 /// The end of namespaces that nobody is in is waited for so often.
-const ROOM_LOOKS: usize = 20;
+const ROOM_CHECKS: usize = 20;
 
 /// A process that was started as ranks are.
 #[derive(Debug)]
@@ -94,11 +94,12 @@ pub struct Ranks {
 impl Ranks {
     /// No rank yet; logs that take notes.
     pub fn new(dir: &JobDir, task: &Task) -> Self {
-        let log =
-            |rank: &RankPlace| (rank.rank, LogWriter::new(dir.rank_log(rank.rank), task.brief.log_bytes));
+        let log = |rank: &RankPlace| {
+            (rank.rank, LogWriter::new(dir.rank_log(rank.rank), task.supervisor_config.log_bytes))
+        };
         let logs = task.ranks.iter().map(log).collect();
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let user = task.brief.rank_user.as_ref().filter(|_| task.brief.own_uid);
+        let user = task.supervisor_config.rank_user.as_ref().filter(|_| task.supervisor_config.own_uid);
         let uid = user.map(|user| user.ids.uid);
         Self { running: BTreeMap::new(), logs, cgroups: Vec::new(), limited: None, room: None, uid, own }
     }
@@ -118,11 +119,11 @@ impl Ranks {
     }
 
     fn limit(&mut self, task: &Task) -> Result<(), String> {
-        if !task.brief.cgroups {
+        if !task.supervisor_config.cgroups {
             return Ok(());
         }
-        let name = cgroup::name(&task.brief.node, Key::of(&task.assignment));
-        let limits = &task.brief.limits;
+        let name = cgroup::name(&task.supervisor_config.node, Key::of(&task.assignment));
+        let limits = &task.supervisor_config.limits;
         match cgroup::create(&name, limits) {
             Ok(made) => {
                 self.cgroups = made.groups;
@@ -141,7 +142,7 @@ impl Ranks {
     /// # Errors
     /// What the kernel refused.
     pub fn open_room(&mut self, task: &Task) -> Result<(), String> {
-        let namespaces = task.brief.isolation.namespaces;
+        let namespaces = task.supervisor_config.isolation.namespaces;
         if self.room.is_some() || !namespaces.any() {
             return Ok(());
         }
@@ -155,9 +156,9 @@ impl Ranks {
     /// What the kernel refused.
     pub fn arrange_room(&mut self, dir: &JobDir, task: &Task) -> Result<(), String> {
         self.open_room(task)?;
-        let Some(room) = self.room.as_mut().filter(|room| !room.is_told()) else { return Ok(()) };
-        let brief = &task.brief;
-        let mut needed = brief.isolation.shown.clone();
+        let Some(room) = self.room.as_mut().filter(|room| !room.is_reported()) else { return Ok(()) };
+        let supervisor_config = &task.supervisor_config;
+        let mut needed = supervisor_config.isolation.shown.clone();
         needed.extend([
             dir.work(),
             dir.home(),
@@ -166,16 +167,17 @@ impl Ranks {
             dir.engine_socket(),
             dir.result(),
         ]);
-        needed.push(brief.engine.clone());
-        needed.extend(brief.library.clone());
-        let ids = brief.rank_user.as_ref().map(|user| user.ids.clone());
-        let data = if brief.data.as_os_str().is_empty() { dir.path() } else { &brief.data };
+        needed.push(supervisor_config.engine.clone());
+        needed.extend(supervisor_config.library.clone());
+        let ids = supervisor_config.rank_user.as_ref().map(|user| user.ids.clone());
+        let data =
+            if supervisor_config.data.as_os_str().is_empty() { dir.path() } else { &supervisor_config.data };
         let order = Order {
             parent: None,
-            isolation: brief.isolation.clone(),
+            isolation: supervisor_config.isolation.clone(),
             view: view(data, &needed, ids.as_ref(), Access::of),
             ids,
-            devices: brief.gpu_files.clone(),
+            devices: supervisor_config.gpu_files.clone(),
         };
         room.arrange(order).map_err(refused)
     }
@@ -202,7 +204,7 @@ impl Ranks {
 
     /// Limits that the ranks ran into so far.
     pub fn excess(&self, task: &Task) -> Excess {
-        cgroup::excess(&self.cgroups, &task.brief.limits)
+        cgroup::excess(&self.cgroups, &task.supervisor_config.limits)
     }
 
     /// The processes, for the durable state.
@@ -256,14 +258,14 @@ impl Ranks {
     }
 
     fn confinement(&self, task: &Task) -> Confinement {
-        let in_namespace = task.brief.isolation.namespaces.pid;
+        let in_namespace = task.supervisor_config.isolation.namespaces.pid;
         Confinement {
             parent: (!in_namespace).then_some(self.own),
             join: self.room.as_ref().map(Room::join),
-            seccomp: task.brief.isolation.seccomp,
+            seccomp: task.supervisor_config.isolation.seccomp,
             cgroups: self.cgroups(),
-            ids: task.brief.rank_user.as_ref().map(|user| user.ids.clone()),
-            limits: task.brief.rank_limits,
+            ids: task.supervisor_config.rank_user.as_ref().map(|user| user.ids.clone()),
+            limits: task.supervisor_config.rank_limits,
             input: Input::Nothing,
         }
     }
@@ -326,11 +328,11 @@ impl Ranks {
     pub fn leave_room(&mut self) {
         let room = self.room.take();
         // Nobody else is in there, so the first look sees its end; on a busy server some more may be needed.
-        let _ = room.iter().any(|room| (0..ROOM_LOOKS).any(|_| room.end()));
+        let _ = room.iter().any(|room| (0..ROOM_CHECKS).any(|_| room.end()));
     }
 
     /// Looks at how much memory each rank and what it has started have now.
-    pub fn look(&mut self) {
+    pub fn check(&mut self) {
         let tree = process::Tree::read();
         for started in self.running.values_mut() {
             started.memory_peak = started.memory_peak.max(tree.below(started.id).memory);
@@ -397,7 +399,7 @@ fn own_program(path: &Path) -> PathBuf {
 
 /// The small program that starts ranks, where the agent has found one and it is still there; else the agent's own.
 fn starter(task: &Task) -> Result<PathBuf, String> {
-    if let Some(starter) = task.brief.starter.as_ref().filter(|path| path.is_file()) {
+    if let Some(starter) = task.supervisor_config.starter.as_ref().filter(|path| path.is_file()) {
         return Ok(starter.clone());
     }
     let program = env::current_exe().map_err(|error| format!("the agent's own program is gone: {error}"))?;

@@ -25,7 +25,6 @@ use crate::{
     process::{self, Identity},
     saved::{FirstCollective, SavedResult, SavedState, SavedWords},
     supervisor::{
-        brief::Task,
         control::Reply,
         engine::{self, Engine},
         environment,
@@ -34,6 +33,7 @@ use crate::{
         rails::{self, Rails},
         ranks::Ranks,
         steps::{Steps, World},
+        supervisor_config::Task,
     },
 };
 
@@ -44,7 +44,7 @@ const ENDING: Duration = Duration::from_millis(20);
 /// Else: orphans are reaped and deadlines are seen this often.
 const QUIET: Duration = Duration::from_millis(250);
 /// The engine is asked for its first collective at least this often, until there is one.
-const FIRST_LOOK_MAX: Duration = Duration::from_secs(60);
+const FIRST_CHECK_MAX: Duration = Duration::from_secs(60);
 
 /// Between two looks at how much memory ranks have.
 const MEMORY_EVERY: Duration = Duration::from_secs(5);
@@ -70,7 +70,7 @@ pub struct Shell {
     dirty: bool,
     exits_saved: usize,
     first: FirstLook,
-    memory_looked: Option<Instant>,
+    memory_checked: Option<Instant>,
     begun: (Instant, Timestamp),
     exit: bool,
 }
@@ -90,7 +90,7 @@ impl Shell {
         let link = Link::listen(&dir.socket())?;
         let steps = Steps::listen(&dir.steps())?;
         let ranks = Ranks::new(&dir, &task);
-        let drained = task.brief.drained.iter().copied().collect();
+        let drained = task.supervisor_config.drained.iter().copied().collect();
         let state = State::new(task.ranks.iter().map(|rank| rank.rank)).with_drained(drained);
         let wake =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)?;
@@ -110,16 +110,16 @@ impl Shell {
             dirty: false,
             exits_saved: 0,
             first: FirstLook::default(),
-            memory_looked: None,
+            memory_checked: None,
             begun: (Instant::now(), wall()),
             exit: false,
         };
-        // Written before anything is started: from here on this try counts as run.
+        // Written before anything is started: from here on this attempt counts as run.
         shell.save(Durability::Process)?;
         Ok(shell)
     }
 
-    /// Until nothing of the try is left.
+    /// Until nothing of the attempt is left.
     pub fn run(mut self) {
         self.queue.push_back(Event::Begin);
         loop {
@@ -233,11 +233,11 @@ impl Shell {
     fn certify_engine(&mut self, endpoints: &[NodeEndpoints], wanted: Certify) {
         let (peers, dir) = (engine::peers(&self.task, endpoints), self.dir.clone());
         let (place, series) = (self.task.place.clone(), wanted.series);
-        let lanes = self.task.brief.lanes.clone();
+        let data_classes = self.task.supervisor_config.data_classes.clone();
         let certify = move || {
-            let ports = Ports::look(&place, &lanes, &Tree::new("/"), &kernel_statistics());
+            let ports = Ports::check(&place, &data_classes, &Tree::new("/"), &kernel_statistics());
             let mut measured = engine::certify(&dir, peers, &wanted);
-            ports.tell(&mut measured);
+            ports.report(&mut measured);
             Event::Measured(measured)
         };
         if let Err(unable) = self.ask_aside("certify", certify) {
@@ -286,15 +286,15 @@ impl Shell {
         self.ends.extend(self.ranks.identities().values().filter_map(|id| pidfd(id.pid)));
     }
 
-    /// The try's directory is not theirs where ranks have a user of their own, so the file is made for them: they can
+    /// The attempt's directory is not theirs where ranks have a user of their own, so the file is made for them: they can
     /// fill it, and put nothing else in its place.
     fn offer_result(&self) -> io::Result<()> {
-        let (brief, result) = (&self.task.brief, self.dir.result());
+        let (supervisor_config, result) = (&self.task.supervisor_config, self.dir.result());
         // A file is shown in the attempt's namespaces only if it is there.
-        if brief.rank_user.is_some() || brief.isolation.namespaces.mount {
+        if supervisor_config.rank_user.is_some() || supervisor_config.isolation.namespaces.mount {
             files::write_atomic(&result, b"", Durability::Process)?;
         }
-        brief.rank_user.as_ref().map_or(Ok(()), |user| user.ids.own(&result))
+        supervisor_config.rank_user.as_ref().map_or(Ok(()), |user| user.ids.own(&result))
     }
 
     /// Durable first, then told.
@@ -312,7 +312,7 @@ impl Shell {
             eprintln!("the job goes on, but its state is not durable: {error}");
         }
         let line = self.snapshot_line();
-        self.link.tell(&line);
+        self.link.report(&line);
     }
 
     fn save(&mut self, durability: Durability) -> io::Result<()> {
@@ -370,10 +370,10 @@ impl Shell {
         }
         self.queue.extend(self.answers.1.try_iter());
         if self.state.snapshot().state == Observed::Preparing && self.engine.is_some() {
-            self.look_for_endpoints();
+            self.find_endpoints();
         }
         self.look_for_first_collective();
-        self.look_at_memory();
+        self.check_memory();
         self.reap();
         self.serve_steps();
         let line = self.snapshot_line();
@@ -394,7 +394,7 @@ impl Shell {
         self.ends.extend(started.into_iter().filter_map(pidfd));
     }
 
-    fn look_for_endpoints(&mut self) {
+    fn find_endpoints(&mut self) {
         if !self.dir.engine_control().exists() {
             return;
         }
@@ -417,11 +417,11 @@ impl Shell {
     }
 
     /// Seldom: all processes of the server are looked at for it.
-    fn look_at_memory(&mut self) {
-        let due = self.memory_looked.is_none_or(|at| at.elapsed() >= MEMORY_EVERY);
+    fn check_memory(&mut self) {
+        let due = self.memory_checked.is_none_or(|at| at.elapsed() >= MEMORY_EVERY);
         if due && self.state.snapshot().state == Observed::Running {
-            self.memory_looked = Some(Instant::now());
-            self.ranks.look();
+            self.memory_checked = Some(Instant::now());
+            self.ranks.check();
         }
     }
 
@@ -469,10 +469,10 @@ impl Shell {
             self.take_result(rank, status);
             // Who is being stopped may fail as it likes.
             let by_itself = status.exit_status() != Some(0) && !self.state.is_draining();
-            let cause = excess.cause(rank, &self.task.brief.node).filter(|_| by_itself);
+            let cause = excess.cause(rank, &self.task.supervisor_config.node).filter(|_| by_itself);
             self.queue.extend(cause.map(Event::RanksExceeded));
             if let Some(why) = self.ranks.refusal(rank, status.exit_status().unwrap_or(0)) {
-                let message = format!("rank {rank} on {}: {why}", self.task.brief.node);
+                let message = format!("rank {rank} on {}: {why}", self.task.supervisor_config.node);
                 self.queue.push_back(Event::RankFailed { rank, message });
             }
             let exit = RankExit {
@@ -539,7 +539,7 @@ impl FirstLook {
         if self.found.is_some() || self.next.is_some_and(|next| now < next) {
             return false;
         }
-        self.pause = (self.pause * 2).clamp(QUIET, FIRST_LOOK_MAX);
+        self.pause = (self.pause * 2).clamp(QUIET, FIRST_CHECK_MAX);
         self.next = Some(now + self.pause);
         true
     }

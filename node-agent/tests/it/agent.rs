@@ -12,7 +12,7 @@ use std::{
 
 use node_agent::{layout::DataDir, process::Identity, saved::SavedState};
 use node_agent_core::Key;
-use proto_model::{Assignment, NodeEndpoints, NodeName, Observation, Observed, Wish};
+use proto_model::{Assignment, DesiredState, NodeEndpoints, NodeName, Observation, Observed};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -121,22 +121,28 @@ impl Drop for Server {
 
 /// The same job, further on: everybody's engines listen.
 pub fn running(job: &Assignment, seen: &Observation) -> Assignment {
-    let Wish::Prepared { spec, placement, key, .. } = job.wish.clone() else { panic!("prepared first") };
+    let DesiredState::Prepared { spec, placement, key, .. } = job.desired.clone() else {
+        panic!("prepared first")
+    };
     let peers = vec![NodeEndpoints { node: NodeName::new(NODE).unwrap(), endpoints: seen.endpoints.clone() }];
-    Assignment { wish: Wish::Running { spec, placement, key, peers, certify: None }, ..job.clone() }
+    Assignment {
+        desired: DesiredState::Running { spec, placement, key, peers, certify: None },
+        ..job.clone()
+    }
 }
 
 pub fn stopped(job: &Assignment) -> Assignment {
-    let wish = Wish::Stopped { grace: Duration::from_millis(200), signal: 0, reason: "cancelled".into() };
-    Assignment { wish, ..job.clone() }
+    let desired =
+        DesiredState::Stopped { grace: Duration::from_millis(200), signal: 0, reason: "cancelled".into() };
+    Assignment { desired, ..job.clone() }
 }
 
 /// A job that runs, as both sides know it.
 pub async fn run(controller: &mut Controller, job: &Assignment) -> Assignment {
-    controller.wish(job).await;
+    controller.desired(job).await;
     let seen = controller.observed(job, Observed::Prepared).await;
     let further = running(job, &seen);
-    controller.wish(&further).await;
+    controller.desired(&further).await;
     controller.observed(job, Observed::Running).await;
     further
 }
@@ -171,7 +177,7 @@ async fn an_agent_joins_runs_a_collective_and_forgets_it() {
     assert_eq!(register.inventory.unwrap().nics[0].device, "rail0");
     controller.welcome(&[]).await;
     controller
-        .hear("a heartbeat", |body| {
+        .on_report("a heartbeat", |body| {
             matches!(body, proto_wire::v1::agent_message::Body::Heartbeat(_)).then_some(())
         })
         .await;
@@ -255,7 +261,7 @@ async fn an_old_epoch_is_refused_also_after_a_restart() {
         let old = proto_wire::v1::controller_message::Body::Assignment((&stopped(&job)).into());
         controller.say_at(8, old).await;
         let refused = controller
-            .hear("a refusal", |body| match body {
+            .on_report("a refusal", |body| match body {
                 proto_wire::v1::agent_message::Body::StaleEpoch(stale) => {
                     Some((stale.refused, stale.current))
                 }
@@ -266,7 +272,7 @@ async fn an_old_epoch_is_refused_also_after_a_restart() {
         assert!(rank.is_alive());
     }
     controller.welcome(&[&further]).await;
-    controller.wish(&stopped(&job)).await;
+    controller.desired(&stopped(&job)).await;
     let seen = controller.observed(&job, Observed::Ended).await;
     assert_eq!(seen.exits[0].signal, 15);
 }
@@ -485,15 +491,15 @@ async fn changes_of_the_hardware_are_told() {
     put(&INVENTORY
         .replace("\"cpus\":2", "\"cpus\":2,\"memoryBytes\":5")
         .replace("\"rail\":0", "\"rail\":0,\"up\":false"));
-    let told = controller
-        .hear("changes", |body| match body {
+    let reported = controller
+        .on_report("changes", |body| match body {
             proto_wire::v1::agent_message::Body::Inventory(inventory) => Some(inventory.changes.clone()),
             _ => None,
         })
         .await;
-    let told: Vec<_> =
-        told.iter().map(|one| (one.code.as_str(), one.scope.as_str(), one.since.is_some())).collect();
-    assert_eq!(told, [("NicDown", "nic/rail0", true), ("Machine", "machine", true)]);
+    let reported: Vec<_> =
+        reported.iter().map(|one| (one.code.as_str(), one.scope.as_str(), one.since.is_some())).collect();
+    assert_eq!(reported, [("NicDown", "nic/rail0", true), ("Machine", "machine", true)]);
     let counted = "rail_inventory_changes_total{change=\"NicDown\"} 1";
     eventually("the series", || metrics(&server).contains(counted).then_some(()));
 }
@@ -514,19 +520,19 @@ async fn what_is_wrong_with_a_rail_is_told_and_outlives_the_agent() {
     assert_eq!(register.inventory.unwrap().health, []);
     controller.welcome(&[]).await;
     fs::write(at("sys/class/net/lo/carrier"), "0\n").unwrap();
-    let told = controller
-        .hear("what is wrong", |body| match body {
+    let reported = controller
+        .on_report("what is wrong", |body| match body {
             proto_wire::v1::agent_message::Body::Inventory(inventory) => Some(inventory.health.clone()),
             _ => None,
         })
         .await;
-    assert_eq!((told.len(), told[0].device.as_str(), told[0].score), (1, "rail0", 0));
-    assert_eq!(told[0].conditions[0].code, "LinkDown");
-    assert!(!told[0].conditions[0].message.is_empty());
+    assert_eq!((reported.len(), reported[0].device.as_str(), reported[0].score), (1, "rail0", 0));
+    assert_eq!(reported[0].conditions[0].code, "LinkDown");
+    assert!(!reported[0].conditions[0].message.is_empty());
     let unfit = "rail_nic_unfit{device=\"rail0\",rail=\"0\"} 1";
     eventually("the series", || metrics(&server).contains(unfit).then_some(()));
     server.kill();
     server.start();
     let register = controller.registered().await;
-    assert_eq!(register.inventory.unwrap().health, told);
+    assert_eq!(register.inventory.unwrap().health, reported);
 }

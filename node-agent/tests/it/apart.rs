@@ -106,7 +106,7 @@ async fn two_attempts_on_one_server_do_not_see_each_other() {
         let pids = seen.lines().find_map(|line| line.strip_prefix("O pids ")).unwrap();
         assert!(pids.parse::<u32>().unwrap() < 12, "it sees its own processes alone: {seen}");
     }
-    controller.wish(&stopped(&first)).await;
+    controller.desired(&stopped(&first)).await;
     controller.observed(&first, Observed::Ended).await;
     for id in [one, two] {
         assert_eq!(process::of_user(id), [], "nobody of theirs is left");

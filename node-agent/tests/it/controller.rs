@@ -228,8 +228,8 @@ impl Controller {
     }
 
     /// Waits for what fits; what does not is passed over.
-    pub async fn hear<T>(&mut self, what: &str, fits: impl Fn(&Body) -> Option<T>) -> T {
-        let look = async {
+    pub async fn on_report<T>(&mut self, what: &str, fits: impl Fn(&Body) -> Option<T>) -> T {
+        let check = async {
             loop {
                 let body = self.heard.recv().await.expect("the service lives as long as the test");
                 if let Some(found) = fits(&body) {
@@ -237,11 +237,11 @@ impl Controller {
                 }
             }
         };
-        tokio::time::timeout(LIMIT, look).await.unwrap_or_else(|_| panic!("{what}: not within {LIMIT:?}"))
+        tokio::time::timeout(LIMIT, check).await.unwrap_or_else(|_| panic!("{what}: not within {LIMIT:?}"))
     }
 
     pub async fn registered(&mut self) -> v1::Register {
-        self.hear("a registration", |body| match body {
+        self.on_report("a registration", |body| match body {
             Body::Register(register) => Some(register.clone()),
             _ => None,
         })
@@ -251,14 +251,14 @@ impl Controller {
     /// Waits until the agent has seen at least this of the job, and says so by itself or as it registers.
     pub async fn observed(&mut self, job: &Assignment, state: Observed) -> Observation {
         let uid = job.uid;
-        self.hear(&format!("{state:?}"), |body| {
-            let told = match body {
+        self.on_report(&format!("{state:?}"), |body| {
+            let reported = match body {
                 Body::Observation(one) => std::slice::from_ref(one),
                 Body::Register(register) => &register.observations,
                 _ => &[],
             };
-            let mut told = told.iter().map(|wire| Observation::try_from(wire.clone()).unwrap());
-            told.find(|seen| seen.uid == uid && seen.state >= state)
+            let mut reported = reported.iter().map(|wire| Observation::try_from(wire.clone()).unwrap());
+            reported.find(|seen| seen.uid == uid && seen.state >= state)
         })
         .await
     }
@@ -279,7 +279,7 @@ impl Controller {
         self.say(controller_message::Body::Welcome(welcome)).await;
     }
 
-    pub async fn wish(&self, job: &Assignment) {
+    pub async fn desired(&self, job: &Assignment) {
         self.say(controller_message::Body::Assignment(job.into())).await;
     }
 

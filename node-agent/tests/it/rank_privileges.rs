@@ -53,10 +53,10 @@ async fn play(
     job: &Assignment,
     arrange: impl FnOnce(&Path),
 ) -> (Observation, String) {
-    controller.wish(job).await;
+    controller.desired(job).await;
     let seen = controller.observed(job, Observed::Prepared).await;
     arrange(&server.job(job).work());
-    controller.wish(&running(job, &seen)).await;
+    controller.desired(&running(job, &seen)).await;
     let seen = controller.observed(job, Observed::Ended).await;
     (seen, fs::read_to_string(server.job(job).rank_log(0)).unwrap_or_default())
 }
@@ -89,7 +89,7 @@ async fn what_a_job_preloads_never_runs_as_anybody_but_the_ranks_user() {
         ("RUST_LOG", "trace"),
         ("WITNESS", &witness),
     ];
-    let job = Assignment { wish: assignment(1, shell("id -u; exec /bin/true", &set)).wish, ..job };
+    let job = Assignment { desired: assignment(1, shell("id -u; exec /bin/true", &set)).desired, ..job };
     let (seen, log) = play(&mut controller, &server, &job, |work| {
         fs::copy(room.path().join("witness.so"), work.join("witness.so")).unwrap();
         // A library that our own program is linked to, as the loader would find it first.
@@ -167,7 +167,7 @@ async fn a_working_directory_is_entered_with_the_ranks_own_rights() {
     let server = Server::with(&controller, &["--rank-user", USER], "info");
     controller.registered().await;
     controller.welcome(&[]).await;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for name in ["there", "else."] {
         let mut work = shell("ls; pwd", &[]);
         if let Work::Command(command) = &mut work {
@@ -177,11 +177,11 @@ async fn a_working_directory_is_entered_with_the_ranks_own_rights() {
         let cause = seen.cause.unwrap_or_else(|| panic!("{:?}\n{log}", seen.exits));
         assert_eq!(cause.code.as_ref(), "RankStartFailed");
         assert!(!log.lines().any(|line| line.starts_with("O ")), "the program ran: {log}");
-        told.push((cause.message.replace(name, "NAME"), log.replace(name, "NAME")));
+        reported.push((cause.message.replace(name, "NAME"), log.replace(name, "NAME")));
     }
     // What lies behind a closed door is not told, not even whether it is there.
-    assert_eq!(told[0].0, told[1].0);
-    assert!(told[0].0.contains("NAME"), "{told:?}");
+    assert_eq!(reported[0].0, reported[1].0);
+    assert!(reported[0].0.contains("NAME"), "{reported:?}");
 }
 
 #[test]

@@ -40,9 +40,9 @@ pub fn possible() -> bool {
         eprintln!("skipped: only root can start ranks as another user");
         return false;
     }
-    let mut look = Command::new(engine());
-    std::os::unix::process::CommandExt::uid(&mut look, NOBODY);
-    let runs = look.arg("--version").output().is_ok_and(|output| output.status.success());
+    let mut check = Command::new(engine());
+    std::os::unix::process::CommandExt::uid(&mut check, NOBODY);
+    let runs = check.arg("--version").output().is_ok_and(|output| output.status.success());
     if !runs {
         eprintln!("skipped: nobody cannot run {}, so ranks of theirs cannot either", engine().display());
     }
@@ -124,7 +124,7 @@ async fn ranks_of_another_user_end_with_their_supervisor_and_on_cancel() {
             server.supervisor(&job).signal(rustix::process::Signal::KILL);
             eventually("the rank ends", || (!rank.is_alive()).then_some(()));
         } else {
-            controller.wish(&crate::agent::stopped(&job)).await;
+            controller.desired(&crate::agent::stopped(&job)).await;
         }
         controller.observed(&job, Observed::Ended).await;
         assert!(!rank.is_alive());

@@ -7,7 +7,7 @@ use std::{
 };
 
 use node_agent::saved::SavedState;
-use proto_model::{Assignment, Observed, ValueText, Wish, Work};
+use proto_model::{Assignment, DesiredState, Observed, ValueText, Work};
 
 use crate::{
     agent::{Server, run, work},
@@ -115,7 +115,7 @@ async fn a_value_of_a_secret_is_in_its_ranks_environment_and_nowhere_else() {
     let value = "hunter2-of-the-tenant";
     let script = "test ${#TOKEN} = 21 && test \"$MINE\" = own && touch saw-$RANK; while ! test -e go; do sleep 0.02; done";
     let mut job = assignment(2, shell(script, &[("MINE", "own")]));
-    if let Wish::Prepared { env, .. } = &mut job.wish {
+    if let DesiredState::Prepared { env, .. } = &mut job.desired {
         let hidden = [("TOKEN", value), ("MINE", "the job's own words win")];
         *env = Arc::new(hidden.map(|(name, value)| (name.to_owned(), ValueText::new(value))).into());
     }

@@ -1,4 +1,4 @@
-//! One try of one job under its supervisor: its life, its end, its output, and what it must not see.
+//! One attempt of one job under its supervisor: its life, its end, its output, and what it must not see.
 
 mod limits;
 
@@ -21,15 +21,16 @@ use node_agent::{
     rank_exec::privileges::RankLimits,
     saved::{SavedOrder, SavedSnapshot, SavedState},
     supervisor::{
-        brief::{self, Brief, GpuBrief, key_to_hex},
         control::{self, Request},
+        supervisor_config::{self, GpuSummary, SupervisorConfig, key_to_hex},
     },
 };
 use node_agent_core::{Order, Snapshot};
 use node_agent_local::ShortPath;
-use node_agent_qos::DataLane;
+use node_agent_qos::DataClass;
 use proto_model::{
-    Algorithm, Assignment, EngineOptions, NodeEndpoints, NodeName, Observed, RailProtection, Wish, Work,
+    Algorithm, Assignment, DesiredState, EngineOptions, NodeEndpoints, NodeName, Observed, RailProtection,
+    Work,
 };
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -48,8 +49,8 @@ struct Supervised {
     seen: Snapshot,
 }
 
-fn brief() -> Brief {
-    Brief {
+fn supervisor_config() -> SupervisorConfig {
+    SupervisorConfig {
         starter: Some(env!("CARGO_BIN_EXE_rail-rank").into()),
         node: NODE.into(),
         engine: engine(),
@@ -67,20 +68,20 @@ fn brief() -> Brief {
         gpu_files: Vec::new(),
         engine_memory: None,
         // The engine takes it as it is written.
-        gpus: vec![GpuBrief { gpu: "0000:1b:00.0".into(), dma_buf: false, why: "too far".into() }],
+        gpus: vec![GpuSummary { gpu: "0000:1b:00.0".into(), dma_buf: false, why: "too far".into() }],
         gpu_names: BTreeMap::new(),
         drained: Vec::new(),
-        lanes: [(0, DataLane { traffic_class: 98, ..DataLane::default() })].into(),
+        data_classes: [(0, DataClass { traffic_class: 98, ..DataClass::default() })].into(),
     }
 }
 
-fn start(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> Child {
-    brief::write(dir, assignment, brief).unwrap();
+fn start(dir: &JobDir, assignment: &Assignment, supervisor_config: &SupervisorConfig) -> Child {
+    supervisor_config::write(dir, assignment, supervisor_config).unwrap();
     let mut command = Command::new(AGENT);
     command.arg("supervise").arg("--dir").arg(dir.path()).stdin(Stdio::piped()).stderr(Stdio::piped());
     command.env("RAIL_JOIN_TOKEN", "rail-join-v1.very.secret");
     let mut process = command.spawn().unwrap();
-    let Wish::Prepared { key, .. } = &assignment.wish else { panic!("a job is prepared first") };
+    let DesiredState::Prepared { key, .. } = &assignment.desired else { panic!("a job is prepared first") };
     // A supervisor that refuses at once may not read it.
     let _ = writeln!(process.stdin.take().unwrap(), "{}", key_to_hex(key));
     process
@@ -88,13 +89,13 @@ fn start(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> Child {
 
 impl Supervised {
     fn new(ranks: u32, work: Work) -> Self {
-        Self::with(&assignment(ranks, work), &brief())
+        Self::with(&assignment(ranks, work), &supervisor_config())
     }
 
-    fn with(assignment: &Assignment, brief: &Brief) -> Self {
+    fn with(assignment: &Assignment, supervisor_config: &SupervisorConfig) -> Self {
         let room = tempfile::tempdir().unwrap();
         let dir = JobDir::at(room.path().join("try"));
-        let process = start(&dir, assignment, brief);
+        let process = start(&dir, assignment, supervisor_config);
         let id = Identity::of(process.id().cast_signed()).unwrap();
         let words = eventually("the supervisor listens, or has ended already", || {
             let listening = ShortPath::of(&dir.socket()).and_then(UnixStream::connect).ok();
@@ -218,8 +219,8 @@ fn ranks_run_to_their_end_and_their_output_and_exit_codes_are_kept() {
 #[test]
 fn ranks_are_started_by_the_agents_own_program_where_the_small_one_is_gone() {
     for starter in [None, Some("/nowhere/rail-rank".into())] {
-        let brief = Brief { starter, ..brief() };
-        let mut job = Supervised::with(&assignment(1, shell("exit 3", &[])), &brief);
+        let supervisor_config = SupervisorConfig { starter, ..supervisor_config() };
+        let mut job = Supervised::with(&assignment(1, shell("exit 3", &[])), &supervisor_config);
         job.run();
         assert_eq!(codes(&job.ended()), [(0, 3, 0)]);
     }
@@ -243,10 +244,11 @@ fn pair(work: Work) -> [Supervised; 2] {
 fn pair_with(work: Work, options: EngineOptions) -> [Supervised; 2] {
     let nodes = [NODE, "n1"];
     let mut task = gang(&nodes, 2, work);
-    if let Wish::Prepared { spec, .. } = &mut task.wish {
+    if let DesiredState::Prepared { spec, .. } = &mut task.desired {
         Arc::make_mut(spec).engine = options;
     }
-    let mut both = nodes.map(|node| Supervised::with(&task, &Brief { node: node.into(), ..brief() }));
+    let mut both = nodes
+        .map(|node| Supervised::with(&task, &SupervisorConfig { node: node.into(), ..supervisor_config() }));
     let peers: Vec<NodeEndpoints> = nodes
         .iter()
         .zip(&mut both)
@@ -433,7 +435,7 @@ fn ranks_and_engine_end_with_a_supervisor_that_is_killed() {
 
 #[test]
 fn logs_are_bounded_and_say_what_was_dropped() {
-    let mut small = brief();
+    let mut small = supervisor_config();
     small.log_bytes = 100_000;
     let script = "i=0; while test $i -lt 20000; do echo \"line $i of many, with some text to fill it\"; i=$((i+1)); done";
     let mut job = Supervised::with(&assignment(1, shell(script, &[])), &small);
@@ -450,7 +452,10 @@ fn logs_are_bounded_and_say_what_was_dropped() {
 #[test]
 fn a_rank_finds_its_mig_instance_by_name() {
     let gpu_names = [(0, "MIG-one".to_owned()), (1, "MIG-two".to_owned())].into();
-    let mut job = Supervised::with(&assignment(2, shell("env", &[])), &Brief { gpu_names, ..brief() });
+    let mut job = Supervised::with(
+        &assignment(2, shell("env", &[])),
+        &SupervisorConfig { gpu_names, ..supervisor_config() },
+    );
     job.run();
     job.ended();
     for (rank, name) in [(0, "MIG-one"), (1, "MIG-two")] {
@@ -488,7 +493,7 @@ fn a_rank_sees_its_place_and_no_secret_and_its_user_wins() {
     assert!(out.contains("\"localRank\": 1"), "{out}");
     let key: String = (0..32_u8).map(|at| format!("{:02x}", at + 0xa0)).collect();
     assert!(!out.contains("very.secret") && !out.contains(&key), "{out}");
-    // Nor does any file of the try hold the key.
+    // Nor does any file of the attempt hold the key.
     for entry in fs::read_dir(job.dir.path()).unwrap().flatten() {
         let content = fs::read(entry.path()).unwrap_or_default();
         assert!(!content.windows(64).any(|part| part == key.as_bytes()), "{:?}", entry.path());
@@ -520,17 +525,17 @@ fn a_program_that_is_not_there_and_a_working_directory_that_is_not_there_are_tol
 
 #[test]
 fn an_engine_that_does_not_come_up_is_a_cause_with_its_last_words() {
-    let mut absent = brief();
+    let mut absent = supervisor_config();
     absent.engine = "/no/such/engine".into();
     let seen = Supervised::with(&assignment(1, shell("true", &[])), &absent).ended();
     assert_eq!(cause(&seen).0, "EngineFailed");
     assert!(cause(&seen).1.contains("/no/such/engine"), "{seen:?}");
     let mut other = assignment(1, shell("true", &[]));
-    if let Wish::Prepared { placement, .. } = &mut other.wish {
+    if let DesiredState::Prepared { placement, .. } = &mut other.desired {
         // TEST-NET-1 (RFC 5737): no machine has it.
         Arc::make_mut(placement).nodes[0].nics[0].address = Some([192, 0, 2, 1].into());
     }
-    let seen = Supervised::with(&other, &brief()).ended();
+    let seen = Supervised::with(&other, &supervisor_config()).ended();
     assert_eq!(cause(&seen).0, "EngineFailed");
     assert!(cause(&seen).1.contains("192.0.2.1"), "{seen:?}");
 }
@@ -549,12 +554,12 @@ fn a_stop_before_the_start_ends_the_engine_and_a_later_start_does_nothing() {
 #[test]
 fn an_attempt_has_one_supervisor_and_is_never_run_twice() {
     let task = assignment(1, shell("echo once", &[]));
-    let mut job = Supervised::with(&task, &brief());
-    let mut second = start(&job.dir, &task, &brief());
+    let mut job = Supervised::with(&task, &supervisor_config());
+    let mut second = start(&job.dir, &task, &supervisor_config());
     assert!(!second.wait().unwrap().success());
     job.run();
     job.ended();
-    let mut third = start(&job.dir, &task, &brief());
+    let mut third = start(&job.dir, &task, &supervisor_config());
     assert!(!third.wait().unwrap().success());
     assert_eq!(job.log(0, Stream::Out), "once\n");
     assert!(job.room.path().exists());
@@ -562,7 +567,7 @@ fn an_attempt_has_one_supervisor_and_is_never_run_twice() {
 
 #[test]
 fn without_a_pid_namespace_ranks_are_ended_by_their_supervisor_all_the_same() {
-    let mut half = brief();
+    let mut half = supervisor_config();
     half.isolation.namespaces.pid = false;
     let script = "setsid sh -c 'echo $$ > far; sleep 600' > /dev/null 2>&1 & while ! test -s far; do sleep 0.01; done; ls /tmp";
     let mut job = Supervised::with(&assignment(1, shell(script, &[])), &half);
@@ -583,7 +588,7 @@ fn where_namespaces_cannot_be_made_no_rank_is_started() {
     if rustix::process::geteuid().is_root() || !isolation().namespaces.pid {
         return;
     }
-    let mut refused = brief();
+    let mut refused = supervisor_config();
     // Without a user namespace the kernel refuses the others.
     refused.isolation.user = false;
     let mut job = Supervised::with(&assignment(1, shell("echo started", &[])), &refused);
@@ -601,11 +606,11 @@ fn how_long_isolation_takes() {
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..40 {
         let kind = round % 2;
-        let mut brief = brief();
+        let mut supervisor_config = supervisor_config();
         if kind == 0 {
-            brief.isolation = node_agent::isolation::Isolation::default();
+            supervisor_config.isolation = node_agent::isolation::Isolation::default();
         }
-        let mut job = Supervised::with(&assignment(4, shell("exec true", &[])), &brief);
+        let mut job = Supervised::with(&assignment(4, shell("exec true", &[])), &supervisor_config);
         job.state(Observed::Prepared);
         std::thread::sleep(Duration::from_millis(100));
         let begun = Instant::now();
@@ -623,7 +628,7 @@ fn how_long_isolation_takes() {
 
 #[test]
 fn a_rank_that_wants_more_of_its_engines_memory_than_it_may_have_is_told_so() {
-    let mut small = brief();
+    let mut small = supervisor_config();
     small.engine_memory = Some(64 << 10);
     let mut work = collective();
     if let Work::Collective(spec) = &mut work {

@@ -21,8 +21,8 @@ use node_agent::{
     saved::SavedState,
 };
 use proto_model::{
-    Assignment, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, Gang, JobId, JobKey, JobName, JobSpec,
-    JobUid, NicPlace, NodeName, NodePlace, Placement, RankPlace, ReduceOp, TenantName, Wish, Work,
+    Assignment, CollectiveOp, CollectiveSpec, CommandSpec, DesiredState, Dtype, Gang, JobId, JobKey, JobName,
+    JobSpec, JobUid, NicPlace, NodeName, NodePlace, Placement, RankPlace, ReduceOp, TenantName, Work,
 };
 use rustix::process::Signal;
 
@@ -48,10 +48,10 @@ pub fn engine() -> PathBuf {
 }
 
 /// Waits for a condition, and says which one did not come.
-pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + LIMIT;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = check() {
             return found;
         }
         assert!(Instant::now() < deadline, "{what}: not within {LIMIT:?}");
@@ -161,13 +161,13 @@ pub fn gang(nodes: &[&str], per_node: u32, work: Work) -> Assignment {
     let spec = JobSpec::new(Gang::new(size, 0, per_node), work);
     let uid = JobUid::from_random(*uuid::Uuid::new_v4().as_bytes());
     let id = JobId { tenant: TenantName::new("nlp").unwrap(), name: JobName::new("train").unwrap() };
-    let wish = Wish::Prepared {
+    let desired = DesiredState::Prepared {
         spec: Arc::new(spec),
         placement: Arc::new(placement),
         key: JobKey::new(std::array::from_fn(|at| at as u8 + 0xa0)),
         env: Arc::default(),
     };
-    Assignment { uid, attempt: 1, id, wish, trace_parent: String::new() }
+    Assignment { uid, attempt: 1, id, desired, trace_parent: String::new() }
 }
 
 /// `sh -c SCRIPT`, with these variables.

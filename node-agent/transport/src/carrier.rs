@@ -1,7 +1,7 @@
 //! What may carry the frames of links in place of the connections on which their peers proved the job's key: RDMA.
 //!
 //! A link is still dialed, accepted and authenticated as a connection, and the connection stays open beside it: its end is the
-//! link's end. Only the frames go another way, a *lane*. Both ends offer a lane over the connection once the peer has
+//! link's end. Only the frames go another way, a *channel*. Both ends offer a channel over the connection once the peer has
 //! proved the key, so that nobody else learns where memory may be written.
 
 use std::fmt;
@@ -17,24 +17,24 @@ use node_agent_local::pieces::{Source, Target};
 
 /// Most bytes of an offer.
 pub const MAX_OFFER: usize = 222;
-/// Bytes of entropy that a lane is made with.
+/// Bytes of entropy that a channel is made with.
 pub const ENTROPY: usize = 32;
 
-/// One life of a link that is carried. No two lanes of a carrier have the same name.
+/// One life of a link that is carried. No two channels of a carrier have the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lane(pub u32);
+pub struct ChannelId(pub u32);
 
 /// What a carrier has to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// Something came in on a lane.
-    Readable(Lane),
-    /// A lane takes more again.
-    Writable(Lane),
-    /// More of what was sent on a lane is not read any more, see [`Carrier::let_go`].
-    LetGo(Lane),
-    /// A lane has failed: nothing more goes out on it or comes in.
-    Broken(Lane, RailCause),
+    /// Something came in on a channel.
+    Readable(ChannelId),
+    /// A channel takes more again.
+    Writable(ChannelId),
+    /// More of what was sent on a channel is not read any more, see [`Carrier::release_buffer`].
+    LetGo(ChannelId),
+    /// A channel has failed: nothing more goes out on it or comes in.
+    Broken(ChannelId, RailCause),
     /// The port of a rail may have gone up or down.
     Port(Rail, bool),
     /// A rail whose device had failed can be carried again.
@@ -43,7 +43,7 @@ pub enum News {
     Files,
 }
 
-/// Carries lanes. Nothing here blocks.
+/// Carries channels. Nothing here blocks.
 pub trait Carrier: fmt::Debug + Send {
     /// What it is, for people: `verbs`.
     fn name(&self) -> &'static str;
@@ -54,17 +54,22 @@ pub trait Carrier: fmt::Debug + Send {
     /// Why not.
     fn carries(&self, rail: Rail) -> Result<(), String>;
 
-    /// Makes this node's end of a lane, and gives what the peer must know of it: at most [`MAX_OFFER`] bytes.
+    /// Makes this node's end of a channel, and gives what the peer must know of it: at most [`MAX_OFFER`] bytes.
     ///
     /// # Errors
     /// What could not be had.
-    fn open(&mut self, rail: Rail, peer: Node, entropy: &[u8; ENTROPY]) -> Result<(Lane, Vec<u8>), String>;
+    fn open(
+        &mut self,
+        rail: Rail,
+        peer: Node,
+        entropy: &[u8; ENTROPY],
+    ) -> Result<(ChannelId, Vec<u8>), String>;
 
     /// Takes what the peer offered; from now on the peer may send, and once it has said the same, this end may.
     ///
     /// # Errors
     /// What is wrong with the offer, or could not be done.
-    fn join(&mut self, lane: Lane, offer: &[u8]) -> Result<(), String>;
+    fn join(&mut self, channel: ChannelId, offer: &[u8]) -> Result<(), String>;
 
     /// Takes memory of a GPU to be sent from, on all rails, as long as somebody else holds it.
     ///
@@ -75,28 +80,28 @@ pub trait Carrier: fmt::Debug + Send {
         Err(format!("{} cannot send from memory of a GPU", self.name()))
     }
 
-    /// Ends a lane, whatever its state: nothing is told or given of it after this, whatever its peer may still write, and nothing reads
+    /// Ends a channel, whatever its state: nothing is told or given of it after this, whatever its peer may still write, and nothing reads
     /// what was sent on it.
-    fn end(&mut self, lane: Lane);
+    fn end(&mut self, channel: ChannelId);
 
-    /// How many of the bytes that were sent on a lane, from its first on, are not read any more where they lie: those were copied, or
+    /// How many of the bytes that were sent on a channel, from its first on, are not read any more where they lie: those were copied, or
     /// the device is done with them.
-    fn let_go(&self, lane: Lane) -> u64;
+    fn release_buffer(&self, channel: ChannelId) -> u64;
 
     /// Takes bytes to be sent, in order; gives how many.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`]: [`News::Writable`] will follow. Any other: the lane has failed.
-    fn send(&mut self, lane: Lane, pieces: &[Source<'_>]) -> io::Result<usize>;
+    /// [`io::ErrorKind::WouldBlock`]: [`News::Writable`] will follow. Any other: the channel has failed.
+    fn send(&mut self, channel: ChannelId, pieces: &[Source<'_>]) -> io::Result<usize>;
 
     /// Gives bytes that came in, in order; says how many.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`]: [`News::Readable`] will follow. Any other: the lane has failed.
-    fn receive(&mut self, lane: Lane, pieces: &mut [Target<'_>]) -> io::Result<usize>;
+    /// [`io::ErrorKind::WouldBlock`]: [`News::Readable`] will follow. Any other: the channel has failed.
+    fn receive(&mut self, channel: ChannelId, pieces: &mut [Target<'_>]) -> io::Result<usize>;
 
     /// Finds out what happened.
-    fn look(&mut self, now: Instant, news: &mut Vec<News>);
+    fn check(&mut self, now: Instant, news: &mut Vec<News>);
 
     /// Has what happens from now on make one of the [`Carrier::files`] readable. What happened just before does not, so that
     /// whoever wants to sleep looks once more.

@@ -105,8 +105,8 @@ impl<M: Buffers> Sink for Bridge<'_, M> {
         self.machine.taken(rail, peer, token);
     }
 
-    fn let_go(&mut self, _rail: Rail, _peer: Node, token: u64) {
-        self.machine.let_go(token);
+    fn release_buffer(&mut self, _rail: Rail, _peer: Node, token: u64) {
+        self.machine.release_buffer(token);
     }
 
     fn handed(&mut self, took: Duration) {
@@ -141,8 +141,8 @@ impl<M: Buffers> Sink for Bridge<'_, M> {
         self.callers.sleeps(asleep);
     }
 
-    fn is_brief(&self) -> bool {
-        self.machine.is_brief()
+    fn is_small(&self) -> bool {
+        self.machine.is_small()
     }
 
     fn rest(&self) -> Duration {
@@ -151,7 +151,7 @@ impl<M: Buffers> Sink for Bridge<'_, M> {
 }
 
 /// Has the transport do what the machine asks of it.
-fn obey<T: Transport + ?Sized>(machine: &mut Machine, transport: &mut T) {
+fn apply_command<T: Transport + ?Sized>(machine: &mut Machine, transport: &mut T) {
     while let Some(command) = machine.poll_command() {
         match command {
             Command::Close { rail, peer, generation, cause } => {
@@ -174,7 +174,7 @@ pub fn drive<M: Buffers, T: Transport + ?Sized>(
 ) -> Result<(), TransportError> {
     let now = bridge.clock.now();
     bridge.machine.tick(now);
-    obey(bridge.machine, transport);
+    apply_command(bridge.machine, transport);
     while let Some(frame) = bridge.machine.poll_transmit(bridge.memory, bridge.clock.now()) {
         transport.send(frame);
     }
@@ -187,6 +187,6 @@ pub fn drive<M: Buffers, T: Transport + ?Sized>(
     };
     transport.poll(Some(wait), bridge)?;
     // Before the caller hears of operations that have ended: a rail that the machine has given up may still read their buffers.
-    obey(bridge.machine, transport);
+    apply_command(bridge.machine, transport);
     Ok(())
 }

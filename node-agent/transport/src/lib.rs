@@ -10,7 +10,7 @@ pub mod memory;
 pub mod tcp;
 pub mod transport;
 
-pub use carrier::{Carrier, Lane, News};
+pub use carrier::{Carrier, ChannelId, News};
 pub use drive::{Bridge, Buffers, Callers, Clock, drive};
 pub use memory::{Fault, MemoryNet, MemoryRails};
 pub use tcp::{JobKey, Missing, Refusals, SetupError, TcpConfig, TcpRails, Wiring};

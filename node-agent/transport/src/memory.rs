@@ -70,7 +70,7 @@ impl MemoryNet {
             nodes: self.nodes,
             rails: self.rails,
             out: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             dark: BTreeSet::new(),
             counters: BTreeMap::new(),
         }
@@ -115,7 +115,7 @@ pub struct MemoryRails {
     rails: usize,
     out: BTreeMap<(Rail, Node), VecDeque<Transmit>>,
     /// The generations that the sink was told to be up.
-    told: BTreeMap<(Rail, Node), u32>,
+    reported: BTreeMap<(Rail, Node), u32>,
     /// The ports that the sink was told to be down.
     dark: BTreeSet<Rail>,
     counters: BTreeMap<(Rail, Node), Counters>,
@@ -143,15 +143,15 @@ impl MemoryRails {
                 state.settle(Instant::now());
                 state.open(self.node, peer, rail)
             };
-            let told = self.told.get(&(rail, peer)).copied();
-            if let Some(generation) = told.filter(|told| now.as_ref() != Ok(told)) {
-                self.told.remove(&(rail, peer));
+            let reported = self.reported.get(&(rail, peer)).copied();
+            if let Some(generation) = reported.filter(|reported| now.as_ref() != Ok(reported)) {
+                self.reported.remove(&(rail, peer));
                 self.out.remove(&(rail, peer));
                 let cause = now.clone().err().unwrap_or(RailCause::Closed);
                 sink.rail_down(rail, peer, generation, cause);
             }
-            if let Some(generation) = now.ok().filter(|&now| told != Some(now)) {
-                self.told.insert((rail, peer), generation);
+            if let Some(generation) = now.ok().filter(|&now| reported != Some(now)) {
+                self.reported.insert((rail, peer), generation);
                 self.counters.entry((rail, peer)).or_default().ups += 1;
                 sink.rail_up(rail, peer, generation);
             }
@@ -165,7 +165,7 @@ impl MemoryRails {
         let mut soonest: Option<Instant> = state.settle(now);
         for (rail, peer) in self.links() {
             // What the sink was not told of has to wait until it is.
-            if self.told.get(&(rail, peer)).copied() != state.open(self.node, peer, rail).ok() {
+            if self.reported.get(&(rail, peer)).copied() != state.open(self.node, peer, rail).ok() {
                 continue;
             }
             match state.take((peer, self.node, rail), now) {
@@ -193,7 +193,7 @@ impl MemoryRails {
             }
             sink.received(rail, peer)
         });
-        if let (Err(error), Some(&generation)) = (result, self.told.get(&(rail, peer))) {
+        if let (Err(error), Some(&generation)) = (result, self.reported.get(&(rail, peer))) {
             self.close(rail, peer, generation, RailCause::Protocol(error));
         }
     }
@@ -201,7 +201,7 @@ impl MemoryRails {
 
 impl Transport for MemoryRails {
     fn send(&mut self, frame: Transmit) {
-        if self.told.contains_key(&(frame.rail, frame.peer)) {
+        if self.reported.contains_key(&(frame.rail, frame.peer)) {
             self.out.entry((frame.rail, frame.peer)).or_default().push_back(frame);
         }
     }
@@ -222,7 +222,7 @@ impl Transport for MemoryRails {
                 let mut state = self.shared.lock();
                 let way = (self.node, peer, rail);
                 let open = state.open(self.node, peer, rail).ok();
-                if open.is_none() || open != self.told.get(&(rail, peer)).copied() {
+                if open.is_none() || open != self.reported.get(&(rail, peer)).copied() {
                     break;
                 }
                 if !state.has_room(way, size) {

@@ -169,7 +169,7 @@ pub struct Refusals {
     pub stale: u64,
 }
 
-/// A link that is not up yet: its rail, its peer, and why the latest try failed, if there was one from here.
+/// A link that is not up yet: its rail, its peer, and why the latest attempt failed, if there was one from here.
 pub type Missing = (Rail, Node, Option<String>);
 
 /// How far the wire-up is.

@@ -31,12 +31,12 @@ pub trait Sink {
     /// All bytes of a frame were handed to the rail, which does not read its payload any more.
     fn sent(&mut self, rail: Rail, peer: Node, token: u64);
 
-    /// All bytes of a frame were handed to the rail, which still reads its payload where it lies: [`Sink::let_go`] follows, unless
+    /// All bytes of a frame were handed to the rail, which still reads its payload where it lies: [`Sink::release_buffer`] follows, unless
     /// the link ends before.
     fn taken(&mut self, _rail: Rail, _peer: Node, _token: u64) {}
 
     /// The payload of a frame that was [`Sink::taken`] is not read any more.
-    fn let_go(&mut self, rail: Rail, peer: Node, token: u64) {
+    fn release_buffer(&mut self, rail: Rail, peer: Node, token: u64) {
         self.sent(rail, peer, token);
     }
 
@@ -44,7 +44,7 @@ pub trait Sink {
     fn handed(&mut self, _took: Duration) {}
 
     /// A link is connected and authenticated. `generation` names this life of it, equally at both ends; it rises with
-    /// every try, so a later life of the same link has a greater one.
+    /// every attempt, so a later life of the same link has a greater one.
     fn rail_up(&mut self, rail: Rail, peer: Node, generation: u32);
 
     /// That life of a link is over: nothing that was handed to it is reported as [`Sink::sent`] from now on, nothing more of it
@@ -71,7 +71,7 @@ pub trait Sink {
     fn sleeps(&mut self, _asleep: bool) {}
 
     /// Whether only operations are under way that are done in a fraction of a millisecond, so that whatever comes next comes soon.
-    fn is_brief(&self) -> bool {
+    fn is_small(&self) -> bool {
         false
     }
 

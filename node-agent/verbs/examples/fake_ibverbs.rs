@@ -302,18 +302,18 @@ unsafe extern "C" fn ibv_create_comp_channel(context: *mut Context) -> *mut Comp
         return null_mut();
     }
     world.alive(device, CHANNEL, 1);
-    let channel = Box::into_raw(Box::new(CompChannel { context, fd: -1, refcnt: 0 }));
-    let fd = world.pipe(channel as usize);
-    unsafe { (*channel).fd = fd };
-    channel
+    let completion_channel = Box::into_raw(Box::new(CompChannel { context, fd: -1, refcnt: 0 }));
+    let fd = world.pipe(completion_channel as usize);
+    unsafe { (*completion_channel).fd = fd };
+    completion_channel
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut CompChannel) -> c_int {
+unsafe extern "C" fn ibv_destroy_comp_channel(completion_channel: *mut CompChannel) -> c_int {
     let mut world = world();
-    world.pipes.remove(&(channel as usize));
-    let channel = unsafe { Box::from_raw(channel) };
-    world.alive(unsafe { device_of(channel.context) }, CHANNEL, -1);
+    world.pipes.remove(&(completion_channel as usize));
+    let completion_channel = unsafe { Box::from_raw(completion_channel) };
+    world.alive(unsafe { device_of(completion_channel.context) }, CHANNEL, -1);
     0
 }
 
@@ -322,7 +322,7 @@ unsafe extern "C" fn ibv_create_cq(
     context: *mut Context,
     entries: c_int,
     cq_context: *mut c_void,
-    channel: *mut CompChannel,
+    completion_channel: *mut CompChannel,
     _: c_int,
 ) -> *mut Cq {
     let (mut world, device) = (world(), unsafe { device_of(context) });
@@ -332,9 +332,16 @@ unsafe extern "C" fn ibv_create_cq(
         return null_mut();
     }
     world.alive(device, CQ, 1);
-    let cq = Box::into_raw(Box::new(Cq { context, channel, cq_context, handle: 0, cqe: entries }));
+    let cq = Box::into_raw(Box::new(Cq { context, completion_channel, cq_context, handle: 0, cqe: entries }));
     let (done, armed, entries) = (VecDeque::new(), false, entries as usize);
-    let queue = FakeCq { channel: channel as usize, entries, done, armed, device, broken: false };
+    let queue = FakeCq {
+        completion_channel: completion_channel as usize,
+        entries,
+        done,
+        armed,
+        device,
+        broken: false,
+    };
     world.cqs.insert(cq as usize, queue);
     cq
 }
@@ -357,11 +364,11 @@ fn next_event(owner: usize) -> Option<(c_uint, u64)> {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_get_cq_event(
-    channel: *mut CompChannel,
+    completion_channel: *mut CompChannel,
     cq: *mut *mut Cq,
     _: *mut *mut c_void,
 ) -> c_int {
-    let Some((_, element)) = next_event(channel as usize) else { return -1 };
+    let Some((_, element)) = next_event(completion_channel as usize) else { return -1 };
     unsafe { *cq = element as *mut Cq };
     0
 }
@@ -465,7 +472,7 @@ unsafe extern "C" fn fake_device(gid: *const u8) -> usize {
     world.devices.len() - 1
 }
 
-fn tell(world: &mut World, device: usize, kind: c_uint) {
+fn report(world: &mut World, device: usize, kind: c_uint) {
     let contexts = world.devices[device].contexts.clone();
     contexts.into_iter().for_each(|context| world.event(context, kind, 1));
 }
@@ -482,14 +489,14 @@ extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
     match what {
         0 | 1 => {
             own.down = what == 0;
-            tell(world, device, if what == 0 { EVENT_PORT_ERR } else { EVENT_PORT_ACTIVE });
+            report(world, device, if what == 0 { EVENT_PORT_ERR } else { EVENT_PORT_ACTIVE });
         }
         2 | 3 => own.silent = what == 2,
         4 => own.duplicates = value as u32,
         5 | 6 => own.lose_acknowledgements = what == 5,
         7 => {
             own.index = value as u32;
-            tell(world, device, EVENT_GID_CHANGE);
+            report(world, device, EVENT_GID_CHANGE);
         }
         8 | 9 => {
             own.held = what == 8;
@@ -501,7 +508,7 @@ extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
                 .values_mut()
                 .filter(|queue| queue.device == device)
                 .for_each(|queue| queue.broken = true);
-            tell(world, device, EVENT_CQ_ERR);
+            report(world, device, EVENT_CQ_ERR);
         }
         14 => {
             own.fail[CONTEXT] = libc::ENODEV;
@@ -514,7 +521,7 @@ extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
             // Nothing is said of what was under way.
             let qps = &world.qps;
             world.posted.retain(|posted| qps.get(&posted.qp).is_none_or(|qp| qp.device != device));
-            tell(world, device, EVENT_DEVICE_FATAL);
+            report(world, device, EVENT_DEVICE_FATAL);
         }
         15 => own.fail[CONTEXT] = 0,
         13 => own.never_binds = true,

@@ -1,4 +1,4 @@
-//! The carrier: rails' devices, their lanes, and what happens to them.
+//! The carrier: rails' devices, their channels, and what happens to them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_local::Region;
 use node_agent_local::pieces::{Source, Target};
-use node_agent_transport::carrier::{Carrier, ENTROPY, Lane as Name, News};
+use node_agent_transport::carrier::{Carrier, ChannelId, ENTROPY, News};
 
 use crate::cache::{Bounds, Cache};
+use crate::channel::{Channel, Shape};
 use crate::device::open_all;
 use crate::imm::MOST_SLOTS;
-use crate::lane::{Lane, Shape};
 use crate::library::Library;
 use crate::objects::{Access, Context, Mr};
 use crate::offer::Offer;
@@ -57,7 +57,7 @@ pub struct Config {
     pub library: Option<PathBuf>,
 }
 
-/// Lanes over verbs.
+/// Channels over verbs.
 #[derive(Debug)]
 pub struct VerbsCarrier {
     library: Arc<Library>,
@@ -66,20 +66,20 @@ pub struct VerbsCarrier {
     entries: u32,
     /// By rail; or why there is none.
     ports: Vec<Result<Port, String>>,
-    lanes: BTreeMap<u32, Lane>,
+    channels: BTreeMap<u32, Channel>,
     next: u32,
     /// When devices were last asked for events, and whether somebody wanted to ask since.
     asked: Instant,
     put_off: bool,
     duplicates: u64,
-    /// What was found out while lanes ended.
+    /// What was found out while channels ended.
     unheard: Vec<News>,
     /// Memories of ranks.
     cache: Cache<Region, Mr>,
     /// Memories of GPUs, with their registrations by rail. They cannot be copied instead, so they stay registered while they are held.
     lent: Vec<(Arc<Region>, Vec<Arc<Mr>>)>,
     swept: Instant,
-    reaper: Reaper<Lane>,
+    reaper: Reaper<Channel>,
 }
 
 /// The rings' slots, so that all links have room and few links have much.
@@ -121,7 +121,7 @@ impl VerbsCarrier {
         {
             return Err(why.cloned().unwrap_or_else(|| "there are no rails".into()));
         }
-        let (lanes, duplicates) = Default::default();
+        let (channels, duplicates) = Default::default();
         let (asked, reaper) = (Instant::now(), Reaper::new());
         let cache = Cache::new(ports.len(), REGISTERED);
         let (put_off, swept, next, lent, unheard) = (false, asked, 0, Vec::new(), Vec::new());
@@ -130,7 +130,7 @@ impl VerbsCarrier {
             shape,
             entries,
             ports,
-            lanes,
+            channels,
             next,
             asked,
             put_off,
@@ -170,7 +170,7 @@ impl VerbsCarrier {
     /// Messages that came twice and were dropped by their number, so far.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
-        self.duplicates + self.lanes.values().map(Lane::duplicates).sum::<u64>()
+        self.duplicates + self.channels.values().map(Channel::duplicates).sum::<u64>()
     }
 
     /// Lets go of memories that nobody else holds any more.
@@ -180,8 +180,8 @@ impl VerbsCarrier {
         self.lent.retain(|(memory, rails)| Arc::strong_count(memory) > 1 + rails.len());
     }
 
-    fn lane(&mut self, lane: Name) -> io::Result<&mut Lane> {
-        self.lanes.get_mut(&lane.0).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    fn channel(&mut self, channel: ChannelId) -> io::Result<&mut Channel> {
+        self.channels.get_mut(&channel.0).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 
@@ -197,23 +197,28 @@ impl Carrier for VerbsCarrier {
         }
     }
 
-    fn open(&mut self, rail: Rail, peer: Node, entropy: &[u8; ENTROPY]) -> Result<(Name, Vec<u8>), String> {
+    fn open(
+        &mut self,
+        rail: Rail,
+        peer: Node,
+        entropy: &[u8; ENTROPY],
+    ) -> Result<(ChannelId, Vec<u8>), String> {
         let port = self.ports.get(usize::from(rail)).ok_or("there is no such rail")?.as_ref()?;
         port.room(self.shape.pairs, self.shape.depth())?;
         let name = self.next;
-        let (lane, offer) = Lane::open((name, rail, peer), &port.ground()?, self.shape, entropy)?;
-        self.next = self.next.checked_add(1).ok_or("too many lanes")?;
-        self.lanes.insert(name, lane);
-        Ok((Name(name), offer.encode()))
+        let (channel, offer) = Channel::open((name, rail, peer), &port.ground()?, self.shape, entropy)?;
+        self.next = self.next.checked_add(1).ok_or("too many channels")?;
+        self.channels.insert(name, channel);
+        Ok((ChannelId(name), offer.encode()))
     }
 
-    fn join(&mut self, name: Name, offer: &[u8]) -> Result<(), String> {
+    fn join(&mut self, name: ChannelId, offer: &[u8]) -> Result<(), String> {
         let offer = Offer::decode(offer).map_err(|error| error.to_string())?;
-        let lane = self.lanes.get_mut(&name.0).ok_or("the lane is gone")?;
-        let port = self.ports.get(usize::from(lane.rail)).ok_or("there is no such rail")?.as_ref()?;
-        lane.join(&offer, &port.ground()?)?;
-        let (rail, peer, windows) = (lane.rail, lane.node, lane.windows());
-        tracing::debug!(rail, peer, device = port.device, windows, "lane joined");
+        let channel = self.channels.get_mut(&name.0).ok_or("the channel is gone")?;
+        let port = self.ports.get(usize::from(channel.rail)).ok_or("there is no such rail")?.as_ref()?;
+        channel.join(&offer, &port.ground()?)?;
+        let (rail, peer, windows) = (channel.rail, channel.node, channel.windows());
+        tracing::debug!(rail, peer, device = port.device, windows, "channel joined");
         self.wait_for_windows(name)
     }
 
@@ -238,23 +243,23 @@ impl Carrier for VerbsCarrier {
         Ok(())
     }
 
-    fn let_go(&self, lane: Name) -> u64 {
-        self.lanes.get(&lane.0).map_or(0, Lane::let_go)
+    fn release_buffer(&self, channel: ChannelId) -> u64 {
+        self.channels.get(&channel.0).map_or(0, Channel::release_buffer)
     }
 
-    fn end(&mut self, lane: Name) {
-        self.stop_reading(lane);
-        if let Some(lane) = self.lanes.remove(&lane.0) {
-            self.duplicates += lane.duplicates();
-            self.reaper.take(lane);
+    fn end(&mut self, channel: ChannelId) {
+        self.stop_reading(channel);
+        if let Some(channel) = self.channels.remove(&channel.0) {
+            self.duplicates += channel.duplicates();
+            self.reaper.take(channel);
         }
     }
 
-    fn send(&mut self, lane: Name, pieces: &[Source<'_>]) -> io::Result<usize> {
-        let VerbsCarrier { lanes, ports, cache, lent, .. } = self;
+    fn send(&mut self, channel: ChannelId, pieces: &[Source<'_>]) -> io::Result<usize> {
+        let VerbsCarrier { channels, ports, cache, lent, .. } = self;
         let gone = || io::Error::from(io::ErrorKind::NotConnected);
-        let lane = lanes.get_mut(&lane.0).ok_or_else(gone)?;
-        let rail = usize::from(lane.rail);
+        let channel = channels.get_mut(&channel.0).ok_or_else(gone)?;
+        let rail = usize::from(channel.rail);
         let Some(Ok(port)) = ports.get(rail) else { return Err(gone()) };
         let mut registered = |memory: &Arc<Region>| {
             if memory.device().is_some() {
@@ -268,29 +273,29 @@ impl Carrier for VerbsCarrier {
                 })
             })
         };
-        lane.send(pieces, &mut registered, Instant::now())
+        channel.send(pieces, &mut registered, Instant::now())
     }
 
-    fn receive(&mut self, lane: Name, pieces: &mut [Target<'_>]) -> io::Result<usize> {
-        self.lane(lane)?.receive(pieces, Instant::now())
+    fn receive(&mut self, channel: ChannelId, pieces: &mut [Target<'_>]) -> io::Result<usize> {
+        self.channel(channel)?.receive(pieces, Instant::now())
     }
 
-    fn look(&mut self, now: Instant, news: &mut Vec<News>) {
+    fn check(&mut self, now: Instant, news: &mut Vec<News>) {
         news.append(&mut self.unheard);
         (0..self.ports.len()).for_each(|rail| self.complete(rail, now, news));
-        self.hear_devices(now, news);
-        self.look_for_failed(now, news);
-        self.ports.iter_mut().flatten().filter(|p| p.spoilt && p.failed.is_none()).for_each(Port::mend);
+        self.on_devices(now, news);
+        self.find_failed(now, news);
+        self.ports.iter_mut().flatten().filter(|p| p.spoilt && p.failed.is_none()).for_each(Port::remediate);
         if now >= self.swept + SWEEP {
             self.swept = now;
             self.sweep();
         }
-        for (&name, lane) in &mut self.lanes {
-            lane.check(now);
-            if let Some(cause) = lane.tell_broken() {
-                news.push(News::Broken(Name(name), cause));
-            } else if lane.unblocks() {
-                news.push(News::Writable(Name(name)));
+        for (&name, channel) in &mut self.channels {
+            channel.check(now);
+            if let Some(cause) = channel.report_broken() {
+                news.push(News::Broken(ChannelId(name), cause));
+            } else if channel.unblocks() {
+                news.push(News::Writable(ChannelId(name)));
             }
         }
     }
@@ -299,7 +304,7 @@ impl Carrier for VerbsCarrier {
         self.sweep();
         for port in self.ports.iter_mut().flatten() {
             if std::mem::replace(&mut port.armed, true) {
-                port.channel.drain();
+                port.completion_channel.drain();
             }
             for (queue, only_errors) in [(&port.receive, false), (&port.send, false)] {
                 if let Err(error) = queue.arm(only_errors) {
@@ -312,14 +317,14 @@ impl Carrier for VerbsCarrier {
     fn due(&self) -> Option<Instant> {
         let events = self.put_off.then_some(self.asked + EVENTS);
         let failed = self.ports.iter().flatten().filter_map(|port| port.failed.map(|(at, _)| at));
-        self.lanes.values().filter_map(Lane::deadline).chain(events).chain(failed).min()
+        self.channels.values().filter_map(Channel::deadline).chain(events).chain(failed).min()
     }
 
     fn files(&self) -> Vec<BorrowedFd<'_>> {
         let mut files = Vec::new();
         let mut seen: Vec<&Arc<Context>> = Vec::new();
         for port in self.ports.iter().flatten() {
-            files.push(port.channel.as_fd());
+            files.push(port.completion_channel.as_fd());
             if !seen.iter().any(|context| Arc::ptr_eq(context, &port.context)) {
                 seen.push(&port.context);
                 files.push(port.context.events());

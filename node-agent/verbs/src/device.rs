@@ -18,7 +18,7 @@ pub(crate) struct Device {
 
 /// The port of a rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RailPort {
     pub(crate) port: u8,
     pub(crate) index: u8,
 }
@@ -60,11 +60,11 @@ pub(crate) fn open_all(library: &Arc<Library>, known: &[&str]) -> Result<Vec<Dev
 
 impl Device {
     /// Where on this device a rail's address is, if it is there and RoCE v2.
-    pub(crate) fn place(&self, address: IpAddr) -> Option<Place> {
+    pub(crate) fn place(&self, address: IpAddr) -> Option<RailPort> {
         let table = self.context.gids().inspect_err(|error| {
             tracing::warn!(device = self.name, %error, "an RDMA device does not tell its GIDs");
         });
-        gid::find(&table.ok()?, address).map(|(port, index)| Place { port, index })
+        gid::find(&table.ok()?, address).map(|(port, index)| RailPort { port, index })
     }
 
     /// The greatest packet of a port, as devices count it, and whether it is up.

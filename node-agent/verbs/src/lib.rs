@@ -13,12 +13,12 @@
 #[doc(hidden)]
 pub mod cache;
 mod carrier;
+mod channel;
 mod device;
 #[doc(hidden)]
 pub mod ffi;
 mod gid;
 mod imm;
-mod lane;
 mod library;
 mod objects;
 // Public for the fuzz target only.

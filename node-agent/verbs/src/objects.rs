@@ -299,23 +299,23 @@ impl Drop for Mw {
 
 /// Becomes readable when an armed completion queue gets something.
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub(crate) struct CompletionChannel {
     raw: NonNull<ffi::CompChannel>,
     context: Arc<Context>,
 }
 
 // SAFETY: as for `Context`.
-unsafe impl Send for Channel {}
+unsafe impl Send for CompletionChannel {}
 // SAFETY: as for `Context`; its descriptor does not change.
-unsafe impl Sync for Channel {}
+unsafe impl Sync for CompletionChannel {}
 
-impl Channel {
+impl CompletionChannel {
     pub(crate) fn new(context: &Arc<Context>) -> io::Result<Self> {
         // SAFETY: the context is open.
         let raw = given(unsafe { (context.library.functions.create_comp_channel)(context.raw.as_ptr()) })?;
-        let channel = Channel { raw, context: Arc::clone(context) };
-        nonblocking(channel.as_fd())?;
-        Ok(channel)
+        let completion_channel = CompletionChannel { raw, context: Arc::clone(context) };
+        nonblocking(completion_channel.as_fd())?;
+        Ok(completion_channel)
     }
 
     /// Takes the events that are there; those who armed their queues look into them anyway.
@@ -331,14 +331,14 @@ impl Channel {
     }
 }
 
-impl AsFd for Channel {
+impl AsFd for CompletionChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the library made it with this layout, and the descriptor is open as long as the channel is.
         unsafe { BorrowedFd::borrow_raw(self.raw.as_ref().fd) }
     }
 }
 
-impl Drop for Channel {
+impl Drop for CompletionChannel {
     fn drop(&mut self) {
         // SAFETY: queues of it hold it, so none is left.
         let _ = unsafe { (self.context.library.functions.destroy_comp_channel)(self.raw.as_ptr()) };
@@ -349,7 +349,7 @@ impl Drop for Channel {
 #[derive(Debug)]
 pub(crate) struct Cq {
     raw: NonNull<ffi::Cq>,
-    channel: Arc<Channel>,
+    completion_channel: Arc<CompletionChannel>,
 }
 
 // SAFETY: as for `Context`.
@@ -358,20 +358,20 @@ unsafe impl Send for Cq {}
 unsafe impl Sync for Cq {}
 
 impl Cq {
-    pub(crate) fn new(channel: &Arc<Channel>, entries: u32) -> io::Result<Self> {
-        let context = &channel.context;
+    pub(crate) fn new(completion_channel: &Arc<CompletionChannel>, entries: u32) -> io::Result<Self> {
+        let context = &completion_channel.context;
         let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
         // SAFETY: context and channel are open and belong together.
         let raw = unsafe {
             let create = context.library.functions.create_cq;
-            create(context.raw.as_ptr(), entries, null_mut(), channel.raw.as_ptr(), 0)
+            create(context.raw.as_ptr(), entries, null_mut(), completion_channel.raw.as_ptr(), 0)
         };
-        Ok(Cq { raw: given(raw)?, channel: Arc::clone(channel) })
+        Ok(Cq { raw: given(raw)?, completion_channel: Arc::clone(completion_channel) })
     }
 
     /// Takes completions; gives how many. An error means that the queue is broken.
     pub(crate) fn poll(&self, into: &mut [ffi::Wc]) -> io::Result<usize> {
-        let poll = self.channel.context.get().ops.poll_cq;
+        let poll = self.completion_channel.context.get().ops.poll_cq;
         let poll = poll.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         let most = c_int::try_from(into.len()).unwrap_or(c_int::MAX);
         // SAFETY: the queue is there, and `into` has room for `most` completions.
@@ -381,7 +381,7 @@ impl Cq {
 
     /// Has the next completion make the channel readable; with `only_errors` the next that failed, where the device can tell.
     pub(crate) fn arm(&self, only_errors: bool) -> io::Result<()> {
-        let notify = self.channel.context.get().ops.req_notify_cq;
+        let notify = self.completion_channel.context.get().ops.req_notify_cq;
         let notify = notify.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         // SAFETY: the queue is there.
         checked(unsafe { notify(self.raw.as_ptr(), only_errors.into()) })
@@ -391,8 +391,8 @@ impl Cq {
 impl Drop for Cq {
     fn drop(&mut self) {
         // Its destruction waits for events that nobody has acknowledged.
-        self.channel.drain();
+        self.completion_channel.drain();
         // SAFETY: queue pairs of it hold it, so none is left.
-        let _ = unsafe { (self.channel.context.library.functions.destroy_cq)(self.raw.as_ptr()) };
+        let _ = unsafe { (self.completion_channel.context.library.functions.destroy_cq)(self.raw.as_ptr()) };
     }
 }

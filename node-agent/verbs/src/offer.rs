@@ -1,4 +1,4 @@
-//! What one end of a lane tells the other: where it may write, and whom it talks to. Fixed layout, little-endian:
+//! What one end of a channel tells the other: where it may write, and whom it talks to. Fixed layout, little-endian:
 //!
 //! | bytes | field | bytes | field |
 //! |---|---|---|---|
@@ -17,7 +17,7 @@ const VERSION: u8 = 2;
 /// Bytes before the queue pairs, and of each of them.
 const FIXED: usize = 48;
 const PAIR: usize = 12;
-/// Most queue pairs of a lane.
+/// Most queue pairs of a channel.
 pub const MOST_PAIRS: usize = 8;
 /// Queue pair numbers and packet numbers have 24 bits.
 const NUMBER: u32 = 1 << 24;

@@ -1,15 +1,15 @@
-//! The port that a rail has on this server: its device, and what all lanes on it share.
+//! The port that a rail has on this server: its device, and what all channels on it share.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::device::{Device, Place};
+use crate::channel::Ground;
+use crate::device::{Device, RailPort};
 use crate::gid;
-use crate::lane::Ground;
-use crate::objects::{Channel, Context, Cq, Pd, step};
+use crate::objects::{CompletionChannel, Context, Cq, Pd, step};
 
-/// Entries of a completion queue at least: for a lane of the most queue pairs, and for some that are not given back yet.
+/// Entries of a completion queue at least: for a channel of the most queue pairs, and for some that are not given back yet.
 pub(crate) const LEAST_ENTRIES: u32 = 512;
 
 /// A device that has failed is looked for after the first of these times, then after twice as long and so on up to the second.
@@ -21,16 +21,16 @@ pub(crate) struct Port {
     pub(crate) device: String,
     pub(crate) address: IpAddr,
     /// Nothing while its address is on no port.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<RailPort>,
     pub(crate) context: Arc<Context>,
     pub(crate) pd: Arc<Pd>,
-    pub(crate) channel: Arc<Channel>,
+    pub(crate) completion_channel: Arc<CompletionChannel>,
     pub(crate) send: Arc<Cq>,
     pub(crate) receive: Arc<Cq>,
     /// How many completions each of the two has room for.
     pub(crate) entries: u32,
     pub(crate) armed: bool,
-    /// Whether memory windows are worth a try.
+    /// Whether memory windows are worth an attempt.
     pub(crate) windows: bool,
     /// A completion queue has failed: there have to be new ones.
     pub(crate) spoilt: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Port {
     pub(crate) hung: bool,
 }
 
-/// The port that has a rail's address, with all that lanes on it share.
+/// The port that has a rail's address, with all that channels on it share.
 pub(crate) fn port(devices: &[Device], address: IpAddr, entries: u32) -> Result<Port, String> {
     let found = devices.iter().find_map(|device| Some((device, device.place(address)?)));
     let Some((device, place)) = found else {
@@ -52,8 +52,9 @@ pub(crate) fn port(devices: &[Device], address: IpAddr, entries: u32) -> Result<
     };
     let context = &device.context;
     let pd = Arc::new(step("a protection domain cannot be had", Pd::new(context))?);
-    let channel = Arc::new(step("a completion channel cannot be had", Channel::new(context))?);
-    let (send, receive, entries) = queues(&channel, entries)?;
+    let completion_channel =
+        Arc::new(step("a completion channel cannot be had", CompletionChannel::new(context))?);
+    let (send, receive, entries) = queues(&completion_channel, entries)?;
     Ok(Port {
         device: device.name.clone(),
         address,
@@ -63,7 +64,7 @@ pub(crate) fn port(devices: &[Device], address: IpAddr, entries: u32) -> Result<
         send,
         receive,
         entries,
-        channel,
+        completion_channel,
         armed: false,
         windows: true,
         spoilt: false,
@@ -73,9 +74,12 @@ pub(crate) fn port(devices: &[Device], address: IpAddr, entries: u32) -> Result<
 }
 
 /// Completion queues for what is sent and for what comes in, with as many entries as are asked for or as the device has.
-fn queues(channel: &Arc<Channel>, mut entries: u32) -> Result<(Arc<Cq>, Arc<Cq>, u32), String> {
+fn queues(
+    completion_channel: &Arc<CompletionChannel>,
+    mut entries: u32,
+) -> Result<(Arc<Cq>, Arc<Cq>, u32), String> {
     loop {
-        let queue = || Cq::new(channel, entries).map(Arc::new);
+        let queue = || Cq::new(completion_channel, entries).map(Arc::new);
         match queue().and_then(|send| Ok((send, queue()?))) {
             Ok((send, receive)) => return Ok((send, receive, entries)),
             Err(_) if entries > LEAST_ENTRIES => entries = (entries / 2).max(LEAST_ENTRIES),
@@ -91,7 +95,7 @@ impl Port {
     }
 
     /// Whether it is time to look for a device that has failed. Each look puts the next one off.
-    pub(crate) fn looks_again(&mut self, now: Instant) -> bool {
+    pub(crate) fn checks_again(&mut self, now: Instant) -> bool {
         let Some((at, pause)) = &mut self.failed else { return false };
         if now < *at {
             return false;
@@ -115,8 +119,8 @@ impl Port {
     }
 
     /// New completion queues for those that failed; what is left of these goes with their queue pairs.
-    pub(crate) fn mend(&mut self) {
-        match queues(&self.channel, self.entries) {
+    pub(crate) fn remediate(&mut self) {
+        match queues(&self.completion_channel, self.entries) {
             Ok((send, receive, entries)) => {
                 tracing::warn!(device = self.device, "completion queues have failed, there are new ones");
                 (self.send, self.receive, self.entries) = (send, receive, entries);
@@ -126,7 +130,7 @@ impl Port {
         }
     }
 
-    /// What a lane is made on now.
+    /// What a channel is made on now.
     pub(crate) fn ground(&self) -> Result<Ground<'_>, String> {
         let place =
             self.place.ok_or_else(|| format!("{} has no GID of {} now", self.device, self.address))?;

@@ -1,4 +1,4 @@
-//! Gives lanes back on a thread of its own: a device may take its time over a queue pair whose packets still wait in some queue
+//! Gives channels back on a thread of its own: a device may take its time over a queue pair whose packets still wait in some queue
 //! (Soft-RoCE waits for every one of them), and the rails that live must not wait for it. Nobody reads a ring that was
 //! handed over, so what the peer may still write there before the queue pair is gone reaches nobody.
 
@@ -28,7 +28,7 @@ impl<T: Send + 'static> Reaper<T> {
         match Builder::new().name("verbs-reaper".into()).spawn(work) {
             Ok(_) => Reaper { ended: Some(ended), over: Some(over) },
             Err(error) => {
-                tracing::warn!(%error, "lanes are given back where they end");
+                tracing::warn!(%error, "channels are given back where they end");
                 Reaper { ended: None, over: None }
             }
         }

@@ -39,14 +39,14 @@ pub(crate) struct Outgoing {
     /// Of the messages that the device is not done with: bytes, and whether it reads them where their owner has them.
     written: Vec<(u32, bool)>,
     /// All messages before this one are not read any more where their owner has them, and how many bytes those have.
-    let_go: (u64, u64),
+    release_buffer: (u64, u64),
 }
 
 impl Outgoing {
     pub(crate) fn new(slots: u32) -> Self {
         let slots = u64::from(slots);
         let (marks, written) = (vec![false; slots as usize], vec![(0, false); slots as usize]);
-        Outgoing { slots, sent: 0, taken: 0, done: 0, marks, written, let_go: (0, 0) }
+        Outgoing { slots, sent: 0, taken: 0, done: 0, marks, written, release_buffer: (0, 0) }
     }
 
     /// The number of the next message, if it has a slot both here and there.
@@ -64,7 +64,7 @@ impl Outgoing {
 
     /// Counts on past messages that are not read any more.
     fn pass(&mut self) {
-        let (next, bytes) = &mut self.let_go;
+        let (next, bytes) = &mut self.release_buffer;
         while *next < self.sent {
             let at = (*next % self.slots) as usize;
             let (length, reads) = self.written[at];
@@ -76,13 +76,13 @@ impl Outgoing {
     }
 
     /// How many bytes, from the first on, are not read any more where their owner has them.
-    pub(crate) fn let_go(&self) -> u64 {
-        self.let_go.1
+    pub(crate) fn release_buffer(&self) -> u64 {
+        self.release_buffer.1
     }
 
     /// Whether the device reads something where its owner has it.
     pub(crate) fn reads(&self) -> bool {
-        self.let_go.0 < self.sent
+        self.release_buffer.0 < self.sent
     }
 
     /// The device is done with a message, of which the number is known modulo 2^15.
@@ -121,7 +121,7 @@ pub(crate) struct Incoming {
     /// Messages taken out; the next one has this number.
     taken: u64,
     /// How many the peer was told.
-    told: u64,
+    reported: u64,
     /// Bytes in each slot; zero where there is no message.
     lengths: Vec<u32>,
     /// Bytes of the first message that were read.
@@ -140,7 +140,7 @@ pub(crate) struct Bytes {
 impl Incoming {
     pub(crate) fn new(slots: u32, slot_bytes: u32) -> Self {
         let lengths = vec![0; slots as usize];
-        Incoming { slot_bytes, taken: 0, told: 0, lengths, read: 0, duplicates: 0 }
+        Incoming { slot_bytes, taken: 0, reported: 0, lengths, read: 0, duplicates: 0 }
     }
 
     fn slots(&self) -> u64 {
@@ -190,13 +190,13 @@ impl Incoming {
 
     /// Whether the peer should be told by a message of its own how many were taken: it would else wait, at the latest, for
     /// the slots that it has not.
-    pub(crate) fn wants_to_tell(&self) -> bool {
-        self.taken - self.told >= (self.slots() / 4).max(1)
+    pub(crate) fn wants_to_report(&self) -> bool {
+        self.taken - self.reported >= (self.slots() / 4).max(1)
     }
 
     /// What a message says beside its bytes; the peer is told by it what was taken.
     pub(crate) fn beside(&mut self, number: Option<u64>) -> Imm {
-        self.told = self.taken;
+        self.reported = self.taken;
         Imm::of(number, self.taken)
     }
 }
@@ -270,14 +270,14 @@ mod tests {
                     read.remove(&number);
                 }
                 let still = read.first().map_or(sent.len(), |&first| first as usize);
-                let let_go = sent[..still].iter().map(|&length| u64::from(length)).sum::<u64>();
-                prop_assert_eq!((outgoing.let_go(), outgoing.reads()), (let_go, !read.is_empty()));
+                let release_buffer = sent[..still].iter().map(|&length| u64::from(length)).sum::<u64>();
+                prop_assert_eq!((outgoing.release_buffer(), outgoing.reads()), (release_buffer, !read.is_empty()));
                 if matches!(step, 2 | 9) && let Some(bytes) = incoming.front() {
                     prop_assert!(bytes.offset + bytes.length <= slots as usize * 1000);
                     incoming.read(bytes.length);
                     got.push(bytes.length as u32);
                 }
-                if matches!(step, 3 | 9) && incoming.wants_to_tell() {
+                if matches!(step, 3 | 9) && incoming.wants_to_report() {
                     acks.push_back(incoming.beside(None).taken);
                 }
                 if matches!(step, 4 | 9) && let Some(taken) = acks.pop_front() {

@@ -26,8 +26,8 @@ pub(crate) fn labels(pairs: &[(u32, u32)]) -> Vec<u32> {
         .iter()
         .map(|&(one, other)| {
             let first = label(one, other);
-            let tries = (0..=LABEL).map(|n| first.wrapping_add(n) & LABEL);
-            let free = tries.into_iter().find(|&l| l != 0 && !taken.contains(&source_port(l)));
+            let attempts = (0..=LABEL).map(|n| first.wrapping_add(n) & LABEL);
+            let free = attempts.into_iter().find(|&l| l != 0 && !taken.contains(&source_port(l)));
             let label = free.unwrap_or(1);
             taken.push(source_port(label));
             label

@@ -192,10 +192,13 @@ mod tests {
     #[test]
     fn what_an_administrator_allows_is_called() {
         let allowed = ["127.0.0.0/8".parse().unwrap(), "fd00:1::/32".parse().unwrap()];
-        let told = |address: &str| refused(address.parse().unwrap(), &allowed);
-        assert_eq!((told("127.0.0.1"), told("::ffff:127.9.9.9"), told("fd00:1::7")), (None, None, None));
+        let reported = |address: &str| refused(address.parse().unwrap(), &allowed);
         assert_eq!(
-            (told("128.0.0.1"), told("::1"), told("fd00:2::7")),
+            (reported("127.0.0.1"), reported("::ffff:127.9.9.9"), reported("fd00:1::7")),
+            (None, None, None)
+        );
+        assert_eq!(
+            (reported("128.0.0.1"), reported("::1"), reported("fd00:2::7")),
             (None, Some("loopback"), Some("private"))
         );
         let all: Cidr = "0.0.0.0/0".parse().unwrap();

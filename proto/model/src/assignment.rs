@@ -1,4 +1,4 @@
-//! What a controller wishes of one server, and what that server sees. Level-triggered: both sides repeat the whole.
+//! What a controller desires of one server, and what that server sees. Level-triggered: both sides repeat the whole.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -7,24 +7,24 @@ use crate::{
     RailBytes, RailReport, RankExit, Reason, RunResult,
 };
 
-/// The wish for one try of one job on one server.
+/// The desired state for one attempt of one job on one server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     /// The job.
     pub uid: JobUid,
-    /// Which try.
+    /// Which attempt.
     pub attempt: u32,
     /// Tenant and name, for people and for the ranks' environment.
     pub id: JobId,
     /// What should be.
-    pub wish: Wish,
+    pub desired: DesiredState,
     /// W3C trace context of the submit; may be empty.
     pub trace_parent: String,
 }
 
-/// What should be. A later wish never goes back to an earlier one.
+/// What should be. A later desired state never goes back to an earlier one.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Wish {
+pub enum DesiredState {
     /// Engine up and listening on every rail.
     Prepared {
         /// What to run.
@@ -38,7 +38,7 @@ pub enum Wish {
     },
     /// Engine connected, ranks started.
     Running {
-        /// As for `Prepared`, so that a wish stands alone.
+        /// As for `Prepared`, so that desired state stands alone.
         spec: Arc<JobSpec>,
         /// As for `Prepared`.
         placement: Arc<Placement>,
@@ -46,10 +46,10 @@ pub enum Wish {
         key: JobKey,
         /// Where every node's engine listens.
         peers: Vec<NodeEndpoints>,
-        /// Measure first, and start no rank before this is gone from the wish.
+        /// Measure first, and start no rank before this is gone from the desired state.
         certify: Option<Certify>,
     },
-    /// Everything of this try ended.
+    /// Everything of this attempt ended.
     Stopped {
         /// Between the signal and SIGKILL.
         grace: Duration,
@@ -78,12 +78,12 @@ pub struct RailEndpoint {
     pub address: SocketAddr,
 }
 
-/// What one server sees of one try of one job.
+/// What one server sees of one attempt of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
     /// The job.
     pub uid: JobUid,
-    /// Which try.
+    /// Which attempt.
     pub attempt: u32,
     /// How far it is.
     pub state: Observed,
@@ -105,7 +105,7 @@ pub struct Observation {
     pub measured: Option<Measured>,
 }
 
-/// How far one server is with one try of one job. Only ever moves forward.
+/// How far one server is with one attempt of one job. Only ever moves forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Observed {
     /// The engine is being started.

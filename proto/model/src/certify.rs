@@ -12,14 +12,14 @@ pub struct Certify {
     /// 0, or 1 if all is measured a second time.
     pub series: u32,
     /// In the order of rounds.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<RoundPart>,
     /// All of it ends after this.
     pub limit: Duration,
 }
 
 /// One node's part of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
+pub struct RoundPart {
     /// The round, from [`SERIES_ROUNDS`] times the series on.
     pub round: u32,
     /// With whom, by position in the gang.
@@ -44,16 +44,16 @@ pub struct Measured {
 /// One pair on one rail in one round, as the node that began it measured both ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairReport {
-    /// The round, as [`Turn::round`].
+    /// The round, as [`RoundPart::round`].
     pub round: u32,
     /// The other node's position in the gang.
     pub peer: u32,
     /// The rail.
     pub rail: u32,
     /// To the peer.
-    pub there: Way,
+    pub there: PathMeasurement,
     /// From the peer.
-    pub back: Way,
+    pub back: PathMeasurement,
     /// The shortest round trip, in microseconds.
     pub rtt_us: Option<u32>,
     /// Where the peer did not answer on this rail: that one of its rails which did.
@@ -82,7 +82,7 @@ impl PairReport {
 
 /// One way of a pair on a rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Way {
+pub struct PathMeasurement {
     /// Packets that were sent.
     pub sent: u32,
     /// Those of them that did not arrive.
@@ -109,7 +109,7 @@ pub struct PortReport {
     /// The GID for RoCE v2 that the node uses there. `None`: it has no RDMA, or was not asked.
     pub gid: Option<PortGid>,
     /// What its counters of each priority moved by during the measurement.
-    pub lane: Option<Lane>,
+    pub priority_bytes: Option<PriorityBytes>,
 }
 
 /// The GID of a port for RoCE v2.
@@ -128,7 +128,7 @@ pub enum PortGid {
 
 /// Bytes by the counters of each priority, sent and received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lane {
+pub struct PriorityBytes {
     /// In the job's priority.
     pub right: u64,
     /// In all others.

@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn words_make_a_model() {
-        let is = |asked: &str, told: &str| GpuModel::new(asked).unwrap().is(&GpuKind::whole(told));
-        for (asked, told) in [
+        let is = |asked: &str, reported: &str| GpuModel::new(asked).unwrap().is(&GpuKind::whole(reported));
+        for (asked, reported) in [
             ("H100", "NVIDIA H100 80GB HBM3"),
             ("h100 80gb", "NVIDIA H100 80GB HBM3"),
             ("A100", "NVIDIA A100-SXM4-80GB"),
@@ -154,16 +154,16 @@ mod tests {
             ("MI300X", "AMD Instinct MI300X"),
             ("NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"),
         ] {
-            assert!(is(asked, told), "{asked}: {told}");
+            assert!(is(asked, reported), "{asked}: {reported}");
         }
-        for (asked, told) in [
+        for (asked, reported) in [
             ("H100", ""),
             ("H100", "NVIDIA H100X"),
             ("H10", "NVIDIA H100 80GB HBM3"),
             ("H100 HBM3", "NVIDIA H100 80GB HBM3"),
             ("GH200", "NVIDIA H200"),
         ] {
-            assert!(!is(asked, told), "{asked}: {told}");
+            assert!(!is(asked, reported), "{asked}: {reported}");
         }
     }
 

@@ -60,7 +60,7 @@ pub struct JobSpec {
     pub licenses: BTreeMap<LicenseName, u32>,
     /// Higher goes first; -1000..=1000.
     pub priority: i32,
-    /// Longest run of one try; `None` is no limit.
+    /// Longest run of one attempt; `None` is no limit.
     pub time_limit: Option<Duration>,
     /// How long it will probably run, for plans of the queue; `None`: as long as `time_limit` says.
     pub expected: Option<Duration>,
@@ -80,7 +80,7 @@ pub struct JobSpec {
     pub preemption: Preemption,
     /// Between SIGTERM and SIGKILL.
     pub grace_period: Duration,
-    /// What to do when a try fails.
+    /// What to do when an attempt fails.
     pub failure: FailurePolicy,
     /// What its gang is to pass before its ranks start, at least: the controller's own policy may ask for more.
     pub certification: Certification,
@@ -137,14 +137,14 @@ impl JobSpec {
         [self.start_before, fits].into_iter().flatten().min()
     }
 
-    /// When a try that has started then is ended: by its limit, or by its deadline.
+    /// When an attempt that has started then is ended: by its limit, or by its deadline.
     #[must_use]
     pub fn ends_at(&self, started: Timestamp) -> Option<Timestamp> {
         let limit = self.time_limit.map(|limit| started.plus(limit));
         [limit, self.deadline].into_iter().flatten().min()
     }
 
-    /// Between the signal and SIGKILL where a try is stopped to begin anew: for another job, to go on elsewhere, or because it is suspended.
+    /// Between the signal and SIGKILL where an attempt is stopped to begin anew: for another job, to go on elsewhere, or because it is suspended.
     #[must_use]
     pub fn stop_grace(&self) -> Duration {
         self.preemption.grace.unwrap_or(self.grace_period)
@@ -224,7 +224,7 @@ pub struct RailRequest {
     pub avoid_drained: bool,
 }
 
-/// How the job's engines carry out its operations. All engines of a try must be told the same.
+/// How the job's engines carry out its operations. All engines of an attempt must be told the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineOptions {
     /// What goes over the rails carries checksums, and what fails them is sent again.
@@ -405,15 +405,15 @@ pub struct JobStatus {
     pub reasons: Vec<Reason>,
     /// Where it runs; present exactly in phases that hold, and kept after the end.
     pub placement: Option<Arc<Placement>>,
-    /// 1 for the first try.
+    /// 1 for the first attempt.
     pub attempt: u32,
     /// When it was accepted.
     pub submitted: Timestamp,
-    /// When all ranks of the present try had been started.
+    /// When all ranks of the present attempt had been started.
     pub started: Option<Timestamp>,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// One entry for each rank that has ended in the present try.
+    /// One entry for each rank that has ended in the present attempt.
     pub exits: Vec<RankExit>,
     /// What a collective measured.
     pub result: Option<RunResult>,
@@ -425,7 +425,7 @@ pub struct JobStatus {
     pub array: Option<ArrayPlace>,
     /// How often it was stopped for another job.
     pub preempted: u32,
-    /// Tries that failed and were repeated. `attempt` counts also those that were stopped on purpose.
+    /// Attempts that failed and were repeated. `attempt` counts also those that were stopped on purpose.
     pub restarts: u32,
     /// Nodes of it that were replaced so far.
     pub replaced: u32,
@@ -437,11 +437,11 @@ pub struct JobStatus {
     pub submitter: Option<Authority>,
     /// Which schedule has submitted it.
     pub schedule: Option<ScheduledRun>,
-    /// Tries before the present one, the oldest first; at most [`PastAttempt::MAX`].
+    /// Attempts before the present one, the oldest first; at most [`PastAttempt::MAX`].
     pub past_attempts: Vec<Arc<PastAttempt>>,
 }
 
-/// A try that has ended, and was followed by another.
+/// An attempt that has ended, and was followed by another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastAttempt {
     /// From 1.
@@ -459,7 +459,7 @@ pub struct PastAttempt {
 }
 
 impl PastAttempt {
-    /// Tries that a job remembers.
+    /// Attempts that a job remembers.
     pub const MAX: usize = 8;
     /// Exits that are kept of one.
     pub const MAX_EXITS: usize = 16;

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn labels_are_plain_words() {
-        for good in ["a", "railyard.io/benched", "H100_80GB", "1", "a-b"] {
+        for good in ["a", "railyard.io/quarantined", "H100_80GB", "1", "a-b"] {
             assert_eq!(check_key(good), Ok(()), "{good}");
         }
         assert_eq!(check_value(""), Ok(()));

@@ -50,10 +50,13 @@ pub mod zone;
 
 pub use address::{Cidr, CidrError};
 pub use array::{ArrayError, ArrayPlace, ArraySpec};
-pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
+pub use assignment::{Assignment, DesiredState, NodeEndpoints, Observation, Observed, RailEndpoint};
 pub use backfill::{Backfill, BackfillError, Promise};
 pub use cause::{NodeCause, Speaker};
-pub use certify::{Certify, Lane, Measured, PairReport, PortGid, PortReport, SERIES_ROUNDS, Turn, Way};
+pub use certify::{
+    Certify, Measured, PairReport, PathMeasurement, PortGid, PortReport, PriorityBytes, RoundPart,
+    SERIES_ROUNDS,
+};
 pub use claim::{Claim, ClaimError};
 pub use component::{Component, ComponentFlaw, ComponentPlace, NodeShape};
 pub use cron::{Cron, CronError};
@@ -83,7 +86,7 @@ pub use policy::{
     Certification, Dependency, DependencyWhen, Eta, FailurePolicy, Preemption, RailLoss, Replace, Requeue,
 };
 pub use proof::{NicProbe, ProbeOutcome, RailProof};
-pub use qos::{QosPort, QosRollout, QosState, QosWish};
+pub use qos::{DesiredQos, QosPort, QosRollout, QosState};
 pub use queue::{Objective, Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
 pub use reason::{Named, Reason, Thing, many, size};

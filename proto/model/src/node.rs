@@ -30,8 +30,8 @@ pub struct Node {
     /// What keeps jobs off it unless they tolerate it.
     pub taints: BTreeSet<Taint>,
     /// Why no job is placed here until somebody has seen to it: it has failed too many.
-    pub benched: Option<Reason>,
-    /// Tries that failed by it lately; a few of them bench it.
+    pub quarantined: Option<Reason>,
+    /// Attempts that failed by it lately; a few of them bench it.
     pub strikes: Vec<Strike>,
     /// What it has said that cannot be true, oldest first. While there is any, no job is placed here, whatever it tolerates, and the
     /// server holds nothing that another one claims; only an administrator ends that.
@@ -59,14 +59,14 @@ impl Node {
     }
 }
 
-/// One try of a job that failed by a node.
+/// One attempt of a job that failed by a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strike {
     /// When it ended.
     pub time: Timestamp,
     /// Whose.
     pub uid: JobUid,
-    /// Which try.
+    /// Which attempt.
     pub attempt: u32,
     /// The code of what the node said.
     pub code: String,
@@ -102,7 +102,7 @@ pub struct Inventory {
     pub findings: Vec<Reason>,
     /// The last changes of the hardware, oldest first; the scope is `nic/DEVICE`, `gpu/INDEX`, `netdev/NAME` or `machine`.
     pub changes: Vec<Reason>,
-    /// How its NICs stand to the profile that is rolled out, by device; empty where none was wished for.
+    /// How its NICs stand to the profile that is rolled out, by device; empty where none was desired for.
     pub qos: Vec<QosPort>,
     /// How far it keeps jobs apart.
     pub isolation: Isolation,

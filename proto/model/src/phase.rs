@@ -13,7 +13,7 @@ pub enum Phase {
     Preparing,
     /// Ranks run.
     Running,
-    /// A try has failed or is stopped; it is torn down before the job is queued again.
+    /// An attempt has failed or is stopped; it is torn down before the job is queued again.
     Recovering,
     /// All ranks ended well.
     Completed,
@@ -48,7 +48,7 @@ impl Phase {
         matches!(self, Self::Reserved | Self::Preparing | Self::Running | Self::Recovering)
     }
 
-    /// The declared graph: forward within a try, and back to `Pending` from `Recovering` only, with the next try.
+    /// The declared graph: forward within an attempt, and back to `Pending` from `Recovering` only, with the next attempt.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         use Phase::{Cancelled, Completed, Failed, Pending, Preparing, Recovering, Reserved, Running};

@@ -60,7 +60,7 @@ impl Preemption {
     }
 }
 
-/// What to do when a try fails, or something of it.
+/// What to do when an attempt fails, or something of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailurePolicy {
     /// When to queue it again.
@@ -103,7 +103,7 @@ pub enum Requeue {
 word!(
     /// Where another node for a failed one comes from.
     Replace {
-        /// From nowhere: the try fails.
+        /// From nowhere: the attempt fails.
         Never = "never",
         /// From the job's own spares.
         Spares = "spares",
@@ -132,7 +132,7 @@ word!(
         Continue = "continue",
         /// It moves to where all its rails are whole.
         Move = "move",
-        /// The try fails.
+        /// The attempt fails.
         Fail = "fail",
     }
 );

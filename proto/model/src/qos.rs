@@ -22,7 +22,7 @@ pub enum QosState {
     Failed,
 }
 
-/// How one NIC stands to the profile that is wished for it, as its agent says.
+/// How one NIC stands to the profile that is desired for it, as its agent says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QosPort {
     /// The NIC's device.
@@ -33,8 +33,8 @@ pub struct QosPort {
     pub state: QosState,
     /// What differs, or what failed; may be empty.
     pub message: String,
-    /// Number of the last wish that the agent is done with here, whatever came of it; 0 if it does not tell.
-    pub wish: u64,
+    /// Number of the last desired state that the agent is done with here, whatever came of it; 0 if it does not tell.
+    pub observed_generation: u64,
 }
 
 impl QosPort {
@@ -50,7 +50,7 @@ impl QosPort {
             QosState::Kept => 4,
         };
         ports.sort_by(|a, b| {
-            let key = |port: &Self| (Reverse((port.generation, port.wish)), claims(port));
+            let key = |port: &Self| (Reverse((port.generation, port.observed_generation)), claims(port));
             (&a.device, key(a), &a.message).cmp(&(&b.device, key(b), &b.message))
         });
         ports.dedup_by(|later, first| later.device == first.device);
@@ -61,7 +61,7 @@ impl QosPort {
 /// What one server should do. Rails that it does not name have the profile before this one, or are left alone where there
 /// was none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QosWish {
+pub struct DesiredQos {
     /// Of the roll-out.
     pub generation: u64,
     /// The profile, as JSON.
@@ -74,7 +74,7 @@ pub struct QosWish {
     pub trial: BTreeSet<u32>,
     /// Rails that shall keep it.
     pub kept: BTreeSet<u32>,
-    /// Grows whenever something else is wished of this server.
+    /// Grows whenever something else is desired of this server.
     pub number: u64,
 }
 
@@ -124,8 +124,8 @@ impl QosRollout {
 mod tests {
     use super::*;
 
-    fn port(device: &str, generation: u64, wish: u64, state: QosState) -> QosPort {
-        QosPort { device: device.into(), generation, state, message: String::new(), wish }
+    fn port(device: &str, generation: u64, observed_generation: u64, state: QosState) -> QosPort {
+        QosPort { device: device.into(), generation, state, message: String::new(), observed_generation }
     }
 
     #[test]

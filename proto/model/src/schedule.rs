@@ -77,7 +77,7 @@ pub struct JobSchedule {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScheduleProgress {
     /// What was due until then is dealt with.
-    pub looked_until: Timestamp,
+    pub checked_until: Timestamp,
     /// The last run that was submitted: its time and its job.
     pub last: Option<(Timestamp, JobName)>,
     /// Runs that were submitted.

@@ -243,8 +243,8 @@ mod tests {
     #[test]
     fn what_the_job_does_not_have_is_refused_with_what_it_has() {
         let foreign = StepRequest { nodes: nodes(4), ..request() };
-        let told = foreign.parts(&nodes(2), 7).unwrap_err().to_string();
-        assert_eq!(told, "the job does not run on 'n2'; it runs on n0, n1");
+        let reported = foreign.parts(&nodes(2), 7).unwrap_err().to_string();
+        assert_eq!(reported, "the job does not run on 'n2'; it runs on n0, n1");
         let shared = StepRequest { terminal: Some(StepTerminal::default()), ..request() };
         assert_eq!(shared.parts(&nodes(2), 7), Err(StepFlaw::Terminal { ranks: 2 }));
     }

@@ -65,7 +65,7 @@ pub enum Role {
     User,
     /// Read within one tenant.
     Viewer,
-    /// A server's agent: its own wishes and observations.
+    /// A server's agent: its own desired state and observations.
     Node,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{JobUid, Timestamp};
 
-/// What one try of a job uses on one server.
+/// What one attempt of a job uses on one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AttemptUsage {
     /// Thousandths of one CPU that were busy since the look before.

@@ -14,7 +14,7 @@ use crate::{QueueName, TenantName, Timestamp, WebhookName};
 word!(
     /// What a receiver can be told of.
     WebhookEvent {
-        /// All ranks of a try have started.
+        /// All ranks of an attempt have started.
         Started = "STARTED",
         /// It ended, in whichever way.
         Ended = "ENDED",
@@ -24,7 +24,7 @@ word!(
         Failed = "FAILED",
         /// It was cancelled.
         Cancelled = "CANCELLED",
-        /// A try is over, and the job is queued again.
+        /// An attempt is over, and the job is queued again.
         QueuedAgain = "QUEUED_AGAIN",
         /// It is held or suspended.
         Held = "HELD",
@@ -103,7 +103,7 @@ pub struct WebhookProgress {
     pub failed: u64,
     /// Dropped without being delivered.
     pub dropped: u64,
-    /// The last try that failed, and when.
+    /// The last attempt that failed, and when.
     pub last_error: Option<(Timestamp, String)>,
     /// The last one that was delivered.
     pub last_success: Option<Timestamp>,

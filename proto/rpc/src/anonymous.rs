@@ -137,11 +137,11 @@ impl Budget {
         let mut counts = self.counts();
         let key = counts.key(key, now);
         counts.begin(key, &self.limits, now)?;
-        self.tell(counts.calls);
+        self.report(counts.calls);
         Ok(Call { budget: Arc::clone(self), key })
     }
 
-    fn tell(&self, calls: usize) {
+    fn report(&self, calls: usize) {
         self.metrics.at_work.set(["all"], i64::try_from(calls).unwrap_or(i64::MAX));
     }
 }
@@ -150,7 +150,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         let mut counts = self.budget.counts();
         counts.end(self.key);
-        self.budget.tell(counts.calls);
+        self.budget.report(counts.calls);
     }
 }
 
@@ -167,18 +167,18 @@ impl Unproved {
     /// room for one more.
     pub fn proved(&self, identity: &Identity) {
         if self.standing.proved(identity) {
-            self.let_go();
+            self.release();
         }
     }
 
     /// The controller to which the call was handed on has let it in by its token.
     pub fn vouched(&self) {
         if self.standing.vouched() {
-            self.let_go();
+            self.release();
         }
     }
 
-    fn let_go(&self) {
+    fn release(&self) {
         self.call.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
@@ -249,29 +249,29 @@ async fn too_many(budget: &Budget, standing: &Standing, grpc: bool) -> Response 
 }
 
 /// Returns when a connection that began without an identity is to end, and says why.
-pub(crate) async fn over(standing: Standing, look: Duration) -> &'static str {
+pub(crate) async fn over(standing: Standing, check: Duration) -> &'static str {
     loop {
         let now = Instant::now();
         match standing.due(now) {
             Due::Over(cause) => return cause,
             // Looked at again sooner: calls that begin and end, and strikes, tell nobody.
-            Due::Later(at) => tokio::time::sleep_until(at.min(now + look)).await,
+            Due::Later(at) => tokio::time::sleep_until(at.min(now + check)).await,
         }
     }
 }
 
 fn held(response: Response, busy: Busy, call: Option<Arc<Mutex<Option<Call>>>>) -> Response {
-    response.map(|body| Body::new(Held { body, _busy: busy, _call: call }))
+    response.map(|body| Body::new(CountedBody { body, _busy: busy, _call: call }))
 }
 
 /// A body that counts as a call until it is sent.
-struct Held {
+struct CountedBody {
     body: Body,
     _busy: Busy,
     _call: Option<Arc<Mutex<Option<Call>>>>,
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for CountedBody {
     type Data = Bytes;
     type Error = BoxError;
 

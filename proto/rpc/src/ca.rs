@@ -411,8 +411,8 @@ pub(crate) fn validity(
     let lifetime = time::Duration::try_from(lifetime).map_err(|_| CaError::BadTime)?;
     let skew = time::Duration::try_from(CLOCK_SKEW).map_err(|_| CaError::BadTime)?;
     let not_before = now.checked_sub(skew).ok_or(CaError::BadTime)?;
-    let wished = now.checked_add(lifetime).ok_or(CaError::BadTime)?;
-    let not_after = end.map_or(wished, |end| end.min(wished));
+    let desired = now.checked_add(lifetime).ok_or(CaError::BadTime)?;
+    let not_after = end.map_or(desired, |end| end.min(desired));
     // X.509 counts whole seconds; what is reported must be what the certificate says.
     let not_after = not_after.replace_nanosecond(0).map_err(|_| CaError::BadTime)?;
     if not_after.year() > 9999 { Err(CaError::BadTime) } else { Ok((not_before, not_after)) }

@@ -87,7 +87,7 @@ impl Client {
         options: &ClientOptions,
     ) -> Result<Self, ClientError> {
         let (dial, tls) = (credentials.dial(), credentials.tls()?);
-        let (channel, last_error) = Way { endpoints, dial, tls, options }.channel()?;
+        let (channel, last_error) = ChannelSpec { endpoints, dial, tls, options }.channel()?;
         let authorization = credentials.token().and_then(|token| {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).ok()?;
             value.set_sensitive(true);
@@ -107,7 +107,7 @@ impl Client {
         let dial = credentials.map_or(sockets as Dial, Credentials::dial);
         let tls = credentials.map(Credentials::tls).transpose()?.flatten();
         let endpoints = std::slice::from_ref(endpoint);
-        let (channel, last_error) = Way { endpoints, dial, tls, options }.channel()?;
+        let (channel, last_error) = ChannelSpec { endpoints, dial, tls, options }.channel()?;
         let slot = credentials.and_then(Credentials::slot).cloned();
         Ok(Client { channel, authorization: None, timeout: options.timeout, last_error, slot })
     }
@@ -126,16 +126,16 @@ impl Client {
 }
 
 /// What a channel is made of.
-struct Way<'a> {
+struct ChannelSpec<'a> {
     endpoints: &'a [Endpoint],
     dial: Dial,
     tls: Option<Arc<rustls::ClientConfig>>,
     options: &'a ClientOptions,
 }
 
-impl Way<'_> {
+impl ChannelSpec<'_> {
     fn channel(self) -> Result<(Channel, LastTlsError), ClientError> {
-        let Way { endpoints, dial, tls, options } = self;
+        let ChannelSpec { endpoints, dial, tls, options } = self;
         let first = endpoints.first().ok_or(ClientError::NoEndpoint)?;
         let bad = |detail: String| ClientError::BadEndpoint { endpoint: first.clone(), detail };
         let scheme = if tls.is_some() { "https" } else { "http" };

@@ -169,11 +169,11 @@ struct Telling {
 }
 
 impl Telling {
-    fn tell(&self, result: &OTelSdkResult) {
+    fn report(&self, result: &OTelSdkResult) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let Collector { endpoint, protocol } = &self.collector;
         match result {
-            Err(error) if failing.is_none_or(|told| told.elapsed() >= SILENCE) => {
+            Err(error) if failing.is_none_or(|reported| reported.elapsed() >= SILENCE) => {
                 *failing = Some(Instant::now());
                 tracing::warn!(endpoint, ?protocol, %error, "traces cannot be exported and are dropped; see the variables in --help");
             }
@@ -187,7 +187,7 @@ impl Telling {
 impl SpanExporter for Telling {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let result = self.sender.export(batch).await;
-        self.tell(&result);
+        self.report(&result);
         result
     }
 

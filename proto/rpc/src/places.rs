@@ -130,7 +130,7 @@ pub(crate) struct Open {
 
 /// One connection's place; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     open: Arc<Open>,
     listener: &'static str,
     id: u64,
@@ -282,7 +282,7 @@ impl Open {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, counts: &Counts) {
+    fn report(&self, counts: &Counts) {
         for kind in KINDS {
             let count = i64::try_from(counts.of(kind)).unwrap_or(i64::MAX);
             self.metrics.held.set([kind.name()], count);
@@ -318,7 +318,7 @@ impl Open {
         address: &PeerAddress,
         listener: &'static str,
         plain: bool,
-    ) -> Result<Place, &'static str> {
+    ) -> Result<ConnectionSlot, &'static str> {
         let (key, limits) = (address.cap_key(), &self.limits);
         let mut counts = self.counts();
         let kind = if plain { Kind::Plain } else { Kind::Handshake };
@@ -353,8 +353,8 @@ impl Open {
         let here = counts.by_listener.entry(listener).or_insert(0);
         *here += 1;
         self.metrics.open.set([listener], *here);
-        self.tell(&counts);
-        Ok(Place { open: Arc::clone(self), listener, id, cut })
+        self.report(&counts);
+        Ok(ConnectionSlot { open: Arc::clone(self), listener, id, cut })
     }
 
     /// Moves a connection to the class of who is at the other end.
@@ -374,7 +374,7 @@ impl Open {
         if counts.all.len() > self.limits.connections {
             shed += usize::from(counts.shed_one(id));
         }
-        self.tell(&counts);
+        self.report(&counts);
         drop(counts);
         self.metrics.refused.inc_by(["shed"], shed as u64);
         if was == Kind::Handshake {
@@ -384,7 +384,7 @@ impl Open {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// The peer's ClientHello is whole: it may take the time of a handshake now.
     pub(crate) fn hello_received(&self) {
         let mut counts = self.open.counts();
@@ -405,14 +405,14 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut counts = self.open.counts();
         let one = counts.remove(self.id);
         let here = counts.by_listener.entry(self.listener).or_insert(0);
         *here -= 1;
         self.open.metrics.open.set([self.listener], *here);
-        self.open.tell(&counts);
+        self.open.report(&counts);
         drop(counts);
         if one.is_none_or(|one| one.kind == Kind::Handshake) {
             self.open.room.notify_one();

@@ -5,7 +5,7 @@ use crate::tls::PeerCertificate;
 use std::time::{Duration, SystemTime};
 
 /// A caller that waits sleeps no longer than this at once: a clock that was set, or a machine that slept, shall be noticed.
-pub const LOOK: Duration = Duration::from_secs(60);
+pub const CHECK: Duration = Duration::from_secs(60);
 /// The first and the longest wait after a failure, for certificates that live long.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(3600));
 
@@ -40,7 +40,7 @@ impl Renewal {
             if wait.is_zero() {
                 return;
             }
-            tokio::time::sleep(wait.min(LOOK)).await;
+            tokio::time::sleep(wait.min(CHECK)).await;
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(late.wait(now + LEAF_LIFETIME * 2), Duration::ZERO);
     }
 
-    /// Lives through `days` with outages of a day; answers the most tries during one outage, and the longest time from
+    /// Lives through `days` with outages of a day; answers the most attempts during one outage, and the longest time from
     /// an outage's end to the renewal that it held up.
     fn live(life: Duration, outages: &[Duration], days: u32, seed: u64) -> (u32, Duration) {
         let start = SystemTime::UNIX_EPOCH + 1000 * DAY;
@@ -122,8 +122,9 @@ mod tests {
         // Whenever the controllers go away, also at the very moment of the renewal, and again after a week.
         for seed in 0..200u64 {
             let first = Duration::from_secs(12 * 3600 * (seed % 60));
-            let (tries, late) = live(NODE_LIFETIME, &[first, first + 8 * DAY, first + 15 * DAY], 120, seed);
-            assert!(tries <= 60, "seed {seed}: {tries} tries in one outage");
+            let (attempts, late) =
+                live(NODE_LIFETIME, &[first, first + 8 * DAY, first + 15 * DAY], 120, seed);
+            assert!(attempts <= 60, "seed {seed}: {attempts} tries in one outage");
             assert!(late <= Duration::from_secs(3600), "seed {seed}: renewed {late:?} after the outage");
         }
     }

@@ -82,14 +82,14 @@ impl RetryPolicy {
         if made >= self.attempts {
             return None;
         }
-        let told = RpcError::from_status(status).retry_after;
+        let reported = RpcError::from_status(status).retry_after;
         match status.code() {
             Code::Unavailable => {}
-            Code::ResourceExhausted if told.is_some() => {}
+            Code::ResourceExhausted if reported.is_some() => {}
             _ => return None,
         }
         let ceiling = self.backoff_ceiling(made);
-        let wait = match told {
+        let wait = match reported {
             // What the server asks for is the least; the jitter comes on top.
             Some(after) => after.saturating_add(jitter.up_to(ceiling)),
             None => ceiling / 2 + jitter.up_to(ceiling / 2),
@@ -188,9 +188,9 @@ mod tests {
                 let wait = policy.next_wait(made, Duration::ZERO, &unavailable(), &mut jitter).unwrap();
                 assert!(wait <= ceiling && wait >= ceiling / 2 && ceiling <= policy.longest, "seed {seed}");
             }
-            let told = RpcError::new(ErrorClass::Overloaded, "RATE_LIMITED", "slow down")
+            let reported = RpcError::new(ErrorClass::Overloaded, "RATE_LIMITED", "slow down")
                 .with_retry_after(Duration::from_secs(3));
-            let wait = policy.next_wait(1, Duration::ZERO, &Status::from(told), &mut jitter).unwrap();
+            let wait = policy.next_wait(1, Duration::ZERO, &Status::from(reported), &mut jitter).unwrap();
             assert!(wait >= Duration::from_secs(3), "seed {seed}");
         }
     }

@@ -12,7 +12,7 @@ pub use crate::caps::{AnonymousLimits, Limits, ServerMetrics};
 use crate::identity::Identity;
 use crate::listen::{BoxedStream, Listen, ListenError, Listener, PeerAddress};
 use crate::opening::{self, Opened, Protocol, Rationed};
-use crate::places::{Open, Place};
+use crate::places::{ConnectionSlot, Open};
 use crate::revocation::Revocations;
 use crate::tls::{CertificateSlot, PeerCertificate, TlsError, peer_identity, server_config};
 use crate::trust::TrustSlot;
@@ -158,7 +158,7 @@ impl Server {
     /// Tells of peers whose certificates are refused. What does not fit into the channel is counted only: a handshake waits for
     /// nobody.
     #[must_use]
-    pub fn telling(mut self, refused: mpsc::Sender<RefusedPeer>) -> Self {
+    pub fn reporting(mut self, refused: mpsc::Sender<RefusedPeer>) -> Self {
         self.refused = Some(refused);
         self
     }
@@ -267,7 +267,7 @@ fn of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-async fn connection(shared: Arc<Shared>, stream: BoxedStream, address: PeerAddress, place: Place) {
+async fn connection(shared: Arc<Shared>, stream: BoxedStream, address: PeerAddress, place: ConnectionSlot) {
     let served = async {
         match &shared.acceptor {
             Some(acceptor) => encrypted(&shared, acceptor, stream, address, &place).await,
@@ -332,7 +332,7 @@ async fn shake(
     acceptor: &Acceptor,
     stream: BoxedStream,
     address: PeerAddress,
-    place: &Place,
+    place: &ConnectionSlot,
 ) -> Result<Encrypted, Refusal> {
     let stream = Rationed::new(stream, shared.limits.handshake_bytes);
     let mut hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream);
@@ -355,7 +355,7 @@ async fn shake(
         Ok(stream) => Ok(stream),
         Err((error, stream)) => {
             if let Some(shown) = shown {
-                tell(shared, address, shown);
+                report(shared, address, shown);
             }
             linger(stream).await;
             Err(Refusal::Handshake(error))
@@ -363,7 +363,7 @@ async fn shake(
     }
 }
 
-fn tell(shared: &Shared, address: PeerAddress, shown: Shown) {
+fn report(shared: &Shared, address: PeerAddress, shown: Shown) {
     let Some(refused) = &shared.refused else { return };
     let Shown { reason, ours: shown } = shown;
     if refused.try_send(RefusedPeer { address, reason, shown }).is_err() {
@@ -386,7 +386,7 @@ async fn encrypted(
     acceptor: &Acceptor,
     stream: BoxedStream,
     address: PeerAddress,
-    place: &Place,
+    place: &ConnectionSlot,
 ) -> Result<(), Refusal> {
     // One deadline for all of it: a peer that has the server wait between two steps gains nothing.
     let deadline = tokio::time::Instant::now() + shared.limits.handshake;
@@ -471,7 +471,7 @@ async fn http<I>(
     builder: &auto::Builder<TokioExecutor>,
     io: I,
     peer: PeerInfo,
-    anonymous: Option<&Place>,
+    anonymous: Option<&ConnectionSlot>,
     over: impl Future<Output = &'static str>,
 ) where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,

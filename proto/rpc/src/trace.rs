@@ -164,9 +164,9 @@ mod tests {
 
     /// Keeps what has ended.
     #[derive(Debug, Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<SpanData>>>);
+    struct CollectedSpans(Arc<Mutex<Vec<SpanData>>>);
 
-    impl SpanProcessor for Kept {
+    impl SpanProcessor for CollectedSpans {
         fn on_start(&self, _: &mut opentelemetry_sdk::trace::Span, _: &Context) {}
 
         fn on_end(&self, span: SpanData) {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_span_that_is_over_has_its_times_its_parent_and_its_fields() {
-        let kept = Kept::default();
+        let kept = CollectedSpans::default();
         let provider = SdkTracerProvider::builder().with_span_processor(kept.clone()).build();
         let tracer = telemetry::tracer(&provider, "test");
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);

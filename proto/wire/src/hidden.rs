@@ -16,7 +16,7 @@ impl fmt::Debug for v1::Secret {
     }
 }
 
-impl fmt::Debug for v1::assignment::Wish {
+impl fmt::Debug for v1::assignment::DesiredState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str_name())
     }
@@ -30,7 +30,7 @@ impl fmt::Debug for v1::Assignment {
             .field("attempt", &self.attempt)
             .field("tenant", &self.tenant)
             .field("job", &self.job)
-            .field("wish", &self.wish().as_str_name())
+            .field("wish", &self.desired().as_str_name())
             .field("stop_reason", &self.stop_reason)
             .field("env_values", &variables)
             .finish_non_exhaustive()

@@ -12,7 +12,7 @@ use controller_simulator::{
 };
 use proto_model::Fabric;
 
-use super::super::fabric::{TOLD, document, imported, placed, read};
+use super::super::fabric::{REPORTED, document, imported, placed, read};
 use crate::{args::Simulate, error::Error};
 
 /// Jobs that are drawn where nothing else is said.
@@ -45,11 +45,11 @@ pub fn fabric(said: &str, listed: Option<usize>) -> Result<Found, Error> {
     let (shown, text) = read(&path)?;
     let name =
         path.file_stem().map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let made = imported(&shown, &text, &name, TOLD)?;
+    let made = imported(&shown, &text, &name, REPORTED)?;
     let file = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
-    let told =
+    let reported =
         |findings: &[controller_fabric::Finding]| findings.iter().map(|one| placed(&file, one)).collect();
-    let (faults, notes) = (told(&made.faults), told(&made.notes));
+    let (faults, notes) = (reported(&made.faults), reported(&made.notes));
     Ok(Found { fabric: made.fabric, faults, notes })
 }
 
@@ -81,7 +81,7 @@ fn generated(said: &str, listed: Option<usize>) -> Result<Found, Error> {
 }
 
 /// A trace, and where it came from.
-pub struct Told {
+pub struct TraceInput {
     pub name: String,
     pub format: Format,
     pub account: Account,
@@ -90,7 +90,7 @@ pub struct Told {
 }
 
 /// Reads a trace piece by piece; draws jobs where it is statistics.
-pub fn trace(args: &Simulate) -> Result<Told, Error> {
+pub fn trace(args: &Simulate) -> Result<TraceInput, Error> {
     let path = &args.trace;
     let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
     let cannot = |error: std::io::Error| Error::Usage(format!("cannot read {name}: {error}"));
@@ -111,13 +111,13 @@ pub fn trace(args: &Simulate) -> Result<Told, Error> {
     let account = trace.account;
     if args.strict && account.refused > 0 {
         let shown = &name;
-        let told: Vec<String> = account
+        let reported: Vec<String> = account
             .refusals
             .iter()
             .flat_map(|(code, count)| count.examples.iter().map(move |one| format!("{shown}: {one}: {code}")))
             .collect();
         let counts = format!("{} of {} rows cannot be used", account.refused, account.rows);
-        return Err(Error::Document(format!("{}\n{counts}", told.join("\n"))));
+        return Err(Error::Document(format!("{}\n{counts}", reported.join("\n"))));
     }
     let short = path.file_name().map_or_else(|| name.clone(), |name| name.to_string_lossy().into_owned());
     if trace.format != Format::Acme {
@@ -126,13 +126,13 @@ pub fn trace(args: &Simulate) -> Result<Told, Error> {
             return Err(Error::Usage(message));
         }
         let (jobs, shares) = (trace.jobs, trace.shares);
-        return Ok(Told { name: short, format: trace.format, account, jobs, shares });
+        return Ok(TraceInput { name: short, format: trace.format, account, jobs, shares });
     }
     let of = cluster(&trace.statistics, args.cluster.as_deref(), &name)?;
     let count = args.jobs.unwrap_or(DRAWN);
     let jobs = acme::draw(of, count, args.seed);
     let name = format!("{count} jobs drawn with the statistics of {} in {short}", of.name);
-    Ok(Told { name, format: trace.format, account, jobs, shares: Shares::default() })
+    Ok(TraceInput { name, format: trace.format, account, jobs, shares: Shares::default() })
 }
 
 fn cluster<'a>(all: &'a [Statistics], said: Option<&str>, file: &str) -> Result<&'a Statistics, Error> {

@@ -87,7 +87,7 @@ pub fn replay(args: &ReplayLog) -> Result<(), Error> {
         }
         Ok(count > 0)
     };
-    let told = |error: ReplayError| match error {
+    let reported = |error: ReplayError| match error {
         ReplayError::Difference { .. }
         | ReplayError::Violation { .. }
         | ReplayError::Changed { .. }
@@ -95,16 +95,16 @@ pub fn replay(args: &ReplayLog) -> Result<(), Error> {
         error => Error::Document(format!("{name}: {error}")),
     };
     next(&mut text)?;
-    let header = header(&text).map_err(told)?;
+    let header = header(&text).map_err(reported)?;
     let fabric = match &args.fabric {
         Some(said) => inputs::fabric(said, None)?.fabric,
         None => document(&header.document)?,
     };
-    let mut replay = Replay::new(&header, fabric).map_err(told)?;
+    let mut replay = Replay::new(&header, fabric).map_err(reported)?;
     while next(&mut text)? {
-        replay.line(&text).map_err(told)?;
+        replay.line(&text).map_err(reported)?;
     }
-    let done = replay.finish().map_err(told)?;
+    let done = replay.finish().map_err(reported)?;
     print(&format!(
         "{} lines on fabric {} ({}): {} jobs, {} passes; all {} decisions are the same, {} placements are proved\n",
         done.lines, header.fabric, header.digest, done.jobs, done.passes, done.decisions, done.placements

@@ -25,7 +25,7 @@ pub struct Bar {
     jobs: usize,
     shown: usize,
     begin: Instant,
-    told: Instant,
+    reported: Instant,
     terminal: bool,
 }
 
@@ -46,7 +46,7 @@ impl Progress {
         }
         bar.set_prefix(name);
         let (jobs, now) = (self.jobs, Instant::now());
-        Bar { bar, name, jobs, shown: 0, begin: now, told: now, terminal: self.terminal }
+        Bar { bar, name, jobs, shown: 0, begin: now, reported: now, terminal: self.terminal }
     }
 }
 
@@ -68,8 +68,8 @@ impl Watch for Bar {
             self.shown = jobs;
             self.bar.set_position(jobs as u64);
         }
-        if !self.terminal && self.told.elapsed() >= BETWEEN {
-            self.told = Instant::now();
+        if !self.terminal && self.reported.elapsed() >= BETWEEN {
+            self.reported = Instant::now();
             eprintln!("{:<7} {jobs} of {} jobs", self.name, self.jobs);
         }
     }

@@ -38,7 +38,7 @@ impl Terminal {
     }
 
     /// What the step is told of it.
-    pub fn told(&self) -> v1::StepTerminal {
+    pub fn reported(&self) -> v1::StepTerminal {
         let kind = std::env::var("TERM").ok().filter(|_| self.before.is_some());
         v1::StepTerminal {
             window: Some(self.window().unwrap_or(WINDOW)),

@@ -165,8 +165,8 @@ impl Gate {
             }
         }
         while let Some((flow, ticket)) = inner.queue.next(now) {
-            let told = inner.wakers.remove(&ticket).is_some_and(|waker| waker.send(true).is_ok());
-            if !told {
+            let reported = inner.wakers.remove(&ticket).is_some_and(|waker| waker.send(true).is_ok());
+            if !reported {
                 inner.queue.leave(&flow, now);
             }
         }

@@ -147,51 +147,51 @@ proptest! {
     #[test]
     fn bounds_hold_and_nobody_is_forgotten(acts in acts(), rate in prop_oneof![Just(0u32), Just(20)]) {
         let limits = FairLimits { rate, burst: 3, ..small() };
-        let (mut queue, mut books, mut now) = (FairQueue::new(limits), Books::default(), Timestamp(1_000));
+        let (mut queue, mut queue_states, mut now) = (FairQueue::new(limits), Books::default(), Timestamp(1_000));
         for act in acts {
             match act {
                 Act::Arrive(number) => match queue.arrive(&flow(number), now) {
-                    Verdict::Admit => books.begin(&flow(number), now),
-                    Verdict::Wait(ticket) => books.waits.push((flow(number), ticket, now)),
+                    Verdict::Admit => queue_states.begin(&flow(number), now),
+                    Verdict::Wait(ticket) => queue_states.waits.push((flow(number), ticket, now)),
                     Verdict::Reject { .. } => {
-                        let own = books.waits.iter().filter(|(of, ..)| *of == flow(number)).count();
-                        prop_assert!(own >= limits.flow_queue || books.waits.len() >= limits.queue);
+                        let own = queue_states.waits.iter().filter(|(of, ..)| *of == flow(number)).count();
+                        prop_assert!(own >= limits.flow_queue || queue_states.waits.len() >= limits.queue);
                     }
                 },
                 Act::Leave(number) => {
-                    if let Some(seats) = books.seats.get_mut(&flow(number)).filter(|seats| **seats > 0) {
+                    if let Some(seats) = queue_states.seats.get_mut(&flow(number)).filter(|seats| **seats > 0) {
                         *seats -= 1;
                         queue.leave(&flow(number), now);
                     }
                 }
                 Act::GiveUp(at) => {
-                    if at < books.waits.len() {
-                        let (of, ticket, _) = books.waits.remove(at);
+                    if at < queue_states.waits.len() {
+                        let (of, ticket, _) = queue_states.waits.remove(at);
                         queue.give_up(&of, ticket, now);
                     }
                 }
                 Act::Pass(ms) => now = Timestamp(now.0 + ms),
             }
-            books.pump(&mut queue, now);
-            books.check(&limits);
-            prop_assert_eq!(queue.waiting(), books.waits.len());
+            queue_states.pump(&mut queue, now);
+            queue_states.check(&limits);
+            prop_assert_eq!(queue.waiting(), queue_states.waits.len());
             prop_assert!(queue.due().is_none_or(|due| due > now), "{:?} at {:?}", queue.due(), now);
             // Whoever waits, waits for a seat, for its own seats, or for its rate.
-            let taken: usize = books.seats.values().sum();
-            for (of, ..) in &books.waits {
-                let own = books.seats.get(of).copied().unwrap_or_default();
+            let taken: usize = queue_states.seats.values().sum();
+            for (of, ..) in &queue_states.waits {
+                let own = queue_states.seats.get(of).copied().unwrap_or_default();
                 prop_assert!(taken == limits.seats || own == limits.flow_seats || rate > 0);
             }
         }
         // All end: everybody who waits comes to an end too, let in or told.
-        while !books.waits.is_empty() {
-            let busy: Vec<Flow> = books.seats.iter().filter(|(_, seats)| **seats > 0).map(|(of, _)| of.clone()).collect();
+        while !queue_states.waits.is_empty() {
+            let busy: Vec<Flow> = queue_states.seats.iter().filter(|(_, seats)| **seats > 0).map(|(of, _)| of.clone()).collect();
             for of in busy {
-                *books.seats.entry(of.clone()).or_default() -= 1;
+                *queue_states.seats.entry(of.clone()).or_default() -= 1;
                 queue.leave(&of, now);
             }
             now = queue.due().unwrap_or(now).max(now);
-            books.pump(&mut queue, now);
+            queue_states.pump(&mut queue, now);
         }
     }
 

@@ -57,7 +57,7 @@ pub const ROUTES: &[Route] = &[
     route(Method::GET, "/v1/qos", Rpc::GetQos, Body::None),
     route(Method::POST, "/v1/qos:apply", Rpc::ApplyQos, Body::Whole),
     route(Method::POST, "/v1/qos:plan", Rpc::PlanQos, Body::Whole),
-    route(Method::POST, "/v1/qos:steer", Rpc::SteerQos, Body::Whole),
+    route(Method::POST, "/v1/qos:steer", Rpc::ControlRollout, Body::Whole),
     route(Method::GET, "/v1/tenants", Rpc::ListTenants, Body::None),
     route(Method::POST, "/v1/tenants", Rpc::ApplyTenant, Body::Field("tenant")),
     route(Method::GET, "/v1/tenants/{name}", Rpc::GetTenant, Body::None),

@@ -8,7 +8,7 @@ use std::{
 
 use proto_rpc::Client;
 use proto_wire::v1::{
-    self, agent_message::Body, agent_service_client::AgentServiceClient, assignment::Wish,
+    self, agent_message::Body, agent_service_client::AgentServiceClient, assignment::DesiredState,
     controller_message::Body as Order, observation::State,
 };
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -28,7 +28,7 @@ pub struct FakeAgent {
     task: JoinHandle<()>,
     say: mpsc::Sender<v1::AgentMessage>,
     /// Every wish that came: job uid, attempt, wish.
-    pub wishes: Arc<Mutex<Vec<(String, u32, i32)>>>,
+    pub desired: Arc<Mutex<Vec<(String, u32, i32)>>>,
     pub epoch: Arc<Mutex<u64>>,
     /// Rails that it was told are drained.
     pub drained: Arc<Mutex<Vec<u32>>>,
@@ -87,7 +87,7 @@ impl FakeAgent {
         let mut agents = AgentServiceClient::new(client.without_timeout());
         let mut orders = agents.connect(ReceiverStream::new(said)).await.unwrap().into_inner();
         let first = orders.message().await.unwrap().unwrap();
-        let wishes = Arc::default();
+        let desired = Arc::default();
         let epoch = Arc::new(Mutex::new(first.epoch));
         let Some(Order::Welcome(welcome)) = first.body else { panic!("no Welcome: {first:?}") };
         let drained = Arc::new(Mutex::new(welcome.drained.clone().unwrap_or_default().rails));
@@ -97,12 +97,12 @@ impl FakeAgent {
             node: node.to_owned(),
             behaviour,
             say: say.clone(),
-            wishes: Arc::clone(&wishes),
+            desired: Arc::clone(&desired),
             agents,
         };
         let task = tokio::spawn(async move {
             for assignment in welcome.assignments {
-                body.obey(assignment).await;
+                body.apply_command(assignment).await;
             }
             let mut beat = tokio::time::interval(Duration::from_millis(200));
             loop {
@@ -115,7 +115,7 @@ impl FakeAgent {
                 }
             }
         });
-        Self { task, say, wishes, epoch, drained }
+        Self { task, say, desired, epoch, drained }
     }
 
     pub async fn say(&self, body: Body) {
@@ -139,22 +139,22 @@ async fn step(mut agents: AgentServiceClient<Client>, node: String, ask: v1::Ope
         return;
     };
     let rank = order.first_rank;
-    let tell = |what: What| {
+    let notify = |what: What| {
         // The controller is to put the right name there.
         let event = v1::StepEvent { node: "somebody".into(), rank, what: Some(what) };
         let (say, message) =
             (say.clone(), v1::AttachStepRequest { stream_id: String::new(), event: Some(event) });
         async move { say.send(message).await }
     };
-    let _ = tell(What::Started(v1::StepStarted { ranks: order.ranks_here })).await;
-    let _ = tell(What::Stdout(format!("hello from {node}").into_bytes())).await;
+    let _ = notify(What::Started(v1::StepStarted { ranks: order.ranks_here })).await;
+    let _ = notify(What::Stdout(format!("hello from {node}").into_bytes())).await;
     let exit = loop {
         let Ok(Some(v1::AttachStepResponse { body: Some(Down::Input(input)) })) = down.message().await else {
             return;
         };
         match input.what {
             Some(Input::Data(data)) if data == b"break" => return,
-            Some(Input::Data(data)) => drop(tell(What::Stderr(data)).await),
+            Some(Input::Data(data)) => drop(notify(What::Stderr(data)).await),
             Some(Input::Signal(signal)) => {
                 break v1::StepExit { signal: i32::try_from(signal).unwrap(), ..Default::default() };
             }
@@ -162,7 +162,7 @@ async fn step(mut agents: AgentServiceClient<Client>, node: String, ask: v1::Ope
             _ => {}
         }
     };
-    let _ = tell(What::Exit(exit)).await;
+    let _ = notify(What::Exit(exit)).await;
     drop(say);
     while let Ok(Some(_)) = down.message().await {}
 }
@@ -171,7 +171,7 @@ struct AgentBody {
     node: String,
     behaviour: Behaviour,
     say: mpsc::Sender<v1::AgentMessage>,
-    wishes: Arc<Mutex<Vec<(String, u32, i32)>>>,
+    desired: Arc<Mutex<Vec<(String, u32, i32)>>>,
     drained: Arc<Mutex<Vec<u32>>>,
     running: Vec<v1::Observation>,
     agents: AgentServiceClient<Client>,
@@ -182,7 +182,7 @@ impl AgentBody {
         let _ = self.say.send(message(body)).await;
     }
 
-    /// Four rails, each as it is wished.
+    /// Four rails, each as it is desired.
     fn reports(&self) -> Vec<v1::RailReport> {
         use v1::rail_report::State::{Drained, Up};
         let drained = self.drained.lock().unwrap().clone();
@@ -199,7 +199,7 @@ impl AgentBody {
 
     async fn order(&mut self, order: Order) {
         match order {
-            Order::Assignment(assignment) => self.obey(assignment).await,
+            Order::Assignment(assignment) => self.apply_command(assignment).await,
             Order::OpenLogs(ask) => {
                 let chunk = |rank: u32, text: &str| v1::LogChunk {
                     rank,
@@ -230,9 +230,9 @@ impl AgentBody {
         }
     }
 
-    async fn obey(&mut self, assignment: v1::Assignment) {
-        let entry = (assignment.job_uid.clone(), assignment.attempt, assignment.wish);
-        self.wishes.lock().unwrap().push(entry);
+    async fn apply_command(&mut self, assignment: v1::Assignment) {
+        let entry = (assignment.job_uid.clone(), assignment.attempt, assignment.desired);
+        self.desired.lock().unwrap().push(entry);
         let base = v1::Observation {
             job_uid: assignment.job_uid.clone(),
             attempt: assignment.attempt,
@@ -242,8 +242,8 @@ impl AgentBody {
             let placement = assignment.placement.clone().unwrap_or_default();
             placement.ranks.iter().filter(|rank| rank.node == self.node).map(|rank| (rank.rank, ())).collect()
         };
-        match assignment.wish() {
-            Wish::Prepared => {
+        match assignment.desired() {
+            DesiredState::Prepared => {
                 let rails = assignment.placement.clone().unwrap_or_default().rails;
                 let endpoint =
                     |rail| v1::RailEndpoint { rail, address: format!("127.0.0.1:{}", 40_000 + rail) };
@@ -251,7 +251,7 @@ impl AgentBody {
                 let state = State::Prepared.into();
                 self.observe(Body::Observation(v1::Observation { state, endpoints, ..base })).await;
             }
-            Wish::Running => {
+            DesiredState::Running => {
                 let running = v1::Observation { state: State::Running.into(), ..base.clone() };
                 let seen = v1::Observation { rail_reports: self.reports(), ..running.clone() };
                 self.observe(Body::Observation(seen)).await;
@@ -267,11 +267,11 @@ impl AgentBody {
                     self.observe(Body::Observation(v1::Observation { state, exits, ..base })).await;
                 }
             }
-            Wish::Stopped => {
+            DesiredState::Stopped => {
                 let state = State::Ended.into();
                 self.observe(Body::Observation(v1::Observation { state, ..base })).await;
             }
-            Wish::Unspecified => panic!("a wish without kind"),
+            DesiredState::Unspecified => panic!("desired state without kind"),
         }
     }
 }

@@ -59,9 +59,9 @@ async fn a_flood_of_anonymous_denials_leaves_few_records_and_every_change() {
     for n in 0..20 {
         tenants.apply_tenant(tenant(&format!("t{n}"))).await.unwrap();
     }
-    let mut told = 0;
+    let mut reported = 0;
     for flood in floods {
-        told += flood.await.unwrap();
+        reported += flood.await.unwrap();
     }
     let seconds = begin.elapsed().as_secs() + 1;
     let records = export(&world).await;
@@ -75,8 +75,8 @@ async fn a_flood_of_anonymous_denials_leaves_few_records_and_every_change() {
         _ => None,
     });
     let denials: Vec<u64> = denials.collect();
-    assert_eq!(denials.iter().sum::<u64>(), told, "each denial that was told is recorded or counted");
-    assert!(told > 50, "{told}");
+    assert_eq!(denials.iter().sum::<u64>(), reported, "each denial that was told is recorded or counted");
+    assert!(reported > 50, "{reported}");
     assert!(denials.len() as u64 <= 32 + 9 * seconds, "{} records in {seconds} s", denials.len());
     let made = records.iter().filter(|record| match &record.content {
         Content::Change(change) => change.object.kind == "tenant" && change.object.name.starts_with('t'),

@@ -49,7 +49,7 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::DrainRail
         | Rpc::UndrainRail
         | Rpc::ApplyQos
-        | Rpc::SteerQos
+        | Rpc::ControlRollout
         | Rpc::ApplyQueue
         | Rpc::DeleteQueue
         | Rpc::ApplyReservation
@@ -413,10 +413,10 @@ async fn every_change_is_in_one_record_and_the_whole_is_proved_by_the_certificat
     let mut records = all(&world).await;
     records.reverse();
     // A checkpoint may stand between them.
-    let told: Vec<String> =
+    let reported: Vec<String> =
         records[begun..].iter().map(|record| actor(record).rpc).filter(|rpc| !rpc.is_empty()).collect();
     let expected: Vec<&str> = calls.iter().map(|rpc| rpc.name()).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let submit = records.iter().find(|record| actor(record).rpc == "CreateJob").unwrap();
     let job = world.handle.store().get("/rail/v1/audit/0000000000000001".into()).await.unwrap();
     assert!(job.is_some() && submit.revision > 0);

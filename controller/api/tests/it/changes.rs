@@ -46,8 +46,11 @@ async fn a_held_job_waits_until_everybody_lets_go() {
         ..Default::default()
     };
     let held = own.hold_job(hold("not yet")).await.unwrap().into_inner();
-    let told = held.status.as_ref().unwrap().holds.clone();
-    assert_eq!((told.len(), told[0].role(), told[0].reason.as_str()), (1, v1::Role::User, "not yet"));
+    let reported = held.status.as_ref().unwrap().holds.clone();
+    assert_eq!(
+        (reported.len(), reported[0].role(), reported[0].reason.as_str()),
+        (1, v1::Role::User, "not yet")
+    );
     assert_eq!(codes(&held), ["HeldByUser"]);
     // The same id with another body is another request.
     let reused = error(own.hold_job(hold("otherwise")).await);
@@ -90,8 +93,11 @@ async fn a_suspended_job_waits_until_it_is_resumed_and_starts_as_a_new_try() {
         ..Default::default()
     };
     let asked = own.suspend_job(suspend("for the demo")).await.unwrap().into_inner();
-    let told = asked.status.as_ref().unwrap().holds.clone();
-    assert!(told.len() == 1 && told[0].suspended && told[0].reason == "for the demo", "{told:?}");
+    let reported = asked.status.as_ref().unwrap().holds.clone();
+    assert!(
+        reported.len() == 1 && reported[0].suspended && reported[0].reason == "for the demo",
+        "{reported:?}"
+    );
     let waits = until(&ann, "first", Phase::Pending).await;
     assert_eq!(codes(&waits), ["SuspendRequested", "Requeued", "Suspended"]);
     let status = waits.status.clone().unwrap();
@@ -112,7 +118,7 @@ async fn a_suspended_job_waits_until_it_is_resumed_and_starts_as_a_new_try() {
     let agent = FakeAgent::connect(world.node("n0").await, "n0", Behaviour::Linger).await;
     let ann = world.user("default");
     (own, admins) = (JobServiceClient::new(ann.clone()), JobServiceClient::new(world.admin()));
-    assert_eq!(get(&ann, "first").await.status.unwrap().holds, told);
+    assert_eq!(get(&ann, "first").await.status.unwrap().holds, reported);
     let by_admin = v1::SuspendJobRequest { name: named("first"), ..Default::default() };
     admins.suspend_job(by_admin).await.unwrap();
     let resume = || v1::ResumeJobRequest { name: named("first"), ..Default::default() };

@@ -24,7 +24,7 @@ async fn evidence(admin: &Client, name: &str) -> Vec<v1::Reason> {
     for _ in 0..200 {
         let status = node(admin, name).await;
         if !status.quarantine.is_empty() {
-            assert!(status.benched.is_some_and(|reason| reason.code == "Quarantined"));
+            assert!(status.quarantined.is_some_and(|reason| reason.code == "Quarantined"));
             return status.quarantine;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -35,7 +35,7 @@ async fn evidence(admin: &Client, name: &str) -> Vec<v1::Reason> {
 async fn is_clean(admin: &Client, name: &str) {
     let status = node(admin, name).await;
     assert!(
-        status.quarantine.is_empty() && status.benched.is_none() && status.strikes.is_empty(),
+        status.quarantine.is_empty() && status.quarantined.is_none() && status.strikes.is_empty(),
         "{status:?}"
     );
 }
@@ -66,15 +66,18 @@ async fn a_node_that_speaks_of_another_is_quarantined_and_the_other_is_not() {
         ..v1::Observation::default()
     };
     agents[1].say(Body::Observation(lie)).await;
-    let told = evidence(&admin, "n1").await;
-    assert!(told[0].code == "ControllerCauseClaimed" && told[0].message.contains("node/n0"), "{told:?}");
+    let reported = evidence(&admin, "n1").await;
+    assert!(
+        reported[0].code == "ControllerCauseClaimed" && reported[0].message.contains("node/n0"),
+        "{reported:?}"
+    );
     is_clean(&admin, "n0").await;
     assert!(world.metric("rail_node_claims_refused_total{verdict=\"quarantined\"") >= 1.0);
     // Until an administrator takes it back.
     let request = v1::ReturnNodeRequest { name: "n1".into() };
     let node = NodeServiceClient::new(admin.clone()).return_node(request).await.unwrap().into_inner();
     let status = node.status.unwrap();
-    assert!(status.quarantine.is_empty() && status.benched.is_none());
+    assert!(status.quarantine.is_empty() && status.quarantined.is_none());
     drop(agents);
     world.stop().await;
 }
@@ -91,8 +94,8 @@ async fn an_epoch_that_never_was_and_hardware_of_another_are_evidence() {
     // The leader asks its store, leads on, and holds the word against who said it.
     let newer = v1::StaleEpoch { refused: 1, current: u64::MAX };
     agents[1].say(Body::StaleEpoch(newer)).await;
-    let told = evidence(&admin, "n1").await;
-    assert_eq!(told[0].code, "EpochClaimed");
+    let reported = evidence(&admin, "n1").await;
+    assert_eq!(reported[0].code, "EpochClaimed");
     let at = |host: u32| {
         let mut inventory = inventory(4, 4);
         for nic in &mut inventory.nics {
@@ -105,8 +108,8 @@ async fn an_epoch_that_never_was_and_hardware_of_another_are_evidence() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     agents[2].say(Body::Inventory(at(5))).await;
-    let told = evidence(&admin, "n2").await;
-    assert!(told[0].code == "HardwareClaimed" && told[0].message.contains("'n0'"), "{told:?}");
+    let reported = evidence(&admin, "n2").await;
+    assert!(reported[0].code == "HardwareClaimed" && reported[0].message.contains("'n0'"), "{reported:?}");
     is_clean(&admin, "n0").await;
     drop(agents);
     world.stop().await;

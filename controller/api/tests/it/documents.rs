@@ -47,25 +47,25 @@ async fn documents_see_those_before_them_and_nothing_is_stored() {
     let agent = FakeAgent::connect(world.node("n0").await, "n0", Behaviour::Linger).await;
     let mut admins = DocumentServiceClient::new(world.admin());
     let all = vec![tenant("nlp"), queue("nlp", "q"), in_queue("a", "q"), in_queue("b", "p")];
-    let told = admins.plan_documents(plan("nlp", all)).await.unwrap().into_inner().documents;
-    let outcomes: Vec<Outcome> = told.iter().map(v1::PlannedDocument::outcome).collect();
+    let reported = admins.plan_documents(plan("nlp", all)).await.unwrap().into_inner().documents;
+    let outcomes: Vec<Outcome> = reported.iter().map(v1::PlannedDocument::outcome).collect();
     assert_eq!(outcomes, [Outcome::Created, Outcome::Created, Outcome::Created, Outcome::Refused]);
-    let Some(Document::Queue(made)) = told[1].document.clone().unwrap().document else { panic!() };
+    let Some(Document::Queue(made)) = reported[1].document.clone().unwrap().document else { panic!() };
     assert_eq!(made.metadata.unwrap().tenant, "nlp");
-    let refusal = told[3].refusal.clone().unwrap();
+    let refusal = reported[3].refusal.clone().unwrap();
     assert_eq!((refusal.class.as_str(), refusal.reason.as_str()), ("not-found", "QUEUE_NOT_FOUND"));
     let asked = v1::GetTenantRequest { name: "nlp".into() };
     let mut tenants = TenantServiceClient::new(world.admin());
     assert_eq!(error(tenants.get_tenant(asked).await).class, ErrorClass::NotFound);
     // Wrong fields are told for each document, of none and of too many at once.
     let wrong = tenant("No Name");
-    let told = admins.plan_documents(plan("", vec![wrong, tenant("ok")])).await.unwrap().into_inner();
-    let refusal = told.documents[0].refusal.clone().unwrap();
+    let reported = admins.plan_documents(plan("", vec![wrong, tenant("ok")])).await.unwrap().into_inner();
+    let refusal = reported.documents[0].refusal.clone().unwrap();
     assert_eq!(
         (refusal.reason.as_str(), refusal.violations[0].field.as_str()),
         ("INVALID_FIELD", "metadata.name")
     );
-    assert_eq!(told.documents[1].outcome(), Outcome::Created);
+    assert_eq!(reported.documents[1].outcome(), Outcome::Created);
     let several = |count: u32| (0..count).map(|n| tenant(&format!("t{n}"))).collect::<Vec<_>>();
     let array = |name: &str| {
         let mut job = job(name, 1);

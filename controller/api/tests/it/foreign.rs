@@ -85,7 +85,7 @@ fn questions(own: &str, foreign: &[String]) -> Vec<(Rpc, Vec<u8>)> {
 }
 
 /// Every call that people of a tenant may make, of which every answer is looked through.
-async fn look(client: &Client, own: &str, foreign: &[String]) {
+async fn check(client: &Client, own: &str, foreign: &[String]) {
     let open = |rpc: &&Rpc| match rpc.access() {
         Access::Roles(roles) => roles.contains(&Role::TenantAdmin) && rpc.path() != "/v1/openapi.json",
         Access::Anybody => true,
@@ -156,7 +156,7 @@ async fn no_answer_to_one_tenant_holds_a_name_of_the_other() {
             spec.expected_duration = Some(prost_types::Duration { seconds: 7200, nanos: 0 });
         });
         JobServiceClient::new(red.clone()).create_job(create(low)).await.unwrap();
-        look(&red, &own, &words).await;
+        check(&red, &own, &words).await;
         let mut high = job(&foreign, 2);
         spec(&mut high, |spec| {
             spec.priority = 0;
@@ -165,16 +165,16 @@ async fn no_answer_to_one_tenant_holds_a_name_of_the_other() {
         });
         JobServiceClient::new(theirs.clone()).create_job(create(high)).await.unwrap();
         // It gives way, or would run into what is reserved for them.
-        let told = |job: &v1::Job| {
+        let reported = |job: &v1::Job| {
             let reasons = &job.status.as_ref().unwrap().reasons;
             reasons.iter().any(|reason| reason.message.contains("another tenant's"))
         };
-        until_it(&red, &own, told).await;
-        look(&red, &own, &words).await;
+        until_it(&red, &own, reported).await;
+        check(&red, &own, &words).await;
         let target = if seed % 2 == 0 { "n1:3" } else { "n0:1" };
         let drain = v1::DrainRailRequest { target: target.into(), reason: "cable".into(), force: true };
         RailServiceClient::new(world.admin()).drain_rail(drain).await.unwrap();
-        look(&red, &own, &words).await;
+        check(&red, &own, &words).await;
         // Who may know is told.
         let at = Some((std::time::SystemTime::now() + std::time::Duration::from_secs(1)).into());
         let ask = v1::ExplainJobRequest { name: own.clone(), tenant: "red".into(), at };
@@ -192,7 +192,7 @@ async fn no_answer_to_one_tenant_holds_a_name_of_the_other() {
         let over = |job: &v1::Job| job.status.as_ref().unwrap().phase() == Phase::Cancelled;
         until_it(&theirs, &foreign, over).await;
         until_it(&red, &own, over).await;
-        look(&red, &own, &words).await;
+        check(&red, &own, &words).await;
         // The next tenant reserves the same server.
         let gone = v1::DeleteReservationRequest { name: words[2].clone() };
         ReservationServiceClient::new(world.admin()).delete_reservation(gone).await.unwrap();

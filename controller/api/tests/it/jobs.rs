@@ -191,9 +191,14 @@ async fn a_restart_loses_nothing_and_does_not_disturb_what_runs() {
     request.job.as_mut().unwrap().spec.as_mut().unwrap().priority = 7;
     let reused = error(jobs.create_job(request).await);
     assert_eq!((reused.class, reused.reason.as_str()), (ErrorClass::AlreadyExists, "REQUEST_ID_REUSED"));
-    let stopped = i32::from(v1::assignment::Wish::Stopped);
+    let stopped = i32::from(v1::assignment::DesiredState::Stopped);
     assert!(
-        agent.wishes.lock().unwrap().iter().all(|(job, _, wish)| *job != uid(&running) || *wish != stopped)
+        agent
+            .desired
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|(job, _, desired)| *job != uid(&running) || *desired != stopped)
     );
     drop((jobs, client, agent));
     world.stop().await;

@@ -56,9 +56,9 @@ async fn a_running_job_is_moved_off_a_rail_and_back() {
     agents.push(FakeAgent::connect(world.node("n2").await, "n2", Behaviour::Linger).await);
     assert_eq!(*agents[1].drained.lock().unwrap(), [1]);
     let request = v1::ExplainJobRequest { name: "a".into(), ..Default::default() };
-    let told = jobs.explain_job(request).await.unwrap().into_inner();
-    assert!(told.rails.iter().any(|node| node.node == "n0" && node.rails.len() == 4), "{told:?}");
-    assert!(told.reasons.iter().any(|reason| reason.code == "RailDrained"), "{told:?}");
+    let reported = jobs.explain_job(request).await.unwrap().into_inner();
+    assert!(reported.rails.iter().any(|node| node.node == "n0" && node.rails.len() == 4), "{reported:?}");
+    assert!(reported.reasons.iter().any(|reason| reason.code == "RailDrained"), "{reported:?}");
     let back = rails.undrain_rail(undrain("1")).await.unwrap().into_inner();
     assert!(back.changed && back.remaining.is_empty());
     assert!(!rails.undrain_rail(undrain("1")).await.unwrap().into_inner().changed);

@@ -43,14 +43,19 @@ async fn ends<M>(admin: &Client, subject: &str, stream: &mut tonic::Streaming<M>
             }
         }
     });
-    let told = ended.await.expect("the stream ends in time");
-    assert_eq!((told.class, told.reason.as_str()), (ErrorClass::Unauthenticated, "CERTIFICATE_REVOKED"));
+    let reported = ended.await.expect("the stream ends in time");
+    assert_eq!(
+        (reported.class, reported.reason.as_str()),
+        (ErrorClass::Unauthenticated, "CERTIFICATE_REVOKED")
+    );
     begin.elapsed()
 }
 
 /// The refusal of a revoked caller. A call that is under way while its connection ends is told only that; whoever tries
 /// again hears why.
-async fn told<T, F: Future<Output = Result<T, tonic::Status>>>(call: impl Fn() -> F) -> proto_rpc::RpcError {
+async fn reported<T, F: Future<Output = Result<T, tonic::Status>>>(
+    call: impl Fn() -> F,
+) -> proto_rpc::RpcError {
     let answer = retry(&RetryPolicy::default(), &mut Jitter::seeded(1), |_| call()).await;
     let Err(status) = answer else { panic!("a revoked caller was let in") };
     let refused = proto_rpc::RpcError::from_status(&status);
@@ -83,7 +88,7 @@ async fn a_user_s_watch_ends_within_two_seconds_and_a_new_certificate_is_good_at
     let took = ends(&world.admin(), "tenant/default/user/ann", &mut open).await;
     assert!(took < ENDS, "{took:?}");
     let list = || v1::ListJobsRequest::default();
-    let refused = told(|| listing(ann.clone())).await;
+    let refused = reported(|| listing(ann.clone())).await;
     assert!(refused.message.contains("new certificate"), "{refused}");
     assert!(tokio::time::timeout(Duration::from_millis(50), undisturbed.message()).await.is_err());
     // Issued in the same second.
@@ -158,7 +163,7 @@ async fn a_node_s_stream_ends_and_it_must_join_anew() {
     assert!(took < ENDS, "{took:?}");
     let key = KeyRequest::generate().unwrap();
     let renew = v1::RenewCertificateRequest { csr_pem: key.csr_pem.clone() };
-    let refused = told(|| renewal(client.clone(), &renew)).await;
+    let refused = reported(|| renewal(client.clone(), &renew)).await;
     assert!(refused.message.contains("railctl node token"), "{refused}");
     let pinned = Credentials::new(Trust::Pin(stolen.ca_pin.parse().unwrap()));
     let mut enroll = EnrollServiceClient::new(world.client_with(&pinned));
@@ -172,7 +177,7 @@ async fn a_node_s_stream_ends_and_it_must_join_anew() {
     AgentServiceClient::new(anew.clone()).renew_certificate(renew.clone()).await.unwrap();
     // Taken back again, maybe in the second in which it was given.
     revoke(&world.admin(), "node/n0").await.unwrap();
-    told(|| renewal(anew.clone(), &renew)).await;
+    reported(|| renewal(anew.clone(), &renew)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,7 +30,7 @@ ListNodeUsage        . . x x x x
 GetQos               . . . . . x
 ApplyQos             . . . . . x
 PlanQos              . . . . . x
-SteerQos             . . . . . x
+ControlRollout             . . . . . x
 ListRails            . . x x x x
 DrainRail            . . . . . x
 UndrainRail          . . . . . x

@@ -61,7 +61,7 @@ async fn a_schedule_is_its_tenants_alone_and_its_progress_is_the_controllers() {
     let mut forged = yearly("", "turn");
     let status = v1::ScheduleStatus {
         owner: Some(v1::Submitter { role: v1::Role::Admin.into(), user: "root".into() }),
-        looked_until: Some(prost_types::Timestamp { seconds: 1, nanos: 0 }),
+        checked_until: Some(prost_types::Timestamp { seconds: 1, nanos: 0 }),
         submitted: 99,
         ..Default::default()
     };
@@ -71,7 +71,7 @@ async fn a_schedule_is_its_tenants_alone_and_its_progress_is_the_controllers() {
     let made = user.apply_schedule(forged).await.unwrap().into_inner().status.unwrap();
     let owner = made.owner.unwrap();
     assert_eq!((owner.role(), owner.user.as_str(), made.submitted), (v1::Role::User, "ann", 0));
-    assert!(made.looked_until.unwrap().seconds > 1_000_000);
+    assert!(made.checked_until.unwrap().seconds > 1_000_000);
     // Viewers read, and no more; what is wrong in a template has its path in the document.
     let mut viewer =
         ScheduleServiceClient::new(world.client(&Identity::user("blue", "eve", [Role::Viewer]).unwrap()));
@@ -137,7 +137,7 @@ async fn a_controller_that_comes_back_submits_the_last_run_that_was_missed() {
         let kv = store.get(key.clone()).await.unwrap().unwrap();
         let mut row = v1::Schedule::decode(kv.value).unwrap();
         let then = i64::try_from((now - Duration::from_secs(3 * 3600)).as_secs()).unwrap();
-        row.status.as_mut().unwrap().looked_until = Some(prost_types::Timestamp { seconds: then, nanos: 0 });
+        row.status.as_mut().unwrap().checked_until = Some(prost_types::Timestamp { seconds: then, nanos: 0 });
         let mut txn = Txn::new();
         txn.success = vec![Op::put(key, row.encode_to_vec())];
         store.txn(txn).await.unwrap();

@@ -133,8 +133,8 @@ async fn a_watch_ends_with_its_tenant_and_tells_nothing_of_the_next_one() {
     delete(&other, "red").await;
     for watch in &mut watches {
         let ended = tokio::time::timeout(ENDS, watch.message()).await.expect("the stream ends in time");
-        let told = RpcError::from_status(&ended.unwrap_err());
-        assert_eq!((told.class, told.reason.as_str()), (ErrorClass::Unauthenticated, "TENANT_GONE"));
+        let reported = RpcError::from_status(&ended.unwrap_err());
+        assert_eq!((reported.class, reported.reason.as_str()), (ErrorClass::Unauthenticated, "TENANT_GONE"));
     }
     assert!(begin.elapsed() < ENDS);
     assert!(tokio::time::timeout(Duration::from_millis(50), undisturbed.message()).await.is_err());
@@ -230,8 +230,8 @@ async fn lists_watches_and_history_begin_with_the_tenant() {
     let explain = v1::ExplainJobRequest { name: "model".into(), at, ..Default::default() };
     assert_eq!(error(jobs.explain_job(explain.clone()).await).reason, "JOB_NOT_FOUND");
     let explain = v1::ExplainJobRequest { tenant: "red".into(), ..explain };
-    let told = JobServiceClient::new(world.admin()).explain_job(explain).await.unwrap().into_inner();
-    assert!(!told.decisions.is_empty(), "an administrator sees all of it");
+    let reported = JobServiceClient::new(world.admin()).explain_job(explain).await.unwrap().into_inner();
+    assert!(!reported.decisions.is_empty(), "an administrator sees all of it");
     // By the log of who did what, and by what was revoked.
     let mut audit = AuditServiceClient::new(later.clone());
     let records =

@@ -142,8 +142,8 @@ async fn a_reservation_is_seen_and_used_by_those_that_it_is_for() {
     // A job that waits for its servers learns no more than that.
     jobs.create_job(create(job("outside", 1))).await.unwrap();
     let request = v1::ExplainJobRequest { name: "outside".to_owned(), ..v1::ExplainJobRequest::default() };
-    let told = jobs.explain_job(request).await.unwrap().into_inner();
-    assert!(!format!("{told:?}").contains("secret of launch"), "{told:?}");
+    let reported = jobs.explain_job(request).await.unwrap().into_inner();
+    assert!(!format!("{reported:?}").contains("secret of launch"), "{reported:?}");
     // Those that it is for see it, without the names of others that it is for too.
     let mut red = ReservationServiceClient::new(world.user("red"));
     admin.apply_reservation(reservation("launch", "n0", &["red", "blue"])).await.unwrap();

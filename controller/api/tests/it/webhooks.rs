@@ -68,7 +68,7 @@ impl Receiver {
     fn on(listener: TcpListener, answers: &[&str]) -> Self {
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let mut answers: VecDeque<String> = answers.iter().map(|text| (*text).to_owned()).collect();
-        let (tell, seen) = mpsc::unbounded_channel();
+        let (report, seen) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
@@ -76,7 +76,7 @@ impl Receiver {
                 let answer = answers.pop_front().unwrap_or_else(|| "204 No Content".to_owned());
                 let text = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\n\r\n");
                 let _ = stream.write_all(text.as_bytes()).await;
-                if tell.send(request).is_err() {
+                if report.send(request).is_err() {
                     return;
                 }
             }
@@ -196,9 +196,9 @@ async fn a_receiver_that_fails_twice_has_what_happened_in_the_end_and_in_order()
         (&data["job"], &data["attempt"], &data["phase"]),
         (&json!("a"), &json!(1), &json!("COMPLETED"))
     );
-    let told = status(world.admin(), "chat", |status| status.delivered == 2).await;
-    assert_eq!((told.queued, told.failed, told.dropped), (0, 0, 0));
-    assert!(told.last_error.contains("503") && told.last_success_time.is_some(), "{told:?}");
+    let reported = status(world.admin(), "chat", |status| status.delivered == 2).await;
+    assert_eq!((reported.queued, reported.failed, reported.dropped), (0, 0, 0));
+    assert!(reported.last_error.contains("503") && reported.last_success_time.is_some(), "{reported:?}");
     let other = status(world.admin(), "other", |_| true).await;
     assert_eq!((other.delivered, other.queued), (0, 0), "another job is not for it");
     assert!(world.metric("rail_webhook_tries_total{outcome=\"delivered\"}") >= 2.0);
@@ -210,7 +210,7 @@ async fn what_waits_outlives_the_controller() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let agent = FakeAgent::connect(world.node("n0").await, "n0", Behaviour::Complete).await;
-    // Nobody accepts there, so that no try comes to an end before its limit.
+    // Nobody accepts there, so that no attempt comes to an end before its limit.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let mut admin = WebhookServiceClient::new(world.admin());
@@ -247,8 +247,8 @@ async fn a_receiver_that_is_gone_puts_its_webhook_out_of_use_and_a_slow_one_hold
         assert_eq!(fine.next().await.json()["data"]["job"], name);
     }
     gone.next().await;
-    let told = status(world.admin(), "gone", |status| status.disabled_time.is_some()).await;
-    assert_eq!((told.failed, told.queued, told.delivered), (1, 0, 0));
+    let reported = status(world.admin(), "gone", |status| status.disabled_time.is_some()).await;
+    assert_eq!((reported.failed, reported.queued, reported.delivered), (1, 0, 0));
     assert_eq!(status(world.admin(), "slow", |_| true).await.queued, 6);
     assert_eq!(status(world.admin(), "fine", |status| status.queued == 0).await.delivered, 6);
     // Applied again it is in use again.

@@ -19,7 +19,7 @@ pub struct Clock {
     pub answer_limit: u64,
     /// A node goes on to its next round after this, whatever its partner does.
     pub round_limit: u64,
-    /// From the wish to the probe, and from the probe to the controller.
+    /// From the desired state to the probe, and from the probe to the controller.
     pub message: u64,
     /// The controller takes in one node's report, one after the other.
     pub take_in: u64,

@@ -105,7 +105,7 @@ pub enum Fault {
         rail: u32,
     },
     /// A port counts packets in another priority.
-    WrongLane {
+    WrongPriority {
         /// Whose.
         node: u32,
         /// Which.

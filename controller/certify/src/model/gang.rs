@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, time::Duration};
 
-use proto_model::{Lane, PairReport, PortGid, PortReport, Way};
+use proto_model::{PairReport, PathMeasurement, PortGid, PortReport, PriorityBytes};
 
 use crate::{
     model::{Clock, Fault, Random},
@@ -46,7 +46,7 @@ pub struct World {
 pub struct Outcome {
     /// In the order of nodes; silent ones are missing.
     pub reports: Vec<NodeReport>,
-    /// From the wish to the last report that the controller took in.
+    /// From the desired state to the last report that the controller took in.
     pub took: Duration,
 }
 
@@ -136,8 +136,8 @@ impl World {
             round,
             peer: pair.second,
             rail,
-            there: Way::default(),
-            back: Way::default(),
+            there: PathMeasurement::default(),
+            back: PathMeasurement::default(),
             rtt_us: None,
             crossed: None,
         };
@@ -145,8 +145,8 @@ impl World {
         let sent = u32::try_from(self.clock.probes).unwrap_or(u32::MAX);
         let plane = self.plane(pair.first, at);
         if silent || !self.reaches(pair, plane, at) {
-            report.there = Way { sent, lost: sent, ..Way::default() };
-            report.back = Way { sent: 0, ..Way::default() };
+            report.there = PathMeasurement { sent, lost: sent, ..PathMeasurement::default() };
+            report.back = PathMeasurement { sent: 0, ..PathMeasurement::default() };
             let other = (0..self.gang.rails.len()).find(|other| self.reaches(pair, plane, *other));
             report.crossed = other.filter(|_| !silent).map(number);
             let wait = if silent { self.clock.round_limit } else { 2 * self.clock.answer_limit };
@@ -156,7 +156,7 @@ impl World {
         report.back = self.way(pair.second, pair.first, rail, random);
         let rtt = self.clock.round_trip as f64 * random.about_one(0.1).max(0.5);
         report.rtt_us = Some(rtt as u32);
-        let burst = |way: &Way| {
+        let burst = |way: &PathMeasurement| {
             let mbps = u64::from(way.mbps.unwrap_or(1).max(1)).min(self.clock.probe_mbps);
             self.clock.burst_bytes * 8 / mbps
         };
@@ -193,7 +193,7 @@ impl World {
             && own.is_some_and(|own| !dead(pair.first, own))
     }
 
-    fn way(&self, from: u32, to: u32, rail: u32, random: &mut Random) -> Way {
+    fn way(&self, from: u32, to: u32, rail: u32, random: &mut Random) -> PathMeasurement {
         let (mut speed, mut mtu, mut dscp) = (self.mbps * random.about_one(self.noise), self.mtu, self.dscp);
         let (mut keep, end) = (1000, |node: u32| node == from || node == to);
         for fault in &self.faults {
@@ -227,7 +227,7 @@ impl World {
             // So seldom that two of one burst need not be thought of.
             usize::from(self.lost_in > 0 && random.below(self.lost_in) < u64::from(sent))
         };
-        Way {
+        PathMeasurement {
             sent,
             lost: u32::try_from(lost).unwrap_or(u32::MAX),
             mtu: Some(mtu),
@@ -244,19 +244,19 @@ impl World {
                 Fault::SmallPort { node: of, rail: on, mtu } if *of == node && on == rail => Some(*mtu),
                 _ => None,
             });
-            let lane = match has(&|fault| *fault == Fault::WrongLane { node, rail: *rail }) {
-                true => Lane { right: 10_000, wrong: 9_000_000 },
-                false => Lane { right: 9_000_000, wrong: 10_000 },
+            let priority_bytes = match has(&|fault| *fault == Fault::WrongPriority { node, rail: *rail }) {
+                true => PriorityBytes { right: 10_000, wrong: 9_000_000 },
+                false => PriorityBytes { right: 9_000_000, wrong: 10_000 },
             };
             let storage = has(&|fault| *fault == Fault::Storage { node, rail: *rail });
-            let wrong = if storage { 9_000_000_000 } else { lane.wrong };
-            let lane = Lane { wrong, ..lane };
+            let wrong = if storage { 9_000_000_000 } else { priority_bytes.wrong };
+            let priority_bytes = PriorityBytes { wrong, ..priority_bytes };
             PortReport {
                 rail: *rail,
                 mtu: Some(small.unwrap_or(self.mtu)),
                 dscp: Some(self.dscp),
                 gid: self.rdma.then(|| self.gid(node, *rail)),
-                lane: self.rdma.then_some(lane),
+                priority_bytes: self.rdma.then_some(priority_bytes),
             }
         };
         self.gang.rails.iter().map(port).collect()

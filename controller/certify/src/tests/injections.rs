@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::{
-    Budget, Certificate, Kind, Lane, Limits, NodeReport, PairReport, Place, PortReport, Remap, Verdict, Way,
-    judge, judge_again,
+    Budget, Certificate, Kind, Limits, NodeReport, PairReport, PathMeasurement, PortReport, PriorityBytes,
+    Remap, Subject, Verdict, judge, judge_again,
     model::{Fault, Random, World},
     plan,
 };
@@ -59,7 +59,7 @@ fn of_a_rail(which: u8, node: u32, rail: u32) -> (Fault, Kind) {
         6 => (Fault::DscpPort { node, rail, dscp: 0 }, Kind::Dscp),
         7 => (Fault::NoGid { node, rail }, Kind::Gid),
         8 => (Fault::OtherGid { node, rail }, Kind::OtherGid),
-        _ => (Fault::WrongLane { node, rail }, Kind::Lane),
+        _ => (Fault::WrongPriority { node, rail }, Kind::WrongPriority),
     }
 }
 
@@ -84,7 +84,7 @@ proptest! {
         prop_assert_eq!(&certificate.verdict, &Verdict::Replace(vec![node]), "{:?}: {:?}", fault, certificate.findings);
         prop_assert_eq!(certificate.findings.len(), 1, "{:?}", certificate.findings);
         let finding = &certificate.findings[0];
-        prop_assert_eq!((finding.kind, &finding.place, &finding.rails), (kind, &Place::Node(node), &vec![rail]));
+        prop_assert_eq!((finding.kind, &finding.place, &finding.rails), (kind, &Subject::Node(node), &vec![rail]));
     }
 
     #[test]
@@ -140,10 +140,10 @@ proptest! {
         let certificate = certify(&with(2, vec![fault.clone()]), seed);
         let finding = &certificate.findings[0];
         // A port that says of itself what is wrong is known even so.
-        let told = matches!(fault, Fault::SmallPort { .. });
-        let place = if told { Place::Node(node) } else { Place::Either(0, 1) };
+        let reported = matches!(fault, Fault::SmallPort { .. });
+        let place = if reported { Subject::Node(node) } else { Subject::Either(0, 1) };
         prop_assert_eq!((finding.kind, &finding.place, &finding.rails), (kind, &place, &vec![rail]));
-        let verdict = if told { Verdict::Replace(vec![node]) } else { Verdict::Warn };
+        let verdict = if reported { Verdict::Replace(vec![node]) } else { Verdict::Warn };
         prop_assert_eq!(certificate.verdict, verdict);
     }
 
@@ -195,16 +195,16 @@ proptest! {
         let leaf = rail * 10_000 + at % leaves;
         let certificate = certify(&with(leaves * 16, vec![Fault::DscpLeaf { rail, leaf, dscp: 0 }]), seed);
         prop_assert_eq!(&certificate.verdict, &Verdict::Warn);
-        let places: Vec<(Kind, Place)> =
+        let places: Vec<(Kind, Subject)> =
             certificate.findings.into_iter().map(|finding| (finding.kind, finding.place)).collect();
-        prop_assert_eq!(places, vec![(Kind::Dscp, Place::Leaf(leaf))]);
+        prop_assert_eq!(places, vec![(Kind::Dscp, Subject::Leaf(leaf))]);
     }
 
     #[test]
     fn a_slow_rail_is_no_nodes_fault(nodes in sizes(2), seed: u64, rail in 0..RAILS) {
         let certificate = certify(&with(nodes, vec![Fault::SlowPlane { rail, share: 0.7 }]), seed);
         prop_assert_eq!(&certificate.verdict, &Verdict::Warn);
-        let place = if nodes == 2 { Place::Either(0, 1) } else { Place::Rail };
+        let place = if nodes == 2 { Subject::Either(0, 1) } else { Subject::Rail };
         prop_assert_eq!(&certificate.findings[0].place, &place);
         prop_assert_eq!(&certificate.findings[0].rails, &vec![rail]);
     }
@@ -233,10 +233,10 @@ proptest! {
         let certificate = certify(&with(nodes, storage.clone()), seed);
         prop_assert_eq!(certificate.verdict, Verdict::Certified, "{:?}", certificate.findings);
         let node = u32::try_from(seed % u64::from(nodes)).unwrap();
-        let wrong = Fault::WrongLane { node, rail };
+        let wrong = Fault::WrongPriority { node, rail };
         let certificate = certify(&with(nodes, storage.into_iter().chain([wrong]).collect()), seed);
         prop_assert_eq!(certificate.verdict, Verdict::Replace(vec![node]), "{:?}", certificate.findings);
-        prop_assert_eq!(certificate.findings[0].kind, Kind::Lane);
+        prop_assert_eq!(certificate.findings[0].kind, Kind::WrongPriority);
     }
 
     #[test]
@@ -279,8 +279,8 @@ fn the_dscp_that_was_sent_is_to_arrive() {
 
 prop_compose! {
     fn any_report()(node in 0_u32..8, rows in prop::collection::vec(any_row(), 0..20)) -> NodeReport {
-        let lane = Some(Lane { right: u64::MAX, wrong: u64::MAX });
-        let port = |rail| PortReport { rail, mtu: Some(rail), dscp: None, gid: None, lane };
+        let priority_bytes = Some(PriorityBytes { right: u64::MAX, wrong: u64::MAX });
+        let port = |rail| PortReport { rail, mtu: Some(rail), dscp: None, gid: None, priority_bytes };
         NodeReport { node, pairs: rows, ports: (0..node).map(port).collect(), unable: node == 7 }
     }
 }
@@ -289,7 +289,7 @@ prop_compose! {
     fn any_row()(round in 0_u32..5, peer in 0_u32..8, rail in 0_u32..6, crossed in prop::option::of(0_u32..9),
         sent in prop::sample::select(vec![0, 1, u32::MAX]), lost in prop::sample::select(vec![0, 1, u32::MAX]),
         mbps in prop::option::of(prop::sample::select(vec![0, 1000, u32::MAX]))) -> PairReport {
-        let way = Way { sent, lost, mtu: mbps, dscp: Some(26), mbps, at_least: sent == 1 };
+        let way = PathMeasurement { sent, lost, mtu: mbps, dscp: Some(26), mbps, at_least: sent == 1 };
         PairReport { round, peer, rail, there: way, back: way, rtt_us: mbps, crossed }
     }
 }
@@ -300,7 +300,7 @@ fn of_two_swapped_ones_either_is_remapped() {
         let certificate = certify(&with(2, vec![Fault::Cabled { node, planes: vec![1, 0, 2, 3] }]), 5);
         let Verdict::Remap(remaps) = &certificate.verdict else { panic!("{certificate:?}") };
         assert_eq!(remaps, &[Remap { node: 1, rails: vec![(0, 1), (1, 0)] }]);
-        assert_eq!(certificate.findings[0].place, Place::Either(0, 1));
+        assert_eq!(certificate.findings[0].place, Subject::Either(0, 1));
         assert!(certificate.findings[0].reason.message.contains("nothing shows which"));
     }
 }
@@ -442,7 +442,10 @@ fn who_says_of_another_that_its_rails_are_swapped_is_not_believed_alone() {
                 "{nodes} nodes, {liar} lies: {verdict:?}"
             );
             doubted += u32::from(verdict == Verdict::Warn);
-            assert!(findings.iter().all(|finding| !matches!(finding.place, Place::Node(_))), "{findings:?}");
+            assert!(
+                findings.iter().all(|finding| !matches!(finding.place, Subject::Node(_))),
+                "{findings:?}"
+            );
             reports = honest;
         }
     }

@@ -61,10 +61,10 @@ impl State {
 impl Step<'_> {
     /// A node reports its hardware: whose is what. Called before its record says so. Answers what it has provisionally, and, of what it
     /// may not have, the evidence; of others, what they had provisionally and have no more.
-    fn claim(&self, name: &NodeName, known: &Node, told: &Inventory) -> Claimed {
+    fn claim(&self, name: &NodeName, known: &Node, reported: &Inventory) -> Claimed {
         let before = known.inventory.claims();
         let mut claimed = Claimed::default();
-        for claim in told.claims() {
+        for claim in reported.claims() {
             let others = self.state.others(name, &claim);
             if others.is_empty() {
                 continue;
@@ -151,10 +151,10 @@ impl Step<'_> {
         let mut wanted = (**only).clone();
         wanted.quarantine.retain(|evidence| !of_it(evidence));
         if !wanted.is_quarantined() {
-            wanted.benched = wanted.benched.filter(|reason| reason.code != QUARANTINED);
+            wanted.quarantined = wanted.quarantined.filter(|reason| reason.code != QUARANTINED);
         }
         self.state.set_node(&only.name, Some(Arc::new(wanted)));
-        self.freed();
+        self.request_scheduling_pass();
     }
 
     /// What a node that an administrator takes back still reports of others' hardware.

@@ -135,12 +135,12 @@ impl Step<'_> {
         let mut quarantine = node.quarantine.clone();
         quarantine.push(evidence);
         let first = node.quarantine.is_empty();
-        let benched = if first {
+        let quarantined = if first {
             Some(Reason::new(QUARANTINED, message).since(self.now))
         } else {
-            node.benched.clone()
+            node.quarantined.clone()
         };
-        self.state.set_node(name, Some(Arc::new(Node { quarantine, benched, ..(*node).clone() })));
+        self.state.set_node(name, Some(Arc::new(Node { quarantine, quarantined, ..(*node).clone() })));
         self.refresh_jobs_of(name);
     }
 

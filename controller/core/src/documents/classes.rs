@@ -94,7 +94,7 @@ impl Step<'_> {
         let class = Arc::new(ServiceClass { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
             self.state.set_class(&name, Some(Arc::clone(&class)));
-            self.freed();
+            self.request_scheduling_pass();
         }
         Ok(Reply::ServiceClass(class))
     }
@@ -148,7 +148,7 @@ impl State {
         name: &ServiceClassName,
         new: Option<Arc<ServiceClass>>,
     ) -> Option<Arc<ServiceClass>> {
-        self.index.book.set_class(name, new.as_deref().map(ClassDef::of));
+        self.index.queue_state.set_class(name, new.as_deref().map(ClassDef::of));
         match new {
             Some(new) => self.base.classes.insert(name.clone(), new),
             None => self.base.classes.remove(name),

@@ -37,7 +37,7 @@ impl Step<'_> {
         let license = Arc::new(License { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
             self.state.set_license(&name, Some(Arc::clone(&license)));
-            self.freed();
+            self.request_scheduling_pass();
         }
         Ok(Reply::License(license))
     }
@@ -78,7 +78,7 @@ impl State {
         name: &LicenseName,
         new: Option<Arc<License>>,
     ) -> Option<Arc<License>> {
-        self.index.book.set_license(name, new.as_ref().map(|license| license.total));
+        self.index.queue_state.set_license(name, new.as_ref().map(|license| license.total));
         match new {
             Some(new) => self.base.licenses.insert(name.clone(), new),
             None => self.base.licenses.remove(name),
@@ -99,7 +99,7 @@ impl State {
     /// What is used of a license.
     #[must_use]
     pub fn license_use(&self, name: &LicenseName) -> LicenseUse {
-        self.index.book.license_use(name)
+        self.index.queue_state.license_use(name)
     }
 
     fn no_license(&self, name: &LicenseName) -> CoreError {

@@ -109,7 +109,7 @@ impl State {
         key: (TenantName, QueueName),
         new: Option<Arc<Queue>>,
     ) -> Option<Arc<Queue>> {
-        self.index.book.set_queue(&key.0, &key.1, new.as_deref().map(QueueDef::of));
+        self.index.queue_state.set_queue(&key.0, &key.1, new.as_deref().map(QueueDef::of));
         match new {
             Some(new) => self.base.queues.insert(key, new),
             None => self.base.queues.remove(&key),
@@ -126,7 +126,7 @@ impl State {
         name: &ReservationName,
         new: Option<Arc<Reservation>>,
     ) -> Option<Arc<Reservation>> {
-        self.index.book.set_reservation(name, new.as_deref().map(ReservationDef::of));
+        self.index.queue_state.set_reservation(name, new.as_deref().map(ReservationDef::of));
         match new {
             Some(new) => self.base.reservations.insert(name.clone(), new),
             None => self.base.reservations.remove(name),

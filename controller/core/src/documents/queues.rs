@@ -42,7 +42,7 @@ impl Step<'_> {
         let queue = Arc::new(Queue { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
             self.state.set_queue(key, Some(Arc::clone(&queue)));
-            self.freed();
+            self.request_scheduling_pass();
         }
         Ok(Reply::Queue(queue))
     }
@@ -58,7 +58,7 @@ impl Step<'_> {
             return Err(CoreError::QueueBusy { tenant, queue, jobs, within });
         }
         self.state.set_queue((tenant.clone(), name.clone()), None);
-        self.freed();
+        self.request_scheduling_pass();
         Ok(Reply::Done)
     }
 }

@@ -43,7 +43,7 @@ impl Step<'_> {
         let reservation = Arc::new(Reservation { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
             self.state.set_reservation(&name, Some(Arc::clone(&reservation)));
-            self.freed();
+            self.request_scheduling_pass();
         }
         Ok(Reply::Reservation(reservation))
     }
@@ -60,7 +60,7 @@ impl Step<'_> {
             return Err(CoreError::ReservationBusy { reservation: name.clone(), jobs });
         }
         self.state.set_reservation(name, None);
-        self.freed();
+        self.request_scheduling_pass();
         Ok(Reply::Done)
     }
 

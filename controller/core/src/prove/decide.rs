@@ -22,7 +22,7 @@ pub(crate) type PortName = (NodeName, u32);
 
 /// Where a port is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PortLocation {
     /// The leaf that it hangs on, where a fabric says so.
     pub(super) leaf: Option<usize>,
     /// Its address is one of IPv6: it reaches only such.
@@ -32,11 +32,11 @@ pub(super) struct Place {
 /// A port that is out of use by what its agent says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sick {
-    pub(super) place: Place,
+    pub(super) place: PortLocation,
     /// A probe that passes now would end something.
     pub(super) wants: bool,
     /// The probe whose result its agent has told last.
-    pub(super) told: Option<u64>,
+    pub(super) reported: Option<u64>,
 }
 
 /// What of the cluster matters. Ports that are drained, or whose agent is not heard, are not named at all.
@@ -44,7 +44,7 @@ pub(super) struct Sick {
 pub(super) struct Ports<'a> {
     pub(super) sick: BTreeMap<PortName, Sick>,
     /// By rail, those that take new jobs; by name.
-    pub(super) well: BTreeMap<u32, Vec<(&'a NodeName, Place)>>,
+    pub(super) well: BTreeMap<u32, Vec<(&'a NodeName, PortLocation)>>,
 }
 
 /// A probe that is under way.
@@ -64,7 +64,7 @@ pub(crate) struct Pair {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Trial {
     /// Probes so far, with the one that is under way.
-    pub(super) tries: u32,
+    pub(super) attempts: u32,
     /// Not again before.
     pub(super) next: Timestamp,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Proving {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Decision {
     pub(super) proving: Proving,
-    pub(super) look: Option<Timestamp>,
+    pub(super) check: Option<Timestamp>,
 }
 
 /// Decides anew. Of ports that are due those that wait longest come first. `random` makes names and keys of what begins.
@@ -90,13 +90,13 @@ pub(super) fn decide(
     now: Timestamp,
     random: &mut dyn FnMut(&mut [u8]),
 ) -> Decision {
-    let fresh = Trial { tries: 0, next: now };
+    let fresh = Trial { attempts: 0, next: now };
     let trial = |name: &PortName| before.trials.get(name).copied().unwrap_or(fresh);
     let trials = ports.sick.keys().map(|name| (name.clone(), trial(name)));
     let mut proving = Proving { trials: trials.collect(), pairs: BTreeMap::new() };
     for (name, pair) in &before.pairs {
         // One whose partner is gone may find out that the way is not; it has so long and no longer.
-        let over = |sick: &Sick| sick.told == Some(pair.id) || pair.until <= now;
+        let over = |sick: &Sick| sick.reported == Some(pair.id) || pair.until <= now;
         if ports.sick.get(name).is_some_and(|sick| !over(sick)) {
             proving.pairs.insert(name.clone(), pair.clone());
         }
@@ -104,11 +104,11 @@ pub(super) fn decide(
     begin(ports, &mut proving, now, random);
     // Whoever is due now has found nobody: others may be free then.
     let due = |trial: &Trial| if trial.next > now { trial.next } else { now.plus(LIMIT) };
-    let look = ports.sick.iter().filter_map(|(name, sick)| match proving.pairs.get(name) {
+    let check = ports.sick.iter().filter_map(|(name, sick)| match proving.pairs.get(name) {
         Some(pair) => Some(pair.until),
         None => proving.trials.get(name).filter(|_| sick.wants).map(due),
     });
-    Decision { look: look.min(), proving }
+    Decision { check: check.min(), proving }
 }
 
 /// Begins what is due, as far as partners and limits allow.
@@ -127,9 +127,9 @@ fn begin(ports: &Ports<'_>, proving: &mut Proving, now: Timestamp, random: &mut 
             break;
         }
         let Some(trial) = proving.trials.get_mut(&name).filter(|_| !busy.contains(&name)) else { continue };
-        let Some(partner) = partner(ports, &busy, &name, trial.tries) else { continue };
-        let pause = AGAIN.0.saturating_mul(1 << trial.tries.min(8)).min(AGAIN.1);
-        trial.tries = trial.tries.saturating_add(1);
+        let Some(partner) = partner(ports, &busy, &name, trial.attempts) else { continue };
+        let pause = AGAIN.0.saturating_mul(1 << trial.attempts.min(8)).min(AGAIN.1);
+        trial.attempts = trial.attempts.saturating_add(1);
         trial.next = now.plus(LIMIT + pause);
         let (mut id, mut key) = ([0; 8], [0; 32]);
         random(&mut id);
@@ -142,15 +142,15 @@ fn begin(ports: &Ports<'_>, proving: &mut Proving, now: Timestamp, random: &mut 
 
 /// Another well port of the same rail each time: first those of the same leaf, then all others. One that is busy is passed over. Where
 /// nobody is well, another that waits for its proof: what passes between two of them proves one, and then there is one.
-fn partner(ports: &Ports<'_>, busy: &BTreeSet<PortName>, name: &PortName, tries: u32) -> Option<NodeName> {
+fn partner(ports: &Ports<'_>, busy: &BTreeSet<PortName>, name: &PortName, attempts: u32) -> Option<NodeName> {
     let own = ports.sick.get(name)?.place;
-    let free = |(node, place): &(&NodeName, Place)| {
+    let free = |(node, place): &(&NodeName, PortLocation)| {
         **node != name.0 && place.v6 == own.v6 && !busy.contains(&((*node).clone(), name.1))
     };
-    let far = |place: Place| own.leaf.is_none() || place.leaf != own.leaf;
+    let far = |place: PortLocation| own.leaf.is_none() || place.leaf != own.leaf;
     let choose = |mut all: Vec<(bool, &NodeName)>| {
         all.sort();
-        let at = usize::try_from(tries).unwrap_or(0).checked_rem(all.len())?;
+        let at = usize::try_from(attempts).unwrap_or(0).checked_rem(all.len())?;
         all.get(at).map(|(_, node)| (*node).clone())
     };
     let well = ports.well.get(&name.1).into_iter().flatten().copied();
@@ -175,12 +175,12 @@ mod tests {
         NodeName::new(format!("n{n}")).unwrap()
     }
 
-    fn place(leaf: usize) -> Place {
-        Place { leaf: Some(leaf), v6: false }
+    fn place(leaf: usize) -> PortLocation {
+        PortLocation { leaf: Some(leaf), v6: false }
     }
 
     fn sick(leaf: usize) -> Sick {
-        Sick { place: place(leaf), wants: true, told: None }
+        Sick { place: place(leaf), wants: true, reported: None }
     }
 
     fn at(ports: &Ports<'_>, before: &Proving, now: Timestamp) -> Decision {
@@ -205,9 +205,9 @@ mod tests {
                 seen.push((pair.partner.to_string(), now.since(NOW).as_secs()));
             }
             proving = decision.proving;
-            let look = decision.look.unwrap();
-            assert!(look > now, "it is looked at without end");
-            now = look;
+            let check = decision.check.unwrap();
+            assert!(check > now, "it is looked at without end");
+            now = check;
         }
         let who: Vec<&str> = seen.iter().map(|(who, _)| who.as_str()).collect();
         assert_eq!(who, ["n1", "n2", "n3", "n1", "n2", "n3", "n1", "n2", "n3"]);
@@ -222,20 +222,20 @@ mod tests {
         let port = (names[0].clone(), 0);
         ports.sick.get_mut(&port).unwrap().wants = false;
         let idle = at(&ports, &Proving::default(), NOW);
-        assert_eq!((idle.proving.pairs.len(), idle.look), (0, None), "its agent will tell");
+        assert_eq!((idle.proving.pairs.len(), idle.check), (0, None), "its agent will tell");
         ports.sick.get_mut(&port).unwrap().wants = true;
         let begun = at(&ports, &idle.proving, NOW);
         let pair = begun.proving.pairs[&port].clone();
-        assert_eq!(begun.look, Some(NOW.plus(LIMIT)));
+        assert_eq!(begun.check, Some(NOW.plus(LIMIT)));
         // Another's result is not its own.
-        ports.sick.get_mut(&port).unwrap().told = Some(pair.id ^ 1);
+        ports.sick.get_mut(&port).unwrap().reported = Some(pair.id ^ 1);
         let same = at(&ports, &begun.proving, NOW.plus(Duration::from_secs(1)));
         assert_eq!(same.proving, begun.proving);
         // Its own is the end, and the next one waits its pause.
-        ports.sick.get_mut(&port).unwrap().told = Some(pair.id);
+        ports.sick.get_mut(&port).unwrap().reported = Some(pair.id);
         let over = at(&ports, &same.proving, NOW.plus(Duration::from_secs(2)));
-        assert_eq!((over.proving.pairs.len(), over.proving.trials[&port].tries), (0, 1));
-        assert_eq!(over.look, Some(NOW.plus(LIMIT + AGAIN.0)));
+        assert_eq!((over.proving.pairs.len(), over.proving.trials[&port].attempts), (0, 1));
+        assert_eq!(over.check, Some(NOW.plus(LIMIT + AGAIN.0)));
         // A rail that is back is forgotten, with its pauses.
         let none = Ports { sick: BTreeMap::new(), ..ports };
         assert_eq!(at(&none, &over.proving, NOW), Decision::default());
@@ -251,7 +251,7 @@ mod tests {
         ports.sick.remove(&port(1));
         ports.sick.remove(&port(2));
         let alone = at(&ports, &Proving::default(), NOW);
-        assert_eq!((alone.proving.pairs.len(), alone.look), (0, Some(NOW.plus(LIMIT))));
+        assert_eq!((alone.proving.pairs.len(), alone.check), (0, Some(NOW.plus(LIMIT))));
     }
 
     #[test]
@@ -281,8 +281,8 @@ mod tests {
                     let rail = n as u32 % rails;
                     let port = (names[n].clone(), rail);
                     if *is_sick {
-                        let told = proving.pairs.get(&port).map(|pair| pair.id).filter(|id| id % 2 == 0);
-                        ports.sick.insert(port, Sick { place: place(n / 8), wants: *wants, told });
+                        let reported = proving.pairs.get(&port).map(|pair| pair.id).filter(|id| id % 2 == 0);
+                        ports.sick.insert(port, Sick { place: place(n / 8), wants: *wants, reported });
                     } else {
                         ports.well.entry(rail).or_default().push((&names[n], place(n / 8)));
                     }
@@ -300,7 +300,7 @@ mod tests {
                 prop_assert!(decision.proving.pairs.len() <= AT_ONCE);
                 prop_assert!(decision.proving.trials.keys().eq(ports.sick.keys()));
                 let waits = ports.sick.values().any(|sick| sick.wants);
-                prop_assert!(decision.look.is_some_and(|look| look > now) || !waits && decision.proving.pairs.is_empty());
+                prop_assert!(decision.check.is_some_and(|check| check > now) || !waits && decision.proving.pairs.is_empty());
                 proving = decision.proving;
                 now = now.plus(Duration::from_secs(3));
             }

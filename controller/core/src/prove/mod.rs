@@ -11,7 +11,7 @@ use proto_model::{NicHealth, NodeName, RailProof};
 
 use crate::{state::State, step::Step};
 pub(crate) use decide::Proving;
-use decide::{Decision, LIMIT, Pair, Place, Ports, Sick, decide};
+use decide::{Decision, LIMIT, Pair, PortLocation, Ports, Sick, decide};
 
 /// UDP ports of probes: two for each rail and turn, so that neither end waits for what the last probe has left.
 const FIRST_PORT: u16 = 29_700;
@@ -19,16 +19,16 @@ const TURNS: u16 = 4;
 
 impl Step<'_> {
     /// Looks at all rails that are out of use, and tells agents what follows.
-    pub(crate) fn look_at_proofs(&mut self) {
+    pub(crate) fn check_proofs(&mut self) {
         let ports = self.state.proof_ports();
-        let Decision { proving, look } = decide(&ports, &self.state.base.proving, self.now, self.rng);
+        let Decision { proving, check } = decide(&ports, &self.state.base.proving, self.now, self.rng);
         let before = self.state.base.proving.pairs.iter();
         let ends =
             before.chain(&proving.pairs).flat_map(|(port, pair)| [port.0.clone(), pair.partner.clone()]);
         let concerned: BTreeSet<NodeName> = ends.collect();
-        self.state.set_proving(proving, look);
+        self.state.set_proving(proving, check);
         for name in concerned {
-            self.tell_drained(&name);
+            self.report_drained(&name);
         }
     }
 
@@ -39,8 +39,8 @@ impl Step<'_> {
         let proving = &self.state.base.proving;
         let concerned = server.is_some_and(|server| !server.unfit.is_empty())
             || proving.trials.range((name.clone(), 0)..=(name.clone(), u32::MAX)).next().is_some();
-        let soon = self.next_look();
-        if concerned && self.state.base.prove_look.is_none_or(|look| look > soon) {
+        let soon = self.next_check();
+        if concerned && self.state.base.prove_check.is_none_or(|check| check > soon) {
             let proving = proving.clone();
             self.state.set_proving(proving, Some(soon));
         }
@@ -58,8 +58,8 @@ impl State {
             for rail in open.iter() {
                 let Some((place, health)) = place(server, rail) else { continue };
                 let wants = health.is_some_and(NicHealth::wants_probe);
-                let told = health.and_then(|health| Some(health.probe.as_ref()?.id));
-                ports.sick.insert((server.name.clone(), rail), Sick { place, wants, told });
+                let reported = health.and_then(|health| Some(health.probe.as_ref()?.id));
+                ports.sick.insert((server.name.clone(), rail), Sick { place, wants, reported });
                 rails = if wants { rails.with(rail) } else { rails };
             }
         }
@@ -115,10 +115,10 @@ impl State {
 }
 
 /// Where a server's port is, and what its agent says of it; nothing of one without an address.
-fn place(server: &Server, rail: u32) -> Option<(Place, Option<&NicHealth>)> {
+fn place(server: &Server, rail: u32) -> Option<(PortLocation, Option<&NicHealth>)> {
     let port = server.ports.get(rail as usize).copied().flatten()?;
     let nic = server.inventory.nics.get(port.nic as usize)?;
     let health = server.inventory.health.iter().find(|health| health.device == nic.device);
     let (leaf, v6) = (port.leaf.map(LeafIx::index), nic.address?.is_ipv6());
-    Some((Place { leaf, v6 }, health))
+    Some((PortLocation { leaf, v6 }, health))
 }

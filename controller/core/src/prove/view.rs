@@ -17,10 +17,13 @@ impl State {
             let port = (name.clone(), rail);
             let trial = self.base.proving.trials.get(&port);
             let pair = self.base.proving.pairs.get(&port);
-            let now = match (pair, trial.filter(|trial| trial.tries > 0)) {
+            let now = match (pair, trial.filter(|trial| trial.attempts > 0)) {
                 (Some(pair), _) => format!("it is being probed with {}", pair.partner),
                 (None, Some(trial)) if health.wants_probe() => {
-                    format!("after {} probe(s) the next comes in its turn, with another server", trial.tries)
+                    format!(
+                        "after {} probe(s) the next comes in its turn, with another server",
+                        trial.attempts
+                    )
                 }
                 (None, None) if health.wants_probe() => {
                     "it is probed as soon as another server on this rail is well and free".to_owned()

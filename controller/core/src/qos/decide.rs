@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proto_model::{NodeName, QosPort, QosRollout, QosState, Reason, Timestamp};
 
-/// Beyond the time of a trial, an agent that is heard is given so long to do what is wished.
+/// Beyond the time of a trial, an agent that is heard is given so long to do what is desired.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a NIC waits for that its agent may touch.
@@ -33,7 +33,7 @@ pub(super) struct Port {
     /// Its agent is connected and heard.
     pub(super) heard: bool,
     /// What its agent says of this roll-out; nothing of another.
-    pub(super) told: Option<QosPort>,
+    pub(super) reported: Option<QosPort>,
     /// Its agent is done with all that it was told. What it says may be older otherwise, and it may be at work on the NIC.
     pub(super) done: bool,
     /// Why it serves nobody well at present: its link is down, or its health says so.
@@ -42,7 +42,7 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn state(&self) -> Option<QosState> {
-        self.told.as_ref().map(|told| told.state)
+        self.reported.as_ref().map(|reported| reported.state)
     }
 
     fn key(&self) -> (NodeName, u32) {
@@ -50,7 +50,7 @@ impl Port {
     }
 
     pub(super) fn said(&self) -> &str {
-        self.told.as_ref().map_or("", |told| &told.message)
+        self.reported.as_ref().map_or("", |reported| &reported.message)
     }
 }
 
@@ -204,7 +204,7 @@ fn away(rollout: &QosRollout, port: &Port, mut active: Active, now: Timestamp, d
     }
 }
 
-/// How long an agent that is heard may take for what is wished, and how long one that is not heard is waited for.
+/// How long an agent that is heard may take for what is desired, and how long one that is not heard is waited for.
 fn patience(rollout: &QosRollout) -> Duration {
     rollout.confirm_within + PATIENCE
 }
@@ -212,7 +212,7 @@ fn patience(rollout: &QosRollout) -> Duration {
 /// Why a roll-out has to pause.
 type Trouble = (&'static str, String);
 
-/// An agent that is heard, and does not do what is wished.
+/// An agent that is heard, and does not do what is desired.
 fn silent(rollout: &QosRollout, port: &Port, what: &str) -> Trouble {
     let limit = patience(rollout).as_secs();
     let text = format!(

@@ -13,7 +13,8 @@ use std::{
 
 use controller_topology::{RailSet, Topology};
 use proto_model::{
-    Health, Inventory, JobUid, NodeName, QosPort, QosRollout, QosState, QosWish, Reason, Severity, Timestamp,
+    DesiredQos, Health, Inventory, JobUid, NodeName, QosPort, QosRollout, QosState, Reason, Severity,
+    Timestamp,
 };
 
 use crate::{
@@ -29,8 +30,8 @@ pub use view::{QosActive, QosStage, QosView};
 
 /// While a roll-out is under way it is looked at this often; each look goes over all NICs, so less often in a large cluster:
 /// every 2.3 s with 125,000 servers.
-const LOOK: Duration = Duration::from_millis(200);
-const LOOK_PER_NODE: Duration = Duration::from_nanos(16_667);
+const CHECK: Duration = Duration::from_millis(200);
+const CHECK_PER_NODE: Duration = Duration::from_nanos(16_667);
 
 impl Step<'_> {
     /// A profile is to be rolled out.
@@ -43,7 +44,7 @@ impl Step<'_> {
     }
 
     /// A roll-out is paused, goes on, or goes back.
-    pub(crate) fn steer_qos(
+    pub(crate) fn control_rollout(
         &mut self,
         action: QosAction,
         reason: String,
@@ -68,7 +69,7 @@ impl Step<'_> {
                 let paused = Reason::new("QosPaused", format!("{by} paused it{said}")).since(self.now);
                 let rollout = Arc::new(QosRollout { paused: Some(paused), ..(*old).clone() });
                 self.state.set_qos(Some(Arc::clone(&rollout)));
-                self.look_at_qos();
+                self.check_qos();
                 Ok(Reply::Qos { rollout, changed: true })
             }
             QosAction::Resume if old.paused.is_none() => Ok(Reply::Qos { rollout: old, changed: false }),
@@ -97,7 +98,7 @@ impl Step<'_> {
         let why = Reason::new(QosRollout::CANCELLED, format!("{by} cancelled it{said}")).since(self.now);
         let rollout = Arc::new(QosRollout { paused: Some(why), ..(**old).clone() });
         self.state.set_qos(Some(Arc::clone(&rollout)));
-        self.look_at_qos();
+        self.check_qos();
         Ok(Reply::Qos { rollout, changed: true })
     }
 
@@ -105,15 +106,15 @@ impl Step<'_> {
         let rollout = Arc::new(rollout);
         let mut run = self.state.base.qos_run.clone();
         run.begins_anew();
-        let look = self.state.base.qos_look;
-        self.state.set_qos_run(run, look);
+        let check = self.state.base.qos_check;
+        self.state.set_qos_run(run, check);
         self.state.set_qos(Some(Arc::clone(&rollout)));
-        self.look_at_qos();
+        self.check_qos();
         Reply::Qos { rollout, changed: true }
     }
 
     /// Looks at the roll-out, if there is one, and tells agents what follows.
-    pub(crate) fn look_at_qos(&mut self) {
+    pub(crate) fn check_qos(&mut self) {
         let Some(rollout) = self.state.base.qos.clone() else { return };
         let ports = self.state.qos_ports(&rollout);
         let site = Cluster { state: self.state };
@@ -122,7 +123,7 @@ impl Step<'_> {
             || !run.waits.is_empty()
             || ports.iter().any(|port| port.heard && view::lacks(port));
         let wakes = rollout.paused.is_none() && pause.is_none() && open || !run.ports.is_empty();
-        self.state.set_qos_run(run, wakes.then(|| self.next_look()));
+        self.state.set_qos_run(run, wakes.then(|| self.next_check()));
         if let Some(pause) = pause.filter(|_| rollout.paused.is_none()) {
             self.state.set_qos(Some(Arc::new(QosRollout { paused: Some(pause), ..(*rollout).clone() })));
         }
@@ -130,16 +131,16 @@ impl Step<'_> {
     }
 
     /// When what goes over all NICs is looked at again.
-    pub(crate) fn next_look(&self) -> Timestamp {
+    pub(crate) fn next_check(&self) -> Timestamp {
         let nodes = u32::try_from(self.state.base.nodes.len()).unwrap_or(u32::MAX);
-        self.now.plus(LOOK + LOOK_PER_NODE * nodes)
+        self.now.plus(CHECK + CHECK_PER_NODE * nodes)
     }
 
     /// A node has told something new, or has come or gone: soon the roll-out is looked at again.
     pub(crate) fn qos_changed(&mut self) {
-        if self.state.base.qos.is_some() && self.state.base.qos_look.is_none() {
+        if self.state.base.qos.is_some() && self.state.base.qos_check.is_none() {
             let run = self.state.base.qos_run.clone();
-            self.state.set_qos_run(run, Some(self.next_look()));
+            self.state.set_qos_run(run, Some(self.next_check()));
         }
     }
 
@@ -157,8 +158,8 @@ impl Step<'_> {
                 run.ports.entry((name.clone(), nic.rail)).or_insert_with(|| Active::on_trial(self.now));
             }
         }
-        let look = self.state.base.qos_look;
-        self.state.set_qos_run(run, look);
+        let check = self.state.base.qos_check;
+        self.state.set_qos_run(run, check);
     }
 }
 
@@ -242,8 +243,9 @@ impl State {
     fn is_whole(&self, rollout: &QosRollout) -> bool {
         self.base.nodes.values().all(|node| {
             let of = |device: &str| node.inventory.qos.iter().find(|port| port.device == device);
-            let told = |device: &str| of(device).filter(|told| told.generation == rollout.generation);
-            let has = |device: &str| view::has(told(device).map(|told| told.state));
+            let reported =
+                |device: &str| of(device).filter(|reported| reported.generation == rollout.generation);
+            let has = |device: &str| view::has(reported(device).map(|reported| reported.state));
             node.inventory.nics.iter().all(|nic| has(&nic.device))
         })
     }
@@ -276,7 +278,7 @@ impl State {
         for node in self.base.nodes.values() {
             let heard = self.is_heard(&node.name);
             let link = self.base.links.get(&node.name);
-            let wish = link.and_then(|link| link.qos.as_deref()).map(|wish| wish.number);
+            let desired = link.and_then(|link| link.qos.as_deref()).map(|desired| desired.number);
             let place = pod(&node.name);
             for nic in &node.inventory.nics {
                 let stage = if node.name == rollout.canary {
@@ -286,15 +288,15 @@ impl State {
                 } else {
                     Stage::Others(pods.get(&place).copied().unwrap_or_default(), nic.rail)
                 };
-                let told = node.inventory.qos.iter().find(|port| port.device == nic.device);
+                let reported = node.inventory.qos.iter().find(|port| port.device == nic.device);
                 ports.push(Port {
                     stage,
                     node: node.name.clone(),
                     rail: nic.rail,
                     device: nic.device.clone(),
                     heard,
-                    done: told.is_some_and(|told| Some(told.wish) == wish),
-                    told: told.filter(|told| told.generation == rollout.generation).cloned(),
+                    done: reported.is_some_and(|reported| Some(reported.observed_generation) == desired),
+                    reported: reported.filter(|reported| reported.generation == rollout.generation).cloned(),
                     unwell: unwell(&node.inventory, &nic.device, nic.up),
                 });
             }
@@ -305,22 +307,24 @@ impl State {
 
     /// What one server should do with its class of service; nothing while no stage has reached it and nothing was before. What it was
     /// told last comes again with its number; anything else has a higher one, also than what it heard of another controller.
-    pub(crate) fn qos_wish(&self, name: &NodeName, now: Timestamp) -> Option<Arc<QosWish>> {
+    pub(crate) fn qos_desired(&self, name: &NodeName, now: Timestamp) -> Option<Arc<DesiredQos>> {
         let rollout = self.base.qos.as_ref()?;
         let node = self.base.nodes.get(name)?;
         let (mut trial, mut kept) = (BTreeSet::new(), BTreeSet::new());
         for nic in &node.inventory.nics {
             let active = self.base.qos_run.ports.get(&(name.clone(), nic.rail));
-            let told = node.inventory.qos.iter().find(|port| port.device == nic.device);
-            let told = told.filter(|told| told.generation == rollout.generation).map(|told| told.state);
-            let wished = match active {
+            let reported = node.inventory.qos.iter().find(|port| port.device == nic.device);
+            let reported = reported
+                .filter(|reported| reported.generation == rollout.generation)
+                .map(|reported| reported.state);
+            let desired = match active {
                 Some(active) if active.kept => Some(&mut kept),
                 Some(active) if active.opened.is_some() && active.leaving.is_none() => Some(&mut trial),
                 Some(_) => None,
-                None => view::has(told).then_some(&mut kept),
+                None => view::has(reported).then_some(&mut kept),
             };
-            if let Some(wished) = wished {
-                wished.insert(nic.rail);
+            if let Some(desired) = desired {
+                desired.insert(nic.rail);
             }
         }
         // An agent that was told once is told until the end: what it has on trial it takes back only where it is not named.
@@ -332,7 +336,7 @@ impl State {
         }
         let link = self.base.links.get(name);
         let last = link.and_then(|link| link.qos.as_ref());
-        let wish = QosWish {
+        let desired = DesiredQos {
             generation: rollout.generation,
             document: Arc::clone(&rollout.document),
             before,
@@ -341,12 +345,17 @@ impl State {
             kept,
             number: last.map_or(0, |last| last.number),
         };
-        if let Some(last) = last.filter(|last| ***last == wish) {
+        if let Some(last) = last.filter(|last| ***last == desired) {
             return Some(Arc::clone(last));
         }
-        let before = node.inventory.qos.iter().map(|port| port.wish).chain(link.map(|link| link.qos_number));
+        let before = node
+            .inventory
+            .qos
+            .iter()
+            .map(|port| port.observed_generation)
+            .chain(link.map(|link| link.qos_number));
         let number = now.0.max(before.max().unwrap_or_default().saturating_add(1));
-        Some(Arc::new(QosWish { number, ..wish }))
+        Some(Arc::new(DesiredQos { number, ..desired }))
     }
 
     /// Rails of a server that are out of use for the roll-out.

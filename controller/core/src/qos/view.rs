@@ -61,8 +61,8 @@ pub struct QosActive {
 }
 
 /// Whether a NIC was given the profile for good, be it right at the moment or not.
-pub(super) fn has(told: Option<QosState>) -> bool {
-    matches!(told, Some(QosState::Kept | QosState::Differs))
+pub(super) fn has(reported: Option<QosState>) -> bool {
+    matches!(reported, Some(QosState::Kept | QosState::Differs))
 }
 
 /// Whether something is to be done about a NIC.
@@ -108,9 +108,11 @@ impl State {
         let key = (port.node.clone(), port.rail);
         let run = &self.base.qos_run;
         let note = run.ports.get(&key).map(|active| &active.note).or_else(|| run.waits.get(&key));
-        let failed =
-            port.told.as_ref().filter(|told| matches!(told.state, QosState::Failed | QosState::Differs));
-        let Some(note) = note.or(failed.map(|told| &told.message)) else { return };
+        let failed = port
+            .reported
+            .as_ref()
+            .filter(|reported| matches!(reported.state, QosState::Failed | QosState::Differs));
+        let Some(note) = note.or(failed.map(|reported| &reported.message)) else { return };
         view.active_total += 1;
         if view.active.len() < NAMED {
             let (state, note) = (port.state(), note.clone());

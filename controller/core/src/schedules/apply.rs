@@ -51,14 +51,14 @@ impl Step<'_> {
                 let mut progress = old.progress.clone();
                 if !old.is_due_as(&schedule) {
                     // What would have been due by other times, or while it was suspended, is not made up for.
-                    progress.looked_until = progress.looked_until.max(self.now);
+                    progress.checked_until = progress.checked_until.max(self.now);
                 }
                 let (uid, generation, created) = (old.uid.clone(), old.generation + 1, old.created);
                 JobSchedule { uid, generation, created, owner, progress, ..schedule }
             }
             None => {
                 self.room_for_schedule(&key.0, quota.schedules)?;
-                let progress = ScheduleProgress { looked_until: self.now, ..ScheduleProgress::default() };
+                let progress = ScheduleProgress { checked_until: self.now, ..ScheduleProgress::default() };
                 let uid = self.random_uid();
                 JobSchedule { uid, generation: 1, created: self.now, owner, progress, ..schedule }
             }

@@ -27,7 +27,7 @@ use crate::{
     state::{Due, State},
     step::Step,
 };
-use turn::{Run, Turn};
+use turn::{Run, ScheduleAction};
 
 /// Schedules at most.
 pub(crate) const MAX_SCHEDULES: usize = 10_000;
@@ -52,7 +52,7 @@ pub(crate) struct ScheduleEntry {
 impl ScheduleEntry {
     /// It is looked at when its next run is due.
     pub(crate) fn waiting(schedule: Arc<JobSchedule>) -> Self {
-        let due = schedule.next_after(schedule.progress.looked_until);
+        let due = schedule.next_after(schedule.progress.checked_until);
         Self { schedule, due }
     }
 }
@@ -138,7 +138,7 @@ impl State {
             Some(job.status.array.as_ref().map_or_else(|| job.id.name.clone(), |place| place.array.clone()))
         };
         ScheduleView {
-            next: schedule.next_after(schedule.progress.looked_until.max(now)),
+            next: schedule.next_after(schedule.progress.checked_until.max(now)),
             active: active.filter_map(name).take(NAMED).collect(),
         }
     }
@@ -170,17 +170,17 @@ impl Step<'_> {
             job.is_some_and(|job| !job.status.cancel_requested && !job.status.phase.is_terminal())
         };
         match turn::decide(&schedule, &self.state.runs_of(key), open, self.now) {
-            Turn::Wait => {
-                let next = schedule.next_after(schedule.progress.looked_until);
+            ScheduleAction::Wait => {
+                let next = schedule.next_after(schedule.progress.checked_until);
                 // Whatever clocks do, it is not looked at over and over.
                 let due = next.map(|next| next.max(self.now.plus(REST)));
                 self.state.set_job_schedule(key.clone(), Some(ScheduleEntry { schedule, due }));
             }
             // Whether there is more to do is seen in the next look.
-            Turn::Cancel(jobs) => jobs.into_iter().for_each(|uid| drop(self.cancel_one(uid, None))),
-            Turn::Forget(jobs) => jobs.into_iter().for_each(|uid| self.state.set_job(uid, None)),
-            Turn::LeaveOut(time, reason) => self.left_out(key, &schedule, time, reason),
-            Turn::Submit(time) => match self.submit_run(&schedule, time) {
+            ScheduleAction::Cancel(jobs) => jobs.into_iter().for_each(|uid| drop(self.cancel_one(uid, None))),
+            ScheduleAction::Forget(jobs) => jobs.into_iter().for_each(|uid| self.state.set_job(uid, None)),
+            ScheduleAction::LeaveOut(time, reason) => self.left_out(key, &schedule, time, reason),
+            ScheduleAction::Submit(time) => match self.submit_run(&schedule, time) {
                 Ok(job) => self.submitted_run(key, &schedule, time, job),
                 Err(error) => {
                     let reason = Reason::new("Refused", format!("its job was refused: {error}"));
@@ -230,7 +230,7 @@ impl Step<'_> {
     fn submitted_run(&mut self, key: &ScheduleKey, old: &JobSchedule, time: Timestamp, job: JobName) {
         let mut schedule = old.clone();
         let progress = &mut schedule.progress;
-        progress.looked_until = time;
+        progress.checked_until = time;
         progress.submitted += 1;
         progress.last = Some((time, job.clone()));
         // It is looked at once more: an earlier run may have to go, and records.
@@ -254,7 +254,7 @@ impl Step<'_> {
     fn left_out(&mut self, key: &ScheduleKey, old: &JobSchedule, time: Timestamp, reason: Reason) {
         let mut schedule = old.clone();
         let progress = &mut schedule.progress;
-        progress.looked_until = time;
+        progress.checked_until = time;
         progress.left_out += 1;
         progress.last_left_out = Some(Reason { since: Some(time), ..reason });
         self.state.set_job_schedule(key.clone(), Some(ScheduleEntry::waiting(Arc::new(schedule))));

@@ -20,7 +20,7 @@ pub(crate) struct Run {
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum ScheduleAction {
     /// Nothing until the next time.
     Wait,
     /// Jobs of earlier runs, which a later one replaces.
@@ -39,34 +39,34 @@ pub(crate) fn decide(
     runs: &[Run],
     open: impl Fn(JobUid) -> bool,
     now: Timestamp,
-) -> Turn {
+) -> ScheduleAction {
     let replaced = replaced(schedule, runs, open);
     if !replaced.is_empty() {
-        return Turn::Cancel(replaced);
+        return ScheduleAction::Cancel(replaced);
     }
     let forgotten = forgotten(schedule.history, runs);
     if !forgotten.is_empty() {
-        return Turn::Forget(forgotten);
+        return ScheduleAction::Forget(forgotten);
     }
     if schedule.suspended {
-        return Turn::Wait;
+        return ScheduleAction::Wait;
     }
     // Of several that have passed the last one; never more than one.
-    let last = schedule.cron.last_within(&schedule.zone, schedule.progress.looked_until, now);
-    let Some(time) = last else { return Turn::Wait };
+    let last = schedule.cron.last_within(&schedule.zone, schedule.progress.checked_until, now);
+    let Some(time) = last else { return ScheduleAction::Wait };
     if let Some(deadline) = schedule.starting_deadline.filter(|deadline| now.since(time) > *deadline) {
         let (late, allowed) = (now.since(time).as_secs(), deadline.as_secs());
         let message =
             format!("no controller led for {late} s from its time on, and it may be {allowed} s late");
-        return Turn::LeaveOut(time, Reason::new("TooLate", message));
+        return ScheduleAction::LeaveOut(time, Reason::new("TooLate", message));
     }
     let active = runs.iter().rev().find(|run| run.ended.is_none());
     match (schedule.concurrency, active) {
         (Concurrency::Forbid, Some(run)) => {
             let message = format!("the run of {} has not ended", run.time.utc());
-            Turn::LeaveOut(time, Reason::new("StillRunning", message))
+            ScheduleAction::LeaveOut(time, Reason::new("StillRunning", message))
         }
-        _ => Turn::Submit(time),
+        _ => ScheduleAction::Submit(time),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::{Health, Observed, Phase, Requeue, Wish};
+use proto_model::{DesiredState, Health, Observed, Phase, Requeue};
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn unknown_is_not_free() {
     assert_eq!(w.state.usage(&tenant("red")).gpus_used, 8, "held as long as nobody knows");
     // The node is back, with the job still there: it is told to stop.
     w.connect(x, vec![w.seen("a", x, Observed::Running)]);
-    assert!(matches!(w.wishes[&(name(x), uid)], (1, Wish::Stopped { .. })));
+    assert!(matches!(w.desired[&(name(x), uid)], (1, DesiredState::Stopped { .. })));
     assert_eq!(w.codes("a"), ["CancelRequested"]);
     w.report(x, w.seen("a", x, Observed::Ended));
     assert_eq!(w.phase("a"), Phase::Cancelled);
@@ -62,7 +62,7 @@ fn a_node_that_comes_back_without_the_job() {
     w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: None });
     w.connect(n, Vec::new());
     assert_eq!(w.phase("a"), Phase::Cancelled);
-    // While it runs: the try has failed.
+    // While it runs: the attempt has failed.
     w.submit("b", requeue(spec(1, 4), Requeue::OnInfrastructure, 2));
     w.run("b");
     let n = w.nodes("b")[0];
@@ -70,14 +70,14 @@ fn a_node_that_comes_back_without_the_job() {
     w.connect(n, Vec::new());
     assert_eq!((w.phase("b"), w.job("b").status.attempt), (Phase::Pending, 2));
     assert!(w.codes("b").contains(&"AttemptLost".to_owned()));
-    // While it prepares: the wish is simply told again.
+    // While it prepares: the desired state is simply told again.
     let uid = w.submit("c", spec(1, 4)).uid;
     w.all("c", Observed::Preparing);
     let n = w.nodes("c")[0];
     w.disconnect(n);
-    w.wishes.clear();
+    w.desired.clear();
     w.connect(n, Vec::new());
-    assert!(matches!(w.wishes[&(name(n), uid)], (1, Wish::Prepared { .. })));
+    assert!(matches!(w.desired[&(name(n), uid)], (1, DesiredState::Prepared { .. })));
     assert_eq!(w.phase("c"), Phase::Preparing);
 }
 
@@ -140,7 +140,7 @@ fn a_new_controller_takes_over_running_and_waiting_jobs() {
     for n in 0..5 {
         w.submit(&format!("w{n}"), spec(4, 2));
     }
-    let (before, wishes) = (w.state.clone(), w.wishes.clone());
+    let (before, desired) = (w.state.clone(), w.desired.clone());
     w.state = w.reload(7);
     assert_eq!(w.state.jobs(None).count(), 6);
     for (mine, theirs) in w.state.jobs(None).zip(before.jobs(None)) {
@@ -149,13 +149,13 @@ fn a_new_controller_takes_over_running_and_waiting_jobs() {
     assert_eq!(w.state.index.snapshot.held(&name(x)), before.index.snapshot.held(&name(x)));
     // Nobody is connected yet: nothing new is placed; the agents come back and the job was not disturbed.
     w.session = 0;
-    w.wishes.clear();
+    w.desired.clear();
     w.connect(x, vec![w.seen("a", x, Observed::Running)]);
     w.connect(y, vec![w.seen("a", y, Observed::Running)]);
     assert_eq!(w.phase("a"), Phase::Running);
     for n in [x, y] {
         let key = (name(n), w.job("a").uid);
-        assert_eq!(w.wishes[&key], wishes[&key]);
+        assert_eq!(w.desired[&key], desired[&key]);
     }
     for n in [x, y] {
         let end = w.exited("a", n, 0);

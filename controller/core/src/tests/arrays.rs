@@ -199,8 +199,8 @@ fn a_list_tells_also_why_a_later_job_will_have_no_place() {
     let begin = Timestamp(w.now.0 + 3_000_000);
     w.submit("later", JobSpec { begin: Some(begin), ..spec(1, 1) });
     assert_eq!(w.codes("later"), ["BeginTime"]);
-    let told = codes(&w, "later");
-    assert!(!told.is_empty() && told.iter().all(|code| code != "BeginTime"), "{told:?}");
+    let reported = codes(&w, "later");
+    assert!(!reported.is_empty() && reported.iter().all(|code| code != "BeginTime"), "{reported:?}");
     // Of one whose stored reasons say so already, nothing is added.
     w.submit("now", spec(1, 1));
     assert!(!w.codes("now").is_empty());

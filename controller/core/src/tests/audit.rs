@@ -7,8 +7,8 @@ use proto_model::{Quota, Timestamp};
 
 use super::{World, fill, id, name, spec, stored, submit, tenant};
 use crate::{
-    AuditRow, BadAudit, Beside, By, Config, Denied, Event, Naming, NodeChange, Noted, State, StoredAudit,
-    Write, event::Key, step,
+    AttachedWrite, Attributed, AuditNote, AuditRow, BadAudit, Config, DenialRecord, Event, Naming,
+    NodeChange, State, StoredAudit, Write, event::Key, step,
 };
 
 /// What is stored, as it is read.
@@ -56,7 +56,7 @@ impl World {
 }
 
 fn denied(count: u64) -> Event {
-    Event::Denied(Denied { reason: "ROLE_NOT_ALLOWED".into(), detail: "no".into(), count })
+    Event::DenialRecord(DenialRecord { reason: "ROLE_NOT_ALLOWED".into(), detail: "no".into(), count })
 }
 
 fn quota(text: &str, gpus: u32, dry_run: bool) -> Event {
@@ -71,7 +71,7 @@ fn quota(text: &str, gpus: u32, dry_run: bool) -> Event {
 }
 
 /// What the last record tells of, if there is a new one.
-fn told(world: &mut World, event: Event) -> Option<String> {
+fn reported(world: &mut World, event: Event) -> Option<String> {
     let seen = |world: &World| Log::ALL.map(|log| world.of(log).len());
     let before = seen(world);
     let _ = world.step(event);
@@ -100,7 +100,7 @@ fn every_change_by_authority_has_one_record_and_nothing_else_has() {
     };
     let cordon = NodeChange::unschedulable(true, "");
     let change = |change: NodeChange| Event::UpdateNode { name: name(3), change, if_version: 0 };
-    let noted = Noted { kind: "certificate", name: "admin/x".into(), tenant: String::new() };
+    let noted = AuditNote { kind: "certificate", name: "admin/x".into(), tenant: String::new() };
     let drain = |reason: &str| Event::DrainRail {
         target: "node/n1:0".into(),
         reason: reason.into(),
@@ -129,7 +129,7 @@ fn every_change_by_authority_has_one_record_and_nothing_else_has() {
         (Event::Join { node: name(9), hash: [8; 32], csr: [1; 32] }, None),
         (Event::Join { node: name(9), hash: [9; 32], csr: [1; 32] }, Some("node n9")),
         (Event::Join { node: name(9), hash: [9; 32], csr: [1; 32] }, Some("node n9")),
-        (Event::Noted(noted), Some("certificate admin/x")),
+        (Event::AuditNote(noted), Some("certificate admin/x")),
         (denied(3), Some("ROLE_NOT_ALLOWED x3")),
         (Event::DeleteNode { name: name(9), force: false, uid: None }, Some("node n9")),
         (Event::DeleteTenant { name: tenant("blue"), uid: None, dry_run: false }, Some("tenant blue")),
@@ -139,9 +139,9 @@ fn every_change_by_authority_has_one_record_and_nothing_else_has() {
     ];
     for (event, expected) in table {
         let what = format!("{event:?}");
-        assert_eq!(told(world, event).as_deref(), expected, "{what}");
+        assert_eq!(reported(world, event).as_deref(), expected, "{what}");
     }
-    let made = told(world, generated).unwrap();
+    let made = reported(world, generated).unwrap();
     assert!(made.starts_with("job gen-"), "{made}");
     let versions: Vec<u64> = world
         .records()
@@ -168,16 +168,18 @@ fn who_asks_for_nothing_by_name_changes_nothing() {
 #[test]
 fn what_is_only_carried_is_written_with_its_record_or_not_at_all() {
     let mut world = World::new();
-    let beside = vec![Beside { key: "/k".into(), value: Some(Arc::from(*b"v")) }];
+    let beside = vec![AttachedWrite { key: "/k".into(), value: Some(Arc::from(*b"v")) }];
     let actor = Arc::new(Actor::default());
-    let by = |event| Event::By(Box::new(By { actor: Arc::clone(&actor), beside: beside.clone(), event }));
+    let by = |event| {
+        Event::Attributed(Box::new(Attributed { actor: Arc::clone(&actor), beside: beside.clone(), event }))
+    };
     let writes = |event, world: &mut World| -> Vec<Key> {
         let out = step(&mut world.state, event, world.now, &mut |buffer| buffer.fill(1));
         out.writes.iter().map(Write::key).collect()
     };
-    let noted = Event::Noted(Noted { kind: "api-token", name: "t".into(), tenant: "red".into() });
+    let noted = Event::AuditNote(AuditNote { kind: "api-token", name: "t".into(), tenant: "red".into() });
     let keys = writes(by(noted), &mut world);
-    assert!(matches!(&keys[..], [Key::Audit(..), Key::Beside(key)] if **key == *"/k"), "{keys:?}");
+    assert!(matches!(&keys[..], [Key::Audit(..), Key::AttachedWrite(key)] if **key == *"/k"), "{keys:?}");
     let refused = Event::DeleteJob { by: None, id: id("nobody"), indices: Vec::new() };
     assert!(writes(by(refused), &mut world).is_empty());
 }
@@ -211,7 +213,7 @@ fn a_batch_shares_rows_and_one_that_fails_leaves_no_trace() {
     world.stored.extend(writes.into_iter().map(|write| (write.key(), write)));
     world.state.commit(99);
     assert!(world.check().unwrap() > 70);
-    assert!(told(&mut world, quota("later", 1, false)).is_some());
+    assert!(reported(&mut world, quota("later", 1, false)).is_some());
     assert_eq!(world.rows().last().unwrap().records.len(), 1, "a row is written by one transaction");
     assert_eq!(world.reload(8).audit_fault(), None);
 }

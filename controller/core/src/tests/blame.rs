@@ -58,7 +58,7 @@ impl Three {
         self.says(one, Observed::Stopping, Some(cause), &[]);
     }
 
-    /// All have ended: the next try has the free node in the place of one of the three, and of that alone.
+    /// All have ended: the next attempt has the free node in the place of one of the three, and of that alone.
     #[track_caller]
     fn replaces(mut self, one: usize, of: &str) -> World {
         for n in self.before.clone() {
@@ -106,7 +106,7 @@ fn what_a_node_says_of_itself_comes_before_what_others_report_of_rails() {
     three.replaces(1, "the one that said so");
 }
 
-/// The try ends for a rail that an engine sees down, and another engine fails while it is stopped for that.
+/// The attempt ends for a rail that an engine sees down, and another engine fails while it is stopped for that.
 #[test]
 fn a_job_that_moves_for_a_rail_leaves_the_node_that_lost_it_whoever_fails_meanwhile() {
     let mut job = replacing(3, 0, Replace::Any);
@@ -121,8 +121,8 @@ fn a_job_that_moves_for_a_rail_leaves_the_node_that_lost_it_whoever_fails_meanwh
     assert_eq!(w.job("a").status.restarts, 0);
 }
 
-/// Of two that report one rail down nobody is believed, but for the one whose own inventory said so when the try was stopped for it,
-/// although its cable is back before the try has ended.
+/// Of two that report one rail down nobody is believed, but for the one whose own inventory said so when the attempt was stopped for it,
+/// although its cable is back before the attempt has ended.
 #[test]
 fn the_node_that_a_try_was_stopped_for_is_left_although_its_rail_is_back() {
     let mut w = World::new();
@@ -228,7 +228,7 @@ fn what_engines_see_before_all_are_up_is_no_loss() {
             says(&mut w, "a", *n, &[up()]);
         }
         says(&mut w, "a", nodes[1], &[down()]);
-        let told = w.codes("a").contains(&"RailLost".to_owned());
-        assert_eq!(told, gang == 3, "{gang} nodes: {:?}", w.codes("a"));
+        let reported = w.codes("a").contains(&"RailLost".to_owned());
+        assert_eq!(reported, gang == 3, "{gang} nodes: {:?}", w.codes("a"));
     }
 }

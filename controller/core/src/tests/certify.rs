@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use proto_model::{
-    Certification, Certify, FailurePolicy, JobSpec, Measured, Observation, Observed, PairReport, Phase,
-    PortReport, Replace, Requeue, Way, Wish,
+    Certification, Certify, DesiredState, FailurePolicy, JobSpec, Measured, Observation, Observed,
+    PairReport, PathMeasurement, Phase, PortReport, Replace, Requeue,
 };
 
 use super::{World, name, spec};
@@ -17,8 +17,8 @@ pub(super) fn world(certification: Certification) -> World {
 
 /// What a node is to measure; `None` if its ranks may start.
 fn asked(w: &World, text: &str, n: usize) -> Option<Certify> {
-    let (_, wish) = &w.wishes[&(name(n), w.job(text).uid)];
-    let Wish::Running { certify, .. } = wish else { panic!("{wish:?}") };
+    let (_, desired) = &w.desired[&(name(n), w.job(text).uid)];
+    let DesiredState::Running { certify, .. } = desired else { panic!("{desired:?}") };
     certify.clone()
 }
 
@@ -26,8 +26,14 @@ fn asked(w: &World, text: &str, n: usize) -> Option<Certify> {
 fn measured(w: &World, text: &str, n: usize, slow: Option<usize>) -> Observation {
     let nodes = w.nodes(text);
     let certify = asked(w, text, n).unwrap();
-    let way =
-        |mbps| Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps: Some(mbps), at_least: false };
+    let way = |mbps| PathMeasurement {
+        sent: 100,
+        lost: 0,
+        mtu: Some(9000),
+        dscp: Some(26),
+        mbps: Some(mbps),
+        at_least: false,
+    };
     let mut pairs = Vec::new();
     for turn in certify.turns.iter().filter(|turn| turn.first) {
         for rail in 0..2 {
@@ -45,7 +51,7 @@ fn measured(w: &World, text: &str, n: usize, slow: Option<usize>) -> Observation
             });
         }
     }
-    let port = |rail| PortReport { rail, mtu: Some(9000), dscp: None, gid: None, lane: None };
+    let port = |rail| PortReport { rail, mtu: Some(9000), dscp: None, gid: None, priority_bytes: None };
     let ports = [0, 1].map(port).to_vec();
     let position = nodes.iter().position(|node| *node == n).unwrap() as u32;
     let view = w.state.base.views.get(&(w.job(text).uid, position));
@@ -57,8 +63,8 @@ fn measured(w: &World, text: &str, n: usize, slow: Option<usize>) -> Observation
 /// Both series, where a second one is asked for.
 pub(super) fn measure(w: &mut World, text: &str, slow: Option<usize>) {
     measure_once(w, text, slow);
-    if let Wish::Running { certify: Some(Certify { series: 1, .. }), .. } =
-        &w.wishes[&(name(w.nodes(text)[0]), w.job(text).uid)].1
+    if let DesiredState::Running { certify: Some(Certify { series: 1, .. }), .. } =
+        &w.desired[&(name(w.nodes(text)[0]), w.job(text).uid)].1
     {
         measure_once(w, text, slow);
     }
@@ -258,7 +264,7 @@ fn crossing(w: &World, text: &str, n: usize, crossed: usize) -> Observation {
     let nodes = w.nodes(text);
     for pair in seen.measured.iter_mut().flat_map(|measured| &mut measured.pairs) {
         if crossed == n || crossed == nodes[pair.peer as usize] {
-            let dark = Way { sent: 16, lost: 16, ..Way::default() };
+            let dark = PathMeasurement { sent: 16, lost: 16, ..PathMeasurement::default() };
             (pair.there, pair.back, pair.rtt_us) = (dark, dark, None);
             pair.crossed = Some(1 - pair.rail);
         }
@@ -282,7 +288,7 @@ pub(super) fn nics(w: &World, text: &str, n: usize) -> (Vec<(u32, String)>, bool
     (place.nics.iter().map(|nic| (nic.rail, nic.device.clone())).collect(), place.remapped)
 }
 
-fn told(w: &World, n: usize) -> Option<String> {
+fn reported(w: &World, n: usize) -> Option<String> {
     let node = &w.state.base.nodes[&name(n)];
     node.reasons.iter().find(|reason| reason.code == "RailsSwapped").map(|reason| reason.message.clone())
 }
@@ -307,12 +313,12 @@ fn swapped_rails_are_named_as_they_are_and_the_next_try_is_certified() {
     assert_eq!(rank.rail, nic.0, "the rank's NIC stays, its rail is the one that it is on");
     let remapped = job.status.reasons.iter().find(|reason| reason.code == "RailsRemapped").unwrap();
     assert!(remapped.message.contains("rail0 of rail 0 is on rail 1"), "{remapped:?}");
-    assert!(told(&w, crossed).unwrap().contains("--rails map:..., with rail0=1,rail1=0"));
+    assert!(reported(&w, crossed).unwrap().contains("--rails map:..., with rail0=1,rail1=0"));
     // What its agent does changes nothing about its cables.
     w.disconnect(crossed);
     let prepared = w.seen("a", crossed, Observed::Preparing);
     w.connect(crossed, vec![prepared]);
-    assert!(told(&w, crossed).is_some());
+    assert!(reported(&w, crossed).is_some());
     let loaded = w.reload(8);
     assert_eq!(loaded.base.jobs[&job_uid(&w)].job.status.placement, w.job("a").status.placement);
     // A new leader knows it all, and with these names nothing is wrong.
@@ -322,7 +328,7 @@ fn swapped_rails_are_named_as_they_are_and_the_next_try_is_certified() {
     assert!(
         w.codes("a").contains(&"Certified".to_owned()) && w.codes("a").contains(&"RailsRemapped".to_owned())
     );
-    assert!(told(&w, crossed).is_some(), "its inventory still says otherwise");
+    assert!(reported(&w, crossed).is_some(), "its inventory still says otherwise");
 }
 
 fn job_uid(w: &World) -> proto_model::JobUid {
@@ -375,7 +381,7 @@ fn with_warnings_only_swapped_rails_are_told_and_stay_until_somebody_has_seen_to
     cross(&mut w, "a", crossed);
     assert!(w.nodes("a").iter().all(|n| asked(&w, "a", *n).is_none()));
     assert_eq!((w.job("a").status.attempt, nics(&w, "a", crossed).1), (1, false));
-    assert!(w.codes("a").contains(&"RailsSwapped".to_owned()) && told(&w, crossed).is_some());
+    assert!(w.codes("a").contains(&"RailsSwapped".to_owned()) && reported(&w, crossed).is_some());
     w.run("a");
     for n in w.nodes("a") {
         let exited = w.exited("a", n, 0);
@@ -384,5 +390,5 @@ fn with_warnings_only_swapped_rails_are_told_and_stay_until_somebody_has_seen_to
     w.submit("b", spec(4, 1));
     w.all("b", Observed::Prepared);
     measure(&mut w, "b", None);
-    assert_eq!(told(&w, crossed), None, "the cables are right now");
+    assert_eq!(reported(&w, crossed), None, "the cables are right now");
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proto_audit::Content;
 use proto_model::{
-    Claim, Gid, GidKind, Health, Measured, NicFacts, Node, Observed, PairReport, Phase, Reason, Speaker,
-    Toleration, Way,
+    Claim, Gid, GidKind, Health, Measured, NicFacts, Node, Observed, PairReport, PathMeasurement, Phase,
+    Reason, Speaker, Toleration,
 };
 
 use super::*;
-use crate::{ClaimVerdict, bench::BENCHED};
+use crate::{ClaimVerdict, quarantine::QUARANTINED};
 
 fn node(w: &World, n: usize) -> &Node {
     w.state.node(&name(n)).unwrap()
@@ -50,24 +50,24 @@ fn a_node_that_says_another_one_is_lost_is_itself_out_of_service() {
         }
     }
     let clean = node(&w, victim);
-    assert!(clean.benched.is_none() && clean.strikes.is_empty() && !clean.is_quarantined(), "{clean:?}");
+    assert!(clean.quarantined.is_none() && clean.strikes.is_empty() && !clean.is_quarantined(), "{clean:?}");
     assert_eq!(w.phase("quiet"), Phase::Running);
     let lied = node(&w, liar);
     assert_eq!(evidence(&w, liar), ["ControllerCauseClaimed"]);
-    assert!(lied.quarantine[0].message.contains("NodeLost") && lied.benched.is_some(), "{lied:?}");
+    assert!(lied.quarantine[0].message.contains("NodeLost") && lied.quarantined.is_some(), "{lied:?}");
     // Its own part has failed, by its own fault.
     let own = w.job("a").status.reasons.iter().any(|reason| reason.code == "Requeued");
     assert!(own, "{:?}", w.codes("a"));
     assert!(w.reload(8).node(&name(liar)).unwrap().is_quarantined(), "kept over restarts");
     // Whatever a job tolerates, it is not placed there.
-    let any = Toleration { key: Some(BENCHED.to_owned()), value: None };
+    let any = Toleration { key: Some(QUARANTINED.to_owned()), value: None };
     let mut tolerant = spec(4, 1);
     tolerant.placement.tolerations.push(any);
     w.submit("all", tolerant);
     w.tick(Duration::from_secs(60));
     assert_eq!(w.phase("all"), Phase::Pending);
     w.ok(Event::ReturnNode { name: name(liar) });
-    assert!(!node(&w, liar).is_quarantined() && node(&w, liar).benched.is_none());
+    assert!(!node(&w, liar).is_quarantined() && node(&w, liar).quarantined.is_none());
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_audit_log_tells_of_a_quarantine_once_for_each_evidence() {
     let lie = Observation { cause: cause("NodeLost", "node/n0"), ..seen };
     w.report(liar, lie.clone());
     w.report(liar, lie);
-    let told: Vec<String> = w
+    let reported: Vec<String> = w
         .stored
         .values()
         .filter_map(|write| match write {
@@ -93,8 +93,8 @@ fn the_audit_log_tells_of_a_quarantine_once_for_each_evidence() {
             _ => None,
         })
         .collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("NodeLost") && told[0].contains("node/n0"), "{told:?}");
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].contains("NodeLost") && reported[0].contains("node/n0"), "{reported:?}");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_known_cause_about_another_node_or_rank_counts_against_who_says_it() {
         w.all("a", Observed::Ended);
         assert_eq!(evidence(&w, liar), [wanted]);
         let peer = node(&w, peer);
-        assert!(peer.strikes.is_empty() && !peer.is_quarantined() && peer.benched.is_none(), "{code}");
+        assert!(peer.strikes.is_empty() && !peer.is_quarantined() && peer.quarantined.is_none(), "{code}");
     }
 }
 
@@ -172,7 +172,7 @@ fn late_and_repeated_reports_are_left_out_and_are_no_evidence() {
 fn a_measurement_with_nobody_of_the_gang_is_evidence() {
     let mut w = World::new();
     let [liar, _] = running(&mut w, "a", 2)[..] else { panic!() };
-    let way = Way::default();
+    let way = PathMeasurement::default();
     let pair = PairReport { round: 0, peer: 7, rail: 0, there: way, back: way, rtt_us: None, crossed: None };
     let measured = Some(Measured { pairs: vec![pair], ..Measured::default() });
     let seen = w.seen("a", liar, Observed::Running);
@@ -191,7 +191,7 @@ fn hardware(host: u8, gpu: &str) -> Inventory {
 }
 
 impl World {
-    fn tells(&mut self, n: usize, inventory: Inventory) {
+    fn reports(&mut self, n: usize, inventory: Inventory) {
         let session = self.state.session(&name(n)).unwrap();
         let inventory = Arc::new(inventory);
         self.step(Event::AgentInventory { node: name(n), session, inventory });
@@ -215,7 +215,7 @@ impl World {
 #[test]
 fn an_engine_listens_on_its_own_node_only() {
     let mut w = World::new();
-    (0..4).for_each(|n| w.tells(n, hardware(n as u8, "")));
+    (0..4).for_each(|n| w.reports(n, hardware(n as u8, "")));
     w.submit("a", spec(2, 4));
     let [liar, peer] = w.nodes("a")[..] else { panic!() };
     let at =
@@ -244,9 +244,9 @@ fn who_reports_another_node_s_hardware_is_quarantined_and_the_other_is_not() {
         [(with_address, "address/0/10.0.0.1"), (with_gpu, "gpu/GPU-1"), (with_gid, "gid/1/fe80::1")]
     {
         let mut w = World::new();
-        w.tells(1, gid.clone());
-        w.tells(2, hardware(2, "GPU-2"));
-        w.tells(2, lie.clone());
+        w.reports(1, gid.clone());
+        w.reports(2, hardware(2, "GPU-2"));
+        w.reports(2, lie.clone());
         assert!(evidence(&w, 2).iter().all(|code| code == "HardwareClaimed"), "{what}");
         let said = &node(&w, 2).quarantine[0].message;
         assert!(said.contains(what) && said.contains("'n1'"), "{said}");
@@ -261,26 +261,26 @@ fn who_reports_another_node_s_hardware_is_quarantined_and_the_other_is_not() {
         // Taken back as it is, it is out again at once; with its own hardware it stays.
         w.ok(Event::ReturnNode { name: name(2) });
         assert!(node(&w, 2).is_quarantined());
-        w.tells(2, hardware(2, "GPU-2"));
+        w.reports(2, hardware(2, "GPU-2"));
         w.ok(Event::ReturnNode { name: name(2) });
-        assert!(!node(&w, 2).is_quarantined() && node(&w, 2).benched.is_none());
+        assert!(!node(&w, 2).is_quarantined() && node(&w, 2).quarantined.is_none());
     }
 }
 
 #[test]
 fn hardware_may_move_while_who_had_it_is_away_and_is_given_back_if_it_was_not_moved() {
     let mut w = World::new();
-    w.tells(1, hardware(1, "GPU-1"));
+    w.reports(1, hardware(1, "GPU-1"));
     w.disconnect(1);
     w.tick(Duration::from_secs(11));
     assert_eq!(node(&w, 1).health, Health::NotReady);
-    w.tells(2, hardware(1, "GPU-1"));
+    w.reports(2, hardware(1, "GPU-1"));
     assert!(!node(&w, 2).is_quarantined());
     let held = |w: &World| node(w, 2).provisional.iter().map(Claim::to_string).collect::<Vec<_>>();
     assert_eq!(held(&w), ["address/0/10.0.0.1", "address/1/10.1.0.1", "gpu/GPU-1"]);
     assert_eq!(w.reload(8).node(&name(2)).unwrap().provisional.len(), 3);
     // A third one may not have it, whoever is the second.
-    w.tells(3, hardware(1, ""));
+    w.reports(3, hardware(1, ""));
     assert!(node(&w, 3).is_quarantined() && !node(&w, 2).is_quarantined());
     // It was moved: the first one comes back with something else, or is deleted.
     let mut moved = w.clone();
@@ -299,19 +299,19 @@ fn hardware_may_move_while_who_had_it_is_away_and_is_given_back_if_it_was_not_mo
 #[test]
 fn nodes_whose_addresses_are_exchanged_need_nobody_s_help() {
     let mut w = World::new();
-    w.tells(1, hardware(1, "GPU-1"));
-    w.tells(2, hardware(2, "GPU-2"));
+    w.reports(1, hardware(1, "GPU-1"));
+    w.reports(2, hardware(2, "GPU-2"));
     // One is heard before the other.
-    w.tells(2, hardware(1, "GPU-2"));
-    assert!(node(&w, 2).is_quarantined() && node(&w, 2).benched.is_some());
-    w.tells(1, hardware(2, "GPU-1"));
-    assert!((1..3).all(|n| !node(&w, n).is_quarantined() && node(&w, n).benched.is_none()));
+    w.reports(2, hardware(1, "GPU-2"));
+    assert!(node(&w, 2).is_quarantined() && node(&w, 2).quarantined.is_some());
+    w.reports(1, hardware(2, "GPU-1"));
+    assert!((1..3).all(|n| !node(&w, n).is_quarantined() && node(&w, n).quarantined.is_none()));
     // What else a node has said stays.
-    w.tells(2, hardware(2, "GPU-2"));
+    w.reports(2, hardware(2, "GPU-2"));
     w.step(Event::AgentEpochUntrue { node: name(2), seen: 99 });
     assert_eq!(evidence(&w, 2), ["HardwareClaimed", "HardwareClaimed", "EpochClaimed"]);
-    w.tells(1, hardware(7, "GPU-1"));
-    assert_eq!((evidence(&w, 2), node(&w, 2).benched.is_some()), (vec!["EpochClaimed".to_owned()], true));
+    w.reports(1, hardware(7, "GPU-1"));
+    assert_eq!((evidence(&w, 2), node(&w, 2).quarantined.is_some()), (vec!["EpochClaimed".to_owned()], true));
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn any_code() -> impl Strategy<Value = String> {
         .iter()
         .map(|code| (*code).to_owned())
         .chain(proto_model::NodeCause::ALL.iter().map(|cause| cause.as_str().to_owned()))
-        .chain(["Benched".to_owned(), "Whatever".to_owned(), String::new()])
+        .chain(["Quarantined".to_owned(), "Whatever".to_owned(), String::new()])
         .collect();
     prop::sample::select(known)
 }
@@ -403,7 +403,7 @@ proptest! {
                 }
             }
             let state = [Observed::Running, Observed::Stopping, Observed::Ended][state as usize];
-            let way = Way { sent: 9, lost: 9, ..Way::default() };
+            let way = PathMeasurement { sent: 9, lost: 9, ..PathMeasurement::default() };
             let pair = PairReport { round: 0, peer, rail: 0, there: way, back: way, rtt_us: None, crossed: Some(1) };
             let seen = w.seen("a", liar, state);
             let exits = vec![RankExit { rank, code: 1, signal: 0, time: w.now, usage: proto_model::RankUsage::default() }];
@@ -411,7 +411,7 @@ proptest! {
             w.report(liar, Observation { cause: cause(&code, &scope), exits, measured, ..seen });
             for n in (0..4).filter(|n| *n != liar) {
                 let node = node(&w, n);
-                prop_assert!(node.benched.is_none() && node.strikes.is_empty() && !node.is_quarantined());
+                prop_assert!(node.quarantined.is_none() && node.strikes.is_empty() && !node.is_quarantined());
             }
             prop_assert_eq!(w.phase("quiet"), Phase::Running);
             prop_assert_eq!(w.nodes("quiet"), vec![other]);

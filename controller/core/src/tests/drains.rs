@@ -15,7 +15,7 @@ pub(super) fn undrain(target: &str) -> Event {
     Event::UndrainRail { target: target.into() }
 }
 
-pub(super) fn told(w: &World, n: usize) -> Vec<u32> {
+pub(super) fn reported(w: &World, n: usize) -> Vec<u32> {
     w.drained.get(&name(n)).into_iter().flatten().copied().collect()
 }
 
@@ -102,7 +102,7 @@ fn a_leaf_of_several_rails_is_drained_on_all_of_them() {
     }
     w.ok(Event::ApplyFabric { fabric, allow_shrink: false, dry_run: false });
     w.ok(drain("p1r0", false));
-    assert_eq!([0, 1, 2, 3].map(|n| told(&w, n)), [vec![], vec![], vec![0, 1], vec![0, 1]]);
+    assert_eq!([0, 1, 2, 3].map(|n| reported(&w, n)), [vec![], vec![], vec![0, 1], vec![0, 1]]);
     let RailsView { rails, .. } = w.state.rails(None);
     for row in &rails {
         assert_eq!((row.leaves.len(), row.drains.len()), (2, 1), "rail {}", row.rail);
@@ -114,7 +114,7 @@ fn a_drain_is_told_once_kept_and_taken_back() {
     let mut w = World::new();
     let Reply::Drained { drain: kept, changed } = w.ok(drain("1", false)) else { panic!() };
     assert!(changed && kept.target == DrainTarget::Rail(1) && kept.by == "root");
-    assert!((0..4).all(|n| told(&w, n) == [1]));
+    assert!((0..4).all(|n| reported(&w, n) == [1]));
     // Again: nothing is written or told.
     let out = w.step(drain("rail/1", false));
     assert!(out.writes.is_empty() && out.pushes.is_empty(), "{out:?}");
@@ -122,9 +122,11 @@ fn a_drain_is_told_once_kept_and_taken_back() {
     assert_eq!(w.reload(8).drained_rails(&name(2)).iter().collect::<Vec<_>>(), [1]);
     w.drained.clear();
     w.connect(2, Vec::new());
-    assert_eq!(told(&w, 2), [1]);
+    assert_eq!(reported(&w, 2), [1]);
     let Reply::Undrained { changed, remaining, .. } = w.ok(undrain("1")) else { panic!() };
-    assert!(changed && remaining.is_empty() && told(&w, 0).is_empty() && w.drained.contains_key(&name(0)));
+    assert!(
+        changed && remaining.is_empty() && reported(&w, 0).is_empty() && w.drained.contains_key(&name(0))
+    );
     assert_eq!(w.reload(8).drained_rails(&name(2)).len(), 0);
     let Reply::Undrained { changed, .. } = w.ok(undrain("1")) else { panic!() };
     assert!(!changed);
@@ -136,16 +138,16 @@ fn a_port_and_a_leaf_concern_their_nodes_only() {
     w.ok(fabric());
     w.ok(drain("n3:1", false));
     w.ok(drain("p0r0", false));
-    assert_eq!([0, 1, 2, 3].map(|n| told(&w, n)), [vec![0], vec![0], vec![], vec![1]]);
+    assert_eq!([0, 1, 2, 3].map(|n| reported(&w, n)), [vec![0], vec![0], vec![], vec![1]]);
     let Reply::Undrained { changed, remaining, .. } = w.ok(undrain("green")) else { panic!() };
     let remaining: Vec<String> = remaining.iter().map(|drain| drain.target.to_string()).collect();
     assert_eq!((changed, remaining), (false, vec!["node/n3:1".to_owned()]));
     // Without the document the leaf serves nobody; its drain can still be taken back.
     w.ok(Event::DeleteFabric { name: "f".to_owned(), if_version: 0, dry_run: false });
-    assert_eq!([0, 1, 2, 3].map(|n| told(&w, n)), [vec![], vec![], vec![], vec![1]]);
+    assert_eq!([0, 1, 2, 3].map(|n| reported(&w, n)), [vec![], vec![], vec![], vec![1]]);
     w.ok(undrain("p0r0"));
     w.ok(undrain("node/n3:1"));
-    assert!((0..4).all(|n| told(&w, n).is_empty()) && w.state.rails(None).drains.is_empty());
+    assert!((0..4).all(|n| reported(&w, n).is_empty()) && w.state.rails(None).drains.is_empty());
 }
 
 #[test]
@@ -195,9 +197,9 @@ fn the_last_rail_of_a_job_is_not_drained_unless_forced() {
     assert!(matches!(&error, CoreError::LastRail { jobs, .. } if *jobs == [id("a")]), "{error}");
     assert!(error.to_string().contains("red/a"), "{error}");
     w.refused(drain("1", false));
-    assert_eq!((told(&w, x), told(&w, y)), (vec![0], vec![]));
+    assert_eq!((reported(&w, x), reported(&w, y)), (vec![0], vec![]));
     w.ok(drain("1", true));
-    assert_eq!((told(&w, x), told(&w, y)), (vec![0, 1], vec![1]));
+    assert_eq!((reported(&w, x), reported(&w, y)), (vec![0, 1], vec![1]));
     // The job is stranded already: another drain does not make it so.
     w.ok(drain("0", false));
     for text in ["0", "1", &format!("n{x}:0")] {
@@ -262,7 +264,7 @@ fn an_explanation_shows_rails_and_algorithms() {
         |view: crate::TopologyView| view.pods[0].nodes[0].ports.iter().map(|p| p.drained).collect::<Vec<_>>();
     assert_eq!(drained(w.state.topology()), [false, true]);
     assert!(w.state.health().reasons.iter().any(|reason| reason.code == "RailsDrained"));
-    assert!(rails[0].told.is_some() && rails[1].reports.len() == 2);
+    assert!(rails[0].reported_at.is_some() && rails[1].reports.len() == 2);
     assert!(reasons.iter().any(|reason| reason.code == "RailDrained" && reason.scope == "rail/1"));
 }
 

@@ -80,13 +80,13 @@ fn dry_run(w: &mut World, events: Vec<Event>) -> Vec<DryRunResult> {
     assert!(w.state.same(&before), "something remains");
     assert!(out.writes.is_empty() && out.pushes.is_empty() && out.transitions.is_empty());
     match out.reply {
-        Some(Ok(Reply::DryRun(told))) => told,
+        Some(Ok(Reply::DryRun(reported))) => reported,
         other => panic!("{other:?}"),
     }
 }
 
-fn effects(told: &[DryRunResult]) -> Vec<Result<Effect, &'static str>> {
-    told.iter().map(|one| one.as_ref().map(|(_, effect)| *effect).map_err(CoreError::code)).collect()
+fn effects(reported: &[DryRunResult]) -> Vec<Result<Effect, &'static str>> {
+    reported.iter().map(|one| one.as_ref().map(|(_, effect)| *effect).map_err(CoreError::code)).collect()
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn documents_that_refer_to_one_another_are_judged_as_if_each_were_there() {
         license("matlab", 2),
         job("a"),
     ];
-    let told = dry_run(&mut w, all.clone());
-    assert_eq!(effects(&told), [Ok(Effect::Created); 6]);
+    let reported = dry_run(&mut w, all.clone());
+    assert_eq!(effects(&reported), [Ok(Effect::Created); 6]);
     // Alone, none of the last is right.
     for (at, code) in [(1, "TENANT_UNKNOWN"), (2, "TENANT_UNKNOWN"), (5, "TENANT_UNKNOWN")] {
         assert_eq!(effects(&dry_run(&mut w, vec![all[at].clone()])), [Err(code)]);
@@ -113,14 +113,14 @@ fn documents_that_refer_to_one_another_are_judged_as_if_each_were_there() {
     let mut again = effects(&dry_run(&mut w, all));
     assert_eq!(again.pop(), Some(Err("NAME_TAKEN")));
     assert_eq!(again, [Ok(Effect::Unchanged); 5]);
-    let told = dry_run(&mut w, vec![quota("nlp", 8), license("matlab", 3), license("matlab", 3)]);
-    assert_eq!(effects(&told), [Ok(Effect::Changed), Ok(Effect::Changed), Ok(Effect::Unchanged)]);
+    let reported = dry_run(&mut w, vec![quota("nlp", 8), license("matlab", 3), license("matlab", 3)]);
+    assert_eq!(effects(&reported), [Ok(Effect::Changed), Ok(Effect::Changed), Ok(Effect::Unchanged)]);
 }
 
 #[test]
 fn what_is_refused_is_not_there_for_those_after_it() {
     let mut w = World::new();
-    let told = dry_run(
+    let reported = dry_run(
         &mut w,
         vec![
             quota("nlp", 4),
@@ -147,7 +147,7 @@ fn what_is_refused_is_not_there_for_those_after_it() {
         Ok(Effect::Created),
         Err("NAME_TAKEN"),
     ];
-    assert_eq!(effects(&told), expected);
+    assert_eq!(effects(&reported), expected);
     assert_eq!(effects(&dry_run(&mut w, vec![job("a")])), [Err("TENANT_UNKNOWN")]);
 }
 
@@ -158,12 +158,12 @@ fn what_was_told_to_the_core_before_in_the_same_batch_stays() {
     let mut state = w.state.clone();
     let event = attributed(&state, quota("nlp", 4));
     step(&mut state, event, w.now, &mut |buffer| fill(random, buffer));
-    let (told, dirty) = (state.clone(), state.is_dirty());
+    let (reported, dirty) = (state.clone(), state.is_dirty());
     let out = step(&mut state, Event::DryRun(vec![queue("nlp", "q", None)]), w.now, &mut |buffer| {
         fill(random, buffer);
     });
-    assert!(matches!(out.reply, Some(Ok(Reply::DryRun(told))) if told[0].is_ok()));
-    assert!(dirty && state.same(&told) && state.is_dirty());
+    assert!(matches!(out.reply, Some(Ok(Reply::DryRun(reported))) if reported[0].is_ok()));
+    assert!(dirty && state.same(&reported) && state.is_dirty());
     state.rollback();
     assert!(state.same(&w.state));
     w.ok(quota("nlp", 4));

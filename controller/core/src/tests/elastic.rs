@@ -21,8 +21,8 @@ fn elastic(priority: i32) -> JobSpec {
 fn stops(w: &mut World, text: &str) {
     let uid = w.job(text).uid;
     for n in w.nodes(text) {
-        let (_, wish) = &w.wishes[&(name(n), uid)];
-        let Wish::Stopped { grace, signal, .. } = wish else { panic!("{wish:?}") };
+        let (_, desired) = &w.desired[&(name(n), uid)];
+        let DesiredState::Stopped { grace, signal, .. } = desired else { panic!("{desired:?}") };
         assert_eq!((*grace, *signal), (Duration::from_secs(20), 10));
     }
     w.all(text, Observed::Ended);

@@ -17,8 +17,8 @@ fn full() -> World {
 fn a_waiting_job_hears_who_holds_and_what_would_help() {
     let mut w = full();
     w.run("right");
-    let told = w.state.explain(&id("late"), w.now).unwrap();
-    let detail = told.detail.unwrap();
+    let reported = w.state.explain(&id("late"), w.now).unwrap();
+    let detail = reported.detail.unwrap();
     assert_eq!((detail.nodes, detail.free, detail.reach), (4, 1, 1));
     let holders: Vec<(&str, u32)> =
         detail.holders.iter().map(|holding| (holding.id.name.as_str(), holding.nodes)).collect();
@@ -26,7 +26,7 @@ fn a_waiting_job_hears_who_holds_and_what_would_help() {
     assert_eq!(detail.holders[1].until, Some(w.now.plus(Duration::from_secs(60))));
     // Its quota is 16 GPUs, of which 12 are held: two nodes with two GPUs are within it.
     assert!(detail.relaxations.iter().any(|r| r.changes == [Change::Nodes { from: 2, to: 1 }]), "{detail:?}");
-    let codes: Vec<&str> = told.reasons.iter().map(|reason| reason.code.as_ref()).collect();
+    let codes: Vec<&str> = reported.reasons.iter().map(|reason| reason.code.as_ref()).collect();
     assert!(codes.contains(&"GangCapacity") && codes.contains(&"RailBusy"), "{codes:?}");
     // A plan of the same job says the same, and writes nothing.
     let plan = w.state.plan(&tenant("red"), &by(Role::Admin), &spec(2, 2), w.now).unwrap();
@@ -84,10 +84,10 @@ fn lists_have_what_was_stored_since_the_job_was_read() {
     w.submit("first", spec(4, 4));
     w.submit("second", spec(4, 4));
     assert_eq!(w.phase("second"), Phase::Pending);
-    let told = w.job("second").status.reasons.clone();
-    assert!(!told.is_empty(), "its reasons are stored");
+    let reported = w.job("second").status.reasons.clone();
+    assert!(!reported.is_empty(), "its reasons are stored");
     let prospect = w.state.prospects(&[id("second")], w.now).remove(0);
-    assert_eq!((prospect.stored, prospect.reasons, prospect.left), (told, Vec::new(), false));
+    assert_eq!((prospect.stored, prospect.reasons, prospect.left), (reported, Vec::new(), false));
     assert!(prospect.eta.is_some());
     let left = w.state.prospects(&[id("first")], w.now).remove(0);
     assert_eq!((left.left, left.eta), (true, None));

@@ -60,10 +60,10 @@ fn only_the_fabric_that_is_named_is_deleted_and_what_that_costs_is_told_before()
     assert_eq!((asked.as_str(), fabric.as_str()), ("g", "f"));
     let version = w.state.version(&Key::Fabric).unwrap();
     assert!(matches!(w.refused(delete("f", version + 1, false)), CoreError::Conflict { .. }));
-    let Reply::FabricDeleted(told) = w.ok(delete("f", 0, true)) else { panic!() };
-    assert_eq!((told.servers, told.left_out.len(), told.jobs.len()), (4, 4, 1));
+    let Reply::FabricDeleted(reported) = w.ok(delete("f", 0, true)) else { panic!() };
+    assert_eq!((reported.servers, reported.left_out.len(), reported.jobs.len()), (4, 4, 1));
     assert!(w.state.same(&before), "a dry run deletes nothing");
     let Reply::FabricDeleted(done) = w.ok(delete("f", version, false)) else { panic!() };
-    assert_eq!(done, told);
+    assert_eq!(done, reported);
     assert!(w.state.fabric().is_none());
 }

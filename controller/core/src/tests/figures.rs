@@ -71,25 +71,25 @@ fn starts_tell_how_long_the_job_waited_and_preemptions_are_told() {
     let low = JobSpec { begin, preemption, priority: -5, ..requeue(spec(4, 4), Requeue::OnAny, 0) };
     w.submit("low", low);
     w.tick(Duration::from_secs(31));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for state in [Observed::Prepared, Observed::Running] {
         for n in w.nodes("low") {
             let observation = w.seen("low", n, state);
             let output = w.report(n, observation);
-            told.extend(moves(&w, &output));
+            reported.extend(moves(&w, &output));
         }
     }
-    assert_eq!(told, [Move::Started(Some(Duration::from_secs(31)))]);
+    assert_eq!(reported, [Move::Started(Some(Duration::from_secs(31)))]);
     w.tick(Duration::from_secs(5));
     let output = w.step(submit("high", JobSpec { priority: 50, ..spec(2, 4) }));
-    let mut told = moves(&w, &output);
+    let mut reported = moves(&w, &output);
     for _ in 0..20 {
         if w.state.next_tick().is_some_and(|time| time <= w.now) {
             let output = w.step(Event::Tick);
-            told.extend(moves(&w, &output));
+            reported.extend(moves(&w, &output));
         }
     }
-    assert_eq!((told, w.phase("low")), (vec![Move::Preempted], Phase::Recovering));
+    assert_eq!((reported, w.phase("low")), (vec![Move::Preempted], Phase::Recovering));
 }
 
 #[test]

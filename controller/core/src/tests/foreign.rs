@@ -31,7 +31,7 @@ fn other(owner: &str) -> &'static str {
 }
 
 /// What a reader of that tenant is told.
-fn told(reason: &Reason, reader: &TenantName) -> String {
+fn reported(reason: &Reason, reader: &TenantName) -> String {
     match reason.named.as_ref().filter(|named| named.to.contains(reader)) {
         Some(named) => format!("{} {} {}", reason.code, named.message, named.scope),
         None => format!("{} {} {}", reason.code, reason.message, reason.scope),
@@ -175,7 +175,7 @@ fn check(w: &World, dice: &mut Dice, named: &mut BTreeSet<String>) {
     }
     for (owner, reasons) in all {
         for reason in reasons {
-            let text = told(&reason, &tenant(owner));
+            let text = reported(&reason, &tenant(owner));
             let leak = marks(other(owner)).into_iter().find(|mark| text.contains(mark));
             assert_eq!(leak, None, "people of {owner} are told: {text}");
             // Where no care is taken of who reads, nobody is named at all.

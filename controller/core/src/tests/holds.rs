@@ -260,7 +260,8 @@ fn what_a_waiting_job_asks_for_is_changed() {
 
 #[test]
 fn the_limit_of_a_running_job_is_shortened_by_users_and_extended_by_administrators() {
-    let stopped = |w: &World| w.wishes.values().any(|(_, wish)| matches!(wish, Wish::Stopped { .. }));
+    let stopped =
+        |w: &World| w.desired.values().any(|(_, desired)| matches!(desired, DesiredState::Stopped { .. }));
     let mut w = World::new();
     w.submit("a", JobSpec { time_limit: Some(Duration::from_secs(100)), ..spec(1, 1) });
     w.run("a");

@@ -30,15 +30,15 @@ fn a_tenant_asks_for_more_and_never_for_less_and_waiting_jobs_ask_anew() {
     w.submit("a", spec(1, 1));
     w.tick(Duration::ZERO);
     assert_eq!(w.phase("a"), Phase::Pending);
-    let told = w.state.explain(&id("a"), w.now).unwrap();
-    assert_eq!(told.isolation, IsolationPolicy::Required);
-    let missing: Vec<&str> = told
+    let reported = w.state.explain(&id("a"), w.now).unwrap();
+    assert_eq!(reported.isolation, IsolationPolicy::Required);
+    let missing: Vec<&str> = reported
         .reasons
         .iter()
         .filter(|reason| reason.code == "IsolationMissing")
         .map(|reason| reason.scope.as_str())
         .collect();
-    assert_eq!(missing.len(), 10, "{:?}", told.reasons);
+    assert_eq!(missing.len(), 10, "{:?}", reported.reasons);
     assert!(missing.contains(&"isolation/seccomp") && !missing.contains(&"isolation/uid-per-attempt"));
     // The state that is read from the store decides alike.
     assert!(w.reload(w.state.epoch()).isolation(&tenant("red")) == IsolationPolicy::Required);
@@ -91,8 +91,8 @@ fn two_tenants_wait_for_one_another_where_servers_cannot_keep_them_apart() {
     w.ok(submit_as("blue", "b", JobSpec { gang: Gang::new(1, 1, 1), ..part }, None));
     w.tick(Duration::ZERO);
     let blue = JobId { tenant: tenant("blue"), name: JobName::new("b").unwrap() };
-    let told = w.state.explain(&blue, w.now).unwrap();
-    let reason = told.reasons.iter().find(|reason| reason.code == "NodeNotShared").unwrap();
+    let reported = w.state.explain(&blue, w.now).unwrap();
+    let reason = reported.reasons.iter().find(|reason| reason.code == "NodeNotShared").unwrap();
     assert_eq!(reason.count, 4);
-    assert!(told.reasons.iter().all(|reason| !reason.message.contains("red")), "{:?}", told.reasons);
+    assert!(reported.reasons.iter().all(|reason| !reason.message.contains("red")), "{:?}", reported.reasons);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proto_model::{
-    AllocationSpec, Observation, Observed, Phase, RailBytes, Reason, Requeue, RunResult, Wish, Work,
+    AllocationSpec, DesiredState, Observation, Observed, Phase, RailBytes, Reason, Requeue, RunResult, Work,
 };
 
 use super::*;
@@ -15,7 +15,7 @@ fn a_job_from_submit_to_completion() {
     assert_eq!((job.status.phase, job.status.attempt), (Phase::Reserved, 1));
     assert_eq!(w.state.usage(&tenant("red")).gpus_used, 8);
     let [x, y] = w.nodes("a")[..] else { panic!() };
-    assert!(matches!(w.wishes[&(name(x), job.uid)], (1, Wish::Prepared { .. })));
+    assert!(matches!(w.desired[&(name(x), job.uid)], (1, DesiredState::Prepared { .. })));
 
     let out = w.report(x, w.seen("a", x, Observed::Preparing));
     assert_eq!(
@@ -26,7 +26,7 @@ fn a_job_from_submit_to_completion() {
     assert_eq!(w.phase("a"), Phase::Preparing, "not all nodes are prepared");
     w.report(y, w.seen("a", y, Observed::Prepared));
     assert_eq!(w.phase("a"), Phase::Running);
-    let (_, Wish::Running { peers, .. }) = &w.wishes[&(name(y), job.uid)] else { panic!() };
+    let (_, DesiredState::Running { peers, .. }) = &w.desired[&(name(y), job.uid)] else { panic!() };
     assert_eq!(peers.len(), 2);
     assert!(peers.iter().all(|peer| peer.endpoints.len() == 1));
     assert_eq!(w.job("a").status.started, None);
@@ -85,7 +85,7 @@ fn a_failed_rank_fails_the_job_on_all_nodes() {
     w.report(x, Observation { state: Observed::Running, ..exit });
     // Both are told; what is held stays held until both have confirmed.
     for n in [x, y] {
-        assert!(matches!(w.wishes[&(name(n), uid)], (1, Wish::Stopped { .. })));
+        assert!(matches!(w.desired[&(name(n), uid)], (1, DesiredState::Stopped { .. })));
     }
     assert_eq!((w.phase("a"), w.codes("a")), (Phase::Running, vec!["RankFailed".to_owned()]));
     w.report(x, w.seen("a", x, Observed::Ended));
@@ -136,7 +136,7 @@ fn a_lost_engine_requeues_where_the_policy_says_so_and_not_for_ever() {
 }
 
 #[test]
-fn tries_that_were_followed_by_another_are_remembered_within_bounds() {
+fn attempts_that_were_followed_by_another_are_remembered_within_bounds() {
     let mut w = World::new();
     w.submit("a", requeue(spec(2, 4), Requeue::OnAny, 20));
     for attempt in 1..=10_u32 {
@@ -210,7 +210,7 @@ fn less_grace_is_told_again() {
     let n = w.nodes("a")[0];
     w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: None });
     w.ok(Event::Cancel { by: None, indices: Vec::new(), id: id("a"), grace: Some(Duration::from_secs(1)) });
-    let (_, Wish::Stopped { grace, .. }) = &w.wishes[&(name(n), uid)] else { panic!() };
+    let (_, DesiredState::Stopped { grace, .. }) = &w.desired[&(name(n), uid)] else { panic!() };
     assert_eq!(*grace, Duration::from_secs(1));
 }
 
@@ -329,7 +329,7 @@ fn the_rails_of_a_job_are_protected_as_it_asks_and_as_the_cluster_asks_at_least(
         w.submit("a", job);
         assert_eq!(w.job("a").spec.engine.protection, taken);
         let n = w.nodes("a")[0];
-        let Wish::Prepared { spec, .. } = &w.wishes[&(name(n), w.job("a").uid)].1 else { panic!() };
+        let DesiredState::Prepared { spec, .. } = &w.desired[&(name(n), w.job("a").uid)].1 else { panic!() };
         assert_eq!(spec.engine.protection, taken, "engines are told");
     }
 }

@@ -47,9 +47,9 @@ use std::{
 };
 
 use proto_model::{
-    Authority, CommandSpec, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec, JobUid, Nic,
-    NodeName, Observation, Observed, Phase, Quota, RailEndpoint, RailRequest, RankExit, RequestId, Requeue,
-    Role, TenantName, Timestamp, Wish, Work,
+    Authority, CommandSpec, DesiredState, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec,
+    JobUid, Nic, NodeName, Observation, Observed, Phase, Quota, RailEndpoint, RailRequest, RankExit,
+    RequestId, Requeue, Role, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -120,10 +120,10 @@ pub(crate) struct World {
     pub(crate) state: State,
     pub(crate) now: Timestamp,
     pub(crate) stored: BTreeMap<Key, Write>,
-    pub(crate) wishes: BTreeMap<(NodeName, JobUid), (u32, Wish)>,
+    pub(crate) desired: BTreeMap<(NodeName, JobUid), (u32, DesiredState)>,
     pub(crate) forgotten: BTreeSet<(NodeName, JobUid, u32)>,
     pub(crate) drained: BTreeMap<NodeName, BTreeSet<u32>>,
-    pub(crate) qos: BTreeMap<NodeName, Option<Arc<proto_model::QosWish>>>,
+    pub(crate) qos: BTreeMap<NodeName, Option<Arc<proto_model::DesiredQos>>>,
     pub(crate) proofs: BTreeMap<NodeName, Vec<proto_model::RailProof>>,
     pub(crate) session: u64,
     revision: u64,
@@ -134,7 +134,7 @@ pub(crate) struct World {
 pub(crate) fn attributed(state: &State, event: Event) -> Event {
     let actor =
         Arc::new(proto_audit::Actor { who: "admin/root".to_owned(), ..proto_audit::Actor::default() });
-    let named = matches!(event, Event::By(_));
+    let named = matches!(event, Event::Attributed(_));
     if !named && crate::audit::concerned(state, &event).is_some() { event.by(&actor) } else { event }
 }
 
@@ -155,7 +155,7 @@ impl World {
             state,
             now: Timestamp(1_000_000),
             stored: BTreeMap::new(),
-            wishes: BTreeMap::new(),
+            desired: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             drained: BTreeMap::new(),
             proofs: BTreeMap::new(),
@@ -206,8 +206,8 @@ impl World {
                 .any(|other| other.session == push.session && matches!(other.message, ToNode::Close { .. }));
             assert!(push.epoch == 7 && (close || Some(push.session) == self.state.session(&push.node)));
             let mut take = |assignment: &proto_model::Assignment| {
-                let wish = (assignment.attempt, assignment.wish.clone());
-                self.wishes.insert((push.node.clone(), assignment.uid), wish);
+                let desired = (assignment.attempt, assignment.desired.clone());
+                self.desired.insert((push.node.clone(), assignment.uid), desired);
             };
             match &push.message {
                 ToNode::Welcome { assignments, drained, qos, proofs, .. } => {
@@ -224,7 +224,7 @@ impl World {
                 ToNode::Assignment(assignment) => take(assignment),
                 ToNode::Forget { uid, attempt } => {
                     self.forgotten.insert((push.node.clone(), *uid, *attempt));
-                    self.wishes.remove(&(push.node.clone(), *uid));
+                    self.desired.remove(&(push.node.clone(), *uid));
                 }
                 ToNode::Close { .. } => {}
             }

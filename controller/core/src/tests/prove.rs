@@ -16,7 +16,7 @@ pub(super) fn waits() -> Rail {
     Rail { sick: true, wants: true, probe: None }
 }
 
-fn told_inventory(node: usize, rail: &Rail) -> Inventory {
+fn reported_inventory(node: usize, rail: &Rail) -> Inventory {
     let mut all = inventory(4, 2);
     for (n, nic) in all.nics.iter_mut().enumerate() {
         nic.address = Some(IpAddr::from([10, n as u8, 0, node as u8 + 1]));
@@ -35,16 +35,16 @@ fn told_inventory(node: usize, rail: &Rail) -> Inventory {
     all
 }
 
-pub(super) fn tells(w: &mut World, n: usize, rail: &Rail) {
+pub(super) fn reports(w: &mut World, n: usize, rail: &Rail) {
     let session = w.state.session(&name(n)).unwrap();
-    let inventory = Arc::new(told_inventory(n, rail));
+    let inventory = Arc::new(reported_inventory(n, rail));
     w.step(Event::AgentInventory { node: name(n), session, inventory });
 }
 
 /// All well, with addresses.
 fn world() -> World {
     let mut w = World::new();
-    (0..4).for_each(|n| tells(&mut w, n, &Rail::default()));
+    (0..4).for_each(|n| reports(&mut w, n, &Rail::default()));
     w
 }
 
@@ -74,9 +74,9 @@ fn result(w: &World, n: usize, outcome: ProbeOutcome) -> NicProbe {
 #[test]
 fn both_ends_are_told_once_and_the_rail_takes_jobs_only_when_it_is_well() {
     let mut w = world();
-    (1..4).for_each(|n| tells(&mut w, n, &Rail { sick: true, wants: false, probe: None }));
-    tells(&mut w, 1, &Rail::default());
-    tells(&mut w, 0, &waits());
+    (1..4).for_each(|n| reports(&mut w, n, &Rail { sick: true, wants: false, probe: None }));
+    reports(&mut w, 1, &Rail::default());
+    reports(&mut w, 0, &waits());
     seconds(&mut w, 1);
     let [mine] = proofs(&w, 0) else { panic!("{:?}", proofs(&w, 0)) };
     let [theirs] = proofs(&w, 1) else { panic!("{:?}", proofs(&w, 1)) };
@@ -95,11 +95,11 @@ fn both_ends_are_told_once_and_the_rail_takes_jobs_only_when_it_is_well() {
     w.submit("a", spec(2, 4));
     assert_eq!(w.phase("a"), Phase::Pending);
     let passed = result(&w, 0, ProbeOutcome::Passed);
-    tells(&mut w, 0, &Rail { probe: Some(passed), wants: false, ..waits() });
+    reports(&mut w, 0, &Rail { probe: Some(passed), wants: false, ..waits() });
     seconds(&mut w, 1);
     assert!(proofs(&w, 0).is_empty() && proofs(&w, 1).is_empty());
     assert_eq!(w.phase("a"), Phase::Pending, "its agent has the last word");
-    tells(&mut w, 0, &Rail::default());
+    reports(&mut w, 0, &Rail::default());
     seconds(&mut w, 1);
     assert_eq!((w.phase("a"), w.nodes("a")), (Phase::Reserved, vec![0, 1]));
     assert!(w.state.proof_reasons(&name(0)).is_empty());
@@ -108,7 +108,7 @@ fn both_ends_are_told_once_and_the_rail_takes_jobs_only_when_it_is_well() {
 #[test]
 fn one_that_failed_is_tried_with_another_after_longer_and_longer() {
     let mut w = world();
-    tells(&mut w, 2, &waits());
+    reports(&mut w, 2, &waits());
     let mut seen = Vec::new();
     let mut last = None;
     for second in 0..200 {
@@ -117,22 +117,22 @@ fn one_that_failed_is_tried_with_another_after_longer_and_longer() {
         if let (Some(partner), None) = (now, last) {
             seen.push((second, partner));
             let failed = result(&w, 2, ProbeOutcome::Failed);
-            tells(&mut w, 2, &Rail { probe: Some(failed), ..waits() });
+            reports(&mut w, 2, &Rail { probe: Some(failed), ..waits() });
         }
         last = now;
     }
     let who: Vec<usize> = seen.iter().map(|(_, who)| *who).collect();
     assert_eq!(who, [0, 1, 3, 0, 1, 3], "{seen:?}");
     assert!(seen.windows(3).all(|three| three[2].0 - three[1].0 > three[1].0 - three[0].0), "{seen:?}");
-    let told = &w.state.proof_reasons(&name(2))[0].message;
-    assert!(told.contains("the last one, with n3, failed: 3 of 1024 packets"), "{told}");
+    let reported = &w.state.proof_reasons(&name(2))[0].message;
+    assert!(reported.contains("the last one, with n3, failed: 3 of 1024 packets"), "{reported}");
 }
 
 #[test]
 fn servers_of_the_same_leaf_come_first_and_drained_or_sick_ones_never() {
     let mut w = world();
     w.ok(fabric());
-    tells(&mut w, 3, &waits());
+    reports(&mut w, 3, &waits());
     seconds(&mut w, 1);
     assert_eq!(partner(&w, 3), Some(2));
     let mut w = world();
@@ -143,14 +143,14 @@ fn servers_of_the_same_leaf_come_first_and_drained_or_sick_ones_never() {
         force: true,
     };
     w.ok(drain("n0:1"));
-    tells(&mut w, 1, &Rail { sick: true, wants: false, probe: None });
-    tells(&mut w, 3, &waits());
+    reports(&mut w, 1, &Rail { sick: true, wants: false, probe: None });
+    reports(&mut w, 3, &waits());
     seconds(&mut w, 1);
     assert_eq!(partner(&w, 3), Some(2));
     // What an administrator has drained is not probed either.
     let mut w = world();
     w.ok(drain("n3:1"));
-    tells(&mut w, 3, &waits());
+    reports(&mut w, 3, &waits());
     seconds(&mut w, 30);
     assert_eq!(partner(&w, 3), None);
     w.ok(Event::UndrainRail { target: "n3:1".into() });
@@ -158,13 +158,13 @@ fn servers_of_the_same_leaf_come_first_and_drained_or_sick_ones_never() {
     assert!(partner(&w, 3).is_some());
     // One that was silent for a while, and has nothing new to tell.
     let mut w = world();
-    tells(&mut w, 3, &Rail { wants: false, ..waits() });
+    reports(&mut w, 3, &Rail { wants: false, ..waits() });
     let session = w.state.session(&name(3)).unwrap();
     w.now = w.now.plus(Duration::from_secs(600));
     while w.state.next_tick().is_some_and(|tick| tick <= w.now) {
         w.step(Event::Tick);
     }
-    tells(&mut w, 0, &Rail::default());
+    reports(&mut w, 0, &Rail::default());
     assert_eq!(w.state.node(&name(3)).unwrap().health, proto_model::Health::NotReady);
     w.step(Event::AgentHeartbeat { node: name(3), session });
     seconds(&mut w, 1);
@@ -174,7 +174,7 @@ fn servers_of_the_same_leaf_come_first_and_drained_or_sick_ones_never() {
 #[test]
 fn a_partner_or_a_server_that_vanishes_ends_nothing_for_good() {
     let mut w = world();
-    tells(&mut w, 3, &waits());
+    reports(&mut w, 3, &waits());
     seconds(&mut w, 1);
     assert_eq!(partner(&w, 3), Some(0));
     w.disconnect(0);
@@ -190,7 +190,7 @@ fn a_partner_or_a_server_that_vanishes_ends_nothing_for_good() {
     );
     w.connect(3, Vec::new());
     assert!(proofs(&w, 3).is_empty());
-    tells(&mut w, 3, &waits());
+    reports(&mut w, 3, &waits());
     seconds(&mut w, 1);
     assert!(partner(&w, 3).is_some());
 }
@@ -198,7 +198,7 @@ fn a_partner_or_a_server_that_vanishes_ends_nothing_for_good() {
 #[test]
 fn who_comes_back_is_told_again_and_a_new_controller_begins_anew() {
     let mut w = world();
-    tells(&mut w, 3, &waits());
+    reports(&mut w, 3, &waits());
     seconds(&mut w, 1);
     let before = proofs(&w, 0).to_vec();
     w.disconnect(0);
@@ -207,7 +207,7 @@ fn who_comes_back_is_told_again_and_a_new_controller_begins_anew() {
         node: name(0),
         session: w.session,
         agent_version: "1".into(),
-        inventory: Arc::new(told_inventory(0, &Rail::default())),
+        inventory: Arc::new(reported_inventory(0, &Rail::default())),
         observations: Vec::new(),
         epoch: 7,
     };
@@ -217,10 +217,10 @@ fn who_comes_back_is_told_again_and_a_new_controller_begins_anew() {
     let mut state = w.reload(9);
     let mut random = 99;
     let sick =
-        Register { node: name(3), inventory: Arc::new(told_inventory(3, &waits())), ..register.clone() };
+        Register { node: name(3), inventory: Arc::new(reported_inventory(3, &waits())), ..register.clone() };
     let tick = || Event::Tick;
     let mut now = w.now;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for event in [
         Event::AgentConnected(Box::new(Register { session: 1, epoch: 9, ..register })),
         Event::AgentConnected(Box::new(Register { session: 2, epoch: 9, ..sick })),
@@ -228,9 +228,9 @@ fn who_comes_back_is_told_again_and_a_new_controller_begins_anew() {
         tick(),
     ] {
         now = now.plus(Duration::from_secs(1));
-        told.extend(step(&mut state, event, now, &mut |buffer| fill(&mut random, buffer)).pushes);
+        reported.extend(step(&mut state, event, now, &mut |buffer| fill(&mut random, buffer)).pushes);
     }
-    let fresh = told.iter().find_map(|push| match &push.message {
+    let fresh = reported.iter().find_map(|push| match &push.message {
         ToNode::Drained { proofs, .. } if push.node == name(3) => proofs.first(),
         _ => None,
     });
@@ -246,10 +246,10 @@ fn who_comes_back_is_told_again_and_a_new_controller_begins_anew() {
 fn an_agent_that_asks_for_no_probe_is_told_of_none() {
     // One of an older release never does.
     let mut w = world();
-    tells(&mut w, 3, &Rail { wants: false, ..waits() });
+    reports(&mut w, 3, &Rail { wants: false, ..waits() });
     seconds(&mut w, 600);
     assert!((0..4).all(|n| proofs(&w, n).is_empty()));
-    let told = &w.state.proof_reasons(&name(3))[0].message;
-    assert!(told.ends_with("its agent asks for a probe when it was quiet for long enough"), "{told}");
+    let reported = &w.state.proof_reasons(&name(3))[0].message;
+    assert!(reported.ends_with("its agent asks for a probe when it was quiet for long enough"), "{reported}");
     assert_eq!(w.state.next_tick().map(|tick| tick > w.now), Some(true));
 }

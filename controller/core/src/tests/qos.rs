@@ -1,7 +1,7 @@
 //! A profile of class of service on its way to every NIC.
 
 use proptest::prelude::*;
-use proto_model::{QosPort, QosState, QosWish, RailState};
+use proto_model::{DesiredQos, QosPort, QosState, RailState};
 
 use super::{
     drains::{fabric, report, says},
@@ -32,14 +32,14 @@ fn apply(w: &mut World, order: QosOrder) -> bool {
 }
 
 fn steer(w: &mut World, action: QosAction) -> bool {
-    let event = Event::SteerQos { action, reason: String::new(), by: "admin/root".into() };
+    let event = Event::ControlRollout { action, reason: String::new(), by: "admin/root".into() };
     match w.ok(event) {
         Reply::Qos { changed, .. } => changed,
         other => panic!("{other:?}"),
     }
 }
 
-/// Agents that do what is wished, and what they did in order. While they change a NIC they hear nothing and tell nothing.
+/// Agents that do what is desired, and what they did in order. While they change a NIC they hear nothing and tell nothing.
 #[derive(Default)]
 struct Agents {
     /// What each says of its NICs, by node and rail.
@@ -61,7 +61,7 @@ struct Agents {
     /// Seconds that each still takes.
     busy: BTreeMap<(usize, u32), u32>,
     /// What each that is changing NICs, or has, has last heard.
-    at: BTreeMap<usize, Arc<QosWish>>,
+    at: BTreeMap<usize, Arc<DesiredQos>>,
     /// Seconds for which each has been without a connection, or deaf.
     away: BTreeMap<usize, u32>,
 }
@@ -89,7 +89,7 @@ impl Agents {
                 self.alone(n);
             } else {
                 self.away.remove(&n);
-                self.look(w, n, &drained);
+                self.check(w, n, &drained);
             }
         }
     }
@@ -102,21 +102,23 @@ impl Agents {
             self.at.remove(&n);
             for (_, port) in self.says.range_mut((n, 0)..(n + 1, 0)) {
                 if port.state == QosState::Trial {
-                    (port.state, port.wish) = (QosState::Held, 0);
+                    (port.state, port.observed_generation) = (QosState::Held, 0);
                 }
             }
         }
     }
 
-    fn look(&mut self, w: &mut World, n: usize, drained: &BTreeSet<u32>) {
+    fn check(&mut self, w: &mut World, n: usize, drained: &BTreeSet<u32>) {
         let changed = self.at.remove(&n);
-        let Some(wish) = changed.clone().or_else(|| w.qos.get(&name(n)).cloned().flatten()) else { return };
+        let Some(desired) = changed.clone().or_else(|| w.qos.get(&name(n)).cloned().flatten()) else {
+            return;
+        };
         let mut news = Vec::new();
         for rail in 0..2 {
             let was = self.says.get(&(n, rail));
             let on_trial = was.is_some_and(|old| old.state == QosState::Trial);
-            let old = was.filter(|old| old.generation == wish.generation).map(|old| old.state);
-            let state = match (wish.trial.contains(&rail), wish.kept.contains(&rail), old) {
+            let old = was.filter(|old| old.generation == desired.generation).map(|old| old.state);
+            let state = match (desired.trial.contains(&rail), desired.kept.contains(&rail), old) {
                 (true, _, Some(QosState::Failed)) => QosState::Failed,
                 (true, ..) if self.fails.contains(&(n, rail)) => QosState::Failed,
                 (true, ..) => {
@@ -135,16 +137,19 @@ impl Agents {
             } else if begins {
                 self.trials.push((n, rail));
             }
-            let (device, generation) = (format!("rail{rail}"), wish.generation);
+            let (device, generation) = (format!("rail{rail}"), desired.generation);
             let message = if state == QosState::Failed { "it cannot be" } else { "" }.to_owned();
-            news.push(((n, rail), QosPort { device, generation, state, message, wish: wish.number }));
+            news.push((
+                (n, rail),
+                QosPort { device, generation, state, message, observed_generation: desired.number },
+            ));
         }
         if self.busy.range((n, 0)..(n + 1, 0)).next().is_some() {
-            self.at.insert(n, wish);
+            self.at.insert(n, desired);
             return;
         }
         self.says.extend(news);
-        self.tell(w, n);
+        self.notify(w, n);
     }
 
     fn inventory(&self, n: usize) -> Inventory {
@@ -170,7 +175,7 @@ impl Agents {
         w.ok(Event::AgentConnected(Box::new(register)));
     }
 
-    fn tell(&self, w: &mut World, n: usize) {
+    fn notify(&self, w: &mut World, n: usize) {
         let session = w.state.session(&name(n)).unwrap();
         w.step(Event::AgentInventory { node: name(n), session, inventory: Arc::new(self.inventory(n)) });
     }
@@ -274,7 +279,7 @@ fn a_pause_gives_nothing_back_that_is_being_changed() {
     }
 }
 
-/// What is told of a wish before is no answer, and who never answers is not waited for for ever.
+/// What is told of desired state before is no answer, and who never answers is not waited for for ever.
 #[test]
 fn only_an_answer_to_what_was_told_last_gives_a_nic_back() {
     let mut w = world();
@@ -285,16 +290,22 @@ fn only_an_answer_to_what_was_told_last_gives_a_nic_back() {
     }
     agents.deaf.insert(0);
     steer(&mut w, QosAction::Pause);
-    let told = w.qos[&name(0)].clone().unwrap();
-    for wish in [0, told.number - 1] {
+    let reported = w.qos[&name(0)].clone().unwrap();
+    for observed_generation in [0, reported.number - 1] {
         let held = |rail| {
             let device = format!("rail{rail}");
-            QosPort { device, generation: 1, state: QosState::Held, message: String::new(), wish }
+            QosPort {
+                device,
+                generation: 1,
+                state: QosState::Held,
+                message: String::new(),
+                observed_generation,
+            }
         };
         agents.says.extend([0, 1].map(|rail| ((0, rail), held(rail))));
-        agents.tell(&mut w, 0);
+        agents.notify(&mut w, 0);
         agents.seconds(&mut w, 30);
-        assert!(w.drained[&name(0)].contains(&0), "{wish}");
+        assert!(w.drained[&name(0)].contains(&0), "{observed_generation}");
     }
     agents.seconds(&mut w, 25);
     assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
@@ -305,13 +316,13 @@ fn what_was_found_good_is_tried_again_with_another_profile() {
     let mut w = world();
     let mut agents = Agents { stuck: [0].into(), ..Agents::default() };
     apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
-    while !w.qos[&name(0)].as_ref().is_some_and(|wish| wish.kept.contains(&0)) {
+    while !w.qos[&name(0)].as_ref().is_some_and(|desired| desired.kept.contains(&0)) {
         agents.seconds(&mut w, 1);
     }
     agents.stuck.clear();
     apply(&mut w, QosOrder { canary: Some(name(0)), ..order(r#"{"name":"newer"}"#) });
-    let wish = w.qos[&name(0)].clone().unwrap();
-    assert_eq!((wish.trial.contains(&0), wish.kept.is_empty()), (true, true));
+    let desired = w.qos[&name(0)].clone().unwrap();
+    assert_eq!((desired.trial.contains(&0), desired.kept.is_empty()), (true, true));
     assert!(agents.seconds(&mut w, 60).done);
     assert_eq!(agents.trials[..2], [(0, 0); 2]);
 }
@@ -321,12 +332,20 @@ fn a_rollback_brings_the_profile_before_in_the_same_way() {
     let mut w = world();
     let mut agents = Agents::default();
     assert!(matches!(
-        w.refused(Event::SteerQos { action: QosAction::RollBack, reason: String::new(), by: String::new() }),
+        w.refused(Event::ControlRollout {
+            action: QosAction::RollBack,
+            reason: String::new(),
+            by: String::new()
+        }),
         CoreError::NoRollout
     ));
     apply(&mut w, order(NEW));
     assert!(matches!(
-        w.refused(Event::SteerQos { action: QosAction::RollBack, reason: String::new(), by: String::new() }),
+        w.refused(Event::ControlRollout {
+            action: QosAction::RollBack,
+            reason: String::new(),
+            by: String::new()
+        }),
         CoreError::NoProfileBefore
     ));
     agents.seconds(&mut w, 60);
@@ -336,7 +355,7 @@ fn a_rollback_brings_the_profile_before_in_the_same_way() {
     let rollout = w.state.qos().rollout.unwrap();
     assert_eq!((&*rollout.document, rollout.before.as_deref()), (NEW, Some(r#"{"name":"newer"}"#)));
     assert!(agents.seconds(&mut w, 60).done);
-    assert!(w.qos.values().all(|wish| wish.as_ref().is_some_and(|wish| &*wish.document == NEW)));
+    assert!(w.qos.values().all(|desired| desired.as_ref().is_some_and(|desired| &*desired.document == NEW)));
 }
 
 #[test]
@@ -353,8 +372,11 @@ fn a_roll_out_that_is_cancelled_ends_where_it_is_and_goes_back() {
     while agents.trials.len() < 3 {
         agents.seconds(&mut w, 1);
     }
-    let event =
-        Event::SteerQos { action: QosAction::Cancel, reason: "too small".into(), by: "admin/ann".into() };
+    let event = Event::ControlRollout {
+        action: QosAction::Cancel,
+        reason: "too small".into(),
+        by: "admin/ann".into(),
+    };
     assert!(matches!(w.ok(event), Reply::Qos { changed: true, .. }));
     assert!(!steer(&mut w, QosAction::Cancel) && !steer(&mut w, QosAction::Pause));
     let view = agents.seconds(&mut w, 30);
@@ -376,7 +398,7 @@ fn a_roll_out_that_is_cancelled_ends_where_it_is_and_goes_back() {
     assert!(steer(&mut w, QosAction::RollBack));
     let back = w.state.qos().rollout.unwrap();
     assert_eq!((&*back.document, back.mixed, back.paused.is_none()), (NEW, true, true));
-    assert!(w.qos.values().flatten().all(|wish| &*wish.document == NEW && wish.before.is_none()));
+    assert!(w.qos.values().flatten().all(|desired| &*desired.document == NEW && desired.before.is_none()));
     assert!(agents.seconds(&mut w, 150).done);
     assert_eq!(states(&agents, QosState::Kept), 8);
     // The next one has a profile before it again.
@@ -445,7 +467,7 @@ fn a_plan_tells_the_stages_and_who_moves_and_begins_nothing() {
 }
 
 fn steering(action: QosAction) -> Event {
-    Event::SteerQos { action, reason: String::new(), by: "admin/root".into() }
+    Event::ControlRollout { action, reason: String::new(), by: "admin/root".into() }
 }
 
 #[test]

@@ -212,16 +212,17 @@ fn secret(what: u8) -> Event {
     }
 }
 
-/// Agents that prepare a try were told what secrets hold now.
+/// Agents that prepare an attempt were told what secrets hold now.
 fn environments(w: &World, entry: &crate::state::JobEntry) {
     let env = w.state.hidden_env(entry);
     let Some(attempt) = entry.attempt.as_ref().filter(|attempt| attempt.ending.is_none()) else { return };
     for (_, node) in crate::attempt::gang(entry).filter(|(_, node)| w.state.session(node).is_some()) {
-        let told = w.wishes.get(&(node.clone(), entry.job.uid));
-        if let Some((of, Wish::Prepared { env: told, .. })) = told.filter(|(of, _)| *of == attempt.attempt)
+        let reported = w.desired.get(&(node.clone(), entry.job.uid));
+        if let Some((of, DesiredState::Prepared { env: reported, .. })) =
+            reported.filter(|(of, _)| *of == attempt.attempt)
             && entry.job.status.phase != Phase::Running
         {
-            assert_eq!((told, *of), (&env, attempt.attempt), "{node} was told something else");
+            assert_eq!((reported, *of), (&env, attempt.attempt), "{node} was told something else");
             assert_eq!(env.len(), entry.job.spec.work.env_from().len());
         }
     }
@@ -375,7 +376,7 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
 
 /// Whether what is applied would be taken; `None` for what has no dry run, and where the queue is to be looked at anyhow.
 fn dry_run(state: &mut State, event: &Event, now: Timestamp) -> Option<bool> {
-    let inner = if let Event::By(by) = event { &by.event } else { event };
+    let inner = if let Event::Attributed(by) = event { &by.event } else { event };
     let applied = matches!(inner, Event::Submit(_) | Event::ApplyTenant { .. } | Event::ApplySchedule { .. });
     if !applied || state.next_tick().is_some_and(|due| due <= now) {
         return None;
@@ -385,9 +386,9 @@ fn dry_run(state: &mut State, event: &Event, now: Timestamp) -> Option<bool> {
     let mut random = 5;
     let out = step(state, Event::DryRun(events), now, &mut |buffer| fill(&mut random, buffer));
     assert!(out.writes.is_empty() && out.pushes.is_empty() && out.transitions.is_empty(), "{out:?}");
-    let Some(Ok(Reply::DryRun(told))) = out.reply else { panic!("{:?}", out.reply) };
+    let Some(Ok(Reply::DryRun(reported))) = out.reply else { panic!("{:?}", out.reply) };
     state.commit(1);
-    Some(told[0].is_ok())
+    Some(reported[0].is_ok())
 }
 
 /// `19700101-0017`.
@@ -423,11 +424,11 @@ proptest! {
             }
             let quota = w.state.tenant(&tenant("red")).unwrap().quota.gpus;
             let held = w.state.usage(&tenant("red")).gpus_used;
-            let foretold = dry_run(&mut w.state, &event, w.now);
-            prop_assert!(foretold.is_none() || w.state.same(&before), "a dry run left something: {event:?}");
+            let predicted = dry_run(&mut w.state, &event, w.now);
+            prop_assert!(predicted.is_none() || w.state.same(&before), "a dry run left something: {event:?}");
             let out = w.step(event.clone());
-            if let Some(foretold) = foretold {
-                prop_assert_eq!(foretold, matches!(out.reply, Some(Ok(_))), "{:?}", event);
+            if let Some(predicted) = predicted {
+                prop_assert_eq!(predicted, matches!(out.reply, Some(Ok(_))), "{:?}", event);
             }
             prop_assert!(out.writes.len() <= 120, "{} writes", out.writes.len());
             if matches!(out.reply, Some(Err(_))) {

@@ -197,11 +197,11 @@ fn a_tenant_goes_with_its_ended_jobs() {
         |uid: &str, dry_run| Event::DeleteTenant { name: tenant("blue"), uid: Some(uid.to_owned()), dry_run };
     let before = w.state.clone();
     assert!(matches!(w.refused(delete("other", false)), CoreError::TenantReplaced { .. }));
-    let Reply::TenantDeleted(told) = w.ok(delete(&uid, true)) else { panic!() };
-    assert_eq!((told.jobs, told.queues), (1, 0));
+    let Reply::TenantDeleted(reported) = w.ok(delete(&uid, true)) else { panic!() };
+    assert_eq!((reported.jobs, reported.queues), (1, 0));
     assert!(w.state.same(&before), "a dry run deletes nothing");
     let Reply::TenantDeleted(done) = w.ok(delete(&uid, false)) else { panic!() };
-    assert_eq!(done, told);
+    assert_eq!(done, reported);
     let quota = Quota::new(1, 0);
     let again = Event::ApplyTenant {
         name: tenant("blue"),

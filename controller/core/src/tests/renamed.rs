@@ -4,8 +4,8 @@ use proto_model::{Certification, FailurePolicy, JobSpec, RailLoss, RailState, Re
 
 use super::{
     certify::{cross, measure, nics, world},
-    drains::{drain, pending, report, says, told, undrain},
-    prove::{proofs, seconds, tells, waits},
+    drains::{drain, pending, report, reported, says, undrain},
+    prove::{proofs, reports, seconds, waits},
     repair::finds,
     *,
 };
@@ -37,7 +37,7 @@ fn a_port_is_drained_as_the_job_names_it_and_a_rail_where_its_cables_are() {
         let (mut w, x, other) = crossed(spec(3, 1));
         let what = what.replace('X', &x.to_string()).replace('O', &other.to_string());
         w.ok(drain(&what, false));
-        assert_eq!((told(&w, x), told(&w, other)), (at_crossed.clone(), at_other), "{what}");
+        assert_eq!((reported(&w, x), reported(&w, other)), (at_crossed.clone(), at_other), "{what}");
         let view = w.state.topology();
         let node = view.pods.iter().flat_map(|pod| &pod.nodes).find(|node| node.name == name(x)).unwrap();
         let ports: Vec<bool> = node.ports.iter().map(|port| port.drained).collect();
@@ -51,7 +51,7 @@ fn a_port_is_drained_as_the_job_names_it_and_a_rail_where_its_cables_are() {
         // A new leader tells the same.
         assert_eq!(w.reload(8).drained_rails(&name(x)).iter().collect::<Vec<_>>(), at_crossed, "{what}");
         w.ok(undrain(&what));
-        assert_eq!((told(&w, x), told(&w, other)), (vec![], vec![]), "{what}");
+        assert_eq!((reported(&w, x), reported(&w, other)), (vec![], vec![]), "{what}");
     }
 }
 
@@ -59,20 +59,20 @@ fn a_port_is_drained_as_the_job_names_it_and_a_rail_where_its_cables_are() {
 fn names_end_with_the_job() {
     let (mut w, x, _) = crossed(spec(3, 1));
     w.ok(drain(&format!("n{x}:1"), false));
-    assert_eq!(told(&w, x), [0]);
+    assert_eq!(reported(&w, x), [0]);
     for n in w.nodes("a") {
         let exited = w.exited("a", n, 0);
         w.report(n, exited);
     }
     assert_eq!(w.phase("a"), Phase::Completed);
-    assert_eq!(told(&w, x), [1], "nobody names it otherwise now");
+    assert_eq!(reported(&w, x), [1], "nobody names it otherwise now");
 }
 
 /// Under the job's name nobody of its own reaches it; once the job has ended, it is probed although nobody says anything new of it.
 #[test]
 fn a_rail_that_a_job_named_otherwise_is_probed_when_the_job_has_ended() {
     let (mut w, x, _) = crossed(spec(3, 1));
-    tells(&mut w, x, &waits());
+    reports(&mut w, x, &waits());
     seconds(&mut w, 120);
     assert!(proofs(&w, x).is_empty());
     for n in w.nodes("a") {

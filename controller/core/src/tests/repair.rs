@@ -1,4 +1,4 @@
-//! What is replaced under a gang, and what is benched.
+//! What is replaced under a gang, and what is quarantined.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn a_failed_node_is_replaced_by_the_spare_and_the_others_keep_their_ranks() {
     assert_eq!(w.nodes("a"), [before[0], spare, before[2]]);
     assert_eq!((job.status.replaced, job.status.restarts, spares(&w, "a").len()), (1, 0, 0));
     assert_eq!(w.codes("a"), ["Repaired"]);
-    assert!(matches!(w.wishes[&(name(spare), uid)], (2, Wish::Prepared { .. })));
+    assert!(matches!(w.desired[&(name(spare), uid)], (2, DesiredState::Prepared { .. })));
     // The failed node is free again, for others.
     assert_eq!(w.nodes("b"), [broken]);
     w.run("a");
@@ -185,24 +185,24 @@ fn a_dead_server_is_not_waited_for_and_takes_no_job_before_it_has_ended_the_old_
     w.tick(Duration::from_secs(5));
     assert_eq!(w.phase("a"), Phase::Running);
     w.tick(Duration::from_secs(6));
-    // NotReady: the try ends, and what is left of it there is not waited for.
+    // NotReady: the attempt ends, and what is left of it there is not waited for.
     assert_eq!(w.phase("a"), Phase::Recovering);
     w.report(x, w.seen("a", x, Observed::Ended));
     assert_eq!((w.phase("a"), w.job("a").status.attempt), (Phase::Reserved, 2));
     assert_eq!(w.nodes("a")[0], x);
     assert!(!w.nodes("a").contains(&y));
     w.run("a");
-    // It comes back and still has the old try: nothing starts there before that has ended.
+    // It comes back and still has the old attempt: nothing starts there before that has ended.
     let old = Observation { attempt: 1, ..w.seen("a", y, Observed::Running) };
     w.connect(y, vec![old.clone()]);
-    assert!(!w.wishes.contains_key(&(name(y), uid)) || w.wishes[&(name(y), uid)].0 == 1);
+    assert!(!w.desired.contains_key(&(name(y), uid)) || w.desired[&(name(y), uid)].0 == 1);
     w.submit("b", spec(1, 4));
     w.submit("c", spec(1, 4));
     assert_eq!([w.phase("b"), w.phase("c")].iter().filter(|phase| **phase == Phase::Reserved).count(), 1);
     w.report(y, Observation { state: Observed::Ended, ..old });
     w.tick(Duration::from_millis(1));
     assert_eq!((w.phase("b"), w.phase("c")), (Phase::Reserved, Phase::Reserved));
-    assert_eq!(w.phase("a"), Phase::Running, "the old try's end is none of the new one");
+    assert_eq!(w.phase("a"), Phase::Running, "the old attempt's end is none of the new one");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_lost_rail_moves_the_job_where_its_policy_says_so() {
 }
 
 #[test]
-fn a_node_that_fails_jobs_again_and_again_is_benched_until_proved() {
+fn a_node_that_fails_jobs_again_and_again_is_quarantined_until_proved() {
     let mut w = World::new();
     for n in 1..4 {
         w.ok(Event::UpdateNode {
@@ -248,18 +248,18 @@ fn a_node_that_fails_jobs_again_and_again_is_benched_until_proved() {
         w.report(0, w.seen(text, 0, Observed::Ended));
         assert_eq!(w.phase(text), Phase::Failed);
     }
-    let benched = w.state.node(&name(0)).unwrap().benched.clone().expect("benched");
+    let quarantined = w.state.node(&name(0)).unwrap().quarantined.clone().expect("quarantined");
     assert!(
-        benched.message.contains("3 tries of 3 jobs") && benched.message.contains("EngineLost"),
-        "{benched}"
+        quarantined.message.contains("3 tries of 3 jobs") && quarantined.message.contains("EngineLost"),
+        "{quarantined}"
     );
     assert_eq!(w.state.node(&name(0)).unwrap().strikes, []);
     w.submit("d", spec(1, 4));
     assert_eq!(w.phase("d"), Phase::Pending);
-    assert!(w.reload(8).node(&name(0)).unwrap().benched.is_some());
+    assert!(w.reload(8).node(&name(0)).unwrap().quarantined.is_some());
     w.ok(Event::ReturnNode { name: name(0) });
     assert_eq!(w.phase("d"), Phase::Reserved);
-    assert!(w.state.node(&name(0)).unwrap().benched.is_none());
+    assert!(w.state.node(&name(0)).unwrap().quarantined.is_none());
 }
 
 /// A controller that starts anew knows what a node did before; and one that comes back is not forgiven.
@@ -286,7 +286,7 @@ fn strikes_survive_restarts_and_reconnects() {
     assert_eq!(w.state.node(&name(0)).unwrap().strikes, strikes);
     (0..4).for_each(|n| w.connect(n, Vec::new()));
     fail(&mut w, "c");
-    assert!(w.state.node(&name(0)).unwrap().benched.is_some());
+    assert!(w.state.node(&name(0)).unwrap().quarantined.is_some());
 }
 
 /// A NIC of the node goes down, as its agent sees it.
@@ -462,7 +462,7 @@ fn a_drained_node_is_left_by_jobs_that_can_go_on_elsewhere_and_the_others_end_th
     w.run("moves");
     w.run("stays");
     let drain = |n: usize| {
-        let taint = proto_model::Taint { key: crate::bench::DRAINED.to_owned(), value: String::new() };
+        let taint = proto_model::Taint { key: crate::quarantine::DRAINED.to_owned(), value: String::new() };
         let change = crate::NodeChange { taints: Some([taint].into()), ..crate::NodeChange::default() };
         Event::UpdateNode { name: name(n), change, if_version: 0 }
     };
@@ -498,7 +498,7 @@ fn a_job_that_yields_is_signalled_as_it_asks_and_comes_back_when_there_is_room()
     w.tick(Duration::from_secs(5));
     w.submit("urgent", JobSpec { priority: 50, ..spec(2, 4) });
     let gang = w.nodes("patient");
-    let (_, Wish::Stopped { grace, signal, .. }) = &w.wishes[&(name(gang[0]), uid)] else {
+    let (_, DesiredState::Stopped { grace, signal, .. }) = &w.desired[&(name(gang[0]), uid)] else {
         panic!("{:?} {:?}", w.phase("patient"), w.codes("urgent"))
     };
     assert_eq!((*grace, *signal), (Duration::from_secs(20), 10));

@@ -87,13 +87,13 @@ fn runs_are_submitted_at_their_times_and_nothing_before() {
     assert_eq!(runs(&w, "tick"), ["tick-19700101-0020", "tick-19700101-0025"]);
     assert_eq!((progress(&w, "tick").submitted, progress(&w, "tick").left_out), (2, 0));
     // The audit log says that it was, and by whose authority.
-    let told = |row: &Write| match row {
+    let reported = |row: &Write| match row {
         Write::PutAudit(row) => {
             row.records.iter().any(|record| format!("{record:?}").contains("schedule tick"))
         }
         _ => false,
     };
-    assert_eq!(w.stored.values().filter(|row| told(row)).count(), 2);
+    assert_eq!(w.stored.values().filter(|row| reported(row)).count(), 2);
 }
 
 #[test]

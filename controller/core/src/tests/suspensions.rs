@@ -36,8 +36,8 @@ fn patient(nodes: u32) -> JobSpec {
 fn is_told_to_stop(w: &World, text: &str) -> bool {
     let uid = w.job(text).uid;
     w.nodes(text).into_iter().all(|n| {
-        let (_, wish) = &w.wishes[&(name(n), uid)];
-        matches!(wish, Wish::Stopped { grace: GRACE, signal: 10, .. })
+        let (_, desired) = &w.desired[&(name(n), uid)];
+        matches!(desired, DesiredState::Stopped { grace: GRACE, signal: 10, .. })
     })
 }
 
@@ -199,7 +199,7 @@ fn how_a_suspended_try_ends_is_nobodys_failure() {
     }
     for n in 0..4 {
         let node = &w.state.base.nodes[&name(n)];
-        assert_eq!((&node.strikes, &node.benched), (&Vec::<Strike>::new(), &None));
+        assert_eq!((&node.strikes, &node.quarantined), (&Vec::<Strike>::new(), &None));
     }
     // A failure that came before it counts.
     w.run("a");

@@ -135,17 +135,17 @@ fn a_tenant_comes_back_with_what_went_along_and_lets_nobody_in() {
     w.state = w.reload(7);
     (0..4).for_each(|n| w.connect(n, Vec::new()));
     w.tick(DAY);
-    let told = w.state.deleted();
+    let reported = w.state.deleted();
     assert_eq!(
-        (told.len(), told[0].key.to_string(), told[0].by.as_str()),
+        (reported.len(), reported[0].key.to_string(), reported[0].by.as_str()),
         (1, "tenant/blue".into(), "admin/root")
     );
     let dry = Event::Undelete { key: key("blue"), dry_run: true };
     let untouched = w.state.clone();
-    let foretold = back(&mut w, dry);
+    let predicted = back(&mut w, dry);
     assert!(w.state.same(&untouched));
     let restored = back(&mut w, undelete(key("blue")));
-    assert_eq!(restored, foretold);
+    assert_eq!(restored, predicted);
     assert_eq!(restored.notes, ["reservation 'soon' is over"]);
     let after = w.state.tenant(&tenant("blue")).unwrap();
     assert_eq!((&after.description, after.quota), (&before.description, before.quota));

@@ -56,10 +56,10 @@ fn of_s3() -> JobSpec {
 }
 
 /// What the agents of a job that is being prepared were told of its environment.
-fn told(w: &World, job: &str) -> BTreeMap<String, String> {
+fn reported(w: &World, job: &str) -> BTreeMap<String, String> {
     let uid = w.job(job).uid;
-    let env = w.wishes.iter().find_map(|((_, of), (_, wish))| match wish {
-        Wish::Prepared { env, .. } if *of == uid => Some(env),
+    let env = w.desired.iter().find_map(|((_, of), (_, desired))| match desired {
+        DesiredState::Prepared { env, .. } if *of == uid => Some(env),
         _ => None,
     });
     env.unwrap().iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect()
@@ -88,11 +88,11 @@ fn ranks_get_what_the_job_refers_to_and_the_job_has_none_of_it() {
         source("CERT", Secret, "s3", "tls.crt"),
     ];
     w.submit("a", with(&sources));
-    assert_eq!(told(&w, "a"), text(&[("TOKEN", "hunter2"), ("MODE", "x"), ("CERT", "cert")]));
+    assert_eq!(reported(&w, "a"), text(&[("TOKEN", "hunter2"), ("MODE", "x"), ("CERT", "cert")]));
     for written in w.stored.values().filter(|write| !matches!(write, Write::PutValues(_))) {
         assert!(!format!("{written:?}").contains("hunter2"));
     }
-    assert!(!format!("{:?}", w.wishes).contains("hunter2"));
+    assert!(!format!("{:?}", w.desired).contains("hunter2"));
     w.run("a");
     let fresh = w.reload(8);
     assert_eq!(fresh.base.values, w.state.base.values);
@@ -154,16 +154,18 @@ fn a_change_is_for_the_next_try_and_the_ranks_of_one_try_see_the_same() {
     w.submit("runs", of_s3());
     w.run("runs");
     w.submit("starts", JobSpec { gang: Gang::new(2, 1, 1), ..of_s3() });
-    assert_eq!((told(&w, "starts"), w.job("starts").status.attempt), (text(&[("TOKEN", "one")]), 1));
+    assert_eq!((reported(&w, "starts"), w.job("starts").status.attempt), (text(&[("TOKEN", "one")]), 1));
     w.ok(secret(&[("TOKEN", "two")]));
     // What runs goes on; what was being prepared begins anew, and that is nobody's failure.
     assert_eq!(w.job("runs").status.phase, Phase::Running);
     let uid = w.job("starts").uid;
-    let stopped =
-        w.wishes.iter().filter(|((_, of), (_, wish))| *of == uid && matches!(wish, Wish::Stopped { .. }));
+    let stopped = w
+        .desired
+        .iter()
+        .filter(|((_, of), (_, desired))| *of == uid && matches!(desired, DesiredState::Stopped { .. }));
     assert_eq!(stopped.count(), 2);
     w.all("starts", Observed::Ended);
-    assert_eq!((told(&w, "starts"), w.job("starts").status.attempt), (text(&[("TOKEN", "two")]), 2));
+    assert_eq!((reported(&w, "starts"), w.job("starts").status.attempt), (text(&[("TOKEN", "two")]), 2));
     let status = &w.job("starts").status;
     assert_eq!((status.restarts, status.preempted, status.phase), (0, 0, Phase::Reserved));
     // The same again is no change.
@@ -199,7 +201,7 @@ fn a_job_whose_secret_is_gone_waits_for_it_in_nobodys_way() {
     assert!(reason.contains("a key of secret 's3' cannot be") && !reason.contains("token-2"), "{reason}");
     w.ok(secret(&[("TOKEN", "three")]));
     assert!(w.job("a").status.holds.is_empty(), "{:?}", w.job("a").status.reasons);
-    assert_eq!(told(&w, "a"), text(&[("TOKEN", "three")]));
+    assert_eq!(reported(&w, "a"), text(&[("TOKEN", "three")]));
 }
 
 #[test]
@@ -213,7 +215,7 @@ fn a_secret_that_goes_while_its_job_is_prepared_ends_that_try() {
     let codes: Vec<&str> = job.status.reasons.iter().map(|reason| reason.code.as_ref()).collect();
     assert!(job.status.phase == Phase::Pending && codes.contains(&"HeldForEnvironment"), "{codes:?}");
     w.ok(secret(&[("TOKEN", "two")]));
-    assert_eq!(told(&w, "a"), text(&[("TOKEN", "two")]));
+    assert_eq!(reported(&w, "a"), text(&[("TOKEN", "two")]));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn full() -> World {
     w
 }
 
-fn told(w: &World, called: &str) -> Vec<WebhookEvent> {
+fn reported(w: &World, called: &str) -> Vec<WebhookEvent> {
     waiting(w, "red", called).iter().map(|delivery| delivery.event).collect()
 }
 
@@ -83,12 +83,12 @@ fn what_becomes_of_a_job_is_told_to_those_that_are_for_it_in_the_transaction_of_
     w.ok(apply(named));
     w.submit("a", spec(1, 1));
     w.run("a");
-    assert_eq!(told(&w, "all"), [Started]);
+    assert_eq!(reported(&w, "all"), [Started]);
     let out = w.step(Event::Cancel { by: None, id: id("a"), indices: Vec::new(), grace: None });
     assert!(out.reply.unwrap().is_ok());
     w.all("a", Observed::Ended);
-    assert_eq!(told(&w, "all"), [Started, Cancelled]);
-    assert!(told(&w, "bad").is_empty() && told(&w, "named").is_empty());
+    assert_eq!(reported(&w, "all"), [Started, Cancelled]);
+    assert!(reported(&w, "bad").is_empty() && reported(&w, "named").is_empty());
     assert!(waiting(&w, "blue", "theirs").is_empty());
     let all = waiting(&w, "red", "all");
     assert_eq!((all[0].job.as_str(), all[0].attempt, all[1].phase), ("a", 1, Phase::Cancelled));
@@ -211,8 +211,9 @@ fn a_receiver_that_fails_or_asks_for_time_is_tried_one_by_one() {
         held(&mut w, &format!("j{number}"));
     }
     let mut dispatcher = dispatcher(&w);
-    let tries = dispatcher.start(w.now);
-    let of = |called: &str| tries.iter().filter(|one| one.webhook.name == name(called)).collect::<Vec<_>>();
+    let attempts = dispatcher.start(w.now);
+    let of =
+        |called: &str| attempts.iter().filter(|one| one.webhook.name == name(called)).collect::<Vec<_>>();
     assert_eq!(
         (of("all").len(), of("other").len(), dispatcher.in_flight()),
         (MAX_IN_FLIGHT, MAX_IN_FLIGHT, 2 * MAX_IN_FLIGHT)
@@ -224,8 +225,8 @@ fn a_receiver_that_fails_or_asks_for_time_is_tried_one_by_one() {
     assert!(dispatcher.start(w.now.plus(LONGEST / 2)).is_empty(), "nothing goes to it before");
     let after = dispatcher.start(w.now.plus(LONGEST));
     assert_eq!(after.len(), 1, "one, to see whether it answers well");
-    let told = dispatcher.ended(&after[0], Outcome::Delivered, w.now, 1).unwrap();
-    assert_eq!(told.key, after[0].delivery.key());
+    let reported = dispatcher.ended(&after[0], Outcome::Delivered, w.now, 1).unwrap();
+    assert_eq!(reported.key, after[0].delivery.key());
     assert_eq!(dispatcher.start(w.now.plus(LONGEST)).len(), MAX_IN_FLIGHT);
     // What is dropped while it flies is forgotten, and room made.
     let key = (tenant("red"), name("other"));

@@ -12,7 +12,7 @@ use crate::{
     step::Step,
 };
 
-/// The cause of a try that begins anew because its environment was changed before its ranks started.
+/// The cause of an attempt that begins anew because its environment was changed before its ranks started.
 const ENVIRONMENT_CHANGED: &str = "EnvironmentChanged";
 
 impl Step<'_> {
@@ -106,17 +106,17 @@ impl Step<'_> {
                 let cause = Reason::new(ENVIRONMENT_CHANGED, message);
                 self.preempt(uid, cause, (grace, signal), Vec::new());
             } else if self.state.check_env(&id.tenant, &entry.job.spec.work).is_ok() {
-                self.let_go(uid, entry);
+                self.release_environment_hold(uid, entry);
             }
         }
     }
 
     /// The environment of a job can be made again.
-    fn let_go(&mut self, uid: JobUid, mut entry: JobEntry) {
+    fn release_environment_hold(&mut self, uid: JobUid, mut entry: JobEntry) {
         if entry.job.status.holds.iter().any(|hold| hold.is_our_own()) {
             self.change(&mut entry, |status| status.holds.retain(|hold| !hold.is_our_own()));
             self.state.set_job(uid, Some(entry));
-            self.look_at_hold(uid);
+            self.check_hold(uid);
         }
     }
 

@@ -43,7 +43,7 @@ enum PendingState {
 #[derive(Debug, Clone)]
 struct Pending {
     delivery: Arc<Delivery>,
-    tries: u32,
+    attempts: u32,
     next: Timestamp,
     state: PendingState,
 }
@@ -113,7 +113,7 @@ impl Dispatcher {
             let known = old.pending.remove(&delivery.seq).filter(|_| same);
             let mut one = known.unwrap_or(Pending {
                 delivery,
-                tries: 0,
+                attempts: 0,
                 next: Timestamp::default(),
                 state: PendingState::Queued,
             });
@@ -140,7 +140,7 @@ impl Dispatcher {
             let Some(queue) = self.queues.get_mut(&key) else { continue };
             let Some(one) = queue.pending.get_mut(&seq) else { continue };
             one.state = PendingState::InFlight;
-            one.tries += 1;
+            one.attempts += 1;
             let delivery = Arc::clone(&one.delivery);
             queue.in_flight += 1;
             self.in_flight += 1;
@@ -188,7 +188,7 @@ impl Dispatcher {
             return if outcome == Outcome::Delivered { report(DeliveryResult::Delivered) } else { None };
         };
         self.in_flight -= 1;
-        let verdict = decide(&outcome, one.tries, delivery.time, now, seed);
+        let verdict = decide(&outcome, one.attempts, delivery.time, now, seed);
         *failing = outcome != Outcome::Delivered;
         let error = match outcome {
             Outcome::Delivered => String::new(),

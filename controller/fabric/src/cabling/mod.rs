@@ -57,7 +57,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn told(&self) -> String {
+    fn reported(&self) -> String {
         format!("NIC {} of {} to {} port {}", self.nic, self.node, self.leaf, self.port)
     }
 }

@@ -48,11 +48,11 @@ fn cage(port: &str) -> &str {
 pub(super) fn ports(work: &mut Work) {
     let faults = kinds(&work.entries);
     let odd: BTreeSet<usize> = faults.iter().map(|(line, _)| *line).collect();
-    let told = order(&work.entries, &odd);
+    let reported = order(&work.entries, &odd);
     for (line, message) in faults {
         work.fault(line, 0, "PortKind", message);
     }
-    if let Some((line, message)) = told {
+    if let Some((line, message)) = reported {
         work.note(line, "PortOrder", message);
     }
     for entry in work.entries.iter_mut().filter(|entry| odd.contains(&entry.line)) {

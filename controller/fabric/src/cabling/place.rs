@@ -11,7 +11,7 @@ use crate::natural;
 /// The pod of each leaf: that of the column, or else leaves that share at least half of their servers.
 pub(super) fn pods(work: &mut Work) -> Pods {
     let given = work.entries.iter().any(|entry| entry.pod.is_some());
-    let pods = if given { told(work) } else { shared(&work.entries) };
+    let pods = if given { reported(work) } else { shared(&work.entries) };
     // A server is where most of its cables go.
     let of_leaf = by_leaf(&work.entries, |leaf| pods.get(leaf).map(String::as_str));
     let pod = |entry: &Entry| of_leaf[entry.at.leaf as usize];
@@ -25,7 +25,7 @@ pub(super) fn pods(work: &mut Work) -> Pods {
         if pod != home {
             let message = format!(
                 "{} leads to {pod}, the other cables of the server to {home}; it is left out",
-                entry.told()
+                entry.reported()
             );
             faults.push((entry.line, message));
             out.insert(entry.line);
@@ -39,7 +39,7 @@ pub(super) fn pods(work: &mut Work) -> Pods {
 }
 
 /// What the column says of each leaf most often; rows that say something else are left out.
-fn told(work: &mut Work) -> Pods {
+fn reported(work: &mut Work) -> Pods {
     let mut leaves: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for entry in &work.entries {
         leaves.entry(&entry.leaf).or_default().extend(entry.pod.as_deref());

@@ -12,7 +12,7 @@ use super::{
 use crate::natural;
 
 /// Kinds of servers whose order of NICs is told at most.
-const TOLD: usize = 4;
+const REPORTED: usize = 4;
 
 /// The rails and plane of each leaf, and with them the rail of each row: those of the columns, or else leaves that share
 /// names of NICs are one rail, and where leaves serve several NICs of a server these are numbered by their names. Rows that
@@ -109,14 +109,14 @@ fn by_order(work: &mut Work) {
     }
     // A name means the same everywhere: what it is on most servers.
     let mut places: BTreeMap<&str, BTreeMap<u32, usize>> = BTreeMap::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (nics, count) in &whole {
         let mut names: Vec<&str> = nics.iter().copied().collect();
         names.sort_by(|a, b| natural::compare(a, b));
         for (rail, nic) in (0..).zip(&names) {
             *places.entry(nic).or_default().entry(rail).or_default() += count;
         }
-        told.push(format!("{} ({count} servers)", names.join(", ")));
+        reported.push(format!("{} ({count} servers)", names.join(", ")));
     }
     let rails: BTreeMap<String, u32> = places
         .into_iter()
@@ -125,13 +125,13 @@ fn by_order(work: &mut Work) {
             Some((nic.to_owned(), rail))
         })
         .collect();
-    let more = told.len().saturating_sub(TOLD);
-    told.truncate(TOLD);
+    let more = reported.len().saturating_sub(REPORTED);
+    reported.truncate(REPORTED);
     let more = if more > 0 { format!("; and {more} more kinds of servers") } else { String::new() };
     let message = format!(
         "leaves have several NICs of a server, and no column says their rails: NICs are on rails 0, 1, 2, ... in the order of \
          their names: {}{more}",
-        told.join("; ")
+        reported.join("; ")
     );
     for entry in &mut work.entries {
         entry.rail = rails.get(&entry.nic).copied();
@@ -153,13 +153,13 @@ fn disagree(work: &mut Work, rails: &Rails) {
         let message = match rail {
             None => format!(
                 "{} does not say its rail, and the leaf serves rails {}; it is left out",
-                entry.told(),
+                entry.reported(),
                 listed()
             ),
             Some(rail) if rail >= RailSet::MAX => {
                 format!(
                     "{} would be on rail {rail}; a fabric has at most {}; it is left out",
-                    entry.told(),
+                    entry.reported(),
                     RailSet::MAX
                 )
             }
@@ -209,7 +209,7 @@ pub(super) fn one_nic_per_rail(work: &mut Work) {
                     entry.line,
                     format!(
                         "{} is on rail {rail}; NICs of that name are on rail {usual} elsewhere",
-                        entry.told()
+                        entry.reported()
                     ),
                 )
             }));
@@ -221,7 +221,7 @@ pub(super) fn one_nic_per_rail(work: &mut Work) {
             let message = format!(
                 "{node} has NICs {} on rail {rail}, and a rail takes one; {} is left out",
                 names.join(" and "),
-                entry.told()
+                entry.reported()
             );
             faults.push((entry.line, message));
             out.insert(entry.line);

@@ -254,7 +254,7 @@ pub(super) fn twice(work: &mut Work) {
             };
             let message = format!(
                 "the {what} of this row ({}) is also that of line {}; it is not known which is right, and both are left out{hint}",
-                entry.told(),
+                entry.reported(),
                 lines(&others)
             );
             faults.push((entry.line, code, message));

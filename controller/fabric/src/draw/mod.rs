@@ -237,7 +237,7 @@ fn lacking(picture: &Picture) -> Vec<(&PodPicture, &NodePicture, String)> {
             if by_state.is_empty() {
                 continue;
             }
-            let told: Vec<String> = by_state
+            let reported: Vec<String> = by_state
                 .iter()
                 .map(|(state, rails)| match state {
                     PortState::Absent => "has not joined".to_owned(),
@@ -252,7 +252,7 @@ fn lacking(picture: &Picture) -> Vec<(&PodPicture, &NodePicture, String)> {
                     }
                 })
                 .collect();
-            found.push((pod, node, told.join("; ")));
+            found.push((pod, node, reported.join("; ")));
         }
     }
     found

@@ -169,7 +169,7 @@ fn column(picture: &Picture, sizes: &Sizes, rail: usize, ends: &[f64], out: &mut
     let x = sizes.x(rail);
     let spines = picture.spines[rail];
     let middle = x + sizes.column / 2.0;
-    let (told, dash, fill) = match spines {
+    let (reported, dash, fill) = match spines {
         spines if spines.count == 0 => {
             ("spines not named".to_owned(), " stroke-dasharray=\"3 3\"", "#ffffff")
         }
@@ -189,7 +189,7 @@ fn column(picture: &Picture, sizes: &Sizes, rail: usize, ends: &[f64], out: &mut
         out,
         "<text x=\"{middle:.1}\" y=\"76\" font-size=\"12\" font-weight=\"600\" text-anchor=\"middle\">rail {rail}</text>\n\
          <rect x=\"{x:.1}\" y=\"83\" width=\"{:.1}\" height=\"21\" rx=\"4\" fill=\"{fill}\" stroke=\"{LINE}\"{dash}/>\n\
-         <text x=\"{middle:.1}\" y=\"97.5\" font-size=\"11\" text-anchor=\"middle\">{told}</text>",
+         <text x=\"{middle:.1}\" y=\"97.5\" font-size=\"11\" text-anchor=\"middle\">{reported}</text>",
         sizes.column
     );
 }
@@ -272,11 +272,12 @@ fn bar(picture: &Picture, sizes: &Sizes, row: &Row<'_>, rail: usize, y: f64, out
     let total: usize = sums.values().sum();
     let leaves: Vec<_> = row.pods.iter().filter_map(|pod| pod.leaves.get(rail)).flatten().collect();
     let down = leaves.iter().filter(|leaf| leaf.down).count();
-    let told: Vec<String> = sums.iter().map(|(state, count)| format!("{count} {}", word(*state))).collect();
+    let reported: Vec<String> =
+        sums.iter().map(|(state, count)| format!("{count} {}", word(*state))).collect();
     let names = leaves.first().map_or("-", |leaf| &leaf.name);
     let more = if leaves.len() > 1 { format!(" and {} more", leaves.len() - 1) } else { String::new() };
     let down = if down > 0 { format!("; {down} leaves down") } else { String::new() };
-    let _ = writeln!(out, "<g><title>{}{more}: {}{down}</title>", safe(names), told.join(", "));
+    let _ = writeln!(out, "<g><title>{}{more}: {}{down}</title>", safe(names), reported.join(", "));
     let mut at = x;
     for (state, count) in &sums {
         // What is not up can be seen however little it is.
@@ -329,14 +330,14 @@ fn legend(picture: &Picture, y: f64, out: &mut String) {
 }
 
 fn notes(lacking: &[(&PodPicture, &super::NodePicture, String)], y: f64, out: &mut String) {
-    for (at, (pod, node, told)) in lacking.iter().take(12).enumerate() {
+    for (at, (pod, node, reported)) in lacking.iter().take(12).enumerate() {
         let _ = writeln!(
             out,
             "<text x=\"20\" y=\"{:.1}\" font-size=\"11\">{}  <tspan font-weight=\"600\">{}</tspan>: {}</text>",
             y + at as f64 * 15.0,
             safe(&pod.name),
             safe(&node.name),
-            safe(told)
+            safe(reported)
         );
     }
     if lacking.len() > 12 {

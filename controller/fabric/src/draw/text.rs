@@ -37,12 +37,12 @@ pub fn text(picture: &Picture) -> String {
                 let (from, to, pods) = (&first.name, &last.name, run.len());
                 let state = alike(first).unwrap_or_default();
                 let all = |wanted: PortState| state.iter().all(|state| *state == wanted);
-                let told = match signs(first).first() {
+                let reported = match signs(first).first() {
                     _ if all(PortState::Up) => "all up on every rail".to_owned(),
                     _ if all(PortState::Absent) => "none has joined".to_owned(),
                     sign => format!("each of them {}", sign.copied().unwrap_or('●')),
                 };
-                let _ = writeln!(out, "{from} … {to}: {pods} pods, {servers} servers, {told}");
+                let _ = writeln!(out, "{from} … {to}: {pods} pods, {servers} servers, {reported}");
             }
             _ => {
                 for (pod, row) in run {
@@ -75,8 +75,8 @@ pub fn text(picture: &Picture) -> String {
     let lacking = lacking(picture);
     if !lacking.is_empty() {
         let _ = writeln!(out, "\nNot whole are {} of {} servers:", lacking.len(), picture.nodes());
-        for (pod, node, told) in lacking.iter().take(NAMED) {
-            let _ = writeln!(out, "  {}  {}: {told}", pod.name, node.name);
+        for (pod, node, reported) in lacking.iter().take(NAMED) {
+            let _ = writeln!(out, "  {}  {}: {reported}", pod.name, node.name);
         }
         if lacking.len() > NAMED {
             let _ = writeln!(out, "  and {} more", lacking.len() - NAMED);

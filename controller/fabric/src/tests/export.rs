@@ -135,14 +135,22 @@ fn servers_that_lack_a_cable_or_have_a_strange_one_stand_with_their_neighbours()
     cut(&mut f, second, "gpu[05-08,03]");
     let made = export::slurm_conf(&f);
     assert!(made.text.contains("SwitchName=r0-leaf1 Nodes=gpu[01-04]\n"), "{}", made.text);
-    let told = |lost: &[String], head: &str| lost.iter().any(|line| line.starts_with(head));
-    assert!(told(&made.lost, "leaves of a pod: 1 nodes have leaves of several groups"), "{:?}", made.lost);
+    let reported = |lost: &[String], head: &str| lost.iter().any(|line| line.starts_with(head));
+    assert!(
+        reported(&made.lost, "leaves of a pod: 1 nodes have leaves of several groups"),
+        "{:?}",
+        made.lost
+    );
     // Every server of a pod crosswise: the pod is one group, and it is said.
     let (a, b) = (at(&f, "r1-leaf3"), at(&f, "r1-leaf4"));
     cut(&mut f, a, "gpu[09-10,13-14]");
     cut(&mut f, b, "gpu[11-12,15-16]");
     let made = export::slurm_conf(&f);
-    assert!(told(&made.lost, "leaves of a pod: in 1 pods servers share leaves crosswise"), "{:?}", made.lost);
+    assert!(
+        reported(&made.lost, "leaves of a pod: in 1 pods servers share leaves crosswise"),
+        "{:?}",
+        made.lost
+    );
     assert!(made.text.contains("SwitchName=west-leaves Nodes=gpu[01-16]\n"), "{}", made.text);
 }
 

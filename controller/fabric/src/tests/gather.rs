@@ -13,10 +13,10 @@ fn link(node: &str, nic: &str, leaf: &str, port: &str) -> Link {
 }
 
 fn shown(fabric: &Fabric) -> Vec<[String; 3]> {
-    let told = |group: &proto_model::LinkGroup| {
+    let reported = |group: &proto_model::LinkGroup| {
         [format!("{} {}", group.nic, group.leaf), group.nodes.to_string(), group.ports.to_string()]
     };
-    fabric.link_groups.iter().map(told).collect()
+    fabric.link_groups.iter().map(reported).collect()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::moves::{Cable, Step, fewest};
 
 /// Applies the steps under the rules; says whether every cable that belongs somewhere is there.
-fn mended(ports: &[usize], cables: &[Cable], steps: &[Step]) -> bool {
+fn remediated(ports: &[usize], cables: &[Cable], steps: &[Step]) -> bool {
     let mut at: Vec<Option<usize>> = cables.iter().map(|cable| Some(cable.at)).collect();
     for step in steps {
         let (cable, to) = match *step {
@@ -94,7 +94,7 @@ proptest! {
     #[test]
     fn no_sequence_is_shorter((ports, cables) in problem()) {
         let steps = fewest(&ports, &cables);
-        prop_assert!(mended(&ports, &cables, &steps), "{:?}", steps);
+        prop_assert!(remediated(&ports, &cables, &steps), "{:?}", steps);
         prop_assert_eq!(steps.len(), shortest(&ports, &cables), "{:?}", steps);
     }
 
@@ -115,7 +115,7 @@ proptest! {
         }
         let wrong = to.iter().enumerate().filter(|(at, to)| at != *to).count();
         let steps = fewest(&vec![1; to.len()], &cables);
-        prop_assert!(mended(&vec![1; to.len()], &cables, &steps));
+        prop_assert!(remediated(&vec![1; to.len()], &cables, &steps));
         prop_assert_eq!(steps.len(), wrong + cycles);
     }
 }

@@ -24,7 +24,7 @@ fn swap(heard: &mut [Neighbor], a: usize, b: usize) {
     (heard[b].switch, heard[b].port) = (p.switch, p.port);
 }
 
-fn told(verdict: &Verdict) -> Vec<String> {
+fn reported(verdict: &Verdict) -> Vec<String> {
     let end = |end: &Option<crate::verify::End>| {
         end.as_ref().map_or_else(|| "-".to_owned(), |end| format!("{} {}", end.switch, end.port))
     };
@@ -52,7 +52,7 @@ fn a_swap_between_leaves_hangs_one_cable_and_a_free_port_saves_that() {
     let verdict = verify(&f, &heard, false);
     assert_eq!((verdict.wrong.len(), verdict.right), (2, 14));
     assert_eq!(
-        told(&verdict),
+        reported(&verdict),
         [
             "gpu1 mlx5_0: r1-leaf1 Ethernet1 > -",
             "gpu1 mlx5_1: r0-leaf1 Ethernet1 > r1-leaf1 Ethernet1",
@@ -62,7 +62,7 @@ fn a_swap_between_leaves_hangs_one_cable_and_a_free_port_saves_that() {
     // A NIC that hears a port that the document does not name shows that there is one more port.
     heard[2].port = "Ethernet9".into();
     let verdict = verify(&f, &heard, false);
-    assert_eq!((verdict.other_port.len(), verdict.moves.len()), (1, 2), "{:?}", told(&verdict));
+    assert_eq!((verdict.other_port.len(), verdict.moves.len()), (1, 2), "{:?}", reported(&verdict));
     assert_eq!(verify(&f, &heard, true).moves.len(), 4, "exactly: the swap and the port");
 }
 

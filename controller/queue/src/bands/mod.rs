@@ -60,7 +60,7 @@ const LEAST: Duration = Duration::from_secs(60);
 
 /// What was said of a job, and was not compared with its start yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Told {
+struct Prediction {
     at: Timestamp,
     /// What the forecast said before it was corrected.
     raw: Timestamp,
@@ -74,7 +74,7 @@ struct Told {
     late: bool,
 }
 
-impl Told {
+impl Prediction {
     /// Whether a start at this time misses the band: before it, after it.
     fn misses(&self, start: Timestamp) -> [bool; 2] {
         [start < self.band.0, start > self.band.1]
@@ -99,13 +99,13 @@ enum Error {
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Kind {
     /// The last that were told, in that order.
-    told: VecDeque<(JobUid, Error)>,
+    reported: VecDeque<(JobUid, Error)>,
 }
 
 /// What was told and what came of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Bands {
-    open: BTreeMap<JobUid, Told>,
+    open: BTreeMap<JobUid, Prediction>,
     /// When a forecast was noted last, without anybody asking.
     pub(crate) noted: Option<Timestamp>,
     kinds: BTreeMap<u32, Arc<Kind>>,
@@ -138,30 +138,30 @@ fn wait(log: i64) -> Duration {
 }
 
 impl Kind {
-    fn tell(&mut self, uid: JobUid, at: Timestamp, ahead: i64) {
-        if self.told.len() >= KEPT {
-            self.told.pop_front();
+    fn report(&mut self, uid: JobUid, at: Timestamp, ahead: i64) {
+        if self.reported.len() >= KEPT {
+            self.reported.pop_front();
         }
-        self.told.push_back((uid, Error::Open { at, ahead }));
+        self.reported.push_back((uid, Error::Open { at, ahead }));
     }
 
     fn settle(&mut self, uid: JobUid, error: Option<i64>) {
-        let place = self.told.iter().rposition(|(other, _)| *other == uid);
+        let place = self.reported.iter().rposition(|(other, _)| *other == uid);
         match (place, error) {
-            (Some(at), Some(error)) => self.told[at].1 = Error::Known(error),
-            (Some(at), None) => drop(self.told.remove(at)),
+            (Some(at), Some(error)) => self.reported[at].1 = Error::Known(error),
+            (Some(at), None) => drop(self.reported.remove(at)),
             _ => {}
         }
     }
 
     fn known(&self) -> usize {
-        self.told.iter().filter(|(_, error)| matches!(error, Error::Known(_))).count()
+        self.reported.iter().filter(|(_, error)| matches!(error, Error::Known(_))).count()
     }
 
     /// What is known of the law of the errors now.
     fn law(&self, now: Timestamp) -> Law {
         // Who still waits has an error of this at least, and after all starts with the same.
-        let seen = self.told.iter().map(|(_, error)| match error {
+        let seen = self.reported.iter().map(|(_, error)| match error {
             Error::Known(error) => (*error, false),
             Error::Open { at, ahead } => (log(now.since(*at)) - ahead, true),
         });
@@ -260,8 +260,10 @@ impl Bands {
     /// How much wider bands are, with those that still wait as the newest forecast has them.
     fn expected(&self) -> Wider {
         let mut wider = self.wider;
-        for (told, newest) in self.open.values().filter_map(|told| Some((told, told.newest?))) {
-            for ((wider, missed), open) in wider.iter_mut().zip(told.misses(newest)).zip(told.open()) {
+        for (reported, newest) in self.open.values().filter_map(|reported| Some((reported, reported.newest?)))
+        {
+            for ((wider, missed), open) in wider.iter_mut().zip(reported.misses(newest)).zip(reported.open())
+            {
                 *wider += if open { step(missed) } else { 0 };
             }
         }
@@ -270,8 +272,8 @@ impl Bands {
 
     /// What one forecast says of all that wait.
     pub(crate) fn revise(&mut self, start: impl Fn(JobUid) -> Option<Timestamp>) {
-        for (uid, told) in &mut self.open {
-            told.newest = start(*uid).or(told.newest);
+        for (uid, reported) in &mut self.open {
+            reported.newest = start(*uid).or(reported.newest);
         }
     }
 
@@ -288,14 +290,14 @@ impl Bands {
     }
 
     /// Something was told of a job. The first that was counts.
-    pub(crate) fn tell(&mut self, uid: JobUid, raw: Timestamp, told: Eta, at: Timestamp) {
+    pub(crate) fn report(&mut self, uid: JobUid, raw: Timestamp, reported: Eta, at: Timestamp) {
         if self.open.len() >= OPEN || self.open.contains_key(&uid) {
             return;
         }
-        let (ahead, band) = (raw.since(at), (told.earliest, told.latest));
+        let (ahead, band) = (raw.since(at), (reported.earliest, reported.latest));
         let earned = self.near(kind(ahead)).is_some();
-        self.open.insert(uid, Told { at, raw, band, newest: None, earned, begun: false, late: false });
-        Arc::make_mut(self.kinds.entry(kind(ahead)).or_default()).tell(uid, at, log(ahead));
+        self.open.insert(uid, Prediction { at, raw, band, newest: None, earned, begun: false, late: false });
+        Arc::make_mut(self.kinds.entry(kind(ahead)).or_default()).report(uid, at, log(ahead));
     }
 
     /// Whether something was told of a job that has not started since.
@@ -307,25 +309,25 @@ impl Bands {
     /// whenever it starts: that counts from now on.
     pub(crate) fn pass_time(&mut self, now: Timestamp) {
         let mut learned = Vec::new();
-        for told in self.open.values_mut() {
-            let ([before, after], open) = (told.misses(now), told.open());
+        for reported in self.open.values_mut() {
+            let ([before, after], open) = (reported.misses(now), reported.open());
             learned.extend((open[0] && !before).then_some((0, false)));
             learned.extend((open[1] && after).then_some((1, true)));
-            told.begun |= !before;
-            told.late |= after;
+            reported.begun |= !before;
+            reported.late |= after;
         }
         learned.into_iter().for_each(|(side, missed)| self.learn(side, missed));
     }
 
     /// A job has started; `None`: it went without.
     pub(crate) fn settle(&mut self, uid: JobUid, started: Option<Timestamp>) {
-        let Some(told) = self.open.remove(&uid) else { return };
-        let ahead = told.raw.since(told.at);
+        let Some(reported) = self.open.remove(&uid) else { return };
+        let ahead = reported.raw.since(reported.at);
         if let Some(started) = started {
-            let sides = told.open().into_iter().zip(told.misses(started)).enumerate();
+            let sides = reported.open().into_iter().zip(reported.misses(started)).enumerate();
             sides.filter(|(_, (open, _))| *open).for_each(|(side, (_, missed))| self.learn(side, missed));
         }
-        let error = started.map(|started| log(started.since(told.at)) - log(ahead));
+        let error = started.map(|started| log(started.since(reported.at)) - log(ahead));
         if let Some(kind) = self.kinds.get_mut(&kind(ahead)) {
             Arc::make_mut(kind).settle(uid, error);
         }

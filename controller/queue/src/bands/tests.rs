@@ -28,12 +28,16 @@ fn shares(count: u64, late: usize, mut factor: impl FnMut(u64, &mut Dice) -> f64
         let now = Timestamp(number * 1000);
         let ahead = Duration::from_secs(600 + (dice.unit() * 5000.0) as u64);
         let start = now.plus(ahead);
-        let told = bands.corrections(now).of(Eta::estimate(start, start, start), now);
-        assert!(now <= told.earliest && told.earliest <= told.start && told.start <= told.latest);
-        bands.tell(uid(number), start, told, now);
+        let reported = bands.corrections(now).of(Eta::estimate(start, start, start), now);
+        assert!(
+            now <= reported.earliest
+                && reported.earliest <= reported.start
+                && reported.start <= reported.latest
+        );
+        bands.report(uid(number), start, reported, now);
         let real = now.plus(ahead.mul_f64(factor(number, &mut dice)));
         if number >= count / 5 {
-            let at = usize::from(real >= told.earliest) + usize::from(real > told.latest);
+            let at = usize::from(real >= reported.earliest) + usize::from(real > reported.latest);
             found[at] += 1.0;
         }
         open.push_back((uid(number), real));
@@ -75,12 +79,12 @@ fn where_little_is_known_the_forecast_speaks_for_itself() {
     let raw = Eta::estimate(Timestamp(600_000), Timestamp(500_000), Timestamp(700_000));
     for number in 0..FEW as u64 {
         assert_eq!(bands.corrections(Timestamp(0)).of(raw, Timestamp(0)), raw);
-        bands.tell(uid(number), raw.start, raw, Timestamp(0));
+        bands.report(uid(number), raw.start, raw, Timestamp(0));
         bands.settle(uid(number), Some(Timestamp(1_200_000)));
     }
-    let told = bands.corrections(Timestamp(0)).of(raw, Timestamp(0));
+    let reported = bands.corrections(Timestamp(0)).of(raw, Timestamp(0));
     // Twice as long, with the minute that is added to all.
-    assert!(told.start.0.abs_diff(1_200_000) < 2000, "{told:?}");
+    assert!(reported.start.0.abs_diff(1_200_000) < 2000, "{reported:?}");
 }
 
 #[test]
@@ -88,7 +92,7 @@ fn what_is_kept_is_bounded_and_goes_with_the_job() {
     let mut bands = Bands::default();
     let eta = |at: u64| Eta::estimate(Timestamp(at), Timestamp(at), Timestamp(at));
     for number in 0..OPEN as u64 + 100 {
-        bands.tell(uid(number), Timestamp(number * 1000), eta(number), Timestamp(0));
+        bands.report(uid(number), Timestamp(number * 1000), eta(number), Timestamp(0));
     }
     assert_eq!(bands.open.len(), OPEN);
     for number in 0..OPEN as u64 + 100 {
@@ -96,23 +100,23 @@ fn what_is_kept_is_bounded_and_goes_with_the_job() {
         bands.settle(uid(number), started);
     }
     assert!(bands.open.is_empty());
-    assert!(bands.kinds.len() < 32 && bands.kinds.values().all(|kind| kind.told.len() <= KEPT));
+    assert!(bands.kinds.len() < 32 && bands.kinds.values().all(|kind| kind.reported.len() <= KEPT));
     // Of jobs that went without a start nothing is learned.
     let mut none = Bands::default();
-    none.tell(uid(1), Timestamp(1), eta(1), Timestamp(0));
+    none.report(uid(1), Timestamp(1), eta(1), Timestamp(0));
     none.settle(uid(1), None);
-    assert!(none.open.is_empty() && none.kinds.values().all(|kind| kind.told.is_empty()));
+    assert!(none.open.is_empty() && none.kinds.values().all(|kind| kind.reported.is_empty()));
 }
 
 #[test]
 fn who_still_waits_counts() {
-    let (mut bands, told) = (Bands::default(), Timestamp(600_000));
-    let raw = Eta::estimate(told, told, told);
+    let (mut bands, reported) = (Bands::default(), Timestamp(600_000));
+    let raw = Eta::estimate(reported, reported, reported);
     // Half of them started as was told, the others have waited for ten times as long by now.
     for number in 0..2 * FEW as u64 {
-        bands.tell(uid(number), told, raw, Timestamp(0));
+        bands.report(uid(number), reported, raw, Timestamp(0));
         if number % 2 == 0 {
-            bands.settle(uid(number), Some(told));
+            bands.settle(uid(number), Some(reported));
         }
     }
     let now = Timestamp(6_000_000);
@@ -123,7 +127,7 @@ fn who_still_waits_counts() {
     let before = band(&bands);
     bands.pass_time(now);
     bands.pass_time(now);
-    assert!(bands.open.values().all(|told| told.late));
+    assert!(bands.open.values().all(|reported| reported.late));
     assert!(band(&bands) >= before, "each has missed its band, and that once");
     (0..2 * FEW as u64).for_each(|number| bands.settle(uid(number), Some(now)));
     // Now it is known that half of them take ten times as long.
@@ -136,8 +140,8 @@ fn learned() -> Bands {
     for number in 0..KEPT as u64 {
         let (now, ahead) = (Timestamp(number * 1000), Duration::from_secs(3600));
         let raw = Eta::estimate(now.plus(ahead), now.plus(ahead), now.plus(ahead));
-        let told = bands.corrections(now).of(raw, now);
-        bands.tell(uid(number), raw.start, told, now);
+        let reported = bands.corrections(now).of(raw, now);
+        bands.report(uid(number), raw.start, reported, now);
         bands.settle(uid(number), Some(now.plus(ahead.mul_f64(0.5 + (number * 7 % 16) as f64 * 0.1))));
     }
     bands
@@ -149,9 +153,9 @@ fn of_a_burst_that_still_waits_the_newest_forecast_counts() {
     let start = now.plus(Duration::from_secs(3600));
     let raw = Eta::estimate(start, start, start);
     let band = |bands: &Bands| bands.corrections(now).of(raw, now);
-    let told = band(&bands);
+    let reported = band(&bands);
     let burst = 1000..1010_u64;
-    burst.clone().for_each(|number| bands.tell(uid(number), start, told, now));
+    burst.clone().for_each(|number| bands.report(uid(number), start, reported, now));
     let before = band(&bands);
     // None of them has started; by now it is foretold that they start before their bands.
     let soon = now.plus(Duration::from_secs(300));
@@ -159,7 +163,7 @@ fn of_a_burst_that_still_waits_the_newest_forecast_counts() {
     bands.revise(|_| Some(soon));
     let early = band(&bands);
     assert!(early.earliest < before.earliest && early.latest <= before.latest, "{before:?} {early:?}");
-    bands.revise(|_| Some(told.latest.plus(Duration::from_secs(60))));
+    bands.revise(|_| Some(reported.latest.plus(Duration::from_secs(60))));
     let late = band(&bands);
     assert!(late.latest > before.latest && late.earliest >= before.earliest, "{before:?} {late:?}");
     // What was expected is forgotten; what comes is kept.
@@ -177,13 +181,13 @@ fn all_kinds_move_together_and_only_bands_that_rest_on_errors_teach() {
     let far = now.plus(Duration::from_secs(40 * 86_400));
     let raw = Eta::estimate(far, far, far);
     assert_eq!(bands.corrections(now).of(raw, now), raw);
-    bands.tell(uid(5000), far, raw, now);
+    bands.report(uid(5000), far, raw, now);
     bands.settle(uid(5000), Some(now.plus(Duration::from_secs(60))));
     assert_eq!(bands.wider, wider);
     // Four hours ahead, with errors of the next kind: that moves the bands of an hour too.
     let ahead = now.plus(Duration::from_secs(4 * 3600));
-    let told = bands.corrections(now).of(Eta::estimate(ahead, ahead, ahead), now);
-    bands.tell(uid(5001), ahead, told, now);
+    let reported = bands.corrections(now).of(Eta::estimate(ahead, ahead, ahead), now);
+    bands.report(uid(5001), ahead, reported, now);
     bands.settle(uid(5001), Some(now.plus(Duration::from_secs(60))));
     assert_eq!(bands.wider, [wider[0] + step(true), (wider[1] + step(false)).max(-NARROWER)]);
 }
@@ -192,18 +196,21 @@ fn all_kinds_move_together_and_only_bands_that_rest_on_errors_teach() {
 fn a_side_is_learned_of_when_it_is_known_and_once() {
     let (mut bands, now) = (learned(), Timestamp(10_000_000));
     let start = now.plus(Duration::from_secs(3600));
-    let told = bands.corrections(now).of(Eta::estimate(start, start, start), now);
-    assert!(told.earliest.0 % DIGIT == 0 && told.latest.0 % DIGIT == 0, "whole seconds: {told:?}");
-    bands.tell(uid(9000), start, told, now);
+    let reported = bands.corrections(now).of(Eta::estimate(start, start, start), now);
+    assert!(
+        reported.earliest.0 % DIGIT == 0 && reported.latest.0 % DIGIT == 0,
+        "whole seconds: {reported:?}"
+    );
+    bands.report(uid(9000), start, reported, now);
     let wider = bands.wider;
-    bands.pass_time(told.earliest);
+    bands.pass_time(reported.earliest);
     assert_eq!(bands.wider, [(wider[0] + step(false)).max(-NARROWER), wider[1]], "it is not early");
     let wider = bands.wider;
-    bands.pass_time(told.latest);
+    bands.pass_time(reported.latest);
     assert_eq!(bands.wider, wider, "it may still be in time");
-    bands.pass_time(told.latest.plus(Duration::from_secs(1)));
+    bands.pass_time(reported.latest.plus(Duration::from_secs(1)));
     assert_eq!(bands.wider, [wider[0], wider[1] + step(true)]);
     let wider = bands.wider;
-    bands.settle(uid(9000), Some(told.latest.plus(Duration::from_secs(2))));
+    bands.settle(uid(9000), Some(reported.latest.plus(Duration::from_secs(2))));
     assert_eq!(bands.wider, wider);
 }

@@ -9,7 +9,7 @@ use std::{
 use controller_topology::NodeIx;
 use proto_model::Within;
 
-use super::{Bound, Bounds, Node, Plan, TenantAt, Wish, end_of, signed};
+use super::{Bound, Bounds, Node, Plan, PlanRequest, TenantAt, end_of, signed};
 use crate::{
     entry::Entry,
     grid::NEVER,
@@ -41,18 +41,18 @@ struct Alike {
 
 impl Plan {
     /// Nodes that a gang could have over a time from now on, if it takes them whole.
-    pub(crate) fn most(&self, wish: &Wish) -> u32 {
-        let end = self.grid.end_now(wish.length);
+    pub(crate) fn most(&self, desired: &PlanRequest) -> u32 {
+        let end = self.grid.end_now(desired.length);
         let mut most = self.whole.least(0, end);
-        if let Some(row) = &self.classes[wish.class].rest {
+        if let Some(row) = &self.classes[desired.class].rest {
             most = most.min(row.least(0, end));
         }
-        for quota in wish.quotas.iter().map(|at| &self.quotas[*at]).filter(|quota| quota.gpus) {
-            most = most.min(quota.left.least(0, end) / signed(wish.gpus).max(1));
+        for quota in desired.quotas.iter().map(|at| &self.quotas[*at]).filter(|quota| quota.gpus) {
+            most = most.min(quota.left.least(0, end) / signed(desired.gpus).max(1));
         }
-        if let Some(places) = self.places(wish.within) {
+        if let Some(places) = self.places(desired.within) {
             let here = places.rows.iter().map(|row| row.least(0, end)).max().unwrap_or(0);
-            most = most.min(here.saturating_add(signed(wish.spares)));
+            most = most.min(here.saturating_add(signed(desired.spares)));
         }
         u32::try_from(most).unwrap_or(0)
     }
@@ -63,58 +63,63 @@ impl Plan {
     }
 
     /// The end of the last part of a range in which there is too little; places and idle nodes aside.
-    fn last_miss(&self, wish: &Wish, from: usize, to: usize) -> Option<usize> {
-        let nodes = if wish.whole {
+    fn last_miss(&self, desired: &PlanRequest, from: usize, to: usize) -> Option<usize> {
+        let nodes = if desired.whole {
             let miss = |class: usize, count: i32| {
                 let row = self.classes[class].rest.as_ref();
                 row.and_then(|row| row.last_below(from, to, count))
             };
-            let parts = wish.parts.iter().filter_map(|(class, count)| miss(*class, *count));
-            miss(wish.class, wish.count()).max(if wish.parts.is_empty() { None } else { parts.max() })
+            let parts = desired.parts.iter().filter_map(|(class, count)| miss(*class, *count));
+            miss(desired.class, desired.count()).max(if desired.parts.is_empty() {
+                None
+            } else {
+                parts.max()
+            })
         } else {
-            self.gpus(wish.tenant).last_below(from, to, wish.amount())
+            self.gpus(desired.tenant).last_below(from, to, desired.amount())
         };
-        let quota = |at: &usize| self.quotas[*at].left.last_below(from, to, self.share(*at, wish));
-        wish.quotas.iter().filter_map(quota).chain(nodes).max()
+        let quota = |at: &usize| self.quotas[*at].left.last_below(from, to, self.share(*at, desired));
+        desired.quotas.iter().filter_map(quota).chain(nodes).max()
     }
 
     /// Where the search for a start may begin: not before there are so many idle nodes for so long, which others that ask for as
     /// much need not look for again.
-    fn search_from(&mut self, wish: &Wish, from: usize) -> Option<usize> {
-        let known = self.bounds.from(wish.count(), wish.length);
-        if !wish.whole || known < from {
+    fn search_from(&mut self, desired: &PlanRequest, from: usize) -> Option<usize> {
+        let known = self.bounds.from(desired.count(), desired.length);
+        if !desired.whole || known < from {
             return Some(from);
         }
-        let step = self.whole.first_fit(known, wish.count(), |step| self.grid.end(step, wish.length))?;
-        self.bounds.add(Bound { nodes: wish.count(), length: wish.length, step });
+        let step =
+            self.whole.first_fit(known, desired.count(), |step| self.grid.end(step, desired.length))?;
+        self.bounds.add(Bound { nodes: desired.count(), length: desired.length, step });
         Some(step.max(from))
     }
 
     /// The first step in which the job fits for its whole length, and in which place if it must stay in one.
-    pub(crate) fn earliest(&mut self, wish: &Wish) -> Option<(usize, Option<usize>)> {
-        let nodes = (wish.nodes, wish.spares);
-        let limits = (Rc::clone(&wish.quotas), wish.licenses.clone());
-        let class = (wish.class, Rc::clone(&wish.parts));
-        let key = (class, nodes, wish.amount(), wish.within, limits, wish.tenant);
+    pub(crate) fn earliest(&mut self, desired: &PlanRequest) -> Option<(usize, Option<usize>)> {
+        let nodes = (desired.nodes, desired.spares);
+        let limits = (Rc::clone(&desired.quotas), desired.licenses.clone());
+        let class = (desired.class, Rc::clone(&desired.parts));
+        let key = (class, nodes, desired.amount(), desired.within, limits, desired.tenant);
         let hint =
-            self.hints.get(&key).filter(|(length, _)| *length <= wish.length).map_or(0, |(_, step)| *step);
-        let from = self.search_from(wish, wish.from.max(hint))?;
-        let found = match self.places(wish.within) {
-            None => self.first_fit(wish, from, None).map(|step| (step, None)),
+            self.hints.get(&key).filter(|(length, _)| *length <= desired.length).map_or(0, |(_, step)| *step);
+        let from = self.search_from(desired, desired.from.max(hint))?;
+        let found = match self.places(desired.within) {
+            None => self.first_fit(desired, from, None).map(|step| (step, None)),
             Some(places) => {
                 // No place has room before the whole cluster has.
-                let from = self.first_fit(wish, from, None)?;
+                let from = self.first_fit(desired, from, None)?;
                 let mut best: Option<(usize, Option<usize>)> = None;
                 for (place, row) in places.rows.iter().enumerate() {
-                    if places.most[place] < wish.together() {
+                    if places.most[place] < desired.together() {
                         continue;
                     }
                     let until = best.map_or(NEVER, |(step, _)| step);
                     // Most places have too little at any time that counts.
-                    if row.most(from, until) < wish.count_together() {
+                    if row.most(from, until) < desired.count_together() {
                         continue;
                     }
-                    if let Some(step) = self.first_fit_until(wish, from, Some(row), until) {
+                    if let Some(step) = self.first_fit_until(desired, from, Some(row), until) {
                         best = Some((step, Some(place)));
                         if step == from {
                             break;
@@ -125,36 +130,36 @@ impl Plan {
             }
         };
         if let Some((step, _)) = found
-            && wish.from == 0
-            && self.hints.get(&key).is_none_or(|(length, _)| *length >= wish.length)
+            && desired.from == 0
+            && self.hints.get(&key).is_none_or(|(length, _)| *length >= desired.length)
         {
-            self.hints.insert(key, (wish.length, step));
+            self.hints.insert(key, (desired.length, step));
         }
         found
     }
 
-    pub(super) fn first_fit(&self, wish: &Wish, from: usize, place: Option<&Row>) -> Option<usize> {
-        self.first_fit_until(wish, from, place, NEVER)
+    pub(super) fn first_fit(&self, desired: &PlanRequest, from: usize, place: Option<&Row>) -> Option<usize> {
+        self.first_fit_until(desired, from, place, NEVER)
     }
 
     pub(super) fn first_fit_until(
         &self,
-        wish: &Wish,
+        desired: &PlanRequest,
         from: usize,
         place: Option<&Row>,
         until: usize,
     ) -> Option<usize> {
-        let end = |step| self.grid.end(step, wish.length);
+        let end = |step| self.grid.end(step, desired.length);
         let mut step = from;
         while step < until {
             // The place by itself first: its row is short, and mostly the one that has least.
             if let Some(row) = place {
-                step = row.first_fit(step, wish.count_together(), end)?;
+                step = row.first_fit(step, desired.count_together(), end)?;
             }
             // Most of the time ahead is full: that is passed over.
-            let room = match wish.whole {
-                true => self.whole.first_fit(step, wish.count(), end),
-                false => self.gpus(wish.tenant).first_with(step, wish.amount()),
+            let room = match desired.whole {
+                true => self.whole.first_fit(step, desired.count(), end),
+                false => self.gpus(desired.tenant).first_with(step, desired.amount()),
             }?;
             if room > step {
                 step = room;
@@ -163,7 +168,7 @@ impl Plan {
                     continue;
                 }
             }
-            match self.last_miss(wish, step, end(step)) {
+            match self.last_miss(desired, step, end(step)) {
                 None => return (step < until).then_some(step),
                 Some(enough) => step = enough,
             }
@@ -172,43 +177,43 @@ impl Plan {
     }
 
     /// Whether one step alone has too little; limits and classes aside.
-    pub(super) fn is_short(&self, wish: &Wish, step: usize) -> bool {
-        if wish.whole {
-            return self.whole.at(step) < wish.count();
+    pub(super) fn is_short(&self, desired: &PlanRequest, step: usize) -> bool {
+        if desired.whole {
+            return self.whole.at(step) < desired.count();
         }
-        self.gpus(wish.tenant).at(step) < wish.amount()
+        self.gpus(desired.tenant).at(step) < desired.amount()
     }
 
-    /// A job will hold what it wishes from a step on.
-    pub(crate) fn take(&mut self, wish: &Wish, step: usize, place: Option<usize>) {
+    /// A job will hold what it desires from a step on.
+    pub(crate) fn take(&mut self, desired: &PlanRequest, step: usize, place: Option<usize>) {
         self.kept = true;
-        let end = self.grid.end(step, wish.length);
-        self.take_quota(wish, step, end);
-        if !wish.whole {
-            self.take_loose(wish, step, end);
+        let end = self.grid.end(step, desired.length);
+        self.take_quota(desired, step, end);
+        if !desired.whole {
+            self.take_loose(desired, step, end);
             return;
         }
-        self.whole.add(step, end, -wish.count());
-        for (class, count) in wish.parts.iter().copied().chain([(wish.class, wish.count())]) {
+        self.whole.add(step, end, -desired.count());
+        for (class, count) in desired.parts.iter().copied().chain([(desired.class, desired.count())]) {
             if let Some(row) = &mut self.classes[class].rest {
                 row.add(step, end, -count);
             }
         }
-        let places = match wish.within {
+        let places = match desired.within {
             Within::Fabric => None,
             Within::Pod => self.pods.as_mut(),
             Within::Leaves => self.blocks.as_mut(),
         };
         if let Some((places, place)) = places.zip(place) {
             // Where the spares will be is not known.
-            places.rows[place].add(step, end, -wish.count_together());
+            places.rows[place].add(step, end, -desired.count_together());
         }
     }
 
     /// GPUs come from nodes that are broken into already; then nodes are broken into.
-    pub(super) fn take_loose(&mut self, wish: &Wish, step: usize, end: usize) {
+    pub(super) fn take_loose(&mut self, desired: &PlanRequest, step: usize, end: usize) {
         let mut broken = Vec::new();
-        self.loose.take(wish.tenant, (step, end), (wish.amount(), signed(self.node_gpus)), &mut broken);
+        self.loose.take(desired.tenant, (step, end), (desired.amount(), signed(self.node_gpus)), &mut broken);
         for (from, to, nodes) in broken {
             self.whole.add(from, to, -nodes);
         }
@@ -216,8 +221,8 @@ impl Plan {
 
     /// Whether these nodes can be taken from now on without taking from what is planned: a node that would be whole
     /// again within the time is not any more. If not, where there is too little.
-    pub(crate) fn allows(&self, picks: &[(NodeIx, u32)], wish: &Wish) -> Result<(), Short> {
-        let end = self.grid.end_now(wish.length);
+    pub(crate) fn allows(&self, picks: &[(NodeIx, u32)], desired: &PlanRequest) -> Result<(), Short> {
+        let end = self.grid.end_now(desired.length);
         let mut lost: Vec<(usize, NodeIx, &Node)> = Vec::with_capacity(picks.len());
         for (at, _) in picks {
             let Some(node) = self.nodes.get(at.index()) else { return Err(Short::Nodes) };
@@ -289,11 +294,11 @@ impl Plan {
     pub(crate) fn allows_on_shared_nodes(
         &self,
         picks: &[(NodeIx, u32)],
-        wish: &Wish,
+        desired: &PlanRequest,
         ground: &Ground,
     ) -> bool {
-        let end = self.grid.end_now(wish.length);
-        let class = &self.classes[wish.class];
+        let end = self.grid.end_now(desired.length);
+        let class = &self.classes[desired.class];
         // GPUs by the step until which they are taken of a node that others are on.
         let (mut loose, mut idle): (BTreeMap<usize, i32>, i32) = (BTreeMap::new(), 0);
         for (at, gpus) in picks {
@@ -313,28 +318,28 @@ impl Plan {
         let mut taken: i32 = loose.values().sum();
         let mut from = 0;
         for (to, gpus) in loose {
-            if self.loose.all(wish.tenant).last_below(from, to, taken).is_some() {
+            if self.loose.all(desired.tenant).last_below(from, to, taken).is_some() {
                 return false;
             }
             (from, taken) = (to, taken - gpus);
         }
-        self.allows(picks, wish).is_ok()
+        self.allows(picks, desired).is_ok()
     }
 
     /// A job holds these nodes from now on.
-    pub(crate) fn occupy(&mut self, picks: &[(NodeIx, u32)], wish: &Wish) {
-        let end = self.grid.end_now(wish.length);
+    pub(crate) fn occupy(&mut self, picks: &[(NodeIx, u32)], desired: &PlanRequest) {
+        let end = self.grid.end_now(desired.length);
         self.next_end = self.next_end.min(end);
-        self.take_quota(wish, 0, end);
-        self.hold(picks, wish, 0, end);
+        self.take_quota(desired, 0, end);
+        self.hold(picks, desired, 0, end);
     }
 
     /// These nodes are held for a range of steps, longer than was thought so far.
-    fn hold(&mut self, picks: &[(NodeIx, u32)], wish: &Wish, from: usize, end: usize) {
+    fn hold(&mut self, picks: &[(NodeIx, u32)], desired: &PlanRequest, from: usize, end: usize) {
         let mut idle = 0;
         let new = end_of(&mut self.ends, end);
         let mut alike = Alike { classes: vec![0; self.classes.len()], ..Alike::default() };
-        self.measure.unbroken |= wish.gpus == 0 && !wish.alone;
+        self.measure.unbroken |= desired.gpus == 0 && !desired.alone;
         for (ix, gpus) in picks {
             let Some(node) = self.nodes.get_mut(ix.index()) else { continue };
             let was = node.whole_at;
@@ -342,8 +347,8 @@ impl Plan {
                 (node.whole_at, self.end_of_node[ix.index()]) = (end, new);
             }
             let (node, since) = (*node, was.max(from));
-            let owner = wish.tenant.filter(|_| node.apart);
-            let left = if wish.alone { 0 } else { signed(node.gpus.saturating_sub(*gpus)) };
+            let owner = desired.tenant.filter(|_| node.apart);
+            let left = if desired.alone { 0 } else { signed(node.gpus.saturating_sub(*gpus)) };
             self.loose.add(owner, from, was.min(end), -signed(*gpus));
             if since == from && left == 0 {
                 idle += 1;

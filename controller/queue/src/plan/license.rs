@@ -2,12 +2,12 @@
 
 use proto_model::{LicenseName, Timestamp};
 
-use super::{Limited, Plan, Quota, Wish, signed};
+use super::{Limited, Plan, PlanRequest, Quota, signed};
 #[cfg(test)]
 use crate::plant::{self, Bug};
-use crate::{book::Book, entry::Entry, grid::NEVER, row::Row};
+use crate::{entry::Entry, grid::NEVER, queue_state::QueueState, row::Row};
 
-impl Wish {
+impl PlanRequest {
     /// How many it asks for of a license; `None`: that limit is none.
     pub(super) fn license(&self, quota: usize) -> Option<i32> {
         self.licenses.iter().find(|(at, _)| *at == quota).map(|(_, count)| *count)
@@ -16,25 +16,30 @@ impl Wish {
 
 impl Plan {
     /// The licenses that a job asks for.
-    pub(crate) fn license_limits(&mut self, book: &Book, entry: &Entry, now: Timestamp) -> Vec<usize> {
+    pub(crate) fn license_limits(
+        &mut self,
+        queue_state: &QueueState,
+        entry: &Entry,
+        now: Timestamp,
+    ) -> Vec<usize> {
         #[cfg(test)]
         if plant::is(Bug::Licenses) {
             return Vec::new();
         }
-        entry.licenses.keys().map(|name| self.license_limit(book, name, now)).collect()
+        entry.licenses.keys().map(|name| self.license_limit(queue_state, name, now)).collect()
     }
 
-    fn license_limit(&mut self, book: &Book, name: &LicenseName, now: Timestamp) -> usize {
+    fn license_limit(&mut self, queue_state: &QueueState, name: &LicenseName, now: Timestamp) -> usize {
         let whose = Limited::License(name.clone());
         if let Some(at) = self.quota_of.get(&whose) {
             return *at;
         }
-        let total = book.licenses.total(name);
+        let total = queue_state.licenses.total(name);
         let mut left = Row::default();
         left.note(0, NEVER, signed(total));
-        for (uid, count) in book.licenses.held(name) {
-            if let Some(entry) = book.running.get(uid) {
-                left.note(0, self.held_until(book, entry, now), -signed(count));
+        for (uid, count) in queue_state.licenses.held(name) {
+            if let Some(entry) = queue_state.running.get(uid) {
+                left.note(0, self.held_until(queue_state, entry, now), -signed(count));
             }
         }
         left.sum_up();
@@ -48,41 +53,41 @@ impl Plan {
     }
 
     /// Whether all licenses that a job asks for are free from now to its end, beside all that is planned.
-    pub(crate) fn has_licenses(&self, wish: &Wish) -> bool {
-        !wish.licenses.iter().any(|license| self.lacks(*license, wish))
+    pub(crate) fn has_licenses(&self, desired: &PlanRequest) -> bool {
+        !desired.licenses.iter().any(|license| self.lacks(*license, desired))
     }
 
     /// Whether one of them is not.
-    pub(crate) fn is_license_short(&self, name: &LicenseName, wish: &Wish) -> bool {
+    pub(crate) fn is_license_short(&self, name: &LicenseName, desired: &PlanRequest) -> bool {
         let Some(at) = self.quota_of.get(&Limited::License(name.clone())) else { return false };
-        wish.licenses.iter().any(|license| license.0 == *at && self.lacks(*license, wish))
+        desired.licenses.iter().any(|license| license.0 == *at && self.lacks(*license, desired))
     }
 
-    fn lacks(&self, (at, count): (usize, i32), wish: &Wish) -> bool {
-        let end = self.grid.end_now(wish.length);
+    fn lacks(&self, (at, count): (usize, i32), desired: &PlanRequest) -> bool {
+        let end = self.grid.end_now(desired.length);
         self.quotas[at].left.last_below(0, end, count).is_some()
     }
 
     /// Whether all limits but licenses leave room for a job now.
-    pub(crate) fn is_within_limits(&self, wish: &Wish) -> bool {
-        let mut limits = wish.quotas.iter().filter(|at| wish.license(**at).is_none());
-        limits.all(|at| self.quotas[*at].left.at(0) >= self.share(*at, wish))
+    pub(crate) fn is_within_limits(&self, desired: &PlanRequest) -> bool {
+        let mut limits = desired.quotas.iter().filter(|at| desired.license(**at).is_none());
+        limits.all(|at| self.quotas[*at].left.at(0) >= self.share(*at, desired))
     }
 
     /// Keeps the licenses of a job that has nodes of its own for when they are free.
-    pub(crate) fn plan_licenses(&mut self, wish: &Wish) {
-        let mut step = wish.from;
+    pub(crate) fn plan_licenses(&mut self, desired: &PlanRequest) {
+        let mut step = desired.from;
         loop {
-            let end = self.grid.end(step, wish.length);
+            let end = self.grid.end(step, desired.length);
             let miss = |(at, count): &(usize, i32)| self.quotas[*at].left.last_below(step, end, *count);
-            match wish.licenses.iter().filter_map(miss).max() {
+            match desired.licenses.iter().filter_map(miss).max() {
                 None => break,
                 Some(NEVER) => return,
                 Some(enough) => step = enough,
             }
         }
-        let end = self.grid.end(step, wish.length);
-        for (at, count) in &wish.licenses {
+        let end = self.grid.end(step, desired.length);
+        for (at, count) in &desired.licenses {
             self.quotas[*at].left.add(step, end, -count);
         }
     }

@@ -2,16 +2,16 @@
 
 use proto_model::{QueueName, TenantName, Timestamp};
 
-use super::{Limited, Plan, Quota, Wish, signed};
+use super::{Limited, Plan, PlanRequest, Quota, signed};
 #[cfg(test)]
 use crate::plant::{self, Bug};
-use crate::{book::Book, entry::Entry, grid::NEVER, row::Row};
+use crate::{entry::Entry, grid::NEVER, queue_state::QueueState, row::Row};
 
 impl Plan {
     /// The limits that concern all jobs of a tenant in one of its queues.
     pub(crate) fn limits(
         &mut self,
-        book: &Book,
+        queue_state: &QueueState,
         tenant: &TenantName,
         path: &[Option<QueueName>],
         now: Timestamp,
@@ -19,56 +19,73 @@ impl Plan {
         let mut list = Vec::new();
         for queue in path {
             // One that can never be reached need not be planned for.
-            let limit = book.limit(tenant, queue.as_ref()).map(u64::from);
+            let limit = queue_state.limit(tenant, queue.as_ref()).map(u64::from);
             #[cfg(test)]
             let limit = limit
                 .filter(|_| !plant::is(if queue.is_none() { Bug::TenantLimit } else { Bug::QueueLimit }));
             if let Some(limit) = limit.filter(|limit| *limit < self.most_gpus) {
-                list.push(self.limit(book, Limited::Queue(tenant.clone(), queue.clone()), limit, now));
+                list.push(self.limit(queue_state, Limited::Queue(tenant.clone(), queue.clone()), limit, now));
             }
         }
-        let jobs = book.tenants.get(tenant).and_then(|def| def.jobs);
+        let jobs = queue_state.tenants.get(tenant).and_then(|def| def.jobs);
         #[cfg(test)]
         let jobs = jobs.filter(|_| !plant::is(Bug::JobsLimit));
         if let Some(jobs) = jobs {
-            list.push(self.limit(book, Limited::Jobs(tenant.clone()), u64::from(jobs), now));
+            list.push(self.limit(queue_state, Limited::Jobs(tenant.clone()), u64::from(jobs), now));
         }
         list
     }
 
     /// The limit of the array that a job is an element of.
-    pub(crate) fn array_limit(&mut self, book: &Book, entry: &Entry, now: Timestamp) -> Option<usize> {
+    pub(crate) fn array_limit(
+        &mut self,
+        queue_state: &QueueState,
+        entry: &Entry,
+        now: Timestamp,
+    ) -> Option<usize> {
         let group = entry.array.as_ref().filter(|group| group.at_once > 0);
         #[cfg(test)]
         let group = group.filter(|_| !plant::is(Bug::ArrayLimit));
-        group
-            .map(|group| self.limit(book, Limited::Array(group.array.clone()), u64::from(group.at_once), now))
+        group.map(|group| {
+            self.limit(queue_state, Limited::Array(group.array.clone()), u64::from(group.at_once), now)
+        })
     }
 
     /// The limits of a job's user in its service class.
-    pub(crate) fn class_limits(&mut self, book: &Book, entry: &Entry, now: Timestamp) -> Vec<usize> {
-        let Some((user, def)) = book.class(entry) else { return Vec::new() };
+    pub(crate) fn class_limits(
+        &mut self,
+        queue_state: &QueueState,
+        entry: &Entry,
+        now: Timestamp,
+    ) -> Vec<usize> {
+        let Some((user, def)) = queue_state.class(entry) else { return Vec::new() };
         let jobs = def.jobs.map(|limit| (Limited::UserJobs(user.clone()), limit));
         let gpus = def.gpus.map(|limit| (Limited::UserGpus(user.clone()), limit));
         let limits = jobs.into_iter().chain(gpus);
-        limits.map(|(whose, limit)| self.limit(book, whose, u64::from(limit), now)).collect()
+        limits.map(|(whose, limit)| self.limit(queue_state, whose, u64::from(limit), now)).collect()
     }
 
-    pub(super) fn limit(&mut self, book: &Book, whose: Limited, limit: u64, now: Timestamp) -> usize {
+    pub(super) fn limit(
+        &mut self,
+        queue_state: &QueueState,
+        whose: Limited,
+        limit: u64,
+        now: Timestamp,
+    ) -> usize {
         if let Some(at) = self.quota_of.get(&whose) {
             return *at;
         }
         let gpus = matches!(whose, Limited::Queue(..) | Limited::UserGpus(_));
         let mut left = Row::default();
         left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
-        for (entry, held) in whose.tenant().into_iter().flat_map(|tenant| book.running_of(tenant)) {
+        for (entry, held) in whose.tenant().into_iter().flat_map(|tenant| queue_state.running_of(tenant)) {
             #[cfg(test)]
             if plant::is(Bug::Running) {
                 continue;
             }
-            if whose.counts(book, entry) {
+            if whose.counts(queue_state, entry) {
                 let amount = if gpus { *held } else { 1 };
-                let end = self.held_until(book, entry, now);
+                let end = self.held_until(queue_state, entry, now);
                 left.note(0, end, -i32::try_from(amount).unwrap_or(i32::MAX));
             }
         }
@@ -84,23 +101,30 @@ impl Plan {
     }
 
     /// The step from which on a running job holds nothing. Who is just ending holds until it has ended.
-    pub(super) fn held_until(&self, book: &Book, entry: &Entry, now: Timestamp) -> usize {
-        let end = if self.forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
+    pub(super) fn held_until(&self, queue_state: &QueueState, entry: &Entry, now: Timestamp) -> usize {
+        let end =
+            if self.forecast { queue_state.predicted_end(entry, now) } else { queue_state.end(entry, now) };
         self.grid.floor(end).max(1)
     }
 
     /// The limits that leave too little for a job now, with what is missing: GPUs, jobs, or licenses.
-    pub(crate) fn short_of(&self, wish: &Wish) -> Vec<(Limited, i32)> {
-        let missing = |at: usize| self.share(at, wish).saturating_sub(self.quotas[at].left.at(0));
-        let limits = self.quota_of.iter().filter(|(_, at)| wish.quotas.contains(at));
+    pub(crate) fn short_of(&self, desired: &PlanRequest) -> Vec<(Limited, i32)> {
+        let missing = |at: usize| self.share(at, desired).saturating_sub(self.quotas[at].left.at(0));
+        let limits = self.quota_of.iter().filter(|(_, at)| desired.quotas.contains(at));
         limits.map(|(whose, at)| (whose.clone(), missing(*at))).filter(|(_, missing)| *missing > 0).collect()
     }
 
     /// A running job ends earlier than was thought: what it holds of limits is free from a step on.
-    pub(crate) fn free_limits(&mut self, book: &Book, entry: &Entry, from: usize, now: Timestamp) {
-        let until = self.held_until(book, entry, now);
+    pub(crate) fn free_limits(
+        &mut self,
+        queue_state: &QueueState,
+        entry: &Entry,
+        from: usize,
+        now: Timestamp,
+    ) {
+        let until = self.held_until(queue_state, entry, now);
         for (whose, at) in &self.quota_of {
-            if whose.counts(book, entry) {
+            if whose.counts(queue_state, entry) {
                 self.quotas[*at].left.add(from.max(1), until, whose.amount(entry));
             }
         }
@@ -108,44 +132,45 @@ impl Plan {
         self.freed = true;
     }
 
-    pub(super) fn share(&self, quota: usize, wish: &Wish) -> i32 {
-        if self.quotas[quota].gpus { wish.amount() } else { wish.license(quota).unwrap_or(1) }
+    pub(super) fn share(&self, quota: usize, desired: &PlanRequest) -> i32 {
+        if self.quotas[quota].gpus { desired.amount() } else { desired.license(quota).unwrap_or(1) }
     }
 
     /// The limits that a job could never keep; licenses aside.
-    pub(crate) fn never<'a>(&'a self, wish: &'a Wish) -> impl Iterator<Item = u64> + 'a {
-        wish.quotas.iter().filter(|quota| wish.license(**quota).is_none()).filter_map(|quota| {
+    pub(crate) fn never<'a>(&'a self, desired: &'a PlanRequest) -> impl Iterator<Item = u64> + 'a {
+        desired.quotas.iter().filter(|quota| desired.license(**quota).is_none()).filter_map(|quota| {
             let Quota { limit, .. } = self.quotas[*quota];
-            (i64::from(self.share(*quota, wish)) > i64::try_from(limit).unwrap_or(i64::MAX)).then_some(limit)
+            (i64::from(self.share(*quota, desired)) > i64::try_from(limit).unwrap_or(i64::MAX))
+                .then_some(limit)
         })
     }
 
     /// Whether the limits leave room for the job now, and whether the cluster does.
-    pub(crate) fn room(&self, wish: &Wish) -> (bool, bool) {
+    pub(crate) fn room(&self, desired: &PlanRequest) -> (bool, bool) {
         let quota =
-            wish.quotas.iter().all(|quota| self.quotas[*quota].left.at(0) >= self.share(*quota, wish));
-        let mut classes = wish.parts.iter().copied().chain([(wish.class, wish.count())]);
+            desired.quotas.iter().all(|quota| self.quotas[*quota].left.at(0) >= self.share(*quota, desired));
+        let mut classes = desired.parts.iter().copied().chain([(desired.class, desired.count())]);
         let enough = |(class, count): (usize, i32)| {
             self.classes[class].rest.as_ref().is_none_or(|row| row.at(0) >= count)
         };
-        let room = !self.is_short(wish, 0) && (!wish.whole || classes.all(enough));
+        let room = !self.is_short(desired, 0) && (!desired.whole || classes.all(enough));
         (quota, room)
     }
 
     /// Whether the limits leave room for the job from now to its end, beside all that is planned.
-    pub(crate) fn quota_through(&self, wish: &Wish) -> bool {
-        let end = self.grid.end_now(wish.length);
-        let short = |at: &usize| self.quotas[*at].left.last_below(0, end, self.share(*at, wish)).is_some();
-        !wish.quotas.iter().any(short)
+    pub(crate) fn quota_through(&self, desired: &PlanRequest) -> bool {
+        let end = self.grid.end_now(desired.length);
+        let short = |at: &usize| self.quotas[*at].left.last_below(0, end, self.share(*at, desired)).is_some();
+        !desired.quotas.iter().any(short)
     }
 
-    pub(crate) fn take_quota(&mut self, wish: &Wish, step: usize, end: usize) {
+    pub(crate) fn take_quota(&mut self, desired: &PlanRequest, step: usize, end: usize) {
         #[cfg(test)]
         if plant::is(Bug::Started) {
             return;
         }
-        for at in wish.quotas.iter() {
-            let share = self.share(*at, wish);
+        for at in desired.quotas.iter() {
+            let share = self.share(*at, desired);
             self.quotas[*at].left.add(step, end, -share);
         }
     }
@@ -168,11 +193,11 @@ impl Limited {
     }
 
     /// Whether what a job holds counts here.
-    pub(crate) fn counts(&self, book: &Book, entry: &Entry) -> bool {
+    pub(crate) fn counts(&self, queue_state: &QueueState, entry: &Entry) -> bool {
         match self {
             Self::Queue(tenant, queue) => {
                 entry.id.tenant == *tenant
-                    && (queue.is_none() || book.path(entry).is_some_and(|path| path.contains(queue)))
+                    && (queue.is_none() || queue_state.path(entry).is_some_and(|path| path.contains(queue)))
             }
             Self::Jobs(tenant) => entry.id.tenant == *tenant,
             Self::Array(array) => entry.array.as_ref().is_some_and(|group| group.array == *array),

@@ -20,12 +20,12 @@ pub(crate) use fit::Short;
 use loose::{Loose, TenantAt};
 
 use crate::{
-    book::{Book, Taken},
     entry::Entry,
     grid::{Grid, NEVER},
     ground::{Ground, Kind},
     measure::Measure,
-    reserve::Kept,
+    queue_state::{QueueState, Taken},
+    reserve::ActiveReservations,
     row::Row,
 };
 
@@ -74,7 +74,7 @@ struct Places {
 struct Quota {
     /// What may still be taken.
     left: Row,
-    /// What it counts: GPUs; or jobs, or licenses, of which a wish says how many.
+    /// What it counts: GPUs; or jobs, or licenses, of which desired state says how many.
     gpus: bool,
     limit: u64,
 }
@@ -94,7 +94,7 @@ pub(crate) enum Limited {
 
 /// What one job asks of the plan.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish {
+pub(crate) struct PlanRequest {
     /// Spares too.
     pub(crate) nodes: u32,
     /// Those of them that are spares: they need not be in the same place as the rest.
@@ -145,7 +145,7 @@ impl Node {
     }
 }
 
-impl Wish {
+impl PlanRequest {
     /// GPUs that it takes of all its nodes together.
     pub(crate) fn amount(&self) -> i32 {
         if let Some(gpus) = self.gpus_in_all {
@@ -253,7 +253,7 @@ pub(crate) struct Plan {
 }
 
 /// What a job runs on, with the end of it as a step.
-struct Held<'a> {
+struct Occupancy<'a> {
     nodes: &'a [(NodeIx, u32)],
     tenant: Option<&'a TenantName>,
     end: usize,
@@ -262,19 +262,23 @@ struct Held<'a> {
 impl Plan {
     /// The profile of what runs.
     pub(crate) fn new(
-        book: &Book,
+        queue_state: &QueueState,
         (ground, rails): (&Ground, u32),
-        kept: &Kept<'_>,
+        kept: &ActiveReservations<'_>,
         now: Timestamp,
         forecast: bool,
     ) -> Self {
-        let end =
-            |entry: &Entry| if forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
+        let end = |entry: &Entry| {
+            if forecast { queue_state.predicted_end(entry, now) } else { queue_state.end(entry, now) }
+        };
         let ends: Vec<(Timestamp, &Entry, Taken<'_>)> =
-            book.runs().map(|(entry, nodes)| (end(entry), entry.as_ref(), nodes)).collect();
+            queue_state.runs().map(|(entry, nodes)| (end(entry), entry.as_ref(), nodes)).collect();
         let times = ends.iter().map(|(end, ..)| *end);
-        let grid =
-            if forecast { Grid::coarse(now, book.policy.step, times) } else { Grid::exact(now, times) };
+        let grid = if forecast {
+            Grid::coarse(now, queue_state.policy.step, times)
+        } else {
+            Grid::exact(now, times)
+        };
         let node = |plot: &crate::ground::Plot| {
             let whole_at = if plot.busy { NEVER } else { 0 };
             Node {
@@ -300,7 +304,7 @@ impl Plan {
             }
             if let Some(nodes) = nodes {
                 let tenant = entry.need.tenant.as_ref();
-                runs.push(Held { nodes, tenant, end: grid.floor(end) });
+                runs.push(Occupancy { nodes, tenant, end: grid.floor(end) });
             }
         }
         let mut plan = Self {
@@ -335,7 +339,7 @@ impl Plan {
         plan
     }
 
-    fn fill(&mut self, runs: &[Held<'_>], ground: &Ground, kept: &Kept<'_>) {
+    fn fill(&mut self, runs: &[Occupancy<'_>], ground: &Ground, kept: &ActiveReservations<'_>) {
         for run in runs {
             let tenant = self.loose.tenant(run.tenant);
             let at = end_of(&mut self.ends, run.end);
@@ -373,7 +377,7 @@ impl Plan {
     }
 
     /// Some of the nodes over time: those for which `some`, by node, is true.
-    fn row_of(&self, some: &[bool], kept: &Kept<'_>) -> Row {
+    fn row_of(&self, some: &[bool], kept: &ActiveReservations<'_>) -> Row {
         if kept.rows.is_empty() {
             let mut counts = vec![0; self.ends.len()];
             for (end, some) in self.end_of_node.iter().zip(some) {
@@ -392,7 +396,7 @@ impl Plan {
     }
 
     /// A node is whole from a step on, but for the windows in which it is kept.
-    fn note_node(&self, at: usize, whole_at: usize, kept: &Kept<'_>, row: &mut Row) {
+    fn note_node(&self, at: usize, whole_at: usize, kept: &ActiveReservations<'_>, row: &mut Row) {
         row.note(whole_at, NEVER, 1);
         for (start, end) in kept.windows(NodeIx::at(at)) {
             let from = self.grid.floor(start).max(whole_at);
@@ -413,7 +417,7 @@ impl Plan {
     }
 
     /// The number of the class of such jobs.
-    pub(crate) fn class(&mut self, need: &Need, ground: &Ground, kept: &Kept<'_>) -> usize {
+    pub(crate) fn class(&mut self, need: &Need, ground: &Ground, kept: &ActiveReservations<'_>) -> usize {
         if let Some(at) = self.classes.iter().position(|class| class.kind.is_of(need)) {
             return at;
         }
@@ -426,7 +430,12 @@ impl Plan {
 
     /// Of a gang of components the classes of some of them together, with how many nodes those have: a gang has its nodes where any of its
     /// components together have theirs (Hall 1935). Of more than three only each by itself is looked at.
-    pub(crate) fn parts(&mut self, need: &Need, ground: &Ground, kept: &Kept<'_>) -> Rc<[(usize, i32)]> {
+    pub(crate) fn parts(
+        &mut self,
+        need: &Need,
+        ground: &Ground,
+        kept: &ActiveReservations<'_>,
+    ) -> Rc<[(usize, i32)]> {
         let count = need.components.len();
         if count == 0 {
             return Rc::clone(&self.no_parts);
@@ -455,7 +464,7 @@ impl Plan {
     }
 
     /// Rows by place are made when the first job needs them.
-    pub(crate) fn need_places(&mut self, within: Within, kept: &Kept<'_>) {
+    pub(crate) fn need_places(&mut self, within: Within, kept: &ActiveReservations<'_>) {
         if within == Within::Fabric || self.places(within).is_some() {
             return;
         }

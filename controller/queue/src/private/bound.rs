@@ -45,7 +45,7 @@ pub(super) fn bind_all(
     let mut pods: BTreeMap<u32, Vec<NodeIx>> = BTreeMap::new();
     let mut largest: Option<(usize, Arc<Inventory>)> = None;
     for (ix, server) in topology.servers() {
-        if let Some((pod, _)) = snapshot.yard().place(ix) {
+        if let Some((pod, _)) = snapshot.capacity_index().place(ix) {
             pods.entry(pod).or_default().push(ix);
         }
         if largest.as_ref().is_none_or(|(gpus, _)| server.inventory.gpus.len() > *gpus) {

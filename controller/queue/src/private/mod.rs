@@ -27,27 +27,27 @@ use self::{
     bound::{Bound, bind_all},
     own::{Private, Touched},
 };
-use crate::{book::Book, defs::ClassDef, entry::State, ledger::Past};
+use crate::{defs::ClassDef, entry::State, ledger::Past, queue_state::QueueState};
 
 /// All private clusters, with what their nodes are bound to.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Privates {
+pub(crate) struct GuaranteeClusters {
     rows: BTreeMap<TenantName, Arc<Private>>,
-    /// How long the last try of a job took.
-    tries: Arc<BTreeMap<JobUid, Duration>>,
+    /// How long the last attempt of a job took.
+    attempts: Arc<BTreeMap<JobUid, Duration>>,
     bound: Arc<Bound>,
     /// For what they were made.
     made: Arc<(BTreeMap<TenantName, Shape>, usize, usize)>,
 }
 
-impl Privates {
+impl GuaranteeClusters {
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     pub(crate) fn remember(&mut self, past: &Past) {
         if self.rows.contains_key(&past.id.tenant) {
-            Arc::make_mut(&mut self.tries).insert(past.uid, past.ended.since(past.started));
+            Arc::make_mut(&mut self.attempts).insert(past.uid, past.ended.since(past.started));
         }
     }
 
@@ -56,27 +56,30 @@ impl Privates {
         let times = self
             .rows
             .values()
-            .flat_map(|row| [row.ends.first().map(|(time, _)| *time), row.book.next_look()]);
+            .flat_map(|row| [row.ends.first().map(|(time, _)| *time), row.queue_state.next_check()]);
         times.flatten().min()
     }
 
     /// Jobs that wait and have a right to run.
-    pub(crate) fn entitled(&self, book: &Book) -> BTreeSet<JobUid> {
-        let jobs = self.rows.values().flat_map(|row| row.book.running.keys().copied());
+    pub(crate) fn entitled(&self, queue_state: &QueueState) -> BTreeSet<JobUid> {
+        let jobs = self.rows.values().flat_map(|row| row.queue_state.running.keys().copied());
         jobs.filter(|uid| {
-            book.jobs.get(uid).is_some_and(|entry| entry.state == State::Waiting && entry.hold.is_empty())
+            queue_state
+                .jobs
+                .get(uid)
+                .is_some_and(|entry| entry.state == State::Waiting && entry.hold.is_empty())
         })
         .collect()
     }
 
     /// Whether a job has a right to run.
     pub(crate) fn has_right(&self, uid: JobUid) -> bool {
-        self.rows.values().any(|row| row.book.running.contains_key(&uid))
+        self.rows.values().any(|row| row.queue_state.running.contains_key(&uid))
     }
 
     /// Jobs that have a right to run.
     pub(crate) fn rights(&self) -> Vec<JobUid> {
-        self.rows.values().flat_map(|row| row.book.running.keys().copied()).collect()
+        self.rows.values().flat_map(|row| row.queue_state.running.keys().copied()).collect()
     }
 
     /// Whether a real node stands for a private one.
@@ -96,14 +99,14 @@ impl Privates {
     /// A service class comes, changes or goes.
     pub(crate) fn set_class(&mut self, name: &ServiceClassName, def: Option<ClassDef>) {
         for row in self.rows.values_mut() {
-            Arc::make_mut(row).book.set_class(name, def);
+            Arc::make_mut(row).queue_state.set_class(name, def);
         }
     }
 
     /// So many licenses there are from now on.
     pub(crate) fn set_license(&mut self, name: &LicenseName, total: Option<u32>) {
         for row in self.rows.values_mut() {
-            Arc::make_mut(row).book.set_license(name, total);
+            Arc::make_mut(row).queue_state.set_license(name, total);
         }
     }
 
@@ -115,7 +118,7 @@ impl Privates {
     /// The real nodes on which a job has a right to run, and with how many, without spares.
     pub(crate) fn target(&self, tenant: &TenantName, uid: JobUid) -> Option<(Vec<NodeIx>, u32)> {
         let row = self.rows.get(tenant)?;
-        let count = row.book.job(uid)?.nodes_held();
+        let count = row.queue_state.job(uid)?.nodes_held();
         let bound = self.bound.nodes.get(tenant)?;
         let nodes =
             row.nodes_of(uid).into_iter().map(|at| bound.get(at).copied()).collect::<Option<Vec<_>>>()?;
@@ -123,9 +126,10 @@ impl Privates {
     }
 
     /// Private nodes where a right is exercised, by a job that has not ended in the real cluster.
-    fn in_use(&self, tenant: &TenantName, but: JobUid, book: &Book) -> BTreeSet<usize> {
+    fn in_use(&self, tenant: &TenantName, but: JobUid, queue_state: &QueueState) -> BTreeSet<usize> {
         let Some(row) = self.rows.get(tenant) else { return BTreeSet::new() };
-        let jobs = row.book.running.keys().filter(|uid| **uid != but && book.jobs.contains_key(uid));
+        let jobs =
+            row.queue_state.running.keys().filter(|uid| **uid != but && queue_state.jobs.contains_key(uid));
         jobs.flat_map(|uid| row.nodes_of(*uid)).collect()
     }
 
@@ -135,7 +139,7 @@ impl Privates {
         tenant: &TenantName,
         uid: JobUid,
         real: &BTreeSet<NodeIx>,
-        book: &Book,
+        queue_state: &QueueState,
     ) -> bool {
         let Some(row) = self.rows.get(tenant) else { return false };
         let site = row.site.clone();
@@ -160,13 +164,13 @@ impl Privates {
             return false;
         }
         // Whoever shares one of its nodes would be left behind.
-        let own_use = self.in_use(tenant, uid, book);
+        let own_use = self.in_use(tenant, uid, queue_state);
         if from.iter().any(|at| own_use.contains(at)) {
             return false;
         }
         // Nor does anybody else with a right who runs there have to go.
         let there = |other: &JobUid| {
-            let nodes = book.cache.nodes.get(other);
+            let nodes = queue_state.cache.nodes.get(other);
             *other != uid && nodes.is_some_and(|nodes| nodes.iter().any(|(node, _)| free.contains(node)))
         };
         if self.rights().iter().any(there) {
@@ -178,7 +182,8 @@ impl Privates {
             let fits = match self.bound.owners.get(node) {
                 None => own.is_none(),
                 Some((owner, other)) => {
-                    let used = used.entry(owner.clone()).or_insert_with(|| self.in_use(owner, uid, book));
+                    let used =
+                        used.entry(owner.clone()).or_insert_with(|| self.in_use(owner, uid, queue_state));
                     let same = match (own, kind(owner, *other)) {
                         (None, None) => self
                             .rows
@@ -202,35 +207,37 @@ impl Privates {
     }
 
     /// Brings all private clusters to a time.
-    fn advance(&mut self, book: &Book, touched: &BTreeSet<JobUid>, now: Timestamp) {
+    fn advance(&mut self, queue_state: &QueueState, touched: &BTreeSet<JobUid>, now: Timestamp) {
         let mut by_tenant: BTreeMap<&TenantName, Vec<Touched>> = BTreeMap::new();
         let mut gone = Vec::new();
         for uid in touched {
-            match book.jobs.get(uid) {
+            match queue_state.jobs.get(uid) {
                 Some(entry) => {
                     by_tenant.entry(&entry.id.tenant).or_default().push((*uid, Some(Arc::clone(entry))));
                 }
                 None => gone.push(*uid),
             }
         }
-        let tries = Arc::clone(&self.tries);
+        let attempts = Arc::clone(&self.attempts);
         for (tenant, row) in &mut self.rows {
             let mut list = by_tenant.remove(tenant).unwrap_or_default();
-            list.extend(gone.iter().filter(|uid| row.book.job(**uid).is_some()).map(|uid| (*uid, None)));
+            list.extend(
+                gone.iter().filter(|uid| row.queue_state.job(**uid).is_some()).map(|uid| (*uid, None)),
+            );
             let due = row.ends.first().is_some_and(|(time, _)| *time <= now)
-                || row.book.next_look().is_some_and(|time| time <= now);
+                || row.queue_state.next_check().is_some_and(|time| time <= now);
             if due || !list.is_empty() {
-                Arc::make_mut(row).advance(now, &list, &tries);
+                Arc::make_mut(row).advance(now, &list, &attempts);
             }
         }
-        if !gone.is_empty() && gone.iter().any(|uid| self.tries.contains_key(uid)) {
-            let tries = Arc::make_mut(&mut self.tries);
-            tries.retain(|uid, _| !gone.contains(uid));
+        if !gone.is_empty() && gone.iter().any(|uid| self.attempts.contains_key(uid)) {
+            let attempts = Arc::make_mut(&mut self.attempts);
+            attempts.retain(|uid, _| !gone.contains(uid));
         }
     }
 }
 
-impl Book {
+impl QueueState {
     /// What a tenant's private cluster is made of, once a pass has made it; a test compares with it.
     #[must_use]
     pub fn site(&self, tenant: &TenantName) -> Option<&Site> {
@@ -257,7 +264,7 @@ impl Book {
         let topology = snapshot.topology();
         let made = (shapes, topology.len(), topology.slots());
         if *self.marks.privates.made != made {
-            let mut privates = Privates::default();
+            let mut privates = GuaranteeClusters::default();
             let (sites, bound) = bind_all(&made.0, snapshot);
             privates.bound = Arc::new(bound);
             for (tenant, site) in sites {
@@ -276,9 +283,9 @@ impl Book {
     }
 
     /// Who runs already when its right begins stays, if nodes can change places so.
-    fn keep_where_they_run(&self, privates: &mut Privates, snapshot: &Snapshot) {
+    fn keep_where_they_run(&self, privates: &mut GuaranteeClusters, snapshot: &Snapshot) {
         let rights: Vec<(TenantName, JobUid)> = (privates.rows.iter())
-            .flat_map(|(tenant, row)| row.book.running.keys().map(|uid| (tenant.clone(), *uid)))
+            .flat_map(|(tenant, row)| row.queue_state.running.keys().map(|uid| (tenant.clone(), *uid)))
             .collect();
         for (tenant, uid) in rights {
             if let Some(run) = self.jobs.get(&uid).and_then(|entry| entry.run()) {

@@ -11,10 +11,10 @@ use proto_model::{JobUid, Placement, Shape, TenantName, Timestamp};
 
 use super::site::{Site, number};
 use crate::{
-    book::Book,
     defs::{Act, Budget, Policy, TenantDef},
     entry::Entry,
     ledger::Past,
+    queue_state::QueueState,
 };
 
 /// Jobs that have ended in the real cluster and not in a private one, per tenant; the oldest are forgotten beyond that,
@@ -30,7 +30,7 @@ pub(super) struct Private {
     pub(super) site: Site,
     pub(super) snapshot: Snapshot,
     pub(super) placer: Placer,
-    pub(super) book: Book,
+    pub(super) queue_state: QueueState,
     /// How long jobs took that are gone from the real cluster.
     pub(super) took: BTreeMap<JobUid, Duration>,
     /// When those of them end here that have started here.
@@ -46,25 +46,25 @@ fn asks_alike(a: &Entry, b: &Entry) -> bool {
 }
 
 impl Private {
-    pub(super) fn new(site: Site, policy: &Policy, tenant: &TenantName, book: &Book) -> Self {
+    pub(super) fn new(site: Site, policy: &Policy, tenant: &TenantName, queue_state: &QueueState) -> Self {
         let policy = Policy { reclaim: false, grow_after: None, ..policy.clone() };
-        let mut own = Book::new(policy);
-        let def = book.tenants.get(tenant).cloned().unwrap_or_default();
+        let mut own = QueueState::new(policy);
+        let def = queue_state.tenants.get(tenant).cloned().unwrap_or_default();
         own.set_tenant(tenant, Some(TenantDef { guaranteed: Shape::default(), ..def }));
-        for ((of, name), def) in book.queues.iter().filter(|((of, _), _)| of == tenant) {
+        for ((of, name), def) in queue_state.queues.iter().filter(|((of, _), _)| of == tenant) {
             own.set_queue(of, name, Some(def.clone()));
         }
-        for (name, def) in &book.classes {
+        for (name, def) in &queue_state.classes {
             own.set_class(name, Some(*def));
         }
-        for (name, total) in book.licenses.totals() {
+        for (name, total) in queue_state.licenses.totals() {
             own.set_license(name, Some(total));
         }
         Self {
             snapshot: site.cluster(),
             site,
             placer: Placer::default(),
-            book: own,
+            queue_state: own,
             took: BTreeMap::new(),
             ends: BTreeSet::new(),
             ghosts: BTreeSet::new(),
@@ -76,20 +76,20 @@ impl Private {
         &mut self,
         now: Timestamp,
         touched: &[Touched],
-        tries: &BTreeMap<JobUid, Duration>,
+        attempts: &BTreeMap<JobUid, Duration>,
     ) {
         loop {
             let end = self.ends.first().map(|(time, _)| *time);
-            let time = [end, self.book.next_look()].into_iter().flatten().min();
+            let time = [end, self.queue_state.next_check()].into_iter().flatten().min();
             let Some(time) = time.filter(|time| *time < now) else { break };
             self.end_until(time);
             self.pass(time);
         }
         let ended = self.end_until(now);
-        let looked = self.book.next_look().is_some_and(|time| time <= now);
-        let mut changed = ended || looked;
+        let checked = self.queue_state.next_check().is_some_and(|time| time <= now);
+        let mut changed = ended || checked;
         for (uid, entry) in touched {
-            changed |= self.touch(*uid, entry.as_ref(), tries.get(uid).copied(), now);
+            changed |= self.touch(*uid, entry.as_ref(), attempts.get(uid).copied(), now);
         }
         changed |= self.end_until(now);
         if changed {
@@ -105,11 +105,11 @@ impl Private {
         took: Option<Duration>,
         now: Timestamp,
     ) -> bool {
-        let here = self.book.job(uid).cloned();
+        let here = self.queue_state.job(uid).cloned();
         match (here, entry) {
             (None, Some(entry)) => {
                 let entry = Entry { preempted: 0, ..entry.waiting() };
-                self.book.set_job(uid, Some(Arc::new(entry)));
+                self.queue_state.set_job(uid, Some(Arc::new(entry)));
                 true
             }
             (Some(here), Some(entry)) if here.run().is_none() => {
@@ -118,14 +118,14 @@ impl Private {
                     return false;
                 }
                 let entry = Entry { not_before, preempted: here.preempted, cap: here.cap, ..entry.waiting() };
-                self.book.set_job(uid, Some(Arc::new(entry)));
+                self.queue_state.set_job(uid, Some(Arc::new(entry)));
                 true
             }
             // It has its place here, and asks for something else before it has one there.
             (Some(here), Some(entry)) if entry.run().is_none() && !asks_alike(&here, entry) => {
                 self.drop_job(&here);
                 let entry = Entry { preempted: 0, ..entry.waiting() };
-                self.book.set_job(uid, Some(Arc::new(entry)));
+                self.queue_state.set_job(uid, Some(Arc::new(entry)));
                 true
             }
             (Some(here), None) => {
@@ -143,7 +143,7 @@ impl Private {
                         self.ghosts.insert(uid);
                         if self.ghosts.len() > GHOSTS
                             && let Some(oldest) = self.ghosts.pop_first()
-                            && let Some(oldest) = self.book.job(oldest).cloned()
+                            && let Some(oldest) = self.queue_state.job(oldest).cloned()
                         {
                             self.drop_job(&oldest);
                         }
@@ -160,7 +160,7 @@ impl Private {
             self.snapshot.release(&entry.id.tenant, &run.placement);
             self.ends.retain(|(_, uid)| *uid != entry.uid);
         }
-        self.book.set_job(entry.uid, None);
+        self.queue_state.set_job(entry.uid, None);
         self.took.remove(&entry.uid);
         self.ghosts.remove(&entry.uid);
     }
@@ -170,9 +170,9 @@ impl Private {
         let mut any = false;
         while let Some((end, uid)) = self.ends.first().copied().filter(|(end, _)| *end <= time) {
             self.ends.pop_first();
-            if let Some(entry) = self.book.job(uid).cloned() {
+            if let Some(entry) = self.queue_state.job(uid).cloned() {
                 if let Some(past) = Past::of(&entry, end, true) {
-                    self.book.remember(&past);
+                    self.queue_state.remember(&past);
                 }
                 self.drop_job(&entry);
             }
@@ -185,7 +185,7 @@ impl Private {
     pub(super) fn pass(&mut self, now: Timestamp) {
         // A stop without grace makes room at once; so often at most at one time.
         for _ in 0..16 {
-            let acts = self.book.pass(&mut self.snapshot, &mut self.placer, now, Budget::ALL);
+            let acts = self.queue_state.pass(&mut self.snapshot, &mut self.placer, now, Budget::ALL);
             let mut stopped = false;
             for act in acts {
                 match act {
@@ -204,9 +204,9 @@ impl Private {
     }
 
     pub(super) fn start(&mut self, uid: JobUid, placement: Placement, now: Timestamp) {
-        let Some(entry) = self.book.job(uid).cloned() else { return };
+        let Some(entry) = self.queue_state.job(uid).cloned() else { return };
         self.snapshot.hold(&entry.id.tenant, &placement);
-        self.book.set_job(uid, Some(Arc::new(entry.running(Arc::new(placement), now))));
+        self.queue_state.set_job(uid, Some(Arc::new(entry.running(Arc::new(placement), now))));
         if let Some(took) = self.took.get(&uid) {
             self.ends.insert((now.plus(*took), uid));
             self.ghosts.remove(&uid);
@@ -214,7 +214,7 @@ impl Private {
     }
 
     pub(super) fn stop(&mut self, uid: JobUid) {
-        let Some(entry) = self.book.job(uid).cloned() else { return };
+        let Some(entry) = self.queue_state.job(uid).cloned() else { return };
         if let Some(run) = entry.run() {
             self.snapshot.release(&entry.id.tenant, &run.placement);
             self.ends.retain(|(_, other)| *other != uid);
@@ -222,13 +222,13 @@ impl Private {
                 self.ghosts.insert(uid);
             }
             let waiting = Entry { preempted: entry.preempted + 1, ..entry.waiting() };
-            self.book.set_job(uid, Some(Arc::new(waiting)));
+            self.queue_state.set_job(uid, Some(Arc::new(waiting)));
         }
     }
 
     /// Nodes on which a job runs here.
     pub(super) fn nodes_of(&self, uid: JobUid) -> Vec<usize> {
-        let run = self.book.job(uid).and_then(|entry| entry.run().cloned());
+        let run = self.queue_state.job(uid).and_then(|entry| entry.run().cloned());
         let places = run.map(|run| run.placement);
         places
             .iter()

@@ -8,15 +8,16 @@ use proto_model::{JobId, JobName, JobUid, Reason, ReservationName, Shape, Timest
 
 use super::world::{Dice, at, cluster, job_of, node, nodes, part, policy, queue, secs, tenant};
 use crate::{
-    Act, ArrayGroup, Book, Budget, Entry, Past, QueueDef, ReservationDef, ReservedNodes, State, TenantDef,
+    Act, ArrayGroup, Budget, Entry, Past, QueueDef, QueueState, ReservationDef, ReservedNodes, State,
+    TenantDef,
     plant::{Bug, with},
 };
 
 const TENANTS: [&str; 3] = ["a", "b", "c"];
 
 /// A book under way, and the cluster that it is about.
-struct Way {
-    book: Book,
+struct Incremental {
+    queue_state: QueueState,
     snapshot: Snapshot,
     placer: Placer,
     now: u64,
@@ -26,10 +27,10 @@ struct Way {
     closed: BTreeMap<u32, bool>,
 }
 
-impl Way {
+impl Incremental {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
-        let mut book = Book::new(policy());
+        let mut queue_state = QueueState::new(policy());
         let guaranteed =
             if dice.below(4) == 0 { Shape { nodes: 2, ..Shape::default() } } else { Shape::default() };
         for (at, name) in TENANTS.into_iter().enumerate() {
@@ -37,17 +38,17 @@ impl Way {
             let jobs = (dice.below(4) == 0).then(|| 2 + dice.below(4) as u32);
             let own = if at == 0 { guaranteed } else { Shape::default() };
             let weight = 1 + dice.below(3) as u32;
-            book.set_tenant(&tenant(name), Some(TenantDef { limit, jobs, guaranteed: own, weight }));
+            queue_state.set_tenant(&tenant(name), Some(TenantDef { limit, jobs, guaranteed: own, weight }));
         }
         let def = |guaranteed, limit| QueueDef {
             guaranteed: Shape { nodes: guaranteed, ..Shape::default() },
             limit,
             ..QueueDef::default()
         };
-        book.set_queue(&tenant("b"), &queue("x"), Some(def(dice.below(3) as u32, None)));
-        book.set_queue(&tenant("b"), &queue("y"), Some(def(0, Some(12))));
+        queue_state.set_queue(&tenant("b"), &queue("x"), Some(def(dice.below(3) as u32, None)));
+        queue_state.set_queue(&tenant("b"), &queue("y"), Some(def(0, Some(12))));
         Self {
-            book,
+            queue_state,
             snapshot: cluster(&[4, 4, 4]),
             placer: Placer::default(),
             now: 0,
@@ -90,11 +91,11 @@ impl Way {
         if who == "b" {
             entry.queue = [None, Some(queue("x")), Some(queue("y"))][dice.below(3) as usize].clone();
         }
-        self.book.set_job(entry.uid, Some(Arc::new(entry)));
+        self.queue_state.set_job(entry.uid, Some(Arc::new(entry)));
     }
 
     fn pick(&mut self, matches: impl Fn(&Entry) -> bool) -> Option<Arc<Entry>> {
-        let list: Vec<&Arc<Entry>> = self.book.jobs().filter(|entry| matches(entry)).collect();
+        let list: Vec<&Arc<Entry>> = self.queue_state.jobs().filter(|entry| matches(entry)).collect();
         if list.is_empty() {
             None
         } else {
@@ -103,15 +104,15 @@ impl Way {
     }
 
     fn end(&mut self, uid: JobUid, again: bool) {
-        let Some(entry) = self.book.job(uid).cloned() else { return };
+        let Some(entry) = self.queue_state.job(uid).cloned() else { return };
         if let Some(past) = Past::of(&entry, at(self.now), !again) {
-            self.book.remember(&past);
+            self.queue_state.remember(&past);
         }
         if let Some(run) = entry.run() {
             self.snapshot.release(&entry.id.tenant, &run.placement);
         }
         let waiting = Entry { preempted: entry.preempted + 1, ..entry.waiting() };
-        self.book.set_job(uid, again.then(|| Arc::new(waiting)));
+        self.queue_state.set_job(uid, again.then(|| Arc::new(waiting)));
     }
 
     fn change(&mut self) {
@@ -124,13 +125,13 @@ impl Way {
             }
             14 => {
                 if let Some(entry) = self.pick(|entry| entry.run().is_none()) {
-                    self.book.set_job(entry.uid, None);
+                    self.queue_state.set_job(entry.uid, None);
                 }
             }
             15 => {
                 if let Some(entry) = self.pick(|entry| !entry.hold.is_empty()) {
                     let free = Entry { hold: Vec::new(), ..entry.as_ref().clone() };
-                    self.book.set_job(entry.uid, Some(Arc::new(free)));
+                    self.queue_state.set_job(entry.uid, Some(Arc::new(free)));
                 }
             }
             16 => {
@@ -151,36 +152,42 @@ impl Way {
                 };
                 let name = ReservationName::new("r").unwrap();
                 let def = (self.dice.below(2) == 0).then_some(kept);
-                self.book.set_reservation(&name, def);
+                self.queue_state.set_reservation(&name, def);
             }
             _ => self.now += self.dice.below(15),
         }
     }
 
     /// A book that knows nothing but the tables.
-    fn anew(&self) -> Book {
-        let mut book = Book::new(self.book.policy().clone());
-        self.book.tenants.iter().for_each(|(name, def)| book.set_tenant(name, Some(def.clone())));
-        self.book
+    fn anew(&self) -> QueueState {
+        let mut queue_state = QueueState::new(self.queue_state.policy().clone());
+        self.queue_state
+            .tenants
+            .iter()
+            .for_each(|(name, def)| queue_state.set_tenant(name, Some(def.clone())));
+        self.queue_state
             .queues
             .iter()
-            .for_each(|((name, queue), def)| book.set_queue(name, queue, Some(def.clone())));
-        self.book.reservations.iter().for_each(|(name, def)| book.set_reservation(name, Some(def.clone())));
-        self.book.jobs().for_each(|entry| book.set_job(entry.uid, Some(Arc::clone(entry))));
-        book.restore(self.book.marks());
+            .for_each(|((name, queue), def)| queue_state.set_queue(name, queue, Some(def.clone())));
+        self.queue_state
+            .reservations
+            .iter()
+            .for_each(|(name, def)| queue_state.set_reservation(name, Some(def.clone())));
+        self.queue_state.jobs().for_each(|entry| queue_state.set_job(entry.uid, Some(Arc::clone(entry))));
+        queue_state.restore(self.queue_state.marks());
         // Jobs that went since the last pass are still to be told to the private clusters.
-        book.cache.touched.extend(self.book.cache.touched.iter().copied());
-        book
+        queue_state.cache.touched.extend(self.queue_state.cache.touched.iter().copied());
+        queue_state
     }
 
     fn carry_out(&mut self, acts: Vec<Act>) {
         for act in acts {
             match act {
                 Act::Start { uid, placement } => {
-                    let entry = self.book.job(uid).cloned().unwrap();
+                    let entry = self.queue_state.job(uid).cloned().unwrap();
                     self.snapshot.hold(&entry.id.tenant, &placement);
                     let running = entry.running(Arc::new(placement), at(self.now));
-                    self.book.set_job(uid, Some(Arc::new(running)));
+                    self.queue_state.set_job(uid, Some(Arc::new(running)));
                 }
                 Act::Preempt { victim: uid, grace, .. }
                 | Act::Shrink { victim: uid, grace, .. }
@@ -189,11 +196,11 @@ impl Way {
                         self.end(uid, true);
                         continue;
                     }
-                    let entry = self.book.job(uid).cloned().unwrap();
+                    let entry = self.queue_state.job(uid).cloned().unwrap();
                     let State::Running(run) = &entry.state else { continue };
                     let run = crate::Run { ending: Some(at(self.now).plus(grace)), ..run.clone() };
                     let ending = Entry { state: State::Running(run), ..entry.as_ref().clone() };
-                    self.book.set_job(uid, Some(Arc::new(ending)));
+                    self.queue_state.set_job(uid, Some(Arc::new(ending)));
                 }
             }
         }
@@ -204,7 +211,7 @@ impl Way {
             let ending = entry.run().and_then(|run| run.ending);
             ending.is_some_and(|time: Timestamp| time <= at(self.now))
         };
-        let uids: Vec<JobUid> = self.book.jobs().filter(over).map(|entry| entry.uid).collect();
+        let uids: Vec<JobUid> = self.queue_state.jobs().filter(over).map(|entry| entry.uid).collect();
         uids.into_iter().for_each(|uid| self.end(uid, true));
     }
 }
@@ -212,7 +219,7 @@ impl Way {
 /// What a book that has seen everything does, step by step, with a bug in its code; and where that is first another thing
 /// than from the tables alone, or without short cuts.
 fn go(seed: u64, bug: Option<Bug>) -> (usize, Option<String>) {
-    let (mut way, mut acted) = (Way::new(seed), 0);
+    let (mut way, mut acted) = (Incremental::new(seed), 0);
     for step in 0..150 {
         for _ in 0..=way.dice.below(3) {
             way.change();
@@ -227,16 +234,16 @@ fn go(seed: u64, bug: Option<Bug>) -> (usize, Option<String>) {
         let few = Budget { jobs: 1 + way.dice.below(6) as usize, ..Budget::ALL };
         let mut some = anew.clone();
         let from_tables = some.pass(&mut snapshot, &mut Placer::default(), now, few);
-        let from_all = way.book.clone().pass(&mut snapshot, &mut way.placer, now, few);
+        let from_all = way.queue_state.clone().pass(&mut snapshot, &mut way.placer, now, few);
         let expected = anew.pass(&mut snapshot, &mut Placer::default(), now, Budget::ALL);
         assert_eq!(snapshot, way.snapshot, "seed {seed}, step {step}: a pass leaves the snapshot as it was");
         let uncut = whole.pass_uncut(&mut snapshot, &mut Placer::default(), now);
-        let acts = with(bug, || way.book.pass(&mut way.snapshot, &mut way.placer, now, Budget::ALL));
+        let acts = with(bug, || way.queue_state.pass(&mut way.snapshot, &mut way.placer, now, Budget::ALL));
         let same = [
             (from_all == from_tables, "a look at the first jobs is not as from the tables alone"),
             (acts == expected, "not as from the tables alone"),
             (acts == uncut, "not as without short cuts"),
-            (way.book == anew, "another book"),
+            (way.queue_state == anew, "another book"),
         ];
         if let Some((_, what)) = same.into_iter().find(|(same, _)| !same) {
             return (acted, Some(format!("seed {seed}, step {step}: {what}")));

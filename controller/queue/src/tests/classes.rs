@@ -2,9 +2,9 @@
 
 use proto_model::{ClassUser, ServiceClassName};
 
-use super::world::{Dice, at, book, cluster, job, nodes, part, policy, tenant, uid};
+use super::world::{Dice, at, cluster, job, nodes, part, policy, queue_state, tenant, uid};
 use crate::{
-    Book, ClassDef, TenantDef,
+    ClassDef, QueueState, TenantDef,
     trial::{Trial, TrialJob},
 };
 
@@ -24,9 +24,9 @@ fn def(jobs: Option<u32>, gpus: Option<u32>, preempts: bool) -> ClassDef {
 
 #[test]
 fn a_users_further_job_waits_for_the_end_of_one_and_others_pass() {
-    let mut book = book();
-    book.set_class(&name("c"), Some(def(Some(1), None, true)));
-    let mut trial = Trial::new(book, cluster(&[4]));
+    let mut queue_state = queue_state();
+    queue_state.set_class(&name("c"), Some(def(Some(1), None, true)));
+    let mut trial = Trial::new(queue_state, cluster(&[4]));
     let jobs = [
         of("c", "ann", job(1, nodes(1), 0, 100)),
         of("c", "ann", job(2, nodes(1), 1, 50)),
@@ -41,9 +41,9 @@ fn a_users_further_job_waits_for_the_end_of_one_and_others_pass() {
 
 #[test]
 fn gpus_of_a_user_are_counted_over_all_jobs_of_the_class() {
-    let mut book = book();
-    book.set_class(&name("c"), Some(def(None, Some(6), true)));
-    let mut trial = Trial::new(book, cluster(&[4]));
+    let mut queue_state = queue_state();
+    queue_state.set_class(&name("c"), Some(def(None, Some(6), true)));
+    let mut trial = Trial::new(queue_state, cluster(&[4]));
     let jobs = [
         of("c", "ann", job(1, nodes(1), 0, 100)),
         of("c", "ann", job(2, part(3), 1, 50)),
@@ -61,9 +61,9 @@ fn gpus_of_a_user_are_counted_over_all_jobs_of_the_class() {
 #[test]
 fn nobody_is_stopped_for_a_class_that_does_not_preempt() {
     for preempts in [true, false] {
-        let mut book = book();
-        book.set_class(&name("c"), Some(def(None, None, preempts)));
-        let mut trial = Trial::new(book, cluster(&[2]));
+        let mut queue_state = queue_state();
+        queue_state.set_class(&name("c"), Some(def(None, None, preempts)));
+        let mut trial = Trial::new(queue_state, cluster(&[2]));
         let mut low = job(1, nodes(2), 0, 100);
         (low.entry.priority, low.entry.preemption.preemptible) = (-10, true);
         let mut high = of("c", "ann", job(2, nodes(2), 10, 50));
@@ -99,13 +99,13 @@ fn random(seed: u64) -> Vec<TrialJob> {
 #[test]
 fn limits_of_users_hold_and_every_job_starts() {
     for seed in 0..60 {
-        let mut book = Book::new(policy());
-        book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-        book.set_class(&name("c"), Some(def(Some(1), None, true)));
-        book.set_class(&name("d"), Some(def(Some(3), Some(8), false)));
-        book.set_class(&name("e"), Some(def(None, Some(9), true)));
+        let mut queue_state = QueueState::new(policy());
+        queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+        queue_state.set_class(&name("c"), Some(def(Some(1), None, true)));
+        queue_state.set_class(&name("d"), Some(def(Some(3), Some(8), false)));
+        queue_state.set_class(&name("e"), Some(def(None, Some(9), true)));
         let jobs = random(seed);
-        let mut trial = Trial::new(book, cluster(&[3, 3]));
+        let mut trial = Trial::new(queue_state, cluster(&[3, 3]));
         trial.run(&jobs);
         assert_eq!(trial.faults, Vec::<String>::new(), "seed {seed}");
         for job in &jobs {

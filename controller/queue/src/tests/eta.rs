@@ -6,7 +6,7 @@ use proto_model::{Eta, Timestamp};
 
 use super::world::{Dice, at, cluster, job_of, nodes, part, secs, tenant};
 use crate::{
-    Book, Policy, TenantDef,
+    Policy, QueueState, TenantDef,
     trial::{Trial, TrialJob},
 };
 
@@ -26,19 +26,19 @@ fn crowd(count: u64, seed: u64, worst: impl Fn(&mut Dice) -> u64) -> Vec<TrialJo
 }
 
 fn replay(jobs: &[TrialJob], fair_share: bool) -> Vec<(Duration, Eta, Timestamp)> {
-    let mut book = Book::new(Policy { fair_share, ..Policy::default() });
+    let mut queue_state = QueueState::new(Policy { fair_share, ..Policy::default() });
     for name in ["a", "b", "c", "d"] {
-        book.set_tenant(&tenant(name), Some(TenantDef::default()));
+        queue_state.set_tenant(&tenant(name), Some(TenantDef::default()));
     }
-    let mut trial = Trial::new(book, cluster(&[16, 16]));
+    let mut trial = Trial::new(queue_state, cluster(&[16, 16]));
     trial.forecasts = true;
     trial.run(jobs);
     assert_eq!(trial.faults, Vec::<String>::new());
     let rows = jobs.iter().filter_map(|job| {
         let row = &trial.rows[&job.entry.uid];
-        let (told, start) = (row.told?, *row.starts.first()?);
+        let (reported, start) = (row.reported?, *row.starts.first()?);
         let wait = start.since(job.entry.submitted);
-        (wait > secs(60)).then_some((wait, told, start))
+        (wait > secs(60)).then_some((wait, reported, start))
     });
     rows.collect()
 }
@@ -47,10 +47,10 @@ fn replay(jobs: &[TrialJob], fair_share: bool) -> Vec<(Duration, Eta, Timestamp)
 fn bands_hold_most_starts() {
     let (mut inside, mut all) = (0, 0);
     for seed in 0..2 {
-        for (_, told, start) in replay(&crowd(120, seed, |dice| 1 + dice.below(4)), true) {
-            assert!(told.earliest <= told.start && told.start <= told.latest);
+        for (_, reported, start) in replay(&crowd(120, seed, |dice| 1 + dice.below(4)), true) {
+            assert!(reported.earliest <= reported.start && reported.start <= reported.latest);
             all += 1;
-            inside += u32::from(told.earliest <= start && start <= told.latest);
+            inside += u32::from(reported.earliest <= start && start <= reported.latest);
         }
     }
     assert!(inside * 2 > all, "{inside} of {all}");
@@ -58,23 +58,27 @@ fn bands_hold_most_starts() {
 
 /// What starts of others have taught does not reach before the time before which a job may not begin.
 #[test]
-fn no_start_is_foretold_before_a_job_s_begin_time() {
+fn no_start_is_predicted_before_a_job_s_begin_time() {
     let mut jobs = crowd(120, 3, |dice| 1 + dice.below(4));
     for job in jobs.iter_mut().step_by(3) {
         job.entry.not_before = Some(job.entry.submitted.plus(secs(14_400)));
     }
-    let mut book = Book::new(Policy::default());
+    let mut queue_state = QueueState::new(Policy::default());
     for name in ["a", "b", "c", "d"] {
-        book.set_tenant(&tenant(name), Some(TenantDef::default()));
+        queue_state.set_tenant(&tenant(name), Some(TenantDef::default()));
     }
-    let mut trial = Trial::new(book, cluster(&[16, 16]));
+    let mut trial = Trial::new(queue_state, cluster(&[16, 16]));
     trial.forecasts = true;
     trial.run(&jobs);
     let mut seen = 0;
     for job in jobs.iter().step_by(3) {
-        let (told, begin) = (trial.rows[&job.entry.uid].told, job.entry.not_before);
-        let (Some(told), Some(begin)) = (told, begin) else { continue };
-        assert!(begin <= told.earliest && told.earliest <= told.start && told.start <= told.latest);
+        let (reported, begin) = (trial.rows[&job.entry.uid].reported, job.entry.not_before);
+        let (Some(reported), Some(begin)) = (reported, begin) else { continue };
+        assert!(
+            begin <= reported.earliest
+                && reported.earliest <= reported.start
+                && reported.start <= reported.latest
+        );
         seen += 1;
     }
     assert!(seen > 20, "{seen}");
@@ -82,44 +86,49 @@ fn no_start_is_foretold_before_a_job_s_begin_time() {
 
 #[test]
 fn a_job_that_is_refused_says_so_until_it_is_looked_at_again() {
-    let mut book = super::world::book();
+    let mut queue_state = super::world::queue_state();
     let job = super::world::job(1, nodes(1), 0, 10).entry;
     let uid = job.uid;
-    book.set_job(uid, Some(std::sync::Arc::new(job)));
-    book.refuse(uid, "the checker refused the placement".to_owned(), at(1));
-    let why = book.why(uid);
+    queue_state.set_job(uid, Some(std::sync::Arc::new(job)));
+    queue_state.refuse(uid, "the checker refused the placement".to_owned(), at(1));
+    let why = queue_state.why(uid);
     assert_eq!((why.len(), why[0].code.as_ref()), (1, "PlacementRefused"));
 }
 
 /// What is foretold without anybody asking: each minute at most, of each job once, and nothing that decides changes.
 #[test]
 fn forecasts_are_noted_now_and_then_and_held_against_the_starts() {
-    let mut trial = Trial::new(super::world::book(), cluster(&[4]));
+    let mut trial = Trial::new(super::world::queue_state(), cluster(&[4]));
     let jobs: Vec<TrialJob> =
         (1..=4).map(|number| super::world::job(number, nodes(4), number, 1000)).collect();
     trial.run_until(&jobs[..3], at(3));
     let uid = |number: usize| jobs[number - 1].entry.uid;
     let mut placer = controller_scheduler::Placer::default();
-    let (snapshot, before) = (trial.snapshot.clone(), trial.book.clone());
-    assert!(trial.book.note_forecast(&snapshot, &mut placer, at(5)));
-    assert!(!trial.book.is_foretold(uid(1)), "it runs");
-    assert!(trial.book.is_foretold(uid(2)) && trial.book.is_foretold(uid(3)));
+    let (snapshot, before) = (trial.snapshot.clone(), trial.queue_state.clone());
+    assert!(trial.queue_state.note_forecast(&snapshot, &mut placer, at(5)));
+    assert!(!trial.queue_state.is_predicted(uid(1)), "it runs");
+    assert!(trial.queue_state.is_predicted(uid(2)) && trial.queue_state.is_predicted(uid(3)));
     for number in [2, 3] {
         assert_eq!(
-            trial.book.eta(uid(number)),
+            trial.queue_state.eta(uid(number)),
             before.eta(uid(number)),
             "what people see is as the pass left it"
         );
     }
     // Another one comes: it is noted when a minute is over, and the others are not noted again.
-    trial.book.set_job(uid(4), Some(std::sync::Arc::new(jobs[3].entry.clone())));
-    assert!(!trial.book.note_forecast(&snapshot, &mut placer, at(64)));
-    assert!(trial.book.note_forecast(&snapshot, &mut placer, at(65)) && trial.book.is_foretold(uid(4)));
-    assert!(!trial.book.note_forecast(&snapshot, &mut placer, at(200)), "nobody is new");
+    trial.queue_state.set_job(uid(4), Some(std::sync::Arc::new(jobs[3].entry.clone())));
+    assert!(!trial.queue_state.note_forecast(&snapshot, &mut placer, at(64)));
+    assert!(
+        trial.queue_state.note_forecast(&snapshot, &mut placer, at(65))
+            && trial.queue_state.is_predicted(uid(4))
+    );
+    assert!(!trial.queue_state.note_forecast(&snapshot, &mut placer, at(200)), "nobody is new");
     // Who goes without a start teaches nothing; who starts is done with.
-    trial.book.set_job(uid(4), None);
+    trial.queue_state.set_job(uid(4), None);
     trial.run_until(&[], at(1002));
     assert!(
-        !trial.book.is_foretold(uid(4)) && !trial.book.is_foretold(uid(2)) && trial.book.is_foretold(uid(3))
+        !trial.queue_state.is_predicted(uid(4))
+            && !trial.queue_state.is_predicted(uid(2))
+            && trial.queue_state.is_predicted(uid(3))
     );
 }

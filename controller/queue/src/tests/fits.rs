@@ -4,7 +4,7 @@ use controller_scheduler::{Choice, Need, Placer, RailNeed};
 use controller_topology::RailSet;
 use proto_model::{JobUid, Timestamp, Within};
 
-use super::world::{Dice, GPUS, RAILS, at, book, cluster, job, nodes, part, uid};
+use super::world::{Dice, GPUS, RAILS, at, cluster, job, nodes, part, queue_state, uid};
 use crate::{
     riddle::answer,
     trial::{Trial, TrialJob},
@@ -17,14 +17,14 @@ fn need(nodes: u32, gpus: u32, rails: u32) -> Need {
 
 /// Runs these for long; what does not start is taken away.
 fn world(pods: &[u32], held: &[Need]) -> Trial {
-    let mut trial = Trial::new(book(), cluster(pods));
+    let mut trial = Trial::new(queue_state(), cluster(pods));
     let jobs: Vec<TrialJob> =
         (1..).zip(held).map(|(number, need)| job(number, need.clone(), 0, 10_000)).collect();
     trial.run_until(&jobs, at(0));
     let waits: Vec<JobUid> =
         trial.rows.iter().filter(|(_, row)| row.starts.is_empty()).map(|(uid, _)| *uid).collect();
     for uid in waits {
-        trial.book.set_job(uid, None);
+        trial.queue_state.set_job(uid, None);
     }
     trial
 }
@@ -33,7 +33,7 @@ fn world(pods: &[u32], held: &[Need]) -> Trial {
 fn come(trial: &mut Trial, need: &Need) -> (bool, bool) {
     let mut choice = Choice::default();
     let asked = Need { tenant: Some(super::world::tenant("t")), ..need.clone() };
-    let fits = Placer::default().choose(trial.snapshot.yard(), &asked, None, &mut choice);
+    let fits = Placer::default().choose(trial.snapshot.capacity_index(), &asked, None, &mut choice);
     trial.run_until(&[job(900, need.clone(), 10, 500)], at(10));
     (!trial.rows[&uid(900)].starts.is_empty(), fits)
 }
@@ -64,8 +64,8 @@ fn spares_need_not_be_in_the_pod_of_the_rest() {
     // And when a node of the one pod is taken for a while its start is planned.
     let mut trial = world(&[4, 4], &[nodes(2), nodes(3)]);
     assert_eq!(come(&mut trial, &spare), (false, false));
-    trial.book.forecast(&mut trial.snapshot, &mut Placer::default(), at(10));
-    let eta = trial.book.eta(uid(900)).unwrap();
+    trial.queue_state.forecast(&mut trial.snapshot, &mut Placer::default(), at(10));
+    let eta = trial.queue_state.eta(uid(900)).unwrap();
     assert!(eta.latest < Timestamp(u64::MAX), "{eta:?}");
 }
 
@@ -152,8 +152,8 @@ fn riddles(cases: u64) {
         never += u64::from(!answer.empty);
         behind += u64::from(answer.jobs_wait);
     }
-    let told = faults.iter().take(8).cloned().collect::<Vec<_>>().join("\n");
-    assert!(faults.is_empty(), "{} faults of {cases}:\n{told}", faults.len());
+    let reported = faults.iter().take(8).cloned().collect::<Vec<_>>().join("\n");
+    assert!(faults.is_empty(), "{} faults of {cases}:\n{reported}", faults.len());
     let share = |part: u64| part * 100 / cases;
     // A quarter of the jobs asks for models of GPU that some nodes do not have.
     assert!((15..80).contains(&share(started)), "{started}");

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use controller_scheduler::Placer;
 use proto_model::{Backfill, JobUid, LicenseName, Shape, Timestamp};
 
-use super::world::{Dice, at, book, cluster, job, job_of, nodes, part, policy, secs, tenant, uid};
+use super::world::{Dice, at, cluster, job, job_of, nodes, part, policy, queue_state, secs, tenant, uid};
 use crate::{
-    Book, Budget, LicenseUse, Policy, ReservationDef, ReservedNodes, TenantDef,
+    Budget, LicenseUse, Policy, QueueState, ReservationDef, ReservedNodes, TenantDef,
     trial::{Trial, TrialJob},
 };
 
@@ -20,26 +20,26 @@ fn with(licenses: &[(&str, u32)], mut job: TrialJob) -> TrialJob {
     job
 }
 
-fn licensed(mut book: Book, totals: &[(&str, u32)]) -> Book {
+fn licensed(mut queue_state: QueueState, totals: &[(&str, u32)]) -> QueueState {
     for (text, total) in totals {
-        book.set_license(&name(text), Some(*total));
+        queue_state.set_license(&name(text), Some(*total));
     }
-    book
+    queue_state
 }
 
 fn starts(trial: &Trial, number: u64) -> Vec<Timestamp> {
     trial.rows[&uid(number)].starts.clone()
 }
 
-fn messages(book: &Book, number: u64) -> Vec<String> {
-    book.why(uid(number)).iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect()
+fn messages(queue_state: &QueueState, number: u64) -> Vec<String> {
+    queue_state.why(uid(number)).iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect()
 }
 
 #[test]
 fn a_job_waits_for_a_license_that_another_tenants_job_holds_and_others_pass() {
-    let mut book = licensed(book(), &[("matlab", 4)]);
-    book.set_tenant(&tenant("u"), Some(TenantDef::default()));
-    let mut trial = Trial::new(book, cluster(&[4]));
+    let mut queue_state = licensed(queue_state(), &[("matlab", 4)]);
+    queue_state.set_tenant(&tenant("u"), Some(TenantDef::default()));
+    let mut trial = Trial::new(queue_state, cluster(&[4]));
     let jobs = [
         with(&[("matlab", 3)], job_of("u", 1, nodes(1), 0, 100)),
         with(&[("matlab", 2)], job(2, nodes(1), 1, 50)),
@@ -48,12 +48,15 @@ fn a_job_waits_for_a_license_that_another_tenants_job_holds_and_others_pass() {
         job(5, nodes(1), 4, 300),
     ];
     trial.run_until(&jobs[..2], at(1));
-    assert_eq!(messages(&trial.book, 2), ["License: license matlab: 3 of 4 in use, the job asks for 2"]);
-    let reason = &trial.book.why(uid(2))[0];
+    assert_eq!(
+        messages(&trial.queue_state, 2),
+        ["License: license matlab: 3 of 4 in use, the job asks for 2"]
+    );
+    let reason = &trial.queue_state.why(uid(2))[0];
     assert_eq!((reason.scope.as_str(), reason.count), ("license/matlab", 1));
-    assert_eq!(trial.book.eta(uid(2)).unwrap().planned, Some(at(100)));
+    assert_eq!(trial.queue_state.eta(uid(2)).unwrap().planned, Some(at(100)));
     trial.run_until(&jobs[2..], at(4));
-    let used = trial.book.license_use(&name("matlab"));
+    let used = trial.queue_state.license_use(&name("matlab"));
     assert_eq!(used, LicenseUse { held: 4, running: 2, waiting: 2 });
     trial.run(&[]);
     assert_eq!(trial.faults, Vec::<String>::new());
@@ -64,9 +67,9 @@ fn a_job_waits_for_a_license_that_another_tenants_job_holds_and_others_pass() {
 #[test]
 fn a_smaller_job_passes_only_if_it_gives_back_what_it_holds_in_time() {
     for backfill in [Backfill::Conservative, Backfill::Easy] {
-        let mut book = licensed(Book::new(Policy { backfill, ..policy() }), &[("l", 4)]);
-        book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-        let mut trial = Trial::new(book, cluster(&[8]));
+        let mut queue_state = licensed(QueueState::new(Policy { backfill, ..policy() }), &[("l", 4)]);
+        queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+        let mut trial = Trial::new(queue_state, cluster(&[8]));
         let jobs = [
             with(&[("l", 3)], job(1, nodes(1), 0, 100)),
             with(&[("l", 4)], job(2, nodes(1), 1, 50)),
@@ -82,7 +85,7 @@ fn a_smaller_job_passes_only_if_it_gives_back_what_it_holds_in_time() {
 
 #[test]
 fn what_is_planned_for_others_is_told() {
-    let mut trial = Trial::new(licensed(book(), &[("l", 4)]), cluster(&[8]));
+    let mut trial = Trial::new(licensed(queue_state(), &[("l", 4)]), cluster(&[8]));
     let jobs = [
         with(&[("l", 3)], job(1, nodes(1), 0, 100)),
         with(&[("l", 4)], job(2, nodes(1), 1, 50)),
@@ -90,38 +93,44 @@ fn what_is_planned_for_others_is_told() {
     ];
     trial.run_until(&jobs, at(2));
     let text = "License: license l: 3 of 4 in use, the job asks for 1, and jobs ahead of it are planned to hold the rest before it would end";
-    assert_eq!(messages(&trial.book, 3), [text]);
+    assert_eq!(messages(&trial.queue_state, 3), [text]);
 }
 
 #[test]
 fn a_lower_total_stops_nobody_and_a_higher_one_lets_jobs_start() {
-    let mut trial = Trial::new(licensed(book(), &[("l", 4)]), cluster(&[8]));
+    let mut trial = Trial::new(licensed(queue_state(), &[("l", 4)]), cluster(&[8]));
     let jobs = [
         with(&[("l", 3)], job(1, nodes(1), 0, 100)),
         with(&[("l", 3)], job(2, nodes(1), 1, 50)),
         with(&[("none", 1)], job(3, nodes(1), 1, 50)),
     ];
     trial.run_until(&jobs, at(1));
-    trial.book.set_license(&name("l"), Some(2));
+    trial.queue_state.set_license(&name("l"), Some(2));
     let mut placer = Placer::default();
-    let acts = trial.book.pass(&mut trial.snapshot, &mut placer, at(5), Budget::ALL);
+    let acts = trial.queue_state.pass(&mut trial.snapshot, &mut placer, at(5), Budget::ALL);
     assert_eq!(acts, []);
-    assert_eq!(messages(&trial.book, 2), ["License: license l: the job asks for 3, there are 2 in all"]);
-    assert_eq!(messages(&trial.book, 3), ["License: license none: the job asks for 1, there are 0 in all"]);
-    assert_eq!(trial.book.eta(uid(2)), None);
-    trial.book.set_license(&name("l"), Some(6));
-    trial.book.set_license(&name("none"), Some(1));
-    let acts = trial.book.pass(&mut trial.snapshot, &mut placer, at(6), Budget::ALL);
+    assert_eq!(
+        messages(&trial.queue_state, 2),
+        ["License: license l: the job asks for 3, there are 2 in all"]
+    );
+    assert_eq!(
+        messages(&trial.queue_state, 3),
+        ["License: license none: the job asks for 1, there are 0 in all"]
+    );
+    assert_eq!(trial.queue_state.eta(uid(2)), None);
+    trial.queue_state.set_license(&name("l"), Some(6));
+    trial.queue_state.set_license(&name("none"), Some(1));
+    let acts = trial.queue_state.pass(&mut trial.snapshot, &mut placer, at(6), Budget::ALL);
     assert_eq!(acts.len(), 2);
-    assert_eq!(crate::check::check(&trial.book, &acts, at(6)), Ok(()));
-    trial.book.set_license(&name("l"), Some(5));
-    let found = crate::check::check(&trial.book, &acts, at(6)).unwrap_err();
+    assert_eq!(crate::check::check(&trial.queue_state, &acts, at(6)), Ok(()));
+    trial.queue_state.set_license(&name("l"), Some(5));
+    let found = crate::check::check(&trial.queue_state, &acts, at(6)).unwrap_err();
     assert_eq!(found[0].to_string(), "6 of 5 licenses l would be held");
 }
 
 #[test]
 fn who_holds_a_license_may_be_stopped_for_a_job_of_higher_priority() {
-    let mut trial = Trial::new(licensed(book(), &[("l", 2)]), cluster(&[8]));
+    let mut trial = Trial::new(licensed(queue_state(), &[("l", 2)]), cluster(&[8]));
     let mut jobs = [
         with(&[("l", 1)], job(1, nodes(1), 0, 100)),
         with(&[("l", 1)], job(2, nodes(1), 0, 100)),
@@ -140,11 +149,11 @@ fn who_holds_a_license_may_be_stopped_for_a_job_of_higher_priority() {
 
 #[test]
 fn a_guarantee_is_of_nodes_and_its_job_waits_for_a_license_as_others_do() {
-    let mut book = licensed(Book::new(policy()), &[("l", 1)]);
+    let mut queue_state = licensed(QueueState::new(policy()), &[("l", 1)]);
     let guaranteed = Shape { pods: 0, nodes: 2, gpus: 0 };
-    book.set_tenant(&tenant("a"), Some(TenantDef { guaranteed, ..TenantDef::default() }));
-    book.set_tenant(&tenant("b"), Some(TenantDef::default()));
-    let mut trial = Trial::new(book, cluster(&[4]));
+    queue_state.set_tenant(&tenant("a"), Some(TenantDef { guaranteed, ..TenantDef::default() }));
+    queue_state.set_tenant(&tenant("b"), Some(TenantDef::default()));
+    let mut trial = Trial::new(queue_state, cluster(&[4]));
     let jobs = [
         with(&[("l", 1)], job_of("b", 1, nodes(1), 0, 100)),
         with(&[("l", 1)], job_of("a", 2, nodes(2), 10, 50)),
@@ -159,7 +168,7 @@ fn a_guarantee_is_of_nodes_and_its_job_waits_for_a_license_as_others_do() {
 
 #[test]
 fn a_job_of_a_reservation_waits_for_its_licenses_and_is_not_overtaken() {
-    let mut book = licensed(book(), &[("l", 2)]);
+    let mut queue_state = licensed(queue_state(), &[("l", 2)]);
     let reserved = proto_model::ReservationName::new("r").unwrap();
     let def = ReservationDef {
         nodes: ReservedNodes::Names([super::world::node(0)].into()),
@@ -169,8 +178,8 @@ fn a_job_of_a_reservation_waits_for_its_licenses_and_is_not_overtaken() {
         maintenance: false,
         reason: String::new(),
     };
-    book.set_reservation(&reserved, Some(def));
-    let mut trial = Trial::new(book, cluster(&[4]));
+    queue_state.set_reservation(&reserved, Some(def));
+    let mut trial = Trial::new(queue_state, cluster(&[4]));
     let mut jobs = [
         with(&[("l", 1)], job(1, nodes(1), 0, 100)),
         with(&[("l", 2)], job(2, nodes(1), 1, 50)),
@@ -185,15 +194,15 @@ fn a_job_of_a_reservation_waits_for_its_licenses_and_is_not_overtaken() {
 
 #[test]
 fn a_forecast_knows_when_licenses_come_back() {
-    let mut trial = Trial::new(licensed(book(), &[("l", 4)]), cluster(&[8]));
+    let mut trial = Trial::new(licensed(queue_state(), &[("l", 4)]), cluster(&[8]));
     let jobs = [
         with(&[("l", 3)], job(1, nodes(1), 0, 1000)),
         with(&[("l", 4)], job(2, nodes(1), 1, 500)),
         with(&[("l", 1)], job(3, nodes(1), 2, 2000)),
     ];
     trial.run_until(&jobs, at(2));
-    trial.book.forecast(&mut trial.snapshot, &mut Placer::default(), at(2));
-    let start = |number| trial.book.eta(uid(number)).unwrap().start;
+    trial.queue_state.forecast(&mut trial.snapshot, &mut Placer::default(), at(2));
+    let start = |number| trial.queue_state.eta(uid(number)).unwrap().start;
     assert_eq!((start(2), start(3)), (at(1000), at(1500)));
 }
 
@@ -271,12 +280,12 @@ fn another_planner_says_the_same_starts() {
     for seed in 0..40 {
         let exact = seed % 2 == 0;
         let (jobs, plain) = random(seed, exact);
-        let mut book = licensed(
-            Book::new(Policy { fair_share: false, ..policy() }),
+        let mut queue_state = licensed(
+            QueueState::new(Policy { fair_share: false, ..policy() }),
             &[("k", POOL[1] as u32), ("l", POOL[2] as u32)],
         );
-        book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-        let mut trial = Trial::new(book, cluster(&[POOL[0] as u32]));
+        queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+        let mut trial = Trial::new(queue_state, cluster(&[POOL[0] as u32]));
         trial.run(&jobs);
         assert_eq!(trial.faults, Vec::<String>::new(), "seed {seed}");
         let expected = planned(&plain);
@@ -291,28 +300,28 @@ fn another_planner_says_the_same_starts() {
 fn who_is_told_a_start_starts_then() {
     for seed in 0..12 {
         let (jobs, _) = random(seed, true);
-        let mut book = licensed(
-            Book::new(Policy { fair_share: false, ..policy() }),
+        let mut queue_state = licensed(
+            QueueState::new(Policy { fair_share: false, ..policy() }),
             &[("k", POOL[1] as u32), ("l", POOL[2] as u32)],
         );
-        book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-        let mut trial = Trial::new(book, cluster(&[POOL[0] as u32]));
-        let (mut told, mut placer) = (BTreeMap::new(), Placer::default());
+        queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+        let mut trial = Trial::new(queue_state, cluster(&[POOL[0] as u32]));
+        let (mut reported, mut placer) = (BTreeMap::new(), Placer::default());
         let mut left = &jobs[..];
         while let Some(first) = left.first() {
             let now = first.entry.submitted;
             let (new, rest) = left.split_at(left.partition_point(|job| job.entry.submitted <= now));
             trial.run_until(new, now);
-            trial.book.plan(&mut trial.snapshot, &mut placer, now, Budget::ALL);
+            trial.queue_state.plan(&mut trial.snapshot, &mut placer, now, Budget::ALL);
             for job in new {
-                let planned = trial.book.eta(job.entry.uid).and_then(|eta| eta.planned);
-                told.insert(job.entry.uid, planned.unwrap_or(now));
+                let planned = trial.queue_state.eta(job.entry.uid).and_then(|eta| eta.planned);
+                reported.insert(job.entry.uid, planned.unwrap_or(now));
             }
             let next = rest.first().map_or(Timestamp(u64::MAX), |next| next.entry.submitted);
             trial.run_until(&[], Timestamp(next.0.saturating_sub(1)));
             left = rest;
         }
-        for (uid, start) in told {
+        for (uid, start) in reported {
             assert_eq!(trial.rows[&uid].starts, [start], "seed {seed}: {uid}");
         }
     }
@@ -343,19 +352,19 @@ fn licenses_hold_beside_rights_and_preemption() {
             }
         });
         let jobs: Vec<TrialJob> = jobs.collect();
-        let mut book = licensed(Book::new(policy()), &[("k", 4), ("l", 2)]);
+        let mut queue_state = licensed(QueueState::new(policy()), &[("k", 4), ("l", 2)]);
         for (who, nodes) in [("a", 3), ("b", 2), ("c", 0)] {
             let guaranteed = Shape { pods: 0, nodes, gpus: 0 };
-            book.set_tenant(&tenant(who), Some(TenantDef { guaranteed, ..TenantDef::default() }));
+            queue_state.set_tenant(&tenant(who), Some(TenantDef { guaranteed, ..TenantDef::default() }));
         }
-        let mut trial = Trial::new(book, cluster(&[4, 4]));
+        let mut trial = Trial::new(queue_state, cluster(&[4, 4]));
         trial.run(&jobs);
         assert_eq!(trial.faults, Vec::<String>::new(), "seed {seed}");
         for job in &jobs {
             assert!(!starts_of(&trial, job).is_empty(), "seed {seed}: {} never starts", job.entry.id);
         }
         for license in ["k", "l"] {
-            assert_eq!(trial.book.license_use(&name(license)), LicenseUse::default());
+            assert_eq!(trial.queue_state.license_use(&name(license)), LicenseUse::default());
         }
     }
 }

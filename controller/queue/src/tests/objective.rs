@@ -5,9 +5,11 @@ use std::{sync::Arc, time::Duration};
 use proptest::prelude::*;
 use proto_model::{Objective, Shape};
 
-use super::world::{Dice, at, book, cluster, job, job_of, nodes, part, policy, queue, secs, tenant, uid};
+use super::world::{
+    Dice, at, cluster, job, job_of, nodes, part, policy, queue, queue_state, secs, tenant, uid,
+};
 use crate::{
-    Book, Policy, QueueDef, TenantDef,
+    Policy, QueueDef, QueueState, TenantDef,
     order::Order,
     trial::{Trial, TrialJob},
 };
@@ -36,8 +38,8 @@ fn three() -> Vec<TrialJob> {
     [job(1, nodes(1), 0, 2 * DAY), job(2, nodes(1), 10, 60), job(3, nodes(4), 20, 2 * DAY)].map(queued).into()
 }
 
-fn order(book: &Book) -> Vec<u64> {
-    let mut order = Order::new(book, std::collections::BTreeSet::new(), at(100), (4, 4));
+fn order(queue_state: &QueueState) -> Vec<u64> {
+    let mut order = Order::new(queue_state, std::collections::BTreeSet::new(), at(100), (4, 4));
     let mut found = Vec::new();
     while let Some(entry) = order.next() {
         found.push((1..=9).find(|number| uid(*number) == entry.uid).unwrap());
@@ -45,13 +47,13 @@ fn order(book: &Book) -> Vec<u64> {
     found
 }
 
-fn filled(objective: Option<Objective>) -> Book {
-    let mut book = book();
-    book.set_queue(&tenant("t"), &queue("q"), Some(with(objective)));
+fn filled(objective: Option<Objective>) -> QueueState {
+    let mut queue_state = queue_state();
+    queue_state.set_queue(&tenant("t"), &queue("q"), Some(with(objective)));
     for job in three() {
-        book.set_job(job.entry.uid, Some(Arc::new(job.entry)));
+        queue_state.set_job(job.entry.uid, Some(Arc::new(job.entry)));
     }
-    book
+    queue_state
 }
 
 #[test]
@@ -67,34 +69,38 @@ fn each_objective_has_its_order() {
 
 #[test]
 fn the_nearest_queue_that_says_an_objective_counts_and_at_last_the_policy() {
-    let mut book = Book::new(Policy { objective: mean_wait(DAY), ..policy() });
-    book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-    book.set_queue(&tenant("t"), &queue("top"), Some(with(large_first(DAY))));
+    let mut queue_state = QueueState::new(Policy { objective: mean_wait(DAY), ..policy() });
+    queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+    queue_state.set_queue(&tenant("t"), &queue("top"), Some(with(large_first(DAY))));
     let below = QueueDef { parent: Some(queue("top")), ..with(None) };
-    book.set_queue(&tenant("t"), &queue("q"), Some(below.clone()));
+    queue_state.set_queue(&tenant("t"), &queue("q"), Some(below.clone()));
     for job in three() {
-        book.set_job(job.entry.uid, Some(Arc::new(job.entry)));
+        queue_state.set_job(job.entry.uid, Some(Arc::new(job.entry)));
     }
-    assert_eq!(order(&book), [3, 1, 2], "the queue above it");
-    book.set_queue(&tenant("t"), &queue("q"), Some(QueueDef { objective: Some(Objective::Fair), ..below }));
-    assert_eq!(order(&book), [1, 2, 3], "its own");
-    book.set_queue(&tenant("t"), &queue("q"), Some(with(None)));
-    assert_eq!(order(&book), [2, 1, 3], "the policy");
+    assert_eq!(order(&queue_state), [3, 1, 2], "the queue above it");
+    queue_state.set_queue(
+        &tenant("t"),
+        &queue("q"),
+        Some(QueueDef { objective: Some(Objective::Fair), ..below }),
+    );
+    assert_eq!(order(&queue_state), [1, 2, 3], "its own");
+    queue_state.set_queue(&tenant("t"), &queue("q"), Some(with(None)));
+    assert_eq!(order(&queue_state), [2, 1, 3], "the policy");
 }
 
 /// An objective that changes while jobs wait: they stand as if they had come after the change, and can be taken away.
 #[test]
 fn a_change_of_the_objective_moves_who_waits() {
-    let mut book = filled(None);
+    let mut queue_state = filled(None);
     for objective in [mean_wait(DAY), large_first(DAY), Some(Objective::Fair), None, large_first(DAY)] {
-        book.set_queue(&tenant("t"), &queue("q"), Some(with(objective)));
-        assert_eq!(book, filled(objective), "{objective:?}");
+        queue_state.set_queue(&tenant("t"), &queue("q"), Some(with(objective)));
+        assert_eq!(queue_state, filled(objective), "{objective:?}");
     }
-    book.set_tenant(&tenant("t"), None);
+    queue_state.set_tenant(&tenant("t"), None);
     for number in 1..=3 {
-        book.set_job(uid(number), None);
+        queue_state.set_job(uid(number), None);
     }
-    assert_eq!(book.waiting(), 0, "no job is left behind in a row");
+    assert_eq!(queue_state.waiting(), 0, "no job is left behind in a row");
 }
 
 proptest! {
@@ -108,16 +114,16 @@ proptest! {
         head_start in 0_u64..DAY,
     ) {
         let objective = if is_mean { mean_wait(patience) } else { large_first(patience) };
-        let mut book = Book::new(Policy { objective, head_start: secs(head_start), ..policy() });
-        book.set_tenant(&tenant("t"), Some(TenantDef::default()));
+        let mut queue_state = QueueState::new(Policy { objective, head_start: secs(head_start), ..policy() });
+        queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
         // A head start counts for the order by length too.
         let ahead = if is_mean { head_start * 24 } else { 0 };
         let later = first.2 + patience + ahead + second.2;
         let (one, two) = (job(1, nodes(first.0), first.2, first.1), job(2, nodes(second.0), later, second.1));
-        let gap = book.turn_of(&two.entry).since(book.turn_of(&one.entry));
+        let gap = queue_state.turn_of(&two.entry).since(queue_state.turn_of(&one.entry));
         prop_assert!(gap > Duration::ZERO);
         // And no turn is before its submit.
-        prop_assert!(book.turn_of(&one.entry) >= one.entry.submitted);
+        prop_assert!(queue_state.turn_of(&one.entry) >= one.entry.submitted);
     }
 }
 
@@ -133,13 +139,14 @@ fn guarantees_and_limits_hold_under_every_objective() {
             _ => large_first(16 + dice.below(2000)),
         };
         let objectives = [drawn(), drawn(), drawn()];
-        let mut book = Book::new(Policy { objective: objectives[0], grow_after: None, ..policy() });
+        let mut queue_state =
+            QueueState::new(Policy { objective: objectives[0], grow_after: None, ..policy() });
         let guaranteed = Shape { nodes: 3, ..Shape::default() };
-        book.set_tenant(&tenant("a"), Some(TenantDef { guaranteed, ..TenantDef::default() }));
-        book.set_tenant(&tenant("b"), Some(TenantDef { limit: Some(32), ..TenantDef::default() }));
-        book.set_queue(&tenant("b"), &queue("x"), Some(with(objectives[1])));
+        queue_state.set_tenant(&tenant("a"), Some(TenantDef { guaranteed, ..TenantDef::default() }));
+        queue_state.set_tenant(&tenant("b"), Some(TenantDef { limit: Some(32), ..TenantDef::default() }));
+        queue_state.set_queue(&tenant("b"), &queue("x"), Some(with(objectives[1])));
         let limited = QueueDef { limit: Some(16), ..with(objectives[2]) };
-        book.set_queue(&tenant("b"), &queue("y"), Some(limited));
+        queue_state.set_queue(&tenant("b"), &queue("y"), Some(limited));
         let mut jobs = Vec::new();
         let mut now = 0;
         for number in 1..=80 {
@@ -157,7 +164,7 @@ fn guarantees_and_limits_hold_under_every_objective() {
             }
             jobs.push(job);
         }
-        let mut trial = Trial::new(book, cluster(&[4, 4]));
+        let mut trial = Trial::new(queue_state, cluster(&[4, 4]));
         trial.run(&jobs);
         assert_eq!(trial.faults, Vec::<String>::new(), "seed {seed}, {objectives:?}");
         assert!(trial.rows.values().all(|row| row.end.is_some()), "seed {seed}");

@@ -1,8 +1,8 @@
 //! Order, backfill and what they promise.
 
-use super::world::{Dice, at, book, cluster, job, job_of, nodes, part, policy, secs, tenant, uid};
+use super::world::{Dice, at, cluster, job, job_of, nodes, part, policy, queue_state, secs, tenant, uid};
 use crate::{
-    Act, Book, Budget, Cause, Policy, TenantDef,
+    Act, Budget, Policy, QueueState, TenantDef, WaitCause,
     trial::{Trial, TrialJob},
 };
 
@@ -27,7 +27,7 @@ fn a_job_passes_another_only_if_that_delays_nobody() {
         job(4, nodes(1), 3, 97),
         job(5, nodes(1), 4, 10),
     ];
-    let mut trial = Trial::new(book(), cluster(&[4]));
+    let mut trial = Trial::new(queue_state(), cluster(&[4]));
     trial.forecasts = true;
     run(&mut trial, &jobs);
     let all: Vec<Vec<u64>> = (1..=5).map(|number| starts(&trial, number)).collect();
@@ -51,7 +51,7 @@ fn parts_of_nodes_break_into_as_few_nodes_as_can_be() {
         job(6, part(3), 2, 98),
         job(7, part(3), 3, 1000),
     ];
-    let mut trial = Trial::new(book(), cluster(&[3]));
+    let mut trial = Trial::new(queue_state(), cluster(&[3]));
     run(&mut trial, &jobs);
     assert_eq!(starts(&trial, 4), [0]);
     assert_eq!(starts(&trial, 5), [100]);
@@ -65,15 +65,15 @@ fn a_gang_that_stays_in_one_pod_is_not_starved_by_those_that_do_not_care() {
     pod.within = proto_model::Within::Pod;
     let mut jobs = vec![job(1, nodes(2), 0, 60), job(2, nodes(2), 0, 90), job(3, pod, 1, 100)];
     jobs.extend((0..200).map(|at| job(10 + at, nodes(1), 2 + at, 150)));
-    let mut trial = Trial::new(book(), cluster(&[4, 4]));
+    let mut trial = Trial::new(queue_state(), cluster(&[4, 4]));
     run(&mut trial, &jobs);
     assert!(starts(&trial, 3)[0] <= 91, "{:?}", starts(&trial, 3));
 }
 
 #[test]
 fn higher_priority_goes_first_and_little_used_tenants_among_equals() {
-    let mut book = book();
-    book.set_tenant(&tenant("u"), Some(TenantDef::default()));
+    let mut queue_state = queue_state();
+    queue_state.set_tenant(&tenant("u"), Some(TenantDef::default()));
     let mut jobs = vec![
         job(1, nodes(4), 0, 100),
         job(2, nodes(4), 1, 100),
@@ -82,7 +82,7 @@ fn higher_priority_goes_first_and_little_used_tenants_among_equals() {
         job(5, nodes(4), 4, 100),
     ];
     jobs[4].entry.priority = 10;
-    let mut trial = Trial::new(book, cluster(&[4]));
+    let mut trial = Trial::new(queue_state, cluster(&[4]));
     run(&mut trial, &jobs);
     let all: Vec<Vec<u64>> = (1..=5).map(|number| starts(&trial, number)).collect();
     assert_eq!(all, [vec![0], vec![300], vec![200], vec![400], vec![100]]);
@@ -90,14 +90,14 @@ fn higher_priority_goes_first_and_little_used_tenants_among_equals() {
 
 #[test]
 fn tenants_get_their_shares_by_weight() {
-    let mut book = book();
-    book.set_tenant(&tenant("u"), Some(TenantDef { weight: 3, ..TenantDef::default() }));
+    let mut queue_state = queue_state();
+    queue_state.set_tenant(&tenant("u"), Some(TenantDef { weight: 3, ..TenantDef::default() }));
     let mut jobs = Vec::new();
     for number in 0..400 {
         let who = if number % 2 == 0 { "t" } else { "u" };
         jobs.push(job_of(who, number, nodes(1), 0, 100));
     }
-    let mut trial = Trial::new(book, cluster(&[8]));
+    let mut trial = Trial::new(queue_state, cluster(&[8]));
     trial.run_until(&jobs, at(1250));
     assert_eq!(trial.faults, Vec::<String>::new());
     let of = |odd: bool| {
@@ -132,7 +132,7 @@ fn a_later_job_never_delays_an_earlier_one() {
         let mut jobs = random(seed, 60, 8);
         jobs.retain(|job| job.entry.need.gpus == super::world::GPUS);
         let replay = |jobs: &[TrialJob]| {
-            let mut trial = Trial::new(book(), cluster(&[8, 8]));
+            let mut trial = Trial::new(queue_state(), cluster(&[8, 8]));
             run(&mut trial, jobs);
             trial
         };
@@ -154,7 +154,7 @@ fn plans_come_true_when_limits_are_true() {
     for seed in 0..30 {
         let mut jobs = random(seed, 60, 8);
         jobs.retain(|job| job.entry.need.gpus == super::world::GPUS);
-        let mut trial = Trial::new(book(), cluster(&[8, 8]));
+        let mut trial = Trial::new(queue_state(), cluster(&[8, 8]));
         trial.forecasts = true;
         run(&mut trial, &jobs);
         for entry in jobs.iter().map(|job| &job.entry) {
@@ -177,7 +177,7 @@ fn with_limits_that_are_too_long_nobody_starts_later_than_planned() {
         for job in &mut jobs {
             job.length /= 1 + dice.below(4) as u32;
         }
-        let mut trial = Trial::new(book(), cluster(&[8, 8]));
+        let mut trial = Trial::new(queue_state(), cluster(&[8, 8]));
         trial.forecasts = true;
         trial.run(&jobs);
         assert_eq!(trial.faults, Vec::<String>::new());
@@ -201,7 +201,7 @@ fn a_big_job_does_not_starve() {
             };
             jobs.push(job(number + 10, need, 2 + number, 20 + dice.below(200)));
         }
-        let mut trial = Trial::new(book(), cluster(&[6, 6]));
+        let mut trial = Trial::new(queue_state(), cluster(&[6, 6]));
         run(&mut trial, &jobs);
         assert_eq!(starts(&trial, 2), [40], "seed {seed}");
     }
@@ -212,7 +212,7 @@ fn the_same_replay_twice_is_the_same() {
     for seed in 0..10 {
         let jobs = random(seed, 120, 6);
         let replay = || {
-            let mut trial = Trial::new(book(), cluster(&[6, 6]));
+            let mut trial = Trial::new(queue_state(), cluster(&[6, 6]));
             trial.forecasts = true;
             run(&mut trial, &jobs);
             trial.rows
@@ -224,80 +224,80 @@ fn the_same_replay_twice_is_the_same() {
 #[test]
 fn a_look_changes_nothing_and_a_copy_decides_alike() {
     let jobs = random(3, 60, 6);
-    let mut trial = Trial::new(book(), cluster(&[6]));
+    let mut trial = Trial::new(queue_state(), cluster(&[6]));
     trial.run_until(&jobs, at(300));
-    let (before, snapshot) = (trial.book.clone(), trial.snapshot.clone());
+    let (before, snapshot) = (trial.queue_state.clone(), trial.snapshot.clone());
     let mut placer = controller_scheduler::Placer::default();
-    trial.book.forecast(&mut trial.snapshot, &mut placer, at(301));
-    assert_eq!(trial.book, before);
+    trial.queue_state.forecast(&mut trial.snapshot, &mut placer, at(301));
+    assert_eq!(trial.queue_state, before);
     assert_eq!(trial.snapshot, snapshot);
     let mut copy = before.clone();
-    let first = trial.book.pass(&mut trial.snapshot, &mut placer, at(301), Budget::ALL);
+    let first = trial.queue_state.pass(&mut trial.snapshot, &mut placer, at(301), Budget::ALL);
     let again =
         copy.pass(&mut trial.snapshot, &mut controller_scheduler::Placer::default(), at(301), Budget::ALL);
     assert_eq!(first, again);
     assert_eq!(trial.snapshot, snapshot);
 }
 
-type Undo = Box<dyn Fn(&mut Book)>;
+type Undo = Box<dyn Fn(&mut QueueState)>;
 
 #[test]
 fn every_set_is_undone_by_its_opposite() {
     let mut dice = Dice(5);
     let jobs = random(9, 40, 4);
-    let mut book = book();
+    let mut queue_state = queue_state();
     let mut undo: Vec<Undo> = Vec::new();
-    let start = book.clone();
-    let marks = book.marks();
+    let start = queue_state.clone();
+    let marks = queue_state.marks();
     for _ in 0..400 {
         match dice.below(6) {
             0 => {
                 let name = tenant(["t", "u"][dice.below(2) as usize]);
-                let old = book.tenants.get(&name).cloned();
+                let old = queue_state.tenants.get(&name).cloned();
                 let def = (dice.below(3) > 0)
                     .then(|| TenantDef { limit: Some(dice.below(9) as u32), ..TenantDef::default() });
-                book.set_tenant(&name, def);
-                undo.push(Box::new(move |book| book.set_tenant(&name, old.clone())));
+                queue_state.set_tenant(&name, def);
+                undo.push(Box::new(move |queue_state| queue_state.set_tenant(&name, old.clone())));
             }
             _ => {
                 let entry = jobs[dice.below(40) as usize].entry.clone();
                 let uid = entry.uid;
-                let old = book.job(uid).cloned();
+                let old = queue_state.job(uid).cloned();
                 let new = match dice.below(3) {
                     0 => None,
                     1 => Some(std::sync::Arc::new(entry)),
                     _ => Some(std::sync::Arc::new(entry.running(std::sync::Arc::default(), at(3)))),
                 };
                 if let Some(past) = old.as_ref().and_then(|old| crate::Past::of(old, at(9), true)) {
-                    book.remember(&past);
+                    queue_state.remember(&past);
                 }
-                book.set_job(uid, new);
-                undo.push(Box::new(move |book| book.set_job(uid, old.clone())));
+                queue_state.set_job(uid, new);
+                undo.push(Box::new(move |queue_state| queue_state.set_job(uid, old.clone())));
             }
         }
     }
-    assert_ne!(book, start);
+    assert_ne!(queue_state, start);
     for step in undo.iter().rev() {
-        step(&mut book);
+        step(&mut queue_state);
     }
-    book.restore(marks);
-    assert_eq!(book, start);
+    queue_state.restore(marks);
+    assert_eq!(queue_state, start);
 }
 
 #[test]
 fn limits_of_tenants_and_queues_hold_and_are_told() {
     use super::world::queue;
     use crate::QueueDef;
-    let mut book = book();
-    book.set_tenant(&tenant("t"), Some(TenantDef { limit: Some(24), ..TenantDef::default() }));
+    let mut queue_state = queue_state();
+    queue_state.set_tenant(&tenant("t"), Some(TenantDef { limit: Some(24), ..TenantDef::default() }));
     let def = |parent: Option<&str>, limit| QueueDef {
         parent: parent.map(queue),
         guaranteed: proto_model::Shape::default(),
         limit,
         ..QueueDef::default()
     };
-    book.set_queue(&tenant("t"), &queue("a"), Some(def(None, Some(16))));
-    book.set_queue(&tenant("t"), &queue("b"), Some(def(Some("a"), None)));
+    queue_state.set_queue(&tenant("t"), &queue("a"), Some(def(None, Some(16))));
+    queue_state.set_queue(&tenant("t"), &queue("b"), Some(def(Some("a"), None)));
     let mut jobs: Vec<TrialJob> = (1..=6).map(|number| job(number, nodes(2), 0, 100)).collect();
     for job in &mut jobs[..3] {
         job.entry.queue = Some(queue("b"));
@@ -305,20 +305,20 @@ fn limits_of_tenants_and_queues_hold_and_are_told() {
     jobs.push(job(7, nodes(7), 1, 100));
     jobs.push(job(8, nodes(1), 1, 100));
     jobs[7].entry.queue = Some(queue("none"));
-    let mut trial = Trial::new(book, cluster(&[16]));
+    let mut trial = Trial::new(queue_state, cluster(&[16]));
     trial.run_until(&jobs, at(50));
     let begun: Vec<u64> = (1..=8).filter(|number| !starts(&trial, *number).is_empty()).collect();
     assert_eq!(begun, [1, 2, 4]);
     let causes = |number| {
-        let why = trial.book.seen(uid(number)).unwrap();
-        why.causes.iter().map(Cause::code).collect::<Vec<_>>()
+        let why = trial.queue_state.seen(uid(number)).unwrap();
+        why.causes.iter().map(WaitCause::code).collect::<Vec<_>>()
     };
     assert_eq!(causes(3), ["QuotaExceeded", "QuotaExceeded"]);
     assert_eq!(causes(5), ["QuotaExceeded"]);
     assert_eq!(causes(7), ["QuotaTooSmall"]);
     assert_eq!(causes(8), ["QueueUnknown"]);
-    assert_eq!(trial.book.eta(uid(3)).unwrap().start, at(100));
-    assert!(trial.book.why(uid(3))[0].message.contains("queue/t/a holds 16 of its 16 GPUs"));
+    assert_eq!(trial.queue_state.eta(uid(3)).unwrap().start, at(100));
+    assert!(trial.queue_state.why(uid(3))[0].message.contains("queue/t/a holds 16 of its 16 GPUs"));
     assert_eq!(trial.faults, Vec::<String>::new());
 }
 
@@ -326,14 +326,18 @@ fn limits_of_tenants_and_queues_hold_and_are_told() {
 fn every_waiting_job_has_a_start_and_causes() {
     for seed in 0..10 {
         let jobs = random(seed, 200, 6);
-        let mut trial = Trial::new(book(), cluster(&[6, 6]));
+        let mut trial = Trial::new(queue_state(), cluster(&[6, 6]));
         trial.run_until(&jobs, at(1500));
         let mut placer = controller_scheduler::Placer::default();
-        trial.book.forecast(&mut trial.snapshot, &mut placer, at(1500));
-        for entry in trial.book.jobs.values().filter(|entry| entry.run().is_none()) {
-            let eta = trial.book.eta(entry.uid).expect("a start");
+        trial.queue_state.forecast(&mut trial.snapshot, &mut placer, at(1500));
+        for entry in trial.queue_state.jobs.values().filter(|entry| entry.run().is_none()) {
+            let eta = trial.queue_state.eta(entry.uid).expect("a start");
             assert!(eta.earliest <= eta.start && eta.start <= eta.latest);
-            assert!(!trial.book.why(entry.uid).is_empty(), "seed {seed}: {:?}", trial.book.seen(entry.uid));
+            assert!(
+                !trial.queue_state.why(entry.uid).is_empty(),
+                "seed {seed}: {:?}",
+                trial.queue_state.seen(entry.uid)
+            );
         }
     }
 }
@@ -344,29 +348,29 @@ fn lengths_are_learned_from_jobs_that_ended() {
     for job in &mut jobs {
         job.entry.limit = None;
     }
-    let mut book = Book::new(Policy { unknown: secs(5000), ..policy() });
-    book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-    let mut trial = Trial::new(book, cluster(&[8]));
+    let mut queue_state = QueueState::new(Policy { unknown: secs(5000), ..policy() });
+    queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+    let mut trial = Trial::new(queue_state, cluster(&[8]));
     run(&mut trial, &jobs);
-    let learned = trial.book.ledger().length(&tenant("t"), 8).unwrap();
+    let learned = trial.queue_state.ledger().length(&tenant("t"), 8).unwrap();
     assert!(learned >= secs(71) && learned <= secs(73));
-    assert!(trial.book.ledger().length(&tenant("t"), 32).is_some());
-    assert!(trial.book.ledger().length(&tenant("u"), 8).is_none());
+    assert!(trial.queue_state.ledger().length(&tenant("t"), 32).is_some());
+    assert!(trial.queue_state.ledger().length(&tenant("u"), 8).is_none());
 }
 
 #[test]
 fn a_budget_cuts_a_pass_short() {
     let jobs: Vec<TrialJob> = (1..=8).map(|number| job(number, nodes(1), 0, 100)).collect();
-    let mut book = book();
+    let mut queue_state = queue_state();
     for job in &jobs {
-        book.set_job(job.entry.uid, Some(std::sync::Arc::new(job.entry.clone())));
+        queue_state.set_job(job.entry.uid, Some(std::sync::Arc::new(job.entry.clone())));
     }
     let mut placer = controller_scheduler::Placer::default();
     let mut snapshot = cluster(&[8]);
-    let acts = book.pass(&mut snapshot, &mut placer, at(1), Budget { jobs: usize::MAX, starts: 3 });
+    let acts = queue_state.pass(&mut snapshot, &mut placer, at(1), Budget { jobs: usize::MAX, starts: 3 });
     assert_eq!(acts.len(), 3);
     assert!(acts.iter().all(|act| matches!(act, Act::Start { .. })));
-    let acts = book.pass(&mut snapshot, &mut placer, at(1), Budget { jobs: 2, starts: 9 });
+    let acts = queue_state.pass(&mut snapshot, &mut placer, at(1), Budget { jobs: 2, starts: 9 });
     assert_eq!(acts.len(), 2);
 }
 
@@ -380,9 +384,9 @@ fn larger_jobs_have_a_head_start_and_no_more() {
         job(4, nodes(4), 26, 100),
     ];
     let order = |head_start| {
-        let mut book = Book::new(Policy { head_start: secs(head_start), ..policy() });
-        book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-        let mut trial = Trial::new(book, cluster(&[4]));
+        let mut queue_state = QueueState::new(Policy { head_start: secs(head_start), ..policy() });
+        queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+        let mut trial = Trial::new(queue_state, cluster(&[4]));
         run(&mut trial, &jobs);
         (1..=4).flat_map(|number| starts(&trial, number)).collect::<Vec<_>>()
     };

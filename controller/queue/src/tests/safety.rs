@@ -6,7 +6,7 @@ use proto_model::{Shape, TenantName};
 
 use super::world::{Dice, at, cluster, job_of, nodes, part, policy, secs, tenant, uid};
 use crate::{
-    Book, Policy, TenantDef,
+    Policy, QueueState, TenantDef,
     trial::{Trial, TrialJob},
 };
 
@@ -14,21 +14,22 @@ fn shape(pods: u32, nodes: u32, gpus: u32) -> Shape {
     Shape { pods, nodes, gpus }
 }
 
-fn shared(shapes: &[(&str, Shape)]) -> Book {
-    let mut book = Book::new(policy());
+fn shared(shapes: &[(&str, Shape)]) -> QueueState {
+    let mut queue_state = QueueState::new(policy());
     for (name, guaranteed) in shapes {
-        book.set_tenant(&tenant(name), Some(TenantDef { guaranteed: *guaranteed, ..TenantDef::default() }));
+        queue_state
+            .set_tenant(&tenant(name), Some(TenantDef { guaranteed: *guaranteed, ..TenantDef::default() }));
     }
-    book
+    queue_state
 }
 
 /// Each tenant's jobs alone in a cluster of its guarantee.
 fn alone(trial: &Trial, who: &TenantName, jobs: &[TrialJob]) -> Option<Trial> {
-    let site = trial.book.site(who)?;
-    let mut book = Book::new(Policy { reclaim: false, grow_after: None, ..policy() });
-    book.set_tenant(who, Some(TenantDef::default()));
+    let site = trial.queue_state.site(who)?;
+    let mut queue_state = QueueState::new(Policy { reclaim: false, grow_after: None, ..policy() });
+    queue_state.set_tenant(who, Some(TenantDef::default()));
     let own: Vec<TrialJob> = jobs.iter().filter(|job| job.entry.id.tenant == *who).cloned().collect();
-    let mut alone = Trial::new(book, site.cluster());
+    let mut alone = Trial::new(queue_state, site.cluster());
     alone.run(&own);
     Some(alone)
 }

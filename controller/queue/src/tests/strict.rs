@@ -7,7 +7,7 @@ use proto_model::{Backfill, Promise, Timestamp};
 
 use super::world::{Dice, at, cluster, job, nodes, policy, secs, tenant};
 use crate::{
-    Book, Policy, TenantDef,
+    Policy, QueueState, TenantDef,
     delays::{Delays, Watch},
     trial::{Trial, TrialJob},
 };
@@ -34,9 +34,9 @@ fn gangs(count: u64, seed: u64) -> Vec<TrialJob> {
 }
 
 fn replay(backfill: Backfill, slack: Duration, count: u64, seed: u64) -> Delays {
-    let mut book = Book::new(Policy { fair_share: false, backfill, step: secs(10), ..policy() });
-    book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-    let mut trial = Trial::new(book, cluster(&[NODES / 2, NODES / 2]));
+    let mut queue_state = QueueState::new(Policy { fair_share: false, backfill, step: secs(10), ..policy() });
+    queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+    let mut trial = Trial::new(queue_state, cluster(&[NODES / 2, NODES / 2]));
     trial.watched = Some(Watch { nodes: NODES, slack });
     trial.run(&gangs(count, seed));
     assert_eq!(trial.faults, Vec::<String>::new());
@@ -88,21 +88,21 @@ fn what_is_promised_says_by_which_rule() {
         (Backfill::Easy, [Promise::Easy, Promise::Estimate]),
         (Backfill::Slack(secs(60)), [Promise::Slack; 2]),
     ] {
-        let mut book = Book::new(Policy { backfill, ..policy() });
-        book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-        let mut trial = Trial::new(book, cluster(&[4]));
+        let mut queue_state = QueueState::new(Policy { backfill, ..policy() });
+        queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+        let mut trial = Trial::new(queue_state, cluster(&[4]));
         let jobs = [job(1, nodes(4), 0, 100), job(2, nodes(3), 1, 50), job(3, nodes(2), 2, 50)];
         trial.run_until(&jobs, at(2));
         let mut placer = Placer::default();
-        trial.book.plan(&mut trial.snapshot, &mut placer, at(2), crate::Budget::ALL);
-        let eta = |trial: &Trial, number: usize| trial.book.eta(jobs[number].entry.uid).unwrap();
-        let told = [1, 2].map(|number| eta(&trial, number));
-        assert_eq!(told.map(|eta| eta.promise), promises, "{backfill}");
-        assert_eq!(told[0].planned, Some(at(100)), "{backfill}");
-        let second = told[1].planned;
+        trial.queue_state.plan(&mut trial.snapshot, &mut placer, at(2), crate::Budget::ALL);
+        let eta = |trial: &Trial, number: usize| trial.queue_state.eta(jobs[number].entry.uid).unwrap();
+        let reported = [1, 2].map(|number| eta(&trial, number));
+        assert_eq!(reported.map(|eta| eta.promise), promises, "{backfill}");
+        assert_eq!(reported[0].planned, Some(at(100)), "{backfill}");
+        let second = reported[1].planned;
         assert_eq!(second, if backfill == Backfill::Easy { None } else { Some(at(150)) }, "{backfill}");
         // A forecast tells an estimate beside what was promised.
-        trial.book.forecast(&mut trial.snapshot, &mut placer, at(3));
+        trial.queue_state.forecast(&mut trial.snapshot, &mut placer, at(3));
         assert_eq!([1, 2].map(|number| eta(&trial, number).promise), promises, "{backfill}");
         assert_eq!([1, 2].map(|number| eta(&trial, number).planned), [Some(at(100)), second], "{backfill}");
     }

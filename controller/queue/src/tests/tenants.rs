@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use controller_scheduler::{Need, Snapshot};
 use proto_model::{Inventory, Isolation};
 
-use super::world::{Dice, at, book, cluster, job_of, nodes, part, secs, tenant};
+use super::world::{Dice, at, cluster, job_of, nodes, part, queue_state, secs, tenant};
 use crate::{
     Entry, TenantDef,
     trial::{Trial, TrialJob},
@@ -33,11 +33,11 @@ fn job(who: &str, number: u64, need: Need, submitted: u64, length: u64) -> Trial
 }
 
 fn trial(snapshot: Snapshot) -> Trial {
-    let mut book = book();
+    let mut queue_state = queue_state();
     for who in ["a", "b"] {
-        book.set_tenant(&tenant(who), Some(TenantDef::default()));
+        queue_state.set_tenant(&tenant(who), Some(TenantDef::default()));
     }
-    Trial::new(book, snapshot)
+    Trial::new(queue_state, snapshot)
 }
 
 /// A part of a node beside another tenant's is planned as a node of its own: whole nodes behind it do not keep it waiting for ever.

@@ -1,24 +1,24 @@
 //! Causes in words, with one and with several of everything.
 
 use super::world::{job_of, nodes, part, policy, uid};
-use crate::{Book, Cause, Why};
+use crate::{QueueState, WaitCause, WaitReasons};
 
 /// The messages of causes about a job.
-fn said(entry: &crate::Entry, causes: Vec<Cause>) -> Vec<String> {
-    let why = Why { causes, ..Why::default() };
-    why.reasons(&Book::new(policy()), entry).into_iter().map(|reason| reason.message).collect()
+fn said(entry: &crate::Entry, causes: Vec<WaitCause>) -> Vec<String> {
+    let why = WaitReasons { causes, ..WaitReasons::default() };
+    why.reasons(&QueueState::new(policy()), entry).into_iter().map(|reason| reason.message).collect()
 }
 
 #[test]
 fn one_is_one_and_several_are_several() {
     let one = job_of("a", 1, part(1), 0, 5).entry;
     let causes = vec![
-        Cause::Jobs(1),
-        Cause::AtOnce(1),
-        Cause::Shape(1),
-        Cause::Capacity { nodes: 1, gpus: 1 },
-        Cause::Yielding(vec![uid(1)]),
-        Cause::Limit { queue: None, held: 1, limit: 1 },
+        WaitCause::Jobs(1),
+        WaitCause::AtOnce(1),
+        WaitCause::Shape(1),
+        WaitCause::Capacity { nodes: 1, gpus: 1 },
+        WaitCause::Yielding(vec![uid(1)]),
+        WaitCause::Limit { queue: None, held: 1, limit: 1 },
     ];
     let gpus = if one.need.gpus == 1 { "1 GPU".to_owned() } else { format!("{} GPUs", one.need.gpus) };
     let expected = [
@@ -32,10 +32,10 @@ fn one_is_one_and_several_are_several() {
     assert_eq!(said(&one, causes), expected);
     let many = job_of("a", 2, nodes(3), 0, 5).entry;
     let causes = vec![
-        Cause::LimitTooSmall(8),
-        Cause::Shape(2),
-        Cause::Capacity { nodes: 0, gpus: 0 },
-        Cause::Yielding(vec![uid(1), uid(2)]),
+        WaitCause::LimitTooSmall(8),
+        WaitCause::Shape(2),
+        WaitCause::Capacity { nodes: 0, gpus: 0 },
+        WaitCause::Yielding(vec![uid(1), uid(2)]),
     ];
     let (each, all) = (many.need.gpus, many.gpus(3));
     let expected = [

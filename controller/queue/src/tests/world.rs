@@ -8,7 +8,7 @@ use proto_model::{
     Fabric, JobId, JobName, JobUid, Leaf, LinkGroup, Names, NodeName, QueueName, Rail, TenantName, Timestamp,
 };
 
-use crate::{Book, Entry, Policy, TenantDef, trial::TrialJob};
+use crate::{Entry, Policy, QueueState, TenantDef, trial::TrialJob};
 
 pub(super) const GPUS: u32 = 4;
 pub(super) const RAILS: u32 = 4;
@@ -89,10 +89,10 @@ pub(super) fn policy() -> Policy {
 }
 
 /// A book with tenant t.
-pub(super) fn book() -> Book {
-    let mut book = Book::new(policy());
-    book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-    book
+pub(super) fn queue_state() -> QueueState {
+    let mut queue_state = QueueState::new(policy());
+    queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+    queue_state
 }
 
 /// Numbers that are the same in every run (splitmix64).

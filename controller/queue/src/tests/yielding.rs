@@ -2,9 +2,9 @@
 
 use proto_model::{Reason, Within};
 
-use super::world::{at, book, cluster, job, job_of, nodes, policy, queue, secs, tenant, uid};
+use super::world::{at, cluster, job, job_of, nodes, policy, queue, queue_state, secs, tenant, uid};
 use crate::{
-    Book, Policy, QueueDef, TenantDef,
+    Policy, QueueDef, QueueState, TenantDef,
     trial::{Trial, TrialJob},
 };
 
@@ -23,11 +23,11 @@ fn high(mut job: TrialJob) -> TrialJob {
     job
 }
 
-fn limited(gpus: u32) -> Book {
-    let mut book = book();
-    book.set_tenant(&tenant("t"), Some(TenantDef { limit: Some(gpus), ..TenantDef::default() }));
-    book.set_tenant(&tenant("u"), Some(TenantDef::default()));
-    book
+fn limited(gpus: u32) -> QueueState {
+    let mut queue_state = queue_state();
+    queue_state.set_tenant(&tenant("t"), Some(TenantDef { limit: Some(gpus), ..TenantDef::default() }));
+    queue_state.set_tenant(&tenant("u"), Some(TenantDef::default()));
+    queue_state
 }
 
 /// Whichever the limit: nodes of four GPUs are free beside it, or they are not.
@@ -78,22 +78,22 @@ fn a_limit_and_a_place_are_made_room_in_together() {
 
 #[test]
 fn a_queue_at_its_limit_stops_its_own_jobs_and_not_those_of_its_siblings() {
-    let mut book = limited(32);
+    let mut queue_state = limited(32);
     let def = |limit, parent: Option<&str>| QueueDef {
         parent: parent.map(queue),
         guaranteed: proto_model::Shape::default(),
         limit,
         ..QueueDef::default()
     };
-    book.set_queue(&tenant("t"), &queue("top"), Some(def(Some(8), None)));
-    book.set_queue(&tenant("t"), &queue("sub"), Some(def(None, Some("top"))));
-    book.set_queue(&tenant("t"), &queue("side"), Some(def(None, None)));
+    queue_state.set_queue(&tenant("t"), &queue("top"), Some(def(Some(8), None)));
+    queue_state.set_queue(&tenant("t"), &queue("sub"), Some(def(None, Some("top"))));
+    queue_state.set_queue(&tenant("t"), &queue("side"), Some(def(None, None)));
     let mut jobs =
         vec![low(job(1, nodes(2), 0, 500)), low(job(2, nodes(2), 90, 500)), high(job(3, nodes(1), 100, 20))];
     for (job, name) in jobs.iter_mut().zip(["sub", "side", "top"]) {
         job.entry.queue = Some(queue(name));
     }
-    let mut trial = Trial::new(book, cluster(&[8]));
+    let mut trial = Trial::new(queue_state, cluster(&[8]));
     trial.run(&jobs);
     assert_eq!(
         (starts(&trial, 1), starts(&trial, 2), starts(&trial, 3)),
@@ -125,15 +125,15 @@ fn elastic(number: u64, least: u32, most: u32, submitted: u64, length: u64) -> T
     job
 }
 
-fn resizing(after: u64) -> Book {
-    let mut book = Book::new(Policy { grow_after: Some(secs(after)), ..policy() });
-    book.set_tenant(&tenant("t"), Some(TenantDef::default()));
-    book.set_tenant(&tenant("u"), Some(TenantDef::default()));
-    book
+fn resizing(after: u64) -> QueueState {
+    let mut queue_state = QueueState::new(Policy { grow_after: Some(secs(after)), ..policy() });
+    queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
+    queue_state.set_tenant(&tenant("u"), Some(TenantDef::default()));
+    queue_state
 }
 
 fn held(trial: &Trial, number: u64) -> u32 {
-    trial.book.job(uid(number)).unwrap().nodes_held()
+    trial.queue_state.job(uid(number)).unwrap().nodes_held()
 }
 
 /// It is not preemptible; but what it does not need it gives up.
@@ -176,9 +176,9 @@ fn a_job_grows_beside_jobs_that_could_not_use_the_room() {
 
 #[test]
 fn a_job_grows_no_further_than_its_limit_and_its_place() {
-    let mut book = resizing(20);
-    book.set_tenant(&tenant("t"), Some(TenantDef { limit: Some(16), ..TenantDef::default() }));
-    let mut trial = Trial::new(book, cluster(&[8]));
+    let mut queue_state = resizing(20);
+    queue_state.set_tenant(&tenant("t"), Some(TenantDef { limit: Some(16), ..TenantDef::default() }));
+    let mut trial = Trial::new(queue_state, cluster(&[8]));
     let first = job_of("u", 1, nodes(5), 0, 50);
     trial.run_until(&[first.clone(), elastic(2, 1, 8, 0, 10_000)], at(1_000));
     assert_eq!((held(&trial, 2), starts(&trial, 2).len()), (4, 2));

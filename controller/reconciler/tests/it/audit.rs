@@ -49,12 +49,12 @@ async fn check(store: &dyn Store) -> Summary {
 async fn last(store: &dyn Store) -> (String, u64) {
     let rows = rows(store).await;
     let (row, revision) = rows.iter().max_by_key(|(_, revision)| *revision).unwrap();
-    let told = match &row.records.last().unwrap().content {
+    let reported = match &row.records.last().unwrap().content {
         Content::Change(change) => format!("{} {}", change.object.kind, change.object.name),
         Content::Denial(denial) => format!("{} x{}", denial.reason, denial.count),
         other => format!("{other:?}"),
     };
-    (told, *revision)
+    (reported, *revision)
 }
 
 #[tokio::test]
@@ -68,10 +68,10 @@ async fn a_change_and_its_record_are_one_transaction() {
     let expires = world.handle.now().plus(std::time::Duration::from_secs(60));
     let token = world.handle.issue_token(&who(), &identity, "test", expires).await.unwrap();
     let stored = store.get(keys::user_token(token.id())).await.unwrap().unwrap();
-    let (told, revision) = last(store.as_ref()).await;
+    let (reported, revision) = last(store.as_ref()).await;
     assert!(
-        told.starts_with(&format!("api-token {}", token.id())) && !told.contains(&token.reveal()),
-        "{told}"
+        reported.starts_with(&format!("api-token {}", token.id())) && !reported.contains(&token.reveal()),
+        "{reported}"
     );
     assert_eq!(revision, stored.mod_revision);
     let before = records(store.as_ref()).await.len();

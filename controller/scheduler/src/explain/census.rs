@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use controller_topology::{NodeIx, RailSet};
 use proto_model::IsolationFeature;
 
-use super::{Cause, Kept};
+use super::{Cause, WithheldNodes};
 use crate::{
+    capacity_index::{Filter, Models, Record, Traits},
     place::{Need, RailNeed},
-    snapshot::{Held, Snapshot},
-    yard::{Filter, Models, Record, Traits},
+    snapshot::{Allocated, Snapshot},
 };
 
 /// Nodes that a constraint keeps away, and those that nothing else keeps away.
@@ -129,7 +129,7 @@ impl Count<'_> {
         if record.held.whole {
             self.hit(fixed::HELD_ALONE, true);
         }
-        if need.exclusive && record.held != Held::default() {
+        if need.exclusive && record.held != Allocated::default() {
             self.hit(fixed::SHARED, true);
         }
         let free = record.usable.without(record.held.rails);
@@ -179,8 +179,8 @@ fn of_class(filter: &Filter, traits: &Traits, hits: &mut Vec<usize>) {
 
 impl Census {
     /// Looks at every node.
-    pub(crate) fn of(snapshot: &Snapshot, need: &Need, kept: &[Kept<'_>]) -> Self {
-        let (yard, slots) = (snapshot.yard(), snapshot.topology().slots());
+    pub(crate) fn of(snapshot: &Snapshot, need: &Need, kept: &[WithheldNodes<'_>]) -> Self {
+        let (capacity_index, slots) = (snapshot.capacity_index(), snapshot.topology().slots());
         let rails = RailSet::MAX as usize;
         let first_kept = fixed::RAILS + rails * 3;
         let first_term = first_kept + kept.len();
@@ -188,7 +188,7 @@ impl Census {
         // Labels and taints once per class.
         let mut taints = BTreeMap::new();
         let mut classes: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for (class, traits) in yard.classes().used() {
+        for (class, traits) in capacity_index.classes().used() {
             let terms = need.filter.selector.iter().enumerate();
             let mut hits: Vec<usize> = terms
                 .filter(|(_, term)| !term.holds(&traits.labels))
@@ -203,12 +203,12 @@ impl Census {
                 classes.insert(class, hits);
             }
         }
-        let excluded = bitmap(slots, need.barred(yard));
+        let excluded = bitmap(slots, need.barred(capacity_index));
         let keeps: Vec<Vec<u64>> = kept.iter().map(|kept| bitmap(slots, kept.nodes.iter())).collect();
         let tallies = vec![Tally::default(); first_taint + taints.len()];
         let mut count = Count { need, tallies, hits: 0, last: 0, lasting: false };
         let mut census = Self { busy: vec![0; slots.div_ceil(64)], ..Self::default() };
-        for (node, record) in yard.records_by_node() {
+        for (node, record) in capacity_index.records_by_node() {
             census.nodes += 1;
             (count.hits, count.lasting) = (0, false);
             for cause in classes.get(&record.class).into_iter().flatten() {
@@ -235,10 +235,13 @@ impl Census {
                     count.hit(first_kept + at, false);
                 }
             }
-            if need.tenant.as_ref().is_some_and(|tenant| yard.is_closed_to(node, tenant)) {
+            if need.tenant.as_ref().is_some_and(|tenant| capacity_index.is_closed_to(node, tenant)) {
                 count.hit(fixed::OTHER_TENANT, true);
             }
-            count.node(record, need.filter.rails_of(yard.classes().traits(record.class), record.usable));
+            count.node(
+                record,
+                need.filter.rails_of(capacity_index.classes().traits(record.class), record.usable),
+            );
             match count.hits {
                 0 => census.free += 1,
                 1 => count.tallies[count.last].alone += 1,
@@ -256,7 +259,7 @@ impl Census {
     fn name(
         &mut self,
         need: &Need,
-        kept: &[Kept<'_>],
+        kept: &[WithheldNodes<'_>],
         taints: &BTreeMap<crate::Taint, usize>,
         tallies: &[Tally],
     ) {
@@ -288,7 +291,7 @@ impl Census {
                 1 => Cause::RailDown(Some(rail(at))),
                 _ => Cause::RailHeld(Some(rail(at))),
             }),
-            at if at < first_kept + kept.len() => Some(Cause::Kept(kept[at - first_kept].thing.clone())),
+            at if at < first_kept + kept.len() => Some(Cause::Withheld(kept[at - first_kept].thing.clone())),
             at => {
                 let term = need.filter.selector.get(at - first_kept - kept.len());
                 term.map(|term| Cause::Label(term.clone()))

@@ -17,9 +17,9 @@ pub(super) fn explain<J: Ord, N: IntoIterator<Item = NodeIx>>(
     facts: &QueueFacts<'_>,
     holders: impl IntoIterator<Item = (J, N)>,
 ) -> Explanation<J> {
-    let yard = snapshot.yard();
-    let hidden = Hidden::of(yard, facts.kept.iter().flat_map(|kept| kept.nodes.iter()));
-    let fits = placer.choose(yard, need, Some(&hidden), &mut Choice::default());
+    let capacity_index = snapshot.capacity_index();
+    let hidden = Hidden::of(capacity_index, facts.kept.iter().flat_map(|kept| kept.nodes.iter()));
+    let fits = placer.choose(capacity_index, need, Some(&hidden), &mut Choice::default());
     let asked = need.gpus_in_all(need.nodes);
     let short = facts.quota.map_or(0, |left| asked.saturating_sub(left));
     let part = |at: usize| need.of_components(|other| other == at);

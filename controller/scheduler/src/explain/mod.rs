@@ -82,7 +82,7 @@ pub enum Cause {
     NotReady,
     /// Its agent is not connected.
     Away,
-    /// It still ends processes of an older try.
+    /// It still ends processes of an older attempt.
     Draining,
     /// A condition on labels.
     Label(Term),
@@ -95,7 +95,7 @@ pub enum Cause {
     /// The job does not want these nodes.
     Excluded,
     /// Nodes kept for others: a reservation, a maintenance window, a job ahead.
-    Kept(Thing),
+    Withheld(Thing),
     /// The gang must stay in one place.
     Confined(Within),
     /// Groups of the gang must not be split.
@@ -144,7 +144,7 @@ pub struct Blocker {
 
 /// Free nodes that are not for this job.
 #[derive(Debug, Clone, Copy)]
-pub struct Kept<'a> {
+pub struct WithheldNodes<'a> {
     /// For what.
     pub thing: &'a Thing,
     /// Which.
@@ -155,7 +155,7 @@ pub struct Kept<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QueueFacts<'a> {
     /// Nodes kept for others.
-    pub kept: &'a [Kept<'a>],
+    pub kept: &'a [WithheldNodes<'a>],
     /// GPUs that the tenant may still take; `None`: it may take any number.
     pub quota: Option<u64>,
 }
@@ -202,12 +202,12 @@ pub fn explain<J: Ord, N: IntoIterator<Item = NodeIx>>(
     if !need.components.is_empty() {
         return components::explain(snapshot, placer, need, facts, holders);
     }
-    let yard = snapshot.yard();
+    let capacity_index = snapshot.capacity_index();
     let census = Census::of(snapshot, need, facts.kept);
-    let hidden = Hidden::of(yard, facts.kept.iter().flat_map(|kept| kept.nodes.iter()));
-    let fields = Fields::of(placer, yard, need, Some(&hidden));
+    let hidden = Hidden::of(capacity_index, facts.kept.iter().flat_map(|kept| kept.nodes.iter()));
+    let fields = Fields::of(placer, capacity_index, need, Some(&hidden));
     let mut blockers = nodes(&census);
-    let reach = fields.reach(yard, need, &Bounds::of(need));
+    let reach = fields.reach(capacity_index, need, &Bounds::of(need));
     blockers.extend(gang(snapshot, need, &fields));
     let short = facts.quota.map_or(0, |left| relax::asked(need).saturating_sub(left));
     if short > 0 {
@@ -230,8 +230,8 @@ pub fn explain<J: Ord, N: IntoIterator<Item = NodeIx>>(
     }
 }
 
-/// What [`brief`] finds.
-pub(crate) struct Brief {
+/// What [`summary`] finds.
+pub(crate) struct ExplainSummary {
     pub(crate) nodes: u32,
     pub(crate) free: u32,
     pub(crate) reach: u32,
@@ -239,15 +239,15 @@ pub(crate) struct Brief {
 }
 
 /// Every constraint of nodes and gang, without who holds what and what would help.
-pub(crate) fn brief(snapshot: &Snapshot, need: &Need, kept: &[Kept<'_>]) -> Brief {
-    let yard = snapshot.yard();
-    let hidden = Hidden::of(yard, kept.iter().flat_map(|kept| kept.nodes.iter()));
-    let fields = Fields::of(&mut Placer::default(), yard, need, Some(&hidden));
-    let reach = fields.reach(yard, need, &Bounds::of(need));
+pub(crate) fn summary(snapshot: &Snapshot, need: &Need, kept: &[WithheldNodes<'_>]) -> ExplainSummary {
+    let capacity_index = snapshot.capacity_index();
+    let hidden = Hidden::of(capacity_index, kept.iter().flat_map(|kept| kept.nodes.iter()));
+    let fields = Fields::of(&mut Placer::default(), capacity_index, need, Some(&hidden));
+    let reach = fields.reach(capacity_index, need, &Bounds::of(need));
     let census = Census::of(snapshot, need, kept);
     let mut blockers = nodes(&census);
     blockers.extend(gang(snapshot, need, &fields));
-    Brief { nodes: census.nodes, free: census.free, reach, blockers }
+    ExplainSummary { nodes: census.nodes, free: census.free, reach, blockers }
 }
 
 fn nodes(census: &Census) -> Vec<Blocker> {
@@ -260,7 +260,7 @@ fn nodes(census: &Census) -> Vec<Blocker> {
 }
 
 fn gang(snapshot: &Snapshot, need: &Need, fields: &Fields) -> Vec<Blocker> {
-    let yard = snapshot.yard();
+    let capacity_index = snapshot.capacity_index();
     let mut causes: Vec<Cause> = Vec::new();
     if need.within < Within::Fabric {
         causes.push(Cause::Confined(need.within));
@@ -269,7 +269,7 @@ fn gang(snapshot: &Snapshot, need: &Need, fields: &Fields) -> Vec<Blocker> {
     causes.extend(groups.filter(|group| group.size > 1).map(|group| Cause::Grouped(*group)));
     let split = match need.rails {
         RailNeed::Any(_) => true,
-        RailNeed::Exactly(rails) => yard.is_split(rails),
+        RailNeed::Exactly(rails) => capacity_index.is_split(rails),
     };
     if split && need.nodes + need.spares > 1 {
         causes.push(Cause::Aligned);
@@ -298,7 +298,7 @@ fn gang(snapshot: &Snapshot, need: &Need, fields: &Fields) -> Vec<Blocker> {
         }
         let units = Bounds::of(&less);
         (bounds.leaf_unit, bounds.pod_unit) = (units.leaf_unit, units.pod_unit);
-        fields.reach(yard, need, &bounds)
+        fields.reach(capacity_index, need, &bounds)
     };
     let reaches: Vec<u32> = (0..1_u32 << causes.len()).map(without).collect();
     let gain = |set: usize, at: usize| reaches[set | 1 << at].saturating_sub(reaches[set]);

@@ -3,8 +3,8 @@
 use controller_topology::RailSet;
 
 use crate::{
+    capacity_index::CapacityIndex,
     place::{Hidden, Need, Placer, RailNeed, Within},
-    yard::Yard,
 };
 
 /// Sets of rails that are counted for one gang at most, those that most nodes offer: in small clusters, and in those of
@@ -45,11 +45,16 @@ impl Bounds {
 }
 
 impl Fields {
-    pub(crate) fn of(placer: &mut Placer, yard: &Yard, need: &Need, hidden: Option<&Hidden>) -> Self {
-        let blocks = u32::try_from(yard.blocks()).unwrap_or(u32::MAX);
+    pub(crate) fn of(
+        placer: &mut Placer,
+        capacity_index: &CapacityIndex,
+        need: &Need,
+        hidden: Option<&Hidden>,
+    ) -> Self {
+        let blocks = u32::try_from(capacity_index.blocks()).unwrap_or(u32::MAX);
         let mut counts = |rails: RailNeed| {
             let mut row = Vec::new();
-            placer.look(yard, &Need { rails, ..need.clone() }, hidden, |view| {
+            placer.check(capacity_index, &Need { rails, ..need.clone() }, hidden, |view| {
                 row.extend((0..blocks).map(|block| view.blocks().count(block)));
             });
             row
@@ -57,7 +62,7 @@ impl Fields {
         let loose = counts(need.rails);
         let sets = match need.rails {
             RailNeed::Exactly(rails) => vec![rails],
-            RailNeed::Any(count) => sets(yard, count),
+            RailNeed::Any(count) => sets(capacity_index, count),
         };
         let mut aligned = Vec::new();
         for rails in sets {
@@ -65,8 +70,8 @@ impl Fields {
                 RailNeed::Exactly(_) => loose.clone(),
                 RailNeed::Any(_) => counts(RailNeed::Exactly(rails)),
             };
-            if need.nodes + need.spares > 1 && yard.is_split(rails) {
-                aligned.extend(islands(yard, rails, &row));
+            if need.nodes + need.spares > 1 && capacity_index.is_split(rails) {
+                aligned.extend(islands(capacity_index, rails, &row));
             } else {
                 aligned.push(row);
             }
@@ -75,12 +80,13 @@ impl Fields {
     }
 
     /// The most nodes, not more than asked for, that a gang of this kind could have.
-    pub(crate) fn reach(&self, yard: &Yard, need: &Need, bounds: &Bounds) -> u32 {
+    pub(crate) fn reach(&self, capacity_index: &CapacityIndex, need: &Need, bounds: &Bounds) -> u32 {
         if need.uneven_groups().next().is_some() {
             return 0;
         }
         let rows = if bounds.aligned { &self.aligned[..] } else { std::slice::from_ref(&self.loose) };
-        let most = rows.iter().map(|row| most(yard, row, bounds)).max().unwrap_or(0).min(need.nodes);
+        let most =
+            rows.iter().map(|row| most(capacity_index, row, bounds)).max().unwrap_or(0).min(need.nodes);
         // Several nodes without a rail do not reach one another.
         let most = if need.rail_count() == 0 { most.min(1) } else { most };
         let unit = need.groups.iter().map(|group| group.size).max().unwrap_or(1);
@@ -92,11 +98,11 @@ fn whole(nodes: u32, unit: u32) -> u32 {
     nodes - nodes % unit.max(1)
 }
 
-fn most(yard: &Yard, row: &[u32], bounds: &Bounds) -> u32 {
+fn most(capacity_index: &CapacityIndex, row: &[u32], bounds: &Bounds) -> u32 {
     let total: u32 = row.iter().sum();
     let block = |block: u32| whole(row[block as usize], bounds.leaf_unit);
     let pods =
-        yard.layout().pods.iter().map(|pod| {
+        capacity_index.layout().pods.iter().map(|pod| {
             whole((pod.first_block..pod.first_block + pod.blocks).map(block).sum(), bounds.pod_unit)
         });
     let most = match bounds.within {
@@ -108,11 +114,11 @@ fn most(yard: &Yard, row: &[u32], bounds: &Bounds) -> u32 {
 }
 
 /// The nodes of each island by themselves.
-fn islands(yard: &Yard, rails: RailSet, row: &[u32]) -> Vec<Vec<u32>> {
+fn islands(capacity_index: &CapacityIndex, rails: RailSet, row: &[u32]) -> Vec<Vec<u32>> {
     let mut firsts: Vec<u32> = Vec::new();
     let mut rows: Vec<Vec<u32>> = Vec::new();
     for (block, count) in (0..).zip(row).filter(|(_, count)| **count > 0) {
-        let at = firsts.iter().position(|first| yard.reach(rails, *first, block));
+        let at = firsts.iter().position(|first| capacity_index.reach(rails, *first, block));
         let at = at.unwrap_or_else(|| {
             firsts.push(block);
             rows.push(vec![0; row.len()]);
@@ -124,8 +130,8 @@ fn islands(yard: &Yard, rails: RailSet, row: &[u32]) -> Vec<Vec<u32>> {
 }
 
 /// Sets of so many rails, those that most nodes offer first.
-fn sets(yard: &Yard, count: u32) -> Vec<RailSet> {
+fn sets(capacity_index: &CapacityIndex, count: u32) -> Vec<RailSet> {
     let mut masks = crate::place::Masks::default();
-    masks.candidates(count, yard.offers());
-    masks.sets().iter().take(SETS[usize::from(yard.words() > LARGE)]).map(|(set, _)| *set).collect()
+    masks.candidates(count, capacity_index.offers());
+    masks.sets().iter().take(SETS[usize::from(capacity_index.words() > LARGE)]).map(|(set, _)| *set).collect()
 }

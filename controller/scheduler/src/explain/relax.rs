@@ -10,9 +10,9 @@ use super::{
     reach::{Bounds, Fields},
 };
 use crate::{
+    capacity_index::Filter,
     place::{Choice, Hidden, Need, Placer, RailNeed},
     snapshot::Snapshot,
-    yard::Filter,
 };
 
 /// Constraints that are relaxed together at most.
@@ -284,7 +284,7 @@ fn knobs(snapshot: &Snapshot, need: &Need, facts: &QueueFacts<'_>, census: &Cens
         )
     };
     let split = |need: &Need| {
-        matches!(need.rails, RailNeed::Any(_)) || snapshot.yard().is_split(RailSet::first(rails))
+        matches!(need.rails, RailNeed::Any(_)) || snapshot.capacity_index().is_split(RailSet::first(rails))
     };
     let mut knobs = vec![Knob::Nodes { unit }];
     let quota = facts.quota.is_some_and(|left| asked(need) > left);
@@ -375,7 +375,7 @@ pub(crate) fn relaxations(
         }
         // What was counted is tried.
         found.retain(|(_, need)| {
-            search.placer.choose(snapshot.yard(), need, Some(hidden), &mut Choice::default())
+            search.placer.choose(snapshot.capacity_index(), need, Some(hidden), &mut Choice::default())
         });
         if !found.is_empty() || search.counted >= COUNTED {
             break;
@@ -433,10 +433,10 @@ impl Search<'_> {
         };
         if !self.fields.contains_key(&part) {
             self.counted += 1;
-            let fields = Fields::of(self.placer, self.snapshot.yard(), &part, Some(self.hidden));
+            let fields = Fields::of(self.placer, self.snapshot.capacity_index(), &part, Some(self.hidden));
             self.fields.insert(part.clone(), fields);
         }
-        let reach = |fields: &Fields| fields.reach(self.snapshot.yard(), &need, &Bounds::of(&need));
+        let reach = |fields: &Fields| fields.reach(self.snapshot.capacity_index(), &need, &Bounds::of(&need));
         self.fields.get(&part).is_some_and(|fields| reach(fields) == need.nodes)
     }
 

@@ -10,11 +10,11 @@ use super::{
     FEW, LARGE, NEAR,
     bound::{least_cut, least_in_pod},
     cut::cut,
-    fit::{Ask, Fit, Fitter, Take, broken},
+    fit::{Fit, FitRequest, Fitter, Take, broken},
     need::{Arrange, Pattern, Within},
     sieve::Sieve,
 };
-use crate::{view::View, yard::Yard};
+use crate::{capacity_index::CapacityIndex, view::View};
 
 /// Blocks that are compared, once one would do.
 const BLOCKS: usize = 32;
@@ -42,8 +42,8 @@ type InBlock = (u32, usize, u32, (u32, u32), u32);
 /// What is looked for, and where.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
-    pub(super) yard: &'a Yard,
-    pub(super) ask: &'a Ask,
+    pub(super) capacity_index: &'a CapacityIndex,
+    pub(super) ask: &'a FitRequest,
     /// The sets of rails that would do, with how many nodes offer them, the most common first.
     pub(super) sets: &'a [(RailSet, usize)],
     /// What the best layout on nodes with enough rails of any kind is.
@@ -57,7 +57,7 @@ impl Search<'_> {
     }
 
     fn blocks(&self, pod: u32) -> std::ops::Range<u32> {
-        let pod = self.yard.layout().pods[pod as usize];
+        let pod = self.capacity_index.layout().pods[pod as usize];
         pod.first_block..pod.first_block + pod.blocks
     }
 }
@@ -71,12 +71,12 @@ impl AnyRails {
         view: &mut View,
         fitter: &mut Fitter,
     ) -> Option<(RailSet, Fit)> {
-        let Search { yard, ask, sets, least } = *search;
+        let Search { capacity_index, ask, sets, least } = *search;
         // Room for spares comes before the cut, islands are looked at one by one, and gangs that lie apart lie where few
         // nodes are otherwise than where many are.
         if ask.spares > 0
             || ask.arrange == Arrange::Spread
-            || sets.iter().any(|(rails, _)| yard.is_split(*rails))
+            || sets.iter().any(|(rails, _)| capacity_index.is_split(*rails))
         {
             return None;
         }
@@ -84,7 +84,7 @@ impl AnyRails {
         if pipeline && !least_pipeline(ask, view.blocks().most(), least) {
             return None;
         }
-        self.sieve.begin(yard, sets.iter().fold(RailSet::EMPTY, |all, (rails, _)| all.or(*rails)));
+        self.sieve.begin(capacity_index, sets.iter().fold(RailSet::EMPTY, |all, (rails, _)| all.or(*rails)));
         if let Some(rails) = self.common(search, view, &fitter.takes) {
             return Some((rails, least));
         }
@@ -105,8 +105,8 @@ impl AnyRails {
         view: &mut View,
         fitter: &mut Fitter,
     ) -> Option<(RailSet, Fit)> {
-        let Search { yard, ask, least, .. } = *search;
-        let flat = yard.layout().is_flat();
+        let Search { capacity_index, ask, least, .. } = *search;
+        let flat = capacity_index.layout().is_flat();
         if least.pods == 1
             && ask.within > Within::Leaves
             && !flat
@@ -120,18 +120,24 @@ impl AnyRails {
     }
 
     /// Leaves out the nodes of the layout's blocks that lack one of its rails, until [`Self::show`].
-    pub(super) fn hide(&mut self, yard: &Yard, view: &mut View, takes: &[Take], rails: RailSet) {
-        self.sieve.hide(yard, view, takes.iter().map(|take| take.block), rails);
+    pub(super) fn hide(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &mut View,
+        takes: &[Take],
+        rails: RailSet,
+    ) {
+        self.sieve.hide(capacity_index, view, takes.iter().map(|take| take.block), rails);
     }
 
     /// Puts them in again.
-    pub(super) fn show(&mut self, yard: &Yard, view: &mut View) {
-        self.sieve.show(yard, view);
+    pub(super) fn show(&mut self, capacity_index: &CapacityIndex, view: &mut View) {
+        self.sieve.show(capacity_index, view);
     }
 
     /// The most common rails that enough nodes of each block of a layout share; else `order`.
     fn common(&mut self, search: &Search<'_>, view: &View, takes: &[Take]) -> Option<RailSet> {
-        let Search { yard, ask, sets, .. } = *search;
+        let Search { capacity_index, ask, sets, .. } = *search;
         self.needs.clear();
         self.needs.extend(takes.iter().map(|take| (take.block, take.nodes)));
         // Split groups may come back to a block.
@@ -143,14 +149,14 @@ impl AnyRails {
         });
         let sieve = &mut self.sieve;
         self.needs.retain_mut(|(block, nodes)| {
-            sieve.look(yard, view, *block);
+            sieve.check(capacity_index, view, *block);
             // From here on it is what the block can do without.
             *nodes = view.blocks().count(*block) - *nodes;
             sieve.odd(*block) > *nodes
         });
         self.order.clear();
-        let tries = if ask.nodes > LARGE { FEW } else { sets.len() };
-        for (at, (rails, _)) in sets.iter().enumerate().take(tries) {
+        let attempts = if ask.nodes > LARGE { FEW } else { sets.len() };
+        for (at, (rails, _)) in sets.iter().enumerate().take(attempts) {
             let short = |(block, spare): &(u32, u32)| self.sieve.lost(*block, *rails).saturating_sub(*spare);
             let short: u32 = self.needs.iter().map(short).sum();
             if short == 0 {
@@ -164,24 +170,27 @@ impl AnyRails {
 
     /// The most common rails that one block has on enough nodes, and of such blocks the one that fits best.
     fn in_block(&mut self, search: &Search<'_>, view: &View) -> Option<(RailSet, u32)> {
-        let Search { yard, ask, sets, .. } = *search;
-        let layout = yard.layout();
-        let rank = |block: u32| (view.pods().count(layout.blocks[block as usize].pod), yard.load(block));
+        let Search { capacity_index, ask, sets, .. } = *search;
+        let layout = capacity_index.layout();
+        let rank =
+            |block: u32| (view.pods().count(layout.blocks[block as usize].pod), capacity_index.load(block));
         let mut best: Option<InBlock> = None;
-        for (looks, block) in view.blocks().at_least(ask.nodes).enumerate() {
-            if looks >= BLOCKS && best.is_some() {
+        for (checks, block) in view.blocks().at_least(ask.nodes).enumerate() {
+            if checks >= BLOCKS && best.is_some() {
                 break;
             }
-            self.sieve.look(yard, view, block);
+            self.sieve.check(capacity_index, view, block);
             let left = |rails: RailSet| view.blocks().count(block) - self.sieve.lost(block, rails);
             // Idle nodes that would be broken into.
-            let broken = if ask.sparing { broken(yard, view, block) } else { 0 };
+            let broken = if ask.sparing { broken(capacity_index, view, block) } else { 0 };
             let idle = |rails: RailSet| match ask.sparing {
-                true => (ask.nodes + self.sieve.lost_broken(yard, block, rails)).saturating_sub(broken),
+                true => {
+                    (ask.nodes + self.sieve.lost_broken(capacity_index, block, rails)).saturating_sub(broken)
+                }
                 false => 0,
             };
-            let tries = best.filter(|(idle, ..)| *idle == 0).map_or(sets.len(), |(_, at, ..)| at + 1);
-            let fits = (0..tries).filter(|at| left(sets[*at].0) >= ask.nodes);
+            let attempts = best.filter(|(idle, ..)| *idle == 0).map_or(sets.len(), |(_, at, ..)| at + 1);
+            let fits = (0..attempts).filter(|at| left(sets[*at].0) >= ask.nodes);
             let mut fits = fits.map(|at| (idle(sets[at].0), at));
             // The most common rails, unless others spare more.
             let found = if ask.sparing { fits.min() } else { fits.next() };
@@ -221,16 +230,16 @@ impl AnyRails {
 
     /// Pods that have room on nodes of any rails, the tightest first.
     fn spots(&mut self, search: &Search<'_>, view: &View, fitter: &mut Fitter) {
-        let Search { yard, ask, sets, .. } = *search;
+        let Search { capacity_index, ask, sets, .. } = *search;
         self.spots.clear();
         let mut room = 0;
         for pod in view.pods().at_least(ask.nodes) {
             let mut lost = 0;
             for block in search.blocks(pod) {
-                self.sieve.look(yard, view, block);
+                self.sieve.check(capacity_index, view, block);
                 lost += self.sieve.lost(block, sets[0].0);
             }
-            self.spots.push((pod, least_in_pod(yard, view, pod, ask, &mut fitter.counts)));
+            self.spots.push((pod, least_in_pod(capacity_index, view, pod, ask, &mut fitter.counts)));
             room += usize::from(view.pods().count(pod) - lost >= ask.nodes);
             if room >= PODS {
                 break;
@@ -248,7 +257,7 @@ impl AnyRails {
         at: usize,
         best: Option<(u64, usize)>,
     ) -> Option<u64> {
-        let Search { yard, ask, sets, .. } = *search;
+        let Search { capacity_index, ask, sets, .. } = *search;
         let rails = sets[at].0;
         let least = least_cut(ask, view.blocks().most(), 1);
         let mut here: Option<(u64, u32, u32)> = None;
@@ -264,16 +273,16 @@ impl AnyRails {
             if count < ask.nodes || worse(bound) {
                 continue;
             }
-            self.sieve.hide(yard, view, search.blocks(pod), rails);
-            let bound = least_in_pod(yard, view, pod, ask, &mut fitter.counts);
-            if !worse(bound) && fitter.lay(yard, view, &[pod], ask) {
-                let found = (cut(yard.layout(), &fitter.takes, ask.pattern), count, pod);
+            self.sieve.hide(capacity_index, view, search.blocks(pod), rails);
+            let bound = least_in_pod(capacity_index, view, pod, ask, &mut fitter.counts);
+            if !worse(bound) && fitter.lay(capacity_index, view, &[pod], ask) {
+                let found = (cut(capacity_index.layout(), &fitter.takes, ask.pattern), count, pod);
                 if here.is_none_or(|here| found < here) {
                     here = Some(found);
                     fitter.keep();
                 }
             }
-            self.sieve.show(yard, view);
+            self.sieve.show(capacity_index, view);
             if here.is_some_and(|(cut, ..)| cut <= least) {
                 break;
             }
@@ -283,9 +292,9 @@ impl AnyRails {
         if cut <= least {
             return Some(cut);
         }
-        self.sieve.hide(yard, view, search.blocks(pod), rails);
-        let cut = fitter.polish(yard, view, &[pod], ask, cut);
-        self.sieve.show(yard, view);
+        self.sieve.hide(capacity_index, view, search.blocks(pod), rails);
+        let cut = fitter.polish(capacity_index, view, &[pod], ask, cut);
+        self.sieve.show(capacity_index, view);
         Some(cut)
     }
 
@@ -296,7 +305,7 @@ impl AnyRails {
         view: &mut View,
         fitter: &mut Fitter,
     ) -> Option<(RailSet, Fit)> {
-        let Search { yard, sets, least, .. } = *search;
+        let Search { capacity_index, sets, least, .. } = *search;
         let mut best: Option<(Fit, usize)> = None;
         for tried in 0..self.order.len() {
             // Fewer pods are worth any look, less cut only some.
@@ -307,7 +316,7 @@ impl AnyRails {
             let found = self.best_pods(search, view, fitter, sets[at].0, |bound| {
                 best.is_some_and(|best| (bound, at) > best)
             });
-            self.sieve.show(yard, view);
+            self.sieve.show(capacity_index, view);
             if let Some(fit) = found
                 && best.is_none_or(|best| (fit, at) < best)
             {
@@ -332,25 +341,25 @@ impl AnyRails {
         rails: RailSet,
         worse: impl Fn(Fit) -> bool,
     ) -> Option<Fit> {
-        let Search { yard, ask, .. } = *search;
+        let Search { capacity_index, ask, .. } = *search;
         fitter.begin(ask);
         loop {
             // Pods that were not looked at seem larger than they are: it is over when none of those comes in.
-            let (pods, asked) = fitter.plan(yard, view, ask)?;
+            let (pods, asked) = fitter.plan(capacity_index, view, ask)?;
             let blocks = fitter.planned().flat_map(|pod| search.blocks(pod));
-            if self.sieve.hide(yard, view, blocks, rails) {
+            if self.sieve.hide(capacity_index, view, blocks, rails) {
                 continue;
             }
             let cut = least_cut(&asked, view.blocks().most(), pods);
             let bound = Fit { pods: u32::try_from(pods).unwrap_or(u32::MAX), cut };
-            return if worse(bound) { None } else { fitter.settle(yard, view, &asked) };
+            return if worse(bound) { None } else { fitter.settle(capacity_index, view, &asked) };
         }
     }
 }
 
 /// Whether a pipeline cuts as little as is looked for in one pod. The layouts of others depend on every node, and are
 /// searched on each set of rails: where a few nodes are less, one that cuts less is found at times.
-fn least_pipeline(ask: &Ask, most: u32, found: Fit) -> bool {
+fn least_pipeline(ask: &FitRequest, most: u32, found: Fit) -> bool {
     let Pattern::Pipeline(size) = ask.pattern else { return false };
     let groups = size > 0 && size < ask.nodes && ask.nodes.is_multiple_of(size);
     found.cut == 0 || found.pods == 1 && groups && found.cut <= least_cut(ask, most, 1)

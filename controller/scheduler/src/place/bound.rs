@@ -2,17 +2,17 @@
 
 use super::{
     cut::{ACROSS_LEAVES, ACROSS_PODS},
-    fit::{Ask, whole},
+    fit::{FitRequest, whole},
     need::Pattern,
 };
-use crate::{view::View, yard::Yard};
+use crate::{capacity_index::CapacityIndex, view::View};
 
 fn pairs(nodes: u64) -> u64 {
     nodes * nodes.saturating_sub(1) / 2
 }
 
 /// What a gang in so many pods cuts at least, if no block takes more than `most`.
-pub(crate) fn least_cut(ask: &Ask, most: u32, pods: usize) -> u64 {
+pub(crate) fn least_cut(ask: &FitRequest, most: u32, pods: usize) -> u64 {
     let (nodes, most, pods) = (u64::from(ask.nodes), u64::from(most.max(1)), pods as u64);
     let blocks = nodes.div_ceil(most).max(pods);
     match ask.pattern {
@@ -29,8 +29,14 @@ pub(crate) fn least_cut(ask: &Ask, most: u32, pods: usize) -> u64 {
 }
 
 /// What a gang in this pod cuts at least, whichever of its blocks it takes; `counts` is used again.
-pub(crate) fn least_in_pod(yard: &Yard, view: &View, pod: u32, ask: &Ask, counts: &mut Vec<u32>) -> u64 {
-    let pod = yard.layout().pods[pod as usize];
+pub(crate) fn least_in_pod(
+    capacity_index: &CapacityIndex,
+    view: &View,
+    pod: u32,
+    ask: &FitRequest,
+    counts: &mut Vec<u32>,
+) -> u64 {
+    let pod = capacity_index.layout().pods[pod as usize];
     let blocks = pod.first_block..pod.first_block + pod.blocks;
     counts.clear();
     counts.extend(blocks.map(|block| whole(view.blocks().count(block), ask.leaf_unit)));
@@ -39,7 +45,7 @@ pub(crate) fn least_in_pod(yard: &Yard, view: &View, pod: u32, ask: &Ask, counts
 }
 
 /// The same of what its blocks offer, the most first.
-fn least_of(ask: &Ask, counts: &[u32]) -> u64 {
+fn least_of(ask: &FitRequest, counts: &[u32]) -> u64 {
     // The largest first are the fewest blocks, and the most pairs that stay inside one.
     let (mut rest, mut blocks, mut inside) = (ask.nodes, 0_u64, 0);
     for count in counts.iter().take_while(|count| **count > 0) {
@@ -69,10 +75,10 @@ fn least_of(ask: &Ask, counts: &[u32]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ask, Pattern, least_of};
+    use super::{FitRequest, Pattern, least_of};
     use crate::{
+        capacity_index::Layout,
         place::{Arrange, Take, Within, cut},
-        yard::Layout,
     };
 
     #[test]
@@ -98,12 +104,12 @@ mod tests {
                 if comes_back && !matches!(pattern, Pattern::Pipeline(_)) {
                     continue;
                 }
-                let ask = Ask {
+                let ask = FitRequest {
                     nodes,
                     leaf_unit: 1,
                     pod_unit: 1,
-                    leaf_wish: 1,
-                    pod_wish: 1,
+                    leaf_preferred: 1,
+                    pod_preferred: 1,
                     within: Within::Fabric,
                     arrange: Arrange::Pack,
                     pattern,

@@ -22,12 +22,12 @@ use super::{
 };
 use crate::{
     bins::bits,
+    capacity_index::{CapacityIndex, Pick, WORD, ones},
     view::{Idle, Profile, View},
-    yard::{Pick, WORD, Yard, ones},
 };
 
 /// Pods of one gang's size that are laid out and compared at most.
-const LOOKS: usize = 24;
+const CHECKS: usize = 24;
 
 /// Sets of pods of one size that are all tried at most, where fewer pods than were found at first might do.
 const WAYS: u64 = 256;
@@ -142,7 +142,7 @@ struct Allocation {
 
 /// All that is known of the nodes for one set of rails.
 struct Candidates<'a> {
-    yard: &'a Yard,
+    capacity_index: &'a CapacityIndex,
     need: &'a Need,
     time: Time,
     /// Per component the nodes that could be of it, word by word.
@@ -154,12 +154,12 @@ struct Candidates<'a> {
 impl Candidates<'_> {
     /// Counts the nodes of each block.
     fn count(&mut self) {
-        let blocks = self.yard.layout().blocks.len() as u32;
+        let blocks = self.capacity_index.layout().blocks.len() as u32;
         for block in 0..blocks {
             let mut sums: BTreeMap<(bool, Set), u32> = BTreeMap::new();
-            for word in self.yard.block_words(block) {
+            for word in self.capacity_index.block_words(block) {
                 self.each_set(word, |set, nodes| {
-                    let idle = self.yard.word(word).idle;
+                    let idle = self.capacity_index.word(word).idle;
                     for (is_idle, nodes) in [(false, nodes & !idle), (true, nodes & idle)] {
                         if nodes != 0 {
                             *sums.entry((is_idle, set)).or_default() += nodes.count_ones();
@@ -173,7 +173,7 @@ impl Candidates<'_> {
     }
 
     /// The nodes of a word by the components that they could be of.
-    fn each_set(&self, word: u32, mut tell: impl FnMut(Set, u64)) {
+    fn each_set(&self, word: u32, mut report: impl FnMut(Set, u64)) {
         let mut rest = self.fits.iter().fold(0, |all, fits| all | fits[word as usize]);
         while rest != 0 {
             let first = rest & rest.wrapping_neg();
@@ -187,7 +187,7 @@ impl Candidates<'_> {
                     same &= !fits;
                 }
             }
-            tell(set, same);
+            report(set, same);
             rest &= !same;
         }
     }
@@ -199,7 +199,7 @@ impl Candidates<'_> {
     }
 
     fn of_pod(&self, pod: u32) -> &[Supply] {
-        let pod = self.yard.layout().pods[pod as usize];
+        let pod = self.capacity_index.layout().pods[pod as usize];
         self.of_blocks(pod.first_block..pod.first_block + pod.blocks)
     }
 
@@ -226,7 +226,7 @@ impl Candidates<'_> {
         for supply in self.supply.chunk_by(|a, b| a.block == b.block) {
             let Some(lay) = self.lay(&[supply]) else { continue };
             let (block, all) = (supply[0].block, supply.iter().map(|supply| supply.nodes).sum());
-            let key = (self.price(&lay), all, self.yard.load(block), block);
+            let key = (self.price(&lay), all, self.capacity_index.load(block), block);
             if best.as_ref().is_none_or(|(least, _)| key < *least) {
                 best = Some((key, lay));
             }
@@ -241,21 +241,21 @@ impl Candidates<'_> {
 
     /// The best pod. Of those that have room only some are compared, the ones that it fills best.
     fn one_pod(&self) -> Option<Allocation> {
-        let layout = self.yard.layout();
+        let layout = self.capacity_index.layout();
         let sizes = (0..layout.pods.len() as u32)
             .map(|pod| (self.of_pod(pod).iter().map(|supply| supply.nodes).sum::<u32>(), pod));
         let mut pods: Vec<(u32, u32)> = sizes.filter(|(nodes, _)| *nodes >= self.need.nodes).collect();
         pods.sort_unstable();
         let mut best: Option<((u64, u32, u32, u32), Allocation)> = None;
-        let mut looks = 0;
+        let mut checks = 0;
         for (nodes, pod) in pods {
             let Some(lay) = self.in_pods(&[pod]) else { continue };
             let key = (self.cut(&lay), self.price(&lay), nodes, pod);
             if best.as_ref().is_none_or(|(least, _)| key < *least) {
                 best = Some((key, lay));
             }
-            looks += 1;
-            if looks == LOOKS {
+            checks += 1;
+            if checks == CHECKS {
                 break;
             }
         }
@@ -293,7 +293,7 @@ impl Candidates<'_> {
     /// The gang in as few pods as are found: at each step the one that gives the most nodes a component, then those that are not needed
     /// after all are left out.
     fn several_pods(&self) -> Option<Allocation> {
-        let mut rest: Vec<u32> = (0..self.yard.layout().pods.len() as u32).collect();
+        let mut rest: Vec<u32> = (0..self.capacity_index.layout().pods.len() as u32).collect();
         rest.retain(|pod| !self.of_pod(*pod).is_empty());
         let all: Vec<&[Supply]> = rest.iter().map(|pod| self.of_pod(*pod)).collect();
         self.lay(&all)?;
@@ -391,21 +391,21 @@ impl Candidates<'_> {
             takes.iter().for_each(|take| *sums.entry(take.block).or_default() += take.nodes);
             takes = sums.into_iter().map(|(block, nodes)| Take { block, nodes }).collect();
         }
-        cut(self.yard.layout(), &takes, self.need.pattern)
+        cut(self.capacity_index.layout(), &takes, self.need.pattern)
     }
 
     /// The nodes of one block that could be of exactly these components: those that are used best first.
     fn nodes_of(&self, supply: &Supply) -> Vec<Pick> {
         let mut found = Vec::new();
-        for word in self.yard.block_words(supply.block) {
-            let idle = self.yard.word(word).idle;
+        for word in self.capacity_index.block_words(supply.block) {
+            let idle = self.capacity_index.word(word).idle;
             self.each_set(word, |set, nodes| {
                 let nodes =
                     if set == supply.set { nodes & if supply.idle { idle } else { !idle } } else { 0 };
                 let slots = bits(nodes).map(|bit| word * WORD + bit);
                 let record = |slot: u32| {
-                    let node = self.yard.node_at(slot)?;
-                    Some((Pick { node, gpus: self.yard.record(node)?.free_gpus() }, slot))
+                    let node = self.capacity_index.node_at(slot)?;
+                    Some((Pick { node, gpus: self.capacity_index.record(node)?.free_gpus() }, slot))
                 };
                 found.extend(slots.filter_map(record));
             });
@@ -429,11 +429,14 @@ impl Candidates<'_> {
                 let key = (supply.block, supply.idle, supply.set);
                 let store = stores.entry(key).or_insert_with(|| self.nodes_of(supply).into_iter());
                 let mut here: Vec<Pick> = store.by_ref().take(supply.nodes as usize).collect();
-                here.sort_unstable_by_key(|pick| self.yard.record(pick.node).map(|record| record.slot));
+                here.sort_unstable_by_key(|pick| {
+                    self.capacity_index.record(pick.node).map(|record| record.slot)
+                });
                 picked[at].extend(here.into_iter().map(|pick| self.with_gpus(pick, at, rails)));
             }
         }
-        let blocks = lay.taken.iter().map(|supply| self.yard.layout().blocks[supply.block as usize].pod);
+        let blocks =
+            lay.taken.iter().map(|supply| self.capacity_index.layout().blocks[supply.block as usize].pod);
         let pods: std::collections::BTreeSet<u32> = blocks.collect();
         choice.rails = rails;
         choice.nodes.clear();
@@ -451,8 +454,8 @@ impl Candidates<'_> {
         if ones(pick.gpus) == asked {
             return pick;
         }
-        let Some(record) = self.yard.record(pick.node) else { return pick };
-        let traits = self.yard.classes().traits(record.class);
+        let Some(record) = self.capacity_index.record(pick.node) else { return pick };
+        let traits = self.capacity_index.classes().traits(record.class);
         Pick { gpus: traits.choose_gpus(pick.gpus, asked, rails), ..pick }
     }
 }
@@ -461,7 +464,7 @@ impl Placer {
     /// The best gang of components, in `choice`.
     pub(super) fn choose_components(
         &mut self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         need: &Need,
         time: Time,
         choice: &mut Choice,
@@ -469,16 +472,16 @@ impl Placer {
         let sets: Vec<RailSet> = match need.rails {
             RailNeed::Exactly(rails) => vec![rails],
             RailNeed::Any(count) => {
-                self.find_sets(yard, time, count);
-                let tries = if need.nodes > LARGE { FEW } else { usize::MAX };
-                self.masks.sets().iter().take(tries).map(|(rails, _)| *rails).collect()
+                self.find_sets(capacity_index, time, count);
+                let attempts = if need.nodes > LARGE { FEW } else { usize::MAX };
+                self.masks.sets().iter().take(attempts).map(|(rails, _)| *rails).collect()
             }
         };
         let mut best: Option<(u32, u64)> = None;
         let mut found = Choice::default();
         for rails in sets {
-            let attempt = Attempt { yard, need, rails: RailNeed::Exactly(rails), time, beat: None };
-            for outside in yard.islands(rails).unwrap_or_else(|| vec![Vec::new()]) {
+            let attempt = Attempt { capacity_index, need, rails: RailNeed::Exactly(rails), time, beat: None };
+            for outside in capacity_index.islands(rails).unwrap_or_else(|| vec![Vec::new()]) {
                 if !self.components_on(&attempt, rails, &outside, &mut found) {
                     continue;
                 }
@@ -500,15 +503,17 @@ impl Placer {
         outside: &[(u32, u64)],
         choice: &mut Choice,
     ) -> bool {
-        let Attempt { yard, need, time, .. } = *attempt;
+        let Attempt { capacity_index, need, time, .. } = *attempt;
         let mut fits = Vec::with_capacity(need.components.len());
         for at in 0..need.components.len() {
             let mut part = need.of_components(|other| other == at);
             part.name_avoided(rails);
-            let Some(words) = self.words_of(yard, &part, (rails, time), outside) else { return false };
+            let Some(words) = self.words_of(capacity_index, &part, (rails, time), outside) else {
+                return false;
+            };
             fits.push(words);
         }
-        let mut candidates = Candidates { yard, need, time, fits, supply: Vec::new() };
+        let mut candidates = Candidates { capacity_index, need, time, fits, supply: Vec::new() };
         candidates.count();
         let Some(lay) = candidates.best() else { return false };
         candidates.choose(&lay, rails, choice);
@@ -518,7 +523,7 @@ impl Placer {
     /// The nodes that could be of a component, word by word; `None` if they are too few for it alone.
     fn words_of(
         &mut self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         part: &Need,
         (rails, time): (RailSet, Time),
         outside: &[(u32, u64)],
@@ -527,15 +532,16 @@ impl Placer {
         let profile = Profile::of(part, RailNeed::Exactly(rails), idle);
         let assumed;
         let view = if time == Time::Now {
-            &*self.views.of(yard, &profile)
+            &*self.views.of(capacity_index, &profile)
         } else {
-            assumed = View::assumed(yard, &profile, |record| could(record, part, profile.rails, time));
+            assumed =
+                View::assumed(capacity_index, &profile, |record| could(record, part, profile.rails, time));
             &assumed
         };
         if view.pods().total() < u64::from(part.nodes) {
             return None;
         }
-        let mut words: Vec<u64> = (0..yard.words()).map(|word| view.bits(word)).collect();
+        let mut words: Vec<u64> = (0..capacity_index.words()).map(|word| view.bits(word)).collect();
         for (word, mask) in self.hidden.0.iter().chain(outside) {
             words[*word as usize] &= !mask;
         }

@@ -1,7 +1,7 @@
 //! What a gang's traffic costs where it leaves the leaves and the pods.
 
 use super::{fit::Take, need::Pattern};
-use crate::yard::Layout;
+use crate::capacity_index::Layout;
 
 /// Cost of a connection between nodes of one pod that are not on the same leaves: through the pod's spines.
 pub const ACROSS_LEAVES: u64 = 1;
@@ -118,7 +118,7 @@ impl<'a> Walk<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Pattern, Take, cut};
-    use crate::yard::Layout;
+    use crate::capacity_index::Layout;
 
     #[test]
     fn against_counting_every_connection() {

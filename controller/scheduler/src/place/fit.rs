@@ -12,10 +12,10 @@ use super::{
     groups::Groups,
     need::{Arrange, Pattern, Within},
 };
-use crate::{view::View, yard::Yard};
+use crate::{capacity_index::CapacityIndex, view::View};
 
 /// Pods of one gang's size that are compared at most.
-const LOOKS: usize = 24;
+const CHECKS: usize = 24;
 
 /// Pods beyond the largest that are tried in the place of one of those.
 const SWAPS: usize = 12;
@@ -41,14 +41,14 @@ pub(crate) struct Take {
 
 /// What is to be laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(crate) struct FitRequest {
     pub(crate) nodes: u32,
     /// Nodes that must not be split between leaves, or pods; 1 where that does not matter.
     pub(crate) leaf_unit: u32,
     pub(crate) pod_unit: u32,
     /// The same, where it can be had in as few pods.
-    pub(crate) leaf_wish: u32,
-    pub(crate) pod_wish: u32,
+    pub(crate) leaf_preferred: u32,
+    pub(crate) pod_preferred: u32,
     pub(crate) within: Within,
     pub(crate) arrange: Arrange,
     pub(crate) pattern: Pattern,
@@ -84,8 +84,11 @@ pub(crate) struct Fitter {
 }
 
 /// Nodes of a block that are shown and that others are on.
-pub(super) fn broken(yard: &Yard, view: &View, block: u32) -> u32 {
-    yard.block_words(block).map(|word| (view.bits(word) & !yard.word(word).idle).count_ones()).sum()
+pub(super) fn broken(capacity_index: &CapacityIndex, view: &View, block: u32) -> u32 {
+    capacity_index
+        .block_words(block)
+        .map(|word| (view.bits(word) & !capacity_index.word(word).idle).count_ones())
+        .sum()
 }
 
 pub(crate) fn whole(nodes: u32, unit: u32) -> u32 {
@@ -94,32 +97,42 @@ pub(crate) fn whole(nodes: u32, unit: u32) -> u32 {
 
 impl Fitter {
     /// The best layout, in `takes`; `None` if there is none.
-    pub(crate) fn fit(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
+    pub(crate) fn fit(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        ask: &FitRequest,
+    ) -> Option<Fit> {
         self.takes.clear();
         self.begin(ask);
         if view.pods().total() < u64::from(ask.nodes) {
             return None;
         }
         if ask.arrange == Arrange::Spread {
-            return super::spread::spread(yard, view, ask, &mut self.takes);
+            return super::spread::spread(capacity_index, view, ask, &mut self.takes);
         }
         // Where there is room for the spares too, it is taken.
         let most = [ask.nodes + ask.spares, ask.nodes];
         for wanted in &most[usize::from(ask.spares == 0)..] {
-            if self.one_block(yard, view, ask, *wanted) {
+            if self.one_block(capacity_index, view, ask, *wanted) {
                 return Some(Fit { pods: 1, cut: 0 });
             }
-            let found =
-                (ask.within > Within::Leaves).then(|| self.one_pod(yard, view, ask, *wanted)).flatten();
+            let found = (ask.within > Within::Leaves)
+                .then(|| self.one_pod(capacity_index, view, ask, *wanted))
+                .flatten();
             if found.is_some() {
                 return found;
             }
         }
-        if ask.within == Within::Fabric && ask.beat.is_none() { self.several(yard, view, ask) } else { None }
+        if ask.within == Within::Fabric && ask.beat.is_none() {
+            self.several(capacity_index, view, ask)
+        } else {
+            None
+        }
     }
 
     /// Another gang, or other rails: what searches may take begins anew.
-    pub(super) fn begin(&mut self, ask: &Ask) {
+    pub(super) fn begin(&mut self, ask: &FitRequest) {
         self.groups.begin(ask.nodes);
     }
 
@@ -128,12 +141,19 @@ impl Fitter {
         std::mem::swap(&mut self.takes, &mut self.best);
     }
 
-    fn one_block(&mut self, yard: &Yard, view: &View, ask: &Ask, wanted: u32) -> bool {
-        let layout = yard.layout();
-        let rank = |block: u32| (view.pods().count(layout.blocks[block as usize].pod), yard.load(block));
+    fn one_block(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        ask: &FitRequest,
+        wanted: u32,
+    ) -> bool {
+        let layout = capacity_index.layout();
+        let rank =
+            |block: u32| (view.pods().count(layout.blocks[block as usize].pod), capacity_index.load(block));
         let best = if ask.sparing {
-            let idle = |block: u32| ask.nodes.saturating_sub(broken(yard, view, block));
-            let fits = view.blocks().at_least(wanted).take(LOOKS);
+            let idle = |block: u32| ask.nodes.saturating_sub(broken(capacity_index, view, block));
+            let fits = view.blocks().at_least(wanted).take(CHECKS);
             fits.min_by_key(|block| (idle(*block), view.blocks().count(*block), rank(*block), *block))
         } else {
             view.blocks().best_fit(wanted, rank)
@@ -145,13 +165,13 @@ impl Fitter {
 
     /// Moves nodes between the blocks of a layout to where others are already, if that cuts nothing more; how many idle
     /// nodes are broken into then.
-    fn spare(&mut self, yard: &Yard, view: &View, ask: &Ask) -> u32 {
+    fn spare(&mut self, capacity_index: &CapacityIndex, view: &View, ask: &FitRequest) -> u32 {
         if !ask.sparing {
             return 0;
         }
         self.counts.clear();
-        self.counts.extend(self.takes.iter().map(|take| broken(yard, view, take.block)));
-        let unit = ask.leaf_unit.max(ask.pod_unit).max(ask.leaf_wish).max(ask.pod_wish);
+        self.counts.extend(self.takes.iter().map(|take| broken(capacity_index, view, take.block)));
+        let unit = ask.leaf_unit.max(ask.pod_unit).max(ask.leaf_preferred).max(ask.pod_preferred);
         if ask.pattern == Pattern::Ring && unit == 1 {
             for to in 0..self.takes.len() {
                 for from in 0..self.takes.len() {
@@ -166,14 +186,20 @@ impl Fitter {
         self.takes.iter().zip(&self.counts).map(|(take, broken)| take.nodes.saturating_sub(*broken)).sum()
     }
 
-    fn one_pod(&mut self, yard: &Yard, view: &View, ask: &Ask, wanted: u32) -> Option<Fit> {
-        if yard.layout().is_flat() {
+    fn one_pod(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        ask: &FitRequest,
+        wanted: u32,
+    ) -> Option<Fit> {
+        if capacity_index.layout().is_flat() {
             return None;
         }
         let least = least_cut(ask, view.blocks().most(), 1);
         let mut best = None;
-        for pod in view.pods().at_least(wanted).take(LOOKS) {
-            let bound = least_in_pod(yard, view, pod, ask, &mut self.counts);
+        for pod in view.pods().at_least(wanted).take(CHECKS) {
+            let bound = least_in_pod(capacity_index, view, pod, ask, &mut self.counts);
             let count = view.pods().count(pod);
             let worse =
                 best.is_some_and(
@@ -181,11 +207,14 @@ impl Fitter {
                         if ask.sparing { bound > best.0 } else { (bound, 0, count, pod) > best }
                     },
                 );
-            if worse || ask.beat.is_some_and(|beat| bound >= beat) || !self.lay(yard, view, &[pod], ask) {
+            if worse
+                || ask.beat.is_some_and(|beat| bound >= beat)
+                || !self.lay(capacity_index, view, &[pod], ask)
+            {
                 continue;
             }
-            let idle = self.spare(yard, view, ask);
-            let found = (cut(yard.layout(), &self.takes, ask.pattern), idle, count, pod);
+            let idle = self.spare(capacity_index, view, ask);
+            let found = (cut(capacity_index.layout(), &self.takes, ask.pattern), idle, count, pod);
             if best.is_none_or(|best| found < best) {
                 self.keep();
                 best = Some(found);
@@ -196,36 +225,45 @@ impl Fitter {
         }
         let (cut, .., pod) = best?;
         self.keep();
-        let cut = if cut > least { self.polish(yard, view, &[pod], ask, cut) } else { cut };
+        let cut = if cut > least { self.polish(capacity_index, view, &[pod], ask, cut) } else { cut };
         Some(Fit { pods: 1, cut })
     }
 
-    fn several(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
-        let (_, ask) = self.plan(yard, view, ask)?;
-        self.settle(yard, view, &ask)
+    fn several(&mut self, capacity_index: &CapacityIndex, view: &View, ask: &FitRequest) -> Option<Fit> {
+        let (_, ask) = self.plan(capacity_index, view, ask)?;
+        self.settle(capacity_index, view, &ask)
     }
 
     /// The fewest pods that will do, as a first set; and what is asked of them: whole groups, where that takes no more.
-    pub(super) fn plan(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<(usize, Ask)> {
-        let flat = yard.layout().is_flat();
+    pub(super) fn plan(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        ask: &FitRequest,
+    ) -> Option<(usize, FitRequest)> {
+        let flat = capacity_index.layout().is_flat();
         let unit = if flat { ask.pod_unit.max(ask.leaf_unit) } else { ask.pod_unit };
         let pods = if !flat && ask.leaf_unit > 1 {
-            self.pool_of_all(yard, view, ask)?
+            self.pool_of_all(capacity_index, view, ask)?
         } else {
-            self.pool_of_largest(yard, view, ask, unit)?
+            self.pool_of_largest(capacity_index, view, ask, unit)?
         };
         // Groups that should stay whole do if that takes no more pods.
-        let wish = match ask.pattern {
+        let preferred = match ask.pattern {
             // A pipeline weighs its groups over all pods together.
             Pattern::Pipeline(_) => 1,
-            _ => ask.pod_wish.max(if flat { ask.leaf_wish } else { 1 }),
+            _ => ask.pod_preferred.max(if flat { ask.leaf_preferred } else { 1 }),
         };
-        let wished: u32 = self.pool[..pods].iter().map(|(size, _)| whole(*size, wish)).sum();
-        let unit = if wish > unit && wish.is_multiple_of(unit) && wished >= ask.nodes { wish } else { unit };
-        let ask = Ask { pod_unit: unit, ..*ask };
+        let fits: u32 = self.pool[..pods].iter().map(|(size, _)| whole(*size, preferred)).sum();
+        let unit = if preferred > unit && preferred.is_multiple_of(unit) && fits >= ask.nodes {
+            preferred
+        } else {
+            unit
+        };
+        let ask = FitRequest { pod_unit: unit, ..*ask };
         self.set.clear();
         self.set.extend(self.pool[..pods].iter().map(|(_, pod)| *pod));
-        self.tighten(yard, view, &ask);
+        self.tighten(capacity_index, view, &ask);
         Some((pods, ask))
     }
 
@@ -235,33 +273,46 @@ impl Fitter {
     }
 
     /// Lays the gang out over the planned pods, or over others as many that are better.
-    pub(super) fn settle(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
-        let (flat, pods) = (yard.layout().is_flat(), self.set.len());
+    pub(super) fn settle(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        ask: &FitRequest,
+    ) -> Option<Fit> {
+        let (flat, pods) = (capacity_index.layout().is_flat(), self.set.len());
         let set = std::mem::take(&mut self.set);
-        let laid = self.lay(yard, view, &set, ask);
+        let laid = self.lay(capacity_index, view, &set, ask);
         self.set = set;
         if !laid {
             return None;
         }
-        let mut least = cut(yard.layout(), &self.takes, ask.pattern);
+        let mut least = cut(capacity_index.layout(), &self.takes, ask.pattern);
         let other = !flat || matches!(ask.pattern, Pattern::Pipeline(_));
         if other && pods <= SWAPPED && least > least_cut(ask, view.blocks().most(), pods) {
-            least = self.swap(yard, view, ask, least);
+            least = self.swap(capacity_index, view, ask, least);
             let set = std::mem::take(&mut self.set);
-            least = self.polish(yard, view, &set, ask, least);
+            least = self.polish(capacity_index, view, &set, ask, least);
             self.set = set;
         }
-        self.spare(yard, view, ask);
+        self.spare(capacity_index, view, ask);
         Some(Fit { pods: u32::try_from(pods).unwrap_or(u32::MAX), cut: least })
     }
 
     /// The largest pods, enough for the gang and some more; how many are enough.
-    fn pool_of_largest(&mut self, yard: &Yard, view: &View, ask: &Ask, unit: u32) -> Option<usize> {
-        let (bins, layout) = (view.pods(), yard.layout());
+    fn pool_of_largest(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        ask: &FitRequest,
+        unit: u32,
+    ) -> Option<usize> {
+        let (bins, layout) = (view.pods(), capacity_index.layout());
         let (mut sum, mut enough, mut more) = (0_u64, 0, SWAPS);
         let load = |pod: u32| {
             let pod = layout.pods[pod as usize];
-            (pod.first_block..pod.first_block + pod.blocks).map(|block| yard.load(block)).sum::<u32>()
+            (pod.first_block..pod.first_block + pod.blocks)
+                .map(|block| capacity_index.load(block))
+                .sum::<u32>()
         };
         let mut order = std::mem::take(&mut self.order);
         bins.largest(&mut order, load, |pod| {
@@ -280,9 +331,14 @@ impl Fitter {
     }
 
     /// The same where groups must not be split between leaves: what a pod can take depends on all of its blocks.
-    fn pool_of_all(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<usize> {
+    fn pool_of_all(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        ask: &FitRequest,
+    ) -> Option<usize> {
         self.pool.clear();
-        for (at, pod) in (0..).zip(&yard.layout().pods) {
+        for (at, pod) in (0..).zip(&capacity_index.layout().pods) {
             let blocks = pod.first_block..pod.first_block + pod.blocks;
             let size = blocks.map(|block| whole(view.blocks().count(block), ask.leaf_unit)).sum();
             let size = whole(size, ask.pod_unit);
@@ -300,13 +356,17 @@ impl Fitter {
     }
 
     /// Puts the smallest pod that takes what the others leave in the place of the last.
-    fn tighten(&mut self, yard: &Yard, view: &View, ask: &Ask) {
+    fn tighten(&mut self, capacity_index: &CapacityIndex, view: &View, ask: &FitRequest) {
         let Some((last, others)) = self.set.split_last() else { return };
-        let held: u32 = others.iter().map(|pod| self.size(yard, view, *pod, ask)).sum();
+        let held: u32 = others.iter().map(|pod| self.size(capacity_index, view, *pod, ask)).sum();
         let rest = ask.nodes.saturating_sub(held);
-        let load =
-            |pod: u32| (others.contains(&pod), yard.load(yard.layout().pods[pod as usize].first_block));
-        let best = if ask.leaf_unit > 1 && !yard.layout().is_flat() {
+        let load = |pod: u32| {
+            (
+                others.contains(&pod),
+                capacity_index.load(capacity_index.layout().pods[pod as usize].first_block),
+            )
+        };
+        let best = if ask.leaf_unit > 1 && !capacity_index.layout().is_flat() {
             let fits = self.pool.iter().rev().filter(|(size, pod)| *size >= rest && !others.contains(pod));
             fits.min_by_key(|(size, pod)| (*size, *pod)).map(|(_, pod)| *pod)
         } else {
@@ -318,8 +378,8 @@ impl Fitter {
     }
 
     /// What a pod can take in whole units.
-    fn size(&self, yard: &Yard, view: &View, pod: u32, ask: &Ask) -> u32 {
-        if ask.leaf_unit > 1 && !yard.layout().is_flat() {
+    fn size(&self, capacity_index: &CapacityIndex, view: &View, pod: u32, ask: &FitRequest) -> u32 {
+        if ask.leaf_unit > 1 && !capacity_index.layout().is_flat() {
             let size = self.pool.iter().find(|(_, other)| *other == pod).map_or(0, |(size, _)| *size);
             return whole(size, ask.pod_unit);
         }
@@ -327,7 +387,7 @@ impl Fitter {
     }
 
     /// Tries other sets of as many pods; what the best one cuts.
-    fn swap(&mut self, yard: &Yard, view: &View, ask: &Ask, mut least: u64) -> u64 {
+    fn swap(&mut self, capacity_index: &CapacityIndex, view: &View, ask: &FitRequest, mut least: u64) -> u64 {
         self.keep();
         let mut set = std::mem::take(&mut self.set);
         let most = self.pool.len().min(set.len() + SWAPS);
@@ -343,8 +403,8 @@ impl Fitter {
                     }
                     trials -= 1;
                     set[at] = pod;
-                    if self.lay(yard, view, &set, ask) {
-                        let found = cut(yard.layout(), &self.takes, ask.pattern);
+                    if self.lay(capacity_index, view, &set, ask) {
+                        let found = cut(capacity_index.layout(), &self.takes, ask.pattern);
                         if found < least {
                             least = found;
                             better = Some((at, pod));
@@ -365,19 +425,26 @@ impl Fitter {
     }
 
     /// The last touch to a small gang on its set of pods; what it cuts then.
-    pub(super) fn polish(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, least: u64) -> u64 {
+    pub(super) fn polish(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        set: &[u32],
+        ask: &FitRequest,
+        least: u64,
+    ) -> u64 {
         if ask.nodes > SMALL {
             return least;
         }
         match ask.pattern {
             // Groups that must not be split are not touched any more.
-            Pattern::AllToAll if set.len() > 1 => self.turn(yard, view, set, ask, least),
+            Pattern::AllToAll if set.len() > 1 => self.turn(capacity_index, view, set, ask, least),
             Pattern::Pipeline(size)
                 if ask.nodes <= PIPELINE && size > 1 && ask.leaf_unit.max(ask.pod_unit) == 1 =>
             {
                 self.best.clone_from(&self.takes);
-                if self.groups.improve(yard, view, set, size, ask, &mut self.takes) {
-                    let found = cut(yard.layout(), &self.takes, ask.pattern);
+                if self.groups.improve(capacity_index, view, set, size, ask, &mut self.takes) {
+                    let found = cut(capacity_index.layout(), &self.takes, ask.pattern);
                     if found < least {
                         return found;
                     }
@@ -390,14 +457,21 @@ impl Fitter {
     }
 
     /// Lets each pod in turn be the one that is not filled.
-    fn turn(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, mut least: u64) -> u64 {
+    fn turn(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        set: &[u32],
+        ask: &FitRequest,
+        mut least: u64,
+    ) -> u64 {
         self.keep();
         for last in 0..set.len() {
             self.order.clear();
             self.order.extend(set.iter().copied().filter(|pod| *pod != set[last]));
             self.order.push(set[last]);
-            if self.lay_in_order(yard, view, ask) {
-                let found = cut(yard.layout(), &self.takes, ask.pattern);
+            if self.lay_in_order(capacity_index, view, ask) {
+                let found = cut(capacity_index.layout(), &self.takes, ask.pattern);
                 if found < least {
                     least = found;
                     self.keep();
@@ -409,14 +483,20 @@ impl Fitter {
     }
 
     /// Lays the gang out over a set of pods, in `takes`. False if they are too small.
-    pub(super) fn lay(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
+    pub(super) fn lay(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        set: &[u32],
+        ask: &FitRequest,
+    ) -> bool {
         self.takes.clear();
         let apart = set.len() > 1 && (ask.pod_unit > 1 || ask.pattern == Pattern::AllToAll);
         if !apart {
-            return self.pour(yard, view, set, ask.nodes, ask);
+            return self.pour(capacity_index, view, set, ask.nodes, ask);
         }
-        let ring = ask.pattern == Pattern::Ring && set.len() <= SWAPPED && !yard.layout().is_flat();
-        if ring && self.lay_ring(yard, view, set, ask) {
+        let ring = ask.pattern == Pattern::Ring && set.len() <= SWAPPED && !capacity_index.layout().is_flat();
+        if ring && self.lay_ring(capacity_index, view, set, ask) {
             return true;
         }
         self.takes.clear();
@@ -425,26 +505,26 @@ impl Fitter {
         order.clear();
         order.extend(set);
         let most = |pod: u32| {
-            let pod = yard.layout().pods[pod as usize];
+            let pod = capacity_index.layout().pods[pod as usize];
             (pod.first_block..pod.first_block + pod.blocks).map(|block| view.blocks().count(block)).max()
         };
         // Of equal ones the one that has it on the fewest leaves. Where each pod is one block they are in order already.
-        if !yard.layout().is_flat() {
-            order.sort_by_key(|pod| Reverse((self.size(yard, view, *pod, ask), most(*pod))));
+        if !capacity_index.layout().is_flat() {
+            order.sort_by_key(|pod| Reverse((self.size(capacity_index, view, *pod, ask), most(*pod))));
         }
         self.order = order;
-        self.lay_in_order(yard, view, ask)
+        self.lay_in_order(capacity_index, view, ask)
     }
 
     /// Fills the pods of `order` one after the other, each as far as whole units go. False if something is left over.
-    fn lay_in_order(&mut self, yard: &Yard, view: &View, ask: &Ask) -> bool {
+    fn lay_in_order(&mut self, capacity_index: &CapacityIndex, view: &View, ask: &FitRequest) -> bool {
         self.takes.clear();
         let order = std::mem::take(&mut self.order);
         let mut rest = ask.nodes;
         let mut fits = true;
         for pod in &order {
-            let nodes = rest.min(self.size(yard, view, *pod, ask));
-            fits &= nodes > 0 && self.pour(yard, view, &[*pod], nodes, ask);
+            let nodes = rest.min(self.size(capacity_index, view, *pod, ask));
+            fits &= nodes > 0 && self.pour(capacity_index, view, &[*pod], nodes, ask);
             rest -= nodes;
         }
         self.order = order;
@@ -452,21 +532,28 @@ impl Fitter {
     }
 
     /// Takes nodes from the blocks of some pods: from as few as can be, the last one the tightest.
-    pub(super) fn pour(&mut self, yard: &Yard, view: &View, set: &[u32], nodes: u32, ask: &Ask) -> bool {
+    pub(super) fn pour(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        set: &[u32],
+        nodes: u32,
+        ask: &FitRequest,
+    ) -> bool {
         if let Pattern::Pipeline(size) = ask.pattern
             && size > 1
             && size.is_multiple_of(ask.leaf_unit)
         {
-            return self.groups.lay(yard, view, set, (nodes, size), ask, &mut self.takes);
+            return self.groups.lay(capacity_index, view, set, (nodes, size), ask, &mut self.takes);
         }
-        self.gather(yard, view, set);
-        let layout = yard.layout();
+        self.gather(capacity_index, view, set);
+        let layout = capacity_index.layout();
         let start = self.takes.len();
-        // What is wished must not split what must stay whole: a pipeline's groups may be of any size beside those.
-        let wish = ask.leaf_wish;
-        let sound = wish > ask.leaf_unit && wish.is_multiple_of(ask.leaf_unit);
-        let wished = sound && nodes.is_multiple_of(wish) && self.fill(start, nodes, wish);
-        if !wished && !self.fill(start, nodes, ask.leaf_unit) {
+        // What is desired must not split what must stay whole: a pipeline's groups may be of any size beside those.
+        let preferred = ask.leaf_preferred;
+        let sound = preferred > ask.leaf_unit && preferred.is_multiple_of(ask.leaf_unit);
+        let done = sound && nodes.is_multiple_of(preferred) && self.fill(start, nodes, preferred);
+        if !done && !self.fill(start, nodes, ask.leaf_unit) {
             return false;
         }
         self.takes[start..].sort_unstable_by_key(|take| (layout.blocks[take.block as usize].pod, take.block));
@@ -474,8 +561,8 @@ impl Fitter {
     }
 
     /// The blocks of some pods that offer anything, the largest first; into `parts`.
-    pub(super) fn gather(&mut self, yard: &Yard, view: &View, set: &[u32]) {
-        let layout = yard.layout();
+    pub(super) fn gather(&mut self, capacity_index: &CapacityIndex, view: &View, set: &[u32]) {
+        let layout = capacity_index.layout();
         self.parts.clear();
         for pod in set {
             let pod = layout.pods[*pod as usize];
@@ -484,7 +571,8 @@ impl Fitter {
                 blocks.map(|block| (view.blocks().count(block), block)).filter(|(count, _)| *count > 0),
             );
         }
-        self.parts.sort_unstable_by_key(|(count, block)| (Reverse(*count), yard.load(*block), *block));
+        self.parts
+            .sort_unstable_by_key(|(count, block)| (Reverse(*count), capacity_index.load(*block), *block));
     }
 
     fn fill(&mut self, start: usize, nodes: u32, unit: u32) -> bool {

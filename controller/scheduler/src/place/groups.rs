@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 
 use super::{
     cut::{ACROSS_LEAVES, ACROSS_PODS},
-    fit::{Ask, Take},
+    fit::{FitRequest, Take},
 };
-use crate::{view::View, yard::Yard};
+use crate::{capacity_index::CapacityIndex, view::View};
 
 /// Blocks among which the split of groups is searched; of more, groups are cut from them in a row.
 pub(super) const PARTS: usize = 6;
@@ -78,22 +78,23 @@ impl Groups {
     /// small.
     pub(crate) fn lay(
         &mut self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         view: &View,
         set: &[u32],
         (nodes, size): (u32, u32),
-        ask: &Ask,
+        ask: &FitRequest,
         takes: &mut Vec<Take>,
     ) -> bool {
-        self.gather(yard, view, set, ask);
+        self.gather(capacity_index, view, set, ask);
         if self.parts.iter().map(|part| u64::from(part.count)).sum::<u64>() < u64::from(nodes) {
             return false;
         }
         let start = takes.len();
         let groups = nodes / size;
         if nodes.is_multiple_of(size) && self.keep_whole(nodes, size, takes) {
-            takes[start..]
-                .sort_unstable_by_key(|take| (yard.layout().blocks[take.block as usize].pod, take.block));
+            takes[start..].sort_unstable_by_key(|take| {
+                (capacity_index.layout().blocks[take.block as usize].pod, take.block)
+            });
             return true;
         }
         let whole: u32 = self.parts.iter().map(|part| part.count / size).sum();
@@ -117,10 +118,16 @@ impl Groups {
     }
 
     /// The blocks of some pods that offer anything.
-    pub(super) fn gather(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) {
+    pub(super) fn gather(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        set: &[u32],
+        ask: &FitRequest,
+    ) {
         self.parts.clear();
         for pod in set {
-            let blocks = yard.layout().pods[*pod as usize];
+            let blocks = capacity_index.layout().pods[*pod as usize];
             let near = view.pods().count(*pod);
             for block in blocks.first_block..blocks.first_block + blocks.blocks {
                 let count = view.blocks().count(block);

@@ -1,10 +1,10 @@
 //! The last touch to a small gang over several blocks: what one change alone would still better is changed.
 
 use super::{
-    fit::{Ask, Take},
+    fit::{FitRequest, Take},
     groups::{Groups, PARTS, SEARCHED, Shape},
 };
-use crate::{view::View, yard::Yard};
+use crate::{capacity_index::CapacityIndex, view::View};
 
 /// Groups of a pipeline that are looked at at most.
 const GROUPS: usize = 8;
@@ -29,14 +29,14 @@ impl Groups {
     /// helped.
     pub(super) fn improve(
         &mut self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         view: &View,
         set: &[u32],
         size: u32,
-        ask: &Ask,
+        ask: &FitRequest,
         takes: &mut Vec<Take>,
     ) -> bool {
-        self.gather(yard, view, set, ask);
+        self.gather(capacity_index, view, set, ask);
         if self.parts.len() > PARTS || self.parts.len() < 2 || !self.read(size, takes) {
             return false;
         }

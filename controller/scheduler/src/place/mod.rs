@@ -22,16 +22,16 @@ pub use cut::{ACROSS_LEAVES, ACROSS_PODS};
 pub use need::{Arrange, ComponentNeed, Group, Need, Pattern, RailNeed, Within};
 
 use crate::{
+    capacity_index::{CapacityIndex, Pick, Record, WORD},
     host::Host,
     snapshot::GPUS_MAX,
     view::{Idle, Profile, View, Views},
-    yard::{Pick, Record, WORD, Yard},
 };
 use any::Search;
 #[cfg(test)]
 pub(crate) use cut::cut;
 pub(crate) use fit::Take;
-use fit::{Ask, Fitter};
+use fit::{FitRequest, Fitter};
 pub(crate) use rails::Masks;
 
 /// A chosen gang.
@@ -86,14 +86,14 @@ pub struct Hidden(Vec<(u32, u64)>);
 
 impl Hidden {
     /// These nodes.
-    pub fn of(yard: &Yard, nodes: impl Iterator<Item = NodeIx>) -> Self {
+    pub fn of(capacity_index: &CapacityIndex, nodes: impl Iterator<Item = NodeIx>) -> Self {
         let mut hidden = Self::default();
-        hidden.add(yard, nodes);
+        hidden.add(capacity_index, nodes);
         hidden
     }
 
-    fn add(&mut self, yard: &Yard, nodes: impl Iterator<Item = NodeIx>) {
-        for record in nodes.filter_map(|node| yard.record(node)) {
+    fn add(&mut self, capacity_index: &CapacityIndex, nodes: impl Iterator<Item = NodeIx>) {
+        for record in nodes.filter_map(|node| capacity_index.record(node)) {
             let (word, bit) = (record.slot / WORD, 1 << (record.slot % WORD));
             match self.0.last_mut() {
                 Some((last, mask)) if *last == word => *mask |= bit,
@@ -119,7 +119,7 @@ pub struct Placer {
     picker: pick::Picker,
     masks: rails::Masks,
     any: any::AnyRails,
-    /// Whether the last try for any rails has found the best ones itself.
+    /// Whether the last attempt for any rails has found the best ones itself.
     settled: bool,
     /// Any rails are looked for one set at a time, for comparison.
     #[cfg(test)]
@@ -145,14 +145,20 @@ impl PartialEq for Placer {
 
 impl Placer {
     /// The best gang, in `choice`. False, and nothing of use in `choice`, if there is none.
-    pub fn choose(&mut self, yard: &Yard, need: &Need, hidden: Option<&Hidden>, choice: &mut Choice) -> bool {
-        self.choose_at(yard, need, hidden, Time::Now, choice)
+    pub fn choose(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        need: &Need,
+        hidden: Option<&Hidden>,
+        choice: &mut Choice,
+    ) -> bool {
+        self.choose_at(capacity_index, need, hidden, Time::Now, choice)
     }
 
     /// The same as if it were another time.
     pub fn choose_at(
         &mut self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         need: &Need,
         hidden: Option<&Hidden>,
         time: Time,
@@ -168,12 +174,12 @@ impl Placer {
         if let Some(hidden) = hidden {
             self.hidden.0.extend_from_slice(&hidden.0);
         }
-        self.hidden.add(yard, need.barred(yard));
+        self.hidden.add(capacity_index, need.barred(capacity_index));
         if time == Time::Now {
-            self.hidden.add(yard, yard.closed_to(need.tenant.as_ref()));
+            self.hidden.add(capacity_index, capacity_index.closed_to(need.tenant.as_ref()));
         }
         if time != Time::Healed
-            && let Some(undrained) = yard.undrained()
+            && let Some(undrained) = capacity_index.undrained()
         {
             let mut other = self.undrained.take().unwrap_or_default();
             other.hidden.clone_from(&self.hidden);
@@ -183,15 +189,21 @@ impl Placer {
                 return found;
             }
         }
-        self.choose_on(yard, need, time, choice)
+        self.choose_on(capacity_index, need, time, choice)
     }
 
     /// The same with what is hidden already.
-    fn choose_on(&mut self, yard: &Yard, need: &Need, time: Time, choice: &mut Choice) -> bool {
+    fn choose_on(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        need: &Need,
+        time: Time,
+        choice: &mut Choice,
+    ) -> bool {
         if !need.components.is_empty() {
-            return self.choose_components(yard, need, time, choice);
+            return self.choose_components(capacity_index, need, time, choice);
         }
-        let attempt = Attempt { yard, need, rails: need.rails, time, beat: None };
+        let attempt = Attempt { capacity_index, need, rails: need.rails, time, beat: None };
         match need.rails {
             RailNeed::Exactly(_) => self.attempt(&attempt, choice),
             RailNeed::Any(count) => {
@@ -205,40 +217,57 @@ impl Placer {
     }
 
     /// How many nodes fulfil what is asked of one on these rails now; of a gang of components, of one of the component that most can be of.
-    pub fn free(&mut self, yard: &Yard, need: &Need, rails: RailSet, hidden: Option<&Hidden>) -> u64 {
+    pub fn free(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        need: &Need,
+        rails: RailSet,
+        hidden: Option<&Hidden>,
+    ) -> u64 {
         if !need.components.is_empty() {
             let parts = (0..need.components.len()).map(|at| need.of_components(|other| other == at));
-            return parts.map(|part| self.free(yard, &part, rails, hidden)).max().unwrap_or(0);
+            return parts.map(|part| self.free(capacity_index, &part, rails, hidden)).max().unwrap_or(0);
         }
         let mut need = Need { rails: RailNeed::Exactly(rails), ..need.clone() };
         need.name_avoided(rails);
-        self.look(yard, &need, hidden, |_| ())
+        self.check(capacity_index, &need, hidden, |_| ())
     }
 
     /// Shows which nodes fulfil what is asked of one, and says how many.
-    pub(crate) fn look(
+    pub(crate) fn check(
         &mut self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         need: &Need,
         hidden: Option<&Hidden>,
         show: impl FnOnce(&View),
     ) -> u64 {
         let mut hidden = hidden.cloned().unwrap_or_default();
-        hidden.add(yard, need.barred(yard).chain(yard.closed_to(need.tenant.as_ref())));
-        match yard.undrained().filter(|_| need.filter.avoid_drained.is_some()) {
-            Some(undrained) => self.undrained.get_or_insert_default().look_on(undrained, need, &hidden, show),
-            None => self.look_on(yard, need, &hidden, show),
+        hidden.add(
+            capacity_index,
+            need.barred(capacity_index).chain(capacity_index.closed_to(need.tenant.as_ref())),
+        );
+        match capacity_index.undrained().filter(|_| need.filter.avoid_drained.is_some()) {
+            Some(undrained) => {
+                self.undrained.get_or_insert_default().check_on(undrained, need, &hidden, show)
+            }
+            None => self.check_on(capacity_index, need, &hidden, show),
         }
     }
 
-    fn look_on(&mut self, yard: &Yard, need: &Need, hidden: &Hidden, show: impl FnOnce(&View)) -> u64 {
+    fn check_on(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        need: &Need,
+        hidden: &Hidden,
+        show: impl FnOnce(&View),
+    ) -> u64 {
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
-        let view = self.views.of(yard, &Profile::of(need, need.rails, idle));
+        let view = self.views.of(capacity_index, &Profile::of(need, need.rails, idle));
         self.undo.clear();
-        view.hide(yard, &hidden.0, &mut self.undo);
+        view.hide(capacity_index, &hidden.0, &mut self.undo);
         show(view);
         let free = view.pods().total();
-        view.show(yard, &self.undo);
+        view.show(capacity_index, &self.undo);
         free
     }
 
@@ -254,12 +283,12 @@ impl Placer {
             return Some(choice.rails);
         }
         let least = order(any.need, choice.pods, choice.cut + choice.cut / NEAR);
-        self.find_sets(any.yard, any.time, count);
+        self.find_sets(any.capacity_index, any.time, count);
         let masks = std::mem::take(&mut self.masks);
         let mut best: Option<((u32, u64), RailSet)> = None;
         // The larger the gang, the less it matters, and the longer a look takes.
-        let tries = if any.need.nodes > LARGE { FEW } else { masks.sets().len() };
-        for (rails, _) in masks.sets().iter().take(tries) {
+        let attempts = if any.need.nodes > LARGE { FEW } else { masks.sets().len() };
+        for (rails, _) in masks.sets().iter().take(attempts) {
             // Room for spares comes before the cut: what has it is not known by the cut alone.
             let packed = any.need.arrange == Arrange::Pack && any.need.spares == 0;
             let beat = best.filter(|((pods, _), _)| packed && *pods == 1).map(|((_, cut), _)| cut);
@@ -278,39 +307,41 @@ impl Placer {
         best.map(|(_, rails)| rails)
     }
 
-    /// Sets of so many rails that are worth a try, into `masks`.
-    fn find_sets(&mut self, yard: &Yard, time: Time, count: u32) {
+    /// Sets of so many rails that are worth an attempt, into `masks`.
+    fn find_sets(&mut self, capacity_index: &CapacityIndex, time: Time, count: u32) {
         match time {
-            Time::Now => self.masks.candidates(count, yard.offers()),
+            Time::Now => self.masks.candidates(count, capacity_index.offers()),
             Time::Ended => {
-                let open = yard.records().filter(|record| record.open);
+                let open = capacity_index.records().filter(|record| record.open);
                 self.masks.candidates(count, open.map(|record| (record.usable, 1)));
             }
-            Time::Healed => self.masks.candidates(count, yard.records().map(|record| (record.present, 1))),
+            Time::Healed => {
+                self.masks.candidates(count, capacity_index.records().map(|record| (record.present, 1)))
+            }
         }
     }
 
     fn attempt(&mut self, attempt: &Attempt<'_>, choice: &mut Choice) -> bool {
-        let Attempt { yard, need, rails, time, .. } = *attempt;
+        let Attempt { capacity_index, need, rails, time, .. } = *attempt;
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
         let mut profile = Profile::of(need, rails, idle);
         if time != Time::Now {
-            let mut view = View::assumed(yard, &profile, |record| could(record, need, rails, time));
+            let mut view = View::assumed(capacity_index, &profile, |record| could(record, need, rails, time));
             return self.on_view(attempt, &mut view, choice);
         }
         let mut views = std::mem::take(&mut self.views);
         let mut found = false;
         // One node: rather a node that is broken into already, the one with the least left.
-        if need.nodes == 1 && !need.exclusive && need.spares == 0 && yard.has_broken(need.gpus) {
+        if need.nodes == 1 && !need.exclusive && need.spares == 0 && capacity_index.has_broken(need.gpus) {
             profile.idle = Idle::Never;
             found = match need.rails {
                 RailNeed::Exactly(_) => self.tightest(attempt, &mut views, profile.clone(), choice),
                 // Each set of rails is tried, which is enough work.
-                RailNeed::Any(_) => self.on_view(attempt, views.of(yard, &profile), choice),
+                RailNeed::Any(_) => self.on_view(attempt, views.of(capacity_index, &profile), choice),
             };
             profile.idle = Idle::Either;
         }
-        found = found || self.on_view(attempt, views.of(yard, &profile), choice);
+        found = found || self.on_view(attempt, views.of(capacity_index, &profile), choice);
         self.views = views;
         found
     }
@@ -323,10 +354,10 @@ impl Placer {
         mut profile: Profile,
         choice: &mut Choice,
     ) -> bool {
-        let mut left = views.of(attempt.yard, &profile).pods().total();
+        let mut left = views.of(attempt.capacity_index, &profile).pods().total();
         profile.idle = Idle::Exactly;
         while left > 0 && profile.gpus <= GPUS_MAX {
-            let view = views.of(attempt.yard, &profile);
+            let view = views.of(attempt.capacity_index, &profile);
             let here = view.pods().total();
             if here > 0 && self.on_view(attempt, view, choice) {
                 return true;
@@ -340,7 +371,7 @@ impl Placer {
     fn on_view(&mut self, attempt: &Attempt<'_>, view: &mut View, choice: &mut Choice) -> bool {
         if let RailNeed::Exactly(rails) = attempt.rails
             && attempt.need.nodes + attempt.need.spares > 1
-            && let Some(islands) = attempt.yard.islands(rails)
+            && let Some(islands) = attempt.capacity_index.islands(rails)
         {
             return self.on_islands(attempt, view, &islands, choice);
         }
@@ -376,15 +407,15 @@ impl Placer {
     }
 
     fn on_all(&mut self, attempt: &Attempt<'_>, view: &mut View, choice: &mut Choice) -> bool {
-        let Attempt { yard, need, rails, time, beat } = *attempt;
+        let Attempt { capacity_index, need, rails, time, beat } = *attempt;
         let Self { fitter, picker, masks, any, settled, hidden, undo, .. } = self;
         undo.clear();
-        view.hide(yard, &hidden.0, undo);
+        view.hide(capacity_index, &hidden.0, undo);
         let enough = view.pods().total() >= u64::from(need.nodes) + u64::from(need.spares);
         let several = need.nodes > 1 || need.spares > 0;
-        let sparing = time == Time::Now && !need.exclusive && several && yard.has_broken(need.gpus);
-        let ask = Ask { beat, sparing, ..ask(need) };
-        let fit = enough.then(|| fitter.fit(yard, view, &ask)).flatten();
+        let sparing = time == Time::Now && !need.exclusive && several && capacity_index.has_broken(need.gpus);
+        let ask = FitRequest { beat, sparing, ..ask(need) };
+        let fit = enough.then(|| fitter.fit(capacity_index, view, &ask)).flatten();
         if let Some(fit) = fit {
             (choice.pods, choice.cut) = (fit.pods, fit.cut);
             (choice.host, choice.exclusive) = (need.host, need.exclusive);
@@ -392,26 +423,26 @@ impl Placer {
             choice.rails = RailSet::EMPTY;
             if let RailNeed::Exactly(rails) = rails {
                 choice.rails = rails;
-                picker.pick(yard, view, need, time, &fitter.takes, choice);
+                picker.pick(capacity_index, view, need, time, &fitter.takes, choice);
             } else if let RailNeed::Any(count) = rails
                 && time == Time::Now
             {
                 #[cfg(test)]
                 if self.one_by_one {
-                    view.show(yard, undo);
+                    view.show(capacity_index, undo);
                     return true;
                 }
-                masks.candidates(count, yard.offers());
-                let search = Search { yard, ask: &ask, sets: masks.sets(), least: fit };
+                masks.candidates(count, capacity_index.offers());
+                let search = Search { capacity_index, ask: &ask, sets: masks.sets(), least: fit };
                 if let Some((rails, fit)) = any.settle(&search, view, fitter) {
                     (choice.rails, choice.pods, choice.cut, *settled) = (rails, fit.pods, fit.cut, true);
-                    any.hide(yard, view, &fitter.takes, rails);
-                    picker.pick(yard, view, need, time, &fitter.takes, choice);
-                    any.show(yard, view);
+                    any.hide(capacity_index, view, &fitter.takes, rails);
+                    picker.pick(capacity_index, view, need, time, &fitter.takes, choice);
+                    any.show(capacity_index, view);
                 }
             }
         }
-        view.show(yard, undo);
+        view.show(capacity_index, undo);
         fit.is_some()
     }
 }
@@ -429,10 +460,10 @@ fn could(record: &Record, need: &Need, rails: RailNeed, time: Time) -> bool {
         && record.host.covers(need.host)
 }
 
-/// One try at one set of rails, or at a bound for all sets of so many.
+/// One attempt at one set of rails, or at a bound for all sets of so many.
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
-    yard: &'a Yard,
+    capacity_index: &'a CapacityIndex,
     need: &'a Need,
     rails: RailNeed,
     time: Time,
@@ -448,17 +479,17 @@ fn order(need: &Need, pods: u32, cut: u64) -> (u32, u64) {
     }
 }
 
-fn ask(need: &Need) -> Ask {
+fn ask(need: &Need) -> FitRequest {
     let group = match need.pattern {
         Pattern::Pipeline(size) if size > 0 && need.nodes.is_multiple_of(size) => size,
         _ => 1,
     };
-    Ask {
+    FitRequest {
         nodes: need.nodes,
         leaf_unit: need.unit(Within::Leaves, true),
         pod_unit: need.unit(Within::Pod, true),
-        leaf_wish: need.unit(Within::Leaves, false).max(group),
-        pod_wish: need.unit(Within::Pod, false).max(group),
+        leaf_preferred: need.unit(Within::Leaves, false).max(group),
+        pod_preferred: need.unit(Within::Pod, false).max(group),
         within: need.within,
         arrange: need.arrange,
         pattern: need.pattern,

@@ -7,9 +7,9 @@ pub use proto_model::{Arrange, Group, Pattern, Within};
 use proto_model::{Component, ComponentName, JobSpec, TenantName};
 
 use crate::{
+    capacity_index::{CapacityIndex, Filter},
     host::Host,
     snapshot::Snapshot,
-    yard::{Filter, Yard},
 };
 
 /// Which rails.
@@ -181,15 +181,18 @@ impl Need {
     }
 
     /// All nodes that it bars; some perhaps more than once.
-    pub(crate) fn barred<'a>(&'a self, yard: &'a Yard) -> impl Iterator<Item = NodeIx> + 'a {
-        let others = self.only.iter().flat_map(|_| yard.records_by_node()).map(|(node, _)| node);
+    pub(crate) fn barred<'a>(
+        &'a self,
+        capacity_index: &'a CapacityIndex,
+    ) -> impl Iterator<Item = NodeIx> + 'a {
+        let others = self.only.iter().flat_map(|_| capacity_index.records_by_node()).map(|(node, _)| node);
         self.exclude.iter().copied().chain(others.filter(|node| !self.wants(*node)))
     }
 
     /// The same for whoever asks, where it does not matter who does: so that jobs of many tenants that ask alike are known as alike.
     #[must_use]
-    pub fn as_asked(&self, yard: &Yard) -> Self {
-        let tenant = self.tenant.clone().filter(|_| yard.has_guards());
+    pub fn as_asked(&self, capacity_index: &CapacityIndex) -> Self {
+        let tenant = self.tenant.clone().filter(|_| capacity_index.has_guards());
         Self { tenant, ..self.clone() }
     }
 

@@ -3,9 +3,9 @@
 use super::{Choice, Need, Take, Time};
 use crate::{
     bins::bits,
+    capacity_index::{CapacityIndex, Pick, WORD, ones},
     snapshot::GPUS_MAX,
     view::View,
-    yard::{Pick, WORD, Yard, ones},
 };
 
 /// Picks nodes; its vectors are used again.
@@ -22,7 +22,7 @@ impl Picker {
     /// The nodes of a layout in rank order, and its spares.
     pub(crate) fn pick(
         &mut self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         view: &View,
         need: &Need,
         time: Time,
@@ -38,17 +38,25 @@ impl Picker {
             let again = seen || takes[..at].iter().any(|before| before.block == take.block);
             seen = again;
             let keep = again || takes[at + 1..].iter().any(|later| later.block == take.block);
-            self.block(yard, view, need, time, *take, keep || need.spares > 0);
-            self.emit(yard, need, take.block, choice.rails, &mut choice.nodes);
+            self.block(capacity_index, view, need, time, *take, keep || need.spares > 0);
+            self.emit(capacity_index, need, take.block, choice.rails, &mut choice.nodes);
         }
         if need.spares > 0 {
-            self.spares(yard, view, need, time, takes, choice);
+            self.spares(capacity_index, view, need, time, takes, choice);
         }
     }
 
     /// Chooses nodes of one block, those that are used best first; into `taken`.
-    fn block(&mut self, yard: &Yard, view: &View, need: &Need, time: Time, take: Take, keep: bool) {
-        let words = yard.block_words(take.block);
+    fn block(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        need: &Need,
+        time: Time,
+        take: Take,
+        keep: bool,
+    ) {
+        let words = capacity_index.block_words(take.block);
         self.taken.clear();
         self.taken.resize(words.len(), 0);
         let used = |word: u32, all: &[(u32, u64)]| {
@@ -66,7 +74,7 @@ impl Picker {
             // Broken nodes before idle ones, if it is now; later the idle ones first.
             for broken in [time == Time::Now, time != Time::Now] {
                 for (taken, word) in self.taken.iter_mut().zip(words.clone()) {
-                    let planes = yard.word(word);
+                    let planes = capacity_index.word(word);
                     let idle = if broken { !planes.idle } else { planes.idle };
                     let mut fits = view.bits(word) & planes.exactly(count) & idle & !*taken;
                     if keep {
@@ -93,21 +101,21 @@ impl Picker {
 
     fn emit(
         &self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         need: &Need,
         block: u32,
         rails: controller_topology::RailSet,
         into: &mut Vec<Pick>,
     ) {
-        for (word, mask) in yard.block_words(block).zip(&self.taken) {
+        for (word, mask) in capacity_index.block_words(block).zip(&self.taken) {
             for bit in bits(*mask) {
-                let Some(node) = yard.node_at(word * WORD + bit) else { continue };
-                let Some(record) = yard.record(node) else { continue };
+                let Some(node) = capacity_index.node_at(word * WORD + bit) else { continue };
+                let Some(record) = capacity_index.record(node) else { continue };
                 let free = record.free_gpus();
                 let gpus = if ones(free) == need.gpus {
                     free
                 } else {
-                    yard.classes().traits(record.class).choose_gpus(free, need.gpus, rails)
+                    capacity_index.classes().traits(record.class).choose_gpus(free, need.gpus, rails)
                 };
                 into.push(Pick { node, gpus });
             }
@@ -117,14 +125,14 @@ impl Picker {
     /// Spares: on the gang's own leaves, then in its pods, then where they fit best.
     fn spares(
         &mut self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         view: &View,
         need: &Need,
         time: Time,
         takes: &[Take],
         choice: &mut Choice,
     ) {
-        let layout = yard.layout();
+        let layout = capacity_index.layout();
         let mut spares = std::mem::take(&mut self.spares);
         spares.clear();
         let taken = |block: u32| -> u32 {
@@ -154,8 +162,8 @@ impl Picker {
             far.all(|block| give(block, &mut spares));
         }
         for take in &spares {
-            self.block(yard, view, need, time, Take { nodes: take.nodes, ..*take }, true);
-            self.emit(yard, need, take.block, choice.rails, &mut choice.spares);
+            self.block(capacity_index, view, need, time, Take { nodes: take.nodes, ..*take }, true);
+            self.emit(capacity_index, need, take.block, choice.rails, &mut choice.spares);
         }
         self.spares = spares;
     }

@@ -1,4 +1,4 @@
-//! Which sets of rails are worth a try where any so many will do.
+//! Which sets of rails are worth an attempt where any so many will do.
 
 use controller_topology::RailSet;
 

@@ -1,18 +1,24 @@
 //! Rings over several pods that take whole groups: as few blocks as can be.
 
-use super::fit::{Ask, Fitter, SWAPPED, whole};
-use crate::{view::View, yard::Yard};
+use super::fit::{FitRequest, Fitter, SWAPPED, whole};
+use crate::{capacity_index::CapacityIndex, view::View};
 
 /// Blocks of a ring that are thought of one by one at most.
 const RING: usize = 63;
 
 impl Fitter {
     /// A ring over pods that take whole units: as few blocks as can be, found by how many nodes so many blocks take.
-    pub(super) fn lay_ring(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
+    pub(super) fn lay_ring(
+        &mut self,
+        capacity_index: &CapacityIndex,
+        view: &View,
+        set: &[u32],
+        ask: &FitRequest,
+    ) -> bool {
         // Per pod and number of blocks so far the most nodes, and how many of the blocks are the pod's.
         let mut most = [[(0_u32, 0_u8); RING + 1]; SWAPPED + 1];
         for (at, pod) in set.iter().enumerate() {
-            self.gather(yard, view, &[*pod]);
+            self.gather(capacity_index, view, &[*pod]);
             let mut sum = 0;
             let (before, now) = most.split_at_mut(at + 1);
             let (before, now) = (&before[at], &mut now[0]);
@@ -40,7 +46,7 @@ impl Fitter {
             // What is too much is left out where it is, but for one unit: the pod is needed.
             let less = whole(spare.min(here - ask.pod_unit), ask.pod_unit);
             spare -= less;
-            if !self.pour(yard, view, &set[at - 1..at], here - less, ask) {
+            if !self.pour(capacity_index, view, &set[at - 1..at], here - less, ask) {
                 return false;
             }
         }

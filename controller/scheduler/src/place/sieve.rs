@@ -8,8 +8,8 @@ use controller_topology::RailSet;
 
 use crate::{
     bins::bits,
+    capacity_index::{CapacityIndex, WORD},
     view::View,
-    yard::{WORD, Yard},
 };
 
 /// A node that lacks rails.
@@ -37,28 +37,28 @@ pub(super) struct Sieve {
 
 impl Sieve {
     /// Another decision begins, for sets of these rails.
-    pub(super) fn begin(&mut self, yard: &Yard, wanted: RailSet) {
+    pub(super) fn begin(&mut self, capacity_index: &CapacityIndex, wanted: RailSet) {
         self.wanted = wanted;
         self.odd.clear();
         for block in self.seen.drain(..) {
             self.parts[block as usize] = None;
         }
-        self.parts.resize(yard.blocks(), None);
-        self.clean.resize(yard.blocks(), false);
+        self.parts.resize(capacity_index.blocks(), None);
+        self.clean.resize(capacity_index.blocks(), false);
     }
 
     /// Lists the odd nodes of a block, once.
-    pub(super) fn look(&mut self, yard: &Yard, view: &View, block: u32) {
+    pub(super) fn check(&mut self, capacity_index: &CapacityIndex, view: &View, block: u32) {
         if self.parts[block as usize].is_some() {
             return;
         }
         let first = self.odd.len() as u32;
-        for word in yard.block_words(block) {
+        for word in capacity_index.block_words(block) {
             let nodes = view.bits(word);
             if nodes == 0 {
                 continue;
             }
-            let planes = yard.rail_planes(word);
+            let planes = capacity_index.rail_planes(word);
             let plane = |rail: u32| planes.get(rail as usize).copied().unwrap_or(0);
             let whole = self.wanted.iter().fold(u64::MAX, |all, rail| all & plane(rail));
             for bit in bits(nodes & !whole) {
@@ -81,8 +81,8 @@ impl Sieve {
     }
 
     /// How many of those are nodes that others are on.
-    pub(super) fn lost_broken(&self, yard: &Yard, block: u32, rails: RailSet) -> u32 {
-        let is_broken = |odd: &Odd| yard.word(odd.slot / WORD).idle >> (odd.slot % WORD) & 1 == 0;
+    pub(super) fn lost_broken(&self, capacity_index: &CapacityIndex, block: u32, rails: RailSet) -> u32 {
+        let is_broken = |odd: &Odd| capacity_index.word(odd.slot / WORD).idle >> (odd.slot % WORD) & 1 == 0;
         self.lacking(block, rails).filter(is_broken).count() as u32
     }
 
@@ -96,7 +96,7 @@ impl Sieve {
     /// [`Self::show`]. Whether there was any.
     pub(super) fn hide(
         &mut self,
-        yard: &Yard,
+        capacity_index: &CapacityIndex,
         view: &mut View,
         blocks: impl Iterator<Item = u32>,
         rails: RailSet,
@@ -107,7 +107,7 @@ impl Sieve {
                 continue;
             }
             self.cleaned.push(block);
-            self.look(yard, view, block);
+            self.check(capacity_index, view, block);
             let mut masks = std::mem::take(&mut self.masks);
             masks.clear();
             for odd in self.lacking(block, rails) {
@@ -117,15 +117,15 @@ impl Sieve {
                     _ => masks.push((word, bit)),
                 }
             }
-            view.hide(yard, &masks, &mut self.undo);
+            view.hide(capacity_index, &masks, &mut self.undo);
             self.masks = masks;
         }
         self.undo.len() > before
     }
 
     /// Undoes every [`Self::hide`].
-    pub(super) fn show(&mut self, yard: &Yard, view: &mut View) {
-        view.show(yard, &self.undo);
+    pub(super) fn show(&mut self, capacity_index: &CapacityIndex, view: &mut View) {
+        view.show(capacity_index, &self.undo);
         self.undo.clear();
         for block in self.cleaned.drain(..) {
             self.clean[block as usize] = false;

@@ -2,14 +2,19 @@
 
 use super::{
     cut::cut,
-    fit::{Ask, Fit, Take},
+    fit::{Fit, FitRequest, Take},
     need::Within,
 };
-use crate::{view::View, yard::Yard};
+use crate::{capacity_index::CapacityIndex, view::View};
 
 /// Lays a gang out evenly, in `takes`.
-pub(crate) fn spread(yard: &Yard, view: &View, ask: &Ask, takes: &mut Vec<Take>) -> Option<Fit> {
-    let layout = yard.layout();
+pub(crate) fn spread(
+    capacity_index: &CapacityIndex,
+    view: &View,
+    ask: &FitRequest,
+    takes: &mut Vec<Take>,
+) -> Option<Fit> {
+    let layout = capacity_index.layout();
     let blocks_of = |pod: u32| {
         let pod = layout.pods[pod as usize];
         pod.first_block..pod.first_block + pod.blocks
@@ -20,7 +25,7 @@ pub(crate) fn spread(yard: &Yard, view: &View, ask: &Ask, takes: &mut Vec<Take>)
         room - room % ask.pod_unit
     };
     let unit = ask.pod_unit.max(ask.leaf_unit);
-    if ask.within == Within::Fabric && one_each(yard, view, ask, takes) {
+    if ask.within == Within::Fabric && one_each(capacity_index, view, ask, takes) {
         return Some(Fit { pods: ask.nodes, cut: cut(layout, takes, ask.pattern) });
     }
     let mut pods: Vec<(u32, u32)> = (0..layout.pods.len() as u32).map(|pod| (pod, room(pod))).collect();
@@ -57,11 +62,11 @@ pub(crate) fn spread(yard: &Yard, view: &View, ask: &Ask, takes: &mut Vec<Take>)
 }
 
 /// The usual case: single nodes, and more pods than nodes. What [`even`] would give, without looking at all pods.
-fn one_each(yard: &Yard, view: &View, ask: &Ask, takes: &mut Vec<Take>) -> bool {
+fn one_each(capacity_index: &CapacityIndex, view: &View, ask: &FitRequest, takes: &mut Vec<Take>) -> bool {
     if ask.pod_unit.max(ask.leaf_unit) > 1 {
         return false;
     }
-    let layout = yard.layout();
+    let layout = capacity_index.layout();
     let mut rest = ask.nodes;
     for (at, pod) in (0..).zip(&layout.pods) {
         if rest == 0 {

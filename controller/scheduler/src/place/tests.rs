@@ -8,8 +8,9 @@ use proto_model::{GpuModel, Inventory, NodeName};
 
 use super::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Within};
 use crate::{
-    Flaw, Gate, Held, Host, Seen, Snapshot, World, prove, world,
-    yard::{Facts, Filter, Pick, Taint, Term, Toleration, Traits, Yard},
+    Allocated, Flaw, Gate, Host, Seen, Snapshot, World,
+    capacity_index::{CapacityIndex, Facts, Filter, Pick, Taint, Term, Toleration, Traits},
+    prove, world,
 };
 
 mod any;
@@ -54,7 +55,7 @@ struct Ledger {
     nodes: Vec<NodeIx>,
     /// Of each node its pod and its block, whose nodes share their leaves on every rail.
     places: Vec<(u8, u8)>,
-    held: Vec<Held>,
+    held: Vec<Allocated>,
 }
 
 impl World for Ledger {
@@ -94,7 +95,7 @@ impl Ledger {
             snapshot.set_labelled(&name(at), &inventory(site), gate, &labels, &taints);
             nodes.push(snapshot.topology().index(&name(at)).unwrap());
         }
-        Self { snapshot, held: vec![Held::default(); nodes.len()], nodes, places }
+        Self { snapshot, held: vec![Allocated::default(); nodes.len()], nodes, places }
     }
 
     fn hold(&mut self, choice: &Choice) {
@@ -158,8 +159,8 @@ impl Ledger {
 fn inventory(site: &Site) -> Arc<Inventory> {
     let mut inventory =
         world::of_model(site.gpus, !site.missing & 0b111, site.down, MODELS[site.model as usize % 4]);
-    let told = Arc::make_mut(&mut inventory);
-    (told.cpus, told.memory_bytes) = (site.host.cpus, site.host.memory);
+    let reported = Arc::make_mut(&mut inventory);
+    (reported.cpus, reported.memory_bytes) = (site.host.cpus, site.host.memory);
     inventory
 }
 
@@ -299,8 +300,8 @@ fn need() -> impl Strategy<Value = Need> {
 }
 
 /// A yard made at once from single nodes.
-fn rebuilt(ledger: &Ledger, yard: &Yard) -> Yard {
-    let mut fresh = yard.cleared(RAILS);
+fn rebuilt(ledger: &Ledger, capacity_index: &CapacityIndex) -> CapacityIndex {
+    let mut fresh = capacity_index.cleared(RAILS);
     fresh.connect(ledger.snapshot.topology());
     for node in ledger.nodes.iter().rev() {
         let server = ledger.snapshot.topology().server(*node).unwrap();
@@ -328,17 +329,17 @@ proptest! {
     #[test]
     fn every_decision_against_brute_force(sites in sites(), needs in prop::collection::vec(need(), 1..7)) {
         let mut ledger = Ledger::new(&sites);
-        let mut yard = ledger.snapshot.yard().clone();
+        let mut capacity_index = ledger.snapshot.capacity_index().clone();
         let (mut placer, mut choice) = (Placer::default(), Choice::default());
         for mut need in needs {
             need.exclude.retain(|node| ledger.nodes.contains(node));
-            let found = placer.choose(&yard, &need, None, &mut choice);
+            let found = placer.choose(&capacity_index, &need, None, &mut choice);
             let right = ledger.brute(&need).filter(|_| need.nodes == 1 || need.rail_count() > 0);
             let right = right.filter(|_| need.uneven_groups().next().is_none());
             prop_assert_eq!(found, right.is_some(), "{:?}: brute force says {:?}", need, right);
             // Who has never seen anything chooses alike.
             let mut other = Choice::default();
-            prop_assert_eq!(Placer::default().choose(&yard, &need, None, &mut other), found);
+            prop_assert_eq!(Placer::default().choose(&capacity_index, &need, None, &mut other), found);
             if !found {
                 continue;
             }
@@ -347,15 +348,15 @@ proptest! {
             if need.arrange == Arrange::Pack {
                 prop_assert_eq!(Some(choice.pods), right, "not the fewest pods: {:?}", choice);
             }
-            let before = yard.clone();
+            let before = capacity_index.clone();
             let all: Vec<Pick> = choice.nodes.iter().chain(&choice.spares).copied().collect();
-            yard.take(&all, choice.rails, choice.host, choice.exclusive);
-            prop_assert!(yard != before || (need.gpus == 0 && choice.rails.is_empty() && need.host.is_none()) );
-            yard.give(&all, choice.rails, choice.host, choice.exclusive);
-            prop_assert_eq!(&yard, &before);
-            yard.take(&all, choice.rails, choice.host, choice.exclusive);
+            capacity_index.take(&all, choice.rails, choice.host, choice.exclusive);
+            prop_assert!(capacity_index != before || (need.gpus == 0 && choice.rails.is_empty() && need.host.is_none()) );
+            capacity_index.give(&all, choice.rails, choice.host, choice.exclusive);
+            prop_assert_eq!(&capacity_index, &before);
+            capacity_index.take(&all, choice.rails, choice.host, choice.exclusive);
             ledger.hold(&choice);
-            prop_assert_eq!(&rebuilt(&ledger, &yard), &yard);
+            prop_assert_eq!(&rebuilt(&ledger, &capacity_index), &capacity_index);
         }
     }
 
@@ -375,15 +376,15 @@ proptest! {
     #[test]
     fn hidden_nodes_are_as_if_they_were_closed(sites in sites(), need in need(), hidden in 0_u32..512) {
         let ledger = Ledger::new(&sites);
-        let yard = ledger.snapshot.yard();
+        let capacity_index = ledger.snapshot.capacity_index();
         let hide = |node: &NodeIx| hidden >> node.index() & 1 == 1;
         let nodes = ledger.nodes.iter().copied().filter(hide);
-        let mut closed = yard.clone();
+        let mut closed = capacity_index.clone();
         nodes.clone().for_each(|node| closed.set_open(node, false));
         let mut need = need;
         need.exclude.clear();
         let (mut one, mut two, mut placer) = (Choice::default(), Choice::default(), Placer::default());
-        let found = placer.choose(yard, &need, Some(&Hidden::of(yard, nodes)), &mut one);
+        let found = placer.choose(capacity_index, &need, Some(&Hidden::of(capacity_index, nodes)), &mut one);
         // The same placer with a copy that went another way.
         prop_assert_eq!(placer.choose(&closed, &need, None, &mut two), found);
         if found {
@@ -408,7 +409,7 @@ fn the_proof_finds_what_is_planted() {
     (need.within, need.filter) =
         (Within::Pod, Arc::new(Filter { selector: vec![Term::Exists("zone".into())], ..Filter::default() }));
     let mut good = Choice::default();
-    assert!(Placer::default().choose(ledger.snapshot.yard(), &need, None, &mut good));
+    assert!(Placer::default().choose(ledger.snapshot.capacity_index(), &need, None, &mut good));
     assert_eq!((prove(&ledger, &need, &good), good.pods), (Ok(()), 1));
     type Plant = fn(&mut Choice, &[NodeIx]);
     let plants: [(Plant, &str); 11] = [
@@ -463,7 +464,7 @@ fn pipeline(pods: &[&[u32]], nodes: u32, size: u32) -> (u32, u64) {
     let mut need = Need::plain(nodes, 4, RailNeed::Exactly(RailSet::first(RAILS)));
     need.pattern = Pattern::Pipeline(size);
     let mut choice = Choice::default();
-    assert!(Placer::default().choose(ledger.snapshot.yard(), &need, None, &mut choice));
+    assert!(Placer::default().choose(ledger.snapshot.capacity_index(), &need, None, &mut choice));
     assert_eq!(prove(&ledger, &need, &choice), Ok(()));
     (choice.pods, choice.cut)
 }

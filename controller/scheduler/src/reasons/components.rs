@@ -9,17 +9,17 @@ use crate::{
 
 /// Why each component by itself cannot have its nodes, with the component's name. What several have in common is said of the first.
 fn of_each(need: &Need, mut causes: impl FnMut(&Need) -> Vec<Reason>) -> Vec<Reason> {
-    let (mut known, mut told): (Vec<Reason>, Vec<Reason>) = (Vec::new(), Vec::new());
+    let (mut known, mut reported): (Vec<Reason>, Vec<Reason>) = (Vec::new(), Vec::new());
     for (at, component) in need.components.iter().enumerate() {
         for reason in causes(&need.of_components(|other| other == at)) {
             if !known.contains(&reason) {
                 let message = format!("component '{}': {}", component.name, reason.message);
-                told.push(Reason { message, ..reason.clone() });
+                reported.push(Reason { message, ..reason.clone() });
                 known.push(reason);
             }
         }
     }
-    told
+    reported
 }
 
 /// See [`super::infeasible`].
@@ -32,7 +32,7 @@ pub(super) fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) 
     }
     let healed = super::healed(need);
     if reasons.is_empty()
-        && !placer.choose_at(snapshot.yard(), &healed, None, Time::Healed, &mut Choice::default())
+        && !placer.choose_at(snapshot.capacity_index(), &healed, None, Time::Healed, &mut Choice::default())
     {
         let message = format!(
             "each component has nodes enough by itself, but no {} are the nodes of all of them together",

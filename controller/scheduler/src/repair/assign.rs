@@ -9,12 +9,12 @@ use super::{
     stock::{Stock, Taken},
 };
 use crate::{
+    capacity_index::CapacityIndex,
     place::{ACROSS_LEAVES, ACROSS_PODS, Need, Pattern, Within},
-    yard::Yard,
 };
 
 /// Places weighed for one repair once there is a first answer; ten times as many before that.
-pub const LOOKS: usize = 40_000;
+pub const CHECKS: usize = 40_000;
 
 /// What a choice costs: free nodes taken, pods, weighted cut.
 type Cost = (u32, u32, u64);
@@ -46,10 +46,10 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    pub(crate) fn of(yard: &Yard, need: &Need, gang: &Gang) -> Self {
+    pub(crate) fn of(capacity_index: &CapacityIndex, need: &Need, gang: &Gang) -> Self {
         let block = |(pick, stays): &(Option<crate::Pick>, bool)| {
             let pick = pick.as_ref().filter(|_| *stays)?;
-            Some(yard.place(pick.node)?.1)
+            Some(capacity_index.place(pick.node)?.1)
         };
         let blocks: Vec<Option<u32>> = gang.seats.iter().map(block).collect();
         let mut ties: Vec<(usize, Within)> = need
@@ -72,15 +72,15 @@ impl Seats {
         };
         for (at, block) in blocks.iter().enumerate() {
             if let Some(block) = block {
-                seats.sit(yard, at, *block);
+                seats.sit(capacity_index, at, *block);
             }
         }
         seats
     }
 
-    fn sit(&mut self, yard: &Yard, at: usize, block: u32) {
+    fn sit(&mut self, capacity_index: &CapacityIndex, at: usize, block: u32) {
         self.blocks[at] = Some(block);
-        *self.pods.entry(pod(yard, block)).or_default() += 1;
+        *self.pods.entry(pod(capacity_index, block)).or_default() += 1;
         *self.in_block.entry(block).or_default() += 1;
         self.anchors.push(block);
         for (tie, (size, _)) in self.ties.iter().enumerate() {
@@ -88,9 +88,9 @@ impl Seats {
         }
     }
 
-    fn rise(&mut self, yard: &Yard, at: usize, block: u32) {
+    fn rise(&mut self, capacity_index: &CapacityIndex, at: usize, block: u32) {
         self.blocks[at] = None;
-        for (map, key) in [(&mut self.pods, pod(yard, block)), (&mut self.in_block, block)] {
+        for (map, key) in [(&mut self.pods, pod(capacity_index, block)), (&mut self.in_block, block)] {
             if let Some(count) = map.get_mut(&key) {
                 *count -= 1;
                 if *count == 0 {
@@ -107,31 +107,31 @@ impl Seats {
     }
 
     /// Whether a node of this block may stand here.
-    fn may(&self, yard: &Yard, at: usize, block: u32, rails: RailSet) -> bool {
-        let here = pod(yard, block);
+    fn may(&self, capacity_index: &CapacityIndex, at: usize, block: u32, rails: RailSet) -> bool {
+        let here = pod(capacity_index, block);
         let ties = self.ties.iter().enumerate().all(|(tie, (size, within))| {
             let group = self.groups[tie].get(&(at / size)).and_then(|blocks| blocks.first());
             group.is_none_or(|other| match within {
                 Within::Leaves => *other == block,
-                Within::Pod => pod(yard, *other) == here,
+                Within::Pod => pod(capacity_index, *other) == here,
                 Within::Fabric => true,
             })
         });
-        ties && self.anchors.first().is_none_or(|other| yard.reach(rails, *other, block))
+        ties && self.anchors.first().is_none_or(|other| capacity_index.reach(rails, *other, block))
     }
 
     /// The weighted cut between a node of this block at this place and those that sit.
-    fn cut(&self, yard: &Yard, at: usize, block: u32) -> u64 {
+    fn cut(&self, capacity_index: &CapacityIndex, at: usize, block: u32) -> u64 {
         let n = self.blocks.len();
         let edge = |other: usize| {
-            self.blocks.get(other).copied().flatten().map_or(0, |other| weight(yard, block, other))
+            self.blocks.get(other).copied().flatten().map_or(0, |other| weight(capacity_index, block, other))
         };
         match self.pattern {
             Pattern::Ring if n < 2 => 0,
             Pattern::Ring => edge((at + 1) % n) + edge((at + n - 1) % n),
             Pattern::AllToAll => {
                 let all: u64 = self.pods.values().sum();
-                let near = self.pods.get(&pod(yard, block)).copied().unwrap_or(0);
+                let near = self.pods.get(&pod(capacity_index, block)).copied().unwrap_or(0);
                 let same = self.in_block.get(&block).copied().unwrap_or(0);
                 (all - near) * ACROSS_PODS + (near - same) * ACROSS_LEAVES
             }
@@ -146,7 +146,7 @@ impl Seats {
     }
 
     /// The weighted cut of all.
-    fn whole_cut(&self, yard: &Yard) -> u64 {
+    fn whole_cut(&self, capacity_index: &CapacityIndex) -> u64 {
         let mut alone = Self {
             blocks: vec![None; self.blocks.len()],
             open: Vec::new(),
@@ -160,20 +160,20 @@ impl Seats {
         let mut sum = 0;
         for (at, block) in self.blocks.iter().enumerate() {
             if let Some(block) = block {
-                sum += alone.cut(yard, at, *block);
-                alone.sit(yard, at, *block);
+                sum += alone.cut(capacity_index, at, *block);
+                alone.sit(capacity_index, at, *block);
             }
         }
         sum
     }
 }
 
-fn pod(yard: &Yard, block: u32) -> u32 {
-    yard.layout().blocks[block as usize].pod
+fn pod(capacity_index: &CapacityIndex, block: u32) -> u32 {
+    capacity_index.layout().blocks[block as usize].pod
 }
 
-fn weight(yard: &Yard, a: u32, b: u32) -> u64 {
-    match (a == b, pod(yard, a) == pod(yard, b)) {
+fn weight(capacity_index: &CapacityIndex, a: u32, b: u32) -> u64 {
+    match (a == b, pod(capacity_index, a) == pod(capacity_index, b)) {
         (true, _) => 0,
         (_, true) => ACROSS_LEAVES,
         _ => ACROSS_PODS,
@@ -181,30 +181,46 @@ fn weight(yard: &Yard, a: u32, b: u32) -> u64 {
 }
 
 /// The best way to fill all open places; `None` if there is none.
-pub(crate) fn assign(yard: &Yard, seats: Seats, stock: &Stock, rails: RailSet) -> Option<Assigned> {
+pub(crate) fn assign(
+    capacity_index: &CapacityIndex,
+    seats: Seats,
+    stock: &Stock,
+    rails: RailSet,
+) -> Option<Assigned> {
     let blocks: Vec<u32> = stock.shelves.keys().copied().collect();
     let mut floor = vec![0; seats.open.len() + 1];
     for (depth, at) in seats.open.iter().enumerate().rev() {
-        let may = blocks.iter().filter(|block| seats.may(yard, *at, **block, rails));
-        floor[depth] = floor[depth + 1] + may.map(|block| seats.cut(yard, *at, *block)).min()?;
+        let may = blocks.iter().filter(|block| seats.may(capacity_index, *at, **block, rails));
+        floor[depth] = floor[depth + 1] + may.map(|block| seats.cut(capacity_index, *at, *block)).min()?;
     }
     let spares = stock.shelves.values().map(|shelf| shelf.spares.len()).sum();
     let (used, taken) = (BTreeMap::new(), Vec::new());
-    let mut search =
-        Search { yard, stock, rails, seats, blocks, floor, spares, used, looks: 0, taken, best: None };
+    let mut search = Search {
+        capacity_index,
+        stock,
+        rails,
+        seats,
+        blocks,
+        floor,
+        spares,
+        used,
+        checks: 0,
+        taken,
+        best: None,
+    };
     search.go(0, (0, 0, 0));
     let Search { best, mut seats, .. } = search;
     let (_, picks) = best?;
     for (at, taken) in seats.open.clone().into_iter().zip(&picks) {
-        seats.sit(yard, at, taken.block);
+        seats.sit(capacity_index, at, taken.block);
     }
     let pods = u32::try_from(seats.pods.len()).unwrap_or(u32::MAX);
-    Some(Assigned { picks, pods, cut: seats.whole_cut(yard) })
+    Some(Assigned { picks, pods, cut: seats.whole_cut(capacity_index) })
 }
 
 /// Depth first, the cheapest first, what cannot be better than the best left out.
 struct Search<'a> {
-    yard: &'a Yard,
+    capacity_index: &'a CapacityIndex,
     stock: &'a Stock,
     rails: RailSet,
     seats: Seats,
@@ -215,7 +231,7 @@ struct Search<'a> {
     spares: usize,
     /// What was taken of each block and kind.
     used: BTreeMap<(u32, bool), u32>,
-    looks: usize,
+    checks: usize,
     taken: Vec<Taken>,
     best: Option<(Cost, Vec<Taken>)>,
 }
@@ -233,24 +249,24 @@ impl Search<'_> {
                 (nth < self.stock.count(*block, spare)).then_some(Taken { block: *block, spare, nth })
             });
             let mut kinds = kinds.peekable();
-            if kinds.peek().is_none() || !self.seats.may(self.yard, at, *block, self.rails) {
+            if kinds.peek().is_none() || !self.seats.may(self.capacity_index, at, *block, self.rails) {
                 continue;
             }
-            let pods = u32::from(!self.seats.pods.contains_key(&pod(self.yard, *block)));
-            let cut = self.seats.cut(self.yard, at, *block);
+            let pods = u32::from(!self.seats.pods.contains_key(&pod(self.capacity_index, *block)));
+            let cut = self.seats.cut(self.capacity_index, at, *block);
             ways.extend(kinds.map(|taken| ((u32::from(!taken.spare), pods, cut), taken)));
         }
-        self.looks += self.blocks.len();
+        self.checks += self.blocks.len();
         ways.sort_unstable();
         for (more, taken) in ways {
             let next = (cost.0 + more.0, cost.1 + more.1, cost.2 + more.2);
             if self.best.as_ref().is_some_and(|(best, _)| self.least(depth + 1, next, taken.spare) >= *best) {
                 continue;
             }
-            if self.looks > if self.best.is_some() { LOOKS } else { 10 * LOOKS } {
+            if self.checks > if self.best.is_some() { CHECKS } else { 10 * CHECKS } {
                 return;
             }
-            self.seats.sit(self.yard, at, taken.block);
+            self.seats.sit(self.capacity_index, at, taken.block);
             *self.used.entry((taken.block, taken.spare)).or_default() += 1;
             self.spares -= usize::from(taken.spare);
             self.taken.push(taken);
@@ -260,7 +276,7 @@ impl Search<'_> {
             if let Some(used) = self.used.get_mut(&(taken.block, taken.spare)) {
                 *used -= 1;
             }
-            self.seats.rise(self.yard, at, taken.block);
+            self.seats.rise(self.capacity_index, at, taken.block);
         }
     }
 

@@ -4,7 +4,7 @@
 //! 1. Every rank of a healthy node keeps its node, GPUs and number. A replacement takes over the ranks of the node that
 //!    it replaces.
 //! 2. The job's own spares first, then free nodes. Among those the choice that adds the fewest pods, then the one with
-//!    the least weighted cut: a node of the same leaves cuts nothing more. Exact up to [`LOOKS`] partial choices, then
+//!    the least weighted cut: a node of the same leaves cuts nothing more. Exact up to [`CHECKS`] partial choices, then
 //!    the best that was found.
 //! 3. What the gang asked for holds again: rails, GPUs, filter, `within` and required groups. [`prove_repair`] shares no
 //!    code with the choice, and every repair is proved before it is given back.
@@ -21,21 +21,21 @@ use std::collections::BTreeMap;
 use controller_topology::RailSet;
 use proto_model::{NodeName, NodePlace, Placement, RankPlace, Reason};
 
-pub use assign::LOOKS;
+pub use assign::CHECKS;
 pub use prove::{RepairFlaw, prove_repair};
 
 use crate::{
+    capacity_index::Pick,
     place::{Need, Placer, RailNeed},
     rankmap,
     snapshot::{NodeSet, Snapshot},
-    yard::Pick,
 };
 use assign::{Assigned, Seats};
 use stock::Stock;
 
 /// What a node has lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Loss {
+pub enum FailureScope {
     /// All of it.
     Node,
     /// The NICs of these rails.
@@ -60,13 +60,13 @@ impl From<proto_model::Replace> for Sources {
 
 /// A gang that has lost something.
 #[derive(Debug, Clone, Copy)]
-pub struct Wound<'a> {
+pub struct RepairRequest<'a> {
     /// What the job asked for. How many nodes it has now is what the placement says.
     pub need: &'a Need,
     /// Where it is; held in the snapshot.
     pub placement: &'a Placement,
     /// What it has lost; nodes that are not its own do not matter.
-    pub lost: &'a BTreeMap<NodeName, Loss>,
+    pub lost: &'a BTreeMap<NodeName, FailureScope>,
     /// Where replacements come from.
     pub sources: Sources,
     /// Nodes that are free and not for it: kept for others.
@@ -115,14 +115,14 @@ pub struct Irreparable {
 pub fn repair(
     snapshot: &Snapshot,
     placer: &mut Placer,
-    wound: &Wound<'_>,
+    request: &RepairRequest<'_>,
 ) -> Result<Repaired, Box<Irreparable>> {
-    let rails: RailSet = wound.placement.rails.iter().copied().collect();
-    let known = Known::of(snapshot, wound);
-    match mend(snapshot, placer, wound, &known, rails) {
+    let rails: RailSet = request.placement.rails.iter().copied().collect();
+    let known = Known::of(snapshot, request);
+    match remediate(snapshot, placer, request, &known, rails) {
         Ok(repaired) => Ok(repaired),
         Err(reasons) => {
-            let fewer_rails = fewer(snapshot, placer, wound, &known, rails).map(Box::new);
+            let fewer_rails = fewer(snapshot, placer, request, &known, rails).map(Box::new);
             Err(Box::new(Irreparable { reasons, fewer_rails }))
         }
     }
@@ -133,21 +133,21 @@ pub fn repair(
 fn fewer(
     snapshot: &Snapshot,
     placer: &mut Placer,
-    wound: &Wound<'_>,
+    request: &RepairRequest<'_>,
     known: &Known,
     rails: RailSet,
 ) -> Option<Repaired> {
     let lost = known.nodes.iter().fold(RailSet::EMPTY, |set, (_, loss)| match loss {
-        None | Some(Loss::Node) => set,
-        Some(Loss::Rails(rails)) => set.or(*rails),
+        None | Some(FailureScope::Node) => set,
+        Some(FailureScope::Rails(rails)) => set.or(*rails),
     });
     let lost = lost.and(rails);
-    let less = |dropped: RailSet| closed(snapshot, wound, rails.without(dropped));
+    let less = |dropped: RailSet| closed(snapshot, request, rails.without(dropped));
     // A gang of several nodes needs a rail.
-    let enough = |rails: RailSet| wound.placement.nodes.len() < 2 || !rails.is_empty();
+    let enough = |rails: RailSet| request.placement.nodes.len() < 2 || !rails.is_empty();
     let mut all = None;
     if !lost.is_empty() && enough(less(lost)) {
-        all = mend(snapshot, placer, wound, known, less(lost)).ok();
+        all = remediate(snapshot, placer, request, known, less(lost)).ok();
         if all.as_ref().is_some_and(|all| lost.len() == 1 && all.swaps.is_empty()) {
             return all;
         }
@@ -155,7 +155,7 @@ fn fewer(
     let one_less = rails.iter().map(|rail| less(RailSet::EMPTY.with(rail))).filter(|less| enough(*less));
     let mut best: Option<((usize, u32, u64), Repaired)> = None;
     for less in one_less {
-        if let Ok(repaired) = mend(snapshot, placer, wound, known, less) {
+        if let Ok(repaired) = remediate(snapshot, placer, request, known, less) {
             let key = (repaired.swaps.len(), repaired.placement.pods, repaired.placement.cut);
             if best.as_ref().is_none_or(|(least, _)| key < *least) {
                 best = Some((key, repaired));
@@ -167,10 +167,10 @@ fn fewer(
 
 /// Those of some rails with which every node of the gang whose NICs were found on each other's rails keeps whole what was swapped: a
 /// NIC that the job keeps under one name must not be free for others under another.
-fn closed(snapshot: &Snapshot, wound: &Wound<'_>, mut rails: RailSet) -> RailSet {
+fn closed(snapshot: &Snapshot, request: &RepairRequest<'_>, mut rails: RailSet) -> RailSet {
     let topology = snapshot.topology();
     let server = |place: &NodePlace| topology.index(&place.node).and_then(|ix| topology.server(ix));
-    let remapped = wound.placement.nodes.iter().filter(|place| place.remapped);
+    let remapped = request.placement.nodes.iter().filter(|place| place.remapped);
     let mut names: Vec<RailSet> = Vec::new();
     for (place, server) in remapped.filter_map(|place| Some((place, server(place)?))) {
         for nic in &place.nics {
@@ -201,24 +201,24 @@ fn rename(place: &mut NodePlace, ranks: &mut [RankPlace], before: &NodePlace) {
 }
 
 /// Replaces what was lost, on these rails.
-fn mend(
+fn remediate(
     snapshot: &Snapshot,
     placer: &mut Placer,
-    wound: &Wound<'_>,
+    request: &RepairRequest<'_>,
     known: &Known,
     rails: RailSet,
 ) -> Result<Repaired, Vec<Reason>> {
-    let gang = Gang::of(snapshot, wound, known, rails)?;
-    if let Some(reason) = several_components(wound.need, &gang.open) {
+    let gang = Gang::of(snapshot, request, known, rails)?;
+    if let Some(reason) = several_components(request.need, &gang.open) {
         return Err(vec![reason]);
     }
-    let stock = Stock::of(snapshot, placer, wound, rails, &gang);
-    let seats = Seats::of(snapshot.yard(), wound.need, &gang);
-    let Some(assigned) = assign::assign(snapshot.yard(), seats, &stock, rails) else {
-        return Err(stock.reasons(snapshot, wound, &gang));
+    let stock = Stock::of(snapshot, placer, request, rails, &gang);
+    let seats = Seats::of(snapshot.capacity_index(), request.need, &gang);
+    let Some(assigned) = assign::assign(snapshot.capacity_index(), seats, &stock, rails) else {
+        return Err(stock.reasons(snapshot, request, &gang));
     };
-    let repaired = gang.with(snapshot, wound, rails, &assigned, &stock);
-    match prove_repair(snapshot, wound, &repaired) {
+    let repaired = gang.with(snapshot, request, rails, &assigned, &stock);
+    match prove_repair(snapshot, request, &repaired) {
         Ok(()) => Ok(repaired),
         Err(flaws) => {
             let text: Vec<String> = flaws.iter().map(ToString::to_string).collect();
@@ -230,21 +230,21 @@ fn mend(
 
 /// The nodes of a gang and its spares as the snapshot knows them, with what each has lost: names are looked up once.
 struct Known {
-    nodes: Vec<(Option<Pick>, Option<Loss>)>,
-    spares: Vec<(Option<Pick>, Option<Loss>)>,
+    nodes: Vec<(Option<Pick>, Option<FailureScope>)>,
+    spares: Vec<(Option<Pick>, Option<FailureScope>)>,
 }
 
 impl Known {
-    fn of(snapshot: &Snapshot, wound: &Wound<'_>) -> Self {
+    fn of(snapshot: &Snapshot, request: &RepairRequest<'_>) -> Self {
         let topology = snapshot.topology();
         let find = |place: &NodePlace| {
             let gpus = place.gpus.iter().filter(|gpu| **gpu < crate::snapshot::GPUS_MAX);
             let gpus = gpus.fold(0, |set, gpu| set | 1 << gpu);
             let pick = topology.index(&place.node).map(|node| Pick { node, gpus });
-            (pick, wound.lost.get(&place.node).copied())
+            (pick, request.lost.get(&place.node).copied())
         };
         let all = |places: &[NodePlace]| places.iter().map(find).collect();
-        Self { nodes: all(&wound.placement.nodes), spares: all(&wound.placement.spares) }
+        Self { nodes: all(&request.placement.nodes), spares: all(&request.placement.spares) }
     }
 }
 
@@ -267,20 +267,20 @@ impl Gang {
 
     fn of(
         snapshot: &Snapshot,
-        wound: &Wound<'_>,
+        request: &RepairRequest<'_>,
         known: &Known,
         rails: RailSet,
     ) -> Result<Self, Vec<Reason>> {
-        let (topology, need) = (snapshot.topology(), wound.need);
-        let stays = |loss: Option<Loss>| match loss {
+        let (topology, need) = (snapshot.topology(), request.need);
+        let stays = |loss: Option<FailureScope>| match loss {
             None => true,
-            Some(Loss::Node) => false,
-            Some(Loss::Rails(lost)) => lost.and(rails).is_empty(),
+            Some(FailureScope::Node) => false,
+            Some(FailureScope::Rails(lost)) => lost.and(rails).is_empty(),
         };
         let mut gang =
             Self { seats: Vec::new(), open: Vec::new(), spares: Vec::new(), spares_lost: Vec::new() };
         let mut unknown = Vec::new();
-        for (at, (place, (pick, loss))) in wound.placement.nodes.iter().zip(&known.nodes).enumerate() {
+        for (at, (place, (pick, loss))) in request.placement.nodes.iter().zip(&known.nodes).enumerate() {
             let (pick, stays) = (*pick, stays(*loss));
             if !stays {
                 gang.open.push(at);
@@ -293,7 +293,7 @@ impl Gang {
             }
             gang.seats.push((pick, stays));
         }
-        for (place, (pick, loss)) in wound.placement.spares.iter().zip(&known.spares) {
+        for (place, (pick, loss)) in request.placement.spares.iter().zip(&known.spares) {
             let usable = |pick: &Pick| {
                 let server = topology.server(pick.node);
                 stays(*loss)
@@ -301,9 +301,9 @@ impl Gang {
                     && !need
                         .tenant
                         .as_ref()
-                        .is_some_and(|tenant| snapshot.yard().is_closed_to(pick.node, tenant))
+                        .is_some_and(|tenant| snapshot.capacity_index().is_closed_to(pick.node, tenant))
                     && snapshot
-                        .yard()
+                        .capacity_index()
                         .traits(pick.node)
                         .is_some_and(|traits| traits.isolation.has_all(need.filter.isolation))
                     && server.is_some_and(|server| server.usable.covers(rails))
@@ -322,26 +322,26 @@ impl Gang {
     fn with(
         &self,
         snapshot: &Snapshot,
-        wound: &Wound<'_>,
+        request: &RepairRequest<'_>,
         rails: RailSet,
         assigned: &Assigned,
         stock: &Stock,
     ) -> Repaired {
         let topology = snapshot.topology();
-        let old: RailSet = wound.placement.rails.iter().copied().collect();
-        let mut placement = wound.placement.clone();
+        let old: RailSet = request.placement.rails.iter().copied().collect();
+        let mut placement = request.placement.clone();
         let mut swaps = Vec::new();
         placement.rails.retain(|rail| rails.has(*rail));
         (placement.pods, placement.cut) = (assigned.pods, assigned.cut);
         let fresh: BTreeMap<usize, Pick> =
             self.open.iter().copied().zip(assigned.picks.iter().map(|taken| stock.pick(*taken))).collect();
         // Whoever takes a place takes over the ranks there.
-        let ranks: Vec<std::ops::Range<usize>> = ranks_by_node(wound.placement);
+        let ranks: Vec<std::ops::Range<usize>> = ranks_by_node(request.placement);
         for at in 0..placement.nodes.len() {
             let new = fresh.get(&at).copied();
             // On other rails a healthy node's ranks may need another NIC; their node and GPUs stay.
             let Some(pick) = new.or(if rails == old { None } else { self.seats[at].0 }) else { continue };
-            let host = wound.need.component_at(at).map_or(wound.need.host, |component| component.host);
+            let host = request.need.component_at(at).map_or(request.need.host, |component| component.host);
             let Some(mut place) = rankmap::node(topology, pick, rails, host) else { continue };
             let position = u32::try_from(at).unwrap_or(u32::MAX);
             let own = ranks.get(at).cloned().unwrap_or(0..0);
@@ -359,7 +359,7 @@ impl Gang {
             let before = std::mem::replace(&mut placement.nodes[at], place);
             if new.is_some() {
                 let (old, new) = (before.node, placement.nodes[at].node.clone());
-                let spare = wound.placement.spares.iter().any(|spare| spare.node == new);
+                let spare = request.placement.spares.iter().any(|spare| spare.node == new);
                 swaps.push(Swap { position, old, new, spare });
             }
         }

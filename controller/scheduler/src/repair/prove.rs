@@ -6,12 +6,12 @@ use controller_topology::{NodeIx, RailSet};
 use proto_model::{IsolationFeature, NodeName, NodePlace, Within};
 use thiserror::Error;
 
-use super::{Loss, Repaired, Wound};
+use super::{FailureScope, RepairRequest, Repaired};
 use crate::{
     host::Host,
     place::Need,
     proof::World,
-    snapshot::{Held, Snapshot},
+    snapshot::{Allocated, Snapshot},
 };
 
 /// What is wrong with a repair.
@@ -66,10 +66,10 @@ pub enum RepairFlaw {
 /// Every flaw.
 pub fn prove_repair(
     snapshot: &Snapshot,
-    wound: &Wound<'_>,
+    request: &RepairRequest<'_>,
     repaired: &Repaired,
 ) -> Result<(), Vec<RepairFlaw>> {
-    let (old, new) = (wound.placement, &repaired.placement);
+    let (old, new) = (request.placement, &repaired.placement);
     let mut flaws = Vec::new();
     if (new.nodes.len(), new.ranks.len()) != (old.nodes.len(), old.ranks.len()) {
         flaws.push(RepairFlaw::Size { before: old.nodes.len(), now: new.nodes.len() });
@@ -77,10 +77,10 @@ pub fn prove_repair(
     }
     let rails: RailSet = new.rails.iter().copied().collect();
     let was: RailSet = old.rails.iter().copied().collect();
-    let lost = |name: &NodeName| match wound.lost.get(name) {
+    let lost = |name: &NodeName| match request.lost.get(name) {
         None => false,
-        Some(Loss::Node) => true,
-        Some(Loss::Rails(gone)) => !gone.and(rails).is_empty(),
+        Some(FailureScope::Node) => true,
+        Some(FailureScope::Rails(gone)) => !gone.and(rails).is_empty(),
     };
     let mut swapped = BTreeSet::new();
     for (at, (before, now)) in old.nodes.iter().zip(&new.nodes).enumerate() {
@@ -89,7 +89,7 @@ pub fn prove_repair(
         }
         if before.node != now.node {
             swapped.insert(&now.node);
-            fit(snapshot, wound, rails, (now, &wound.need.at(at)), &mut flaws);
+            fit(snapshot, request, rails, (now, &request.need.at(at)), &mut flaws);
         }
         if !now.nics.iter().map(|nic| nic.rail).eq(rails.iter()) || !was.covers(rails) {
             flaws.push(RepairFlaw::Rails(now.node.clone()));
@@ -120,13 +120,13 @@ pub fn prove_repair(
     if !swapped.is_empty() && !topology.aligned(&known, rails) {
         flaws.push(RepairFlaw::Misaligned(rails));
     }
-    together(snapshot, wound, rails, &nodes, &mut flaws);
+    together(snapshot, request, rails, &nodes, &mut flaws);
     if flaws.is_empty() { Ok(()) } else { Err(flaws) }
 }
 
 fn fit(
     snapshot: &Snapshot,
-    wound: &Wound<'_>,
+    request: &RepairRequest<'_>,
     rails: RailSet,
     (place, need): (&NodePlace, &Need),
     flaws: &mut Vec<RepairFlaw>,
@@ -139,10 +139,10 @@ fn fit(
         return;
     };
     let capacity = snapshot.capacity(ix);
-    let spare = wound.placement.spares.iter().find(|spare| spare.node == place.node);
+    let spare = request.placement.spares.iter().find(|spare| spare.node == place.node);
     // What the job holds on its own spare does not stand in its way.
     let held = match spare {
-        Some(spare) => capacity.held.without(Held::of(spare, wound.placement.exclusive)),
+        Some(spare) => capacity.held.without(Allocated::of(spare, request.placement.exclusive)),
         None => capacity.held,
     };
     let gpus = place.gpus.iter().filter(|gpu| **gpu < 64).fold(0_u64, |set, gpu| set | 1 << gpu);
@@ -159,14 +159,14 @@ fn fit(
     if !server.usable.covers(rails) || !held.rails.and(rails).is_empty() {
         wrong("a rail of the gang is down or held there");
     }
-    if held.whole || (need.exclusive && held != Held::default()) {
+    if held.whole || (need.exclusive && held != Allocated::default()) {
         wrong("one of two jobs wants it alone");
     }
-    let allowed = if spare.is_some() { wound.sources.spares } else { wound.sources.free };
+    let allowed = if spare.is_some() { request.sources.spares } else { request.sources.free };
     if !allowed {
         wrong("the job does not let such nodes stand in");
     }
-    if spare.is_none() && (wound.kept.has(ix) || need.bars(ix)) {
+    if spare.is_none() && (request.kept.has(ix) || need.bars(ix)) {
         wrong("it is kept for others, or excluded");
     }
     let traits = World::node(snapshot, ix).map(|seen| seen.traits);
@@ -194,7 +194,7 @@ fn fit(
 
 fn together(
     snapshot: &Snapshot,
-    wound: &Wound<'_>,
+    request: &RepairRequest<'_>,
     rails: RailSet,
     nodes: &[Option<NodeIx>],
     flaws: &mut Vec<RepairFlaw>,
@@ -202,9 +202,9 @@ fn together(
     let pod = |node: NodeIx| snapshot.topology().server(node).and_then(|server| server.pod);
     let leaf = |node: NodeIx, rail: u32| World::leaf(snapshot, node, rail);
     let leaves = |a: NodeIx, b: NodeIx| rails.iter().all(|rail| leaf(a, rail) == leaf(b, rail));
-    let groups = wound.need.groups.iter().filter(|group| group.required && group.size > 0);
+    let groups = request.need.groups.iter().filter(|group| group.required && group.size > 0);
     let groups = groups.map(|group| (group.size as usize, group.within));
-    for (size, within) in groups.chain([(nodes.len().max(1), wound.need.within)]) {
+    for (size, within) in groups.chain([(nodes.len().max(1), request.need.within)]) {
         for (at, group) in nodes.chunks(size).enumerate() {
             let group: Vec<NodeIx> = group.iter().flatten().copied().collect();
             let same = match within {

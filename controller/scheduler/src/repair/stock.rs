@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{Reason, many};
 
-use super::{Gang, Wound, part};
+use super::{Gang, RepairRequest, part};
 use crate::{
     bins::bits,
+    capacity_index::{Pick, WORD},
     place::{Hidden, Placer, Within},
     reasons::not_now,
     snapshot::{NodeSet, Snapshot},
-    yard::{Pick, WORD},
 };
 
 /// Free nodes that are known of each block at most: more are never needed at once than were lost.
@@ -46,28 +46,28 @@ impl Stock {
     pub(crate) fn of(
         snapshot: &Snapshot,
         placer: &mut Placer,
-        wound: &Wound<'_>,
+        request: &RepairRequest<'_>,
         rails: RailSet,
         gang: &Gang,
     ) -> Self {
         let mut stock = Self::default();
-        let yard = snapshot.yard();
+        let capacity_index = snapshot.capacity_index();
         if gang.open.is_empty() {
             return stock;
         }
-        if wound.sources.spares {
+        if request.sources.spares {
             for pick in &gang.spares {
-                let Some((_, block)) = yard.place(pick.node) else { continue };
+                let Some((_, block)) = capacity_index.place(pick.node) else { continue };
                 stock.shelves.entry(block).or_default().spares.push(*pick);
                 stock.spares += 1;
             }
         }
-        if wound.sources.free {
+        if request.sources.free {
             let topology = snapshot.topology();
-            let lost = wound.lost.keys().filter_map(|name| topology.index(name));
+            let lost = request.lost.keys().filter_map(|name| topology.index(name));
             let own = gang.seats.iter().filter_map(|(pick, _)| Some(pick.as_ref()?.node));
-            let hidden = Hidden::of(yard, lost.chain(own).chain(wound.kept.iter()));
-            stock.free(snapshot, placer, wound, rails, gang, &hidden);
+            let hidden = Hidden::of(capacity_index, lost.chain(own).chain(request.kept.iter()));
+            stock.free(snapshot, placer, request, rails, gang, &hidden);
         }
         stock
     }
@@ -77,21 +77,22 @@ impl Stock {
         &mut self,
         snapshot: &Snapshot,
         placer: &mut Placer,
-        wound: &Wound<'_>,
+        request: &RepairRequest<'_>,
         rails: RailSet,
         gang: &Gang,
         hidden: &Hidden,
     ) {
-        let (yard, need) = (snapshot.yard(), part(wound.need, gang.first_open(), rails));
-        let layout = yard.layout();
+        let (capacity_index, need) =
+            (snapshot.capacity_index(), part(request.need, gang.first_open(), rails));
+        let layout = capacity_index.layout();
         let own = gang.seats.iter().filter_map(|(pick, _)| Some(pick.as_ref()?.node));
         let mut pods: BTreeSet<u32> =
-            own.filter_map(|node: NodeIx| yard.place(node)).map(|(pod, _)| pod).collect();
+            own.filter_map(|node: NodeIx| capacity_index.place(node)).map(|(pod, _)| pod).collect();
         pods.extend(self.shelves.keys().map(|block| layout.blocks[*block as usize].pod));
         let most = gang.open.len().min(PER_BLOCK);
         let shelves = &mut self.shelves;
-        self.free = placer.look(yard, &need, Some(hidden), |view| {
-            if wound.need.within == Within::Fabric || gang.open.len() == gang.seats.len() {
+        self.free = placer.check(capacity_index, &need, Some(hidden), |view| {
+            if request.need.within == Within::Fabric || gang.open.len() == gang.seats.len() {
                 // The pods that could take the most, and the one that takes all of them tightest.
                 let mut more = most + 1;
                 let mut others = Vec::new();
@@ -114,21 +115,21 @@ impl Stock {
                         continue;
                     }
                     let mut found = Vec::new();
-                    for word in yard.block_words(block) {
+                    for word in capacity_index.block_words(block) {
                         for bit in bits(view.bits(word)) {
                             let slot = word * WORD + bit;
-                            let Some(node) = yard.node_at(slot) else { continue };
-                            let Some(record) = yard.record(node) else { continue };
+                            let Some(node) = capacity_index.node_at(slot) else { continue };
+                            let Some(record) = capacity_index.record(node) else { continue };
                             let free = record.free_gpus();
                             // Those that are broken into first, the tightest first.
-                            let idle = record.held == crate::snapshot::Held::default();
+                            let idle = record.held == crate::snapshot::Allocated::default();
                             found.push(((idle, free.count_ones(), slot), node, record.class, free));
                         }
                     }
                     found.sort_unstable_by_key(|(key, ..)| *key);
                     found.truncate(most);
                     let picks = found.into_iter().map(|(_, node, class, free)| {
-                        let traits = yard.classes().traits(class);
+                        let traits = capacity_index.classes().traits(class);
                         Pick { node, gpus: traits.choose_gpus(free, need.gpus, rails) }
                     });
                     shelves.entry(block).or_default().free.extend(picks);
@@ -153,9 +154,14 @@ impl Stock {
     }
 
     /// Why the lost ones cannot be replaced.
-    pub(crate) fn reasons(&self, snapshot: &Snapshot, wound: &Wound<'_>, gang: &Gang) -> Vec<Reason> {
+    pub(crate) fn reasons(
+        &self,
+        snapshot: &Snapshot,
+        request: &RepairRequest<'_>,
+        gang: &Gang,
+    ) -> Vec<Reason> {
         let (lost, free, spares) = (gang.open.len(), self.free, self.spares);
-        let from = match (wound.sources.spares, wound.sources.free) {
+        let from = match (request.sources.spares, request.sources.free) {
             (false, false) => "; the job lets none be replaced".to_owned(),
             (true, false) => format!("; {spares} of its spares can stand in, and it lets no others"),
             (false, true) => format!("; {} can stand in", many(free, "free node")),
@@ -166,7 +172,7 @@ impl Stock {
         let mut reasons = vec![Reason::new("RepairCapacity", message).count(lost)];
         let enough = free.saturating_add(spares as u64) >= lost as u64;
         if enough {
-            let place = match wound.need.within {
+            let place = match request.need.within {
                 Within::Leaves => "on the same leaves as the others",
                 Within::Pod => "in the pod of the others",
                 Within::Fabric => "where its groups stay together and its rails reach the others",
@@ -174,11 +180,11 @@ impl Stock {
             let message = format!("too few of them stand {place}");
             reasons.push(Reason::new("RepairPlace", message).count(lost));
         }
-        if wound.sources.free {
-            let rails: RailSet = wound.placement.rails.iter().copied().collect();
+        if request.sources.free {
+            let rails: RailSet = request.placement.rails.iter().copied().collect();
             let missing = u32::try_from(lost).unwrap_or(u32::MAX);
-            let need = crate::Need { nodes: missing, ..part(wound.need, gang.first_open(), rails) };
-            let kept: &NodeSet = wound.kept;
+            let need = crate::Need { nodes: missing, ..part(request.need, gang.first_open(), rails) };
+            let kept: &NodeSet = request.kept;
             let causes = not_now(snapshot, &need, None).into_iter();
             // They are about a gang that starts.
             let other = ["GangCapacity", "RailAlignment", "RailDead"];

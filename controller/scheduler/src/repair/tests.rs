@@ -6,7 +6,7 @@ use controller_topology::RailSet;
 use proptest::prelude::*;
 use proto_model::{CommandSpec, Gang, JobSpec, NodeName, Placement, TenantName, Work};
 
-use super::{Loss, Repaired, Sources, Wound, prove_repair, repair};
+use super::{FailureScope, RepairRequest, Repaired, Sources, prove_repair, repair};
 use crate::{
     Choice, Gate, Group, Need, NodeSet, Pattern, Pick, Placer, RailNeed, Snapshot, Within, World,
     rankmap::{self, placement},
@@ -54,7 +54,7 @@ fn all() -> RailNeed {
 /// Places a gang and holds it.
 fn place(snapshot: &mut Snapshot, need: &Need) -> Option<Placement> {
     let mut choice = Choice::default();
-    if !Placer::default().choose(snapshot.yard(), need, None, &mut choice) {
+    if !Placer::default().choose(snapshot.capacity_index(), need, None, &mut choice) {
         return None;
     }
     let placement = placement(snapshot, &spec(need.nodes), &choice);
@@ -62,14 +62,14 @@ fn place(snapshot: &mut Snapshot, need: &Need) -> Option<Placement> {
     Some(placement)
 }
 
-fn wound<'a>(
+fn request<'a>(
     need: &'a Need,
     placement: &'a Placement,
-    lost: &'a BTreeMap<NodeName, Loss>,
+    lost: &'a BTreeMap<NodeName, FailureScope>,
     sources: Sources,
     kept: &'a NodeSet,
-) -> Wound<'a> {
-    Wound { need, placement, lost, sources, kept }
+) -> RepairRequest<'a> {
+    RepairRequest { need, placement, lost, sources, kept }
 }
 
 const ANY: Sources = Sources { spares: true, free: true };
@@ -85,10 +85,10 @@ fn a_spare_stands_in_and_nobody_else_moves() {
     let need = Need { spares: 1, ..Need::plain(4, 2, all()) };
     let placed = place(&mut snapshot, &need).unwrap();
     assert_eq!((placed.nodes.len(), placed.spares.len()), (4, 1));
-    let lost = [(placed.nodes[1].node.clone(), Loss::Node)].into();
+    let lost = [(placed.nodes[1].node.clone(), FailureScope::Node)].into();
     let kept = NodeSet::default();
-    let wound = wound(&need, &placed, &lost, SPARES, &kept);
-    let repaired = repair(&snapshot, &mut Placer::default(), &wound).unwrap();
+    let request = request(&need, &placed, &lost, SPARES, &kept);
+    let repaired = repair(&snapshot, &mut Placer::default(), &request).unwrap();
     assert_eq!(repaired.swaps.len(), 1);
     assert!(repaired.swaps[0].spare && repaired.placement.spares.is_empty());
     assert_eq!(repaired.placement.nodes[1].node, placed.spares[0].node);
@@ -99,11 +99,12 @@ fn a_spare_stands_in_and_nobody_else_moves() {
     }
     // A second one finds no spare; from the free node it would.
     let second: BTreeMap<_, _> =
-        placed.nodes[..2].iter().map(|place| (place.node.clone(), Loss::Node)).collect();
-    let wound = Wound { lost: &second, ..wound };
-    let refused = repair(&snapshot, &mut Placer::default(), &wound).unwrap_err();
+        placed.nodes[..2].iter().map(|place| (place.node.clone(), FailureScope::Node)).collect();
+    let request = RepairRequest { lost: &second, ..request };
+    let refused = repair(&snapshot, &mut Placer::default(), &request).unwrap_err();
     assert!(refused.reasons[0].message.contains("1 of its spares"), "{:?}", refused.reasons);
-    let healed = repair(&snapshot, &mut Placer::default(), &Wound { sources: ANY, ..wound }).unwrap();
+    let healed =
+        repair(&snapshot, &mut Placer::default(), &RepairRequest { sources: ANY, ..request }).unwrap();
     assert_eq!(healed.swaps.iter().filter(|swap| swap.spare).count(), 1);
 }
 
@@ -115,15 +116,16 @@ fn the_same_leaves_then_the_same_pod_then_another() {
     let need = Need::plain(3, 2, all());
     let placed = place(&mut snapshot, &need).unwrap();
     assert_eq!(names(&placed), ["n00", "n01", "n02"]);
-    let lost = [(name(1), Loss::Node)].into();
+    let lost = [(name(1), FailureScope::Node)].into();
     let kept = NodeSet::default();
-    let near = repair(&snapshot, &mut Placer::default(), &wound(&need, &placed, &lost, ANY, &kept)).unwrap();
+    let near =
+        repair(&snapshot, &mut Placer::default(), &request(&need, &placed, &lost, ANY, &kept)).unwrap();
     assert_eq!((names(&near.placement), near.placement.cut), (vec!["n00", "n03", "n02"], 2));
     let kept: NodeSet = [3, 4].into_iter().map(|at| snapshot.topology().index(&name(at)).unwrap()).collect();
-    let far = repair(&snapshot, &mut Placer::default(), &wound(&need, &placed, &lost, ANY, &kept)).unwrap();
+    let far = repair(&snapshot, &mut Placer::default(), &request(&need, &placed, &lost, ANY, &kept)).unwrap();
     assert_eq!((names(&far.placement), far.placement.pods), (vec!["n00", "n05", "n02"], 2));
     let inside = Need { within: Within::Pod, ..need };
-    let refused = repair(&snapshot, &mut Placer::default(), &wound(&inside, &placed, &lost, ANY, &kept));
+    let refused = repair(&snapshot, &mut Placer::default(), &request(&inside, &placed, &lost, ANY, &kept));
     let codes: Vec<String> =
         refused.unwrap_err().reasons.iter().map(|reason| reason.code.to_string()).collect();
     assert!(codes.contains(&"RepairPlace".to_owned()), "{codes:?}");
@@ -134,9 +136,9 @@ fn a_lost_rail_is_moved_away_from_or_done_without() {
     let mut snapshot = cluster(&[(0, 0); 3], &[]);
     let need = Need::plain(3, 2, all());
     let placed = place(&mut snapshot, &need).unwrap();
-    let lost = [(name(1), Loss::Rails([1].into_iter().collect()))].into();
+    let lost = [(name(1), FailureScope::Rails([1].into_iter().collect()))].into();
     let kept = NodeSet::default();
-    let refused = repair(&snapshot, &mut Placer::default(), &wound(&need, &placed, &lost, ANY, &kept));
+    let refused = repair(&snapshot, &mut Placer::default(), &request(&need, &placed, &lost, ANY, &kept));
     let fewer = refused.unwrap_err().fewer_rails.unwrap();
     assert_eq!((fewer.placement.rails.as_slice(), fewer.swaps.len()), ([0, 2].as_slice(), 0));
     assert!(fewer.placement.nodes.iter().all(|place| place.nics.len() == 2));
@@ -144,7 +146,8 @@ fn a_lost_rail_is_moved_away_from_or_done_without() {
     // With a node that has all rails free, the gang moves there.
     let mut snapshot = cluster(&[(0, 0); 4], &[]);
     let placed = place(&mut snapshot, &need).unwrap();
-    let moved = repair(&snapshot, &mut Placer::default(), &wound(&need, &placed, &lost, ANY, &kept)).unwrap();
+    let moved =
+        repair(&snapshot, &mut Placer::default(), &request(&need, &placed, &lost, ANY, &kept)).unwrap();
     assert_eq!((moved.swaps.len(), moved.rails_dropped), (1, RailSet::EMPTY));
 }
 
@@ -164,9 +167,9 @@ fn fewer_rails_do_not_tear_apart_what_was_swapped() {
     place.remapped = true;
     let kept = NodeSet::default();
     for (lost, left) in [(0, vec![2]), (1, vec![2]), (2, vec![0, 1])] {
-        let loss = [(name(1), Loss::Rails([lost].into_iter().collect()))].into();
-        let wound = wound(&need, &swapped, &loss, ANY, &kept);
-        let refused = repair(&snapshot, &mut Placer::default(), &wound);
+        let loss = [(name(1), FailureScope::Rails([lost].into_iter().collect()))].into();
+        let request = request(&need, &swapped, &loss, ANY, &kept);
+        let refused = repair(&snapshot, &mut Placer::default(), &request);
         let fewer = refused.unwrap_err().fewer_rails.unwrap();
         assert_eq!((&fewer.placement.rails, fewer.swaps.len()), (&left, 0));
         let own = |at: usize| fewer.placement.nodes[at].nics.iter().map(|nic| nic.device.as_str());
@@ -261,31 +264,31 @@ fn price(snapshot: &Snapshot, need: &Need, repaired: &Repaired) -> (usize, usize
 }
 
 /// Every way to fill the lost places, proved one by one; what the best costs.
-fn brute(snapshot: &Snapshot, wound: &Wound<'_>, nodes: usize) -> Option<(usize, usize, u64)> {
+fn brute(snapshot: &Snapshot, request: &RepairRequest<'_>, nodes: usize) -> Option<(usize, usize, u64)> {
     let topology = snapshot.topology();
-    let open: Vec<usize> = (0..wound.placement.nodes.len())
-        .filter(|at| wound.lost.contains_key(&wound.placement.nodes[*at].node))
+    let open: Vec<usize> = (0..request.placement.nodes.len())
+        .filter(|at| request.lost.contains_key(&request.placement.nodes[*at].node))
         .collect();
-    let rails: RailSet = wound.placement.rails.iter().copied().collect();
+    let rails: RailSet = request.placement.rails.iter().copied().collect();
     let mut best = None;
     let mut digits = vec![0; open.len()];
     loop {
-        let mut placement = wound.placement.clone();
+        let mut placement = request.placement.clone();
         let mut swaps = Vec::new();
         for (at, digit) in open.iter().zip(&digits) {
             let pick = Pick { node: topology.index(&name(*digit)).unwrap(), gpus: 0b11 };
             placement.nodes[*at] = rankmap::node(topology, pick, rails, crate::Host::NONE).unwrap();
             let ranks = rankmap::ranks_of(topology, pick, rails, 2, *at as u32 * 2);
             placement.ranks[at * 2..at * 2 + 2].clone_from_slice(&ranks);
-            let (old, new) = (wound.placement.nodes[*at].node.clone(), name(*digit));
-            let spare = wound.placement.spares.iter().any(|spare| spare.node == new);
+            let (old, new) = (request.placement.nodes[*at].node.clone(), name(*digit));
+            let spare = request.placement.spares.iter().any(|spare| spare.node == new);
             swaps.push(super::Swap { position: *at as u32, old, new, spare });
         }
         placement.spares.retain(|spare| !swaps.iter().any(|swap| swap.new == spare.node));
         let spares_lost = Vec::new();
         let repaired = Repaired { placement, swaps, spares_lost, rails_dropped: RailSet::EMPTY };
-        if prove_repair(snapshot, wound, &repaired) == Ok(()) {
-            let price = price(snapshot, wound.need, &repaired);
+        if prove_repair(snapshot, request, &repaired) == Ok(()) {
+            let price = price(snapshot, request.need, &repaired);
             best = Some(best.map_or(price, |best: (usize, usize, u64)| best.min(price)));
         }
         let Some(at) = (0..digits.len()).find(|at| digits[*at] + 1 < nodes) else { return best };
@@ -308,17 +311,17 @@ proptest! {
         let Some(placed) = place(&mut snapshot, &case.need) else { return Ok(()) };
         let bit = |set: u32, at: usize| set >> at & 1 == 1;
         let gang: Vec<NodeName> = placed.nodes.iter().chain(&placed.spares).map(|p| p.node.clone()).collect();
-        let lost: BTreeMap<NodeName, Loss> = gang.iter().enumerate().filter(|(at, _)| bit(case.lost, *at)).take(3)
-            .map(|(at, node)| (node.clone(), if bit(case.lost, at + 12) { Loss::Node } else { Loss::Rails(RailSet::first(1)) }))
+        let lost: BTreeMap<NodeName, FailureScope> = gang.iter().enumerate().filter(|(at, _)| bit(case.lost, *at)).take(3)
+            .map(|(at, node)| (node.clone(), if bit(case.lost, at + 12) { FailureScope::Node } else { FailureScope::Rails(RailSet::first(1)) }))
             .collect();
         let kept: NodeSet = (0..case.places.len()).filter(|at| bit(case.kept, *at))
             .map(|at| snapshot.topology().index(&name(at)).unwrap()).collect();
-        let wound = wound(&case.need, &placed, &lost, case.sources, &kept);
-        let best = brute(&snapshot, &wound, case.places.len());
-        match repair(&snapshot, &mut Placer::default(), &wound) {
+        let request = request(&case.need, &placed, &lost, case.sources, &kept);
+        let best = brute(&snapshot, &request, case.places.len());
+        match repair(&snapshot, &mut Placer::default(), &request) {
             Ok(repaired) => {
                 let price = price(&snapshot, &case.need, &repaired);
-                prop_assert_eq!(prove_repair(&snapshot, &wound, &repaired), Ok(()));
+                prop_assert_eq!(prove_repair(&snapshot, &request, &repaired), Ok(()));
                 prop_assert_eq!((repaired.placement.pods as usize, repaired.placement.cut), (price.1, price.2));
                 prop_assert_eq!(Some(price), best);
             }
@@ -326,7 +329,7 @@ proptest! {
                 prop_assert_eq!(None, best, "{:?}", refused.reasons);
                 prop_assert!(!refused.reasons.is_empty());
                 if let Some(fewer) = refused.fewer_rails {
-                    prop_assert_eq!(prove_repair(&snapshot, &wound, &fewer), Ok(()));
+                    prop_assert_eq!(prove_repair(&snapshot, &request, &fewer), Ok(()));
                     prop_assert!(fewer.placement.rails.len() < placed.rails.len());
                 }
             }

@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use proto_model::{Component, ComponentName, Placement};
 
 use super::*;
-use crate::{Loss, Need, NodeSet, Placer, Violation, Wound, place::Within, repair, repair::Sources};
+use crate::{
+    FailureScope, Need, NodeSet, Placer, RepairRequest, Violation, place::Within, repair, repair::Sources,
+};
 
 /// Name, nodes, GPUs and CPUs of each.
 fn of(components: &[(&str, u32, u32, u32)]) -> JobSpec {
@@ -80,7 +82,7 @@ fn a_choice_holds_what_its_placement_does() {
     let spec = of(&[("a", 1, 4, 8), ("b", 1, 1, 32)]);
     let need = Need::of(&tenant(), &spec, &snapshot);
     let mut choice = crate::Choice::default();
-    assert!(Placer::default().choose(snapshot.yard(), &need, None, &mut choice));
+    assert!(Placer::default().choose(snapshot.capacity_index(), &need, None, &mut choice));
     let mut other = snapshot.clone();
     snapshot.hold_choice(&tenant(), &choice);
     other.hold(&tenant(), &crate::rankmap::placement(&other, &spec, &choice));
@@ -119,12 +121,14 @@ fn what_a_component_lacks_is_told_with_its_name() {
     let mut snapshot = servers(&[(0, 4, 8), (0, 4, 8), (0, 0, 64)]);
     let waits = wait(one(&snapshot, &of(&[("learner", 2, 4, 0), ("actor", 2, 0, 32)])));
     assert!(waits.infeasible);
-    let told: Vec<String> = waits.reasons.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = waits.reasons.iter().map(ToString::to_string).collect();
     assert!(
-        told.iter().any(|told| told.contains("component 'actor'") && told.contains("32 CPUs")),
-        "{told:?}"
+        reported
+            .iter()
+            .any(|reported| reported.contains("component 'actor'") && reported.contains("32 CPUs")),
+        "{reported:?}"
     );
-    assert!(!told.iter().any(|told| told.contains("learner")), "{told:?}");
+    assert!(!reported.iter().any(|reported| reported.contains("learner")), "{reported:?}");
     // The same while another job is there, and not for ever.
     let held = placement(one(&snapshot, &of(&[("x", 1, 0, 64)])));
     snapshot.hold(&tenant(), &held);
@@ -173,9 +177,9 @@ fn a_lost_node_is_replaced_by_one_that_can_be_of_its_component() {
     let kept = NodeSet::default();
     let sources = Sources { spares: false, free: true };
     let after = |gone: &[usize]| {
-        let lost = gone.iter().map(|at| (node(*at), Loss::Node)).collect();
-        let wound = Wound { need: &need, placement: &placed, lost: &lost, sources, kept: &kept };
-        repair(&snapshot, &mut Placer::default(), &wound)
+        let lost = gone.iter().map(|at| (node(*at), FailureScope::Node)).collect();
+        let request = RepairRequest { need: &need, placement: &placed, lost: &lost, sources, kept: &kept };
+        repair(&snapshot, &mut Placer::default(), &request)
     };
     let actor = after(&[3]).unwrap().placement;
     assert_eq!(names(&actor), ["n0", "n1", "n2", "n5"]);

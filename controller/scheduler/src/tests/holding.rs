@@ -15,7 +15,7 @@ fn fill(snapshot: &mut Snapshot) -> Vec<(Choice, proto_model::Placement)> {
         let need =
             Need { host, spares, exclusive: gpus == 4 && nodes == 2, ..Need::plain(nodes, gpus, rails) };
         let mut choice = Choice::default();
-        if placer.choose(snapshot.yard(), &need, None, &mut choice) {
+        if placer.choose(snapshot.capacity_index(), &need, None, &mut choice) {
             let placement = rankmap::placement(snapshot, &spec(nodes, gpus, 0, false), &choice);
             snapshot.hold(&tenant(), &placement);
             gangs.push((choice, placement));
@@ -64,7 +64,7 @@ fn a_node_that_comes_back_is_held_as_before() {
     for (_, placement) in gangs.iter().rev() {
         snapshot.release(&tenant(), placement);
     }
-    assert_eq!(snapshot.held(&node(0)), crate::Held::default());
+    assert_eq!(snapshot.held(&node(0)), crate::Allocated::default());
     snapshot.set_node(&name, &inventory(4, 0b1111, 0), Gate::default());
     assert_eq!(snapshot, empty);
 }

@@ -19,8 +19,8 @@ fn hosts(hosts: &[(u32, u64)]) -> Snapshot {
 
 fn of_host((cpus, memory): (u32, u64)) -> Arc<proto_model::Inventory> {
     let mut inventory = inventory(4, 0b1111, 0);
-    let told = Arc::make_mut(&mut inventory);
-    (told.cpus, told.memory_bytes) = (cpus, memory * G);
+    let reported = Arc::make_mut(&mut inventory);
+    (reported.cpus, reported.memory_bytes) = (cpus, memory * G);
     inventory
 }
 
@@ -86,8 +86,8 @@ fn what_keeps_nodes_away_is_told() {
     let need = Need::of(&tenant(), &asks(2, 1, 12, 0), &snapshot);
     let facts = crate::QueueFacts::default();
     let none: [(u8, Vec<NodeIx>); 0] = [];
-    let told = crate::explain(&snapshot, &mut crate::Placer::default(), &need, &facts, none);
-    let changes: Vec<&Change> = told.relaxations.iter().flat_map(|one| &one.changes).collect();
+    let reported = crate::explain(&snapshot, &mut crate::Placer::default(), &need, &facts, none);
+    let changes: Vec<&Change> = reported.relaxations.iter().flat_map(|one| &one.changes).collect();
     assert_eq!(changes, [&Change::Nodes { from: 2, to: 1 }, &Change::NoCpus { from: 12 }]);
 }
 
@@ -180,9 +180,9 @@ fn what_stands_in_for_a_lost_node_has_as_much() {
     snapshot.hold(&tenant(), &gang);
     snapshot.set_gate(&node(3), Gate { not_ready: true, ..Gate::default() });
     let need = Need { rails: RailNeed::Exactly(RailSet::first(1)), ..Need::of(&tenant(), &spec, &snapshot) };
-    let lost = [(node(3), crate::Loss::Node)].into();
+    let lost = [(node(3), crate::FailureScope::Node)].into();
     let kept = crate::NodeSet::default();
-    let wound = |need| crate::Wound {
+    let request = |need| crate::RepairRequest {
         placement: &gang,
         need,
         lost: &lost,
@@ -190,9 +190,9 @@ fn what_stands_in_for_a_lost_node_has_as_much() {
         kept: &kept,
     };
     let mut placer = crate::Placer::default();
-    assert!(crate::repair(&snapshot, &mut placer, &wound(&need)).is_err());
+    assert!(crate::repair(&snapshot, &mut placer, &request(&need)).is_err());
     snapshot.release(&tenant(), &held);
-    let repaired = crate::repair(&snapshot, &mut placer, &wound(&need)).unwrap();
+    let repaired = crate::repair(&snapshot, &mut placer, &request(&need)).unwrap();
     let place = &repaired.placement.nodes[1];
     assert_eq!((place.node.as_str(), place.cpus, place.memory_bytes), ("n0", 13, 8 * G));
 }

@@ -22,17 +22,17 @@ fn found(bug: Option<Bug>, nodes: u32, make: fn() -> Snapshot) -> Option<(Vec<St
     let placed = with(bug, || {
         // What nodes can give is worked out anew, by code that has the bug.
         let snapshot = make();
-        Placer::default().choose(snapshot.yard(), &need, None, &mut choice)
+        Placer::default().choose(snapshot.capacity_index(), &need, None, &mut choice)
     });
     let proof = prove(&snapshot, &need, &choice).err().unwrap_or_default();
     let mut spec = spec(nodes, 2, 0, false);
     spec.gang.cpus_per_node = host.cpus;
     let check = check_placement(&snapshot, &tenant(), &spec, &placement(&snapshot, &spec, &choice));
-    let told = (
+    let reported = (
         proof.iter().map(ToString::to_string).collect(),
         check.err().unwrap_or_default().iter().map(ToString::to_string).collect(),
     );
-    placed.then_some(told)
+    placed.then_some(reported)
 }
 
 /// Two pods of two nodes; a gang of two fits into the second only.
@@ -47,7 +47,12 @@ fn held(gpus: u32, rails: u32) -> Snapshot {
     let mut snapshot = cluster(&[0, 0, 1, 1]);
     let rails = RailNeed::Exactly(RailSet::first(rails));
     let mut choice = Choice::default();
-    assert!(Placer::default().choose(snapshot.yard(), &Need::plain(1, gpus, rails), None, &mut choice));
+    assert!(Placer::default().choose(
+        snapshot.capacity_index(),
+        &Need::plain(1, gpus, rails),
+        None,
+        &mut choice
+    ));
     let held = placement(&snapshot, &spec(1, gpus, 0, false), &choice);
     assert_eq!(held.nodes[0].node, node(0));
     snapshot.hold(&tenant(), &held);
@@ -60,7 +65,7 @@ fn busy() -> Snapshot {
     let rails = RailNeed::Exactly(RailSet::EMPTY);
     let need = Need { host: Host { cpus: 5, memory: 0 }, ..Need::plain(1, 0, rails) };
     let mut choice = Choice::default();
-    assert!(Placer::default().choose(snapshot.yard(), &need, None, &mut choice));
+    assert!(Placer::default().choose(snapshot.capacity_index(), &need, None, &mut choice));
     snapshot.hold_choice(&tenant(), &choice);
     snapshot
 }

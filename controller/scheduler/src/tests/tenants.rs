@@ -8,8 +8,8 @@ use proto_model::{
 
 use super::*;
 use crate::{
-    Choice, Flaw, Loss, Need, Placer, RailNeed, Sources, Violation, Wound, choice_of, prove, prove_repair,
-    repair,
+    Choice, FailureScope, Flaw, Need, Placer, RailNeed, RepairRequest, Sources, Violation, choice_of, prove,
+    prove_repair, repair,
 };
 
 fn named(name: &str) -> TenantName {
@@ -36,7 +36,8 @@ fn set_isolation(snapshot: &mut Snapshot, at: usize, isolation: Isolation) {
 
 fn ask(snapshot: &Snapshot, who: &str, spec: &JobSpec) -> Decision {
     let id = JobId { tenant: named(who), name: JobName::new("job").unwrap() };
-    solve(snapshot, &[Ask { key: key(0, 1), id: &id, spec, not_before: None }], Timestamp(1)).remove(0)
+    solve(snapshot, &[GangRequest { key: key(0, 1), id: &id, spec, not_before: None }], Timestamp(1))
+        .remove(0)
 }
 
 fn placement(decision: Decision) -> Placement {
@@ -72,8 +73,8 @@ fn two_tenants_never_share_a_server_that_cannot_keep_them_apart() {
         "2 nodes have a job of another tenant and cannot keep two apart, for they give no user to each attempt; on n0: upgrade \
          rail-node-agent there, which says nothing of isolation"
     );
-    let told = format!("{:?}", waits.reasons);
-    assert!(!told.contains("'a'") && !told.contains("'b'"), "{told}");
+    let reported = format!("{:?}", waits.reasons);
+    assert!(!reported.contains("'a'") && !reported.contains("'b'"), "{reported}");
     snapshot.release(&named("a"), &first);
     assert_eq!(placement(ask(&snapshot, "c", &small())).nodes[0].node, first.nodes[0].node);
 }
@@ -173,10 +174,10 @@ fn a_repair_takes_no_server_of_another_tenant() {
     let theirs = placement(ask(&snapshot, "b", &small()));
     snapshot.hold(&named("b"), &theirs);
     let need = Need::of(&named("a"), &spec(1, 1, 1, true), &snapshot);
-    let lost = BTreeMap::from([(gang.nodes[0].node.clone(), Loss::Node)]);
+    let lost = BTreeMap::from([(gang.nodes[0].node.clone(), FailureScope::Node)]);
     let (sources, kept) = (Sources { spares: true, free: true }, crate::NodeSet::default());
-    let wound = Wound { need: &need, placement: &gang, lost: &lost, sources, kept: &kept };
-    let repaired = repair(&snapshot, &mut Placer::default(), &wound).unwrap();
+    let request = RepairRequest { need: &need, placement: &gang, lost: &lost, sources, kept: &kept };
+    let repaired = repair(&snapshot, &mut Placer::default(), &request).unwrap();
     assert_ne!(repaired.placement.nodes[0].node, theirs.nodes[0].node);
     // The proof by itself: the same on the other tenant's server.
     let mut wrong = repaired.clone();
@@ -184,7 +185,7 @@ fn a_repair_takes_no_server_of_another_tenant() {
     wrong.placement.ranks[0].node = theirs.nodes[0].node.clone();
     wrong.placement.nodes[0].gpus = vec![3];
     wrong.placement.ranks[0].gpus = vec![3];
-    let flaws = prove_repair(&snapshot, &wound, &wrong).unwrap_err();
+    let flaws = prove_repair(&snapshot, &request, &wrong).unwrap_err();
     assert!(flaws.iter().any(|flaw| flaw.to_string().contains("another tenant's job")), "{flaws:?}");
     let all = snapshot.clone();
     snapshot.hold(&named("b"), &{
@@ -192,7 +193,7 @@ fn a_repair_takes_no_server_of_another_tenant() {
         assert_ne!(third.nodes[0].node, theirs.nodes[0].node);
         third
     });
-    let reasons = repair(&snapshot, &mut Placer::default(), &wound).unwrap_err().reasons;
+    let reasons = repair(&snapshot, &mut Placer::default(), &request).unwrap_err().reasons;
     assert!(reasons.iter().any(|reason| reason.code == "NodeNotShared" && reason.count == 2), "{reasons:?}");
 }
 
@@ -231,7 +232,7 @@ proptest! {
             let need = Need::of(&named(names[who]), &job, &snapshot);
             let fits = (0..apart.len()).filter(|at| {
                 let ix = snapshot.topology().index(&node(*at)).unwrap();
-                let (free, rails) = snapshot.yard().free(ix);
+                let (free, rails) = snapshot.capacity_index().free(ix);
                 let others = running.iter().any(|(other, place)| {
                     other != names[who] && place.nodes.iter().chain(&place.spares).any(|one| one.node == node(*at))
                 });
@@ -256,7 +257,7 @@ proptest! {
             let mut choice = Choice::default();
             let rails = RailNeed::Any(1);
             let any = Need { tenant: Some(named("c")), ..Need::plain(1, 1, rails) };
-            if placer.choose(snapshot.yard(), &any, None, &mut choice) {
+            if placer.choose(snapshot.capacity_index(), &any, None, &mut choice) {
                 let was = snapshot.clone();
                 snapshot.hold_choice(&named("c"), &choice);
                 snapshot.release_choice(&named("c"), &choice);

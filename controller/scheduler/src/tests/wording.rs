@@ -162,8 +162,8 @@ fn a_model_of_gpu_or_a_label_that_too_few_nodes_have() {
     let Decision::Place(first) = one(&held, &asks(1, &["H100"], &[])) else { panic!() };
     held.hold(&tenant(), &first);
     let waits = wait(one(&held, &asks(2, &["H100"], &[])));
-    let told: Vec<String> = waits.reasons.iter().map(ToString::to_string).collect();
-    let said = told.join("\n");
+    let reported: Vec<String> = waits.reasons.iter().map(ToString::to_string).collect();
+    let said = reported.join("\n");
     assert!(said.contains("GpuModelMismatch: 1 node has not only GPUs of model H100"), "{said}");
     assert!(
         said.contains(

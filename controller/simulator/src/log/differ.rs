@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::ActLine;
 
 /// Differences of one decision that are told; the rest is counted.
-const TOLD: usize = 4;
+const REPORTED: usize = 4;
 
 /// Servers that are named of a decision that only one side has.
 const NAMED: usize = 4;
@@ -22,16 +22,16 @@ pub(crate) fn words(
             let mut found = Vec::new();
             let json = |act: &ActLine| serde_json::to_value(act).unwrap_or_default();
             compare(&mut Vec::new(), &json(then), &json(now), &mut found);
-            let more = found.len().saturating_sub(TOLD);
-            found.truncate(TOLD);
+            let more = found.len().saturating_sub(REPORTED);
+            found.truncate(REPORTED);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
             format!("{}: {}{more}", job(subject(then).1), found.join("; "))
         }
         (then, now) => {
-            let told = |act: Option<&ActLine>, nothing: &str| {
+            let reported = |act: Option<&ActLine>, nothing: &str| {
                 act.map_or_else(|| nothing.to_owned(), |act| whole(act, &job))
             };
-            format!("the log has {}, now {}", told(then, "nothing"), told(now, "nothing is decided"))
+            format!("the log has {}, now {}", reported(then, "nothing"), reported(now, "nothing is decided"))
         }
     }
 }

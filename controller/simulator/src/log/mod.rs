@@ -57,7 +57,7 @@ pub enum Line {
     Reservation(ReservationLine),
     /// A job is queued, changes, or (with `run`) holds a place already.
     Job(Box<JobLine>),
-    /// A try of a job has ended.
+    /// An attempt of a job has ended.
     End(EndLine),
     /// A server takes jobs, or no longer does.
     Node(NodeLine),
@@ -139,7 +139,7 @@ pub struct CloseLine {
     pub lines: u64,
 }
 
-/// A try of a job has ended.
+/// An attempt of a job has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndLine {

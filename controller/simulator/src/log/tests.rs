@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use controller_queue::{Act, Book, Budget, Entry};
+use controller_queue::{Act, Budget, Entry, QueueState};
 use controller_scheduler::{Group, Need, Pattern, Placer, RailNeed, Snapshot, Term, Toleration, Within};
 use controller_topology::NodeIx;
 use proto_model::{Fabric, JobUid, Timestamp};
@@ -49,7 +49,7 @@ fn recorded_as(fabric: Fabric, jobs: &[TraceJob], settings: &Settings, rules: &R
     );
     let mut ours = Ours::logged(&site, &workload, &rules, recorder);
     let outcome = run(&site, &workload, &mut ours, &mut ());
-    assert_eq!((outcome.violations, outcome.told), (0, Vec::new()));
+    assert_eq!((outcome.violations, outcome.reported), (0, Vec::new()));
     drop(ours);
     Arc::into_inner(lines).unwrap().into_inner().unwrap()
 }
@@ -137,9 +137,9 @@ fn the_first_difference_is_named() {
     let error = replayed(&changed, None).unwrap_err().to_string();
     assert!(error.contains("the log has nothing, now the start of job 't"), "{error}");
     // What was told is left out: the next pass decides otherwise.
-    let told = lines.iter().position(|line| line.contains("\"line\":\"job\"")).unwrap();
+    let reported = lines.iter().position(|line| line.contains("\"line\":\"job\"")).unwrap();
     let mut changed = lines.clone();
-    changed.remove(told);
+    changed.remove(reported);
     assert!(matches!(replayed(&changed, None), Err(ReplayError::Difference { .. })));
 }
 
@@ -290,14 +290,20 @@ fn a_job_survives_its_line() {
 }
 
 /// A fault in what the production code sees.
-type Fault = fn(&mut Book, &mut Snapshot);
+type Fault = fn(&mut QueueState, &mut Snapshot);
 
 /// The production code with a fault planted.
 struct Planted(Fault, Placer);
 
 impl replay::Decider for Planted {
-    fn pass(&mut self, book: &mut Book, snapshot: &mut Snapshot, now: Timestamp, depth: usize) -> Vec<Act> {
-        let (mut other, mut seen) = (book.clone(), snapshot.clone());
+    fn pass(
+        &mut self,
+        queue_state: &mut QueueState,
+        snapshot: &mut Snapshot,
+        now: Timestamp,
+        depth: usize,
+    ) -> Vec<Act> {
+        let (mut other, mut seen) = (queue_state.clone(), snapshot.clone());
         (self.0)(&mut other, &mut seen);
         other.pass(&mut seen, &mut self.1, now, Budget { jobs: depth, starts: usize::MAX })
     }
@@ -346,10 +352,10 @@ fn a_fault_in_the_quota_is_found_by_the_proof() {
     for line in lines.iter_mut().filter(|line| line.contains("\"line\":\"tenant\"")) {
         *line = line.replace("\"limit\":56", "\"limit\":48");
     }
-    let found = planted(&healthy(), lines, |book, _| {
+    let found = planted(&healthy(), lines, |queue_state, _| {
         for tenant in ["t0", "t1", "t2"] {
             let tenant = proto_model::TenantName::new(tenant).unwrap();
-            book.set_tenant(&tenant, Some(controller_queue::TenantDef::default()));
+            queue_state.set_tenant(&tenant, Some(controller_queue::TenantDef::default()));
         }
     });
     let Err(ReplayError::Violation { what, .. }) = &found else { panic!("{found:?}") };

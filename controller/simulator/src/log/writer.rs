@@ -70,7 +70,7 @@ impl<'a> Recorder<'a> {
         self.line(&Line::Job(Box::new(JobLine::new(at, entry, snapshot))));
     }
 
-    /// A try of a job has ended.
+    /// An attempt of a job has ended.
     pub fn end(&mut self, at: Timestamp, uid: JobUid, whole: bool) {
         self.line(&Line::End(EndLine { at: at.0, uid: uid.to_string(), whole }));
     }

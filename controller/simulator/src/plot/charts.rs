@@ -52,9 +52,9 @@ pub fn charts(site: &Site, workload: &Workload, outcomes: &[Outcome], summaries:
 /// Characters of a title at most.
 const TITLE: usize = 96;
 
-fn legend(outcomes: &[Outcome], told: impl Fn(usize) -> String) -> Vec<(String, Colour)> {
+fn legend(outcomes: &[Outcome], reported: impl Fn(usize) -> String) -> Vec<(String, Colour)> {
     let entry = |(at, outcome): (usize, &Outcome)| {
-        (format!("{} {}", outcome.policy, told(at)).trim_end().to_owned(), colour(outcome.policy))
+        (format!("{} {}", outcome.policy, reported(at)).trim_end().to_owned(), colour(outcome.policy))
     };
     outcomes.iter().enumerate().map(entry).collect()
 }

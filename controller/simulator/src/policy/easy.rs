@@ -13,7 +13,7 @@ use proto_model::Timestamp;
 use super::{
     Act, Rules, Scheduler,
     lot::{Class, Lot},
-    queue::{Look, Queue},
+    queue::{Decision, Queue},
 };
 use crate::{site::Site, workload::SimJob};
 
@@ -100,7 +100,7 @@ impl Scheduler for Easy {
         }
         let Self { lot, queue, running, ends, .. } = self;
         let mut head: Option<Head> = None;
-        queue.look(|class, job| {
+        queue.check(|class, job| {
             let limit = jobs[job].limit;
             let servers = match &head {
                 None => lot.tree(*class, &[]),
@@ -110,17 +110,17 @@ impl Scheduler for Easy {
             let Some(servers) = servers else {
                 if head.is_none() {
                     head = Some(Self::reserve(lot, running, *class));
-                    return Look::Stays;
+                    return Decision::Stays;
                 }
                 // Where none fits at all, none of the class does; else a shorter one may.
-                return if lot.fits(*class, &[]) { Look::Stays } else { Look::ClassStays };
+                return if lot.fits(*class, &[]) { Decision::Stays } else { Decision::ClassStays };
             };
             lot.take(job, *class, &servers);
             ends[job] = now.plus(limit);
             running.insert((ends[job], job));
             let placement = Box::new(lot.placement(snapshot, job, &jobs[job]));
             acts.push(Act::Start { job, placement });
-            Look::Taken
+            Decision::Taken
         });
         acts
     }

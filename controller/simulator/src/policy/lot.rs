@@ -59,7 +59,7 @@ impl Berth {
 
 /// What a job holds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Held {
+pub(super) struct LotAllocation {
     rails: RailSet,
     host: Host,
     picks: Vec<(usize, u64)>,
@@ -70,7 +70,7 @@ pub(super) struct Held {
 pub(super) struct Lot {
     berths: Vec<Berth>,
     pub(super) rails: u32,
-    held: Vec<Option<Held>>,
+    held: Vec<Option<LotAllocation>>,
 }
 
 impl Lot {
@@ -184,7 +184,7 @@ impl Lot {
 
     /// A job takes these servers.
     pub(super) fn take(&mut self, job: usize, class: Class, servers: &[usize]) {
-        let mut held = Held::default();
+        let mut held = LotAllocation::default();
         // All servers of a gang are on the same rails; one by itself takes those that are free.
         let rails = match servers {
             [one] if class.rails < self.rails => {
@@ -220,7 +220,7 @@ impl Lot {
         self.give_back(&held);
     }
 
-    fn give_back(&mut self, held: &Held) {
+    fn give_back(&mut self, held: &LotAllocation) {
         for (at, gpus) in &held.picks {
             let berth = &mut self.berths[*at];
             berth.free |= gpus;
@@ -231,12 +231,12 @@ impl Lot {
     }
 
     /// What a job holds, to think it gone.
-    pub(super) fn held(&self, job: usize) -> Option<&Held> {
+    pub(super) fn held(&self, job: usize) -> Option<&LotAllocation> {
         self.held.get(job)?.as_ref()
     }
 
     /// Thinks a job gone; for copies only. Which servers it was on.
-    pub(super) fn think_gone(&mut self, held: &Held) {
+    pub(super) fn think_gone(&mut self, held: &LotAllocation) {
         self.give_back(held);
     }
 

@@ -63,7 +63,7 @@ pub trait Scheduler {
     }
 
     /// When time alone may change a decision.
-    fn next_look(&self) -> Option<Timestamp> {
+    fn next_check(&self) -> Option<Timestamp> {
         None
     }
 

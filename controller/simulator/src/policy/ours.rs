@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use controller_queue::{Book, Budget, Entry, Past, State, TenantDef, check};
+use controller_queue::{Budget, Entry, Past, QueueState, State, TenantDef, check};
 use controller_scheduler::{Placer, Snapshot};
 use controller_topology::NodeIx;
 use proto_model::{Eta, JobUid, Placement, Shape, TenantName, Timestamp};
@@ -18,7 +18,7 @@ use crate::{
 
 /// `controller-queue` over `controller-scheduler`.
 pub struct Ours<'a> {
-    book: Book,
+    queue_state: QueueState,
     placer: Placer,
     by_uid: BTreeMap<JobUid, usize>,
     budget: Budget,
@@ -30,21 +30,21 @@ pub struct Ours<'a> {
     breaches: Vec<String>,
     /// With the servers, for their names.
     log: Option<(Recorder<'a>, Snapshot)>,
-    foretold: Option<Foretold>,
+    predicted: Option<Predicted>,
 }
 
 /// What waiting jobs were told when they came.
-struct Foretold {
+struct Predicted {
     /// One job of so many is told.
     every: usize,
     /// Those that came and were not told yet.
     new: Vec<(usize, JobUid)>,
-    told: Vec<Told>,
+    reported: Vec<Promise>,
 }
 
 /// What a waiting job was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct Promise {
     /// Which.
     pub job: usize,
     /// When.
@@ -57,15 +57,15 @@ impl<'a> Ours<'a> {
     /// With its tenants, and nothing queued.
     #[must_use]
     pub fn new(site: &Site, workload: &Workload, rules: &Rules) -> Self {
-        let mut book = Book::new(rules.queueing());
+        let mut queue_state = QueueState::new(rules.queueing());
         for (tenant, def) in tenants(site, workload) {
-            book.set_tenant(tenant, Some(def));
+            queue_state.set_tenant(tenant, Some(def));
         }
         for ((tenant, queue), def) in &workload.shares.queues {
-            book.set_queue(tenant, queue, Some(def.clone()));
+            queue_state.set_queue(tenant, queue, Some(def.clone()));
         }
         Self {
-            book,
+            queue_state,
             placer: Placer::default(),
             by_uid: workload.jobs.iter().enumerate().map(|(at, job)| (job.uid, at)).collect(),
             // A step that starts fewer than may start goes on with its next one at once.
@@ -74,26 +74,26 @@ impl<'a> Ours<'a> {
             is_plain: is_plain(workload),
             breaches: Vec::new(),
             log: None,
-            foretold: None,
+            predicted: None,
         }
     }
 
-    /// One job of so many that wait after the moment at which they came is told when it will start; see [`Self::told`].
-    pub fn foretell(&mut self, every: usize) {
-        self.foretold = Some(Foretold { every: every.max(1), new: Vec::new(), told: Vec::new() });
+    /// One job of so many that wait after the moment at which they came is told when it will start; see [`Self::reported`].
+    pub fn predict(&mut self, every: usize) {
+        self.predicted = Some(Predicted { every: every.max(1), new: Vec::new(), reported: Vec::new() });
     }
 
     /// What jobs were told, in the order in which they came.
     #[must_use]
-    pub fn told(&self) -> &[Told] {
-        self.foretold.as_ref().map_or(&[], |foretold| &foretold.told)
+    pub fn reported(&self) -> &[Promise] {
+        self.predicted.as_ref().map_or(&[], |predicted| &predicted.reported)
     }
 
     /// Tells those that came and still wait; what is to be done now is thought done.
-    fn tell(&mut self, snapshot: &mut Snapshot, acts: &[Act], jobs: &[SimJob], now: Timestamp) {
-        let Some(foretold) = &mut self.foretold else { return };
-        let new = std::mem::take(&mut foretold.new);
-        let waits = |uid: &JobUid| self.book.job(*uid).is_some_and(|entry| entry.run().is_none());
+    fn report(&mut self, snapshot: &mut Snapshot, acts: &[Act], jobs: &[SimJob], now: Timestamp) {
+        let Some(predicted) = &mut self.predicted else { return };
+        let new = std::mem::take(&mut predicted.new);
+        let waits = |uid: &JobUid| self.queue_state.job(*uid).is_some_and(|entry| entry.run().is_none());
         let new: Vec<(usize, JobUid)> = new.into_iter().filter(|(_, uid)| waits(uid)).collect();
         if new.is_empty() {
             return;
@@ -105,13 +105,13 @@ impl<'a> Ours<'a> {
             })
         };
         starts().for_each(|(tenant, placement)| snapshot.hold(tenant, placement));
-        self.book.forecast(snapshot, &mut self.placer, now);
+        self.queue_state.forecast(snapshot, &mut self.placer, now);
         starts().for_each(|(tenant, placement)| snapshot.release(tenant, placement));
         for (job, uid) in new {
-            self.book.told(uid);
-            let Some(eta) = self.book.eta(uid) else { continue };
-            if let Some(foretold) = &mut self.foretold {
-                foretold.told.push(Told { job, at: now, eta });
+            self.queue_state.reported(uid);
+            let Some(eta) = self.queue_state.eta(uid) else { continue };
+            if let Some(predicted) = &mut self.predicted {
+                predicted.reported.push(Promise { job, at: now, eta });
             }
         }
     }
@@ -143,10 +143,10 @@ impl<'a> Ours<'a> {
     }
 
     fn running(&mut self, uid: JobUid, change: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = self.book.job(uid) {
+        if let Some(entry) = self.queue_state.job(uid) {
             let mut entry = Entry::clone(entry);
             change(&mut entry);
-            self.book.set_job(uid, Some(Arc::new(entry)));
+            self.queue_state.set_job(uid, Some(Arc::new(entry)));
         }
     }
 }
@@ -174,7 +174,7 @@ fn tenants<'j>(site: &Site, workload: &'j Workload) -> BTreeMap<&'j TenantName, 
 /// A job as the queue takes it.
 #[must_use]
 pub fn entry(job: &SimJob, now: Timestamp) -> Entry {
-    let plain = Entry::plain(job.uid, job.id.clone(), job.wish.clone(), now);
+    let plain = Entry::plain(job.uid, job.id.clone(), job.desired.clone(), now);
     Entry {
         ranks_per_node: job.spec.gang.ranks_per_node,
         min_nodes: job.spec.gang.min_nodes.clamp(1, job.spec.gang.nodes.max(1)),
@@ -200,19 +200,20 @@ impl Scheduler for Ours<'_> {
     fn submit(&mut self, job: usize, jobs: &[SimJob], now: Timestamp) {
         let of = &jobs[job];
         // Who was stopped keeps its age.
-        let entry = match self.book.job(of.uid) {
+        let entry = match self.queue_state.job(of.uid) {
             Some(entry) => Entry { preempted: entry.preempted + 1, ..entry.waiting() },
             None => entry(of, of.submit),
         };
         if let Some((log, snapshot)) = &mut self.log {
             log.job(now, &entry, snapshot);
         }
-        if let Some(foretold) = self.foretold.as_mut().filter(|foretold| job.is_multiple_of(foretold.every))
+        if let Some(predicted) =
+            self.predicted.as_mut().filter(|predicted| job.is_multiple_of(predicted.every))
             && entry.preempted == 0
         {
-            foretold.new.push((job, of.uid));
+            predicted.new.push((job, of.uid));
         }
-        self.book.set_job(of.uid, Some(Arc::new(entry)));
+        self.queue_state.set_job(of.uid, Some(Arc::new(entry)));
     }
 
     fn end(&mut self, job: usize, jobs: &[SimJob], now: Timestamp, whole: bool) {
@@ -220,14 +221,14 @@ impl Scheduler for Ours<'_> {
         if let Some((log, _)) = &mut self.log {
             log.end(now, uid, whole);
         }
-        let entry = self.book.job(uid);
+        let entry = self.queue_state.job(uid);
         self.free += entry.and_then(|entry| entry.run()).map_or(0, |run| gpus(&run.placement));
         let past = entry.and_then(|entry| Past::of(entry, now, whole));
         if let Some(past) = past {
-            self.book.remember(&past);
+            self.queue_state.remember(&past);
         }
         if whole {
-            self.book.set_job(uid, None);
+            self.queue_state.set_job(uid, None);
         }
     }
 
@@ -237,7 +238,7 @@ impl Scheduler for Ours<'_> {
         {
             log.node(now, server.name.as_str(), open);
         }
-        self.book.nodes_changed();
+        self.queue_state.nodes_changed();
     }
 
     fn breaches(&mut self) -> Vec<String> {
@@ -245,14 +246,14 @@ impl Scheduler for Ours<'_> {
     }
 
     fn claim<'j>(&self, job: &'j SimJob) -> Claim<'j> {
-        let need = std::borrow::Cow::Borrowed(&job.wish);
+        let need = std::borrow::Cow::Borrowed(&job.desired);
         let claim = Claim { need, ..Claim::from(job) };
         // Of an elastic job any number of servers is right that the queue allows, which the queue's own proof looks at.
         if job.spec.gang.is_elastic() { Claim { spec: None, ..claim } } else { claim }
     }
 
-    fn next_look(&self) -> Option<Timestamp> {
-        self.book.next_look()
+    fn next_check(&self) -> Option<Timestamp> {
+        self.queue_state.next_check()
     }
 
     fn over(&mut self, now: Timestamp) {
@@ -263,7 +264,7 @@ impl Scheduler for Ours<'_> {
 
     fn pass(&mut self, snapshot: &mut Snapshot, jobs: &[SimJob], now: Timestamp) -> Vec<Act> {
         let acts = self.decide(snapshot, now);
-        self.tell(snapshot, &acts, jobs, now);
+        self.report(snapshot, &acts, jobs, now);
         acts
     }
 }
@@ -274,12 +275,12 @@ impl Ours<'_> {
         if self.free == 0 && self.is_plain {
             return Vec::new();
         }
-        let decided = self.book.pass(snapshot, &mut self.placer, now, self.budget);
+        let decided = self.queue_state.pass(snapshot, &mut self.placer, now, self.budget);
         if let Some((log, _)) = &mut self.log {
             log.pass(now, self.budget.jobs, &decided);
         }
         if !decided.is_empty()
-            && let Err(breaches) = check::check(&self.book, &decided, now)
+            && let Err(breaches) = check::check(&self.queue_state, &decided, now)
         {
             self.breaches.extend(breaches.iter().map(ToString::to_string));
         }

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use proto_model::Timestamp;
 
 /// When a job counts as come, and how many came before it: its place in the queue.
-type Turn = (Timestamp, u64);
+type QueuePosition = (Timestamp, u64);
 
 /// Waiting jobs by class; a class's jobs ask alike.
 #[derive(Debug, Clone)]
 pub(super) struct Queue<C: Ord> {
-    classes: BTreeMap<C, VecDeque<(Turn, usize)>>,
+    classes: BTreeMap<C, VecDeque<(QueuePosition, usize)>>,
     next: u64,
     len: usize,
 }
@@ -24,7 +24,7 @@ impl<C: Ord> Default for Queue<C> {
 
 /// What becomes of a job when it is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Decision {
     /// It leaves the queue.
     Taken,
     /// It stays, the next one of its class is looked at.
@@ -45,10 +45,10 @@ impl<C: Ord + Clone> Queue<C> {
     }
 
     /// Looks at the jobs in order.
-    pub(super) fn look(&mut self, mut each: impl FnMut(&C, usize) -> Look) {
+    pub(super) fn check(&mut self, mut each: impl FnMut(&C, usize) -> Decision) {
         let keys: Vec<C> = self.classes.keys().cloned().collect();
         let mut at = vec![0_usize; keys.len()];
-        let mut heads: BinaryHeap<Reverse<(Turn, usize)>> = keys
+        let mut heads: BinaryHeap<Reverse<(QueuePosition, usize)>> = keys
             .iter()
             .enumerate()
             .filter_map(|(class, key)| Some(Reverse((self.classes[key].front()?.0, class))))
@@ -57,12 +57,12 @@ impl<C: Ord + Clone> Queue<C> {
             let Some(jobs) = self.classes.get_mut(&keys[class]) else { continue };
             let Some(&(_, job)) = jobs.get(at[class]) else { continue };
             match each(&keys[class], job) {
-                Look::Taken => {
+                Decision::Taken => {
                     jobs.remove(at[class]);
                     self.len -= 1;
                 }
-                Look::Stays => at[class] += 1,
-                Look::ClassStays => continue,
+                Decision::Stays => at[class] += 1,
+                Decision::ClassStays => continue,
             }
             if let Some((next, _)) = jobs.get(at[class]) {
                 heads.push(Reverse((*next, class)));

@@ -120,7 +120,7 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// A number without a hundred digits.
-fn told(number: f64) -> String {
+fn reported(number: f64) -> String {
     if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") }
 }
 
@@ -138,13 +138,13 @@ pub(super) fn number(text: &str, field: &'static str) -> Result<Option<f64>, Fau
 /// Milliseconds of a length in seconds.
 pub(super) fn run(seconds: f64, field: &'static str) -> Result<u64, Fault> {
     if seconds < 0.0 {
-        return Err(Fault::new("Negative", field, format!("{} s", told(seconds))));
+        return Err(Fault::new("Negative", field, format!("{} s", reported(seconds))));
     }
     if seconds * 1e3 > MAX_RUN as f64 {
         return Err(Fault::new(
             "Absurd",
             field,
-            format!("{} s is longer than ten years; lengths are in seconds", told(seconds)),
+            format!("{} s is longer than ten years; lengths are in seconds", reported(seconds)),
         ));
     }
     Ok((seconds * 1e3).round() as u64)
@@ -153,13 +153,13 @@ pub(super) fn run(seconds: f64, field: &'static str) -> Result<u64, Fault> {
 /// Milliseconds of a point in time in seconds.
 pub(super) fn time(seconds: f64, field: &'static str) -> Result<u64, Fault> {
     if seconds < 0.0 {
-        return Err(Fault::new("Negative", field, format!("{} s", told(seconds))));
+        return Err(Fault::new("Negative", field, format!("{} s", reported(seconds))));
     }
     if seconds * 1e3 > MAX_TIME as f64 {
         return Err(Fault::new(
             "Absurd",
             field,
-            format!("{} s is after the year 2200; times are in seconds", told(seconds)),
+            format!("{} s is after the year 2200; times are in seconds", reported(seconds)),
         ));
     }
     Ok((seconds * 1e3).round() as u64)
@@ -168,13 +168,13 @@ pub(super) fn time(seconds: f64, field: &'static str) -> Result<u64, Fault> {
 /// GPUs, whole ones, and whether the number was a fraction.
 pub(crate) fn gpus(number: f64, field: &'static str) -> Result<(u32, bool), Fault> {
     if number < 0.0 {
-        return Err(Fault::new("Negative", field, format!("{} GPUs", told(number))));
+        return Err(Fault::new("Negative", field, format!("{} GPUs", reported(number))));
     }
     if number == 0.0 {
         return Err(Fault::new("NoGpu", field, "the job asks for no GPU"));
     }
     if number > f64::from(MAX_GPUS) {
-        return Err(Fault::new("Absurd", field, format!("{} GPUs", told(number))));
+        return Err(Fault::new("Absurd", field, format!("{} GPUs", reported(number))));
     }
     Ok((number.ceil() as u32, number.fract() != 0.0))
 }

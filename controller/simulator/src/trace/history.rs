@@ -91,7 +91,7 @@ pub struct HistoryJob {
     pub priority: i32,
     /// When it was submitted.
     pub submitted: u64,
-    /// Since when its last try ran; absent: it never ran.
+    /// Since when its last attempt ran; absent: it never ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<u64>,
     /// When it ended.
@@ -263,7 +263,7 @@ pub(super) fn begins(text: &str) -> Option<Result<HistoryHeader, String>> {
     let header = match serde_json::from_str::<HistoryLine>(text) {
         Ok(HistoryLine::Header(header)) => header,
         Ok(_) => return Some(Err("the first line is the header".to_owned())),
-        Err(error) => return Some(Err(format!("not a header: {}", told(&error)))),
+        Err(error) => return Some(Err(format!("not a header: {}", reported(&error)))),
     };
     let HistoryHeader { format, version, .. } = &header;
     if format != FORMAT || *version != VERSION {
@@ -277,7 +277,7 @@ pub(super) fn begins(text: &str) -> Option<Result<HistoryHeader, String>> {
 /// One line behind the header; `None`: it says how things were shared.
 pub(super) fn read(text: &str, line: u64, shares: &mut Shares) -> Result<Option<Read>, Fault> {
     let wrong = |what: String| Fault::new("NotALine", "the line", what);
-    match serde_json::from_str(text).map_err(|error| wrong(told(&error)))? {
+    match serde_json::from_str(text).map_err(|error| wrong(reported(&error)))? {
         HistoryLine::Header(_) => Err(wrong("a second header".to_owned())),
         HistoryLine::Tenant(line) => {
             let name = TenantName::new(&line.tenant).map_err(|error| wrong(error.to_string()))?;
@@ -293,7 +293,7 @@ pub(super) fn read(text: &str, line: u64, shares: &mut Shares) -> Result<Option<
     }
 }
 
-fn told(error: &serde_json::Error) -> String {
+fn reported(error: &serde_json::Error) -> String {
     let text = error.to_string();
     shown(text.split(" at line ").next().unwrap_or_default())
 }

@@ -132,13 +132,13 @@ fn a_log_of_the_archive_is_read_to_the_letter() {
     assert_eq!((account.rows, account.kept, account.refused), (9, 4, 5));
     assert_eq!(codes(&account.refusals), [("NeverRan", 2), ("NoGpu", 1), ("PartOfAJob", 2)]);
     assert_eq!(codes(&account.repairs), [("NoRequest", 2)]);
-    let told: Vec<_> = trace
+    let reported: Vec<_> = trace
         .jobs
         .iter()
         .map(|job| (job.line, job.submit, job.run, job.limit, job.gpus, &*job.tenant))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (14, 0, 171_000, Some(1_200_000), 1, "user-1"),
             (15, 61_000, 3_500, Some(600_000), 4, "group-3"),
@@ -168,10 +168,10 @@ fn a_pod_list_of_openb_is_read_to_the_letter() {
     assert_eq!((trace.format, account.rows, account.kept, account.refused), (Format::Openb, 9, 7, 2));
     assert_eq!(codes(&account.refusals), [("NeverRan", 1), ("NoGpu", 1)]);
     assert_eq!(codes(&account.repairs), [("GpuShare", 2), ("Unsorted", 1), ("ZeroLength", 1)]);
-    let told: Vec<_> =
+    let reported: Vec<_> =
         trace.jobs.iter().map(|job| (job.line, job.submit, job.run, job.gpus, &*job.tenant)).collect();
     assert_eq!(
-        told,
+        reported,
         [
             (2, 0, 12_537_496_000, 1, "ls"),
             (3, 427_061_000, 12_475_899_000, 1, "ls"),

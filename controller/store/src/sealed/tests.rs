@@ -99,8 +99,8 @@ async fn a_value_that_cannot_be_opened_is_named_and_ends_a_watch() {
     let sealed = memory.get("s/a".into()).await.unwrap().unwrap().value;
 
     let keyless = SealedStore::new(memory.clone(), KeyRing::empty(), ["s/"]);
-    let told = keyless.get("s/a".into()).await.unwrap_err().to_string();
-    assert!(told.contains("s/a") && told.contains("--store-keys"), "{told}");
+    let reported = keyless.get("s/a".into()).await.unwrap_err().to_string();
+    assert!(reported.contains("s/a") && reported.contains("--store-keys"), "{reported}");
     keyless.put("s/plain".into(), "without keys".into()).await.unwrap();
     assert_eq!(store.get("s/plain".into()).await.unwrap().unwrap().value, "without keys");
 
@@ -120,10 +120,10 @@ async fn a_value_that_cannot_be_opened_is_named_and_ends_a_watch() {
         ("s/a", sealed.slice(..20), "does not know"),
     ] {
         memory.put(row.into(), value).await.unwrap();
-        let told = store.get(row.into()).await.unwrap_err();
+        let reported = store.get(row.into()).await.unwrap_err();
         assert!(
-            matches!(&told, StoreError::Sealed { key, reason } if key == row && reason.contains(named)),
-            "{told}"
+            matches!(&reported, StoreError::Sealed { key, reason } if key == row && reason.contains(named)),
+            "{reported}"
         );
     }
     assert!(matches!(watch.next().await, Some(Err(StoreError::Sealed { .. }))));
@@ -176,8 +176,8 @@ fn files_that_hold_something_else_are_named_by_line() {
         ("\u{e9}".repeat(32), 0o600, "line 1"),
         (key, 0o640, "chmod 600"),
     ] {
-        let told = write(&text, mode).unwrap_err();
-        assert!(told.contains(named), "{told}");
+        let reported = write(&text, mode).unwrap_err();
+        assert!(reported.contains(named), "{reported}");
     }
     assert!(matches!(KeyRing::open(&folder.path().join("none")), Err(KeyRingError::File(_))));
     let before = std::fs::read(&path).unwrap();

@@ -156,15 +156,15 @@ async fn watches_live_through_a_broken_connection_and_are_told_of_compaction() {
     assert_eq!(next(&mut watch).await.unwrap().revision, first);
     proxy.cut();
     let second = near.put("w/2".into(), "".into()).await.unwrap();
-    proxy.mend();
+    proxy.remediate();
     assert_eq!(next(&mut watch).await.unwrap().revision, second, "resumed, nothing lost");
     proxy.cut();
     near.put("w/3".into(), "".into()).await.unwrap();
     let last = near.delete("w/1".into()).await.unwrap();
     near.compact(last).await.unwrap();
-    proxy.mend();
-    let told = next(&mut watch).await.unwrap_err();
-    let StoreError::Compacted { compact_revision } = told else { panic!("{told}") };
+    proxy.remediate();
+    let reported = next(&mut watch).await.unwrap_err();
+    let StoreError::Compacted { compact_revision } = reported else { panic!("{reported}") };
     assert!(compact_revision >= last);
     let now = far.range_all("w/".into()).await.unwrap();
     assert_eq!(now.items.len(), 2);
@@ -190,8 +190,8 @@ async fn what_a_watch_missed_is_found_by_a_listing() {
     while !store.lose_sight_of(&"m/1".into()) {
         tokio::task::yield_now().await;
     }
-    let told = next(&mut watch).await.unwrap_err();
-    assert!(matches!(told, StoreError::Compacted { .. }), "{told}");
+    let reported = next(&mut watch).await.unwrap_err();
+    assert!(matches!(reported, StoreError::Compacted { .. }), "{reported}");
     let now = store.range_all("m/".into()).await.unwrap();
     let mut watch = store.watch("m/".into(), now.revision + 1).await.unwrap();
     let revision = store.put("m/2".into(), "".into()).await.unwrap();

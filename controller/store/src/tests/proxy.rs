@@ -65,7 +65,7 @@ impl Proxy {
         self.orders.cutting.notify_waiters();
     }
 
-    pub fn mend(&self) {
+    pub fn remediate(&self) {
         self.orders.cut.store(false, Ordering::SeqCst);
     }
 }

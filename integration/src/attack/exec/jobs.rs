@@ -188,13 +188,13 @@ async fn folders(world: &World, trick: JobTrick) -> Result<Verdict, String> {
                 spec(&["/bin/true"], json!({"workingDir": format!("{agent}/idenxity")})),
             )
             .await?;
-            let tell = |ran: &Ran, name: &str| {
+            let report = |ran: &Ran, name: &str| {
                 format!("{} {}", ran.status["phase"], ran.status["exits"]).replace(name, "")
             };
             if !root() {
                 return Ok(Verdict::NotHere("without root ranks are of the agent's account".to_owned()));
             }
-            let (a, b) = (tell(&there, "identity"), tell(&not, "idenxity"));
+            let (a, b) = (report(&there, "identity"), report(&not, "idenxity"));
             let strip = |text: &str| text.split("\"time\"").next().unwrap_or_default().to_owned();
             Ok(held_if(strip(&a) == strip(&b), || format!("there: {a}; not there: {b}")))
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     call::{self, Answer, must},
     nodes::{Agent, stand_in},
-    people::{Person, Place},
+    people::{Person, Target},
 };
 use crate::{
     model::{Verdict, gave, held_if},
@@ -67,7 +67,7 @@ const WHO: &str = "rail.v1.TenantService/WhoAmI";
 pub struct Lone {
     // Killed when dropped.
     _controllers: Controllers,
-    place: Place,
+    place: Target,
     admin: Person,
     // Leaves when dropped.
     _node: Agent,
@@ -80,7 +80,7 @@ impl Lone {
         let controllers = controllers.await.map_err(text)??;
         let folder = controllers.folder(0);
         let ca = std::fs::read_to_string(folder.join("ca.pem")).map_err(text)?;
-        let place = Place { endpoint: controllers.addresses().parse().map_err(text)?, ca };
+        let place = Target { endpoint: controllers.addresses().parse().map_err(text)?, ca };
         let admin = place.of_files(&folder.join("admin"), "admin/admin")?;
         let node = stand_in(&place, &admin.client).await?;
         Ok(Self { _controllers: controllers, place, admin, _node: node })
@@ -207,25 +207,27 @@ impl Reborn {
 
 /// All that a watch tells for some seconds.
 async fn watch_long(client: &Client) -> String {
-    let mut told = String::new();
+    let mut reported = String::new();
     let begin = Instant::now();
     let mut jobs = proto_wire::v1::job_service_client::JobServiceClient::new(client.without_timeout());
-    let Ok(watch) = jobs.watch_jobs(proto_wire::v1::WatchJobsRequest::default()).await else { return told };
+    let Ok(watch) = jobs.watch_jobs(proto_wire::v1::WatchJobsRequest::default()).await else {
+        return reported;
+    };
     let mut events = watch.into_inner();
     while begin.elapsed() < Duration::from_secs(6) {
         match tokio::time::timeout(Duration::from_secs(3), events.message()).await {
-            Ok(Ok(Some(event))) => told.push_str(&format!("{event:?}\n")),
-            Ok(_) => return told,
+            Ok(Ok(Some(event))) => reported.push_str(&format!("{event:?}\n")),
+            Ok(_) => return reported,
             Err(_) => {}
         }
     }
-    told
+    reported
 }
 
 /// Refused, and nothing of either life told.
 fn shut(answer: &Answer) -> Verdict {
-    let told = answer.text();
-    held_if(answer.error.is_some() && !told.contains(NEW) && !told.contains(OLD), || answer.words())
+    let reported = answer.text();
+    held_if(answer.error.is_some() && !reported.contains(NEW) && !reported.contains(OLD), || answer.words())
 }
 
 /// Makes one.
@@ -291,28 +293,28 @@ async fn of_a_deleted_tenant(reborn: &Reborn, life: Life) -> Result<Verdict, Str
             })
         }
         Life::HistoryByWatch => {
-            let mut told = String::new();
+            let mut reported = String::new();
             for back in 0..8 {
                 let after = reborn.revision.saturating_sub(back).max(1).to_string();
                 let answer =
                     call::call(&reborn.new_viewer.client, WATCH_JOBS, &json!({"afterRevision": after}))
                         .await?;
-                told.push_str(&answer.text());
+                reported.push_str(&answer.text());
             }
-            held_if(!told.contains(OLD), || "a watch from before told the first owner's job".to_owned())
+            held_if(!reported.contains(OLD), || "a watch from before told the first owner's job".to_owned())
         }
         Life::HistoryByPage => {
-            let mut told = String::new();
+            let mut reported = String::new();
             for last in ["0", "", "phoenix/", "a"] {
                 for back in 0..4 {
                     let token = format!("{}.{last}", reborn.revision.saturating_sub(back));
                     let answer =
                         call::call(&reborn.new_viewer.client, LIST_JOBS, &json!({"pageToken": token}))
                             .await?;
-                    told.push_str(&answer.text());
+                    reported.push_str(&answer.text());
                 }
             }
-            held_if(!told.contains(OLD), || "a made-up page token told the first owner's job".to_owned())
+            held_if(!reported.contains(OLD), || "a made-up page token told the first owner's job".to_owned())
         }
         Life::HistoryByRequestId => {
             let job = json!({"metadata": {"name": "again"}, "spec": {"gang": {"nodes": 1}, "command": {"argv": ["/bin/true"]}}});
@@ -424,8 +426,8 @@ async fn revoked(lone: &Lone, life: Life) -> Result<Verdict, String> {
             revoke(person.who.clone()).await?;
             tokio::time::sleep(Duration::from_millis(2_100)).await;
             lone.job("rvk", "after-revocation", "x", &uuid::Uuid::new_v4().to_string()).await?;
-            let told = watch.await.map_err(text)?;
-            held_if(!told.contains("after-revocation"), || "the watch went on".to_owned())
+            let reported = watch.await.map_err(text)?;
+            held_if(!reported.contains("after-revocation"), || "the watch went on".to_owned())
         }
         Life::RevokedNode => {
             let person = lone.place.node(lone.client(), "m9").await?;

@@ -1,10 +1,10 @@
 //! How attempts are made: one small executor per kind of step.
 
 pub mod call;
+pub mod check;
 mod h2;
 pub mod jobs;
 pub mod lives;
-pub mod look;
 pub mod names;
 pub mod nodes;
 pub mod people;
@@ -39,7 +39,7 @@ pub async fn perform(world: &World, attempt: &Attempt) -> Verdict {
         Step::Name(name) => names::perform(world, *name).await,
         Step::Tap => tap::perform(world).await,
         Step::Recorded(what) => recorded::perform(*what).await,
-        Step::Look(look) => look::perform(world, *look).await,
+        Step::Inspection(check) => check::perform(world, *check).await,
     };
     done.unwrap_or_else(Verdict::NotMade)
 }

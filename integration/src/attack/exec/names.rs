@@ -29,9 +29,9 @@ pub enum Name {
 }
 
 /// What was told at each of these places.
-pub struct Told(Vec<(Name, String)>);
+pub struct Captured(Vec<(Name, String)>);
 
-impl Told {
+impl Captured {
     /// Lets it happen.
     pub async fn start(world: &World) -> Result<Self, String> {
         let stage = world.stage.get_or_init(Stage::start).await.as_ref().map_err(Clone::clone)?;
@@ -55,7 +55,7 @@ impl Told {
         let explain = "rail.v1.JobService/ExplainJob";
         let plan = json!({"job": job(stage, "plan", 0)});
         let now = crate::world::time_from_now(0);
-        let told = vec![
+        let reported = vec![
             (Name::Status, ask("rail.v1.JobService/GetJob", json!({"name": "yields"})).await?),
             (Name::Explained, ask(explain, json!({"name": "yields"})).await?),
             (Name::History, ask(explain, json!({"name": "yields", "at": now})).await?),
@@ -69,7 +69,7 @@ impl Told {
             let body = json!({"name": name, "gracePeriod": "0s"});
             let _ = call::call(&who.client, "rail.v1.JobService/CancelJob", &body).await;
         }
-        Ok(Self(told))
+        Ok(Self(reported))
     }
 }
 
@@ -94,9 +94,14 @@ async fn until(by: &Person, name: &str, phases: &[&str]) -> Result<(), String> {
 
 /// Whether one place tells the other's name.
 pub async fn perform(world: &World, name: Name) -> Result<Verdict, String> {
-    let told = world.told_names.get_or_init(|| Told::start(world)).await.as_ref().map_err(Clone::clone)?;
-    let text =
-        told.0.iter().find(|(place, _)| *place == name).map(|(_, text)| text.as_str()).unwrap_or_default();
+    let reported =
+        world.reported_names.get_or_init(|| Captured::start(world)).await.as_ref().map_err(Clone::clone)?;
+    let text = reported
+        .0
+        .iter()
+        .find(|(place, _)| *place == name)
+        .map(|(_, text)| text.as_str())
+        .unwrap_or_default();
     if text.is_empty() {
         return Err("nothing was told at all".to_owned());
     }

@@ -8,7 +8,7 @@ use std::{
 use integration::Controllers;
 use proto_rpc::Client;
 use proto_wire::v1::{
-    self, agent_message::Body, agent_service_client::AgentServiceClient, assignment::Wish,
+    self, agent_message::Body, agent_service_client::AgentServiceClient, assignment::DesiredState,
     controller_message::Body as Order, observation::State,
 };
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
     call::{self, must},
-    people::{Person, Place},
+    people::{Person, Target},
     probes::ENDED,
 };
 use crate::{
@@ -84,7 +84,7 @@ pub struct Stage {
     // Killed when dropped.
     _controllers: Controllers,
     /// How it is reached.
-    pub place: Place,
+    pub place: Target,
     /// Its administrator.
     pub admin: Person,
     honest: Agent,
@@ -100,7 +100,7 @@ impl Stage {
         let controllers = controllers.await.map_err(text)??;
         let folder = controllers.folder(0);
         let ca = std::fs::read_to_string(folder.join("ca.pem")).map_err(text)?;
-        let place = Place { endpoint: controllers.addresses().parse().map_err(text)?, ca };
+        let place = Target { endpoint: controllers.addresses().parse().map_err(text)?, ca };
         let admin = place.of_files(&folder.join("admin"), "admin/admin")?;
         let honest = stand_in(&place, &admin.client).await?;
         let mut stage = Self { _controllers: controllers, place, admin, honest, honest_job: String::new() };
@@ -198,10 +198,10 @@ impl Stage {
     async fn unharmed(&self) -> Result<Verdict, String> {
         tokio::time::sleep(Duration::from_millis(150)).await;
         let node = self.node(HONEST).await?;
-        if !node["status"]["benched"].is_null() || node["status"]["phase"] != "READY" {
+        if !node["status"]["quarantined"].is_null() || node["status"]["phase"] != "READY" {
             return Ok(gave(format!(
                 "the honest node: {} {}",
-                node["status"]["phase"], node["status"]["benched"]
+                node["status"]["phase"], node["status"]["quarantined"]
             )));
         }
         if node["status"]["strikes"].as_array().is_some_and(|strikes| !strikes.is_empty()) {
@@ -225,7 +225,7 @@ impl Stage {
 ///
 /// # Errors
 /// The controller refused.
-pub async fn stand_in(place: &Place, admin: &Client) -> Result<Agent, String> {
+pub async fn stand_in(place: &Target, admin: &Client) -> Result<Agent, String> {
     must(admin, "rail.v1.FabricService/ApplyFabric", json!({"fabric": fabric()})).await?;
     let person = place.node(admin, HONEST).await?;
     Agent::connect(&person, register(HONEST, inventory(address(HONEST)))).await
@@ -240,7 +240,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens the stream with a first message, beats, and obeys: what is wished, it says to be so.
+    /// Opens the stream with a first message, beats, and obeys: what is desired, it says to be so.
     async fn connect(person: &Person, first: Body) -> Result<Self, String> {
         let (say, said) = mpsc::channel::<v1::AgentMessage>(64);
         let heard = Arc::<Mutex<Vec<v1::ControllerMessage>>>::default();
@@ -266,7 +266,7 @@ impl Agent {
                         }
                         order = orders.message() => match order {
                             Ok(Some(order)) => {
-                                for answer in obey(&me, &order) {
+                                for answer in apply_command(&me, &order) {
                                     let Some(say) = say.upgrade() else { return };
                                     let _ = say.send(message(Body::Observation(answer))).await;
                                 }
@@ -307,14 +307,14 @@ impl Agent {
     }
 
     /// Waits until it has a part of a job.
-    async fn is_told_of(&self, uid: &str) -> bool {
+    async fn is_reported_of(&self, uid: &str) -> bool {
         let begin = std::time::Instant::now();
         while begin.elapsed() < PATIENCE * 2 {
-            let told = self.orders().into_iter().any(|order| match order.body {
+            let reported = self.orders().into_iter().any(|order| match order.body {
                 Some(Order::Assignment(assignment)) => assignment.job_uid == uid,
                 _ => false,
             });
-            if told {
+            if reported {
                 return true;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -342,16 +342,16 @@ fn message(body: Body) -> v1::AgentMessage {
     v1::AgentMessage { body: Some(body) }
 }
 
-fn obey(me: &str, order: &v1::ControllerMessage) -> Vec<v1::Observation> {
+fn apply_command(me: &str, order: &v1::ControllerMessage) -> Vec<v1::Observation> {
     let one = |assignment: &v1::Assignment| {
         let mut seen = v1::Observation {
             job_uid: assignment.job_uid.clone(),
             attempt: assignment.attempt,
             ..v1::Observation::default()
         };
-        let state = match assignment.wish() {
-            Wish::Prepared => State::Prepared,
-            Wish::Running => State::Running,
+        let state = match assignment.desired() {
+            DesiredState::Prepared => State::Prepared,
+            DesiredState::Running => State::Running,
             _ => State::Ended,
         };
         seen.set_state(state);
@@ -466,9 +466,9 @@ pub async fn perform(world: &World, lie: Lie) -> Result<Verdict, String> {
         Lie::EscapesInReason | Lie::LongReason => odd_reasons(stage, lie).await,
         Lie::RegisterAsOther => {
             let person = stage.place.node(stage.client(), &rogue(lie)).await?;
-            let told = Agent::connect(&person, register(HONEST, inventory(address(HONEST)))).await;
-            Ok(held_if(told.as_ref().is_err_and(|reason| reason == "FOREIGN_NODE"), || {
-                format!("{:?}", told.err())
+            let reported = Agent::connect(&person, register(HONEST, inventory(address(HONEST)))).await;
+            Ok(held_if(reported.as_ref().is_err_and(|reason| reason == "FOREIGN_NODE"), || {
+                format!("{:?}", reported.err())
             }))
         }
         Lie::RegisterTwice => {
@@ -481,8 +481,8 @@ pub async fn perform(world: &World, lie: Lie) -> Result<Verdict, String> {
         }
         Lie::FirstIsHeartbeat => {
             let person = stage.place.node(stage.client(), &rogue(lie)).await?;
-            let told = Agent::connect(&person, Body::Heartbeat(v1::Heartbeat::default())).await;
-            Ok(held_if(told.is_err(), || "let in".to_owned()))
+            let reported = Agent::connect(&person, Body::Heartbeat(v1::Heartbeat::default())).await;
+            Ok(held_if(reported.is_err(), || "let in".to_owned()))
         }
         Lie::SilentStream => silent(stage, lie).await,
         Lie::StaleFlood | Lie::StaleHighest | Lie::EpochHighest => epochs(stage, lie).await,
@@ -573,9 +573,9 @@ async fn foreign_ranks(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     agent.say(Body::Observation(seen)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let job = stage.job_now("gang-ranks").await?;
-    let told = job["status"]["exits"].to_string();
+    let reported = job["status"]["exits"].to_string();
     stage.dissolve("gang-ranks", &rogue(lie)).await;
-    Ok(held_if(!told.contains("66"), || format!("it speaks for the other node's rank: {told}")))
+    Ok(held_if(!reported.contains("66"), || format!("it speaks for the other node's rank: {reported}")))
 }
 
 async fn odd_reasons(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
@@ -595,11 +595,11 @@ async fn odd_reasons(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let job = stage.job_now(&name).await?;
     stage.cancel(&name).await;
-    let told = job["status"].to_string();
+    let reported = job["status"].to_string();
     // JSON writes them as escapes.
-    let controls = ["\\u001b", "\\u0007", "\u{9b}", "\\u009b"].iter().any(|bad| told.contains(bad));
-    Ok(held_if(!controls && told.len() < 20_000, || {
-        format!("{} bytes of reasons, control characters: {controls}", told.len())
+    let controls = ["\\u001b", "\\u0007", "\u{9b}", "\\u009b"].iter().any(|bad| reported.contains(bad));
+    Ok(held_if(!controls && reported.len() < 20_000, || {
+        format!("{} bytes of reasons, control characters: {controls}", reported.len())
     }))
 }
 
@@ -607,8 +607,11 @@ async fn silent(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let person = stage.place.node(stage.client(), &rogue(lie)).await?;
     let (_say, said) = mpsc::channel::<v1::AgentMessage>(1);
     let mut agent = AgentServiceClient::new(person.client.without_timeout());
-    let told = tokio::time::timeout(Duration::from_secs(15), agent.connect(ReceiverStream::new(said))).await;
-    Ok(held_if(matches!(told, Ok(Err(_))), || "a stream that never registers is open after 15 s".to_owned()))
+    let reported =
+        tokio::time::timeout(Duration::from_secs(15), agent.connect(ReceiverStream::new(said))).await;
+    Ok(held_if(matches!(reported, Ok(Err(_))), || {
+        "a stream that never registers is open after 15 s".to_owned()
+    }))
 }
 
 async fn epochs(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
@@ -713,7 +716,7 @@ async fn claims(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let node = stage.node(&name).await?;
     let used = node["status"]["inventory"]["nics"][0]["address"] == wrong.as_str();
     let quarantined = node["status"]["quarantine"].as_array().is_some_and(|evidence| !evidence.is_empty());
-    let out = quarantined || !node["status"]["benched"].is_null();
+    let out = quarantined || !node["status"]["quarantined"].is_null();
     if used && !out {
         return Ok(gave(format!("node {name} is in service with the address {wrong}")));
     }
@@ -731,7 +734,7 @@ async fn endpoints(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     };
     let gang = format!("gang-{}", lie as u8);
     let uid = stage.job(&gang, &[HONEST, &name]).await?;
-    if !stage.honest.is_told_of(&uid).await {
+    if !stage.honest.is_reported_of(&uid).await {
         let job = stage.job_now(&gang).await?;
         stage.dissolve(&gang, &name).await;
         return Err(format!("the gang of both was not placed: {}; {}", job["status"], stage.beside().await?));
@@ -744,14 +747,14 @@ async fn endpoints(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     let orders = stage.honest.orders();
-    let told = orders.iter().any(|order| match &order.body {
+    let reported = orders.iter().any(|order| match &order.body {
         Some(Order::Assignment(assignment)) => {
             assignment.peers.iter().flat_map(|peer| &peer.endpoints).any(|endpoint| endpoint.address == place)
         }
         _ => false,
     });
     stage.dissolve(&gang, &name).await;
-    Ok(held_if(!told, || format!("the honest node's engine is sent to {place}, rail {rail}")))
+    Ok(held_if(!reported, || format!("the honest node's engine is sent to {place}, rail {rail}")))
 }
 
 async fn logs(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
@@ -766,13 +769,13 @@ async fn logs(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let chunk = v1::LogChunk { rank: 0, data: b"forged line".to_vec(), ..v1::LogChunk::default() };
     let upload = v1::UploadLogsRequest { stream_id: id, chunk: Some(chunk) };
     let stream = tokio_stream::iter([upload]);
-    let told = AgentServiceClient::new(agent.client.clone()).upload_logs(stream).await;
+    let reported = AgentServiceClient::new(agent.client.clone()).upload_logs(stream).await;
     let read = reader.await.map_err(text)??;
     if read.text().contains("forged line") {
         return Ok(gave("the reader was shown a line of the rogue"));
     }
     // The head of an upload goes out before its end; who waits for nothing is told so there.
-    let refused = told.err().map(|status| proto_rpc::RpcError::from_status(&status).reason);
+    let refused = reported.err().map(|status| proto_rpc::RpcError::from_status(&status).reason);
     Ok(held_if(refused.as_deref() == Some("NO_SUCH_STREAM"), || format!("{refused:?}")))
 }
 
@@ -786,6 +789,8 @@ async fn renewed(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let given = must(&agent.client, "rail.v1.AgentService/RenewCertificate", body).await?;
     let chain = given["certificatePem"].as_str().unwrap_or_default();
     let renewed = stage.place.with(chain, &key.key_pem, &format!("node/{name}"))?;
-    let told = Agent::connect(&renewed, register(HONEST, inventory(address(HONEST)))).await;
-    Ok(held_if(told.as_ref().is_err_and(|reason| reason == "FOREIGN_NODE"), || format!("{:?}", told.err())))
+    let reported = Agent::connect(&renewed, register(HONEST, inventory(address(HONEST)))).await;
+    Ok(held_if(reported.as_ref().is_err_and(|reason| reason == "FOREIGN_NODE"), || {
+        format!("{:?}", reported.err())
+    }))
 }

@@ -32,7 +32,7 @@ pub struct Person {
 
 /// Where the controller is and what it is known by.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Target {
     /// By TCP.
     pub endpoint: Endpoint,
     /// The CA's certificate.
@@ -48,7 +48,7 @@ fn options() -> ClientOptions {
     }
 }
 
-impl Place {
+impl Target {
     /// Somebody without anything.
     ///
     /// # Errors

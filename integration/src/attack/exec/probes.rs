@@ -1,5 +1,5 @@
 //! Ranks of two tenants on one server: one has secrets, the other one tries to get at them. The second one's output says what came
-//! of each try.
+//! of each attempt.
 
 use std::{
     collections::BTreeMap,
@@ -125,30 +125,30 @@ impl Scene {
             }
         };
         let job = until(attacker, name, &ENDED, PATIENCE).await?;
-        let told = output(attacker, name).await?;
-        let outcomes = read(&told);
+        let reported = output(attacker, name).await?;
+        let outcomes = read(&reported);
         if outcomes.is_empty() {
             let why = &job["status"];
-            return Err(format!("the attacker's rank told nothing: {why}\n{told:.2000}"));
+            return Err(format!("the attacker's rank told nothing: {why}\n{reported:.2000}"));
         }
         let absent = absent(world, "n0").await?;
         Ok(Self { outcomes, apart, absent })
     }
 }
 
-fn read(told: &str) -> BTreeMap<String, Outcome> {
-    let lines = told.lines().filter_map(|line| line.strip_prefix(MARK));
+fn read(reported: &str) -> BTreeMap<String, Outcome> {
+    let lines = reported.lines().filter_map(|line| line.strip_prefix(MARK));
     let parsed = lines.filter_map(|line| serde_json::from_str::<Line>(line).ok());
     parsed.map(|line| (line.probe, line.outcome)).collect()
 }
 
 async fn ready(by: &Person) -> Result<(), String> {
-    let mut told = String::new();
+    let mut reported = String::new();
     for _ in 0..100 {
-        told = output(by, "victim").await.unwrap_or_default();
-        if told.contains(victim::READY) {
+        reported = output(by, "victim").await.unwrap_or_default();
+        if reported.contains(victim::READY) {
             // Its owner sees the secret: what others are denied is there.
-            return if told.contains(SECRET) {
+            return if reported.contains(SECRET) {
                 Ok(())
             } else {
                 Err("its owner does not see its output".to_owned())
@@ -156,10 +156,10 @@ async fn ready(by: &Person) -> Result<(), String> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    Err(format!("the victim is not ready: {told:.500}"))
+    Err(format!("the victim is not ready: {reported:.500}"))
 }
 
-/// The folder of the first try of a job on a server.
+/// The folder of the first attempt of a job on a server.
 fn job_dir(agent: &Path, uid: &str) -> Result<PathBuf, String> {
     let jobs = agent.join("jobs");
     let entries = std::fs::read_dir(&jobs).map_err(|error| format!("{}: {error}", jobs.display()))?;
@@ -200,7 +200,7 @@ fn is_helper(pid: i32) -> bool {
     String::from_utf8_lossy(&line).contains("rank-exec")
 }
 
-/// What came of one try.
+/// What came of one attempt.
 pub async fn perform(world: &World, probe: &str) -> Result<Verdict, String> {
     let scene = world.scene.get_or_init(|| Scene::start(world)).await.as_ref().map_err(Clone::clone)?;
     Ok(match scene.outcomes.get(probe) {

@@ -109,7 +109,7 @@ async fn dial(address: SocketAddr) -> Result<TcpStream, String> {
 }
 
 /// What the engine says first, and at all.
-async fn hear(stream: &mut TcpStream, within: Duration) -> Vec<u8> {
+async fn on_report(stream: &mut TcpStream, within: Duration) -> Vec<u8> {
     let mut all = Vec::new();
     let mut buffer = [0; 4096];
     while let Ok(Ok(length)) = timeout(within, stream.read(&mut buffer)).await {
@@ -156,9 +156,9 @@ async fn strange(trick: RailTrick, ports: &[SocketAddr]) -> Result<String, Strin
         }
         RailTrick::Reflect => {
             let mut stream = dial(first).await?;
-            let said = hear(&mut stream, quick).await;
+            let said = on_report(&mut stream, quick).await;
             let _ = stream.write_all(&said).await;
-            let more = hear(&mut stream, quick).await;
+            let more = on_report(&mut stream, quick).await;
             Ok(if more.len() > 4_096 {
                 format!("its own words brought {} bytes", more.len())
             } else {
@@ -169,9 +169,9 @@ async fn strange(trick: RailTrick, ports: &[SocketAddr]) -> Result<String, Strin
             let (mut a, mut b) = (dial(first).await?, dial(last).await?);
             let mut brought = 0;
             for _ in 0..4 {
-                let from_a = hear(&mut a, quick).await;
+                let from_a = on_report(&mut a, quick).await;
                 let _ = b.write_all(&from_a).await;
-                let from_b = hear(&mut b, quick).await;
+                let from_b = on_report(&mut b, quick).await;
                 let _ = a.write_all(&from_b).await;
                 brought += from_a.len() + from_b.len();
             }
@@ -184,14 +184,14 @@ async fn strange(trick: RailTrick, ports: &[SocketAddr]) -> Result<String, Strin
         RailTrick::Http => {
             let mut stream = dial(first).await?;
             let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
-            let said = hear(&mut stream, quick).await;
+            let said = on_report(&mut stream, quick).await;
             Ok(if said.starts_with(b"HTTP") { "it speaks HTTP".to_owned() } else { String::new() })
         }
         RailTrick::HugeLength => {
             for number in 0..20 {
                 let mut stream = dial(ports[number % ports.len()]).await?;
                 let _ = stream.write_all(&[0xff; 64]).await;
-                let _ = hear(&mut stream, Duration::from_millis(20)).await;
+                let _ = on_report(&mut stream, Duration::from_millis(20)).await;
             }
             Ok(String::new())
         }

@@ -39,7 +39,7 @@ fn written(head: &str, body: &[u8], host: &str) -> Vec<u8> {
 }
 
 fn judged(world: &World, attempt: &Attempt, reply: &Reply, said: &str) -> Verdict {
-    if let Some(secret) = world.told(&reply.text, said) {
+    if let Some(secret) = world.reported(&reply.text, said) {
         return gave(format!("told `{secret}`: {}", reply.words()));
     }
     match attempt.expect {

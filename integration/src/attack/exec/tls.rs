@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream, rustls::ClientConfig};
 
-use super::people::Place;
+use super::people::Target;
 
 /// A connection with TLS.
 pub type Tls = TlsStream<TcpStream>;
@@ -41,7 +41,7 @@ pub fn address(endpoint: &Endpoint) -> Result<(String, u16), String> {
 ///
 /// # Errors
 /// There is none.
-pub async fn tcp(place: &Place) -> Result<TcpStream, String> {
+pub async fn tcp(place: &Target) -> Result<TcpStream, String> {
     let address = address(&place.endpoint)?;
     let connected = timeout(PATIENCE, TcpStream::connect(address)).await;
     connected.map_err(|_| "no connection in time".to_owned())?.map_err(text)
@@ -51,7 +51,7 @@ pub async fn tcp(place: &Place) -> Result<TcpStream, String> {
 ///
 /// # Errors
 /// The CA's certificate is none.
-pub fn config(place: &Place, slot: Option<&CertificateSlot>, alpn: &[u8]) -> Result<ClientConfig, String> {
+pub fn config(place: &Target, slot: Option<&CertificateSlot>, alpn: &[u8]) -> Result<ClientConfig, String> {
     let config = tls::client_config(&tls::Trust::Ca(place.ca.clone()), slot).map_err(text)?;
     let mut config = (*config).clone();
     config.alpn_protocols = if alpn.is_empty() { Vec::new() } else { vec![alpn.to_vec()] };
@@ -62,7 +62,7 @@ pub fn config(place: &Place, slot: Option<&CertificateSlot>, alpn: &[u8]) -> Res
 ///
 /// # Errors
 /// There is none, or no handshake.
-pub async fn connect(place: &Place, slot: Option<&CertificateSlot>, alpn: &[u8]) -> Result<Tls, String> {
+pub async fn connect(place: &Target, slot: Option<&CertificateSlot>, alpn: &[u8]) -> Result<Tls, String> {
     let name = place.endpoint.server_name().map_err(text)?;
     let connector = TlsConnector::from(Arc::new(config(place, slot, alpn)?));
     let stream = tcp(place).await?;
@@ -103,7 +103,7 @@ impl Reply {
 ///
 /// # Errors
 /// There is no connection.
-pub async fn exchange(place: &Place, slot: Option<&CertificateSlot>, bytes: &[u8]) -> Result<Reply, String> {
+pub async fn exchange(place: &Target, slot: Option<&CertificateSlot>, bytes: &[u8]) -> Result<Reply, String> {
     let stream = connect(place, slot, b"http/1.1").await?;
     let (mut read, mut write) = tokio::io::split(stream);
     let send = async {

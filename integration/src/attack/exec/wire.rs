@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{call, h2, people::Place, tls};
+use super::{call, h2, people::Target, tls};
 use crate::{
     model::{Verdict, gave, held_if},
     world::World,
@@ -118,7 +118,7 @@ pub enum Crowd {
 pub struct Gate {
     // Killed when dropped.
     controllers: Controllers,
-    place: Place,
+    place: Target,
 }
 
 /// Connections that the small one has room for.
@@ -143,7 +143,7 @@ impl Gate {
         let folder = controllers.folder(0);
         let ca = std::fs::read_to_string(folder.join("ca.pem")).map_err(text)?;
         let endpoint = controllers.addresses().parse().map_err(text)?;
-        let place = Place { endpoint, ca };
+        let place = Target { endpoint, ca };
         Ok(Self { controllers, place })
     }
 
@@ -225,7 +225,7 @@ async fn slowly<S: AsyncRead + AsyncWrite + Unpin>(
     over.await.is_ok()
 }
 
-async fn held(place: &Place, hold: Hold, within: Duration) -> Result<Verdict, String> {
+async fn held(place: &Target, hold: Hold, within: Duration) -> Result<Verdict, String> {
     let begin = Instant::now();
     let second = Duration::from_secs(1);
     let half = second / 2;
@@ -279,7 +279,7 @@ async fn held(place: &Place, hold: Hold, within: Duration) -> Result<Verdict, St
     Ok(held_if(over, || format!("open after {} s", begin.elapsed().as_secs())))
 }
 
-async fn opened(place: &Place, bytes: &[u8], within: Duration, answer: bool) -> Result<bool, String> {
+async fn opened(place: &Target, bytes: &[u8], within: Duration, answer: bool) -> Result<bool, String> {
     let mut stream = tls::connect(place, None, b"h2").await?;
     stream.write_all(bytes).await.map_err(text)?;
     stream.flush().await.map_err(text)?;

@@ -6,7 +6,7 @@ use super::{Outcome, Targets, Try, unless};
 use crate::{rank::victim, world::SECRET};
 
 /// What is tried.
-pub const TRIES: &[(&str, Try)] = &[
+pub const ATTEMPTS: &[(&str, Try)] = &[
     ("file-work", |t| in_victim(t, "work/own.secret")),
     ("file-open-mode", |t| in_victim(t, "work/open.secret")),
     ("file-log", |t| in_victim(t, "rank-0.log")),
@@ -28,7 +28,7 @@ pub const TRIES: &[(&str, Try)] = &[
     ("admin-key", |t| read(&format!("{}/admin.key", t.controller_dir))),
     ("own-assignment", |_| own("assignment.pb")),
     ("own-engine-config", |_| own("engine.json")),
-    ("own-brief", |_| own("brief.json")),
+    ("own-brief", |_| own("supervisor.json")),
     ("own-log-write", own_log),
     ("tmp-marker", |_| found(Path::new("/tmp"))),
     ("var-tmp-marker", |_| found(Path::new("/var/tmp"))),

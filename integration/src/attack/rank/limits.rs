@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use super::{Outcome, Targets, Try, unless};
 
 /// What is tried.
-pub const TRIES: &[(&str, Try)] = &[
+pub const ATTEMPTS: &[(&str, Try)] = &[
     ("limit-memory", memory),
     ("limit-pids", pids),
     ("limit-cpu", cpu),

@@ -63,7 +63,7 @@ pub type Try = fn(&Targets) -> Outcome;
 
 /// Everything, by name.
 pub fn all() -> Vec<(&'static str, Try)> {
-    [processes::TRIES, files::TRIES, sockets::TRIES, privileges::TRIES, limits::TRIES].concat()
+    [processes::ATTEMPTS, files::ATTEMPTS, sockets::ATTEMPTS, privileges::ATTEMPTS, limits::ATTEMPTS].concat()
 }
 
 /// Held unless something was seen.

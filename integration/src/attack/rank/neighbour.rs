@@ -21,12 +21,12 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open,
 /// How every secret begins.
 const BEGIN: &str = "x4-secret-";
 /// How long it looks.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK: Duration = Duration::from_millis(250);
 
 /// What was found, and how often was looked.
 struct Finds {
     tenant: String,
-    tries: usize,
+    attempts: usize,
     read: Vec<String>,
 }
 
@@ -37,9 +37,9 @@ pub fn run() -> ExitCode {
     let heap = std::hint::black_box(secret.repeat(100));
     let _held = leave(&secret);
     let begin = Instant::now();
-    let mut finds = Finds { tenant, tries: 0, read: Vec::new() };
-    while begin.elapsed() < LOOK {
-        finds.look();
+    let mut finds = Finds { tenant, attempts: 0, read: Vec::new() };
+    while begin.elapsed() < CHECK {
+        finds.check();
         std::thread::sleep(Duration::from_millis(50));
     }
     std::hint::black_box(&heap);
@@ -48,7 +48,7 @@ pub fn run() -> ExitCode {
     for read in &finds.read {
         println!("x4 read {read}");
     }
-    println!("x4 tries {}", finds.tries);
+    println!("x4 tries {}", finds.attempts);
     ExitCode::SUCCESS
 }
 
@@ -91,7 +91,7 @@ fn leave(secret: &str) -> Vec<UnixListener> {
 impl Finds {
     /// Whether a text has a secret of the other tenant in it.
     fn weigh(&mut self, place: &str, bytes: &[u8]) {
-        self.tries += 1;
+        self.attempts += 1;
         let text = String::from_utf8_lossy(bytes);
         let own = format!("{BEGIN}{}-", self.tenant);
         let other = text.match_indices(BEGIN).find(|(at, _)| !text[*at..].starts_with(&own));
@@ -101,7 +101,7 @@ impl Finds {
         }
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         self.processes();
         let above =
             env::var("RAIL_JOB_DIR").map(PathBuf::from).ok().and_then(|dir| dir.parent().map(Path::to_owned));
@@ -111,7 +111,7 @@ impl Finds {
         }
         self.sockets();
         for kind in ["shm", "sem", "msg"] {
-            self.tries += 1;
+            self.attempts += 1;
             let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
             // One is its own; the kernel names owners by number.
             let me = rustix::process::getuid().as_raw().to_string();
@@ -148,7 +148,7 @@ impl Finds {
                         .is_ok_and(|fd| pidfd_getfd(&fd, 1, PidfdGetfdFlags::empty()).is_ok()),
                 ),
             ];
-            self.tries += reached.len();
+            self.attempts += reached.len();
             // What of its own job it reaches is its own.
             self.read.extend(
                 reached
@@ -168,7 +168,7 @@ impl Finds {
                 self.weigh(&path.display().to_string(), &bytes);
             }
             if path.extension().is_some_and(|end| end == "sock") {
-                self.tries += 1;
+                self.attempts += 1;
                 // Its own is found by many ways, also through its own daemon's folder.
                 let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
                 let foreign = !real.starts_with(env::current_dir().unwrap_or_default());

@@ -10,7 +10,7 @@ use rustix::{
 use super::{Outcome, Targets, Try, unless};
 
 /// What is tried.
-pub const TRIES: &[(&str, Try)] = &[
+pub const ATTEMPTS: &[(&str, Try)] = &[
     ("uid-root", |_| unless(getuid().is_root().then(|| "it runs as root".to_owned()))),
     ("uid-shared", uid_shared),
     ("uid-agent", uid_agent),

@@ -10,7 +10,7 @@ use super::{Outcome, Targets, Try, unless};
 use crate::world::SECRET;
 
 /// What is tried.
-pub const TRIES: &[(&str, Try)] = &[
+pub const ATTEMPTS: &[(&str, Try)] = &[
     ("proc-environ", environ),
     ("proc-mem", mem),
     ("proc-maps", |_| opened("maps")),
@@ -52,11 +52,11 @@ fn others() -> Vec<i32> {
     all().into_iter().filter(|pid| !of_us(*pid)).collect()
 }
 
-fn first(look: impl Fn(i32) -> Option<String>) -> Outcome {
+fn first(check: impl Fn(i32) -> Option<String>) -> Outcome {
     unless(
         others()
             .into_iter()
-            .find_map(|pid| look(pid).map(|seen| format!("pid {pid} ({}): {seen}", name(pid)))),
+            .find_map(|pid| check(pid).map(|seen| format!("pid {pid} ({}): {seen}", name(pid)))),
     )
 }
 

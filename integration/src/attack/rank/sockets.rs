@@ -18,7 +18,7 @@ use super::{Outcome, Targets, Try, unless};
 use crate::{rank::victim, world::SECRETS};
 
 /// What is tried.
-pub const TRIES: &[(&str, Try)] = &[
+pub const ATTEMPTS: &[(&str, Try)] = &[
     ("engine-socket", |t| connect(&format!("{}/engine.sock", t.victim_dir))),
     ("engine-control", |t| connect(&format!("{}/engine.control", t.victim_dir))),
     ("supervisor-socket", |t| connect(&format!("{}/supervisor.sock", t.victim_dir))),

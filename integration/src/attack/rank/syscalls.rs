@@ -91,10 +91,10 @@ pub fn names() -> impl Iterator<Item = String> {
 
 /// Makes all of them.
 pub fn run() -> Vec<(String, Outcome)> {
-    let told = called();
-    let outcome = |name: &str| match &told {
+    let reported = called();
+    let outcome = |name: &str| match &reported {
         Err(why) => Outcome::Absent(why.clone()),
-        Ok(told) => match told.get(name).map(String::as_str) {
+        Ok(reported) => match reported.get(name).map(String::as_str) {
             None => Outcome::Absent("it was not made".to_owned()),
             Some("killed") => Outcome::Held,
             Some(number) => match number.parse::<i32>() {
@@ -133,12 +133,14 @@ fn called() -> Result<BTreeMap<String, String>, String> {
         }
         let output = child.wait_with_output().map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let told: BTreeMap<String, String> = text
+        let reported: BTreeMap<String, String> = text
             .lines()
-            .filter_map(|line| line.split_once(' ').map(|(name, told)| (name.to_owned(), told.to_owned())))
+            .filter_map(|line| {
+                line.split_once(' ').map(|(name, reported)| (name.to_owned(), reported.to_owned()))
+            })
             .collect();
-        if !told.is_empty() {
-            return Ok(told);
+        if !reported.is_empty() {
+            return Ok(reported);
         }
     }
     Err("it needs python3".to_owned())

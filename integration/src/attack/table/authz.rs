@@ -28,7 +28,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ("rail.v1.QosService/GetQos", "....."),
     ("rail.v1.QosService/ApplyQos", "....."),
     ("rail.v1.QosService/PlanQos", "....."),
-    ("rail.v1.QosService/SteerQos", "....."),
+    ("rail.v1.QosService/ControlRollout", "....."),
     ("rail.v1.RailService/ListRails", "..xxx"),
     ("rail.v1.RailService/DrainRail", "....."),
     ("rail.v1.RailService/UndrainRail", "....."),

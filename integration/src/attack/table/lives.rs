@@ -1,4 +1,4 @@
-//! What those try whose tenant, node or credentials are gone.
+//! What those attempt whose tenant, node or credentials are gone.
 
 use crate::{
     exec::lives::Life,

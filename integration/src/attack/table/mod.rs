@@ -1,9 +1,9 @@
 //! All attempts. What must come of each is written here by hand.
 
 pub mod authz;
+mod checks;
 mod jobs;
 mod lives;
-mod looks;
 mod names;
 mod nodes;
 mod owners;
@@ -33,7 +33,7 @@ pub fn all() -> Vec<Attempt> {
         nodes::all(),
         wire::all(),
         lives::all(),
-        looks::all(),
+        checks::all(),
     ]
     .concat()
 }

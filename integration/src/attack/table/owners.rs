@@ -1,4 +1,4 @@
-//! What people of tenant beta try on a job of another user of their own tenant.
+//! What people of tenant betan attempt on a job of another user of their own tenant.
 
 use serde_json::{Value, json};
 

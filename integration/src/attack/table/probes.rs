@@ -167,7 +167,7 @@ mod tests {
     use crate::rank;
 
     #[test]
-    fn a_rank_tries_what_the_table_lists() {
+    fn a_rank_attempts_what_the_table_lists() {
         let listed: BTreeSet<&str> = PROBES.iter().map(|(probe, ..)| *probe).collect();
         let tried: BTreeSet<&str> = rank::all().into_iter().map(|(probe, _)| probe).collect();
         assert_eq!(listed, tried);

@@ -1,4 +1,4 @@
-//! What people of tenant beta try on secrets and configs of tenant alpha.
+//! What people of tenant betan attempt on secrets and configs of tenant alpha.
 
 use serde_json::{Value, json};
 

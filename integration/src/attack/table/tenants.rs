@@ -1,4 +1,4 @@
-//! What people of tenant beta try on tenant alpha, and on the cluster, by calls that their roles let in.
+//! What people of tenant betan attempt on tenant alpha, and on the cluster, by calls that their roles let in.
 
 use serde_json::{Value, json};
 
@@ -442,7 +442,7 @@ fn changes() -> Vec<Case> {
             json!({"schedule": {
                 "metadata": {"name": "urgent"},
                 "spec": {"cron": "* * * * *", "jobTemplate": {"spec": job("s", json!({"priority": 1000}))["spec"]}},
-                "status": {"owner": {"role": "ADMIN", "user": "root"}, "lookedUntil": "1970-01-02T00:00:00Z"},
+                "status": {"owner": {"role": "ADMIN", "user": "root"}, "checkedUntil": "1970-01-02T00:00:00Z"},
             }}),
         ),
         refused(

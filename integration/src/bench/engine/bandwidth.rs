@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use super::{
-    Bench, Key, Place, Who,
+    Bench, Environment, Key, Who,
     group::{Group, Task},
     lab::Lab,
     series::{Contender, Figure, Series, line_about_rails},
@@ -47,7 +47,7 @@ pub fn large(row: &Row, bench: &Bench) -> Result<(), String> {
             let mut contenders = all(bytes, iterations);
             let once = Task { iterations: iterations.div_ceil(3), ..Task::of(bytes, 1) };
             contenders.push(Contender { label: "ours_one_rail", who: Who::Ours { rails: 1 }, task: once });
-            let series = match Series::take(bench, (Place::Rails, n), &contenders, Some(1.5)) {
+            let series = match Series::take(bench, (Environment::Rails, n), &contenders, Some(1.5)) {
                 Ok(series) => series,
                 Err(reason) => {
                     row.void(&name, &reason);
@@ -90,7 +90,7 @@ pub fn small(row: &Row, bench: &Bench) -> Result<(), String> {
             for contender in &mut contenders {
                 contender.task.warmup = 3;
             }
-            let series = match Series::take(bench, (Place::Rails, n), &contenders, Some(1.0)) {
+            let series = match Series::take(bench, (Environment::Rails, n), &contenders, Some(1.0)) {
                 Ok(series) => series,
                 Err(reason) => {
                     row.void(&name, &reason);
@@ -173,7 +173,7 @@ fn standing(row: &Row, bench: &Bench, case: &Unequal, n: usize) -> Result<(), St
     for contender in contenders.iter_mut().filter(|contender| contender.label != "ours") {
         contender.task = Task { iterations: 1, warmup: 0, ..contender.task };
     }
-    let series = Series::take(bench, (Place::Rails, n), &contenders, Some(1.5))?;
+    let series = Series::take(bench, (Environment::Rails, n), &contenders, Some(1.5))?;
     let sum = f64::from(bench.settings.rate) * 1e6 / 8.0 * case.sum;
     let share = move |outcome: &super::group::Outcome| 100.0 * outcome.bus() / sum;
     let (sample, peers) = (series.sample("ours", share), series.peers("% of the rails' sum", share));
@@ -184,7 +184,7 @@ fn standing(row: &Row, bench: &Bench, case: &Unequal, n: usize) -> Result<(), St
 
 /// The rates change in the middle of a run, and change back in the middle of the next.
 fn settling(row: &Row, bench: &Bench, lab: &Lab, (case, n): (&Unequal, usize)) -> Result<(), String> {
-    let key = Key { who: Who::Ours { rails: 4 }, place: Place::Rails, n };
+    let key = Key { who: Who::Ours { rails: 4 }, place: Environment::Rails, n };
     let (mut slower, mut faster, mut busy) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.repetitions() {
         for (becomes, times) in [(case.sum, &mut slower), (4.0, &mut faster)] {

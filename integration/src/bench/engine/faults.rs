@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Bench, Key, Place, Who,
+    Bench, Environment, Key, Who,
     group::{Group, Outcome, Span, Task},
     lab::{Cut, Lab},
     ours,
@@ -72,7 +72,7 @@ pub fn cuts(row: &Row, bench: &Bench) -> Result<(), String> {
     };
     let wanted = if bench.settings.quick { 20 } else { 200 };
     for (how, name, most_ms) in CUTS {
-        let key = Key { who: OURS, place: Place::Rails, n: 4 };
+        let key = Key { who: OURS, place: Environment::Rails, n: 4 };
         let mut cuts = Cuts::default();
         let mut random = Random(how as u64 + 1);
         for turn in 0..wanted {
@@ -110,7 +110,7 @@ fn one_cut(
         Ok((at, group.end(running)?))
     };
     let done = bench.with(key, run);
-    lab.mend(host, rail, how)?;
+    lab.remediate(host, rail, how)?;
     match done {
         Ok((at, outcome)) => {
             cuts.wrong += outcome.bad();
@@ -201,7 +201,7 @@ fn peers_in_an_outage(bench: &Bench, lab: &Lab) -> Result<Value, String> {
     }
     for (label, who) in [("gloo_split", Who::Gloo), ("openmpi", Who::OpenMpi)] {
         eprintln!("B4: {label} in an outage of 3 s");
-        let key = Key { who, place: Place::Rails, n: 4 };
+        let key = Key { who, place: Environment::Rails, n: 4 };
         let task = Task { verify: true, split: 4, limit: Duration::from_secs(45), ..Task::of(STEP, 100) };
         let done = bench.with(key, |group| {
             let running = group.begin(&task)?;
@@ -209,10 +209,10 @@ fn peers_in_an_outage(bench: &Bench, lab: &Lab) -> Result<Value, String> {
             let at = monotonic_ns();
             lab.cut(1, 2, Cut::Carrier)?;
             thread::sleep(OUTAGE);
-            lab.mend(1, 2, Cut::Carrier)?;
+            lab.remediate(1, 2, Cut::Carrier)?;
             Ok((at, group.end(running)?))
         });
-        lab.mend(1, 2, Cut::Carrier)?;
+        lab.remediate(1, 2, Cut::Carrier)?;
         let said = match done {
             Ok((at, outcome)) => match (outcome.errors().first(), added_stall(&outcome.spans(), at)) {
                 (Some(error), _) => json!(format!("failed: {error}")),
@@ -246,7 +246,7 @@ fn while_down(row: &Row, bench: &Bench, lab: &Lab, (how, name): (Cut, &str), n: 
 type Turns = Vec<(Outcome, Outcome)>;
 
 fn healthy_and_down(bench: &Bench, lab: &Lab, how: Cut, n: usize) -> Result<Turns, String> {
-    let key = Key { who: OURS, place: Place::Rails, n };
+    let key = Key { who: OURS, place: Environment::Rails, n };
     let task = Task { warmup: 4, ..Task::of(16 * MIB, 6) };
     let mut turns = Vec::new();
     for _ in 0..bench.repetitions() {
@@ -256,7 +256,7 @@ fn healthy_and_down(bench: &Bench, lab: &Lab, how: Cut, n: usize) -> Result<Turn
             cut?;
             Ok((healthy, bench.with(key, |group| group.run(&task))?))
         });
-        lab.mend(1, 2, how)?;
+        lab.remediate(1, 2, how)?;
         match down {
             Ok(turn) => turns.push(turn),
             Err(error) => {
@@ -329,7 +329,7 @@ pub fn back(row: &Row, bench: &Bench) -> Result<(), String> {
 
 /// Each time in milliseconds, and the busy cores.
 fn returns(bench: &Bench, lab: &Lab, how: Cut) -> Result<(Vec<f64>, f64), String> {
-    let key = Key { who: OURS, place: Place::Rails, n: 2 };
+    let key = Key { who: OURS, place: Environment::Rails, n: 2 };
     let mut random = Random(how as u64 + 11);
     let (mut times, mut busy) = (Vec::new(), Vec::new());
     for _ in 0..bench.repetitions() * 2 {
@@ -344,34 +344,34 @@ fn returns(bench: &Bench, lab: &Lab, how: Cut) -> Result<(Vec<f64>, f64), String
             thread::sleep(Duration::from_millis(300));
             let running = group.begin(&Task { warmup: 10, ..Task::of(STEP, 250) })?;
             thread::sleep(Duration::from_millis(700));
-            lab.mend(host, rail, how)?;
+            lab.remediate(host, rail, how)?;
             Ok((monotonic_ns(), group.end(running)?))
         };
         let done = bench.with(key, run);
-        lab.mend(host, rail, how)?;
-        let (mended, outcome) = done.inspect_err(|_| bench.end(key))?;
+        lab.remediate(host, rail, how)?;
+        let (remediated, outcome) = done.inspect_err(|_| bench.end(key))?;
         if let Some(error) = outcome.errors().first() {
             bench.end(key);
             return Err(error.clone());
         }
         busy.push(outcome.busy);
-        times.push(until_restored(&outcome.spans(), mended, healthy.median()).unwrap_or(f64::INFINITY));
+        times.push(until_restored(&outcome.spans(), remediated, healthy.median()).unwrap_or(f64::INFINITY));
     }
     Ok((times, Sample::new(busy).median()))
 }
 
 /// From the mending to the end of the first of three operations that took, together, at most what healthy ones take at 95 %.
-fn until_restored(spans: &[Span], mended: u64, healthy_ms: f64) -> Option<f64> {
-    let after: Vec<&Span> = spans.iter().filter(|span| span.end > mended).collect();
+fn until_restored(spans: &[Span], remediated: u64, healthy_ms: f64) -> Option<f64> {
+    let after: Vec<&Span> = spans.iter().filter(|span| span.end > remediated).collect();
     let good = |three: &[&Span]| three.iter().map(|s| s.ms()).sum::<f64>() <= 3.0 * healthy_ms / 0.95;
     let at = after.windows(3).position(good)?;
-    Some(after[at].start.saturating_sub(mended) as f64 / 1e6)
+    Some(after[at].start.saturating_sub(remediated) as f64 / 1e6)
 }
 
 /// Rails of random hosts come and go while verified operations run.
 fn flaps(row: &Row, bench: &Bench, lab: &Lab) -> Result<(), String> {
     let wanted: u32 = if bench.settings.quick { 60 } else { 1000 };
-    let key = Key { who: OURS, place: Place::Rails, n: 4 };
+    let key = Key { who: OURS, place: Environment::Rails, n: 4 };
     let done = AtomicU32::new(0);
     let stop = AtomicU32::new(0);
     let (mut operations, mut wrong, mut busy) = (0, 0, Vec::new());
@@ -419,7 +419,7 @@ fn flap(lab: &Lab, n: usize, wanted: u32, done: &AtomicU32, stop: &AtomicU32) ->
         let how = if random.next(2) == 0 { Cut::Carrier } else { Cut::Silent };
         lab.cut(host, rail, how)?;
         random.pause(80);
-        lab.mend(host, rail, how)?;
+        lab.remediate(host, rail, how)?;
         random.pause(80);
         done.fetch_add(1, Ordering::Relaxed);
     }

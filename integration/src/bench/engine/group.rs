@@ -19,7 +19,7 @@ use crate::report::Cpu;
 const START: Duration = Duration::from_secs(90);
 
 /// How often it is looked whether processes live: a pipe that has a name does not say so.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK: Duration = Duration::from_millis(200);
 
 /// What every rank does.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ impl Task {
     }
 
     /// How often the processor time is looked at: often enough for few operations, seldom enough not to disturb small ones.
-    fn look_every(&self) -> Duration {
+    fn check_every(&self) -> Duration {
         Duration::from_millis(if self.bytes >= 1 << 20 { 20 } else { 100 })
     }
 
@@ -198,18 +198,18 @@ impl Rank {
     }
 
     /// Sends one line.
-    pub fn tell(&mut self, line: &str) -> Result<(), String> {
+    pub fn notify(&mut self, line: &str) -> Result<(), String> {
         self.to.write_all(line.as_bytes()).and_then(|()| self.to.flush()).map_err(|e| format!("is gone: {e}"))
     }
 
     /// The next line, while whoever writes it lives.
-    pub fn hear(&self, deadline: Instant, mut lives: impl FnMut() -> bool) -> Result<String, String> {
+    pub fn on_report(&self, deadline: Instant, mut lives: impl FnMut() -> bool) -> Result<String, String> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.from.recv_timeout(left.min(LOOK)) {
+            match self.from.recv_timeout(left.min(CHECK)) {
                 Ok(line) => return Ok(line),
                 Err(RecvTimeoutError::Disconnected) => return Err("has ended".to_owned()),
-                Err(RecvTimeoutError::Timeout) if left <= LOOK => {
+                Err(RecvTimeoutError::Timeout) if left <= CHECK => {
                     return Err("did not answer in time".to_owned());
                 }
                 Err(RecvTimeoutError::Timeout) if !lives() => {
@@ -244,26 +244,26 @@ impl Group {
             return Ok(());
         }
         let deadline = Instant::now() + START;
-        self.hear(deadline).map(drop)
+        self.on_report(deadline).map(drop)
     }
 
     /// One line of each rank.
-    pub fn hear(&mut self, deadline: Instant) -> Result<Vec<String>, String> {
+    pub fn on_report(&mut self, deadline: Instant) -> Result<Vec<String>, String> {
         let processes = &mut self.processes;
         let mut lives = || processes.iter_mut().all(|child| matches!(child.try_wait(), Ok(None)));
         let named = |(at, rank): (usize, &Rank)| {
-            rank.hear(deadline, &mut lives).map_err(|error| format!("rank {at} {error}"))
+            rank.on_report(deadline, &mut lives).map_err(|error| format!("rank {at} {error}"))
         };
         let lines: Result<_, String> = self.ranks.iter().enumerate().map(named).collect();
         lines.map_err(|error| format!("{error}{}", self.said()))
     }
 
     /// The same line to all ranks.
-    pub fn tell(&mut self, line: &str) -> Result<(), String> {
+    pub fn notify(&mut self, line: &str) -> Result<(), String> {
         let mut ranks = self.ranks.iter_mut().enumerate();
-        let told =
-            ranks.try_for_each(|(at, rank)| rank.tell(line).map_err(|error| format!("rank {at} {error}")));
-        told.map_err(|error| format!("{error}{}", self.said()))
+        let reported =
+            ranks.try_for_each(|(at, rank)| rank.notify(line).map_err(|error| format!("rank {at} {error}")));
+        reported.map_err(|error| format!("{error}{}", self.said()))
     }
 
     /// The last that its programs said.
@@ -281,15 +281,15 @@ impl Group {
             task: *task,
             deadline: Instant::now() + task.limit,
             cpu: Cpu::start(),
-            meter: (!self.counted.is_empty()).then(|| Meter::start(self.counted.clone(), task.look_every())),
+            meter: (!self.counted.is_empty()).then(|| Meter::start(self.counted.clone(), task.check_every())),
         };
-        self.tell(&task.line())?;
+        self.notify(&task.line())?;
         Ok(running)
     }
 
     /// Waits for all answers. Errors of ranks are part of the outcome; an error here means that the set is lost.
     pub fn end(&mut self, running: Running) -> Result<Outcome, String> {
-        let lines = self.hear(running.deadline)?;
+        let lines = self.on_report(running.deadline)?;
         let busy = running.cpu.cores();
         let parse = |line: &String| {
             serde_json::from_str::<Answer>(line).map_err(|error| format!("answered '{line:.80}': {error}"))

@@ -184,7 +184,7 @@ impl Lab {
     }
 
     /// Mends what [`Lab::cut`] cut.
-    pub fn mend(&self, host: usize, rail: usize, how: Cut) -> Result<(), String> {
+    pub fn remediate(&self, host: usize, rail: usize, how: Cut) -> Result<(), String> {
         let line = match how {
             Cut::Carrier => format!("link set p{host} up"),
             Cut::Silent => format!("link set p{host} master br0"),

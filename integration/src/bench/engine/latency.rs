@@ -13,7 +13,7 @@ use integration::binaries;
 use serde_json::{Value, json};
 
 use super::{
-    Bench, Place, Who, children,
+    Bench, Environment, Who, children,
     group::{Outcome, Task},
     lab::Lab,
     series::{Contender, Figure, Series},
@@ -28,7 +28,7 @@ const INSIDE_LIMIT: Duration = Duration::from_secs(60);
 struct Small {
     name: &'static str,
     bytes: u64,
-    place: Place,
+    place: Environment,
     n: usize,
     rails: usize,
     /// Through the door and inside the engine: times the best peer.
@@ -39,7 +39,7 @@ const SMALL: [Small; 3] = [
     Small {
         name: "1 KiB n=4 shaped",
         bytes: 1024,
-        place: Place::Rails,
+        place: Environment::Rails,
         n: 4,
         rails: 4,
         goals: Some((3.0, 1.5)),
@@ -47,12 +47,12 @@ const SMALL: [Small; 3] = [
     Small {
         name: "8 B n=2 loopback",
         bytes: 8,
-        place: Place::Loopback,
+        place: Environment::Loopback,
         n: 2,
         rails: 1,
         goals: Some((3.0, 1.5)),
     },
-    Small { name: "8 B n=4 loopback", bytes: 8, place: Place::Loopback, n: 4, rails: 1, goals: None },
+    Small { name: "8 B n=4 loopback", bytes: 8, place: Environment::Loopback, n: 4, rails: 1, goals: None },
 ];
 
 /// Latency through the door and inside the engine, beside the best peer.
@@ -69,7 +69,7 @@ pub fn small(row: &Row, bench: &Bench) -> Result<(), String> {
             contender("mpich", Who::Mpich, task),
             contender("gloo", Who::Gloo, fewer),
         ];
-        if case.place == Place::Rails {
+        if case.place == Environment::Rails {
             contenders.push(contender("openmpi_ucx", Who::Ucx, task));
         }
         let series = match Series::take(bench, (case.place, case.n), &contenders, None) {
@@ -147,19 +147,18 @@ fn inside(lab: &Lab, case: &Small) -> Result<Inside, String> {
     let folder = lab.folder("inside")?;
     let cpu = crate::report::Cpu::start();
     let program = binaries::directory()?.join("rail-engine");
-    let rails: Vec<String> =
-        (0..case.rails)
-            .map(|rail| {
-                if case.place == Place::Rails {
-                    format!("10.80.{rail}.%")
-                } else {
-                    format!("127.90.{rail}.%")
-                }
-            })
-            .collect();
+    let rails: Vec<String> = (0..case.rails)
+        .map(|rail| {
+            if case.place == Environment::Rails {
+                format!("10.80.{rail}.%")
+            } else {
+                format!("127.90.{rail}.%")
+            }
+        })
+        .collect();
     let mut children = Vec::new();
     for node in 0..case.n {
-        let namespace = if case.place == Place::Rails { lab.host(node) } else { lab.solo() };
+        let namespace = if case.place == Environment::Rails { lab.host(node) } else { lab.solo() };
         let mut command = lab.inside(&namespace, &program);
         command.args(["bench-engine", "--node", &node.to_string(), "--nodes", &case.n.to_string()]);
         command.args(["--rails", &rails.join(","), "--dir"]).arg(&folder);
@@ -194,7 +193,7 @@ pub fn server(row: &Row, bench: &Bench) -> Result<(), String> {
                 // With four ranks on two cores it needs many seconds for one.
                 contenders.push(contender("mpich", Who::Mpich, task));
             }
-            match Series::take(bench, (Place::Server, n), &contenders, None) {
+            match Series::take(bench, (Environment::Server, n), &contenders, None) {
                 Ok(series) => server_lines(row, &name, (n, bytes), &series),
                 Err(reason) => row.void(&name, &reason),
             }

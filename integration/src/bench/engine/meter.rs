@@ -14,23 +14,23 @@ use crate::report::monotonic_ns;
 pub struct Meter {
     /// Its end stops the thread.
     stop: SyncSender<()>,
-    thread: JoinHandle<Vec<Look>>,
+    thread: JoinHandle<Vec<Sample>>,
 }
 
 /// Monotonic clock in nanoseconds, and processor seconds by then.
-type Look = (u64, f64);
+type Sample = (u64, f64);
 
 impl Meter {
     /// Looks `every` so often at all threads of these processes.
     pub fn start(processes: Vec<u32>, every: Duration) -> Self {
         let (stop, stopped) = sync_channel(0);
         let thread = thread::spawn(move || {
-            let mut looks = Vec::new();
+            let mut checks = Vec::new();
             loop {
-                looks.push((monotonic_ns(), used(&processes)));
+                checks.push((monotonic_ns(), used(&processes)));
                 if stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
-                    looks.push((monotonic_ns(), used(&processes)));
-                    return looks;
+                    checks.push((monotonic_ns(), used(&processes)));
+                    return checks;
                 }
             }
         });
@@ -40,8 +40,8 @@ impl Meter {
     /// Ends it; processor seconds from `start` to `end` of the monotonic clock.
     pub fn between(self, start: u64, end: u64) -> f64 {
         drop(self.stop);
-        let looks = self.thread.join().unwrap_or_default();
-        at(&looks, end) - at(&looks, start)
+        let checks = self.thread.join().unwrap_or_default();
+        at(&checks, end) - at(&checks, start)
     }
 }
 
@@ -56,9 +56,9 @@ fn used(processes: &[u32]) -> f64 {
 }
 
 /// What was used at a time: on the line between the looks before and after it.
-fn at(looks: &[Look], time: u64) -> f64 {
-    let after = looks.partition_point(|look| look.0 <= time);
-    match (after.checked_sub(1).map(|before| looks[before]), looks.get(after)) {
+fn at(checks: &[Sample], time: u64) -> f64 {
+    let after = checks.partition_point(|inspect| inspect.0 <= time);
+    match (after.checked_sub(1).map(|before| checks[before]), checks.get(after)) {
         (Some((t, used)), Some(&(next_t, next))) => {
             used + (next - used) * (time - t) as f64 / (next_t - t).max(1) as f64
         }
@@ -74,11 +74,11 @@ mod tests {
 
     #[test]
     fn times_between_looks_lie_on_the_line() {
-        let looks = [(100, 1.0), (200, 2.0), (300, 2.0), (400, 6.0)];
+        let checks = [(100, 1.0), (200, 2.0), (300, 2.0), (400, 6.0)];
         for (time, used) in
             [(0, 1.0), (100, 1.0), (150, 1.5), (200, 2.0), (250, 2.0), (350, 4.0), (400, 6.0), (900, 6.0)]
         {
-            assert_eq!(at(&looks, time), used, "{time}");
+            assert_eq!(at(&checks, time), used, "{time}");
         }
         assert!(at(&[], 5).is_nan());
     }

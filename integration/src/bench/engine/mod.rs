@@ -101,7 +101,7 @@ pub enum Who {
 
 /// Where it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Environment {
     /// One host each, on shaped rails.
     Rails,
     /// All in one namespace, TCP over loopback, not shaped.
@@ -116,7 +116,7 @@ pub struct Key {
     /// Who.
     pub who: Who,
     /// Where.
-    pub place: Place,
+    pub place: Environment,
     /// How many ranks.
     pub n: usize,
 }

@@ -15,7 +15,7 @@ use integration::{binaries, eventually};
 use serde_json::{Value, json};
 
 use super::{
-    Key, Place,
+    Environment, Key,
     group::{Group, Rank},
     lab::Lab,
 };
@@ -43,14 +43,15 @@ impl Job {
     fn of(lab: &Lab, key: Key, rails: usize, name: &str) -> Result<Self, String> {
         let place = format!("{:?}", key.place).to_lowercase();
         let folder = lab.folder(&format!("{name}-{place}-{}-{rails}", key.n))?;
-        let nodes = if key.place == Place::Server { 1 } else { key.n };
+        let nodes = if key.place == Environment::Server { 1 } else { key.n };
         let loopback = |node: usize, rail: usize| IpAddr::from([127, 80, rail as u8, node as u8 + 1]);
         let address = |node: usize, rail: usize| match key.place {
-            Place::Rails => IpAddr::from(lab.address(node, rail)),
-            Place::Loopback | Place::Server => loopback(node, rail),
+            Environment::Rails => IpAddr::from(lab.address(node, rail)),
+            Environment::Loopback | Environment::Server => loopback(node, rail),
         };
         let rails = (0..nodes).map(|node| (0..rails).map(|rail| address(node, rail)).collect()).collect();
-        let namespace = |node: usize| if key.place == Place::Rails { lab.host(node) } else { lab.solo() };
+        let namespace =
+            |node: usize| if key.place == Environment::Rails { lab.host(node) } else { lab.solo() };
         let namespaces = (0..nodes).map(namespace).collect();
         Ok(Self { folder, nodes, ranks: (0..key.n).map(|rank| rank % nodes).collect(), rails, namespaces })
     }

@@ -11,7 +11,7 @@ use integration::binaries;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::{
-    Key, Place, Who,
+    Environment, Key, Who,
     group::{Group, Rank},
     lab::Lab,
 };
@@ -89,13 +89,13 @@ impl Peer<'_> {
     }
 
     fn namespace(&self, rank: usize) -> String {
-        if self.key.place == Place::Rails { self.lab.host(rank) } else { self.lab.solo() }
+        if self.key.place == Environment::Rails { self.lab.host(rank) } else { self.lab.solo() }
     }
 
     /// The interfaces of the rails, or loopback.
     fn interfaces(&self) -> String {
         let rails: Vec<String> = (0..self.lab.rails).map(|rail| format!("rail{rail}")).collect();
-        if self.key.place == Place::Rails { rails.join(",") } else { "lo".to_owned() }
+        if self.key.place == Environment::Rails { rails.join(",") } else { "lo".to_owned() }
     }
 
     fn torch(&self) -> Result<Vec<Command>, String> {
@@ -103,7 +103,7 @@ impl Peer<'_> {
         let program = self.write("all_reduce.py", TORCH_PROGRAM)?;
         let place = self.key.place;
         let master =
-            if place == Place::Rails { self.lab.management(0).to_string() } else { "127.0.0.1".into() };
+            if place == Environment::Rails { self.lab.management(0).to_string() } else { "127.0.0.1".into() };
         let command = |rank: usize| {
             let mut command = self.lab.inside(&self.namespace(rank), &python);
             command.arg(&program).env("RANK", rank.to_string()).env("WORLD_SIZE", self.key.n.to_string());
@@ -116,7 +116,7 @@ impl Peer<'_> {
 
     /// Sets that live at once meet at different ports.
     fn port(&self) -> u16 {
-        self.key.n as u16 * 2 + u16::from(self.key.place == Place::Loopback)
+        self.key.n as u16 * 2 + u16::from(self.key.place == Environment::Loopback)
     }
 
     fn open_mpi(&self) -> Result<Command, String> {
@@ -128,7 +128,7 @@ impl Peer<'_> {
         }
         // Without yielding, ranks that share a core would wait for each other's time slice.
         command.args(["--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]);
-        if self.key.place == Place::Rails {
+        if self.key.place == Environment::Rails {
             command.args(["--host", &self.hosts(), "--prtemca", "oob_tcp_if_include", "mgmt0"]);
             command.arg("--prtemca").arg("plm_ssh_agent").arg(self.agent()?);
         } else {
@@ -136,7 +136,7 @@ impl Peer<'_> {
         }
         let interfaces = self.interfaces();
         match (self.key.place, self.key.who) {
-            (Place::Server, _) => command.args(["--mca", "pml", "ob1", "--mca", "btl", "sm,self"]),
+            (Environment::Server, _) => command.args(["--mca", "pml", "ob1", "--mca", "btl", "sm,self"]),
             (_, Who::Ucx | Who::UcxTuned) => {
                 command.args(["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any"]);
                 command.args(["--mca", "pml_ucx_devices", "any"]);
@@ -165,12 +165,12 @@ impl Peer<'_> {
     fn mpich(&self) -> Result<Command, String> {
         let program = self.compile(&tool("mpich-venv/bin/mpicc")?)?;
         let mut command = self.launcher(&tool("mpich-venv/bin/mpiexec.hydra")?)?;
-        if self.key.place == Place::Rails {
+        if self.key.place == Environment::Rails {
             command.args(["-launcher", "ssh", "-launcher-exec"]).arg(self.agent()?);
             command.args(["-iface", "mgmt0", "-hosts", &self.hosts()]);
         }
         command.args(["-n", &self.key.n.to_string()]);
-        if self.key.place == Place::Loopback {
+        if self.key.place == Environment::Loopback {
             // UCX reaches no one over loopback's TCP; libfabric does, where ranks may not share memory instead.
             for (name, value) in
                 [("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "lo")]
@@ -179,7 +179,7 @@ impl Peer<'_> {
             }
             command.args(["-env", "MPIR_CVAR_NOLOCAL", "1"]);
         }
-        if self.key.place == Place::Rails {
+        if self.key.place == Environment::Rails {
             for (name, value) in self.ucx() {
                 command.args(["-env", name, &value]);
             }
@@ -189,7 +189,7 @@ impl Peer<'_> {
     }
 
     fn ucx(&self) -> [(&'static str, String); 4] {
-        let rails = if self.key.place == Place::Rails { self.lab.rails } else { 1 };
+        let rails = if self.key.place == Environment::Rails { self.lab.rails } else { 1 };
         [
             ("UCX_TLS", "tcp,self".to_owned()),
             ("UCX_NET_DEVICES", self.interfaces()),

@@ -83,9 +83,9 @@ pub fn measure(group: &mut Group, seconds: f64) -> Result<Roof, String> {
     struct Got {
         bytes_per_s: f64,
     }
-    group.tell(&format!("{seconds}\n"))?;
+    group.notify(&format!("{seconds}\n"))?;
     let deadline = Instant::now() + Duration::from_secs_f64(seconds) + Duration::from_secs(20);
-    let answers = group.hear(deadline)?;
+    let answers = group.on_report(deadline)?;
     let got: Vec<f64> = answers
         .iter()
         .map(|line| serde_json::from_str::<Got>(line).map(|got| got.bytes_per_s))

@@ -6,7 +6,7 @@ use integration::Deadline;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Bench, Key, Place, Who,
+    Bench, Environment, Key, Who,
     group::{Outcome, Task},
     roof::{self, Roof},
 };
@@ -45,7 +45,7 @@ impl Series {
     /// absent from then on. The error is the reason for void rows.
     pub fn take(
         bench: &Bench,
-        (place, n): (Place, usize),
+        (place, n): (Environment, usize),
         contenders: &[Contender],
         roof: Option<f64>,
     ) -> Result<Self, String> {
@@ -70,7 +70,7 @@ impl Series {
     fn turn(
         &mut self,
         bench: &Bench,
-        (place, n): (Place, usize),
+        (place, n): (Environment, usize),
         contenders: &[Contender],
         roof: Option<f64>,
     ) -> Result<(), String> {

@@ -13,7 +13,7 @@ use integration::{binaries, eventually};
 use serde_json::{Value, json};
 
 use super::{
-    Bench, Key, Place, Who, children,
+    Bench, Environment, Key, Who, children,
     lab::{Cut, Lab},
     ours, peers,
     series::too_busy,
@@ -64,7 +64,7 @@ impl Run<'_> {
     fn perform(&self) -> Result<Report, String> {
         let folder = self.lab.folder("training")?;
         let cpu = Cpu::start();
-        let key = Key { who: Who::Ours { rails: self.lab.rails }, place: Place::Rails, n: RANKS };
+        let key = Key { who: Who::Ours { rails: self.lab.rails }, place: Environment::Rails, n: RANKS };
         let engines = if self.backend == Backend::Rail {
             Some(ours::engines(self.lab, key, self.lab.rails)?)
         } else {
@@ -85,7 +85,7 @@ impl Run<'_> {
             done.and(cut)
         });
         if let Some((how, _)) = self.cut {
-            self.lab.mend(1, 2, how)?;
+            self.lab.remediate(1, 2, how)?;
         }
         cut?;
         let busy = cpu.cores();

@@ -145,19 +145,19 @@ impl Load {
 }
 
 /// What is held open.
-enum Held {
+enum OpenConnections {
     Idle(Client),
     Watch(tonic::Streaming<v1::JobEvent>),
 }
 
-impl Held {
+impl OpenConnections {
     async fn hold(self) {
         match self {
-            Held::Idle(client) => {
+            OpenConnections::Idle(client) => {
                 let _client = client;
                 std::future::pending::<()>().await;
             }
-            Held::Watch(mut events) => {
+            OpenConnections::Watch(mut events) => {
                 while let Ok(Some(_)) = events.message().await {
                     time::sleep(Duration::from_secs(1)).await;
                 }
@@ -168,17 +168,17 @@ impl Held {
 }
 
 /// One call, so that the connection is there.
-async fn idle(caller: &Caller) -> Result<Held, String> {
+async fn idle(caller: &Caller) -> Result<OpenConnections, String> {
     let client = caller.client()?;
     let mut health = HealthServiceClient::new(client.clone());
     health.get_health(v1::GetHealthRequest {}).await.map_err(text)?;
-    Ok(Held::Idle(client))
+    Ok(OpenConnections::Idle(client))
 }
 
-async fn watch(caller: &Caller) -> Result<Held, String> {
+async fn watch(caller: &Caller) -> Result<OpenConnections, String> {
     let mut jobs = JobServiceClient::new(caller.client()?.without_timeout());
     let events = jobs.watch_jobs(v1::WatchJobsRequest::default()).await.map_err(text)?;
-    Ok(Held::Watch(events.into_inner()))
+    Ok(OpenConnections::Watch(events.into_inner()))
 }
 
 /// Calls that are dropped after their head went out. The server ends such connections; then comes the next one.

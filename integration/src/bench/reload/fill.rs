@@ -137,7 +137,7 @@ fn node(at: u32) -> Result<Node, String> {
         unschedulable_reason: String::new(),
         labels: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
         taints: [].into(),
-        benched: None,
+        quarantined: None,
         strikes: Vec::new(),
         quarantine: Vec::new(),
         provisional: std::collections::BTreeSet::new(),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use std::time::Instant;
 
 use controller_queue::{
-    Act, Book, Budget, Entry, Past, Policy, TenantDef,
+    Act, Budget, Entry, Past, Policy, QueueState, TenantDef,
     trial::{Trial, TrialJob},
 };
 use controller_scheduler::{Need, Placer, RailNeed, Snapshot};
@@ -44,18 +44,18 @@ fn job(dice: &mut site::Dice, number: u64, need: Need, submitted: Timestamp) -> 
     Ok(TrialJob { entry, length: Duration::from_secs(length) })
 }
 
-fn book(tenants: u32, limit: Option<u32>) -> Result<Book, String> {
-    let mut book = Book::new(Policy::default());
+fn queue_state(tenants: u32, limit: Option<u32>) -> Result<QueueState, String> {
+    let mut queue_state = QueueState::new(Policy::default());
     for number in 0..tenants {
         let def = TenantDef { limit, weight: 1 + number % 3, ..TenantDef::default() };
-        book.set_tenant(&tenant(number)?, Some(def));
+        queue_state.set_tenant(&tenant(number)?, Some(def));
     }
-    Ok(book)
+    Ok(queue_state)
 }
 
 /// A full cluster, and its queue.
 struct Loaded {
-    book: Book,
+    queue_state: QueueState,
     snapshot: Snapshot,
     placer: Placer,
     now: Timestamp,
@@ -66,23 +66,23 @@ struct Loaded {
 impl Loaded {
     fn new() -> Result<Self, String> {
         let mut loaded = Self {
-            book: book(TENANTS, Some(60_000))?,
+            queue_state: queue_state(TENANTS, Some(60_000))?,
             snapshot: site::cluster(&site::even(NODES, 1, 64), 5),
             placer: Placer::default(),
             now: Timestamp(1_000_000_000),
             dice: site::Dice::new(6),
             next: 0,
         };
-        while loaded.book.waiting() < QUEUED as usize {
+        while loaded.queue_state.waiting() < QUEUED as usize {
             for _ in 0..500 {
                 loaded.submit()?;
             }
             loaded.turn(Budget::ALL);
         }
         // What is too much goes again.
-        let waiting = loaded.book.jobs().filter(|entry| entry.run().is_none()).map(|entry| entry.uid);
+        let waiting = loaded.queue_state.jobs().filter(|entry| entry.run().is_none()).map(|entry| entry.uid);
         for uid in waiting.skip(QUEUED as usize).collect::<Vec<_>>() {
-            loaded.book.set_job(uid, None);
+            loaded.queue_state.set_job(uid, None);
         }
         Ok(loaded)
     }
@@ -93,22 +93,22 @@ impl Loaded {
         let job = job(&mut self.dice, self.next, need, self.now)?;
         self.next += 1;
         self.now = self.now.plus(Duration::from_secs(1));
-        self.book.set_job(job.entry.uid, Some(Arc::new(job.entry.clone())));
+        self.queue_state.set_job(job.entry.uid, Some(Arc::new(job.entry.clone())));
         Ok(job.entry.uid)
     }
 
     /// One pass, with what follows of it. How long it took, and how many jobs it started.
     fn turn(&mut self, budget: Budget) -> (f64, usize) {
         let begin = Instant::now();
-        let acts = self.book.pass(&mut self.snapshot, &mut self.placer, self.now, budget);
+        let acts = self.queue_state.pass(&mut self.snapshot, &mut self.placer, self.now, budget);
         let took = begin.elapsed().as_secs_f64();
         let count = acts.len();
         for act in acts {
             if let Act::Start { uid, placement } = act
-                && let Some(entry) = self.book.job(uid).cloned()
+                && let Some(entry) = self.queue_state.job(uid).cloned()
             {
                 self.snapshot.hold(&entry.id.tenant, &placement);
-                self.book.set_job(uid, Some(Arc::new(entry.running(Arc::new(placement), self.now))));
+                self.queue_state.set_job(uid, Some(Arc::new(entry.running(Arc::new(placement), self.now))));
             }
         }
         (took, count)
@@ -118,18 +118,18 @@ impl Loaded {
     fn end(&mut self, running: &mut Vec<JobUid>) {
         let at = self.dice.below(u32::try_from(running.len()).unwrap_or(u32::MAX)) as usize;
         let uid = running.swap_remove(at);
-        if let Some(entry) = self.book.job(uid).cloned()
+        if let Some(entry) = self.queue_state.job(uid).cloned()
             && let Some(past) = Past::of(&entry, self.now, true)
             && let Some(run) = entry.run()
         {
             self.snapshot.release(&entry.id.tenant, &run.placement);
-            self.book.remember(&past);
-            self.book.set_job(uid, None);
+            self.queue_state.remember(&past);
+            self.queue_state.set_job(uid, None);
         }
     }
 
     fn running(&self) -> Vec<JobUid> {
-        self.book.jobs().filter(|entry| entry.run().is_some()).map(|entry| entry.uid).collect()
+        self.queue_state.jobs().filter(|entry| entry.run().is_some()).map(|entry| entry.uid).collect()
     }
 }
 
@@ -146,17 +146,19 @@ fn full(row: &Row, bench: &Bench, loaded: &mut Loaded) {
     let (mut times, cpu) = (Vec::new(), Cpu::start());
     for _ in 0..if bench.quick { 3 } else { 11 } {
         let begin = Instant::now();
-        loaded.book.forecast(&mut loaded.snapshot, &mut loaded.placer, loaded.now);
+        loaded.queue_state.forecast(&mut loaded.snapshot, &mut loaded.placer, loaded.now);
         times.push(begin.elapsed().as_secs_f64() * 1e3);
     }
     let cpu = cpu.cores();
     let waiting: Vec<JobUid> =
-        loaded.book.jobs().filter(|entry| entry.run().is_none()).map(|entry| entry.uid).collect();
-    let told = waiting.iter().filter(|uid| loaded.book.eta(**uid).is_some()).count();
-    let never =
-        waiting.iter().filter(|uid| loaded.book.seen(**uid).is_some_and(|why| why.eta.is_none())).count();
+        loaded.queue_state.jobs().filter(|entry| entry.run().is_none()).map(|entry| entry.uid).collect();
+    let reported = waiting.iter().filter(|uid| loaded.queue_state.eta(**uid).is_some()).count();
+    let never = waiting
+        .iter()
+        .filter(|uid| loaded.queue_state.seen(**uid).is_some_and(|why| why.eta.is_none()))
+        .count();
     let sample = Sample::new(times);
-    let peers = json!({"queued": waiting.len(), "with_eta": told, "without_eta": never, "running": loaded.running().len()});
+    let peers = json!({"queued": waiting.len(), "with_eta": reported, "without_eta": never, "running": loaded.running().len()});
     row.line(&Line {
         case: "a full pass, every job planned, 10,000 queued, 10,000 nodes",
         value: sample.median(),
@@ -166,7 +168,7 @@ fn full(row: &Row, bench: &Bench, loaded: &mut Loaded) {
         cpu,
         peers,
     });
-    let share = Sample::new(vec![told as f64 * 100.0 / waiting.len().max(1) as f64]);
+    let share = Sample::new(vec![reported as f64 * 100.0 / waiting.len().max(1) as f64]);
     row.line(&Line {
         case: "queued jobs with an expected start",
         value: share.median(),
@@ -205,7 +207,7 @@ fn incremental(row: &Row, bench: &Bench, loaded: &mut Loaded) -> Result<(), Stri
     let sample = Sample::new(times);
     let peers = json!({
         "p50": sample.quantile(0.5), "p90": sample.quantile(0.9), "max": sample.quantile(1.0), "started": starts,
-        "queued": loaded.book.waiting(), "jobs_looked_at": Budget::EVENT.jobs, "pass_over_all_p50": Sample::new(whole).median(),
+        "queued": loaded.queue_state.waiting(), "jobs_looked_at": Budget::EVENT.jobs, "pass_over_all_p50": Sample::new(whole).median(),
     });
     row.line(&Line {
         case: "p99 of a pass after one end or one submit, 10,000 queued, 10,000 nodes",
@@ -248,7 +250,7 @@ const CROWDED: Load = Load { share: "1.76", gap: 800, every: 32 };
 fn errors(row: &Row, bench: &Bench, load: &Load) -> Result<(), String> {
     let jobs = if bench.quick { 400 } else { 3000 };
     let (list, snapshot) = crowd(jobs, load.gap)?;
-    let mut trial = Trial::new(book(TENANTS, None)?, snapshot.clone());
+    let mut trial = Trial::new(queue_state(TENANTS, None)?, snapshot.clone());
     trial.forecasts = true;
     let cpu = Cpu::start();
     trial.run(&list);
@@ -258,15 +260,15 @@ fn errors(row: &Row, bench: &Bench, load: &Load) -> Result<(), String> {
     let (mut errors, mut early, mut ratios, mut inside) = (Vec::new(), Vec::new(), Vec::new(), 0_u32);
     for (at, job) in list.iter().enumerate() {
         let Some(found) = trial.rows.get(&job.entry.uid) else { continue };
-        let (Some(told), Some(start)) = (found.told, found.starts.first()) else { continue };
-        if let Some(off) = error(job, told.start, *start) {
+        let (Some(reported), Some(start)) = (found.reported, found.starts.first()) else { continue };
+        if let Some(off) = error(job, reported.start, *start) {
             errors.push(off);
             if at < list.len() / 2 {
                 early.push(off);
             }
             let wait = |start: Timestamp| start.since(job.entry.submitted).as_secs_f64();
-            ratios.push(wait(*start) / wait(told.start).max(1.0));
-            inside += u32::from(told.earliest <= *start && *start <= told.latest);
+            ratios.push(wait(*start) / wait(reported.start).max(1.0));
+            inside += u32::from(reported.earliest <= *start && *start <= reported.latest);
         }
     }
     let sample = Sample::new(errors);
@@ -294,9 +296,9 @@ fn errors(row: &Row, bench: &Bench, load: &Load) -> Result<(), String> {
 }
 
 /// Of a job that waited, how far off what was told is.
-fn error(job: &TrialJob, told: Timestamp, start: Timestamp) -> Option<f64> {
+fn error(job: &TrialJob, reported: Timestamp, start: Timestamp) -> Option<f64> {
     let wait = start.since(job.entry.submitted);
-    let off = told.since(start).max(start.since(told));
+    let off = reported.since(start).max(start.since(reported));
     // Who starts at once was told so.
     (wait > Duration::from_secs(60)).then(|| off.as_secs_f64() / wait.as_secs_f64() * 100.0)
 }
@@ -304,7 +306,7 @@ fn error(job: &TrialJob, told: Timestamp, start: Timestamp) -> Option<f64> {
 /// The median errors of forecasts by the production code that know the lengths, the arrivals, or both.
 fn unknown(list: &[TrialJob], snapshot: Snapshot, came: &Trial, every: usize) -> Result<[f64; 3], String> {
     let lengths: BTreeMap<JobUid, Duration> = list.iter().map(|job| (job.entry.uid, job.length)).collect();
-    let mut trial = Trial::new(book(TENANTS, None)?, snapshot);
+    let mut trial = Trial::new(queue_state(TENANTS, None)?, snapshot);
     let mut errors: [Vec<f64>; 3] = Default::default();
     for (at, job) in list.iter().enumerate() {
         let now = job.entry.submitted;
@@ -313,13 +315,13 @@ fn unknown(list: &[TrialJob], snapshot: Snapshot, came: &Trial, every: usize) ->
         let start = came.rows.get(&uid).and_then(|row| row.starts.first()).copied();
         let Some(start) = start.filter(|start| at % every == 5 && *start > now) else { continue };
         let real = |entry: &Entry| lengths.get(&entry.uid).copied().unwrap_or_default();
-        let told = [
+        let reported = [
             trial.would_start(uid, now, &[], &real),
             middle(&trial, uid, &list[at + 1..], now),
             trial.would_start(uid, now, &list[at + 1..], &real),
         ];
-        for (errors, told) in errors.iter_mut().zip(told) {
-            errors.extend(told.and_then(|told| error(job, told, start)));
+        for (errors, reported) in errors.iter_mut().zip(reported) {
+            errors.extend(reported.and_then(|reported| error(job, reported, start)));
         }
     }
     Ok(errors.map(|errors| Sample::new(errors).median()))

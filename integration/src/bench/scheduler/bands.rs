@@ -12,8 +12,8 @@ const FIRST: usize = 200;
 
 /// Starts in their bands, of those that were told.
 #[derive(Default)]
-struct Held {
-    told: usize,
+struct BandHits {
+    reported: usize,
     early: usize,
     inside: usize,
     late: usize,
@@ -31,32 +31,32 @@ pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
         };
         let cpu = Cpu::start();
         let mut ours = Ours::new(&replay.site, &replay.workload, &Rules::default());
-        ours.foretell(1);
+        ours.predict(1);
         let outcome = run(&replay.site, &replay.workload, &mut ours, &mut ());
-        let mut held = Held::default();
+        let mut held = BandHits::default();
         let (mut widths, mut seconds) = (Vec::new(), Vec::new());
-        for told in ours.told().iter().skip(FIRST) {
+        for reported in ours.reported().iter().skip(FIRST) {
             // Of one that was stopped and started again only the last start is known.
-            let whole = outcome.rows.get(told.job).filter(|row| row.restarts == 0);
+            let whole = outcome.rows.get(reported.job).filter(|row| row.restarts == 0);
             let Some(start) = whole.and_then(|row| row.start) else { continue };
-            held.told += 1;
-            held.early += usize::from(start < told.eta.earliest);
-            held.inside += usize::from(told.eta.earliest <= start && start <= told.eta.latest);
-            held.late += usize::from(told.eta.latest < start);
-            let wait = start.since(told.at).as_secs_f64().max(60.0);
-            let width = told.eta.latest.since(told.eta.earliest).as_secs_f64();
+            held.reported += 1;
+            held.early += usize::from(start < reported.eta.earliest);
+            held.inside += usize::from(reported.eta.earliest <= start && start <= reported.eta.latest);
+            held.late += usize::from(reported.eta.latest < start);
+            let wait = start.since(reported.at).as_secs_f64().max(60.0);
+            let width = reported.eta.latest.since(reported.eta.earliest).as_secs_f64();
             widths.push(width / wait);
             seconds.push(width);
         }
-        if held.told == 0 {
+        if held.reported == 0 {
             row.void(name, "nobody waited, so nobody was told anything");
             continue;
         }
-        let share = |count: usize| count as f64 * 100.0 / held.told as f64;
+        let share = |count: usize| count as f64 * 100.0 / held.reported as f64;
         let sample = Sample::new(vec![share(held.inside)]);
         let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
         let peers = json!({
-            "told": held.told, "jobs": replay.workload.jobs.len(), "earlier_percent": share(held.early),
+            "told": held.reported, "jobs": replay.workload.jobs.len(), "earlier_percent": share(held.early),
             "later_percent": share(held.late), "median_width_of_wait": Sample::new(widths).median(),
             "median_width_s": Sample::new(seconds).median(), "mean_width_s": mean,
             "load": replay.workload.load, "violations": outcome.violations,

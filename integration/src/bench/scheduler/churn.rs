@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use controller_scheduler::{Choice, Need, Pick, Placer, Snapshot, Yard};
+use controller_scheduler::{CapacityIndex, Choice, Need, Pick, Placer, Snapshot};
 use serde_json::json;
 
 use super::{Bench, site};
@@ -15,7 +15,7 @@ const FULL: f64 = 0.9;
 const KINDS: usize = 4096;
 
 struct Churn {
-    yard: Yard,
+    capacity_index: CapacityIndex,
     placer: Placer,
     dice: site::Dice,
     /// What jobs ask for, in the order in which they come.
@@ -50,7 +50,7 @@ impl Churn {
             .collect();
         let gpus: u64 = snapshot.nodes().map(|(_, _, capacity)| u64::from(capacity.gpus.count_ones())).sum();
         let mut churn = Self {
-            yard: snapshot.yard().clone(),
+            capacity_index: snapshot.capacity_index().clone(),
             placer: Placer::default(),
             dice,
             needs,
@@ -82,15 +82,15 @@ impl Churn {
             let at = self.dice.below(self.running.len() as u32) as usize;
             let gone = self.running.swap_remove(at);
             site::taken(&gone, &mut self.picks);
-            self.yard.give(&self.picks, gone.rails, gone.host, gone.exclusive);
+            self.capacity_index.give(&self.picks, gone.rails, gone.host, gone.exclusive);
             self.used -= Self::gpus(&gone);
             self.counts.ended += 1;
             self.idle.push(gone);
         }
         let mut choice = self.idle.pop().unwrap_or_default();
-        if self.placer.choose(&self.yard, need, None, &mut choice) {
+        if self.placer.choose(&self.capacity_index, need, None, &mut choice) {
             site::taken(&choice, &mut self.picks);
-            self.yard.take(&self.picks, choice.rails, choice.host, choice.exclusive);
+            self.capacity_index.take(&self.picks, choice.rails, choice.host, choice.exclusive);
             self.used += Self::gpus(&choice);
             self.counts.placed += 1;
             self.counts.nodes += self.picks.len() as u64;
@@ -179,7 +179,7 @@ pub fn decisions(row: &Row, bench: &Bench) -> Result<(), String> {
                 let nodes = *churn.dice.one(sizes);
                 let need = site::needs(&mut churn.dice, &snapshot, nodes);
                 let begin = Instant::now();
-                let placed = churn.placer.choose(&churn.yard, &need, None, &mut choice);
+                let placed = churn.placer.choose(&churn.capacity_index, &need, None, &mut choice);
                 times.push(begin.elapsed().as_secs_f64() * 1e6);
                 found += u32::from(placed);
             }

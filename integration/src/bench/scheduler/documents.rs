@@ -140,7 +140,7 @@ fn size(path: &Path) -> Result<(usize, usize, usize), Fault> {
     Ok((text.lines().count(), widest, text.len()))
 }
 
-fn told(row: &Row, site: &Site, what: &str, done: &Done, cpu: &Cpu, to_read: bool) -> Result<(), Fault> {
+fn reported(row: &Row, site: &Site, what: &str, done: &Done, cpu: &Cpu, to_read: bool) -> Result<(), Fault> {
     let case = format!("{what}, {} servers, {}", site.servers, site.kind.words());
     if done.code != Some(0) {
         let said = fs::read_to_string(&done.err).unwrap_or_default();
@@ -200,23 +200,23 @@ fn through(row: &Row, site: &Site) -> Result<(), Fault> {
     let document = document.as_str();
     let cpu = Cpu::start();
     let done = site.run("import", &["fabric", "import", &list])?;
-    told(row, site, "fabric import", &done, &cpu, false)?;
+    reported(row, site, "fabric import", &done, &cpu, false)?;
     // Commands tell YAML by the name or the text: this one has no ending that says JSON.
     let done = site.run("check", &["fabric", "check", document])?;
-    told(row, site, "fabric check", &done, &cpu, true)?;
+    reported(row, site, "fabric check", &done, &cpu, true)?;
     let said = fs::read_to_string(&done.out).map_err(text)?;
     let counts = format!("{} servers, {} cables", site.servers, site.servers * RAILS);
     if !said.contains(&counts) {
         row.failed("fabric check", &format!("it does not say {counts}: {said}"));
     }
     let done = site.run("show", &["topology", "show", "-f", document])?;
-    told(row, site, "topology show", &done, &cpu, true)?;
+    reported(row, site, "topology show", &done, &cpu, true)?;
     for format in ["slurm-conf", "slurm-yaml", "kueue", "volcano"] {
         let done = site.run("export", &["topology", "export", "--format", format, "-f", document])?;
-        told(row, site, &format!("topology export to {format}"), &done, &cpu, false)?;
+        reported(row, site, &format!("topology export to {format}"), &done, &cpu, false)?;
     }
     let done = site.run("verify", &["topology", "verify", "--ports", "-f", document, "--lldp", &heard])?;
-    told(row, site, "topology verify", &done, &cpu, true)?;
+    reported(row, site, "topology verify", &done, &cpu, true)?;
     applied(row, site, document)
 }
 
@@ -231,7 +231,7 @@ fn applied(row: &Row, site: &Site, document: &str) -> Result<(), Fault> {
     let cpu = Cpu::start();
     for what in ["apply", "apply again after a restart"] {
         let done = site.run("apply", &[&admin[..], &["apply", "-f", document]].concat())?;
-        told(row, site, what, &done, &cpu, true)?;
+        reported(row, site, what, &done, &cpu, true)?;
         let peak = controllers.pid(0).map_or(0, peak_kib);
         let gib = f64::from(peak) / f64::from(1 << 20);
         let sample = Sample::new(vec![gib]);
@@ -251,5 +251,5 @@ fn applied(row: &Row, site: &Site, document: &str) -> Result<(), Fault> {
         controllers.restart(0)?;
     }
     let done = site.run("get", &[&admin[..], &["get", "fabric"]].concat())?;
-    told(row, site, "get fabric", &done, &cpu, true)
+    reported(row, site, "get fabric", &done, &cpu, true)
 }

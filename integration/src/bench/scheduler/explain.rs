@@ -48,7 +48,7 @@ pub fn fill(
         }
         let nodes = *dice.one(sizes);
         let need = site::needs(dice, snapshot, nodes);
-        if !placer.choose(snapshot.yard(), &need, None, &mut choice) {
+        if !placer.choose(snapshot.capacity_index(), &need, None, &mut choice) {
             continue;
         }
         let placement = rankmap::placement(snapshot, &spec(nodes), &choice);

@@ -45,7 +45,7 @@ fn text(error: impl ToString) -> Fault {
 /// What was found.
 #[derive(Default)]
 struct Found {
-    looks: u64,
+    checks: u64,
     states: u64,
     waiting: u64,
     violations: Vec<String>,
@@ -79,7 +79,7 @@ pub fn live(row: &Row, bench: &Bench) -> Result<(), String> {
         found.violated(format!("railctl get jobs -o json: {error}"));
     }
     let peers = json!({
-        "seed": seed, "submits": sent.submits, "refused": sent.refused, "changes": sent.changes, "looks": found.looks,
+        "seed": seed, "submits": sent.submits, "refused": sent.refused, "changes": sent.changes, "looks": found.checks,
         "states_of_jobs": found.states, "waiting_states": found.waiting, "most_waiting_at_once": found.most_waiting,
         "started": found.started.len(), "on_drained_rails": found.on_drained.len(), "left_unended": sent.unended,
         "seconds": begin.elapsed().as_secs_f64(), "asked_for": sent.asked,
@@ -155,13 +155,13 @@ async fn all(access: &Access, count: usize, seed: u64) -> Result<(Found, Sent), 
         if dice.below(3) == 0 {
             change(&mut clients, &mut dice, &mut sent, &names).await;
         }
-        look(&mut clients, &mut found, &mut seen).await?;
+        inspect(&mut clients, &mut found, &mut seen).await?;
         tokio::time::sleep(PAUSE).await;
     }
     open_all(&mut clients).await;
     let begin = Instant::now();
     loop {
-        let left = look(&mut clients, &mut found, &mut seen).await?;
+        let left = inspect(&mut clients, &mut found, &mut seen).await?;
         sent.unended = left;
         if left == 0 || begin.elapsed() > PATIENCE {
             return Ok((found, sent));
@@ -516,7 +516,7 @@ async fn release_all(clients: &mut Clients, names: &[(String, String)]) {
 }
 
 /// All jobs that have not ended, of one revision; how many.
-async fn look(
+async fn inspect(
     clients: &mut Clients,
     found: &mut Found,
     seen: &mut BTreeMap<String, Instant>,
@@ -536,14 +536,14 @@ async fn look(
         }
         request.page_token = page.next_page_token;
     }
-    found.looks += 1;
+    found.checks += 1;
     check(&jobs, found, seen);
     Ok(jobs.len())
 }
 
 /// What all jobs of one moment hold together.
 #[derive(Default)]
-struct Held {
+struct TotalAllocated {
     gpus: BTreeMap<(String, u32), String>,
     nics: BTreeMap<(String, u32), String>,
     alone: BTreeMap<String, String>,
@@ -555,7 +555,7 @@ struct Held {
 
 /// What the jobs of one moment are, each by itself and all together.
 fn check(jobs: &[v1::Job], found: &mut Found, seen: &mut BTreeMap<String, Instant>) {
-    let (mut held, mut waiting) = (Held::default(), 0);
+    let (mut held, mut waiting) = (TotalAllocated::default(), 0);
     for job in jobs {
         let (Some(metadata), Some(spec), Some(status)) = (&job.metadata, &job.spec, &job.status) else {
             found.violated("a job without metadata, spec or status".to_owned());
@@ -565,7 +565,7 @@ fn check(jobs: &[v1::Job], found: &mut Found, seen: &mut BTreeMap<String, Instan
         found.states += 1;
         if status.phase() == Phase::Pending {
             waiting += 1;
-            told(&id, status, found, seen);
+            reported(&id, status, found, seen);
             continue;
         }
         let Some(placement) = &status.placement else {
@@ -588,7 +588,7 @@ fn check(jobs: &[v1::Job], found: &mut Found, seen: &mut BTreeMap<String, Instan
     held.limits(found);
 }
 
-impl Held {
+impl TotalAllocated {
     fn take(
         &mut self,
         id: &str,
@@ -704,7 +704,7 @@ fn gang(id: &str, spec: &v1::JobSpec, placement: &v1::Placement, found: &mut Fou
 }
 
 /// Whether a job that waits is told why, and until when; but for those of which nobody can say it.
-fn told(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTreeMap<String, Instant>) {
+fn reported(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTreeMap<String, Instant>) {
     let since = *seen.entry(format!("{id}.{}", status.attempt)).or_insert_with(Instant::now);
     if since.elapsed() < SOON {
         return;
@@ -732,10 +732,10 @@ fn told(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTreeMap
         )
     };
     if status.eta.is_none() && status.holds.is_empty() && !status.reasons.iter().any(open_ended) {
-        let told: Vec<String> =
+        let reported: Vec<String> =
             status.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect();
         if !found.without_eta.iter().any(|one| one.starts_with(&format!("{id}:"))) {
-            found.without_eta.insert(format!("{id}: {told:?}"));
+            found.without_eta.insert(format!("{id}: {reported:?}"));
         }
     }
 }

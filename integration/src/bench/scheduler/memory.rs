@@ -30,7 +30,7 @@ pub fn memory(row: &Row, bench: &Bench) -> Result<(), String> {
     let (mut dice, mut choice) = (site::Dice::new(6), Choice::default());
     for _ in 0..2_000 {
         let need = site::needs(&mut dice, &snapshot, 8);
-        placer.choose(snapshot.yard(), &need, None, &mut choice);
+        placer.choose(snapshot.capacity_index(), &need, None, &mut choice);
     }
     let views = resident()?;
     let records = records(jobs)?;
@@ -107,13 +107,13 @@ fn events(row: &Row, bench: &Bench, snapshot: &mut Snapshot, nodes: u32) -> Resu
     {
         let need = Need::plain(size, 8, RailNeed::Exactly(RailSet::first(site::RAILS)));
         let (mut takes, mut records) = (Vec::new(), Vec::new());
-        let mut yard = snapshot.yard().clone();
+        let mut capacity_index = snapshot.capacity_index().clone();
         for _ in 0..count / 10 {
-            if !placer.choose(&yard, &need, None, &mut choice) {
+            if !placer.choose(&capacity_index, &need, None, &mut choice) {
                 return Err("an empty cluster has no room".into());
             }
-            takes.push(timed(&mut || yard.take(&choice.nodes, choice.rails, choice.host, false)));
-            takes.push(timed(&mut || yard.give(&choice.nodes, choice.rails, choice.host, false)));
+            takes.push(timed(&mut || capacity_index.take(&choice.nodes, choice.rails, choice.host, false)));
+            takes.push(timed(&mut || capacity_index.give(&choice.nodes, choice.rails, choice.host, false)));
             let spec = spec(size);
             let placement = controller_scheduler::rankmap::placement(snapshot, &spec, &choice);
             records.push(timed(&mut || snapshot.hold(&tenant, &placement)));

@@ -1,7 +1,7 @@
 //! C5: decisions on small clusters against the optimum.
 
 use controller_scheduler::{
-    Choice, Group, Host, Need, Pattern, Pick, Placer, RailNeed, Within, Yard,
+    CapacityIndex, Choice, Group, Host, Need, Pattern, Pick, Placer, RailNeed, Within,
     exact::{Puzzle, optimum},
 };
 use controller_topology::{NodeIx, RailSet};
@@ -72,13 +72,13 @@ enum Found {
 }
 
 /// Some nodes are held by others.
-fn busy(dice: &mut site::Dice, nodes: u32, yard: &mut Yard, ledger: &mut site::Ledger) {
+fn busy(dice: &mut site::Dice, nodes: u32, capacity_index: &mut CapacityIndex, ledger: &mut site::Ledger) {
     for _ in 0..dice.below(nodes / 2 + 1) {
         let ix = NodeIx::at(dice.below(nodes) as usize);
-        let (gpus, rails) = yard.free(ix);
+        let (gpus, rails) = capacity_index.free(ix);
         if gpus != 0 {
             let pick = Pick { node: ix, gpus };
-            yard.take(&[pick], rails, Host::NONE, false);
+            capacity_index.take(&[pick], rails, Host::NONE, false);
             ledger.hold(&Choice { rails, nodes: vec![pick], ..Choice::default() }, true);
         }
     }
@@ -104,9 +104,9 @@ fn instance(seed: u64) -> Option<Found> {
         return None;
     }
     let snapshot = site::cluster(&sizes, seed);
-    let (mut yard, mut ledger, mut placer) =
-        (snapshot.yard().clone(), site::Ledger::new(&snapshot), Placer::default());
-    busy(&mut dice, nodes, &mut yard, &mut ledger);
+    let (mut capacity_index, mut ledger, mut placer) =
+        (snapshot.capacity_index().clone(), site::Ledger::new(&snapshot), Placer::default());
+    busy(&mut dice, nodes, &mut capacity_index, &mut ledger);
     let unit = match pattern {
         Pattern::Pipeline(size) => size,
         _ => *dice.one(&[1, 1, 1, 2, 4]),
@@ -131,12 +131,12 @@ fn instance(seed: u64) -> Option<Found> {
     let best = sets
         .into_iter()
         .filter_map(|rails| {
-            let free = ledger.free(&yard, &sizes, &need, rails);
+            let free = ledger.free(&capacity_index, &sizes, &need, rails);
             optimum(&Puzzle { pods: &free, nodes: size, units, pattern }).map(|(pods, cut)| (pods, cut, free))
         })
         .min();
     let mut choice = Choice::default();
-    let found = placer.choose(&yard, &need, None, &mut choice);
+    let found = placer.choose(&capacity_index, &need, None, &mut choice);
     let text = || {
         format!(
             "seed {seed}: {pattern:?} of {size} units {units:?}, optimum {best:?}, found {} pods cut {}",

@@ -45,16 +45,16 @@ pub fn philly(row: &Row, bench: &Bench) -> Result<(), String> {
     let cpu = Cpu::start();
     let [plain, ours, easy, favoured] = all(&site, &workload)?;
     let peers = peers(&workload, &plain, &ours, &easy, &favoured);
-    let told = Told { row, cpu: cpu.cores(), peers };
+    let reported = Reported { row, cpu: cpu.cores(), peers };
     let pods = |of: &Summary| of.pods.map_or(0.0, |pods| pods.share_when_empty() * 100.0);
-    told.line(
+    reported.line(
         "multi-node jobs in the fewest pods of the empty cluster, ours with head start",
         pods(&ours),
         "%",
         Goal::AtLeast(98.0),
     );
     let pods = |of: &Summary| of.pods.map_or(0.0, |pods| pods.share_when_started() * 100.0);
-    told.line(
+    reported.line(
         "multi-node jobs in the fewest pods at their start, ours with head start",
         pods(&ours),
         "%",
@@ -65,17 +65,17 @@ pub fn philly(row: &Row, bench: &Bench) -> Result<(), String> {
     let (jobs, hours) = (large(&ours).jobs, HEAD_START.as_secs() / 3600);
     let case = format!("p99 wait of the {jobs} jobs of 64 GPUs and more, EASY's / ours");
     let start = format!("{hours} h head start per doubling of GPUs");
-    told.line(&format!("{case}, {start} in ours alone"), better(&easy, &ours), "x", Goal::AtLeast(2.0));
-    told.line(&format!("{case}, no head start in either"), better(&easy, &plain), "x", Goal::None);
-    told.line(&format!("{case}, {start} in both"), better(&favoured, &ours), "x", Goal::None);
-    told.line(
+    reported.line(&format!("{case}, {start} in ours alone"), better(&easy, &ours), "x", Goal::AtLeast(2.0));
+    reported.line(&format!("{case}, no head start in either"), better(&easy, &plain), "x", Goal::None);
+    reported.line(&format!("{case}, {start} in both"), better(&favoured, &ours), "x", Goal::None);
+    reported.line(
         "utilisation / clairvoyant bound, ours with head start",
         ours.of_bound * 100.0,
         "%",
         Goal::AtLeast(97.0),
     );
     let violations = [&plain, &ours, &easy, &favoured].iter().map(|of| of.violations).sum::<u64>() as f64;
-    told.line(
+    reported.line(
         "violations found by the independent proof, all four runs",
         violations,
         "count",
@@ -105,7 +105,7 @@ fn all(site: &Site, workload: &Workload) -> Result<[Summary; 4], String> {
 }
 
 fn peers(workload: &Workload, plain: &Summary, ours: &Summary, easy: &Summary, favoured: &Summary) -> Value {
-    let told = |of: &Summary| {
+    let reported = |of: &Summary| {
         let sizes: Vec<Value> = of
             .by_size
             .iter()
@@ -121,20 +121,20 @@ fn peers(workload: &Workload, plain: &Summary, ours: &Summary, easy: &Summary, f
         })
     };
     json!({
-        "ours": told(plain), "ours_head_start": told(ours), "easy": told(easy), "easy_head_start": told(favoured),
+        "ours": reported(plain), "ours_head_start": reported(ours), "easy": reported(easy), "easy_head_start": reported(favoured),
         "jobs": ours.waits.jobs, "large_jobs": ours.large.map(|large| large.jobs), "load": workload.load, "bound": ours.bound,
         "bound_is": "least over s of W(s) + C (T - s)", "head_start_hours": HEAD_START.as_secs() / 3600,
         "ours_is_asked": "one pod for each gang",
     })
 }
 
-struct Told<'a> {
+struct Reported<'a> {
     row: &'a Row<'a>,
     cpu: f64,
     peers: Value,
 }
 
-impl Told<'_> {
+impl Reported<'_> {
     fn line(&self, case: &str, value: f64, unit: &str, goal: Goal) {
         let sample = Sample::new(vec![value]);
         let (cpu, peers) = (self.cpu, self.peers.clone());

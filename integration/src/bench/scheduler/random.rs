@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use controller_scheduler::{Choice, Placer, Yard, prove};
+use controller_scheduler::{CapacityIndex, Choice, Placer, prove};
 use controller_topology::RailSet;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 const CLUSTERS: u64 = 64;
 
 /// Violations that are told.
-const TOLD: usize = 5;
+const REPORTED: usize = 5;
 
 /// How far it is, on standard error, so often.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ impl Found {
         self.gangs += other.gangs;
         self.violations += other.violations;
         self.examples.extend(other.examples);
-        self.examples.truncate(TOLD);
+        self.examples.truncate(REPORTED);
     }
 }
 
@@ -65,11 +65,11 @@ pub fn proven(row: &Row, bench: &Bench) -> Result<(), String> {
             })
         };
         let running: Vec<_> = (0..threads).map(run).collect();
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         while running.iter().any(|thread| !thread.is_finished()) {
             thread::sleep(Duration::from_millis(20));
-            if told.elapsed() >= PROGRESS {
-                told = Instant::now();
+            if reported.elapsed() >= PROGRESS {
+                reported = Instant::now();
                 let (placed, wrong) = (placed.load(Ordering::Relaxed), violations.load(Ordering::Relaxed));
                 eprintln!("C4: {placed} of {all} placements proved, {wrong} violations");
             }
@@ -115,7 +115,8 @@ fn one(seed: u64, share: u64) -> Found {
     let mut dice = site::Dice::new(seed);
     let plan = plan(&mut dice, seed);
     let snapshot = site::planned(&plan, seed);
-    let (mut yard, mut ledger) = (snapshot.yard().clone(), site::Ledger::planned(&snapshot, &plan));
+    let (mut capacity_index, mut ledger) =
+        (snapshot.capacity_index().clone(), site::Ledger::planned(&snapshot, &plan));
     let needs: Vec<_> = (0..512)
         .map(|_| {
             let nodes = *dice.one(&[1, 1, 1, 2, 2, 3, 4, 4, 8, 8, 16, 24]);
@@ -128,34 +129,34 @@ fn one(seed: u64, share: u64) -> Found {
         let need = &needs[at % needs.len()];
         at += 1;
         let mut choice = Choice::default();
-        if placer.choose(&yard, need, None, &mut choice) {
+        if placer.choose(&capacity_index, need, None, &mut choice) {
             if let Err(flaws) = prove(&ledger, need, &choice) {
                 found.violations += 1;
-                if found.examples.len() < TOLD {
+                if found.examples.len() < REPORTED {
                     found.examples.push(format!("seed {seed}, {need:?}: {flaws:?}"));
                 }
             }
             found.placed += 1;
             found.gangs += u64::from(choice.nodes.len() > 1);
-            hold(&mut yard, &mut ledger, &choice, true);
+            hold(&mut capacity_index, &mut ledger, &choice, true);
             running.push(choice);
         }
         // It stays rather full: about as many end as begin.
         if running.len() > 12 || (!running.is_empty() && dice.below(3) == 0) {
             let gone = running.swap_remove(dice.below(running.len() as u32) as usize);
-            hold(&mut yard, &mut ledger, &gone, false);
+            hold(&mut capacity_index, &mut ledger, &gone, false);
         }
     }
     found
 }
 
-fn hold(yard: &mut Yard, ledger: &mut site::Ledger, choice: &Choice, take: bool) {
+fn hold(capacity_index: &mut CapacityIndex, ledger: &mut site::Ledger, choice: &Choice, take: bool) {
     let mut picks = Vec::new();
     site::taken(choice, &mut picks);
     if take {
-        yard.take(&picks, choice.rails, choice.host, choice.exclusive);
+        capacity_index.take(&picks, choice.rails, choice.host, choice.exclusive);
     } else {
-        yard.give(&picks, choice.rails, choice.host, choice.exclusive);
+        capacity_index.give(&picks, choice.rails, choice.host, choice.exclusive);
     }
     ledger.hold(choice, take);
 }

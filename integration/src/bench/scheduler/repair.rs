@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use controller_scheduler::{Loss, NodeSet, Placer, Sources, Wound, prove_repair, repair};
+use controller_scheduler::{FailureScope, NodeSet, Placer, RepairRequest, Sources, prove_repair, repair};
 use proto_model::NodeName;
 use serde_json::json;
 
@@ -32,11 +32,11 @@ pub fn repairs(row: &Row, bench: &Bench) -> Result<(), String> {
             let cpu = Cpu::start();
             for _ in 0..count {
                 let gang = *dice.one(&gangs);
-                let mut lost: BTreeMap<NodeName, Loss> = BTreeMap::new();
+                let mut lost: BTreeMap<NodeName, FailureScope> = BTreeMap::new();
                 while lost.len() < failures as usize {
-                    lost.insert(dice.one(&gang.placement.nodes).node.clone(), Loss::Node);
+                    lost.insert(dice.one(&gang.placement.nodes).node.clone(), FailureScope::Node);
                 }
-                let wound = Wound {
+                let request = RepairRequest {
                     need: &gang.need,
                     placement: &gang.placement,
                     lost: &lost,
@@ -44,11 +44,11 @@ pub fn repairs(row: &Row, bench: &Bench) -> Result<(), String> {
                     kept: &kept,
                 };
                 let begin = Instant::now();
-                let done = repair(&snapshot, &mut placer, &wound);
+                let done = repair(&snapshot, &mut placer, &request);
                 times.push(begin.elapsed().as_secs_f64() * 1e3);
                 let Ok(done) = done else { continue };
                 repaired += 1;
-                unproved += u32::from(prove_repair(&snapshot, &wound, &done).is_err());
+                unproved += u32::from(prove_repair(&snapshot, &request, &done).is_err());
                 let pairs = gang.placement.ranks.iter().zip(&done.placement.ranks);
                 touched += u32::from(
                     pairs.into_iter().any(|(old, new)| old != new && !lost.contains_key(&old.node)),

@@ -9,7 +9,7 @@ use super::Bench;
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
 /// States with faults that are told.
-const TOLD: usize = 5;
+const REPORTED: usize = 5;
 
 #[derive(Default)]
 struct Found {
@@ -39,7 +39,7 @@ impl Found {
             *self.faults.entry(fault).or_default() += count;
         }
         self.examples.extend(other.examples);
-        self.examples.truncate(TOLD);
+        self.examples.truncate(REPORTED);
     }
 
     fn count(&self, faults: &[Fault]) -> f64 {
@@ -61,7 +61,7 @@ fn share(seeds: impl Iterator<Item = u64>) -> Result<Found, String> {
         found.tight += u64::from(answer.broken_more() == Some(0));
         for (fault, words) in &answer.faults {
             *found.faults.entry(*fault).or_default() += 1;
-            if found.examples.len() < TOLD {
+            if found.examples.len() < REPORTED {
                 found.examples.push(format!("{words}; {}", answer.riddle));
             }
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_queue::{
-    Book, Entry, Policy, TenantDef,
+    Entry, Policy, QueueState, TenantDef,
     trial::{Trial, TrialJob},
 };
 use controller_scheduler::{Gate, Need, RailNeed, Snapshot};
@@ -93,24 +93,24 @@ pub fn sharing(row: &Row, bench: &Bench) -> Result<(), String> {
     let cpu = Cpu::start();
     for seed in 0..replays {
         let mut dice = site::Dice::new(seed + 1);
-        let mut book = Book::new(policy(true));
+        let mut queue_state = QueueState::new(policy(true));
         for (name, guaranteed) in tenants.iter().zip(shapes(&mut dice)) {
-            book.set_tenant(name, Some(TenantDef { guaranteed, ..TenantDef::default() }));
+            queue_state.set_tenant(name, Some(TenantDef { guaranteed, ..TenantDef::default() }));
         }
         let list = jobs(&mut dice, &tenants)?;
-        let mut shared = Trial::new(book, cluster.clone());
+        let mut shared = Trial::new(queue_state, cluster.clone());
         shared.run(&list);
         faults += shared.faults.len() as u64;
         if let Some(fault) = shared.faults.first() {
             eprintln!("seed {seed}: {fault}");
         }
         for name in &tenants {
-            let Some(site) = shared.book.site(name) else { continue };
-            let mut book = Book::new(policy(false));
-            book.set_tenant(name, Some(TenantDef::default()));
+            let Some(site) = shared.queue_state.site(name) else { continue };
+            let mut queue_state = QueueState::new(policy(false));
+            queue_state.set_tenant(name, Some(TenantDef::default()));
             let own: Vec<TrialJob> =
                 list.iter().filter(|job| job.entry.id.tenant == *name).cloned().collect();
-            let mut alone = Trial::new(book, site.cluster());
+            let mut alone = Trial::new(queue_state, site.cluster());
             alone.run(&own);
             for (uid, private) in &alone.rows {
                 let Some(private) = private.starts.first() else { continue };

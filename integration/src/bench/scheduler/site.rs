@@ -6,8 +6,8 @@ use std::{
 };
 
 use controller_scheduler::{
-    Arrange, Choice, Filter, Gate, Group, Held, Host, Need, Pattern, Pick, RailNeed, Seen, Snapshot, Taint,
-    Term, Toleration, Traits, Within, World, Yard,
+    Allocated, Arrange, CapacityIndex, Choice, Filter, Gate, Group, Host, Need, Pattern, Pick, RailNeed,
+    Seen, Snapshot, Taint, Term, Toleration, Traits, Within, World,
 };
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{Fabric, Gpu, Inventory, Leaf, LinkGroup, Names, Nic, NodeName, Rail, Spine, Uplink};
@@ -249,7 +249,7 @@ struct Entry {
     open: bool,
     gpus: u64,
     usable: RailSet,
-    held: Held,
+    held: Allocated,
     pod: Option<u32>,
     leaves: Vec<Option<u32>>,
     traits: Arc<Traits>,
@@ -265,7 +265,7 @@ impl Ledger {
                 open: seen.open,
                 gpus: seen.gpus,
                 usable: seen.usable,
-                held: Held::default(),
+                held: Allocated::default(),
                 pod: seen.pod,
                 leaves: (0..RAILS).map(|rail| World::leaf(snapshot, ix, rail)).collect(),
                 traits: Arc::new(seen.traits.clone()),
@@ -297,7 +297,7 @@ impl Ledger {
     }
 
     /// Nodes of each pod and block that one node's part of a gang could have on these rails.
-    pub fn free(&self, yard: &Yard, sizes: &Sizes, need: &Need, rails: RailSet) -> Sizes {
+    pub fn free(&self, capacity_index: &CapacityIndex, sizes: &Sizes, need: &Need, rails: RailSet) -> Sizes {
         let mut free: Sizes = sizes.iter().map(|blocks| vec![0; blocks.len()]).collect();
         let blocks: Vec<(usize, usize)> = sizes
             .iter()
@@ -310,10 +310,10 @@ impl Ledger {
                 && !entry.held.whole
                 && (entry.gpus & !entry.held.gpus).count_ones() >= need.gpus
                 && entry.usable.without(entry.held.rails).covers(rails)
-                && (!need.exclusive || entry.held == Held::default())
+                && (!need.exclusive || entry.held == Allocated::default())
                 && need.filter.admits(&entry.traits)
                 && !need.exclude.contains(&NodeIx::at(at));
-            if fits && let Some((_, block)) = yard.place(NodeIx::at(at)) {
+            if fits && let Some((_, block)) = capacity_index.place(NodeIx::at(at)) {
                 let (pod, block) = blocks[block as usize];
                 free[pod][block] += 1;
             }

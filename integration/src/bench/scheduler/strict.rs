@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use controller_queue::{
-    Book, Entry, Policy, TenantDef,
+    Entry, Policy, QueueState, TenantDef,
     delays::{Delays, Watch},
     trial::{Trial, TrialJob},
 };
@@ -178,9 +178,9 @@ struct Shown {
 }
 
 fn replay(trace: &Trace, backfill: Backfill) -> Result<Shown, String> {
-    let mut book = Book::new(Policy { backfill, fair_share: false, ..Policy::default() });
-    book.set_tenant(&tenant()?, Some(TenantDef::default()));
-    let mut trial = Trial::new(book, site::alike(trace.nodes));
+    let mut queue_state = QueueState::new(Policy { backfill, fair_share: false, ..Policy::default() });
+    queue_state.set_tenant(&tenant()?, Some(TenantDef::default()));
+    let mut trial = Trial::new(queue_state, site::alike(trace.nodes));
     trial.watched = Some(Watch { nodes: trace.nodes, slack: Duration::ZERO });
     trial.run(&trace.jobs);
     if let Some(fault) = trial.faults.first() {

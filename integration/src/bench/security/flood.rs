@@ -59,8 +59,8 @@ async fn flooded(row: &Row<'_>, quiet: Duration, flood: Duration) -> Result<(), 
     let server = Server::start_with(&["--audit-denials", "100", "--audit-records", "10000"]).await?;
     let admin = server.administrator()?;
     let agent = server.agent()?;
-    look(&server, &admin, &agent, Duration::from_secs(2)).await?;
-    let before = look(&server, &admin, &agent, quiet).await?;
+    inspect(&server, &admin, &agent, Duration::from_secs(2)).await?;
+    let before = inspect(&server, &admin, &agent, quiet).await?;
     let memory = server.rss_mib();
     let most = Arc::new(AtomicU64::new(memory));
     let stop = Arc::new(AtomicBool::new(false));
@@ -75,7 +75,7 @@ async fn flooded(row: &Row<'_>, quiet: Duration, flood: Duration) -> Result<(), 
         }
     };
     let during = tokio::select! {
-        seen = look(&server, &admin, &agent, flood) => seen?,
+        seen = inspect(&server, &admin, &agent, flood) => seen?,
         () = watch => return Err("the watch ended".to_owned()),
     };
     let cores = cpu.cores();
@@ -113,7 +113,7 @@ async fn flooded(row: &Row<'_>, quiet: Duration, flood: Duration) -> Result<(), 
 }
 
 /// Steady calls of an administrator, of an agent, and of administrators that come anew.
-async fn look(server: &Server, admin: &Client, agent: &Client, time: Duration) -> Result<Seen, String> {
+async fn inspect(server: &Server, admin: &Client, agent: &Client, time: Duration) -> Result<Seen, String> {
     let list = |client: Client| async move {
         JobServiceClient::new(client).list_jobs(v1::ListJobsRequest::default()).await.map(|_| ())
     };

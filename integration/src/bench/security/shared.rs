@@ -80,7 +80,7 @@ pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
         row.line(&line);
     };
     let run = json!({
-        "jobs": outcome.jobs, "seconds": seconds, "tries_each": outcome.tries, "beside_the_other_tenant": beside,
+        "jobs": outcome.jobs, "seconds": seconds, "tries_each": outcome.attempts, "beside_the_other_tenant": beside,
         "features": features, "failed": outcome.failed,
     });
     let all = format!("jobs of two tenants on 2 servers that ended well, of {count}");
@@ -215,7 +215,7 @@ struct Outcome {
     jobs: usize,
     failed: Vec<String>,
     read: Vec<String>,
-    tries: usize,
+    attempts: usize,
     stays: Vec<Stay>,
 }
 
@@ -262,12 +262,12 @@ async fn all(access: &Access, program: &Path, count: usize) -> Result<Outcome, S
         let request = v1::ApplyTenantRequest { tenant: Some(tenant), ..v1::ApplyTenantRequest::default() };
         TenantServiceClient::new(admin.clone()).apply_tenant(request).await.map_err(text)?;
     }
-    let mut lanes = JoinSet::new();
-    for lane in 0..AHEAD * TENANTS.len() {
+    let mut workers = JoinSet::new();
+    for worker in 0..AHEAD * TENANTS.len() {
         let (client, program) = (admin.clone(), program.display().to_string());
-        lanes.spawn(async move {
+        workers.spawn(async move {
             let mut outcome = Outcome::default();
-            let mut number = lane;
+            let mut number = worker;
             while number < count {
                 let tenant = TENANTS[number % TENANTS.len()];
                 one(&client, &program, tenant, number, &mut outcome).await?;
@@ -277,12 +277,12 @@ async fn all(access: &Access, program: &Path, count: usize) -> Result<Outcome, S
         });
     }
     let mut sum = Outcome::default();
-    while let Some(done) = lanes.join_next().await {
+    while let Some(done) = workers.join_next().await {
         let part = done.map_err(text)??;
         sum.jobs += part.jobs;
         sum.failed.extend(part.failed);
         sum.read.extend(part.read);
-        sum.tries = sum.tries.max(part.tries);
+        sum.attempts = sum.attempts.max(part.attempts);
         sum.stays.extend(part.stays);
     }
     Ok(sum)
@@ -338,11 +338,11 @@ async fn one(
         output.extend(chunk.data);
     }
     let output = String::from_utf8_lossy(&output).into_owned();
-    let Some(tries) = output.lines().find_map(|line| line.strip_prefix("x4 tries ")) else {
+    let Some(attempts) = output.lines().find_map(|line| line.strip_prefix("x4 tries ")) else {
         outcome.failed.push(format!("{name}: {:?} {:?} {output:.200}", status.phase(), status.reasons));
         return Ok(());
     };
-    outcome.tries = tries.parse().unwrap_or(0);
+    outcome.attempts = attempts.parse().unwrap_or(0);
     outcome.stays.extend(stay(tenant, &status));
     outcome.read.extend(
         output

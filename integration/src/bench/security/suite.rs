@@ -17,8 +17,8 @@ pub fn measure(row: &Row<'_>, _quick: bool) -> Result<(), String> {
     let output =
         Command::new(bin.join("rail-attack")).args(["run", "--json"]).env("RAIL_BIN_DIR", bin).output();
     let output = output.map_err(|error| format!("cannot start rail-attack: {error}"))?;
-    let told = String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<Value> = told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let reported = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<Value> = reported.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let counts = lines.last().filter(|last| last["attempts"].is_u64());
     let counts = counts
         .ok_or_else(|| format!("the suite did not end well: {}", String::from_utf8_lossy(&output.stderr)))?;

@@ -86,8 +86,8 @@ impl Thing {
         if let Some(text) = missing(&self.stderr, &outcome.stderr) {
             return Err(format!("its standard error lacks `{text}`"));
         }
-        let told = |text: &&String| outcome.stdout.contains(*text) || outcome.stderr.contains(*text);
-        if let Some(text) = self.absent.iter().find(told) {
+        let reported = |text: &&String| outcome.stdout.contains(*text) || outcome.stderr.contains(*text);
+        if let Some(text) = self.absent.iter().find(reported) {
             return Err(format!("it says `{text}`"));
         }
         if self.json.is_empty() {

@@ -85,11 +85,11 @@ fn do_all(row: &report::Row<'_>, bench: &Bench, table: Vec<Thing>) -> Result<Opt
         let outcome = stage.done(thing)?;
         let verdict = thing.judge(&outcome);
         works += u32::from(verdict.is_ok());
-        tell(row, thing, &outcome, begin.elapsed(), verdict.err());
+        notify(row, thing, &outcome, begin.elapsed(), verdict.err());
     }
     let cores = cpu.cores();
     if bench.only.is_none() && !bench.quick {
-        told_without(row, &stage, &things)?;
+        reported_without(row, &stage, &things)?;
     }
     Ok(Some(Done { things: things.len(), works, cpu: cores }))
 }
@@ -99,7 +99,7 @@ fn total(row: &report::Row<'_>, case: &str, value: f64, goal: Goal, cpu: f64) {
     row.line(&Line { case, value, unit: "things", goal, sample: &sample, cpu, peers: json!({}) });
 }
 
-fn tell(row: &report::Row<'_>, thing: &Thing, outcome: &Outcome, took: Duration, why: Option<String>) {
+fn notify(row: &report::Row<'_>, thing: &Thing, outcome: &Outcome, took: Duration, why: Option<String>) {
     let value = if why.is_some() { 0.0 } else { 1.0 };
     let mut peers = json!({"peer": thing.peer, "seconds": round(took.as_secs_f64())});
     if let Some(why) = why {
@@ -119,7 +119,7 @@ fn end_of(text: &str) -> &str {
 }
 
 /// Does the same where railctl does nothing and says that it succeeded: a thing that works even so has no check.
-fn told_without(row: &report::Row<'_>, stage: &Stage<'_>, things: &[Thing]) -> Result<(), String> {
+fn reported_without(row: &report::Row<'_>, stage: &Stage<'_>, things: &[Thing]) -> Result<(), String> {
     let bin = stage.home.join("nothing");
     fs::create_dir_all(&bin).map_err(|error| error.to_string())?;
     let path = bin.join("railctl");
@@ -202,8 +202,8 @@ impl<'a> Stage<'a> {
         let mut child = command.spawn().map_err(|error| format!("cannot start bash: {error}"))?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("0 is not a process")?;
         // It is left to be waited for, so that its id is nobody else's when the group is ended.
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let ended = eventually(name, limit, || waitid(WaitId::Pid(group), look).ok().flatten());
+        let inspect = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = eventually(name, limit, || waitid(WaitId::Pid(group), inspect).ok().flatten());
         let _ = kill_process_group(group, Signal::KILL);
         let status = child.wait().map_err(|error| error.to_string())?;
         let read = |path: &Path| {

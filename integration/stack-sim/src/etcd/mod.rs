@@ -241,7 +241,7 @@ impl Etcd {
             }
         }
         let writer = writer(events);
-        self.record.tell(&line);
+        self.record.report(&line);
         let key = inner.rows.rows.get(LEADER.as_bytes()).map_or(0, |kv| kv.create_revision);
         if let Some(key_written) = data {
             let said = txn.compare.iter().find(|one| one.key == LEADER.as_bytes()).and_then(fence);

@@ -77,11 +77,11 @@ fn answer(etcd: &Etcd, inner: &Inner, ask: &WatchCreateRequest, next: &mut i64) 
     }
     let since = rows.log.range(*next..).flat_map(|(_, events)| events);
     let ours = |event: &&Event| event.kv.as_ref().is_some_and(|kv| within(&kv.key, &ask.key, &ask.range_end));
-    let told = since.filter(ours).map(|event| {
+    let reported = since.filter(ours).map(|event| {
         let prev_kv = event.prev_kv.clone().filter(|_| ask.prev_kv);
         Event { prev_kv, ..event.clone() }
     });
-    let events: Vec<Event> = told.collect();
+    let events: Vec<Event> = reported.collect();
     *next = (*next).max(rows.revision + 1);
     (!events.is_empty()).then(|| WatchResponse { header, events, ..WatchResponse::default() })
 }

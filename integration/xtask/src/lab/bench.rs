@@ -21,13 +21,13 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// A row: its name, what measures it, and what judges that.
 struct Row {
     id: &'static str,
-    by: By,
+    by: MeasuredBy,
     lines: fn(&[Value]) -> Vec<Line>,
 }
 
 /// What measures a row.
 #[derive(Clone, Copy)]
-enum By {
+enum MeasuredBy {
     /// A suite, in the lab.
     Suite(&'static str),
     /// An example of node-agent-verbs, here.
@@ -35,9 +35,9 @@ enum By {
 }
 
 const ROWS: [Row; 3] = [
-    Row { id: "E1", by: By::Suite("e1"), lines: bandwidth::lines },
-    Row { id: "E2", by: By::Suite("e2"), lines: cuts::lines },
-    Row { id: "E7", by: By::Example("cache_cost"), lines: registrations::lines },
+    Row { id: "E1", by: MeasuredBy::Suite("e1"), lines: bandwidth::lines },
+    Row { id: "E2", by: MeasuredBy::Suite("e2"), lines: cuts::lines },
+    Row { id: "E7", by: MeasuredBy::Example("cache_cost"), lines: registrations::lines },
 ];
 
 /// What a case should reach.
@@ -112,8 +112,8 @@ pub fn run(row: Option<&str>, json: bool) -> Result<ExitCode> {
 /// Boots a guest for a row; a guest that cannot be had, or fails, is a line too.
 fn measure(row: &Row) -> Result<Vec<Value>> {
     let said = match row.by {
-        By::Suite(name) => in_guests(name)?,
-        By::Example(name) => example(name),
+        MeasuredBy::Suite(name) => in_guests(name)?,
+        MeasuredBy::Example(name) => example(name),
     };
     Ok(match said {
         Ok(said) => (row.lines)(&results(&said)).iter().map(|line| line.json(row.id)).collect(),

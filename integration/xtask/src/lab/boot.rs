@@ -34,7 +34,7 @@ pub fn boot(
     guest: &Path,
     suite: &str,
     limit: Duration,
-    tell: &dyn Fn(&str),
+    report: &dyn Fn(&str),
 ) -> Result<Verdict, Trouble> {
     let mut command = Command::new(packages::emulator()?);
     // Without ERMS: a kernel that has it copies byte by byte, which an emulator takes literally. It halves the time of copies.
@@ -55,7 +55,7 @@ pub fn boot(
     loop {
         match lines.recv_timeout(limit.saturating_sub(begin.elapsed())) {
             Ok(line) => {
-                tell(&line);
+                report(&line);
                 if said.len() < KEPT {
                     said.push(line);
                 }

@@ -64,7 +64,7 @@ pub fn base() -> Result<Base, Trouble> {
     }
     eprintln!("    making the guest's image from Debian's packages");
     let unpacked = folder.join("unpacked");
-    // What an earlier try left is of no use.
+    // What an earlier attempt left is of no use.
     let _ = std::fs::remove_dir_all(&unpacked);
     std::fs::create_dir_all(&unpacked).map_err(Trouble::failed)?;
     packages::unpack(&unpacked)?;

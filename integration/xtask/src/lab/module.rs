@@ -31,7 +31,7 @@ pub fn built(folder: &Path) -> Result<PathBuf, Trouble> {
     }
     eprintln!("    building the module labnic for linux {release}");
     let unpacked = folder.join("headers");
-    // What an earlier try left is of no use.
+    // What an earlier attempt left is of no use.
     let _ = std::fs::remove_dir_all(&unpacked);
     std::fs::create_dir_all(&unpacked).map_err(Trouble::failed)?;
     packages::unpack_headers(&release, &unpacked)?;

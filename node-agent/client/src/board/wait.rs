@@ -10,7 +10,7 @@ use super::{Local, Op, Step};
 use crate::Error;
 
 /// Longest sleep before a look at the engine's socket: an engine that dies rings no bell.
-pub(super) const LOOK_AFTER: Duration = Duration::from_millis(250);
+pub(super) const CHECK_AFTER: Duration = Duration::from_millis(250);
 /// Sleep for something that rings no bell.
 pub(super) const GLANCE: Duration = Duration::from_micros(200);
 /// Time that a call has to be finished when it is first waited for only after its own time, where others still work.
@@ -49,7 +49,7 @@ impl Local {
         if self.board.has_failed() {
             return Err(self.cause(op.name()));
         }
-        if self.patience.look(|| (self.board.seen() != seen).then_some(())).is_some() {
+        if self.patience.inspect(|| (self.board.seen() != seen).then_some(())).is_some() {
             return Ok(());
         }
         self.help_others(op)?;
@@ -60,7 +60,7 @@ impl Local {
             return Err(self.timed_out(op));
         }
         let end = until.map_or(deadline, |until| until.min(deadline));
-        self.board.sleep(seen, end.saturating_duration_since(now).min(LOOK_AFTER));
+        self.board.sleep(seen, end.saturating_duration_since(now).min(CHECK_AFTER));
         self.link.check()
     }
 

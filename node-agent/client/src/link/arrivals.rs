@@ -40,7 +40,7 @@ impl Link {
     /// The answer to `id` if it has come by the deadline, without giving it up where it has not.
     pub(crate) fn try_wait(&self, id: u64, deadline: Instant) -> Option<Result<Answer, Error>> {
         let mut state = self.lock();
-        let mut looked = false;
+        let mut checked = false;
         loop {
             if let Some(answer) = state.arrived.remove(&id) {
                 return Some(Ok(answer));
@@ -50,10 +50,10 @@ impl Link {
             }
             if Instant::now() < deadline {
                 state = self.sleep(state, deadline);
-            } else if looked || state.reading {
+            } else if checked || state.reading {
                 return None;
             } else {
-                looked = true;
+                checked = true;
                 self.take_waiting(&mut state);
                 self.changed.notify_all();
             }

@@ -1,14 +1,26 @@
 //! What of a link decides what the machine does from now on.
 
-use super::{Grave, Link, OnWay, Proof, State};
+use super::{Link, OnWay, Proof, State, UnackedGeneration};
 use crate::model::Canon;
 use crate::shape::Time;
 
 impl Link {
     /// Tokens are named by `rank`. Rates are left out: no frame of the model is large enough to be measured.
     pub fn digest(&self, canon: &mut Canon, now: Time, rank: &dyn Fn(u64) -> u64) {
-        let Link { state, generation, over, relic, numbers, grave, proof, drained, doubt, flaps, .. } = self;
-        let Link { handed, acked, on_way, gap, received, told, unacked_since, allowance, .. } = self;
+        let Link {
+            state,
+            generation,
+            over,
+            last_dead_generation,
+            numbers,
+            unacked,
+            proof,
+            drained,
+            doubt,
+            flaps,
+            ..
+        } = self;
+        let Link { handed, acked, on_way, gap, received, reported, unacked_since, allowance, .. } = self;
         assert!(
             self.rate.is_none() && self.steady.1 == 0 && self.sample_bytes == 0,
             "the model's frames are small"
@@ -20,9 +32,11 @@ impl Link {
             State::Up => 2,
         };
         canon.put(state);
-        [*generation, *over, relic.0, relic.1, numbers.0, numbers.1].into_iter().for_each(|n| canon.put(n));
-        canon.put(grave.is_some());
-        if let Some(Grave { generation, first, tokens, ask }) = grave {
+        [*generation, *over, last_dead_generation.0, last_dead_generation.1, numbers.0, numbers.1]
+            .into_iter()
+            .for_each(|n| canon.put(n));
+        canon.put(unacked.is_some());
+        if let Some(UnackedGeneration { generation, first, tokens, ask }) = unacked {
             canon.put(*generation);
             canon.put(*first);
             canon.size(tokens.len());
@@ -47,7 +61,7 @@ impl Link {
         canon.age(known.unwrap_or(now), now);
         canon.age(if doubt.is_some() { self.asked } else { now }, now);
         canon.put(*flaps == 0);
-        [*handed, *acked, *received, *told, allowance.unwrap_or(u64::MAX)]
+        [*handed, *acked, *received, *reported, allowance.unwrap_or(u64::MAX)]
             .into_iter()
             .for_each(|n| canon.put(n));
         canon.size(on_way.len());
@@ -70,10 +84,11 @@ impl Link {
 
     /// Everything happened so much earlier.
     pub fn age(&mut self, by: Time) {
-        let Link { grave, proof, doubt, since, on_way, last_ack, unacked_since, last_data, asked, .. } = self;
+        let Link { unacked, proof, doubt, since, on_way, last_ack, unacked_since, last_data, asked, .. } =
+            self;
         let times = [&mut proof.since, &mut proof.began, since, last_ack, last_data, asked].into_iter();
         let times = times
-            .chain(grave.iter_mut().map(|g| &mut g.ask.0))
+            .chain(unacked.iter_mut().map(|g| &mut g.ask.0))
             .chain(doubt.iter_mut().filter_map(|d| d.1.as_mut()));
         let times = times.chain(on_way.iter_mut().map(|f| &mut f.since)).chain(unacked_since);
         times.for_each(|time| *time = time.saturating_sub(by));

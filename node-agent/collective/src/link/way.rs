@@ -14,7 +14,7 @@ const MOST: Time = Time::from_millis(400);
 
 /// What was learned of the way from a peer.
 #[derive(Debug, Clone, Default)]
-pub struct Way {
+pub struct PathEstimate {
     /// The sender's clock as it was told last, and microseconds since the first time.
     clock: Option<(u32, i64)>,
     /// Least difference of the clocks, in microseconds: in this time and in the one before, and since when.
@@ -23,7 +23,7 @@ pub struct Way {
     late: Time,
 }
 
-impl Way {
+impl PathEstimate {
     /// A frame came that was handed over then by the sender's clock (0: it does not say). Gives how long it waited on its way.
     pub fn heard(&mut self, sent_us: u32, now: Time) -> Time {
         if sent_us == 0 {
@@ -64,7 +64,7 @@ mod tests {
 
     /// Frames of a peer whose clock is `ahead` of ours, each with its time of sending and what it waits; gives what they show.
     fn shown(ahead: u32, frames: impl Iterator<Item = (Time, Time)>) -> Vec<Time> {
-        let mut way = Way::default();
+        let mut way = PathEstimate::default();
         let heard =
             |(sent, waits): (Time, Time)| way.heard(stamp(sent).wrapping_add(ahead), sent + MS / 10 + waits);
         frames.map(heard).collect()
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(found.last(), Some(&(Time::ZERO)));
         let drift = shown(1, (1..4000u32).map(|n| (100 * n * MS, n * MS / 100)));
         assert!(drift.iter().all(|late| *late < 2 * MS), "100 us in a second");
-        let mut way = Way::default();
+        let mut way = PathEstimate::default();
         assert_eq!(
             (way.heard(0, 5 * MS), way.heard(7, 6 * MS), way.heard(0, 900 * MS)),
             (Time::ZERO, Time::ZERO, Time::ZERO)
@@ -101,7 +101,7 @@ mod tests {
             assert!(way.heard(sent, 10_000 * MS) <= MOST);
         }
         for sum in [i64::MAX, i64::MIN] {
-            let mut way = Way { clock: Some((1, sum)), ..Way::default() };
+            let mut way = PathEstimate { clock: Some((1, sum)), ..PathEstimate::default() };
             (0..20u32)
                 .for_each(|n| assert!(way.heard(n.wrapping_mul(0x7000_0000) | 1, n * 3000 * MS) <= MOST));
         }

@@ -26,10 +26,10 @@ use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
 /// The node that makes plans.
 const MAKER: Node = 0;
 /// Pause between two looks at the measured rates.
-const LOOK: Time = Time::from_millis(100);
+const CHECK: Time = Time::from_millis(100);
 /// Looks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
 /// the stripes follow them anyway.
-const LOOKS: u32 = 4;
+const CHECKS: u32 = 4;
 /// Rates make a plan when no node has reported anything new for so long: a change that meets all nodes, like a slow leaf, comes
 /// from each at its own time, and a plan that knows half of it takes some for weak. Rails that are lost make one at once.
 const CALM: Time = Time::from_millis(250);
@@ -57,8 +57,8 @@ pub struct Agreement {
     named: BTreeMap<u64, u8>,
     parts: BTreeMap<u32, Parts>,
     /// What this node reported last, how often, and when it looks again.
-    told: (Option<Report>, u64),
-    look: Time,
+    notified: (Option<Report>, u64),
+    check: Time,
     /// Looks in a row at which rails of this node seemed slow.
     slow: u32,
     /// What the rails carried between the last looks.
@@ -83,8 +83,8 @@ impl Agreement {
             plans: BTreeMap::from([(0, Plan::default())]),
             named: BTreeMap::new(),
             parts: BTreeMap::new(),
-            told: (None, 0),
-            look: Time::ZERO,
+            notified: (None, 0),
+            check: Time::ZERO,
             slow: 0,
             burden: Burden::default(),
             measured: Measured::default(),
@@ -203,18 +203,18 @@ impl Machine {
             return;
         }
         let changed = std::mem::take(&mut self.rails_changed);
-        let looks = now >= self.agreement.look && !self.ops.is_empty();
-        if looks {
-            self.agreement.look = now + LOOK;
+        let checks = now >= self.agreement.check && !self.ops.is_empty();
+        if checks {
+            self.agreement.check = now + CHECK;
             let carried = |rail, peer| self.links.get(rail, peer).carried();
-            self.agreement.burden.look(self.config.rails, self.layout.nodes(), carried);
+            self.agreement.burden.check(self.config.rails, self.layout.nodes(), carried);
             let slow = self.capacity(true) < self.capacity(false);
             self.agreement.slow = if slow { self.agreement.slow.saturating_add(1) } else { 0 };
         }
-        if looks || !self.agreement.measured.knows_trips() && !self.ops.is_empty() {
+        if checks || !self.agreement.measured.knows_trips() && !self.ops.is_empty() {
             self.time_a_trip(now);
         }
-        if changed || looks {
+        if changed || checks {
             self.report(now);
         }
         if self.layout.node == MAKER && self.agreement.is_calm(self.config.rails as u32, now) {
@@ -224,16 +224,16 @@ impl Machine {
 
     fn report(&mut self, now: Time) {
         let report = Report {
-            capacity: self.capacity(self.agreement.slow >= LOOKS),
+            capacity: self.capacity(self.agreement.slow >= CHECKS),
             alpha_ns: self.agreement.measured.alpha_ns(self.agreement.named(None).overhead_ns),
             beta_ps: self.beta(now),
         };
-        let last = self.agreement.told.0;
+        let last = self.agreement.notified.0;
         if last.is_some_and(|last| !report.differs(last)) {
             return;
         }
-        self.agreement.told = (Some(report), self.agreement.told.1 + 1);
-        let value = self.agreement.told.1;
+        self.agreement.notified = (Some(report), self.agreement.notified.1 + 1);
+        let value = self.agreement.notified.1;
         if self.layout.node == MAKER {
             self.agreement.reports[usize::from(MAKER)] = (report, value);
             return;
@@ -248,7 +248,7 @@ impl Machine {
     fn time_a_trip(&mut self, now: Time) {
         let (rail, peer) = self.agreement.asked;
         let link = self.links.get(rail, peer);
-        if link.is_up() && link.proof.number != 0 && now < link.proof.since + LOOK {
+        if link.is_up() && link.proof.number != 0 && now < link.proof.since + CHECK {
             return;
         }
         let idle = |(_, _, link): &(Rail, Node, &Link)| link.is_up() && link.is_idle();

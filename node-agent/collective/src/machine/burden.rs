@@ -10,7 +10,7 @@ use crate::shape::{Node, Rail};
 /// A rail that carries less than the best of its node by less than this factor is as good: loads are uneven.
 const SLOW: f64 = 2.0;
 /// Bytes that the best rail must have carried in a direction between two looks for the others to be compared with it.
-const TELLING: u64 = 512 << 10;
+const REPORTING: u64 = 512 << 10;
 /// A peer counts if it has at least this part of what the busiest has.
 const COUNTS: u64 = 4;
 
@@ -32,8 +32,8 @@ impl Direction {
     }
 
     /// Whether so much went over it that its rails can be compared.
-    fn tells(&self) -> bool {
-        self.best() >= TELLING
+    fn reports(&self) -> bool {
+        self.best() >= REPORTING
     }
 
     /// Whether it was an exchange with more than one peer.
@@ -60,7 +60,7 @@ pub struct Burden {
 
 impl Burden {
     /// Looks at what every link has carried by now.
-    pub fn look(&mut self, rails: usize, nodes: usize, carried: impl Fn(Rail, Node) -> [u64; 2]) {
+    pub fn check(&mut self, rails: usize, nodes: usize, carried: impl Fn(Rail, Node) -> [u64; 2]) {
         self.known.resize(rails * nodes, [0; 2]);
         self.weights.resize(rails, 1.0);
         let empty = Direction { rails: vec![0; rails], peers: vec![0; nodes] };
@@ -75,7 +75,7 @@ impl Burden {
             *known = now;
         }
         let [out, inward] = &directions;
-        if !out.tells() || !inward.tells() {
+        if !out.reports() || !inward.reports() {
             return;
         }
         for (rail, weight) in self.weights.iter_mut().enumerate() {
@@ -109,7 +109,7 @@ mod tests {
     fn weights(carried: &[((Rail, Node), [u64; 2])]) -> Vec<f64> {
         let carried: BTreeMap<_, _> = carried.iter().copied().collect();
         let mut burden = Burden::default();
-        burden.look(4, 4, |rail, peer| carried.get(&(rail, peer)).copied().unwrap_or_default());
+        burden.check(4, 4, |rail, peer| carried.get(&(rail, peer)).copied().unwrap_or_default());
         (0..4).map(|rail| burden.weight(rail)).collect()
     }
 
@@ -152,18 +152,18 @@ mod tests {
     #[test]
     fn little_traffic_says_nothing_and_a_new_life_counts_from_zero() {
         let mut burden = Burden::default();
-        let mut look = |rail_0: [u64; 2], others: [u64; 2]| {
-            burden.look(4, 2, |rail, peer| match (rail, peer) {
+        let mut check = |rail_0: [u64; 2], others: [u64; 2]| {
+            burden.check(4, 2, |rail, peer| match (rail, peer) {
                 (_, 1) => [0; 2],
                 (0, _) => rail_0,
                 _ => others,
             });
             burden.weight(0)
         };
-        assert_eq!(look([100, 100], [1000, 1000]), 1.0);
-        assert_eq!(look([MIB + 100; 2], [10 * MIB + 1000; 2]), 0.1);
-        assert_eq!(look([MIB + 200; 2], [10 * MIB + 2000; 2]), 0.1, "as before");
-        assert_eq!(look([11 * MIB + 200; 2], [20 * MIB + 2000; 2]), 1.0);
-        assert_eq!(look([10 * MIB; 2], [30 * MIB + 2000; 2]), 1.0, "a new life");
+        assert_eq!(check([100, 100], [1000, 1000]), 1.0);
+        assert_eq!(check([MIB + 100; 2], [10 * MIB + 1000; 2]), 0.1);
+        assert_eq!(check([MIB + 200; 2], [10 * MIB + 2000; 2]), 0.1, "as before");
+        assert_eq!(check([11 * MIB + 200; 2], [20 * MIB + 2000; 2]), 1.0);
+        assert_eq!(check([10 * MIB; 2], [30 * MIB + 2000; 2]), 1.0, "a new life");
     }
 }

@@ -138,7 +138,7 @@ impl Machine {
                 Hold::Nothing => 0u8,
                 Hold::Loan => 1,
                 Hold::Slot(_) => 2,
-                Hold::Kept(_) => 3,
+                Hold::Copy(_) => 3,
             };
             canon.put(hold);
             if let Some(region) = payload {
@@ -153,12 +153,12 @@ impl Machine {
     }
 
     fn digest_op(&self, op: &Op, canon: &mut Canon, memory: &impl Memory) {
-        let Op { heard, started, tell, tell_late, sends, receives, reduces, .. } = op;
-        assert!(tell_late.is_empty(), "not modelled");
+        let Op { heard, started, report, report_late, sends, receives, reduces, .. } = op;
+        assert!(report_late.is_empty(), "not modelled");
         heard.iter().for_each(|&h| canon.put(h));
         started.iter().for_each(|&n| canon.put(n));
-        canon.size(usize::MAX - tell.len());
-        tell.iter().for_each(|&n| canon.put(n));
+        canon.size(usize::MAX - report.len());
+        report.iter().for_each(|&n| canon.put(n));
         for SendState { next, granted } in sends {
             canon.size(*next);
             canon.size(*granted);
@@ -172,7 +172,7 @@ impl Machine {
                 arrived.iter().for_each(|&c| canon.put(c));
             }
         }
-        for ReduceState { staged, have, waiting, ready, done, freed, window: _, told } in reduces {
+        for ReduceState { staged, have, waiting, ready, done, freed, window: _, notified } in reduces {
             let chunk = op.schedule.chunk;
             for slot in staged {
                 canon.put(slot.is_some());
@@ -185,7 +185,7 @@ impl Machine {
             waiting.iter().chain(ready).for_each(|&c| canon.put(c));
             done.iter().for_each(|&d| canon.put(d));
             canon.size(*freed);
-            told.iter().for_each(|&t| canon.size(t));
+            notified.iter().for_each(|&t| canon.size(t));
         }
         let numbers = [op.unheard, op.to_receive, op.to_send, op.on_way, op.rotor[0], op.rotor[1]];
         numbers.into_iter().for_each(|n| canon.size(n));

@@ -29,7 +29,7 @@ impl Machine {
         for peer in &mut self.peers {
             peer.control.clear();
         }
-        self.tell_all(Kind::Abort(failure.told()));
+        self.report_all(Kind::Abort(failure.reported()));
         self.failure = Some(failure.clone());
         for incoming in self.incoming.values_mut() {
             incoming.discard();
@@ -58,7 +58,7 @@ impl Machine {
         let acks = self.links.iter().filter(|(_, _, l)| l.is_open());
         let acks = acks.filter_map(|(_, _, l)| l.ack_due(bytes, delay));
         let since = self.oldest().map(|(_, since)| since + self.config.op_timeout);
-        let late = self.ops.values().filter(|op| !op.tell_late.is_empty()).map(|op| op.since + LATE);
+        let late = self.ops.values().filter(|op| !op.report_late.is_empty()).map(|op| op.since + LATE);
         let rails = self.links.iter().filter(|&(_, peer, _)| peer != self.layout.node);
         let rails = rails.filter_map(|(rail, peer, link)| self.rail_due(rail, peer, link));
         let grace = self.config.tuning.peer_grace;
@@ -100,7 +100,7 @@ impl Machine {
             if waiting.nodes.is_empty() {
                 // All is here, but not all has gone: to those who were not told, or who have not taken what they were sent.
                 let flying = self.flights.all.values().filter(|f| f.header.key == key).map(|f| f.peer);
-                let missing: BTreeSet<Node> = flying.chain(op.tell.iter().copied()).collect();
+                let missing: BTreeSet<Node> = flying.chain(op.report.iter().copied()).collect();
                 waiting.nodes.extend(missing);
             }
             op.call

@@ -12,7 +12,7 @@
 
 use crate::error::{Failure, FrameError, RailCause};
 use crate::header::{Header, Key, Kind};
-use crate::link::{Grave, Link, State};
+use crate::link::{Link, State, UnackedGeneration};
 use crate::machine::receive::Target;
 use crate::machine::{Command, Machine};
 use crate::shape::{Node, Rail, Time};
@@ -88,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// The own port of a rail has its carrier again: links over it are worth a try, from both ends.
+    /// The own port of a rail has its carrier again: links over it are worth an attempt, from both ends.
     pub fn port_up(&mut self, rail: Rail, _now: Time) {
         for peer in self.layout.peers() {
             if self.links.has(rail, peer) && !self.links.get(rail, peer).is_open() {
@@ -151,17 +151,17 @@ impl Machine {
         self.abandon(rail, peer);
         self.urgent.retain(|&(over, to, _), _| (over, to) != (rail, peer));
         self.links.get_mut(rail, peer).close(cause.clone(), now);
-        let grave = self.links.get(rail, peer).grave.as_ref();
-        let tokens = grave.map(|g| g.tokens.clone()).unwrap_or_default();
+        let unacked = self.links.get(rail, peer).unacked.as_ref();
+        let tokens = unacked.map(|g| g.tokens.clone()).unwrap_or_default();
         self.grounded(&tokens);
         self.level();
         self.stats.losses += 1;
         #[cfg(test)]
         if self.sabotage == Some(crate::model::Sabotage::SkipFence)
-            && let Some(grave) = self.links.get_mut(rail, peer).grave.take()
+            && let Some(unacked) = self.links.get_mut(rail, peer).unacked.take()
         {
-            let acknowledged = grave.first - 1;
-            let _ = self.rise(peer, grave, acknowledged);
+            let acknowledged = unacked.first - 1;
+            let _ = self.rise(peer, unacked, acknowledged);
         }
         if self.links.open(peer).next().is_some() {
             return;
@@ -211,7 +211,7 @@ impl Machine {
                     State::Up => self.tend_doubt(rail, peer, now),
                     State::Down => {}
                 }
-                self.tend_grave(rail, peer, now);
+                self.tend_unacked(rail, peer, now);
             }
             let lost = self.peers[at].lost.as_ref();
             if let Some((since, rail, cause)) = lost
@@ -225,10 +225,10 @@ impl Machine {
         }
     }
 
-    fn tend_grave(&mut self, rail: Rail, peer: Node, now: Time) {
+    fn tend_unacked(&mut self, rail: Rail, peer: Node, now: Time) {
         let frames = |link: &Link, generation| link.took(generation);
         let link = self.links.get(rail, peer);
-        let Some(generation) = link.grave.as_ref().filter(|g| g.ask.0 <= now).map(|g| g.generation) else {
+        let Some(generation) = link.unacked.as_ref().filter(|g| g.ask.0 <= now).map(|g| g.generation) else {
             return;
         };
         let kind = Kind::Fence { rail, generation, frames: frames(link, generation), asks: true };
@@ -239,9 +239,9 @@ impl Machine {
         for over in over {
             self.urge(over, peer, kind);
         }
-        if let Some(grave) = &mut self.links.get_mut(rail, peer).grave {
-            let pause = (grave.ask.1 * 2).clamp(AGAIN.0, AGAIN.1);
-            grave.ask = (now + pause, pause);
+        if let Some(unacked) = &mut self.links.get_mut(rail, peer).unacked {
+            let pause = (unacked.ask.1 * 2).clamp(AGAIN.0, AGAIN.1);
+            unacked.ask = (now + pause, pause);
         }
     }
 
@@ -250,7 +250,7 @@ impl Machine {
         let number = self.probes + 1;
         let link = self.links.get_mut(rail, peer);
         let proved = link.proof.answered >= PROBES;
-        if proved && link.grave.is_none() {
+        if proved && link.unacked.is_none() {
             link.prove(allowance, now);
             self.level();
             return;
@@ -319,10 +319,10 @@ impl Machine {
     /// When [`Machine::tend_rails`] has something to do for a link.
     pub(super) fn rail_due(&self, rail: Rail, peer: Node, link: &Link) -> Option<Time> {
         let others = self.links.open(peer).count();
-        let asked = link.grave.as_ref().filter(|_| others > 0).map(|g| g.ask.0);
+        let asked = link.unacked.as_ref().filter(|_| others > 0).map(|g| g.ask.0);
         let tended = match link.state() {
             State::Down => None,
-            State::Proving if link.proof.answered >= PROBES && link.grave.is_none() => Some(Time::ZERO),
+            State::Proving if link.proof.answered >= PROBES && link.unacked.is_none() => Some(Time::ZERO),
             State::Proving if link.proof.answered < PROBES && link.proof.number == 0 => Some(Time::ZERO),
             State::Proving => Some((link.proof.since + AGAIN.1 / 2).min(link.proof.began + PROOF_LIMIT)),
             State::Up => link.owes_since().filter(|_| others > 1).map(|since| {
@@ -365,14 +365,14 @@ impl Machine {
         let link = self.links.get_mut(rail, peer);
         link.bury(generation);
         #[cfg(test)]
-        let generation = match (&link.grave, self.sabotage) {
-            (Some(grave), Some(crate::model::Sabotage::ForgetLifeOfFence)) => grave.generation,
+        let generation = match (&link.unacked, self.sabotage) {
+            (Some(unacked), Some(crate::model::Sabotage::ForgetLifeOfFence)) => unacked.generation,
             _ => generation,
         };
-        let risen = link.grave.take_if(|grave| grave.generation == generation);
+        let risen = link.unacked.take_if(|unacked| unacked.generation == generation);
         let kind = Kind::Fence { rail, generation, frames: link.took(generation), asks: false };
-        if let Some(grave) = risen {
-            self.rise(peer, grave, frames)?;
+        if let Some(unacked) = risen {
+            self.rise(peer, unacked, frames)?;
         }
         if asks && self.links.get(over, peer).is_open() {
             self.urge(over, peer, kind);
@@ -381,18 +381,18 @@ impl Machine {
     }
 
     /// The peer took so many frames of a life that is over: the rest is sent again.
-    fn rise(&mut self, peer: Node, grave: Grave, frames: u32) -> Result<(), FrameError> {
-        let taken = (frames.wrapping_add(1)).wrapping_sub(grave.first) as usize;
-        if taken > grave.tokens.len() {
-            let sent = u64::from(grave.first) + grave.tokens.len() as u64 - 1;
+    fn rise(&mut self, peer: Node, unacked: UnackedGeneration, frames: u32) -> Result<(), FrameError> {
+        let taken = (frames.wrapping_add(1)).wrapping_sub(unacked.first) as usize;
+        if taken > unacked.tokens.len() {
+            let sent = u64::from(unacked.first) + unacked.tokens.len() as u64 - 1;
             return Err(FrameError::Ack { acked: frames.into(), sent });
         }
-        let (taken, lost) = grave.tokens.split_at(taken);
+        let (taken, lost) = unacked.tokens.split_at(taken);
         self.release(taken);
         self.stats.resent += lost.len() as u64;
         let mut short = Vec::new();
         for token in lost {
-            // A new name: nothing that the dead rail's transport may still say of the frame can be meant for this try.
+            // A new name: nothing that the dead rail's transport may still say of the frame can be meant for this attempt.
             let Some(flight) = self.flights.all.remove(token) else { continue };
             let again = self.flights.insert(flight);
             if let Some(op) = self.ops.get_mut(&flight.header.key)

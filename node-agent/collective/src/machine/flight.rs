@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::error::Failure;
 use crate::header::Header;
 use crate::machine::Machine;
-use crate::machine::keep::Kept;
+use crate::machine::keep::CopyId;
 use crate::machine::scratch::Slot;
 use crate::memory::{Memory, Region};
 use crate::shape::Node;
@@ -21,7 +21,7 @@ pub enum Hold {
     /// In a sending slot.
     Slot(Slot),
     /// In the keep.
-    Kept(Kept),
+    Copy(CopyId),
 }
 
 /// One frame.
@@ -61,7 +61,7 @@ impl Machine {
             let Some(flight) = self.flights.all.remove(token) else { continue };
             match flight.hold {
                 Hold::Slot(slot) => self.slots.free(slot),
-                Hold::Kept(kept) => {
+                Hold::Copy(kept) => {
                     self.keep.free(kept);
                     // An operation may have waited for room in the keep.
                     self.woken.extend(self.ages.iter().copied());
@@ -109,7 +109,7 @@ impl Machine {
                 self.fail(Failure::BufferGone { rank, seq: key.seq() });
                 return false;
             }
-            (flight.payload, flight.hold) = (Some(to), Hold::Kept(kept));
+            (flight.payload, flight.hold) = (Some(to), Hold::Copy(kept));
             op.loans.remove(&token);
         }
         true

@@ -10,7 +10,7 @@ const ALIGN: usize = 64;
 
 /// Names one copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept(u64);
+pub struct CopyId(u64);
 
 #[derive(Debug, Clone, Copy)]
 struct Span {
@@ -37,7 +37,7 @@ impl Keep {
     }
 
     /// Room for `len` bytes; `None` while there is none.
-    pub fn take(&mut self, len: usize) -> Option<(Kept, Region)> {
+    pub fn take(&mut self, len: usize) -> Option<(CopyId, Region)> {
         let size = len.max(1).next_multiple_of(ALIGN);
         let wraps = self.head + size > self.region.len;
         let (at, skip) = if wraps { (0, self.region.len - self.head) } else { (self.head, 0) };
@@ -47,7 +47,7 @@ impl Keep {
         self.used += skip + size;
         self.head = at + size;
         self.spans.push_back(Span { end: skip + size, free: false });
-        Some((Kept(self.first + self.spans.len() as u64 - 1), self.region.part(at, len)))
+        Some((CopyId(self.first + self.spans.len() as u64 - 1), self.region.part(at, len)))
     }
 
     /// All that decides what the ring gives from now on.
@@ -60,7 +60,7 @@ impl Keep {
     }
 
     /// A copy is not needed any more.
-    pub fn free(&mut self, kept: Kept) {
+    pub fn free(&mut self, kept: CopyId) {
         let at = usize::try_from(kept.0 - self.first).unwrap_or(usize::MAX);
         if let Some(span) = self.spans.get_mut(at) {
             span.free = true;
@@ -87,7 +87,7 @@ mod tests {
         #[test]
         fn copies_never_overlap(size in 1usize..40, steps in prop::collection::vec((any::<bool>(), 0usize..1500, any::<usize>()), 1..200)) {
             let whole = Region::new(BufferId(3), 128, size * ALIGN);
-            let (mut keep, mut live) = (Keep::new(whole), Vec::<(Kept, Region)>::new());
+            let (mut keep, mut live) = (Keep::new(whole), Vec::<(CopyId, Region)>::new());
             for (take, len, which) in steps {
                 if take {
                     if let Some((kept, region)) = keep.take(len) {

@@ -8,7 +8,7 @@ use crate::header::Key;
 use crate::machine::Ticket;
 use crate::machine::scratch::Slot;
 use crate::memory::Region;
-use crate::schedule::{Contribution, Done, FIRST, Place, Schedule, Side, Source, Term};
+use crate::schedule::{BufferOffset, Contribution, Done, FIRST, Schedule, Side, Source, Term};
 use crate::shape::{Layout, Node, Rank, Time};
 
 /// What a grant says: so many chunks of the flow of a block.
@@ -70,7 +70,7 @@ pub struct ReduceState {
     /// Chunks that may be staged for each source.
     pub window: usize,
     /// What each source was told that it may send.
-    pub told: Vec<usize>,
+    pub notified: Vec<usize>,
 }
 
 /// One operation.
@@ -87,9 +87,9 @@ pub struct Op {
     /// Nodes that have started it: what is sent to them finds its place.
     pub started: BTreeSet<Node>,
     /// Nodes that do not know yet that this node has started.
-    pub tell: Vec<Node>,
+    pub report: Vec<Node>,
     /// Those that will hear of it anyhow, and are told so only if that takes long.
-    pub tell_late: Vec<Node>,
+    pub report_late: Vec<Node>,
     /// Time that it was predicted to take, if it was.
     pub predicted: Option<Time>,
     /// It takes so long that its start is announced before any data.
@@ -136,11 +136,11 @@ impl Op {
         let own = layout.node;
         let heard: Vec<bool> = (0..layout.nodes()).map(|n| !collective || n == usize::from(own)).collect();
         // Of a message only the receiver says that it has started: the sender's data says it for the sender.
-        let tell: Vec<Node> = match key {
+        let report: Vec<Node> = match key {
             Key::Collective { .. } => layout.peers().collect(),
             _ => schedule.receives.iter().map(|f| f.peer).collect(),
         };
-        let (tell_late, tell) = tell.into_iter().partition(|&node| schedule.hears_anyhow(node));
+        let (report_late, report) = report.into_iter().partition(|&node| schedule.hears_anyhow(node));
         let sends = schedule.sends.iter();
         let sends: Vec<SendState> = sends
             .map(|f| SendState { next: 0, granted: if f.granted { window.min(f.chunks) } else { f.chunks } })
@@ -165,7 +165,7 @@ impl Op {
                 done: vec![false; r.chunks],
                 freed: 0,
                 window: window.min(r.chunks),
-                told: vec![window.min(r.chunks); r.sources.len()],
+                notified: vec![window.min(r.chunks); r.sources.len()],
             })
             .collect();
         let in_place = members.iter().any(|m| m.input.overlaps(m.output));
@@ -177,8 +177,8 @@ impl Op {
             unheard: heard.iter().filter(|h| !**h).count(),
             heard,
             started: BTreeSet::new(),
-            tell,
-            tell_late,
+            report,
+            report_late,
             predicted: None,
             long: false,
             met: false,
@@ -205,7 +205,7 @@ impl Op {
     }
 
     /// The region of `len` bytes at a place, shifted.
-    pub fn region(&self, place: &Place, shift: usize, len: usize) -> Region {
+    pub fn region(&self, place: &BufferOffset, shift: usize, len: usize) -> Region {
         let member = &self.members[place.local];
         let whole = if place.side == Side::Input { member.input } else { member.output };
         whole.part(place.offset + shift, len)
@@ -287,7 +287,7 @@ impl Op {
     }
 
     /// Nodes have made this call.
-    pub fn hear_of(&mut self, nodes: impl Iterator<Item = Node>) {
+    pub fn on_of(&mut self, nodes: impl Iterator<Item = Node>) {
         for node in nodes {
             if !std::mem::replace(&mut self.heard[usize::from(node)], true) {
                 self.unheard -= 1;
@@ -305,7 +305,7 @@ impl Op {
         let state = &self.reduces[reduction];
         let empty = |f: &crate::schedule::Receive| {
             f.contribution.is_some_and(|c| {
-                c.reduction == reduction && state.staged[chunk * state.told.len() + c.source].is_none()
+                c.reduction == reduction && state.staged[chunk * state.notified.len() + c.source].is_none()
             })
         };
         flows().position(empty).unwrap_or(flow)
@@ -317,7 +317,7 @@ impl Op {
             return false;
         };
         let state = &mut self.reduces[reduction];
-        let sources = state.told.len();
+        let sources = state.notified.len();
         state.staged[chunk * sources + source] = Some(slot);
         state.have[chunk] += 1;
         let last = usize::from(state.have[chunk]) == sources;
@@ -335,8 +335,8 @@ impl Op {
             let chunks = plan.chunks;
             let room = (state.window + state.freed).min(chunks);
             let worth = (state.window / 4).max(1);
-            let due = |&told: &usize| room >= told + worth || room == chunks && told < chunks;
-            state.told.iter().position(due).map(|source| (index, source, room))
+            let due = |&notified: &usize| room >= notified + worth || room == chunks && notified < chunks;
+            state.notified.iter().position(due).map(|source| (index, source, room))
         })
     }
 
@@ -361,7 +361,7 @@ impl Op {
         let mut reductions = self.schedule.reductions.iter().zip(&self.reduces);
         let reduced = reductions.all(|(plan, state)| state.ready.len() == plan.chunks);
         self.unheard == 0
-            && self.tell.is_empty()
+            && self.report.is_empty()
             && self.to_receive == 0
             && self.to_send == 0
             && self.on_way == 0

@@ -8,7 +8,7 @@ use crate::header::Key;
 use crate::machine::op::{Member, Op};
 use crate::machine::{Machine, Ticket};
 use crate::memory::Region;
-use crate::schedule::{Copy, Place, Schedule, Side};
+use crate::schedule::{BufferOffset, Copy, Schedule, Side};
 use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, MAX_PAIRS, Node, Rank, Time};
 
 /// A local rank's counters.
@@ -195,7 +195,7 @@ impl Machine {
             return Ok(());
         };
         let (source, target) = if sends { (member, half.member) } else { (half.member, member) };
-        let side = |local, side| Place { local, side, offset: 0 };
+        let side = |local, side| BufferOffset { local, side, offset: 0 };
         let copy = Copy { from: side(0, Side::Input), to: side(1, Side::Output), bytes };
         let schedule = Schedule { copies: vec![copy], ..Schedule::default() };
         let op = Op::new(key, call, half.since, vec![source, target], schedule, self.window, &self.layout);

@@ -79,8 +79,8 @@ impl Machine {
             return Ok(());
         }
         let mut released = Vec::new();
-        let told = link.heard(header.sent_us, now);
-        link.acknowledge(header.acked, told, &mut released)?;
+        let notified = link.heard(header.sent_us, now);
+        link.acknowledge(header.acked, notified, &mut released)?;
         self.release(&released);
         if header.shape != self.shape {
             self.fail(Failure::Shape { node: peer, here: self.layout.node });
@@ -264,7 +264,7 @@ impl Machine {
                 Ok(Target::Early(slot))
             }
             Standing::Active => {
-                self.hear(peer, header.key, call);
+                self.on_report(peer, header.key, call);
                 if self.failure.is_some() {
                     return Ok(Target::Nothing);
                 }
@@ -299,7 +299,7 @@ impl Machine {
             state.begun += 1;
             return Ok(Target::Placed { flow, chunk });
         };
-        if state.begun >= op.reduces[reduction].told[source] {
+        if state.begun >= op.reduces[reduction].notified[source] {
             return Err(FrameError::Overrun);
         }
         let slot = self.slots.take_stage().ok_or(FrameError::Overrun)?;
@@ -316,7 +316,7 @@ impl Machine {
             Target::Staged { flow, chunk, slot } => {
                 op.receive(flow, chunk);
                 let answered = std::mem::take(&mut op.schedule.receives[flow].answers_for);
-                op.hear_of(answered.iter().copied());
+                op.on_of(answered.iter().copied());
                 self.agreement.learn_by(&answered, header);
                 op.schedule.receives[flow].answers_for = answered;
                 #[cfg(test)]
@@ -358,7 +358,7 @@ impl Machine {
         let Some(call) = header.call else { return Ok(()) };
         self.plausible(peer, header.key, false)?;
         match self.standing(header.key) {
-            Standing::Active => self.hear(peer, header.key, call),
+            Standing::Active => self.on_report(peer, header.key, call),
             Standing::Over => self.settle(peer, header.key),
             Standing::Ahead => {
                 let ranks = self.layout.ranks(peer).len();
@@ -376,7 +376,7 @@ impl Machine {
     }
 
     /// A peer's call for an active operation is known: it has started it.
-    fn hear(&mut self, peer: Node, key: Key, call: Call) {
+    fn on_report(&mut self, peer: Node, key: Key, call: Call) {
         self.settle(peer, key);
         let here = self.layout.node;
         let Some(op) = self.ops.get_mut(&key) else { return };
@@ -384,7 +384,7 @@ impl Machine {
             let (seq, ours) = (key.seq(), op.call);
             return self.fail(Failure::Mismatch { seq, node: peer, theirs: call, here, ours });
         }
-        op.hear_of(std::iter::once(peer));
+        op.on_of(std::iter::once(peer));
         op.started.insert(peer);
         self.woken.push(key);
     }
@@ -416,7 +416,7 @@ impl Machine {
         let Some(early) = self.early.remove(&key) else { return };
         self.replays.extend(early.frames);
         for (peer, call) in early.calls {
-            self.hear(peer, key, call);
+            self.on_report(peer, key, call);
         }
     }
 

@@ -18,7 +18,7 @@ const MOST: Time = Time::from_millis(2);
 /// An operation that may end within so many pauses is not kept waiting.
 const FAR: f64 = 40.0;
 /// An operation that is predicted to take less is brief: to wait for its frames asleep would take as long as it does.
-const BRIEF: Time = Time::from_micros(500);
+const SMALL: Time = Time::from_micros(500);
 /// Nodes of a ring that is not hurt: pauses add up from node to node, and eight nodes take up to a third longer with them.
 const SHORT_CHAIN: usize = 4;
 /// How long a pause that was worked out from the rails' rates is good for.
@@ -75,9 +75,9 @@ impl Machine {
 
     /// Whether operations are under way, and all of them were predicted to be done soon.
     #[must_use]
-    pub fn is_brief(&self) -> bool {
-        let brief = |op: &Op| op.predicted.is_some_and(|time| time < BRIEF);
-        !self.ops.is_empty() && self.ops.values().all(brief)
+    pub fn is_small(&self) -> bool {
+        let small = |op: &Op| op.predicted.is_some_and(|time| time < SMALL);
+        !self.ops.is_empty() && self.ops.values().all(small)
     }
 
     /// Works the pause out anew from time to time.

@@ -58,11 +58,11 @@ impl Machine {
     /// peer has it.
     pub fn sent(&mut self, rail: Rail, peer: Node, token: u64, _now: Time) {
         self.taken(rail, peer, token);
-        self.let_go(token);
+        self.release_buffer(token);
     }
 
     /// All bytes of a frame were handed to the rail, which still reads its payload where it lies: no operation ends before
-    /// [`Machine::let_go`] says that it does not any more, or the link is lost.
+    /// [`Machine::release_buffer`] says that it does not any more, or the link is lost.
     pub fn taken(&mut self, rail: Rail, peer: Node, token: u64) {
         if token != UNCOUNTED {
             self.links.get_mut(rail, peer).took_over();
@@ -70,7 +70,7 @@ impl Machine {
     }
 
     /// The payload of a frame that was taken is not read any more.
-    pub fn let_go(&mut self, token: u64) {
+    pub fn release_buffer(&mut self, token: u64) {
         self.grounded(&[token]);
     }
 
@@ -82,7 +82,7 @@ impl Machine {
     /// Completes a header that has no count.
     fn uncounted(&mut self, rail: Rail, peer: Node, mut header: Header, now: Time) -> Transmit {
         let link = self.links.get_mut(rail, peer);
-        (header.acked, header.generation) = (link.tell(), link.generation());
+        (header.acked, header.generation) = (link.report(), link.generation());
         header.sent_us = way::stamp(now);
         self.stats.control += 1;
         Transmit { rail, peer, header, payload: None, token: UNCOUNTED }
@@ -99,7 +99,7 @@ impl Machine {
         let mut header = flight.header;
         header.number = self.links.hand(rail, peer, header.frame_bytes(), token, now);
         let link = self.links.get_mut(rail, peer);
-        (header.acked, header.generation) = (link.tell(), link.generation());
+        (header.acked, header.generation) = (link.report(), link.generation());
         header.sent_us = way::stamp(now);
         if header.length == 0 {
             self.stats.control += 1;
@@ -157,7 +157,7 @@ impl Machine {
 
     /// A long operation is announced before its data: others wait for the word, and behind the data it would be late.
     fn first_announcement(&mut self, now: Time) -> Option<Transmit> {
-        let untold = |key: &&Key| self.ops.get(key).is_some_and(|op| op.long && !op.tell.is_empty());
+        let untold = |key: &&Key| self.ops.get(key).is_some_and(|op| op.long && !op.report.is_empty());
         let key = *self.ages.iter().find(untold)?;
         self.announce(key, now)
     }
@@ -166,8 +166,8 @@ impl Machine {
     fn announce(&mut self, key: Key, now: Time) -> Option<Transmit> {
         let op = self.ops.get_mut(&key)?;
         let reachable = |&peer: &Node| self.links.quickest(peer).is_some();
-        let at = op.tell.iter().position(reachable)?;
-        let peer = op.tell.remove(at);
+        let at = op.report.iter().position(reachable)?;
+        let peer = op.report.remove(at);
         let (call, plan) = (Some(op.call), op.plan_ahead);
         let header = Header { plan, ..self.control(Kind::Ready, key, call) };
         let rail = self.links.quickest(peer)?;
@@ -180,8 +180,8 @@ impl Machine {
         for at in 0..self.ages.len() {
             let key = self.ages[at];
             let Some(op) = self.ops.get_mut(&key) else { continue };
-            if !op.tell_late.is_empty() && now >= op.since + LATE {
-                op.tell.append(&mut op.tell_late);
+            if !op.report_late.is_empty() && now >= op.since + LATE {
+                op.report.append(&mut op.report_late);
             }
             if let Some(frame) = self.announce(key, now) {
                 return Some(frame);
@@ -191,7 +191,7 @@ impl Machine {
                 let plan = &op.schedule.reductions[index];
                 let (peer, value) = (plan.sources[source], grant_value(plan.block, chunks));
                 if let Some(rail) = self.links.quickest(peer) {
-                    op.reduces[index].told[source] = chunks;
+                    op.reduces[index].notified[source] = chunks;
                     let header = Header { value, ..self.control(Kind::Grant, key, None) };
                     return self.frame(rail, peer, header, now);
                 }
@@ -282,8 +282,8 @@ impl Machine {
         op.rotor[step] = (flow + 1) % flows;
         op.sends[flow].next += 1;
         op.to_send -= 1;
-        op.tell.retain(|&p| p != peer);
-        op.tell_late.retain(|&p| p != peer);
+        op.report.retain(|&p| p != peer);
+        op.report_late.retain(|&p| p != peer);
         let call = Some(op.call);
         // What answers for node 0 says what that said, which is known by now.
         let plan = match plan.source {
@@ -402,7 +402,7 @@ impl Machine {
 fn copy_room(keep: &mut Keep, slots: &mut Slots, bytes: usize) -> Option<(Hold, Region)> {
     let kept = if bytes <= SMALL_COPY { keep.take(bytes) } else { None };
     if let Some((kept, region)) = kept {
-        return Some((Hold::Kept(kept), region));
+        return Some((Hold::Copy(kept), region));
     }
     let slot = slots.take_send()?;
     Some((Hold::Slot(slot), slots.region(slot, bytes)))

@@ -104,11 +104,11 @@ impl Machine {
             State::Up if !link.is_drained() => RailState::Up,
             State::Up => {
                 let about = |kind: Kind| matches!(kind, Kind::Drain { rail: about, .. } if about == rail);
-                let told = !self.peers[usize::from(peer)].control.iter().any(|h| about(h.kind))
+                let notified = !self.peers[usize::from(peer)].control.iter().any(|h| about(h.kind))
                     && !self.flights.all.values().any(|f| f.peer == peer && about(f.header.kind));
                 let needed = self.links.up(peer).any(|r| r == rail);
                 let quiet = now.saturating_sub(link.last_data) > LEFT_AFTER && link.outstanding() == 0;
-                if told && quiet && !needed { RailState::Drained } else { RailState::Draining }
+                if notified && quiet && !needed { RailState::Drained } else { RailState::Draining }
             }
         };
         LinkView {

@@ -356,7 +356,7 @@ impl World {
                 self.darken(hosts, wire)?;
                 self.darken(hosts, other(wire))
             }
-            Event::Hear(end) => self.hear(hosts, end),
+            Event::Hear(end) => self.on_report(hosts, end),
             Event::Dial(end) => {
                 may.dials -= 1;
                 for end in [end, other(end)] {
@@ -445,7 +445,7 @@ impl World {
     }
 
     /// An end loses its connection; the other end will hear of it unless the link is dark.
-    fn close(&mut self, hosts: &mut Hosts, end: Wire, tell: bool) -> Check {
+    fn close(&mut self, hosts: &mut Hosts, end: Wire, report: bool) -> Check {
         let may_late = self.may.late > 0;
         let here = self.end_mut(end);
         let life = std::mem::take(&mut here.open);
@@ -470,18 +470,18 @@ impl World {
         // What this end's socket has not taken is dropped: so is what comes after it.
         let taken = there.wire.as_slice().iter().position(|&p| hosts.packet(p).payload.is_none());
         there.wire.len = taken.map_or(there.wire.len, |at| at as u8);
-        let told = there.news.as_slice().contains(&News::Down(life));
+        let reported = there.news.as_slice().contains(&News::Down(life));
         let linked = there.open > 0 && there.open <= life || there.news.as_slice().contains(&News::Up(life));
-        if linked && !there.dark && !told {
+        if linked && !there.dark && !reported {
             there.news.push(News::Down(life))?;
         }
-        if tell {
+        if report {
             self.step(hosts, end.0, Input::Down { rail: end.2, peer: end.1, life })?;
         }
         Ok(())
     }
 
-    fn hear(&mut self, hosts: &mut Hosts, end: Wire) -> Check {
+    fn on_report(&mut self, hosts: &mut Hosts, end: Wire) -> Check {
         let news = self.end_mut(end).news.pop().ok_or("no news")?;
         let open = self.end(end).open;
         match news {

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::draft::{Draft, broadcast_within, gather_within, gathered_inputs, gathered_outputs};
 use super::draft::{own_parts, parts, whole};
-use super::{Copy, FIRST, Place, SECOND, Segment, Side, Source};
+use super::{BufferOffset, Copy, FIRST, SECOND, Segment, Side, Source};
 use crate::order;
 use crate::shape::Rank;
 
@@ -66,7 +66,7 @@ pub(super) fn broadcast(draft: &mut Draft, bytes: usize, root: Rank) {
     let Some(&source) = draft.layout.node_of.get(root as usize) else { return };
     if let Some(local) = draft.layout.local_index(root) {
         for peer in draft.layout.peers() {
-            let from = Place { local, side: Side::Input, offset: 0 };
+            let from = BufferOffset { local, side: Side::Input, offset: 0 };
             draft.send(FIRST, 0, peer, Source::Inputs, whole(vec![from], bytes));
         }
     } else {
@@ -87,19 +87,19 @@ pub(super) fn all_to_all(draft: &mut Draft, bytes: usize) {
         };
         let sent = pairs(own.len(), theirs.len()).map(|(local, j, stream)| {
             let offset = theirs[j] as usize * bytes;
-            Segment { stream, places: vec![Place { local, side: Side::Input, offset }] }
+            Segment { stream, places: vec![BufferOffset { local, side: Side::Input, offset }] }
         });
         let got = pairs(theirs.len(), own.len()).map(|(i, local, stream)| {
             let offset = theirs[i] as usize * bytes;
-            Segment { stream, places: vec![Place { local, side: Side::Output, offset }] }
+            Segment { stream, places: vec![BufferOffset { local, side: Side::Output, offset }] }
         });
         draft.send(FIRST, draft.own(), peer, Source::Inputs, sent.collect());
         draft.receive(FIRST, usize::from(peer), peer, got.collect());
     }
     for (from, &source) in own.iter().enumerate() {
         for (to, &target) in own.iter().enumerate() {
-            let from = Place { local: from, side: Side::Input, offset: target as usize * bytes };
-            let to = Place { local: to, side: Side::Output, offset: source as usize * bytes };
+            let from = BufferOffset { local: from, side: Side::Input, offset: target as usize * bytes };
+            let to = BufferOffset { local: to, side: Side::Output, offset: source as usize * bytes };
             draft.out.copies.push(Copy { from, to, bytes });
         }
     }

@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
-use super::{Contribution, Copy, FIRST, Place, Receive, Reduction, Schedule, Segment, Send, Side, Source};
-use super::{Term, Turn};
+use super::{
+    BufferOffset, Contribution, Copy, FIRST, Receive, Reduction, Schedule, Segment, Send, Side, Source,
+};
+use super::{ReductionStart, Term};
 use crate::order;
 use crate::shape::{Layout, Node, Rank};
 
 /// One segment of `len` bytes.
-pub(super) fn whole(places: Vec<Place>, len: usize) -> Vec<Segment> {
+pub(super) fn whole(places: Vec<BufferOffset>, len: usize) -> Vec<Segment> {
     vec![Segment { stream: 0..len, places }]
 }
 
@@ -24,8 +26,8 @@ pub(super) struct Draft<'a> {
 
 impl Draft<'_> {
     /// The same place of all local ranks.
-    pub fn locals(&self, side: Side, offset: usize) -> Vec<Place> {
-        (0..self.layout.local().len()).map(|local| Place { local, side, offset }).collect()
+    pub fn locals(&self, side: Side, offset: usize) -> Vec<BufferOffset> {
+        (0..self.layout.local().len()).map(|local| BufferOffset { local, side, offset }).collect()
     }
 
     pub fn own(&self) -> usize {
@@ -132,7 +134,7 @@ impl Draft<'_> {
         let term = |n: usize| if n == own { Term::Own } else { Term::Staged((n + nodes - own - 1) % nodes) };
         let turn = |(stream, block): (Range<usize>, Node)| {
             let first = order::nodes_for(block, nodes).next().map_or(0, usize::from);
-            Turn { stream, first }
+            ReductionStart { stream, first }
         };
         Reduction {
             block: own as u32,
@@ -162,7 +164,7 @@ impl Draft<'_> {
             block: block as u32,
             sources: vec![source],
             cycle: cycle.to_vec(),
-            turns: vec![Turn { stream: 0..bytes, first: 0 }],
+            turns: vec![ReductionStart { stream: 0..bytes, first: 0 }],
             inputs,
             after: None,
             outputs,
@@ -190,7 +192,7 @@ pub(super) fn own_parts(draft: &Draft, bytes: usize) -> Vec<Segment> {
     ranks
         .map(|local| Segment {
             stream: local * bytes..(local + 1) * bytes,
-            places: vec![Place { local, side: Side::Output, offset: 0 }],
+            places: vec![BufferOffset { local, side: Side::Output, offset: 0 }],
         })
         .collect()
 }
@@ -201,7 +203,7 @@ pub(super) fn gathered_inputs(draft: &Draft, bytes: usize) -> Vec<Segment> {
     ranks
         .map(|local| Segment {
             stream: local * bytes..(local + 1) * bytes,
-            places: vec![Place { local, side: Side::Input, offset: 0 }],
+            places: vec![BufferOffset { local, side: Side::Input, offset: 0 }],
         })
         .collect()
 }
@@ -220,7 +222,7 @@ pub(super) fn gathered_outputs(draft: &Draft, node: Node, bytes: usize) -> Vec<S
 /// The inputs of this node's ranks go to the outputs of all of them: all-gather.
 pub(super) fn gather_within(draft: &mut Draft, bytes: usize) {
     for (local, &rank) in draft.layout.local().iter().enumerate() {
-        let from = Place { local, side: Side::Input, offset: 0 };
+        let from = BufferOffset { local, side: Side::Input, offset: 0 };
         let copies = draft.locals(Side::Output, rank as usize * bytes).into_iter();
         draft.out.copies.extend(copies.map(|to| Copy { from, to, bytes }));
     }
@@ -229,7 +231,7 @@ pub(super) fn gather_within(draft: &mut Draft, bytes: usize) {
 /// The root's input goes to the outputs of all ranks on its node: broadcast.
 pub(super) fn broadcast_within(draft: &mut Draft, bytes: usize, root: Rank) {
     if let Some(local) = draft.layout.local_index(root) {
-        let from = Place { local, side: Side::Input, offset: 0 };
+        let from = BufferOffset { local, side: Side::Input, offset: 0 };
         let copies = draft.locals(Side::Output, 0).into_iter();
         draft.out.copies.extend(copies.map(|to| Copy { from, to, bytes }));
     }

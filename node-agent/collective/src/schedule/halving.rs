@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::draft::{Draft, whole};
-use super::{Done, Need, Place, SECOND, Side, Source, Term};
+use super::{BufferOffset, Done, Need, SECOND, Side, Source, Term};
 use crate::order;
 use crate::shape::Node;
 
@@ -17,7 +17,7 @@ pub(super) fn all_reduce(draft: &mut Draft, bytes: usize) {
     let (own, nodes) = (draft.own(), draft.layout.nodes());
     let edges = order::blocks(bytes, nodes);
     let span = |blocks: &Range<usize>| edges[blocks.start].start..edges[blocks.end - 1].end;
-    let partial = |at: usize| vec![Place { local: 0, side: Side::Output, offset: at }];
+    let partial = |at: usize| vec![BufferOffset { local: 0, side: Side::Output, offset: at }];
     let mut mine = 0..nodes;
     // The reduction before, and where its result begins in the buffer.
     let mut before: Option<(usize, usize)> = None;
@@ -77,7 +77,7 @@ fn gather(
             of: *of,
             at: 0,
         });
-        let places = vec![Place { local: 0, side: Side::Output, offset: have.start }];
+        let places = vec![BufferOffset { local: 0, side: Side::Output, offset: have.start }];
         draft.send(SECOND, step, *peer, Source::After(needs.collect()), whole(places, have.len()));
         let landing = whole(draft.locals(Side::Output, get.start), get.len());
         let landed = draft.receive(SECOND, step, *peer, landing);

@@ -52,7 +52,7 @@ pub enum Side {
 
 /// A place in a local rank's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct BufferOffset {
     /// Index among the local ranks.
     pub local: usize,
     /// Which buffer.
@@ -67,7 +67,7 @@ pub struct Segment {
     /// Range of the stream; segments of a stream follow each other without a gap.
     pub stream: Range<usize>,
     /// The places of its first byte.
-    pub places: Vec<Place>,
+    pub places: Vec<BufferOffset>,
 }
 
 /// What must be here before a range of a stream exists.
@@ -184,7 +184,7 @@ pub enum Term {
 
 /// With which term the reduction of a range begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
+pub struct ReductionStart {
     /// The range.
     pub stream: Range<usize>,
     /// Index in the reduction's cycle.
@@ -201,7 +201,7 @@ pub struct Reduction {
     /// The terms.
     pub cycle: Vec<Term>,
     /// The turns; they follow each other without a gap.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ReductionStart>,
     /// The own term: the places are the local ranks.
     pub inputs: Vec<Segment>,
     /// The index of the reduction that makes the own term, and where the term begins in that; `None`: it is there.
@@ -221,9 +221,9 @@ pub struct Reduction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
     /// From here.
-    pub from: Place,
+    pub from: BufferOffset,
     /// To here.
-    pub to: Place,
+    pub to: BufferOffset,
     /// Bytes.
     pub bytes: usize,
 }
@@ -321,7 +321,8 @@ impl Schedule {
         let chunk = chunk_size(bytes, config);
         let chunks = bytes.div_ceil(chunk).max(1);
         let side = if sends { Side::Input } else { Side::Output };
-        let segments = vec![Segment { stream: 0..bytes, places: vec![Place { local, side, offset: 0 }] }];
+        let segments =
+            vec![Segment { stream: 0..bytes, places: vec![BufferOffset { local, side, offset: 0 }] }];
         let (step, block) = (FIRST, 0);
         let mut out = Schedule { chunk, ..Schedule::default() };
         if sends {

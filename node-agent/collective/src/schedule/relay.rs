@@ -2,7 +2,7 @@
 //! root ships everything once instead of n-1 times.
 
 use super::draft::{Draft, broadcast_within, whole};
-use super::{FIRST, Place, SECOND, Side, Source};
+use super::{BufferOffset, FIRST, SECOND, Side, Source};
 use crate::order;
 use crate::shape::{Node, Rank};
 
@@ -17,7 +17,7 @@ pub(super) fn broadcast(draft: &mut Draft, bytes: usize, root: Rank) {
         let local = draft.layout.local_index(root).unwrap_or(0);
         for peer in draft.layout.peers() {
             let block = &cut[block_of(peer)];
-            let from = Place { local, side: Side::Input, offset: block.start };
+            let from = BufferOffset { local, side: Side::Input, offset: block.start };
             draft.send(FIRST, block_of(peer), peer, Source::Inputs, whole(vec![from], block.len()));
         }
         return;

@@ -39,7 +39,7 @@ impl Storm {
         let healthy = (0..world.rails).filter(|&r| r != rail && !bad(r)).count();
         match self.rng.below(if self.dark { 4 } else { 2 }) {
             0 if healthy > 0 => net.cut(a, b, rail),
-            1 => net.mend(a, b, rail),
+            1 => net.remediate(a, b, rail),
             2 if healthy > 0 => net.darken(a, b, rail),
             3 => net.lighten(a, b, rail),
             _ => return,
@@ -159,7 +159,7 @@ fn a_rail_returns_for_ever() {
                 flaps += usize::from(!net.broken.contains(&(0, 1, rail)));
                 net.cut(0, 1, rail);
             }
-            1..5 => net.mend(0, 1, rail),
+            1..5 => net.remediate(0, 1, rail),
             _ => {}
         }
     });
@@ -225,7 +225,7 @@ fn the_nodes_agree_on_who_is_weak() {
                 weak = net.hosts.iter().map(|h| h.machine.plan().capacities(4)).collect();
                 let chosen = net.hosts[0].machine.choices().map(|(_, _, choice)| choice.plan);
                 names = chosen.collect();
-                (0..3).for_each(|peer| net.mend(peer, 3, 1));
+                (0..3).for_each(|peer| net.remediate(peer, 3, 1));
             }
             _ => {}
         }

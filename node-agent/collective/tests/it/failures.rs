@@ -172,7 +172,7 @@ fn an_idle_rail_may_go_and_come_back() {
     (0..2).for_each(|rank| post(&mut net, &world, rank, sum(3000)));
     net.run(4);
     assert_eq!(net.carried[1], before);
-    net.mend(0, 1, 1);
+    net.remediate(0, 1, 1);
     net.settle();
     (0..2).for_each(|rank| post(&mut net, &world, rank, sum(3000)));
     net.run(6);

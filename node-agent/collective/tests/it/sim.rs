@@ -197,7 +197,9 @@ impl Net {
                 2 => {
                     self.some(|net| net.queued.keys().copied().collect()).is_some_and(|wire| self.write(wire))
                 }
-                3 => self.some(|net| net.news.keys().copied().collect()).is_some_and(|end| self.hear(end)),
+                3 => {
+                    self.some(|net| net.news.keys().copied().collect()).is_some_and(|end| self.on_report(end))
+                }
                 4 => self.some(Net::to_dial).is_some_and(|(a, b, rail)| self.dial(a, b, rail)),
                 _ => {
                     let wires = |net: &Net| {
@@ -244,11 +246,11 @@ impl Net {
             host.ended.push(c);
             any = true;
         }
-        self.obey(node) || any
+        self.apply_command(node) || any
     }
 
     /// What a machine asks of its transport is done at once.
-    fn obey(&mut self, node: usize) -> bool {
+    fn apply_command(&mut self, node: usize) -> bool {
         let mut any = false;
         while let Some(command) = self.hosts[node].machine.poll_command() {
             any = true;
@@ -293,7 +295,7 @@ impl Net {
         true
     }
 
-    fn hear(&mut self, end: Wire) -> bool {
+    fn on_report(&mut self, end: Wire) -> bool {
         let (node, peer, rail) = end;
         let queue = self.news.get_mut(&end).unwrap();
         let Some(news) = queue.pop_front() else { return false };
@@ -309,7 +311,7 @@ impl Net {
                 }
                 self.open.insert(end, life);
                 self.hosts[node].machine.rail_up(rail as Rail, peer as Node, life, self.now);
-                self.obey(node);
+                self.apply_command(node);
             }
             _ => {}
         }
@@ -321,7 +323,7 @@ impl Net {
         self.queued.remove(&(node, peer, rail));
         self.arriving.remove(&(peer, node, rail));
         self.hosts[node].machine.rail_down(rail as Rail, peer as Node, life, cause, self.now);
-        self.obey(node);
+        self.apply_command(node);
     }
 
     /// The socket takes a frame: only now its payload is read.
@@ -484,7 +486,7 @@ impl Net {
     }
 
     /// A rail that was cut can be connected again.
-    pub fn mend(&mut self, a: usize, b: usize, rail: usize) {
+    pub fn remediate(&mut self, a: usize, b: usize, rail: usize) {
         self.broken.remove(&link(a, b, rail));
     }
 
@@ -500,7 +502,7 @@ impl Net {
             self.darken(node, peer, rail);
         }
         self.hosts[node].machine.port_down(rail as Rail, self.now);
-        self.obey(node);
+        self.apply_command(node);
     }
 
     /// The port is back.
@@ -509,7 +511,7 @@ impl Net {
             self.lighten(node, peer, rail);
         }
         self.hosts[node].machine.port_up(rail as Rail, self.now);
-        self.obey(node);
+        self.apply_command(node);
     }
 
     /// A node moves its work off a rail, or back on it.

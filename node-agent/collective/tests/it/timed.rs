@@ -31,7 +31,7 @@ struct Host {
 
 impl Host {
     /// Looks at what has gathered.
-    fn look(&mut self, now: Time) {
+    fn check(&mut self, now: Time) {
         self.woken += usize::from(!self.gathered.is_empty());
         for (rail, peer, token) in self.left.drain(..) {
             self.machine.sent(rail, peer, token, now);
@@ -193,7 +193,7 @@ impl Fabric {
             if self.now < host.rests {
                 continue;
             }
-            host.look(self.now);
+            host.check(self.now);
             host.machine.tick(self.now);
             while host.machine.work(&mut host.memory, self.now) {}
             while let Some(frame) = host.machine.poll_transmit(&mut host.memory, self.now) {
@@ -348,9 +348,9 @@ fn frames_gather_at_no_cost() {
 /// Waiting asleep would take as long as a small operation does; for a large one, and for callers, nobody need stay awake.
 #[test]
 fn only_small_operations_are_brief() {
-    for (bytes, brief) in [(1 << 10, true), (16 << 20, false)] {
+    for (bytes, small) in [(1 << 10, true), (16 << 20, false)] {
         let mut fabric = Fabric::new(4, 4, Tuning::default(), &Plan::default(), &[]);
-        assert!(!fabric.hosts[0].machine.is_brief(), "nothing is under way");
+        assert!(!fabric.hosts[0].machine.is_small(), "nothing is under way");
         let call = Call {
             operation: Operation::AllReduce,
             dtype: Dtype::F32,
@@ -360,7 +360,7 @@ fn only_small_operations_are_brief() {
         let host = &mut fabric.hosts[0];
         let buffer = host.memory.insert(vec![0; bytes as usize]);
         host.machine.post(0, call, buffer, buffer, Time::ZERO).unwrap();
-        assert_eq!(host.machine.is_brief(), brief, "{bytes} bytes");
+        assert_eq!(host.machine.is_small(), small, "{bytes} bytes");
     }
 }
 

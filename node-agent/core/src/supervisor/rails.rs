@@ -7,13 +7,13 @@ use proto_model::{AlgorithmChoice, RailReport, RailState, Timestamp};
 use super::{Action, Phase, State};
 
 /// The engine is asked this often how its rails are.
-pub const RAILS_LOOK: Duration = Duration::from_secs(1);
+pub const RAILS_CHECK: Duration = Duration::from_secs(1);
 /// While rails move after an order, it is asked this often,
 pub const RAILS_HASTE: Duration = Duration::from_millis(50);
 /// for so long at most.
 pub(super) const HASTE_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes and rates are told this often; a changed state at once.
-pub const RAILS_TELL: Duration = Duration::from_secs(5);
+pub const RAILS_REPORT: Duration = Duration::from_secs(5);
 /// After a change they are told again after this long.
 const RAILS_RATES: Duration = Duration::from_secs(2);
 /// An engine that did not answer is asked again after this long.
@@ -24,7 +24,7 @@ pub(super) const RAILS_AGAIN: Duration = Duration::from_secs(5);
 pub(super) struct RailsLook {
     pub(super) next: Timestamp,
     pub(super) hasty_until: Timestamp,
-    pub(super) tell: Timestamp,
+    pub(super) notify: Timestamp,
 }
 
 impl State {
@@ -54,7 +54,7 @@ impl State {
 pub(super) fn drain_engine(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     let wanted = state.wanted();
     if state.engine_serves() && state.engine_drained != wanted {
-        state.rails.next = now.plus(RAILS_LOOK);
+        state.rails.next = now.plus(RAILS_CHECK);
         actions.push(Action::DrainEngine(wanted));
     }
 }
@@ -71,17 +71,17 @@ pub(super) fn rails_seen(
     let same = reports.len() == seen.reports.len()
         && reports.iter().zip(&seen.reports).all(|(new, old)| new.says_as(old))
         && choices == seen.choices;
-    if same && now < state.rails.tell {
+    if same && now < state.rails.notify {
         return;
     }
     (seen.reports, seen.choices) = (reports, choices);
     // Rates are of the time before: after a change they are told once more as they are then.
-    state.rails.tell = now.plus(if same { RAILS_TELL } else { RAILS_RATES });
+    state.rails.notify = now.plus(if same { RAILS_REPORT } else { RAILS_RATES });
     actions.push(Action::Publish);
 }
 
 /// Looks after the engine's rails while it serves. How they are is asked only once all of them have been connected: before that they
-/// are down to every peer, which would be told until the next look, of a try that runs.
+/// are down to every peer, which would be told until the next look, of an attempt that runs.
 pub(super) fn rails_due(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     if !state.engine_serves() || now < state.rails.next {
         return;
@@ -89,7 +89,7 @@ pub(super) fn rails_due(state: &mut State, now: Timestamp, actions: &mut Vec<Act
     if state.engine_drained != state.wanted() {
         drain_engine(state, now, actions);
     } else if matches!(state.phase, Phase::Launching | Phase::Running) {
-        state.rails.next = now.plus(if state.is_hasty(now) { RAILS_HASTE } else { RAILS_LOOK });
+        state.rails.next = now.plus(if state.is_hasty(now) { RAILS_HASTE } else { RAILS_CHECK });
         actions.push(Action::ReadRails);
     }
 }

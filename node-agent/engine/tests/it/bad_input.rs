@@ -42,13 +42,13 @@ fn prove_alive(zero: &Client, one: &Client) {
 #[test]
 fn verbs_that_cannot_be_had_are_refused_where_nothing_else_is_allowed() {
     let room = tempfile::tempdir().unwrap();
-    let mut told = config(room.path(), 0, &[0, 1], 2);
-    told.transport = Transport::Verbs;
-    let refused = Engine::bind(told.clone(), key()).unwrap_err();
+    let mut reported = config(room.path(), 0, &[0, 1], 2);
+    reported.transport = Transport::Verbs;
+    let refused = Engine::bind(reported.clone(), key()).unwrap_err();
     assert!(matches!(refused, EngineError::Verbs(_)), "{refused}");
     assert!(refused.to_string().starts_with("transport verbs was asked for: "), "{refused}");
-    told.transport = Transport::Auto;
-    Engine::bind(told, key()).unwrap();
+    reported.transport = Transport::Auto;
+    Engine::bind(reported, key()).unwrap();
 }
 
 #[test]

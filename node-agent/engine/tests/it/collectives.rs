@@ -239,9 +239,9 @@ fn collectives_over_protected_rails_are_right() {
         assert!(reports.iter().flatten().all(|report| report.verified), "{protection:?}: {reports:?}");
     }
     let room = tempfile::tempdir().unwrap();
-    let mut told = crate::world::config(room.path(), 0, &[0, 1], 2);
-    (told.protection, told.transport) = (Protection::Encrypted, Transport::Verbs);
-    let refused = Engine::bind(told, key()).unwrap_err();
+    let mut reported = crate::world::config(room.path(), 0, &[0, 1], 2);
+    (reported.protection, reported.transport) = (Protection::Encrypted, Transport::Verbs);
+    let refused = Engine::bind(reported, key()).unwrap_err();
     assert!(refused.to_string().contains("RDMA devices read and write"), "{refused}");
 }
 

@@ -292,10 +292,10 @@ fn an_engine_hides_its_memory() {
     let process = Process { child, config };
     process.wait_until_up();
     for name in ["mem", "environ", "maps"] {
-        let mut look = Command::new("head");
-        look.args(["-c", "1"]).arg(format!("/proc/{}/{name}", process.child.id()));
-        become_user(&mut look);
-        let output = look.output().unwrap();
+        let mut check = Command::new("head");
+        check.args(["-c", "1"]).arg(format!("/proc/{}/{name}", process.child.id()));
+        become_user(&mut check);
+        let output = check.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains("ermission denied"), "{name}: {said}");
     }

@@ -46,7 +46,7 @@ impl Gpus {
     /// # Errors
     /// They are not in one allocation of one GPU, or no library is there that would know.
     pub fn find(&self, pointer: u64, length: u64) -> Result<GpuMemory, ExportError> {
-        let cuda = self.cuda.get_or_init(|| told(Cuda::load(self.cuda_path.as_deref())));
+        let cuda = self.cuda.get_or_init(|| reported(Cuda::load(self.cuda_path.as_deref())));
         let mut here = None;
         if let Ok(cuda) = cuda {
             match cuda.locate(pointer, length) {
@@ -58,7 +58,7 @@ impl Gpus {
                 Err(error) => return Err(error),
             }
         }
-        let hsa = self.hsa.get_or_init(|| told(Hsa::load(self.hsa_path.as_deref())));
+        let hsa = self.hsa.get_or_init(|| reported(Hsa::load(self.hsa_path.as_deref())));
         match (hsa, cuda, here) {
             (Ok(hsa), ..) => {
                 let pci_address = hsa.locate(pointer, length)?;
@@ -73,7 +73,7 @@ impl Gpus {
     }
 }
 
-fn told<T>(loaded: Result<T, ExportError>) -> Result<Arc<T>, String> {
+fn reported<T>(loaded: Result<T, ExportError>) -> Result<Arc<T>, String> {
     loaded.map(Arc::new).map_err(|error| error.to_string())
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto_model::Timestamp;
 
 use crate::{
-    condition::{Evidence, Fact, Finding, Look, Severity},
+    condition::{DetectorResult, Evidence, Fact, Finding, Severity},
     judge::Step,
     limits::Limits,
     window::Window,
@@ -89,11 +89,11 @@ impl Flap {
 
     /// What the link's own state says.
     #[must_use]
-    pub fn state(link: Option<bool>) -> Look {
+    pub fn state(link: Option<bool>) -> DetectorResult {
         match link {
-            None => Look::Unknown,
-            Some(true) => Look::Good,
-            Some(false) => Look::Bad(Finding {
+            None => DetectorResult::Unknown,
+            Some(true) => DetectorResult::Good,
+            Some(false) => DetectorResult::Bad(Finding {
                 severity: Severity::Drain,
                 evidence: Evidence { fact: &DOWN, value: 1.0, limit: 0.0, over: Duration::ZERO },
             }),
@@ -101,7 +101,13 @@ impl Flap {
     }
 
     /// What one more look says of downs.
-    pub fn look(&mut self, step: &Step<'_>, places: &Places, link: Option<bool>, limits: &Limits) -> Look {
+    pub fn check(
+        &mut self,
+        step: &Step<'_>,
+        places: &Places,
+        link: Option<bool>,
+        limits: &Limits,
+    ) -> DetectorResult {
         let changes = places.carrier.and_then(|place| step.at(place));
         let counted = places.downs.iter().filter_map(|place| step.at(*place)).max();
         let seen = u64::from(self.last == Some(true) && link == Some(false));
@@ -114,7 +120,7 @@ impl Flap {
         let over = limits.flap_window;
         let bad = |severity, fact, value: u64, limit: u64, over| {
             let evidence = Evidence { fact, value: value as f64, limit: limit as f64, over };
-            Look::Bad(Finding { severity, evidence })
+            DetectorResult::Bad(Finding { severity, evidence })
         };
         if downs > 0 && step.now >= self.excused_until {
             self.day.add(step.now, step.elapsed_ms.min(1000), downs);
@@ -130,10 +136,10 @@ impl Flap {
             return bad(Severity::Degraded, &ONCE, all, 0, over);
         }
         match link {
-            Some(true) => Look::Good,
-            _ if !known => Look::Unknown,
-            Some(false) => Look::Unknown,
-            None => Look::Good,
+            Some(true) => DetectorResult::Good,
+            _ if !known => DetectorResult::Unknown,
+            Some(false) => DetectorResult::Unknown,
+            None => DetectorResult::Good,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Detectors: each looks at one port's deltas, or at the rails of a server side by side, and says what it saw.
 
 pub mod flap;
-pub mod lane;
+pub mod priority;
 pub mod rates;
 pub mod slow;
 pub mod storm;
@@ -11,7 +11,7 @@ use crate::{condition::Fact, layout::Layout};
 
 /// The words of all detectors; those of the rules are in their table.
 pub(crate) fn facts() -> impl Iterator<Item = &'static Fact> {
-    flap::FACTS.into_iter().chain(lane::FACTS).chain(slow::FACTS).chain(storm::FACTS).chain(swap::FACTS)
+    flap::FACTS.into_iter().chain(priority::FACTS).chain(slow::FACTS).chain(storm::FACTS).chain(swap::FACTS)
 }
 
 /// What changed between two looks at one port.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use proto_model::Timestamp;
 
 use crate::{
-    condition::{Evidence, Finding, Look},
+    condition::{DetectorResult, Evidence, Finding},
     judge::Step,
     layout::Layout,
     rules::{Of, Rule, Test},
@@ -36,7 +36,7 @@ impl Gauge {
     #[must_use]
     pub fn new(rule: &'static Rule, test: Test, layout: &Layout) -> Option<Self> {
         let places: Vec<usize> = match rule.of {
-            Of::Word(word) => layout.places(word).collect(),
+            Of::Counter(word) => layout.places(word).collect(),
             Of::Name(name) => {
                 layout.columns().iter().position(|column| column.name == name).into_iter().collect()
             }
@@ -71,20 +71,20 @@ impl Gauge {
     }
 
     /// What one more look says.
-    pub fn look(&mut self, step: &Step<'_>) -> Look {
-        let Some(count) = step.sum(&self.places) else { return Look::Unknown };
+    pub fn check(&mut self, step: &Step<'_>) -> DetectorResult {
+        let Some(count) = step.sum(&self.places) else { return DetectorResult::Unknown };
         let Some((value, over)) = self.value(step, count) else {
             // An increase is not undone by a look without one.
             if self.test != Test::Any {
                 self.broken_since = None;
             }
-            return Look::Good;
+            return DetectorResult::Good;
         };
         let evidence = Evidence { fact: &self.rule.fact, value, limit: self.test.limit(), over };
         let finding = Finding { severity: self.rule.severity, evidence };
         self.broken = Some((step.now, finding));
         self.broken_since = self.broken_since.or(Some(step.now));
-        Look::Bad(finding)
+        DetectorResult::Bad(finding)
     }
 
     /// The value and its time, where they break the rule.

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use crate::{
-    condition::{Evidence, Fact, Finding, Look, Severity},
+    condition::{DetectorResult, Evidence, Fact, Finding, Severity},
     judge::Step,
-    layout::Lanes,
+    layout::Priorities,
     limits::Limits,
-    word::Word,
+    word::CounterKind,
 };
 
 static SLOW: Fact = Fact {
@@ -24,7 +24,7 @@ static SLOW: Fact = Fact {
 pub(crate) const FACTS: [&Fact; 1] = [&SLOW];
 
 /// Looks that are kept.
-const LOOKS: usize = 12;
+const CHECKS: usize = 12;
 /// Rails that are needed for a middle that says something.
 const RAILS_MIN: usize = 3;
 
@@ -36,7 +36,7 @@ const SILENT_MOST: u8 = 4;
 /// The bytes of the last looks at one port.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Load {
-    looks: [(u64, u64); LOOKS],
+    checks: [(u64, u64); CHECKS],
     next: usize,
     /// Notifications of congestion (CNPs) a second that came, by the last look.
     cnps: f64,
@@ -55,12 +55,12 @@ impl Load {
             None => self.silent += 1,
             Some(all) => {
                 self.silent = 0;
-                let places = step.layout.places(Word::CnpGot);
+                let places = step.layout.places(CounterKind::CnpGot);
                 let rates = places.filter_map(|place| step.rate_at(place));
                 let cnps = rates.fold(0_u64, u64::saturating_add);
                 self.cnps = cnps as f64 * 1000.0 / step.elapsed_ms as f64;
-                self.looks[self.next % LOOKS] = (all, step.elapsed_ms);
-                self.next = (self.next + 1) % LOOKS;
+                self.checks[self.next % CHECKS] = (all, step.elapsed_ms);
+                self.next = (self.next + 1) % CHECKS;
             }
         }
         all
@@ -88,8 +88,8 @@ impl Load {
     pub fn rate(&self, over: Duration) -> Option<f64> {
         let wanted = u64::try_from(over.as_millis()).unwrap_or(u64::MAX).saturating_sub(250);
         let (mut sum, mut ms) = (0_u64, 0_u64);
-        for back in 1..=LOOKS {
-            let (bytes, elapsed) = self.looks[(self.next + LOOKS - back) % LOOKS];
+        for back in 1..=CHECKS {
+            let (bytes, elapsed) = self.checks[(self.next + CHECKS - back) % CHECKS];
             if elapsed == 0 {
                 return None;
             }
@@ -103,12 +103,12 @@ impl Load {
 }
 
 /// Bytes of one direction: of all priorities where each is counted, else by the device's or the stack's own count.
-fn bytes(step: &Step<'_>, lanes: &Lanes) -> Option<u64> {
-    if lanes.is_split() {
+fn bytes(step: &Step<'_>, priorities: &Priorities) -> Option<u64> {
+    if priorities.is_split() {
         let add = |sum: u64, place: &Option<usize>| Some(sum.saturating_add(step.rate_at((*place)?)?));
-        return lanes.by_priority.iter().try_fold(0, add);
+        return priorities.by_priority.iter().try_fold(0, add);
     }
-    step.rate_at(lanes.total.or(lanes.stack)?)
+    step.rate_at(priorities.total.or(priorities.stack)?)
 }
 
 /// One rail beside its peers.
@@ -137,7 +137,7 @@ pub struct Share {
 
 /// Compares rails with the same jobs. `jobs_known` is whether anybody has said which jobs use them. Nothing where they
 /// cannot be compared: too few, too little load, or not the same load.
-pub fn compare(peers: &[Peer], jobs_known: bool, limits: &Limits, mut tell: impl FnMut(usize, Share)) {
+pub fn compare(peers: &[Peer], jobs_known: bool, limits: &Limits, mut report: impl FnMut(usize, Share)) {
     if peers.len() < RAILS_MIN {
         return;
     }
@@ -162,7 +162,7 @@ pub fn compare(peers: &[Peer], jobs_known: bool, limits: &Limits, mut tell: impl
         let share = Share { now: peer.now / now, mean: peer.mean / mean, congested };
         // Of rails whose jobs nobody told, one that does nothing is not used.
         if jobs_known || share.mean >= 0.5 {
-            tell(at, share);
+            report(at, share);
         }
     }
 }
@@ -175,12 +175,12 @@ pub struct Slow {
 
 impl Slow {
     /// What one more look says. A dip of a moment is congestion; slow is what is below at each look.
-    pub fn look(&mut self, share: Option<Share>, elapsed_ms: u64, limits: &Limits) -> Look {
+    pub fn check(&mut self, share: Option<Share>, elapsed_ms: u64, limits: &Limits) -> DetectorResult {
         let Some(share) = share else {
             self.slow_ms = 0;
-            return Look::Unknown;
+            return DetectorResult::Unknown;
         };
-        let below = share.now < limits.slow_mended;
+        let below = share.now < limits.slow_remediated;
         // Congestion of this rail may be the fabric's doing or the sign of a slow end: such a look counts half.
         let counts = if share.congested { elapsed_ms / 2 } else { elapsed_ms };
         self.slow_ms = if below { self.slow_ms.saturating_add(counts) } else { 0 };
@@ -188,11 +188,11 @@ impl Slow {
         if lasted && share.mean <= limits.slow_ratio {
             let (value, limit, over) = (share.mean, limits.slow_ratio, limits.slow_over);
             let evidence = Evidence { fact: &SLOW, value, limit, over };
-            Look::Bad(Finding { severity: Severity::Degraded, evidence })
-        } else if share.mean >= limits.slow_mended {
-            Look::Good
+            DetectorResult::Bad(Finding { severity: Severity::Degraded, evidence })
+        } else if share.mean >= limits.slow_remediated {
+            DetectorResult::Good
         } else {
-            Look::Unknown
+            DetectorResult::Unknown
         }
     }
 }

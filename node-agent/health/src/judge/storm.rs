@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::{
-    condition::{Evidence, Fact, Finding, Look, Severity},
+    condition::{DetectorResult, Evidence, Fact, Finding, Severity},
     judge::Step,
     limits::Limits,
 };
@@ -43,10 +43,10 @@ struct Since {
 
 impl Storm {
     /// What one more look says. It is calm where each direction that is counted is: a storm is not over because the other one is calm.
-    pub fn look(&mut self, step: &Step<'_>, limits: &Limits) -> Look {
+    pub fn check(&mut self, step: &Step<'_>, limits: &Limits) -> DetectorResult {
         let (rx, tx) = (step.layout.pause_rx(), step.layout.pause_tx());
-        let from_network = self.rx.look(step, rx, &FROM_NETWORK, limits);
-        let from_host = self.tx.look(step, tx, &FROM_HOST, limits);
+        let from_network = self.rx.check(step, rx, &FROM_NETWORK, limits);
+        let from_host = self.tx.check(step, tx, &FROM_HOST, limits);
         match (rx.is_empty(), tx.is_empty()) {
             (false, false) => from_network.half(from_host),
             _ => from_network.and(from_host),
@@ -62,11 +62,17 @@ impl Storm {
 
 impl Since {
     /// `places` are of one priority each; a storm of one is a storm.
-    fn look(&mut self, step: &Step<'_>, places: &[usize], fact: &'static Fact, limits: &Limits) -> Look {
+    fn check(
+        &mut self,
+        step: &Step<'_>,
+        places: &[usize],
+        fact: &'static Fact,
+        limits: &Limits,
+    ) -> DetectorResult {
         let most = |most: u64, place: &usize| Some(most.max(step.rate_at(*place)?));
         // A look at which one is missing says nothing, and does not end what the others have shown.
         let Some(us) = places.iter().try_fold(0, most).filter(|_| !places.is_empty()) else {
-            return Look::Unknown;
+            return DetectorResult::Unknown;
         };
         let share = (us as f64 / (step.elapsed_ms as f64 * 1000.0)).min(1.0);
         self.share = share;
@@ -75,7 +81,7 @@ impl Since {
         self.pause_ms = count(self.pause_ms, share >= limits.pause_share);
         let bad = |severity, limit: f64, ms| {
             let evidence = Evidence { fact, value: share, limit, over: Duration::from_millis(ms) };
-            Look::Bad(Finding { severity, evidence })
+            DetectorResult::Bad(Finding { severity, evidence })
         };
         // A look comes a little early at times.
         let lasted =
@@ -85,9 +91,9 @@ impl Since {
         } else if share >= limits.pause_share && lasted(self.pause_ms, limits.pause_for) {
             bad(Severity::Degraded, limits.pause_share, self.pause_ms)
         } else if share <= limits.calm_share {
-            Look::Good
+            DetectorResult::Good
         } else {
-            Look::Unknown
+            DetectorResult::Unknown
         }
     }
 }

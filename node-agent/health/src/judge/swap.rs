@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto_model::Timestamp;
 
 use crate::{
-    condition::{Evidence, Fact, Finding, Look, Severity},
+    condition::{DetectorResult, Evidence, Fact, Finding, Severity},
     limits::Limits,
 };
 
@@ -37,7 +37,7 @@ pub struct Swap {
 
 impl Swap {
     /// What was heard now; `heard` is `None` where nobody speaks.
-    pub fn hear(&mut self, planned: u32, heard: Option<u32>, now: Timestamp) {
+    pub fn on_report(&mut self, planned: u32, heard: Option<u32>, now: Timestamp) {
         let wrong = heard.is_some_and(|rail| rail != planned);
         self.wrong_since = if wrong { self.wrong_since.or(Some(now)) } else { None };
         self.heard = heard.map(|rail| (rail, planned));
@@ -45,17 +45,19 @@ impl Swap {
 
     /// What that says. `exchanged` is whether the port of the heard rail hears this one's.
     #[must_use]
-    pub fn look(&self, exchanged: bool, now: Timestamp, limits: &Limits) -> Look {
-        let (Some((heard, planned)), wrong) = (self.heard, self.wrong_since) else { return Look::Unknown };
+    pub fn check(&self, exchanged: bool, now: Timestamp, limits: &Limits) -> DetectorResult {
+        let (Some((heard, planned)), wrong) = (self.heard, self.wrong_since) else {
+            return DetectorResult::Unknown;
+        };
         match wrong.map(|since| now.since(since)) {
-            None => Look::Good,
+            None => DetectorResult::Good,
             Some(over) if over >= limits.swapped_for => {
                 let fact = if exchanged { &SWAPPED } else { &ELSEWHERE };
                 let over = Duration::from_millis(u64::try_from(over.as_millis()).unwrap_or(u64::MAX));
                 let evidence = Evidence { fact, value: f64::from(heard), limit: f64::from(planned), over };
-                Look::Bad(Finding { severity: Severity::Drain, evidence })
+                DetectorResult::Bad(Finding { severity: Severity::Drain, evidence })
             }
-            Some(_) => Look::Unknown,
+            Some(_) => DetectorResult::Unknown,
         }
     }
 }

@@ -147,7 +147,7 @@ pub fn inject(seed: u64, kind: Kind, vendor: Vendor) -> Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{board::Held, condition::Evidence};
+    use crate::{board::ActiveCondition, condition::Evidence};
 
     #[test]
     fn a_fault_justifies_what_it_shows_and_nothing_else() {
@@ -158,7 +158,8 @@ mod tests {
             let evidence = Evidence { fact, value: 1.0, limit: 0.0, over: Duration::ZERO };
             let at = proto_model::Timestamp(server.now);
             let severity = Severity::Degraded;
-            let held = Held { severity, since: at, last_sign: at, evidence, quiet_ms: 0, bytes: 0 };
+            let held =
+                ActiveCondition { severity, since: at, last_sign: at, evidence, quiet_ms: 0, bytes: 0 };
             let port = server.nics[rail as usize].key.clone();
             let (device, change, drain) = ("x".to_owned(), Change::Raised, false);
             let verdict = Verdict::Rail(RailVerdict { port, device, rail, condition, change, held, drain });
@@ -169,12 +170,13 @@ mod tests {
         assert_eq!(says(2, Condition::Slow, &storm), Some(false), "it follows");
         assert_eq!(says(2, Condition::Lossy, &storm), Some(true));
         assert_eq!(says(3, Condition::Storm, &storm), Some(true));
-        assert_eq!(says(2, Condition::Slow, &fault(Kind::WrongLane)), Some(true));
+        assert_eq!(says(2, Condition::Slow, &fault(Kind::WrongPriority)), Some(true));
     }
 
     #[test]
-    fn some_rails_have_the_right_lane_beside_a_wrong_one() {
-        let rails = (0..100).map(|seed| Fault::random(Kind::WrongLane, &mut Random::new(seed)).rails.len());
+    fn some_rails_have_the_right_priority_beside_a_wrong_one() {
+        let rails =
+            (0..100).map(|seed| Fault::random(Kind::WrongPriority, &mut Random::new(seed)).rails.len());
         let counts: std::collections::BTreeSet<usize> = rails.collect();
         assert!(counts.contains(&1) && counts.len() >= 5 && !counts.contains(&8), "{counts:?}");
     }

@@ -7,7 +7,7 @@ use crate::condition::Condition;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A job's bytes are outside its priority.
-    WrongLane,
+    WrongPriority,
     /// A storm of pause.
     Storm,
     /// The link goes down and comes back.
@@ -22,13 +22,13 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::WrongLane, Self::Storm, Self::Flap, Self::Swapped, Self::Slow];
+    pub const ALL: [Self; 5] = [Self::WrongPriority, Self::Storm, Self::Flap, Self::Swapped, Self::Slow];
 
     /// As reports write it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::WrongLane => "wrong lane",
+            Self::WrongPriority => "wrong data class",
             Self::Storm => "storm",
             Self::Flap => "flap",
             Self::Swapped => "swapped rail",
@@ -40,7 +40,7 @@ impl Kind {
     #[must_use]
     pub fn shows(self) -> Condition {
         match self {
-            Self::WrongLane => Condition::WrongLane,
+            Self::WrongPriority => Condition::WrongPriority,
             Self::Storm => Condition::Storm,
             Self::Flap => Condition::Flapping,
             Self::Swapped => Condition::Swapped,
@@ -57,7 +57,7 @@ impl Kind {
             // What is paused carries less than its peers.
             Self::Storm => &[Condition::Slow],
             Self::Flap => &[Condition::LinkDown],
-            Self::WrongLane | Self::Swapped | Self::Slow => &[],
+            Self::WrongPriority | Self::Swapped | Self::Slow => &[],
         }
     }
 }
@@ -71,14 +71,14 @@ pub struct Fault {
     pub rails: Vec<u32>,
     /// Of its direction, out of this host.
     pub outward: bool,
-    /// Of a wrong lane: the share of bytes. Of a storm: the share of time. Of a slow rail: what is left.
+    /// Of a wrong data class: the share of bytes. Of a storm: the share of time. Of a slow rail: what is left.
     pub share: f64,
     /// Of a flap: how often, and how long the link is down each time, in milliseconds.
     pub bounces: u64,
     /// See there.
     pub down_ms: u64,
     /// The priority that wrong bytes are in.
-    pub lane: usize,
+    pub priority: usize,
 }
 
 impl Fault {
@@ -88,7 +88,7 @@ impl Fault {
         match self.kind {
             Kind::Storm | Kind::Swapped => true,
             Kind::Flap => self.bounces >= 3,
-            Kind::WrongLane | Kind::Slow => false,
+            Kind::WrongPriority | Kind::Slow => false,
         }
     }
 
@@ -99,15 +99,15 @@ impl Fault {
         let other = (rail + random.within(1, u64::from(RAILS) - 1) as u32) % RAILS;
         let share = match kind {
             // From control messages only to everything.
-            Kind::WrongLane if random.once_in(2.0) => random.between(0.005, 0.1),
-            Kind::WrongLane => 1.0,
+            Kind::WrongPriority if random.once_in(2.0) => random.between(0.005, 0.1),
+            Kind::WrongPriority => 1.0,
             Kind::Storm => random.between(0.95, 1.0),
             _ => 0.8,
         };
         let rails = match kind {
             Kind::Swapped => vec![rail, other],
             // Several, and never all: those beside them are to stay well.
-            Kind::WrongLane if random.once_in(2.0) => {
+            Kind::WrongPriority if random.once_in(2.0) => {
                 let count = random.within(2, u64::from(RAILS) - 1) as u32;
                 (0..count).map(|at| (rail + at) % RAILS).collect()
             }
@@ -120,7 +120,7 @@ impl Fault {
             share,
             bounces: random.within(1, 4),
             down_ms: random.within(300, 3000),
-            lane: [0, 1, 2, 5][random.within(0, 3) as usize],
+            priority: [0, 1, 2, 5][random.within(0, 3) as usize],
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct Episode {
 pub struct Counters {
     marked: Option<usize>,
     notified: Option<usize>,
-    obeyed: Option<usize>,
+    applied: Option<usize>,
     reorder: Option<usize>,
     lost_out: Option<usize>,
     lost_back: Option<usize>,
@@ -46,7 +46,7 @@ impl Counters {
         Self {
             marked: named(&["np_ecn_marked_roce_packets", "rx_ecn_marked_pkts"]),
             notified: named(&["np_cnp_sent", "tx_cnp_pkts"]),
-            obeyed: named(&["rp_cnp_handled", "rx_cnp_pkts"]),
+            applied: named(&["rp_cnp_handled", "rx_cnp_pkts"]),
             reorder: named(&["out_of_sequence", "oos_drop_count"]),
             lost_out: named(&["packet_seq_err", "seq_err_naks_rcvd"]),
             lost_back: named(&["duplicate_request", "dup_req"]),
@@ -143,7 +143,7 @@ impl Weather {
             let notified = marked / 8;
             nic.add(at.marked, marked);
             nic.add(at.notified, notified);
-            nic.add(at.obeyed, notified);
+            nic.add(at.applied, notified);
             nic.add(places.tx[6], notified * 74);
             nic.add(places.rx[6], notified * 74);
             if random.once_in(5.0 * MINUTE) {
@@ -177,8 +177,8 @@ impl Weather {
             talk += rate * seconds;
         }
         let framed = (talk * 1.003) as u64;
-        for (lane, stack) in [(places.tx[0], at.stack_tx), (places.rx[0], at.stack_rx)] {
-            nic.add(lane, framed);
+        for (priority, stack) in [(places.tx[0], at.stack_tx), (places.rx[0], at.stack_rx)] {
+            nic.add(priority, framed);
             nic.add(stack, talk as u64);
         }
     }

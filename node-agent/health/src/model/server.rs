@@ -12,7 +12,7 @@ use super::{
     traffic::{Job, Jobs, LINE, LOSSLESS, RAILS},
 };
 use crate::{
-    board::Held,
+    board::ActiveCondition,
     condition::Condition,
     config::Config,
     layout::Layout,
@@ -113,7 +113,7 @@ impl Server {
             self.trouble(now);
         }
         if now >= self.weather.gap_until {
-            verdicts.extend(self.look());
+            verdicts.extend(self.check());
         }
         verdicts
     }
@@ -127,7 +127,7 @@ impl Server {
             self.weather.gap_until = now + self.random.within(2_000, 60_000);
         }
         if self.random.once_in(24.0 * HOUR) {
-            let kept: Vec<(PortKey, Condition, Held)> = self.state.kept();
+            let kept: Vec<(PortKey, Condition, ActiveCondition)> = self.state.kept();
             self.state = State::new(self.config.clone());
             self.state.restore(kept, Timestamp(now));
             step(&mut self.state, &Event::Jobs(self.jobs.uses()), Timestamp(now));
@@ -164,13 +164,13 @@ impl Server {
             nic.add(pauses.get(3).copied(), us);
         }
         let bytes = (rate * ms as f64 / 1000.0).min(LINE * ms as f64 / 1000.0);
-        for (lanes, outward) in [(&places.tx, true), (&places.rx, false)] {
-            let out = of(Kind::WrongLane).filter(|fault| fault.outward == outward);
+        for (priorities, outward) in [(&places.tx, true), (&places.rx, false)] {
+            let out = of(Kind::WrongPriority).filter(|fault| fault.outward == outward);
             let moved = out.map_or(0.0, |fault| bytes * fault.share);
             if let Some(fault) = out {
-                nic.add(lanes[fault.lane], moved as u64);
+                nic.add(priorities[fault.priority], moved as u64);
             }
-            nic.add(lanes[usize::from(LOSSLESS)], (bytes - moved) as u64);
+            nic.add(priorities[usize::from(LOSSLESS)], (bytes - moved) as u64);
         }
         // In a storm nothing else is paused, marked or lost.
         let seen = if of(Kind::Storm).is_some() { 0.0 } else { bytes };
@@ -178,7 +178,7 @@ impl Server {
     }
 
     /// The agent looks at every port, then judges.
-    fn look(&mut self) -> Vec<Verdict> {
+    fn check(&mut self) -> Vec<Verdict> {
         let now = Timestamp(self.now);
         for nic in &mut self.nics {
             let planned = nic.rail;

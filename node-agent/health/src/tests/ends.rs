@@ -5,9 +5,9 @@ use proto_model::Timestamp;
 use super::rig::{GIB, Rig, SECOND, job, rig};
 use crate::{Change, Condition, Config, Event, Layout, Severity, Source, State, Vendor};
 
-type Told = (u32, Condition, Change, Severity);
+type Reported = (u32, Condition, Change, Severity);
 
-fn raised(condition: Condition, severity: Severity) -> Vec<Told> {
+fn raised(condition: Condition, severity: Severity) -> Vec<Reported> {
     vec![(0, condition, Change::Raised, severity)]
 }
 

@@ -3,7 +3,7 @@
 use proto_model::Timestamp;
 
 use super::rig::{GIB, Rig, SECOND, rig};
-use crate::{Change, Condition, Event, Severity, Verdict, Word, step};
+use crate::{Change, Condition, CounterKind, Event, Severity, Verdict, step};
 
 #[test]
 fn without_traffic_nothing_is_proved_but_by_a_probe() {
@@ -68,8 +68,8 @@ fn a_probe_is_wanted_when_it_would_end_something() {
 #[test]
 fn counters_have_the_last_word_on_a_probe() {
     for (counter, during, word) in [
-        ("local_ack_timeout_err", true, Some(Word::Timeout)),
-        ("symbol_error", false, Some(Word::Corrupt)),
+        ("local_ack_timeout_err", true, Some(CounterKind::Timeout)),
+        ("symbol_error", false, Some(CounterKind::Corrupt)),
         ("tx_prio3_bytes", true, None),
     ] {
         let mut rig = rig(2);
@@ -88,7 +88,7 @@ fn counters_have_the_last_word_on_a_probe() {
             rig.add(1, counter, 1);
         }
         rig.now += SECOND;
-        (0..2).for_each(|rail| rig.look(rail));
+        (0..2).for_each(|rail| rig.check(rail));
         let verdicts = step(&mut rig.state, &Event::Round, Timestamp(rig.now));
         let outcome = word.map_or(Ok(()), Err);
         assert_eq!(verdicts[0], Verdict::Probe { port: key.clone(), outcome }, "{counter}");
@@ -122,7 +122,7 @@ fn a_probe_says_nothing_of_what_it_does_not_show() {
     let key = rig.keys[1].clone();
     rig.event(&Event::Probed { port: &key, passed: true });
     assert_eq!(rig.seconds(10, |_| ()), []);
-    for condition in [Condition::Slow, Condition::HostStalled, Condition::WrongLane] {
+    for condition in [Condition::Slow, Condition::HostStalled, Condition::WrongPriority] {
         assert_eq!(condition.proof().probed, None, "{condition}");
         assert!(condition.proof().bytes > 0, "{condition}");
     }
@@ -144,9 +144,12 @@ fn what_came_too_often_is_proved_longer_and_lapses_after_a_day() {
     rig.event(&Event::Probed { port: &key, passed: true });
     assert_eq!(rig.second(), []);
     let held = *rig.state.port(&key).unwrap().board.get(Condition::Lossy).unwrap();
-    let told = held.told(Condition::Lossy);
-    assert!(told.contains("300 s without a sign and 10 GiB carried, or 300 s and a probe that"), "{told}");
-    assert!(told.ends_with("after a day without a sign jobs may use the rail again"), "{told}");
+    let reported = held.reported(Condition::Lossy);
+    assert!(
+        reported.contains("300 s without a sign and 10 GiB carried, or 300 s and a probe that"),
+        "{reported}"
+    );
+    assert!(reported.ends_with("after a day without a sign jobs may use the rail again"), "{reported}");
     // Without anybody to probe it with.
     let mut other = rig;
     other.event(&Event::Probed { port: &key, passed: false });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proto_model::{JobUid, Timestamp};
 
 use crate::{
-    Change, Condition, Config, Event, JobUse, Layout, PortKey, Sample, Severity, Source, State, Vendor,
-    Verdict, Word, step,
+    Change, Condition, Config, CounterKind, Event, JobUse, Layout, PortKey, Sample, Severity, Source, State,
+    Vendor, Verdict, step,
 };
 
 pub(super) const SECOND: u64 = 1000;
@@ -68,7 +68,7 @@ impl Rig {
         *value += by;
     }
 
-    pub(super) fn look(&mut self, rail: usize) {
+    pub(super) fn check(&mut self, rail: usize) {
         let sample = Sample {
             port: &self.keys[rail],
             at: Timestamp(self.now),
@@ -95,7 +95,7 @@ impl Rig {
     pub(super) fn second(&mut self) -> Vec<(u32, Condition, Change, Severity)> {
         self.now += SECOND;
         for rail in 0..self.keys.len() {
-            self.look(rail);
+            self.check(rail);
         }
         self.round()
     }
@@ -118,7 +118,7 @@ impl Rig {
         step(&mut self.state, event, Timestamp(self.now))
     }
 
-    pub(super) fn total(&self, rail: usize, word: Word) -> u64 {
+    pub(super) fn total(&self, rail: usize, word: CounterKind) -> u64 {
         self.state.port(&self.keys[rail]).unwrap().totals[word]
     }
 }

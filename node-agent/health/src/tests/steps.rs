@@ -7,8 +7,8 @@ use proto_model::Timestamp;
 
 use super::rig::{GIB, Rig, SECOND, job, job_in, rig};
 use crate::{
-    Change, Condition, Config, Event, PortKey, ReadFailure, Sample, Severity, State, Vendor, Verdict, Word,
-    score, state::PORTS_MAX, step,
+    Change, Condition, Config, CounterKind, Event, PortKey, ReadFailure, Sample, Severity, State, Vendor,
+    Verdict, score, state::PORTS_MAX, step,
 };
 
 #[test]
@@ -17,16 +17,16 @@ fn a_rename_changes_nothing_and_a_new_life_begins_anew() {
     rig.add(0, "packet_seq_err", 5);
     rig.device = "rocep24s0".to_owned();
     rig.second();
-    assert_eq!(rig.total(0, Word::LossOut), 5);
+    assert_eq!(rig.total(0, CounterKind::LossOut), 5);
     assert_eq!(rig.state.port(&rig.keys[0]).unwrap().device, "rocep24s0");
     // A driver was loaded anew: more than before, but nobody knows since when.
     rig.life = 2;
     rig.add(0, "packet_seq_err", 100_000);
     assert_eq!(rig.second(), []);
-    assert_eq!(rig.total(0, Word::LossOut), 5);
+    assert_eq!(rig.total(0, CounterKind::LossOut), 5);
     rig.add(0, "packet_seq_err", 3);
     rig.second();
-    assert_eq!(rig.total(0, Word::LossOut), 8);
+    assert_eq!(rig.total(0, CounterKind::LossOut), 8);
 }
 
 #[test]
@@ -37,16 +37,16 @@ fn where_counters_were_cleared_nothing_has_wrapped() {
     let (wraps, plain) = (at(&rig, "np_cnp_sent"), at(&rig, "packet_seq_err"));
     rig.values[0][wraps] = Some(near);
     rig.second();
-    let before = rig.total(0, Word::CnpSent);
+    let before = rig.total(0, CounterKind::CnpSent);
     rig.values[0][wraps] = Some(5);
     rig.second();
-    assert_eq!(rig.total(0, Word::CnpSent) - before, 15, "it wrapped");
+    assert_eq!(rig.total(0, CounterKind::CnpSent) - before, 15, "it wrapped");
     rig.values[0][wraps] = Some(near);
     rig.second();
-    let before = rig.total(0, Word::CnpSent);
+    let before = rig.total(0, CounterKind::CnpSent);
     (rig.values[0][wraps], rig.values[0][plain]) = (Some(0), Some(0));
     rig.second();
-    assert_eq!(rig.total(0, Word::CnpSent), before, "it was cleared, as the other shows");
+    assert_eq!(rig.total(0, CounterKind::CnpSent), before, "it was cleared, as the other shows");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_counter_that_was_missing_for_a_while_loses_nothing() {
     rig.seconds(5, |_| ());
     rig.values[0][at] = value.map(|value| value + 7);
     rig.second();
-    assert_eq!(rig.total(0, Word::LossOut), 7);
+    assert_eq!(rig.total(0, CounterKind::LossOut), 7);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_device_is_gone_after_three_looks_and_firmware_is_left_alone() {
     let key = rig.keys[1].clone();
     let fail = |rig: &mut Rig, why| {
         rig.now += SECOND;
-        rig.look(0);
+        rig.check(0);
         rig.event(&Event::Failed { port: &key, why });
         (rig.round(), rig.state.wait(&key, Timestamp(rig.now)).as_secs())
     };
@@ -203,9 +203,9 @@ fn a_device_is_gone_after_three_looks_and_firmware_is_left_alone() {
     assert_eq!(port.board.get(Condition::Unreadable).unwrap().severity, Severity::Degraded);
 }
 
-/// Where a profile has data on priority 2 and notifications on 7, bytes on 3 and 6 are in no lane of a job's.
+/// Where a profile has data on priority 2 and notifications on 7, bytes on 3 and 6 are in no data class of a job's.
 #[test]
-fn the_lane_is_where_the_job_is_said_to_be() {
+fn the_priority_is_where_the_job_is_said_to_be() {
     let wrong = |priority: u8| {
         let mut rig = rig(1);
         rig.event(&job_in(0..1, 2, 7));
@@ -216,7 +216,7 @@ fn the_lane_is_where_the_job_is_said_to_be() {
 }
 
 #[test]
-fn the_stacks_own_bytes_are_in_no_wrong_lane() {
+fn the_stacks_own_bytes_are_in_no_wrong_priority() {
     let mut one = rig(1);
     one.event(&job(0..1));
     let storage = one.seconds(30, |rig| {
@@ -229,17 +229,17 @@ fn the_stacks_own_bytes_are_in_no_wrong_lane() {
         rig.add(0, "tx_prio3_bytes", 10 * GIB);
         rig.add(0, "tx_prio0_bytes", GIB);
     });
-    assert_eq!(rdma, [(0, Condition::WrongLane, Change::Raised, Severity::Degraded)]);
+    assert_eq!(rdma, [(0, Condition::WrongPriority, Change::Raised, Severity::Degraded)]);
     let hint = |rig: &Rig| {
-        rig.state.port(&rig.keys[0]).unwrap().board.get(Condition::WrongLane).unwrap().evidence.fact.id
+        rig.state.port(&rig.keys[0]).unwrap().board.get(Condition::WrongPriority).unwrap().evidence.fact.id
     };
-    assert_eq!(hint(&one), "WrongLaneControl");
+    assert_eq!(hint(&one), "WrongPriorityControl");
     // The job leaves: the rail has no fault.
     assert_eq!(one.event(&Event::Jobs(vec![])).len(), 1);
     let mut peer = rig(1);
     peer.event(&job(0..1));
     peer.seconds(5, |rig| rig.add(0, "rx_prio0_bytes", GIB));
-    assert_eq!(hint(&peer), "WrongLaneReceived");
+    assert_eq!(hint(&peer), "WrongPriorityReceived");
 }
 
 /// For a while it looks as if the stack's count had the job's bytes in it.
@@ -257,19 +257,19 @@ fn storage_that_outweighs_a_job_is_storage_afterwards_too() {
 }
 
 #[test]
-fn a_lane_is_a_jobs_and_notifications_have_their_own() {
+fn a_priority_is_a_jobs_and_notifications_have_their_own() {
     let mut rig = rig(1);
     let all = |rig: &mut Rig| rig.add(0, "tx_prio0_bytes", GIB);
-    assert_eq!(rig.seconds(10, all), [], "no job, no lane");
+    assert_eq!(rig.seconds(10, all), [], "no job, no data class");
     rig.event(&job(0..1));
     assert_eq!(rig.seconds(10, |rig| rig.add(0, "tx_prio6_bytes", GIB)), []);
 }
 
 #[test]
 fn a_slow_rail_is_told_from_a_dip_and_from_another_load() {
-    let slow = |rates: [u64; 4], seconds, told: bool| {
+    let slow = |rates: [u64; 4], seconds, reported: bool| {
         let mut rig = rig(4);
-        if told {
+        if reported {
             rig.event(&job(0..4));
         }
         let even = |rig: &mut Rig| (0..4).for_each(|rail| rig.add(rail, "tx_prio3_bytes", 20 * GIB));
@@ -318,7 +318,7 @@ fn rails_are_drained_before_their_server() {
     for _ in 0..20 {
         (0..2).for_each(|rail| rig.add(rail, "tx_prio3_pause_duration", 990_000));
         rig.now += SECOND;
-        (0..4).for_each(|rail| rig.look(rail));
+        (0..4).for_each(|rail| rig.check(rail));
         let now = rig.now;
         for verdict in rig.event(&Event::Round) {
             seen.push((now, matches!(verdict, Verdict::Node { drain: true, unfit: 2, rails: 4 })));

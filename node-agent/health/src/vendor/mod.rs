@@ -13,7 +13,7 @@ mod rxe;
 #[cfg(test)]
 mod tests;
 
-use crate::word::Word;
+use crate::word::CounterKind;
 
 /// Whose driver a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,21 +90,21 @@ pub struct Row {
     /// Its names, the preferred one first: only the first that is there is read. `{p}` stands for a priority, 0 to 7.
     pub names: &'static [&'static str],
     /// What it says.
-    pub word: Word,
+    pub word: CounterKind,
     /// Bits after which it begins at 0 again.
     pub bits: u8,
     /// What one count is worth in the word's unit.
     pub scale: u8,
 }
 
-const fn row(source: Source, names: &'static [&'static str], word: Word, bits: u8) -> Row {
+const fn row(source: Source, names: &'static [&'static str], word: CounterKind, bits: u8) -> Row {
     Row { source, names, word, bits, scale: 1 }
 }
 
-const fn hardware(names: &'static [&'static str], word: Word, bits: u8) -> Row {
+const fn hardware(names: &'static [&'static str], word: CounterKind, bits: u8) -> Row {
     row(Source::Hardware, names, word, bits)
 }
 
-const fn ethtool(names: &'static [&'static str], word: Word) -> Row {
+const fn ethtool(names: &'static [&'static str], word: CounterKind) -> Row {
     row(Source::Ethtool, names, word, 64)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Source, Vendor};
-use crate::{Layout, Word};
+use crate::{CounterKind, Layout};
 
 #[test]
 fn no_name_stands_twice_in_a_table() {
@@ -52,22 +52,29 @@ fn a_vendors_own_row_stands_before_the_common_one() {
 fn every_vendor_tells_loss_timeouts_and_congestion_where_it_can() {
     let has = |vendor: Vendor, word| vendor.own().iter().any(|row| row.word == word);
     for vendor in [Vendor::Mlx5, Vendor::BnxtRe, Vendor::Ionic] {
-        for word in [Word::LossOut, Word::Timeout, Word::DeadQp, Word::Reorder, Word::Rnr, Word::AppFault] {
+        for word in [
+            CounterKind::LossOut,
+            CounterKind::Timeout,
+            CounterKind::DeadQp,
+            CounterKind::Reorder,
+            CounterKind::Rnr,
+            CounterKind::AppFault,
+        ] {
             assert!(has(vendor, word), "{vendor:?} {word}");
         }
     }
     for vendor in [Vendor::Mlx5, Vendor::BnxtRe, Vendor::Irdma, Vendor::Ionic] {
-        for word in [Word::EcnSeen, Word::CnpSent, Word::CnpGot] {
+        for word in [CounterKind::EcnSeen, CounterKind::CnpSent, CounterKind::CnpGot] {
             assert!(has(vendor, word), "{vendor:?} {word}");
         }
     }
     for vendor in [Vendor::Mlx5, Vendor::BnxtRe] {
-        assert!(has(vendor, Word::PauseRxUs) && has(vendor, Word::PauseTxUs), "{vendor:?}");
+        assert!(has(vendor, CounterKind::PauseRxUs) && has(vendor, CounterKind::PauseTxUs), "{vendor:?}");
     }
 }
 
 #[test]
-fn lanes_are_found() {
+fn priorities_are_found() {
     let names: Vec<String> = (0..8).map(|p| format!("tx_prio{p}_bytes")).collect();
     let listed = names.iter().map(|name| (Source::Ethtool, name.as_str()));
     let layout = Layout::new(

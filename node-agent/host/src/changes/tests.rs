@@ -53,7 +53,7 @@ fn server() -> Inventory {
 }
 
 /// Each line: code, subject, words.
-fn told(change: impl FnOnce(&mut Inventory)) -> Vec<String> {
+fn reported(change: impl FnOnce(&mut Inventory)) -> Vec<String> {
     let (before, mut after) = (server(), server());
     change(&mut after);
     let changes = diff(&before, &after);
@@ -62,14 +62,14 @@ fn told(change: impl FnOnce(&mut Inventory)) -> Vec<String> {
 
 #[test]
 fn nothing_changed_is_no_change() {
-    assert_eq!(told(|_| {}), [""; 0]);
+    assert_eq!(reported(|_| {}), [""; 0]);
 }
 
 #[test]
 fn what_happens_to_a_nic_is_told() {
     let port = |state, physical| Some(NicPort { number: 1, state: Some(state), physical: Some(physical) });
     assert_eq!(
-        told(|after| {
+        reported(|after| {
             after.nics[1].up = false;
             after.nics[1].speed_mbps = 0;
             after.nics[1].facts.as_mut().unwrap().port = port(PortState::Down, PhysicalState::Polling);
@@ -80,14 +80,17 @@ fn what_happens_to_a_nic_is_told() {
             "NicSpeed nic/mlx5_1: the speed in Mbit/s changed: 400000 -> 0",
         ]
     );
-    assert_eq!(told(|after| drop(after.nics.remove(0))), ["NicGone nic/mlx5_0: the NIC is gone: was rail 0"]);
     assert_eq!(
-        told(|after| after.nics.push(nic("mlx5_2", 2))),
+        reported(|after| drop(after.nics.remove(0))),
+        ["NicGone nic/mlx5_0: the NIC is gone: was rail 0"]
+    );
+    assert_eq!(
+        reported(|after| after.nics.push(nic("mlx5_2", 2))),
         ["NicAdded nic/mlx5_2: the NIC is there: rail 2, up"]
     );
     // A reload gives other names: the bus says that they are the same.
     assert_eq!(
-        told(|after| {
+        reported(|after| {
             after.nics[0].device = "mlx5_8".into();
             after.nics[0].gid_index = None;
             after.nics[0].facts.as_mut().unwrap().firmware = "28.43.2026".into();
@@ -99,7 +102,7 @@ fn what_happens_to_a_nic_is_told() {
         ]
     );
     assert_eq!(
-        told(|after| {
+        reported(|after| {
             let gid = "::ffff:10.0.0.1".parse().unwrap();
             let gid = Gid { index: 3, gid, kind: GidKind::RoceV2, netdev: String::new() };
             let facts = after.nics[0].facts.as_mut().unwrap();
@@ -116,7 +119,7 @@ fn what_happens_to_a_nic_is_told() {
 #[test]
 fn what_happens_to_gpus_switches_and_the_machine_is_told() {
     assert_eq!(
-        told(|after| {
+        reported(|after| {
             drop(after.gpus.remove(0));
             after.gpus[0].uuid = "GPU-9".into();
             after.neighbors.push(Neighbor {
@@ -135,7 +138,7 @@ fn what_happens_to_gpus_switches_and_the_machine_is_told() {
     );
     let link = |count| GpuLink { peer: LinkPeer::Switch, count, version: 4 };
     assert_eq!(
-        told(|after| after.gpus[0].facts.as_mut().unwrap().links = vec![link(17)]),
+        reported(|after| after.gpus[0].facts.as_mut().unwrap().links = vec![link(17)]),
         ["GpuLinks gpu/0: the links to other GPUs changed: none -> 17 to switches"]
     );
 }
@@ -165,7 +168,7 @@ prop_compose! {
     fn any_nic(device: &'static str)(
         (netdev, pci_address, rail, up) in (select(vec!["e0", "e1"]), select(vec!["", "0000:01:00.0"]), 0u32..2, any::<bool>()),
         (mtu, speed_mbps, gid_index, numa_node) in (0u32..2, 0u64..2, prop::option::of(0u32..2), prop::option::of(0u32..2)),
-        told in any::<bool>(),
+        reported in any::<bool>(),
         (pci, driver, firmware, reason) in (any_pci(), select(vec!["", "d"]), select(vec!["", "f"]), select(vec!["", "r"])),
         port in prop::option::of((0u32..2, 0u8..3, 0u8..3)),
         gids in prop::collection::vec(0u32..2, 0..2),
@@ -194,7 +197,7 @@ prop_compose! {
             speed_mbps,
             up,
             gid_index,
-            facts: told.then(|| Box::new(facts)),
+            facts: reported.then(|| Box::new(facts)),
         }
     }
 }
@@ -202,7 +205,7 @@ prop_compose! {
 prop_compose! {
     fn any_gpu(index: u32)(
         (uuid, model, numa_node, memory_bytes) in (select(vec!["", "u", "v"]), select(vec!["", "m"]), prop::option::of(0u32..2), 0u64..2),
-        told in any::<bool>(),
+        reported in any::<bool>(),
         (pci, driver, nic) in (any_pci(), select(vec!["", "d"]), select(vec!["", "n"])),
         links in prop::collection::vec((0u32..2, 1u32..3), 0..2),
         path in prop::option::of(select(GpuPath::ALL.to_vec())),
@@ -223,7 +226,7 @@ prop_compose! {
             pci_address: String::new(),
             numa_node,
             memory_bytes,
-            facts: told.then(|| Box::new(facts)),
+            facts: reported.then(|| Box::new(facts)),
         }
     }
 }

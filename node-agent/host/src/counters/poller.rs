@@ -37,7 +37,7 @@ impl Watched {
 
     /// Reads its counters into its reader. Where the device has others by now it is opened anew: the layout is another, and what was
     /// counted goes on.
-    fn look(
+    fn check(
         &mut self,
         tree: &Tree,
         statistics: &dyn OpenStatistics,
@@ -50,10 +50,10 @@ impl Watched {
                 self.open(tree, statistics, *lives)?
             }
         };
-        reader.look()?;
+        reader.check()?;
         if reader.is_outdated() {
             let life = reader.life();
-            self.open(tree, statistics, life)?.look()?;
+            self.open(tree, statistics, life)?.check()?;
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Poller {
     }
 
     /// Reads every port that is not to be left alone, and judges.
-    pub fn look(&mut self, state: &mut State, now: Timestamp) -> Vec<Verdict> {
+    pub fn check(&mut self, state: &mut State, now: Timestamp) -> Vec<Verdict> {
         let Self { tree, statistics, ports, joined, lives } = self;
         for (half, whole) in joined.drain(..) {
             state.join(&half, &whole);
@@ -146,7 +146,7 @@ impl Poller {
             if port.key.as_ref().is_some_and(|key| !state.wait(key, now).is_zero()) {
                 continue;
             }
-            let why = match port.look(tree, &**statistics, lives) {
+            let why = match port.check(tree, &**statistics, lives) {
                 Ok(()) => {
                     if let Some(reader) = &port.reader {
                         step(state, &Event::Sample(reader.sample(&port.nic, now)), now);

@@ -29,7 +29,7 @@ pub struct PortReader {
     values: Vec<Option<u64>>,
     link: Option<bool>,
     life: u64,
-    looks: u32,
+    checks: u32,
     is_outdated: bool,
 }
 
@@ -53,8 +53,8 @@ fn was_rdma(nic: &Nic) -> bool {
 fn rdma_port(nic: &Nic) -> (&str, u32) {
     let split = nic.device.rsplit_once(':').and_then(|(device, port)| Some((device, port.parse().ok()?)));
     let (device, named) = split.unwrap_or((nic.device.as_str(), 1));
-    let told = nic.facts.as_ref().and_then(|facts| facts.port);
-    (device, told.map_or(named, |port| port.number))
+    let reported = nic.facts.as_ref().and_then(|facts| facts.port);
+    (device, reported.map_or(named, |port| port.number))
 }
 
 fn rdma_folder(nic: &Nic) -> String {
@@ -171,7 +171,7 @@ impl PortReader {
             layout: Arc::new(layout),
             link: None,
             life,
-            looks: 0,
+            checks: 0,
             is_outdated: false,
         })
     }
@@ -206,7 +206,7 @@ impl PortReader {
     /// # Errors
     /// The device is gone, or its firmware does not answer: nothing more is asked of it then.
     pub fn read<'a>(&'a mut self, nic: &'a Nic, at: Timestamp) -> Result<Sample<'a>, ReadFailure> {
-        self.look()?;
+        self.check()?;
         Ok(self.sample(nic, at))
     }
 
@@ -226,7 +226,7 @@ impl PortReader {
         }
     }
 
-    pub(super) fn look(&mut self) -> Result<(), ReadFailure> {
+    pub(super) fn check(&mut self) -> Result<(), ReadFailure> {
         let gone = |file: &File| file.metadata().is_ok_and(|data| data.nlink() == 0);
         if self.files.iter().flatten().next().is_some_and(gone) {
             // A recorded tree keeps what was removed readable; the kernel's says ENODEV.
@@ -242,17 +242,17 @@ impl PortReader {
                 },
             };
         }
-        self.look_at_private()?;
+        self.check_private()?;
         self.link = self.link()?;
         Ok(())
     }
 
-    fn look_at_private(&mut self) -> Result<(), ReadFailure> {
+    fn check_private(&mut self) -> Result<(), ReadFailure> {
         let private = &mut self.values[self.first_private..];
         private.fill(None);
-        self.looks = self.looks.wrapping_add(1);
+        self.checks = self.checks.wrapping_add(1);
         let Some(statistics) = &mut self.statistics else { return Ok(()) };
-        let names = self.looks.is_multiple_of(NAMES_EVERY);
+        let names = self.checks.is_multiple_of(NAMES_EVERY);
         let same = if names { statistics.are_the_same() } else { Ok(true) };
         let read = match same {
             Ok(true) => statistics.read(private),

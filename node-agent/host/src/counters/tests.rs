@@ -3,7 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use node_agent_health::{
-    Condition, Config, ReadFailure, Source, State, Vendor, Verdict, Word, model::full_layout,
+    Condition, Config, CounterKind, ReadFailure, Source, State, Vendor, Verdict, model::full_layout,
 };
 use node_agent_netlink::{
     Errno,
@@ -49,21 +49,21 @@ impl Rig {
         Self { root, poller, state: State::new(Config::default()), nics, now: 1_000_000_000 }
     }
 
-    fn look(&mut self) -> Vec<Verdict> {
+    fn check(&mut self) -> Vec<Verdict> {
         self.now += 1000;
-        self.poller.look(&mut self.state, Timestamp(self.now))
+        self.poller.check(&mut self.state, Timestamp(self.now))
     }
 
     /// So many looks; the conditions of rail 0 or 1 that were raised or ended, and whether the rail is drained then.
-    fn looks(&mut self, n: u32) -> Vec<(u32, Condition, bool)> {
+    fn checks(&mut self, n: u32) -> Vec<(u32, Condition, bool)> {
         let rail = |verdict| match verdict {
             Verdict::Rail(one) => Some((one.rail, one.condition, one.drain)),
             Verdict::Node { .. } | Verdict::Probe { .. } => None,
         };
-        (0..n).flat_map(|_| self.look()).filter_map(rail).collect()
+        (0..n).flat_map(|_| self.check()).filter_map(rail).collect()
     }
 
-    fn total(&self, word: Word) -> u64 {
+    fn total(&self, word: CounterKind) -> u64 {
         self.state.ports().map(|(_, port)| port.totals[word]).sum()
     }
 }
@@ -71,15 +71,15 @@ impl Rig {
 #[test]
 fn every_known_counter_of_every_port_is_read() {
     let mut rig = Rig::new(8);
-    assert_eq!(rig.look(), []);
+    assert_eq!(rig.check(), []);
     let each = full_layout(Vendor::Mlx5).columns().len();
     assert!(each >= 120, "{each}");
     assert_eq!(rig.poller.counters(), 8 * each);
     let hardware = "sys/class/infiniband/mlx5_3/ports/1/hw_counters/packet_seq_err";
     set(rig.root.path(), hardware, "12\n");
     set(rig.root.path(), "sys/class/net/ens3/ethtool_statistics/rx_prio3_pause_duration", "1007\n");
-    rig.look();
-    assert_eq!((rig.total(Word::LossOut), rig.total(Word::PauseRxUs)), (5, 1000));
+    rig.check();
+    assert_eq!((rig.total(CounterKind::LossOut), rig.total(CounterKind::PauseRxUs)), (5, 1000));
 }
 
 /// A kernel with one device, which tells none.
@@ -90,7 +90,7 @@ fn none() -> KernelStatistics {
 }
 
 /// What a device's driver tells of itself from now on.
-fn tell(kernel: &FakeKernel, list: &[(&str, u64)]) {
+fn report(kernel: &FakeKernel, list: &[(&str, u64)]) {
     let list = list.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
     kernel.change(|world| world.devices.get_mut("ens0").unwrap().statistics = list);
 }
@@ -99,7 +99,7 @@ fn tell(kernel: &FakeKernel, list: &[(&str, u64)]) {
 fn the_kernels_private_statistics_are_read_and_others_are_seen() {
     let kernel = FakeKernel::new();
     kernel.add("ens0", Style::Mlx5);
-    let have = |list: &[(&str, u64)]| tell(&kernel, list);
+    let have = |list: &[(&str, u64)]| report(&kernel, list);
     let source = KernelStatistics::new(Arc::new(kernel.clone()));
     let errno = |error: std::io::Error| error.raw_os_error();
     assert!(source.open("ens0").unwrap().is_none(), "none");
@@ -142,41 +142,41 @@ fn without_private_statistics_the_rest_is_read() {
 #[test]
 fn what_is_no_number_is_missing() {
     let mut rig = Rig::new(1);
-    rig.look();
+    rig.check();
     set(rig.root.path(), "sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err", "N/A (no PMA)\n");
-    rig.look();
+    rig.check();
     set(rig.root.path(), "sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err", "9\n");
-    rig.look();
-    assert_eq!(rig.total(Word::LossOut), 2);
+    rig.check();
+    assert_eq!(rig.total(CounterKind::LossOut), 2);
 }
 
 #[test]
 fn a_device_that_goes_is_told_and_begins_anew_when_it_is_back() {
     let mut rig = Rig::new(2);
-    rig.look();
+    rig.check();
     fs::remove_dir_all(rig.root.path().join("sys/class/infiniband/mlx5_1")).unwrap();
     fs::remove_dir_all(rig.root.path().join("sys/class/net/ens1")).unwrap();
-    let verdicts: Vec<Verdict> = (0..4).flat_map(|_| rig.look()).collect();
+    let verdicts: Vec<Verdict> = (0..4).flat_map(|_| rig.check()).collect();
     let Verdict::Rail(one) = &verdicts[0] else { panic!("{verdicts:?}") };
     assert_eq!((verdicts.len(), one.rail, one.condition, one.drain), (1, 1, Condition::Gone, true));
     // Its counters begin elsewhere; that is no burst.
     record(rig.root.path(), &rig.nics[1], 1_000_000).unwrap();
-    let verdicts: Vec<Verdict> = (0..40).flat_map(|_| rig.look()).collect();
+    let verdicts: Vec<Verdict> = (0..40).flat_map(|_| rig.check()).collect();
     assert!(matches!(&verdicts[..], [Verdict::Rail(one)] if !one.drain), "{verdicts:?}");
-    assert_eq!(rig.total(Word::LossOut), 0);
+    assert_eq!(rig.total(CounterKind::LossOut), 0);
 }
 
 #[test]
 fn a_device_that_is_renamed_goes_on() {
     let mut rig = Rig::new(1);
-    rig.look();
+    rig.check();
     let class = rig.root.path().join("sys/class/infiniband");
     fs::rename(class.join("mlx5_0"), class.join("rocep24s0")).unwrap();
     rig.nics[0].device = "rocep24s0".to_owned();
     rig.poller.watch(&rig.nics.clone());
     set(rig.root.path(), "sys/class/infiniband/rocep24s0/ports/1/hw_counters/packet_seq_err", "10\n");
-    rig.look();
-    assert_eq!((rig.total(Word::LossOut), rig.state.ports().count()), (3, 1));
+    rig.check();
+    assert_eq!((rig.total(CounterKind::LossOut), rig.state.ports().count()), (3, 1));
     assert_eq!(rig.poller.ports().map(|(nic, _)| nic.device.as_str()).collect::<Vec<_>>(), ["rocep24s0"]);
 }
 
@@ -185,30 +185,30 @@ fn a_storm_is_found_where_pfc_was_turned_on_later() {
     let kernel = FakeKernel::new();
     kernel.add("ens0", Style::Mlx5);
     let off = [("rx0_packets", 1), ("rx_global_pause_duration", 9), ("tx_global_pause_duration", 9)];
-    tell(&kernel, &off);
+    report(&kernel, &off);
     let mut rig = Rig::with(1, |_| Box::new(KernelStatistics::new(Arc::new(kernel.clone()))));
-    rig.looks(2);
+    rig.checks(2);
     let errors = "sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err";
     set(rig.root.path(), errors, "12\n");
     let prio3 = |rx: u64, tx: u64| {
-        tell(
+        report(
             &kernel,
             &[("rx0_packets", 1), ("rx_prio3_pause_duration", rx), ("tx_prio3_pause_duration", tx)],
         );
     };
     // As many as before, so it is seen by their names only, which are looked at now and then.
     prio3(9, 9);
-    assert_eq!(rig.looks(30), []);
-    assert_eq!(rig.total(Word::LossOut), 5, "what was counted goes on");
+    assert_eq!(rig.checks(30), []);
+    assert_eq!(rig.total(CounterKind::LossOut), 5, "what was counted goes on");
     for second in 1..=3 {
         prio3(9 + second * 990_000, 9);
-        let found = rig.looks(1);
+        let found = rig.checks(1);
         assert_eq!(found.contains(&(0, Condition::Storm, true)), second == 2, "{second}: {found:?}");
     }
-    assert_eq!(rig.total(Word::PauseRxUs), 2_970_000);
+    assert_eq!(rig.total(CounterKind::PauseRxUs), 2_970_000);
     // Another number of them is seen at once, and only the first look at a new one tells nothing.
     let all = |rx: u64, prio4: u64| {
-        tell(
+        report(
             &kernel,
             &[("rx0_packets", 1), ("rx_prio3_pause_duration", rx), ("rx_prio4_pause_duration", prio4)],
         );
@@ -218,31 +218,31 @@ fn a_storm_is_found_where_pfc_was_turned_on_later() {
         });
     };
     all(2_970_010, 1_000);
-    rig.looks(1);
+    rig.checks(1);
     all(2_970_011, 1_002);
-    rig.looks(1);
-    assert_eq!(rig.total(Word::PauseRxUs), 2_970_004);
-    assert_eq!(rig.total(Word::LossOut), 5);
+    rig.checks(1);
+    assert_eq!(rig.total(CounterKind::PauseRxUs), 2_970_004);
+    assert_eq!(rig.total(CounterKind::LossOut), 5);
 }
 
 #[test]
 fn a_network_device_that_is_renamed_is_read_whole_under_its_new_name() {
     let mut rig = Rig::new(1);
-    rig.look();
+    rig.check();
     let whole = rig.poller.counters();
     let class = rig.root.path().join("sys/class/net");
     fs::rename(class.join("ens0"), class.join("rail0")).unwrap();
     // Opened between the kernel's change and the inventory's: it is not there, rather than half of it.
     rig.poller.watch(&[Nic { netdev: "between".to_owned(), ..rig.nics[0].clone() }]);
-    assert_eq!(rig.looks(1), []);
+    assert_eq!(rig.checks(1), []);
     assert_eq!(rig.poller.counters(), 0);
     rig.nics[0].netdev = "rail0".to_owned();
     rig.poller.watch(&rig.nics.clone());
-    assert_eq!(rig.looks(1), []);
+    assert_eq!(rig.checks(1), []);
     assert_eq!(rig.poller.counters(), whole);
     set(rig.root.path(), "sys/class/net/rail0/ethtool_statistics/rx_prio3_pause_duration", "1007\n");
-    rig.look();
-    assert_eq!((rig.total(Word::PauseRxUs), rig.state.ports().count()), (1000, 1));
+    rig.check();
+    assert_eq!((rig.total(CounterKind::PauseRxUs), rig.state.ports().count()), (1000, 1));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn an_rdma_device_is_gone_although_its_network_device_is_there() {
         let mut rig = Rig::new(2);
         let address = |root: &Path| set(root, "sys/class/net/ens1/address", "b8:3f:d2:00:00:01\n");
         address(rig.root.path());
-        rig.looks(2);
+        rig.checks(2);
         let rdma = rig.root.path().join("sys/class/infiniband/mlx5_1");
         fs::remove_dir_all(&rdma).unwrap();
         if renamed {
@@ -275,13 +275,13 @@ fn an_rdma_device_is_gone_although_its_network_device_is_there() {
             let plain = Nic { device: "ens1".to_owned(), ..rig.nics[1].clone() };
             rig.poller.watch(&[rig.nics[0].clone(), plain]);
         }
-        assert_eq!(rig.looks(4), [(1, Condition::Gone, true)], "{renamed}");
+        assert_eq!(rig.checks(4), [(1, Condition::Gone, true)], "{renamed}");
         assert_eq!(rig.state.ports().count(), 2);
         let named: Vec<&str> = rig.poller.ports().map(|(nic, _)| nic.device.as_str()).collect();
         assert_eq!(named, ["mlx5_0", if renamed { "ens1" } else { "mlx5_1" }], "it is told of by its name");
         record(rig.root.path(), &rig.nics[1], 7).unwrap();
         rig.poller.watch(&rig.nics.clone());
-        assert_eq!(rig.looks(40), [(1, Condition::Gone, false)], "{renamed}");
+        assert_eq!(rig.checks(40), [(1, Condition::Gone, false)], "{renamed}");
         assert_eq!((rig.state.ports().count(), rig.poller.ports().count()), (2, 2));
     }
 }
@@ -295,14 +295,14 @@ fn what_a_network_device_had_its_rdma_device_has_when_it_comes() {
     let plain = Nic { device: "ens0".to_owned(), ..rig.nics[0].clone() };
     rig.poller = Poller::new(Tree::new(rig.root.path()), Box::new(FolderStatistics::new(rig.root.path())));
     rig.poller.watch(&[plain]);
-    rig.look();
+    rig.check();
     set(rig.root.path(), "sys/class/net/ens0/carrier", "0\n");
-    assert_eq!(rig.looks(1), [(0, Condition::LinkDown, true)]);
+    assert_eq!(rig.checks(1), [(0, Condition::LinkDown, true)]);
     record(rig.root.path(), &rig.nics[0], 7).unwrap();
     rig.poller.watch(&rig.nics.clone());
-    rig.look();
+    rig.check();
     assert_eq!((rig.state.ports().count(), rig.poller.ports().count()), (1, 1));
-    assert_eq!(rig.looks(40), [(0, Condition::LinkDown, false)], "only after proof");
+    assert_eq!(rig.checks(40), [(0, Condition::LinkDown, false)], "only after proof");
 }
 
 #[test]
@@ -311,9 +311,9 @@ fn a_nic_of_an_inventory_file_is_its_network_device_alone() {
     fs::remove_dir_all(rig.root.path().join("sys/class/infiniband")).unwrap();
     rig.poller = Poller::new(Tree::new(rig.root.path()), Box::new(FolderStatistics::new(rig.root.path())));
     rig.poller.watch(&rig.nics.clone());
-    assert_eq!(rig.looks(2), []);
+    assert_eq!(rig.checks(2), []);
     set(rig.root.path(), "sys/class/net/ens0/carrier", "0\n");
-    assert_eq!(rig.looks(1), [(0, Condition::LinkDown, true)]);
+    assert_eq!(rig.checks(1), [(0, Condition::LinkDown, true)]);
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn a_device_that_was_never_there_is_no_ones_fault() {
     poller.watch(&[nic(0, "tcp0")]);
     let mut state = State::new(Config::default());
     for second in 1..10 {
-        assert_eq!(poller.look(&mut state, Timestamp(second * 1000)), []);
+        assert_eq!(poller.check(&mut state, Timestamp(second * 1000)), []);
     }
     assert_eq!(state.ports().count(), 0);
 }

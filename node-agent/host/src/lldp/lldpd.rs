@@ -236,7 +236,7 @@ mod tests {
     /// What lldpcli 1.0.16 printed of three cables to one switch; the first and the third port say their address, the second a name.
     const RECORDED: &str = include_str!("../../recorded/lldpcli.json0");
 
-    fn told(answer: &str) -> Vec<String> {
+    fn reported(answer: &str) -> Vec<String> {
         let all = neighbors(answer.as_bytes()).unwrap();
         all.iter().map(|one| format!("{} {} {}", one.netdev, one.switch, one.port)).collect()
     }
@@ -244,13 +244,17 @@ mod tests {
     #[test]
     fn what_lldpcli_prints_is_neighbours() {
         assert_eq!(
-            told(RECORDED),
+            reported(RECORDED),
             ["r0 leaf-r0 Ethernet1_1", "r1 leaf-r0 Ethernet1/2", "r2 leaf-r0 Ethernet1_3"]
         );
-        assert_eq!(told("{\"lldp\":[{}]}"), [""; 0], "nobody is heard");
-        assert_eq!(told(&RECORDED.replace("\"LLDP\"", "\"CDPv2\"")), [""; 0]);
-        assert_eq!(told(&RECORDED.replace("\"leaf-r0\"", "\"leaf\\u0007\"")), [""; 0], "no printable name");
-        assert_eq!(told(&RECORDED.replace("\"descr\"", "\"other\"")), ["r1 leaf-r0 Ethernet1/2"]);
+        assert_eq!(reported("{\"lldp\":[{}]}"), [""; 0], "nobody is heard");
+        assert_eq!(reported(&RECORDED.replace("\"LLDP\"", "\"CDPv2\"")), [""; 0]);
+        assert_eq!(
+            reported(&RECORDED.replace("\"leaf-r0\"", "\"leaf\\u0007\"")),
+            [""; 0],
+            "no printable name"
+        );
+        assert_eq!(reported(&RECORDED.replace("\"descr\"", "\"other\"")), ["r1 leaf-r0 Ethernet1/2"]);
         let error = neighbors(b"").unwrap_err();
         assert!(LldpdError::from(error).to_string().starts_with("lldpcli says no neighbours in JSON: EOF"));
     }

@@ -10,14 +10,16 @@ use std::{
 
 use node_agent_netlink::{Kernel, NetlinkError, events::Events};
 use node_agent_qos::{
-    DcbAgent, Device, Observed, Options, Plan, PlanRefusal, QosProfile, Reading, Stage, lane, plan, vendor,
+    DcbAgent, Device, Observed, Options, Plan, PlanRefusal, QosProfile, Reading, Stage, data_class, plan,
+    vendor,
 };
 use proto_model::Timestamp;
 
 use super::{
-    agents, devices,
+    agents,
+    checks::{CheckTrigger, Looks, NicCheck, Timing},
+    devices,
     journal::{Journal, Record, key},
-    looks::{Cause, Look, Looks, Timing},
     observe,
     run::{Asked, Outlook, RunError, confirm, end_trial, go_on, now, run},
 };
@@ -31,7 +33,7 @@ pub enum Verdict {
     Mended(Box<Plan>),
     /// It differs, and what is to be done about it is withheld; the plan says why.
     Withheld(Box<Plan>),
-    /// What of the lane the driver can set was not to be read, so nothing is known to be right and nothing is changed; each line says
+    /// What of the data class the driver can set was not to be read, so nothing is known to be right and nothing is changed; each line says
     /// what and why.
     Unverified(Vec<String>),
     /// Another agent would overwrite it.
@@ -50,7 +52,7 @@ pub struct Outcome {
     /// Which NIC.
     pub netdev: String,
     /// Why it was looked at.
-    pub cause: Cause,
+    pub cause: CheckTrigger,
     /// What became of it.
     pub verdict: Verdict,
     /// From the first event that it is about to its beginning.
@@ -101,7 +103,7 @@ pub struct Keeper {
     /// What each NIC is to be, by its name, in place of the one profile for all; one that is not named is left alone.
     aims: Option<BTreeMap<String, Aim>>,
     events: Events,
-    looks: Looks,
+    checks: Looks,
     /// Programs that set class of service by themselves, where this turn has looked for them.
     agents: Option<Reading<Vec<DcbAgent>>>,
     /// The last record of each NIC, by its key.
@@ -116,7 +118,7 @@ pub struct Keeper {
 impl std::fmt::Debug for Keeper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Keeper")
-            .field("looks", &self.looks)
+            .field("looks", &self.checks)
             .field("names", &self.names)
             .finish_non_exhaustive()
     }
@@ -147,7 +149,7 @@ impl Keeper {
             who: who.to_owned(),
             aims: None,
             events,
-            looks: Looks::new(timing, Duration::ZERO),
+            checks: Looks::new(timing, Duration::ZERO),
             agents: None,
             records,
             unreadable,
@@ -159,14 +161,14 @@ impl Keeper {
     /// Another profile: everything is looked at again.
     pub fn want(&mut self, profile: QosProfile, options: Options, who: &str) {
         (self.profile, self.options, self.who) = (profile, options, who.to_owned());
-        self.looks.hear(&node_agent_netlink::events::Event::Lost, self.start.elapsed());
+        self.checks.on_report(&node_agent_netlink::events::Event::Lost, self.start.elapsed());
     }
 
     /// From now on each NIC has a profile of its own, by its name; one that is not named is left alone. Everything is looked at again.
     pub fn aim(&mut self, aims: BTreeMap<String, Aim>) {
         if self.aims.as_ref() != Some(&aims) {
             self.aims = Some(aims);
-            self.looks.hear(&node_agent_netlink::events::Event::Lost, self.start.elapsed());
+            self.checks.on_report(&node_agent_netlink::events::Event::Lost, self.start.elapsed());
         }
     }
 
@@ -193,13 +195,13 @@ impl Keeper {
         limit: Duration,
         drained: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<Outcome>, NetlinkError> {
-        let mut wait = limit.min(self.looks.wait(self.start.elapsed()));
+        let mut wait = limit.min(self.checks.wait(self.start.elapsed()));
         while let Some(event) = self.events.next(wait)? {
-            self.looks.hear(&event, self.start.elapsed());
+            self.checks.on_report(&event, self.start.elapsed());
             wait = Duration::ZERO;
         }
         let now = self.start.elapsed();
-        if !self.looks.wait(now).is_zero() {
+        if !self.checks.wait(now).is_zero() {
             return Ok(Vec::new());
         }
         self.agents = None;
@@ -209,44 +211,44 @@ impl Keeper {
         }
         let nics = devices(&*self.kernel);
         let names: Vec<String> = nics.iter().map(|nic| nic.netdev.clone()).collect();
-        let due = self.looks.due(&names, now);
-        let looked = due.into_iter().filter_map(|look| {
-            let drained = drained(&look.netdev);
-            self.look(look, &nics, drained)
+        let due = self.checks.due(&names, now);
+        let checked = due.into_iter().filter_map(|check| {
+            let drained = drained(&check.netdev);
+            self.check(check, &nics, drained)
         });
-        Ok(looked.collect())
+        Ok(checked.collect())
     }
 
-    fn look(&mut self, look: Look, nics: &[Device], drained: bool) -> Option<Outcome> {
-        let Look { netdev, cause, since } = look;
+    fn check(&mut self, check: NicCheck, nics: &[Device], drained: bool) -> Option<Outcome> {
+        let NicCheck { netdev, cause, since } = check;
         let begun = self.start.elapsed();
         let waited = begun.saturating_sub(since);
         let Some(device) = nics.iter().find(|nic| nic.netdev == netdev) else {
             // An interface that never was one of ours; or one whose RDMA device is still being made.
             let ours = self.names.values().any(|name| *name == netdev);
             if ours {
-                self.looks.again(&netdev, self.start.elapsed());
+                self.checks.again(&netdev, self.start.elapsed());
             }
             let gone = Outcome { netdev, cause, verdict: Verdict::Gone, waited, took: Duration::ZERO };
             return ours.then_some(gone);
         };
         self.names.insert(key(device), netdev.clone());
-        let verdict = self.mend(device, drained);
+        let verdict = self.remediate(device, drained);
         match &verdict {
             Verdict::Failed(_) | Verdict::Unverified(_) | Verdict::Gone => {
-                self.looks.again(&netdev, self.start.elapsed())
+                self.checks.again(&netdev, self.start.elapsed())
             }
             Verdict::Trial(until) => {
-                self.looks.done(&netdev);
-                self.looks.at(&netdev, self.start.elapsed() + until.since(now()));
+                self.checks.done(&netdev);
+                self.checks.at(&netdev, self.start.elapsed() + until.since(now()));
             }
-            _ => self.looks.done(&netdev),
+            _ => self.checks.done(&netdev),
         }
         let took = self.start.elapsed().saturating_sub(begun);
         Some(Outcome { netdev, cause, verdict, waited, took })
     }
 
-    fn mend(&mut self, device: &Device, drained: bool) -> Verdict {
+    fn remediate(&mut self, device: &Device, drained: bool) -> Verdict {
         let aim = self.aim_of(&device.netdev);
         match self.finish(device, &aim) {
             Ok(None) => {}
@@ -259,8 +261,9 @@ impl Keeper {
             Ok(found) => found,
             Err(refusal) => return Verdict::Refused(refusal),
         };
-        // A lane is changed as a whole; of one that is known in part nobody can say that it is whole.
-        let unknown = lane::unverified(&plan.findings, vendor::of(&seen)).map(|finding| finding.text.clone());
+        // A data class is changed as a whole; of one that is known in part nobody can say that it is whole.
+        let unknown =
+            data_class::unverified(&plan.findings, vendor::of(&seen)).map(|finding| finding.text.clone());
         let unknown: Vec<String> = unknown.collect();
         if !unknown.is_empty() {
             return Verdict::Unverified(unknown);
@@ -308,7 +311,7 @@ impl Keeper {
         Ok((seen, found))
     }
 
-    /// What is under way on a NIC, brought to where it is wished: until when it waits, if it does.
+    /// What is under way on a NIC, brought to where it is desired: until when it waits, if it does.
     fn finish(&mut self, device: &Device, aim: &Aim) -> Result<Option<Timestamp>, RunError> {
         let Some(record) = self.records.get(&key(device)).cloned() else { return Ok(None) };
         let ours = record.apply.asked_by == aim.who;

@@ -21,10 +21,10 @@ use node_agent_qos::{Observed, Options, QosProfile, Stage, diff, plan, vendor};
 
 use super::{
     AuditLine, Journal, Keeper, MemoryJournal, Record,
+    checks::{CheckTrigger, Timing},
     keeper::{Aim, ROLLOUT, Verdict},
-    looks::{Cause, Timing},
     run::{Asked, Outlook, RunError, confirm, now, roll_back, run},
-    tests::{PCI, look, server},
+    tests::{PCI, check, server},
 };
 
 pub(super) const QUICK: Timing =
@@ -88,30 +88,31 @@ pub(super) fn deviations(seen: &Observed) -> usize {
 
 /// Turns until a look at everything finds nothing.
 pub(super) fn settle(keeper: &mut Keeper) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..200 {
         let outcomes = keeper.turn(SOON, true).unwrap();
         let clean = outcomes.iter().any(|outcome| {
-            matches!(outcome.verdict, Verdict::Clean) && matches!(outcome.cause, Cause::Poll | Cause::Lost)
+            matches!(outcome.verdict, Verdict::Clean)
+                && matches!(outcome.cause, CheckTrigger::Poll | CheckTrigger::Lost)
         });
-        told.extend(outcomes.iter().map(|outcome| format!("{:?}", outcome.verdict)));
+        reported.extend(outcomes.iter().map(|outcome| format!("{:?}", outcome.verdict)));
         if clean {
-            return told;
+            return reported;
         }
     }
-    panic!("does not settle: {told:?}");
+    panic!("does not settle: {reported:?}");
 }
 
 #[test]
 fn a_fresh_nic_becomes_what_the_profile_says() {
     let kernel = server(Style::Mlx5, "6.12.0");
     let disk = Disk::new(&kernel);
-    assert!(deviations(&look(&kernel)) > 0);
+    assert!(deviations(&check(&kernel)) > 0);
     let mut keeper = keeper(&kernel, &disk, QUICK);
     let first = keeper.turn(SOON, true).unwrap();
     assert!(matches!(&first[0].verdict, Verdict::Mended(plan) if plan.edits.len() > 5), "{first:?}");
     settle(&mut keeper);
-    let seen = look(&kernel);
+    let seen = check(&kernel);
     assert_eq!(deviations(&seen), 0);
     assert_eq!((disk.stage(), keeper.out_of_service().len()), (Some(Stage::Confirmed), 0));
     let lines = disk.lines();
@@ -146,47 +147,47 @@ fn a_running_agent_is_not_fought() {
 #[test]
 fn an_edit_that_fails_takes_all_back() {
     let kernel = server(Style::Mlx5, "6.12.0");
-    let before = look(&kernel);
+    let before = check(&kernel);
     let disk = Disk::new(&kernel);
     let mut keeper = keeper(&kernel, &disk, QUICK);
     kernel.change(|world| world.devices.get_mut("eth0").unwrap().failures.insert("mtu", vec![Errno::BUSY]));
     let outcome = keeper.turn(SOON, true).unwrap().remove(0);
     let Verdict::Failed(RunError::TakenBack { why, .. }) = &outcome.verdict else { panic!("{outcome:?}") };
     assert!(why.contains("EBUSY"), "{why}");
-    assert_eq!(look(&kernel), before);
+    assert_eq!(check(&kernel), before);
     assert!(matches!(disk.stage(), Some(Stage::RolledBack { .. })), "{:?}", disk.stage());
     assert!(disk.lines()[0].result.contains("everything was taken back"));
     // The next look mends it.
     settle(&mut keeper);
-    assert_eq!(deviations(&look(&kernel)), 0);
+    assert_eq!(deviations(&check(&kernel)), 0);
 }
 
 #[test]
 fn the_last_apply_can_be_taken_back() {
     let kernel = server(Style::Mlx5, "6.12.0");
-    let before = look(&kernel);
+    let before = check(&kernel);
     let mut disk = Disk::new(&kernel);
     settle(&mut keeper(&kernel, &disk, QUICK));
-    let now = look(&kernel);
+    let now = check(&kernel);
     let busy = Observed { drained: false, ..now.clone() };
     let refused = roll_back(&kernel, &mut disk, &busy, "bob", false).unwrap_err();
     assert!(matches!(refused, RunError::Harmful { .. }), "{refused}");
-    assert_eq!(look(&kernel), now);
+    assert_eq!(check(&kernel), now);
     roll_back(&kernel, &mut disk, &now, "bob", false).unwrap();
-    assert_eq!((look(&kernel), disk.stage()), (before, Some(Stage::Confirmed)));
+    assert_eq!((check(&kernel), disk.stage()), (before, Some(Stage::Confirmed)));
     let last = disk.lines().pop().unwrap();
     assert_eq!((last.who.as_str(), last.action.as_str(), last.result.as_str()), ("bob", "rollback", "done"));
     // What was taken back was an apply itself, and can be taken back.
-    roll_back(&kernel, &mut disk, &look(&kernel), "bob", false).unwrap();
-    assert_eq!(deviations(&look(&kernel)), 0);
+    roll_back(&kernel, &mut disk, &check(&kernel), "bob", false).unwrap();
+    assert_eq!(deviations(&check(&kernel)), 0);
     disk.held.lock().unwrap().records.clear();
-    let none = roll_back(&kernel, &mut disk, &look(&kernel), "bob", false).unwrap_err();
+    let none = roll_back(&kernel, &mut disk, &check(&kernel), "bob", false).unwrap_err();
     assert!(matches!(none, RunError::NothingToUndo { .. }), "{none}");
 }
 
 /// An apply of the default profile that has to be confirmed within `seconds`.
 pub(super) fn trial(kernel: &FakeKernel, disk: &mut Disk, seconds: u64) -> Outlook {
-    let seen = look(kernel);
+    let seen = check(kernel);
     let plan = plan(&QosProfile::default(), &seen, vendor::of(&seen), Options::default()).unwrap();
     let asked = Asked { who: "bob".into(), confirm_within: Some(Duration::from_secs(seconds)) };
     run(kernel, disk, &seen, &plan, &asked).unwrap()
@@ -213,21 +214,21 @@ fn a_trial_is_left_alone_and_stays_if_it_is_confirmed() {
     assert!(disk.in_service());
     let again = settle_trial(&kernel, &mut disk).unwrap_err();
     assert!(matches!(again, RunError::NothingToConfirm { .. }), "{again}");
-    let told: Vec<_> = disk.lines().into_iter().map(|line| (line.who, line.action)).collect();
+    let reported: Vec<_> = disk.lines().into_iter().map(|line| (line.who, line.action)).collect();
     let by = |who: &str, action: &str| (who.to_owned(), action.to_owned());
-    assert_eq!(told, [by("bob", "apply"), by("carol", "confirm")]);
+    assert_eq!(reported, [by("bob", "apply"), by("carol", "confirm")]);
 }
 
 #[test]
 fn a_trial_that_nobody_confirms_is_taken_back() {
     let kernel = server(Style::Mlx5, "6.12.0");
-    let before = look(&kernel);
+    let before = check(&kernel);
     let mut disk = Disk::new(&kernel);
     trial(&kernel, &mut disk, 0);
-    assert_eq!(deviations(&look(&kernel)), 0);
+    assert_eq!(deviations(&check(&kernel)), 0);
     let late = settle_trial(&kernel, &mut disk).unwrap_err();
     assert!(matches!(&late, RunError::TakenBack { why, .. } if why.contains("nobody confirmed")), "{late}");
-    assert_eq!(look(&kernel), before);
+    assert_eq!(check(&kernel), before);
     // The same by the agent that comes up after the time is over; what it keeps is its own profile.
     trial(&kernel, &mut disk, 0);
     let mut keeper = keeper(&kernel, &disk, QUICK);
@@ -243,14 +244,14 @@ fn an_end_at_any_step_leaves_no_half_nic_in_service() {
     let (mut steps, mut halves) = (0, 0);
     loop {
         let kernel = server(Style::Mlx5, "6.12.0");
-        let old = look(&kernel.foreign());
+        let old = check(&kernel.foreign());
         let disk = Disk::new(&kernel);
         let mut first = keeper(&kernel, &disk, QUICK);
         kernel.die_after(steps);
         let finished = matches!(first.turn(SOON, true).as_deref(), Ok([outcome]) if matches!(outcome.verdict, Verdict::Mended(_)));
         drop(first);
         // What another sees now, and what the next agent finds.
-        let now = look(&kernel.foreign());
+        let now = check(&kernel.foreign());
         let whole = now == old || deviations(&now) == 0;
         let in_service = disk.in_service();
         assert!(whole || !in_service, "after {steps} steps: half, and in service");
@@ -259,7 +260,7 @@ fn an_end_at_any_step_leaves_no_half_nic_in_service() {
         let mut second = keeper(&kernel, &disk, QUICK);
         assert_eq!(second.out_of_service().is_empty(), in_service, "after {steps} steps");
         settle(&mut second);
-        assert_eq!(deviations(&look(&kernel)), 0, "after {steps} steps");
+        assert_eq!(deviations(&check(&kernel)), 0, "after {steps} steps");
         assert_eq!((second.out_of_service().len(), disk.in_service()), (0, true));
         if finished && halves > 0 && in_service {
             break;
@@ -285,7 +286,7 @@ fn flap_rename_and_reload_are_mended() {
     assert!(outcome.iter().all(|outcome| matches!(outcome.verdict, Verdict::Gone)), "{outcome:?}");
     kernel.change(|world| world.rdma = rdma);
     settle(&mut keeper);
-    assert_eq!(deviations(&look(&kernel)), 0);
+    assert_eq!(deviations(&check(&kernel)), 0);
     kernel.rename("eth0", "rail0");
     kernel.change(|world| {
         world.rdma[0].ports[0].netdev = Some("rail0".into());
@@ -293,7 +294,7 @@ fn flap_rename_and_reload_are_mended() {
     });
     Route::open(&kernel.foreign()).unwrap().set_mtu("rail0", 1500).unwrap();
     settle(&mut keeper);
-    let seen = look(&kernel);
+    let seen = check(&kernel);
     assert_eq!((seen.device.netdev.as_str(), deviations(&seen)), ("rail0", 0));
 }
 
@@ -340,11 +341,11 @@ fn changes_by_another_tool_leave_nothing_behind() {
             foreign_change(&kernel, number + 1000);
         }
         settle(&mut keeper);
-        assert_eq!(deviations(&look(&kernel)), 0, "after change {number}");
+        assert_eq!(deviations(&check(&kernel)), 0, "after change {number}");
     }
 }
 
-/// What a controller's roll-out wishes of the one NIC.
+/// What a controller's roll-out desires of the one NIC.
 pub(super) fn aim(keeper: &mut Keeper, profile: bool, trial: Option<Duration>, who: &str) {
     let profile = profile.then(|| Arc::new(QosProfile::default()));
     keeper.aim([("eth0".to_owned(), Aim { profile, trial, who: format!("{ROLLOUT}{who}") })].into());
@@ -355,7 +356,8 @@ pub(super) fn verdict(keeper: &mut Keeper) -> Verdict {
     let mut last = None;
     for _ in 0..200 {
         for outcome in keeper.turn(SOON, false).unwrap() {
-            let whole = matches!(outcome.cause, Cause::Poll | Cause::Lost | Cause::Again);
+            let whole =
+                matches!(outcome.cause, CheckTrigger::Poll | CheckTrigger::Lost | CheckTrigger::Again);
             last = Some(outcome.verdict);
             if whole && !matches!(last, Some(Verdict::Mended(_))) {
                 return last.unwrap();
@@ -366,24 +368,24 @@ pub(super) fn verdict(keeper: &mut Keeper) -> Verdict {
 }
 
 #[test]
-fn a_trial_of_the_controller_is_kept_or_taken_back_as_it_wishes() {
+fn a_trial_of_the_controller_is_kept_or_taken_back_as_it_desired() {
     const LONG: Duration = Duration::from_secs(60);
     let kernel = server(Style::Mlx5, "6.12.0");
     let disk = Disk::new(&kernel);
-    let before = look(&kernel);
+    let before = check(&kernel);
     let mut keeper = keeper(&kernel, &disk, QUICK);
     keeper.aim(BTreeMap::new());
     assert!(matches!(verdict(&mut keeper), Verdict::Clean));
     aim(&mut keeper, true, None, "1");
     assert!(matches!(verdict(&mut keeper), Verdict::Withheld(_)), "it is in use");
-    let harmless = look(&kernel);
+    let harmless = check(&kernel);
     aim(&mut keeper, true, Some(LONG), "1");
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
-    assert_eq!(deviations(&look(&kernel)), 0);
+    assert_eq!(deviations(&check(&kernel)), 0);
     // The controller does not keep it.
     aim(&mut keeper, false, None, "1");
     assert!(matches!(verdict(&mut keeper), Verdict::Clean));
-    assert_eq!(look(&kernel), harmless);
+    assert_eq!(check(&kernel), harmless);
     assert!(deviations(&harmless) > 0 && deviations(&before) >= deviations(&harmless));
     // It was taken back, so this roll-out does not try it again; the next one does.
     aim(&mut keeper, true, Some(LONG), "1");
@@ -392,7 +394,7 @@ fn a_trial_of_the_controller_is_kept_or_taken_back_as_it_wishes() {
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
     aim(&mut keeper, true, None, "2");
     assert!(matches!(verdict(&mut keeper), Verdict::Clean));
-    assert_eq!((disk.stage(), deviations(&look(&kernel))), (Some(Stage::Confirmed), 0));
+    assert_eq!((disk.stage(), deviations(&check(&kernel))), (Some(Stage::Confirmed), 0));
     let lines: Vec<(String, String)> = disk.lines().into_iter().map(|line| (line.who, line.action)).collect();
     let expected = [("1", "apply"), ("1", "rollback"), ("2", "apply"), ("2", "confirm")];
     assert_eq!(lines, expected.map(|(who, action)| (format!("{ROLLOUT}{who}"), action.to_owned())));
@@ -403,7 +405,7 @@ fn a_trial_that_nobody_keeps_ends_and_is_not_tried_again() {
     let kernel = server(Style::Mlx5, "6.12.0");
     let disk = Disk::new(&kernel);
     let mut keeper = keeper(&kernel, &disk, QUICK);
-    let before = look(&kernel);
+    let before = check(&kernel);
     aim(&mut keeper, true, Some(Duration::from_millis(40)), "1");
     let mut verdicts = Vec::new();
     for _ in 0..200 {
@@ -417,25 +419,25 @@ fn a_trial_that_nobody_keeps_ends_and_is_not_tried_again() {
         matches!(last, Verdict::Failed(RunError::TakenBack { why, .. }) if why.contains("confirmed")),
         "{last:?}"
     );
-    assert_eq!(look(&kernel), before);
+    assert_eq!(check(&kernel), before);
     assert!(matches!(verdict(&mut keeper), Verdict::Failed(_)), "and stays so");
     assert_eq!(disk.lines().iter().filter(|line| line.action == "apply").count(), 1);
 }
 
 #[test]
-fn what_somebody_here_tries_the_controller_leaves_alone() {
+fn what_somebody_here_attempts_the_controller_leaves_alone() {
     let kernel = server(Style::Mlx5, "6.12.0");
     let mut disk = Disk::new(&kernel);
-    let seen = look(&kernel);
+    let seen = check(&kernel);
     let plan = plan(
         &QosProfile::default(),
         &Observed { drained: true, ..seen },
-        vendor::of(&look(&kernel)),
+        vendor::of(&check(&kernel)),
         Options::default(),
     )
     .unwrap();
     let asked = Asked { who: "local user 0".into(), confirm_within: Some(Duration::from_secs(60)) };
-    let drained = Observed { drained: true, ..look(&kernel) };
+    let drained = Observed { drained: true, ..check(&kernel) };
     assert!(matches!(run(&kernel, &mut disk, &drained, &plan, &asked), Ok(Outlook::Waits(_))));
     let mut keeper = keeper(&kernel, &disk, QUICK);
     for (profile, trial) in [(false, None), (true, None), (true, Some(SOON))] {

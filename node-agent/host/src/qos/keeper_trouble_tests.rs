@@ -8,7 +8,7 @@ use super::{
     keeper::Verdict,
     keeper_tests::{Disk, QUICK, SOON, aim, deviations, keeper, settle, verdict},
     run::RunError,
-    tests::{look, server},
+    tests::{check, server},
 };
 
 #[test]
@@ -20,7 +20,7 @@ fn half_a_nic_that_cannot_be_read_does_not_return_to_service() {
     let _ = first.turn(SOON, true);
     drop(first);
     kernel.revive();
-    let left = deviations(&look(&kernel.foreign()));
+    let left = deviations(&check(&kernel.foreign()));
     assert!(left > 0 && !disk.in_service(), "it ended in the middle: {left}");
     let broken = |times| {
         let failures = vec![Errno::IO; times];
@@ -37,7 +37,7 @@ fn half_a_nic_that_cannot_be_read_does_not_return_to_service() {
     }
     broken(0);
     settle(&mut second);
-    assert_eq!((deviations(&look(&kernel)), second.out_of_service().len()), (0, 0));
+    assert_eq!((deviations(&check(&kernel)), second.out_of_service().len()), (0, 0));
 }
 
 /// A driver that was loaded anew, or another tool: what is tried is not that any more. It goes back to what was before the trial, not to what
@@ -47,7 +47,7 @@ fn a_trial_that_others_disturb_is_taken_back() {
     const LONG: Duration = Duration::from_secs(60);
     let kernel = server(Style::Mlx5, "6.12.0");
     let disk = Disk::new(&kernel);
-    let before = look(&kernel);
+    let before = check(&kernel);
     let mut keeper = keeper(&kernel, &disk, QUICK);
     aim(&mut keeper, true, Some(LONG), "1");
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
@@ -57,10 +57,10 @@ fn a_trial_that_others_disturb_is_taken_back() {
         matches!(&found, Verdict::Failed(RunError::TakenBack { why, .. }) if why.contains("others changed the port")),
         "{found:?}"
     );
-    assert_eq!((look(&kernel), disk.in_service()), (before.clone(), true));
+    assert_eq!((check(&kernel), disk.in_service()), (before.clone(), true));
     aim(&mut keeper, true, Some(LONG), "1");
     assert!(matches!(verdict(&mut keeper), Verdict::Failed(_)));
-    assert_eq!(look(&kernel), before);
+    assert_eq!(check(&kernel), before);
 }
 
 /// A NIC that cannot be read for a while is not one that others have changed: its trial waits on, for its own time.
@@ -71,7 +71,7 @@ fn a_trial_that_cannot_be_read_waits() {
     let mut keeper = keeper(&kernel, &disk, QUICK);
     aim(&mut keeper, true, Some(Duration::from_secs(60)), "1");
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
-    let tried = look(&kernel);
+    let tried = check(&kernel);
     kernel.change(|world| {
         world.devices.get_mut("eth0").unwrap().failures.insert("dcb", vec![Errno::IO; 10_000]);
     });
@@ -79,7 +79,7 @@ fn a_trial_that_cannot_be_read_waits() {
     assert!(matches!(&found, Verdict::Trial(_)), "{found:?}");
     kernel.change(|world| world.devices.get_mut("eth0").unwrap().failures.clear());
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
-    assert_eq!(look(&kernel), tried);
+    assert_eq!(check(&kernel), tried);
 }
 
 /// The way back has failed: what is left there is never taken for what was before.

@@ -5,6 +5,7 @@
 
 pub mod agents;
 pub mod apply;
+pub mod checks;
 mod congestion;
 mod connection;
 mod convert;
@@ -15,7 +16,6 @@ pub mod keeper;
 mod keeper_tests;
 #[cfg(test)]
 mod keeper_trouble_tests;
-pub mod looks;
 pub mod modelled;
 mod paths;
 pub mod read;

@@ -3,7 +3,7 @@
 use node_agent_qos::{
     Device, FileRoot,
     vendor::{
-        Aspect, By, How, Vendor,
+        Aspect, How, Interface, Vendor,
         path::{Filling, fill},
     },
 };
@@ -15,6 +15,6 @@ pub(super) fn below(root: FileRoot, path: &str) -> String {
 
 /// The file of `aspect`; `None` where the vendor has none, or the device has no name that its path needs.
 pub(super) fn file(vendor: &Vendor, aspect: Aspect, device: &Device, filling: Filling) -> Option<String> {
-    let How::Set { by: By::File(root, template, _), .. } = vendor.row(aspect).how else { return None };
+    let How::Set { by: Interface::File(root, template, _), .. } = vendor.row(aspect).how else { return None };
     Some(below(root, &fill(template, device, filling)?))
 }

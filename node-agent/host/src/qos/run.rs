@@ -253,12 +253,12 @@ impl Drive<'_> {
             _ => Err(RunError::Stuck { netdev, why: self.record.state() }),
         };
         if self.record.apply.stage != from {
-            self.tell(action, &result);
+            self.report(action, &result);
         }
         result
     }
 
-    fn tell(&mut self, action: &str, result: &Result<Outlook, RunError>) {
+    fn report(&mut self, action: &str, result: &Result<Outlook, RunError>) {
         let apply = &self.record.apply;
         let line = AuditLine {
             time_ms: now().0,

@@ -22,7 +22,7 @@ pub(super) fn server(style: Style, version: &str) -> FakeKernel {
     modelled(&[nic], style, version)
 }
 
-pub(super) fn look(kernel: &FakeKernel) -> Observed {
+pub(super) fn check(kernel: &FakeKernel) -> Observed {
     let found = devices(kernel);
     assert_eq!(found.len(), 1, "{found:?}");
     observe(kernel, &found[0], true, agents::find(kernel.files()))
@@ -31,7 +31,7 @@ pub(super) fn look(kernel: &FakeKernel) -> Observed {
 #[test]
 fn a_nic_is_read_whole() {
     let kernel = server(Style::Mlx5, "6.12.0");
-    let seen = look(&kernel);
+    let seen = check(&kernel);
     let device = &seen.device;
     assert_eq!(
         (device.rdma.as_deref(), device.pci.as_deref(), device.driver.as_str()),
@@ -92,7 +92,7 @@ fn all_changes(seen: &Observed) -> Vec<(Change, Via)> {
 #[test]
 fn each_change_is_made_and_read_back() {
     let kernel = server(Style::Mlx5, "6.12.0");
-    let first = look(&kernel);
+    let first = check(&kernel);
     let mut seen = first.clone();
     let changes = all_changes(&first);
     for (change, via) in &changes {
@@ -100,7 +100,7 @@ fn each_change_is_made_and_read_back() {
     }
     assert_eq!(seen.settings.trust, Reading::Known(Trust::Dscp));
     assert_eq!(seen.settings.default_tos, Reading::Known(106));
-    assert_eq!(seen, look(&kernel));
+    assert_eq!(seen, check(&kernel));
     for (change, via) in changes.iter().rev() {
         let undo = match change.inverse() {
             Change::App { from, to, undo_ops, .. } => {
@@ -121,7 +121,7 @@ fn the_mode_of_cnps_is_mended_and_taken_back() {
     kernel.change(|world| {
         world.files.put(&format!("sys/kernel/debug/mlx5/{PCI}/cc_params/np_cnp_prio_mode"), "1\n");
     });
-    let (profile, first) = (QosProfile::default(), look(&kernel));
+    let (profile, first) = (QosProfile::default(), check(&kernel));
     let vendor = vendor::of(&first);
     let deviations =
         |seen: &Observed| diff(&profile, seen, vendor).deviations.into_iter().map(|one| one.item).collect();
@@ -144,7 +144,7 @@ fn the_mode_of_cnps_is_mended_and_taken_back() {
 fn what_a_kernel_says_without_doing_it_is_found_out() {
     let kernel = server(Style::Simple, "6.1.0");
     kernel.change(|world| world.devices.get_mut("eth0").unwrap().forgets_trust = true);
-    let seen = look(&kernel);
+    let seen = check(&kernel);
     let trust = Change::Trust { from: Trust::Pcp, to: Trust::Dscp };
     let error = apply(&kernel, &seen, &trust, &Via::Dcbnl).unwrap_err();
     assert!(matches!(&error, ApplyError::NotTaken { what: "trust", .. }), "{error}");
@@ -155,7 +155,7 @@ fn what_a_kernel_says_without_doing_it_is_found_out() {
 #[test]
 fn entries_that_are_so_already_are_no_error() {
     let kernel = server(Style::Simple, "6.1.0");
-    let seen = look(&kernel);
+    let seen = check(&kernel);
     let entry = |dscp, priority| AppEntry::dscp(Dscp::of(dscp), Priority::of(priority));
     let change =
         |ops: Vec<AppOp>| Change::App { from: AppTable::new(), to: AppTable::new(), ops, undo_ops: vec![] };
@@ -174,7 +174,7 @@ fn entries_that_are_so_already_are_no_error() {
 #[test]
 fn refusals_and_losses_are_named() {
     let kernel = server(Style::Mlx5, "6.12.0");
-    let seen = look(&kernel);
+    let seen = check(&kernel);
     let ets = Ets { willing: false, tsa: [Tsa::Ets; 8], bandwidth: [1; 8], prio_tc: [0; 8] };
     let change = Change::Ets { from: ets, to: ets };
     let error = apply(&kernel, &seen, &change, &Via::Dcbnl).unwrap_err();
@@ -189,7 +189,7 @@ fn refusals_and_losses_are_named() {
         let path = format!("sys/kernel/debug/mlx5/{PCI}/cc_params/np_cnp_dscp");
         world.files.file(&path).unwrap().fails = Some(Errno(110));
     });
-    let seen = look(&kernel);
+    let seen = check(&kernel);
     assert!(
         matches!(&seen.settings.ets, Reading::Unreadable(why) if why.contains("EIO")),
         "{:?}",
@@ -219,7 +219,7 @@ fn the_vendors_package_has_files_of_its_own() {
         world.files.put("sys/class/infiniband/mlx5_0/tc/1/traffic_class", "Global tclass=106\n");
         world.files.put("sys/class/net/eth0/qos/trust", "dscp\n");
     });
-    let seen = look(&kernel);
+    let seen = check(&kernel);
     let set = &seen.settings;
     assert_eq!((&set.trust, &set.forced_tos), (&Reading::Known(Trust::Dscp), &Reading::Known(Some(106))));
     assert_eq!(set.congestion.notification, Reading::Known(PrioritySet(0xff)));

@@ -74,7 +74,7 @@ pub struct Served {
 /// link is down, and its speed is: the cable is still the same one, so a NIC keeps its rail until the rule finds another for it, or it
 /// goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct PreviousFindings {
     rails: BTreeMap<Key, Served>,
     /// The fastest that each was seen, Mbit/s.
     speeds: BTreeMap<Key, u64>,
@@ -101,7 +101,7 @@ impl RailRule {
     pub fn assign(
         &self,
         candidates: &[Candidate<'_>],
-        held: &mut Held,
+        held: &mut PreviousFindings,
         findings: &mut Vec<Finding>,
     ) -> Vec<Option<Served>> {
         let rails = match self {
@@ -136,7 +136,7 @@ impl RailRule {
     }
 }
 
-impl Held {
+impl PreviousFindings {
     /// Keeps what was found, and fills in what was found before of NICs that are still there.
     fn fill(&mut self, candidates: &[Candidate<'_>], found: Vec<Option<Served>>) -> Vec<Option<Served>> {
         self.rails.retain(|known, _| candidates.iter().any(|one| key(one) == *known));

@@ -21,7 +21,7 @@ fn candidate<'a>(device: &'a str, addresses: &'a [IpAddr], switches: &[&'a str])
 fn rails(rule: &str, candidates: &[Candidate<'_>]) -> (Vec<Option<u32>>, Vec<FindingKind>) {
     let mut findings = Vec::new();
     let rule: RailRule = rule.parse().unwrap();
-    let served = rule.assign(candidates, &mut Held::default(), &mut findings);
+    let served = rule.assign(candidates, &mut PreviousFindings::default(), &mut findings);
     let rails = served.into_iter().map(|served| served.map(|served| served.rail)).collect();
     (rails, findings.into_iter().map(|finding| finding.kind).collect())
 }
@@ -69,32 +69,32 @@ fn switches_name_rails() {
 #[test]
 fn a_silent_switch_takes_no_rail_away_and_a_new_one_does() {
     let rule: RailRule = "lldp:leaf-r{k}".parse().unwrap();
-    let (mut held, mut findings) = (Held::default(), Vec::new());
-    let mut look = |switches: &[&str]| {
+    let (mut held, mut findings) = (PreviousFindings::default(), Vec::new());
+    let mut pass = |switches: &[&str]| {
         let served = rule.assign(&[candidate("a", &[], switches)], &mut held, &mut findings);
         served.into_iter().next().unwrap().map(|served| (served.rail, served.reason))
     };
-    assert_eq!(look(&[]), None, "never heard");
-    assert_eq!(look(&["leaf-r2"]), Some((2, "LLDP neighbour leaf-r2".into())));
-    assert_eq!(look(&[]), Some((2, "as before: LLDP neighbour leaf-r2".into())));
-    assert_eq!(look(&[]), Some((2, "as before: LLDP neighbour leaf-r2".into())), "said once only");
-    assert_eq!(look(&["leaf-r5"]), Some((5, "LLDP neighbour leaf-r5".into())), "a cable was moved");
+    assert_eq!(pass(&[]), None, "never heard");
+    assert_eq!(pass(&["leaf-r2"]), Some((2, "LLDP neighbour leaf-r2".into())));
+    assert_eq!(pass(&[]), Some((2, "as before: LLDP neighbour leaf-r2".into())));
+    assert_eq!(pass(&[]), Some((2, "as before: LLDP neighbour leaf-r2".into())), "said once only");
+    assert_eq!(pass(&["leaf-r5"]), Some((5, "LLDP neighbour leaf-r5".into())), "a cable was moved");
     rule.assign(&[], &mut held, &mut findings);
-    assert_eq!(held, Held::default(), "a NIC that went is forgotten");
+    assert_eq!(held, PreviousFindings::default(), "a NIC that went is forgotten");
 }
 
 /// Rails by PCI order of NICs with these speeds, by turns; a NIC's kind is its letter.
-fn by_speed(looks: &[&[(&'static str, u64)]]) -> (Vec<Option<u32>>, Vec<FindingKind>) {
-    let mut held = Held::default();
+fn by_speed(checks: &[&[(&'static str, u64)]]) -> (Vec<Option<u32>>, Vec<FindingKind>) {
+    let mut held = PreviousFindings::default();
     let (mut rails, mut findings) = (Vec::new(), Vec::new());
-    for look in looks {
+    for pass in checks {
         let nic = |(device, speed): &(&'static str, u64)| Candidate {
             pci_address: device,
             speed_mbps: *speed,
             kind: (&device[..1], "driver"),
             ..candidate(device, &[], &[])
         };
-        let all: Vec<Candidate<'_>> = look.iter().map(nic).collect();
+        let all: Vec<Candidate<'_>> = pass.iter().map(nic).collect();
         findings.clear();
         let served = RailRule::PciOrder.assign(&all, &mut held, &mut findings);
         rails = served.into_iter().map(|served| served.map(|served| served.rail)).collect();
@@ -104,7 +104,7 @@ fn by_speed(looks: &[&[(&'static str, u64)]]) -> (Vec<Option<u32>>, Vec<FindingK
 
 #[test]
 fn a_link_that_is_down_moves_no_rail() {
-    let rails = |looks: &[&[(&'static str, u64)]]| by_speed(looks).0;
+    let rails = |checks: &[&[(&'static str, u64)]]| by_speed(checks).0;
     let up: &[_] = &[("a0", 400), ("a1", 400), ("a2", 400), ("b3", 100)];
     let down: &[_] = &[("a0", 400), ("a1", 0), ("a2", 400), ("b3", 100)];
     let expected = [Some(0), Some(1), Some(2), None];

@@ -4,16 +4,17 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
 use node_agent_gpu::{Device, Driver, Link, Peer};
-use node_agent_qos::DataLane;
+use node_agent_qos::DataClass;
 use proptest::prelude::*;
 use proto_model::{Inventory, NicPlace, NodeName, NodePlace};
 
 use super::*;
 use crate::{
     Discovery, FakeHost, FindingKind, Host, RealHost, from_json,
-    look::Look,
     nccl::{nccl_environment, nccl_topology},
-    nvml, to_json,
+    nvml,
+    pass::DiscoveryPass,
+    to_json,
 };
 
 /// Each server with the rule of its rails.
@@ -47,8 +48,8 @@ fn discover(recording: &Recording, rule: &str) -> Discovery {
     let devices: Vec<Device> = found.inventory.gpus.iter().map(device).collect();
     let driver = Driver { devices, ..Driver::default() };
     let tree = crate::sysfs::Tree::new(room.path());
-    let mut look = Look { tree: &tree, findings: &mut found.findings };
-    nvml::merge(&mut look, &mut found.inventory.gpus, &driver);
+    let mut pass = DiscoveryPass { tree: &tree, findings: &mut found.findings };
+    nvml::merge(&mut pass, &mut found.inventory.gpus, &driver);
     found
 }
 
@@ -72,7 +73,7 @@ fn place(inventory: &Inventory) -> NodePlace {
     }
 }
 
-fn told(found: &Discovery) -> String {
+fn reported(found: &Discovery) -> String {
     let mut text = String::from("findings\n");
     for one in &found.findings {
         let _ = writeln!(text, "  {} {}: {}", one.kind.code(), one.subject, one.message);
@@ -92,7 +93,7 @@ fn told(found: &Discovery) -> String {
     let place = place(&found.inventory);
     text.push_str("\nNCCL's environment\n");
     let topology = Some(Path::new("/run/topology.xml"));
-    for (name, value) in nccl_environment(found, &place, DataLane::default(), topology) {
+    for (name, value) in nccl_environment(found, &place, DataClass::default(), topology) {
         let _ = writeln!(text, "  {name}={value}");
     }
     text.push_str("\nNCCL's topology\n");
@@ -114,7 +115,7 @@ fn recorded_servers_are_read_as_signed() {
     for (name, rule) in HOSTS {
         let found = discover(&recording(name), rule);
         same(&format!("{name}.json"), &(to_json(&found.inventory) + "\n"));
-        same(&format!("{name}.txt"), &told(&found));
+        same(&format!("{name}.txt"), &reported(&found));
     }
 }
 
@@ -129,8 +130,8 @@ fn the_fake_host_takes_a_recorded_inventory() {
         assert_eq!(fake.inventory, expected, "{name}");
         assert_eq!(fake.pci_paths, found.pci_paths, "{name}");
         let place = place(&found.inventory);
-        let told = |of: &Discovery| nccl_environment(of, &place, DataLane::default(), None);
-        assert_eq!(told(&fake), told(&found), "{name}");
+        let reported = |of: &Discovery| nccl_environment(of, &place, DataClass::default(), None);
+        assert_eq!(reported(&fake), reported(&found), "{name}");
         assert_eq!(from_json(&to_json(&fake.inventory)).unwrap(), fake.inventory, "{name}");
     }
 }

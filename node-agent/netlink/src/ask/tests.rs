@@ -101,8 +101,8 @@ fn listings_end_are_asked_again_and_given_up() {
         (code(DONE, MULTI, 2, 0), true),
     ];
     assert_eq!(list(changed).unwrap(), [Part { kind: 16, body: vec![2; 4] }]);
-    let always = (1..=TRIES).map(|n| (code(DONE, MULTI | INTERRUPTED, n, 0), true)).collect();
-    assert!(matches!(list(always).unwrap_err(), NetlinkError::Restless { times: TRIES, .. }));
+    let always = (1..=ATTEMPTS).map(|n| (code(DONE, MULTI | INTERRUPTED, n, 0), true)).collect();
+    assert!(matches!(list(always).unwrap_err(), NetlinkError::Restless { times: ATTEMPTS, .. }));
     let failed = list(vec![part(1, 0), (code(DONE, MULTI, 1, -90), true)]).unwrap_err();
     assert_eq!(failed.errno(), Some(Errno::MSGSIZE));
 }

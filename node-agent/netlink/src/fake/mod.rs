@@ -68,7 +68,7 @@ impl FakeKernel {
         self.change(|world| {
             let index = world.fresh_index();
             world.devices.insert(name.to_owned(), Device::new(name, index, style));
-            world.tell_link(name);
+            world.report_link(name);
         });
     }
 
@@ -84,7 +84,7 @@ impl FakeKernel {
     pub fn reload(&self, name: &str) {
         self.change(|world| {
             let Some(old) = world.devices.remove(name) else { return };
-            world.tell_gone(&old);
+            world.report_gone(&old);
             let index = world.fresh_index();
             let mut fresh = Device::new(name, index, old.style);
             fresh.link.parent = old.link.parent;
@@ -92,7 +92,7 @@ impl FakeKernel {
             fresh.statistics = old.statistics.into_iter().map(|(name, _)| (name, 0)).collect();
             fresh.link.up = false;
             world.devices.insert(name.to_owned(), fresh);
-            world.tell_link(name);
+            world.report_link(name);
             world.set_link(name, true);
         });
     }
@@ -103,7 +103,7 @@ impl FakeKernel {
             if let Some(mut device) = world.devices.remove(old) {
                 device.link.name = new.to_owned();
                 world.devices.insert(new.to_owned(), device);
-                world.tell_link(new);
+                world.report_link(new);
             }
         });
     }

@@ -99,15 +99,15 @@ fn mlx5_replaces_entries_flaps_and_rounds() {
     let port = App { selector: selector::DATAGRAM, priority: 3, protocol: 4791 };
     assert!(dcb.change("eth0", &Change::AddApp(vec![port])).is_err());
     dcb.change("eth0", &Change::Pfc(Pfc { enabled: 8, delay: 40, ..Pfc::default() })).unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(event) = events.next(Duration::ZERO).unwrap() {
-        told.push(match event {
+        reported.push(match event {
             Event::Link(link) => format!("{} {}", link.name, link.up),
             Event::Dcb { device } => format!("{device} dcb"),
             other => panic!("{other:?}"),
         });
     }
-    assert_eq!(told, ["eth0 dcb", "eth0 dcb", "eth0 dcb", "eth0 dcb", "eth0 false", "eth0 true"]);
+    assert_eq!(reported, ["eth0 dcb", "eth0 dcb", "eth0 dcb", "eth0 dcb", "eth0 false", "eth0 true"]);
     let rates = [30_000_001, 1, 0, 0, 0, 0, 0, 0];
     dcb.change("eth0", &Change::MaxRate(crate::dcb::MaxRate(rates))).unwrap();
     let back = dcb.read("eth0").unwrap().max_rate.unwrap().0;
@@ -127,23 +127,23 @@ fn what_an_inventory_depends_on_is_told() {
     let mut events = Events::of_inventory(&kernel).unwrap();
     let index = kernel.change(|world| world.devices["eth0"].link.index);
     kernel.change(|world| {
-        world.tell_address("eth0", true);
-        world.tell_rdma(3, 1, 2);
-        world.tell_rdma(3, 1, 9);
+        world.report_address("eth0", true);
+        world.report_rdma(3, 1, 2);
+        world.report_rdma(3, 1, 9);
         world.set_link("eth0", false);
     });
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(event) = events.next(Duration::ZERO).unwrap() {
-        told.push(event);
+        reported.push(event);
     }
     let notice = |what| Event::Rdma(Notice { device: 3, port: Some(1), what });
-    assert!(told.contains(&Event::Address { index }), "{told:?}");
+    assert!(reported.contains(&Event::Address { index }), "{reported:?}");
     assert!(
-        told.contains(&notice(Happened::Attached)) && told.contains(&notice(Happened::Other(9))),
-        "{told:?}"
+        reported.contains(&notice(Happened::Attached)) && reported.contains(&notice(Happened::Other(9))),
+        "{reported:?}"
     );
-    assert!(told.iter().any(|event| matches!(event, Event::Link(link) if !link.up)), "{told:?}");
-    assert_eq!(told.len(), 4, "nothing else, and nothing twice: {told:?}");
+    assert!(reported.iter().any(|event| matches!(event, Event::Link(link) if !link.up)), "{reported:?}");
+    assert_eq!(reported.len(), 4, "nothing else, and nothing twice: {reported:?}");
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn devices_come_go_and_change_their_names() {
     assert_eq!(next(), Event::LinkGone { index, name: "rail0".into() });
     assert!(matches!(next(), Event::Link(link) if !link.up && link.index != index));
     assert!(matches!(next(), Event::Link(link) if link.up));
-    kernel.change(|world| (0..5000).for_each(|_| world.tell_link("rail0")));
+    kernel.change(|world| (0..5000).for_each(|_| world.report_link("rail0")));
     assert_eq!(next(), Event::Lost);
 }
 

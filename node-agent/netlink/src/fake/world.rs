@@ -78,7 +78,7 @@ impl World {
     }
 
     /// Sends a datagram to all sockets of a group.
-    fn tell(&mut self, family: Family, group: u32, message: Builder) {
+    fn report(&mut self, family: Family, group: u32, message: Builder) {
         let bytes = message.finish(0);
         let heard =
             self.queues.values_mut().filter(|queue| queue.family == family && queue.groups.contains(&group));
@@ -92,40 +92,40 @@ impl World {
     }
 
     /// Tells of a link as it is now.
-    pub fn tell_link(&mut self, name: &str) {
+    pub fn report_link(&mut self, name: &str) {
         if let Some(device) = self.devices.get(name) {
             let message = link_message(device, NEW_LINK, 0);
-            self.tell(Family::Route, GROUP_LINK, message);
+            self.report(Family::Route, GROUP_LINK, message);
         }
     }
 
     /// Tells that a device is gone.
-    pub fn tell_gone(&mut self, device: &Device) {
-        self.tell(Family::Route, GROUP_LINK, link_message(device, DELETED_LINK, 0));
+    pub fn report_gone(&mut self, device: &Device) {
+        self.report(Family::Route, GROUP_LINK, link_message(device, DELETED_LINK, 0));
     }
 
     /// Tells that an address came to a device or went from it.
-    pub fn tell_address(&mut self, name: &str, came: bool) {
+    pub fn report_address(&mut self, name: &str, came: bool) {
         let Some(device) = self.devices.get(name) else { return };
         let kind = if came { route::NEW_ADDRESS } else { route::DELETED_ADDRESS };
         let fixed = [[2, 24, 0, 0], device.link.index.to_ne_bytes()].concat();
-        self.tell(Family::Route, GROUP_IPV4, Builder::message(kind, 0, &fixed));
+        self.report(Family::Route, GROUP_IPV4, Builder::message(kind, 0, &fixed));
     }
 
     /// Tells that something happened to a port of an RDMA device (`enum rdma_nl_notify_event_type`).
-    pub fn tell_rdma(&mut self, device: u32, port: u32, event: u8) {
+    pub fn report_rdma(&mut self, device: u32, port: u32, event: u8) {
         let message = Builder::message(rdma::kind::MONITOR, 0, &[])
             .put(rdma::attribute::DEVICE_INDEX, &device.to_ne_bytes())
             .put(rdma::attribute::PORT_INDEX, &port.to_ne_bytes())
             .put(rdma::attribute::EVENT, &[event]);
-        self.tell(Family::Rdma, GROUP_RDMA, message);
+        self.report(Family::Rdma, GROUP_RDMA, message);
     }
 
-    fn tell_dcb(&mut self, name: &str, command: u8) {
+    fn report_dcb(&mut self, name: &str, command: u8) {
         let Some(device) = self.devices.get(name) else { return };
         let Some(dcb) = &device.dcb else { return };
         let message = describe(device, dcb, Builder::message(table::SET, 0, &[0, command, 0, 0]));
-        self.tell(Family::Route, GROUP_DCB, message);
+        self.report(Family::Route, GROUP_DCB, message);
     }
 
     /// Takes a link down or up, and tells.
@@ -134,7 +134,7 @@ impl World {
             device.link.up = up;
             device.link.carrier_changes = device.link.carrier_changes.map(|count| count.saturating_add(1));
         }
-        self.tell_link(name);
+        self.report_link(name);
     }
 
     /// The whole answer to one request: its parts and its end.
@@ -202,7 +202,7 @@ impl World {
                 if let Some(device) = self.devices.get_mut(&name) {
                     device.link.mtu = mtu;
                 }
-                self.tell_link(&name);
+                self.report_link(&name);
                 Ok(vec![])
             }
             22 => Ok(self.addresses()),
@@ -265,7 +265,7 @@ impl World {
         }
         let kind =
             if command == table::command::SET_DCBX { table::attribute::DCBX } else { table::attribute::IEEE };
-        self.tell_dcb(&name, command);
+        self.report_dcb(&name, command);
         if toggled {
             self.set_link(&name, false);
             self.set_link(&name, true);
@@ -351,7 +351,7 @@ impl World {
         device.pause = Some(wanted);
         let message = Builder::message(ETHTOOL, 0, &[ethtool::command::PAUSE_CHANGED, 1, 0, 0])
             .nest(header::HEADER, |nest| nest.put_text(header::NAME, name));
-        self.tell(Family::Generic, MONITOR, describe_pause(wanted, message, false));
+        self.report(Family::Generic, MONITOR, describe_pause(wanted, message, false));
     }
 
     fn rdma(&mut self, message: Message<'_>) -> Answer {

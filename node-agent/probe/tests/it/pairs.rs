@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent_probe::{CEILING_MBPS, Config, Limits, Peer, Prober, Rail, Report, Turn};
+use node_agent_probe::{CEILING_MBPS, Config, Limits, Peer, Prober, Rail, Report, RoundPart};
 
 /// Everybody answers for so long after its own turns.
 const AFTER: Duration = Duration::from_millis(300);
@@ -30,7 +30,7 @@ fn at(node: u16, rails: Vec<SocketAddr>) -> Peer {
 }
 
 /// All of them measure each other in one thread each.
-fn run(probers: Vec<Prober>, peers: &[Peer], turns: &[Vec<Turn>]) -> Vec<Report> {
+fn run(probers: Vec<Prober>, peers: &[Peer], turns: &[Vec<RoundPart>]) -> Vec<Report> {
     let end = Instant::now() + Duration::from_secs(20);
     let threads: Vec<_> = probers
         .into_iter()
@@ -47,8 +47,8 @@ fn run(probers: Vec<Prober>, peers: &[Peer], turns: &[Vec<Turn>]) -> Vec<Report>
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-fn turn(round: u32, peer: u16, first: bool) -> Turn {
-    Turn { round, peer, first }
+fn turn(round: u32, peer: u16, first: bool) -> RoundPart {
+    RoundPart { round, peer, first }
 }
 
 #[test]

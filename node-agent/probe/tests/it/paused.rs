@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent_probe::{Config, Limits, PairReport, Peer, Prober, Rail, Turn, Way};
+use node_agent_probe::{Config, Limits, PairReport, PathMeasurement, Peer, Prober, Rail, RoundPart};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::relay::{self, Fault};
@@ -24,7 +24,7 @@ const ROUNDS: [(u16, u16); 3] = [(0, 1), (1, 2), (2, 0)];
 const NODES: u16 = 3;
 
 /// The words of the next line that was said; none at the end.
-fn hear(from: &mut impl BufRead) -> Vec<String> {
+fn listen(from: &mut impl BufRead) -> Vec<String> {
     let mut line = String::new();
     while from.read_line(&mut line).unwrap() > 0 {
         if let Some((_, rest)) = line.split_once(SAYS) {
@@ -52,18 +52,18 @@ fn a_node() {
     .unwrap();
     let shown: Vec<String> = own.endpoints().iter().map(ToString::to_string).collect();
     println!("\n{SAYS} {}", shown.join(" "));
-    let told: Vec<SocketAddr> =
-        hear(&mut std::io::stdin().lock()).iter().map(|word| word.parse().unwrap()).collect();
+    let reported: Vec<SocketAddr> =
+        listen(&mut std::io::stdin().lock()).iter().map(|word| word.parse().unwrap()).collect();
     let peers: Vec<Peer> = (0..)
-        .zip(told.chunks(usize::from(RAILS)))
+        .zip(reported.chunks(usize::from(RAILS)))
         .filter(|(peer, _)| *peer != node)
         .map(|(node, rails)| Peer { node, rails: rails.to_vec() })
         .collect();
     let turn = |(round, (first, second)): (u32, (u16, u16))| {
         let peer = if first == node { second } else { first };
-        (first == node || second == node).then_some(Turn { round, peer, first: first == node })
+        (first == node || second == node).then_some(RoundPart { round, peer, first: first == node })
     };
-    let turns: Vec<Turn> = (0..).zip(ROUNDS).filter_map(turn).collect();
+    let turns: Vec<RoundPart> = (0..).zip(ROUNDS).filter_map(turn).collect();
     let end = Instant::now() + Duration::from_secs(8);
     let report = own.run(0, &peers, &turns, end);
     let mut text = String::new();
@@ -81,7 +81,7 @@ fn a_node() {
     }
     println!("{text}{SAYS} over");
     thread::spawn(move || own.serve(end));
-    hear(&mut std::io::stdin().lock());
+    listen(&mut std::io::stdin().lock());
 }
 
 struct Node {
@@ -111,13 +111,13 @@ impl Node {
     fn reports(&mut self, node: usize) -> Vec<(PairReport, u32)> {
         let mut reports = Vec::new();
         loop {
-            let words = hear(&mut self.stdout);
+            let words = listen(&mut self.stdout);
             if words.len() < 2 {
                 assert_eq!(words, ["over"]);
                 return reports;
             }
             let n: Vec<u32> = words.iter().map(|word| word.parse().unwrap()).collect();
-            let way = |at: usize| Way {
+            let way = |at: usize| PathMeasurement {
                 sent: n[at],
                 lost: n[at + 1],
                 mtu: Some(n[at + 2]).filter(|mtu| *mtu > 0),
@@ -151,7 +151,7 @@ fn run(seed: u64, faults: [Fault; RAILS as usize]) -> Vec<(PairReport, u32)> {
     let mut nodes: Vec<Node> = (0..NODES).map(Node::start).collect();
     let parse = |word: &String| word.parse::<SocketAddr>().unwrap();
     let all: Vec<Vec<SocketAddr>> =
-        nodes.iter_mut().map(|node| hear(&mut node.stdout).iter().map(parse).collect()).collect();
+        nodes.iter_mut().map(|node| listen(&mut node.stdout).iter().map(parse).collect()).collect();
     let whole = faults.iter().all(|fault| *fault == Fault::None);
     // What is said to node 0 passes its faults, and what it says itself.
     let past = |to: SocketAddr, fault: Fault| if whole { to } else { relay::start(to, fault, seed) };

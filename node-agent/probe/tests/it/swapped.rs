@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent_probe::{Config, Limits, Peer, Prober, Rail, Report, Turn, device_of};
+use node_agent_probe::{Config, Limits, Peer, Prober, Rail, Report, RoundPart, device_of};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 
 fn ip(line: &str) {
@@ -59,12 +59,12 @@ type Case = ([u16; 2], bool);
 const CASES: [Case; 3] = [([0, 1], false), ([0, 1], true), ([1, 0], true)];
 
 /// Measures all cases with the other server; the second's rails are as the case says.
-fn server(node: u16, tell: &Sender<Vec<SocketAddr>>, hear: &Receiver<Vec<SocketAddr>>) -> Vec<Report> {
+fn server(node: u16, notify: &Sender<Vec<SocketAddr>>, listen: &Receiver<Vec<SocketAddr>>) -> Vec<Report> {
     let measure = |(order, bound): Case| {
         let mut own = prober(node, if node == 0 { [0, 1] } else { order }, bound);
-        tell.send(own.endpoints()).unwrap();
-        let peer = Peer { node: 1 - node, rails: hear.recv().unwrap() };
-        let turn = Turn { round: 0, peer: peer.node, first: node == 0 };
+        notify.send(own.endpoints()).unwrap();
+        let peer = Peer { node: 1 - node, rails: listen.recv().unwrap() };
+        let turn = RoundPart { round: 0, peer: peer.node, first: node == 0 };
         let report = own.run(0, &[peer], &[turn], Instant::now() + Duration::from_secs(20));
         own.serve(Instant::now() + Duration::from_millis(300));
         report
@@ -76,18 +76,18 @@ fn server(node: u16, tell: &Sender<Vec<SocketAddr>>, hear: &Receiver<Vec<SocketA
 fn cables_that_are_swapped_are_seen_and_used_as_they_are() {
     let (to_second, from_first) = channel();
     let (to_first, from_second) = channel();
-    let (tell_id, hear_id) = channel::<Option<rustix::process::Pid>>();
+    let (report_id, on_id) = channel::<Option<rustix::process::Pid>>();
     let (ready, go) = channel::<()>();
     let second = thread::spawn(move || {
         let id = alone().then(gettid);
-        tell_id.send(id).unwrap();
+        report_id.send(id).unwrap();
         if go.recv().is_ok() {
             ports(1);
             server(1, &to_first, &from_first);
         }
     });
     let first = thread::spawn(move || {
-        let Some(id) = hear_id.recv().unwrap().filter(|_| alone()) else {
+        let Some(id) = on_id.recv().unwrap().filter(|_| alone()) else {
             println!("skipped: no network namespace of one's own here");
             return None;
         };

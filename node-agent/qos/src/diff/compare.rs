@@ -62,7 +62,7 @@ pub fn all(profile: &QosProfile, set: &Settings, vendor: &Vendor) -> Vec<Compare
     let spec = profile.spec();
     compare(&mut all, Item::GlobalPause, &set.pause, |found| pause(*found, profile), profile.pause());
     compare(&mut all, Item::Mtu, &set.mtu, |_| spec.mtu, spec.mtu);
-    lanes(spec.data_dscp, &wanted, set, vendor, &mut all);
+    data_classes(spec.data_dscp, &wanted, set, vendor, &mut all);
     classes(&wanted.ets, &set.ets, &mut all);
     rates(profile, set, vendor, &mut all);
     flow(profile, &wanted, set, &mut all);
@@ -124,7 +124,7 @@ fn ownership(profile: &QosProfile, set: &Settings, vendor: &Vendor, all: &mut Ve
 }
 
 /// Trust and the application table.
-fn lanes(data: Dscp, wanted: &Wanted, set: &Settings, vendor: &Vendor, all: &mut Vec<Compared>) {
+fn data_classes(data: Dscp, wanted: &Wanted, set: &Settings, vendor: &Vendor, all: &mut Vec<Compared>) {
     compare(all, Item::Trust, &set.trust, |_| wanted.trust, wanted.trust);
     let nothing = AppTable::new();
     let table = set.app.known().unwrap_or(&nothing);

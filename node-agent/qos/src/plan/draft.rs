@@ -9,7 +9,7 @@ use crate::{
     profile::QosProfile,
     settings::{CcParam, CcSide, DcbxMode, Ets, Pfc},
     vendor::{
-        Aspect, By, How, TrustStyle, Vendor,
+        Aspect, How, Interface, TrustStyle, Vendor,
         path::{Filling, fill},
     },
     wanted::{Wanted, host_mode, pause},
@@ -30,7 +30,7 @@ pub enum Knob {
     Buffer,
     Pfc,
     PfcPrevention,
-    RoceLane,
+    RoceClass,
     Cnp,
     CcParam,
     CcEnable,
@@ -52,13 +52,13 @@ pub const ORDER: &[(Knob, &str)] = &[
     (Knob::Buffer, "before PFC, because what is sent before a pause holds needs its place"),
     (Knob::Pfc, "after pause, map and classes, so that the right class becomes lossless at once"),
     (Knob::PfcPrevention, "after PFC, whose storms it ends"),
-    (Knob::RoceLane, "after the map and PFC, because RDMA data goes there"),
+    (Knob::RoceClass, "after the map and PFC, because RDMA data goes there"),
     (Knob::Cnp, "after the map, so that CNPs are served first from the beginning"),
     (Knob::CcParam, "before congestion control is switched on"),
     (Knob::CcEnable, "after the class and the parameters of CNPs"),
-    (Knob::ForcedTos, "after all that makes the lane lossless"),
+    (Knob::ForcedTos, "after all that makes the data class lossless"),
     (Knob::DefaultMode, "before the ToS, which only RoCE v2 carries"),
-    (Knob::DefaultTos, "last, so that connections get the lane when it stands"),
+    (Knob::DefaultTos, "last, so that connections get the data class when it stands"),
 ];
 
 impl Knob {
@@ -76,7 +76,7 @@ impl Knob {
             Self::Buffer => "buffer",
             Self::Pfc => "pfc",
             Self::PfcPrevention => "pfc-prevention",
-            Self::RoceLane => "roce-lane",
+            Self::RoceClass => "roce-class",
             Self::Cnp => "cnp",
             Self::CcParam => "cc-params",
             Self::CcEnable => "dcqcn",
@@ -97,7 +97,7 @@ impl Knob {
     }
 
     /// Whether it is a part of the way of RDMA data and its CNPs.
-    pub const fn is_lane(self) -> bool {
+    pub const fn is_data_class(self) -> bool {
         matches!(
             self,
             Self::Pause
@@ -105,7 +105,7 @@ impl Knob {
                 | Self::App
                 | Self::Ets
                 | Self::Pfc
-                | Self::RoceLane
+                | Self::RoceClass
                 | Self::Cnp
                 | Self::ForcedTos
                 | Self::DefaultTos
@@ -177,7 +177,7 @@ pub fn of(
         Knob::Ets => ets(differing, profile, set, vendor),
         Knob::Pfc => pfc(differing, profile, set, vendor),
         Knob::MaxRate | Knob::Buffer | Knob::PfcPrevention => limits(knob, differing, profile, set),
-        Knob::RoceLane | Knob::Cnp => marks(knob, differing, profile, set),
+        Knob::RoceClass | Knob::Cnp => marks(knob, differing, profile, set),
         Knob::CcParam | Knob::CcEnable => congestion(knob, differing, profile, set, vendor),
         Knob::ForcedTos | Knob::DefaultMode | Knob::DefaultTos => connections(knob, differing, profile, set),
     }
@@ -287,7 +287,7 @@ fn marks(
             drafts.push(Draft::new(change, &[aspect]));
         }
     };
-    if knob == Knob::RoceLane {
+    if knob == Knob::RoceClass {
         let change = cc.roce_dscp.known().map(|from| Change::RoceDscp { from: *from, to: spec.data_dscp });
         add(Item::RoceDscp, change, Aspect::RoceDscp);
         let to = spec.lossless_priority;
@@ -405,17 +405,17 @@ pub fn edit(
 }
 
 /// The interface with the device's names filled in; none if it has not got a name that is needed.
-fn via(by: By, change: &Change, at: &Observed) -> Option<Via> {
+fn via(by: Interface, change: &Change, at: &Observed) -> Option<Via> {
     let device = &at.device;
     let fill = |text: &str| fill(text, device, Filling::of(change));
     Some(match by {
-        By::Dcbnl => Via::Dcbnl,
-        By::EthtoolPause => Via::EthtoolPause,
-        By::EthtoolTunable => Via::EthtoolTunable,
-        By::PrivateFlag(flag) => Via::EthtoolPrivateFlag(flag.to_owned()),
-        By::Link => Via::Link,
-        By::File(root, path, apply) => file(root, fill(path)?, apply.map(fill)),
-        By::RdmaCm(file) => {
+        Interface::Dcbnl => Via::Dcbnl,
+        Interface::EthtoolPause => Via::EthtoolPause,
+        Interface::EthtoolTunable => Via::EthtoolTunable,
+        Interface::PrivateFlag(flag) => Via::EthtoolPrivateFlag(flag.to_owned()),
+        Interface::Link => Via::Link,
+        Interface::File(root, path, apply) => file(root, fill(path)?, apply.map(fill)),
+        Interface::RdmaCm(file) => {
             Via::RdmaCm { device: device.rdma.clone()?, port: device.port, file: file.to_owned() }
         }
     })

@@ -149,7 +149,7 @@ fn drafts(profile: &QosProfile, observed: &Observed, vendor: &Vendor) -> Vec<(Kn
     all
 }
 
-/// What is made now, and what is not. The lane of RDMA data is changed as a whole or not at all: half a new lane is worse
+/// What is made now, and what is not. The data class of RDMA data is changed as a whole or not at all: half a new data class is worse
 /// for running jobs than the whole old one.
 fn sort_out(
     drafts: Vec<(Knob, Edit)>,
@@ -163,17 +163,19 @@ fn sort_out(
         let taking = drafts.iter().find(|(knob, edit)| knob.owns() && !free && !edit.blast.is_harmless());
         taking.map(|(knob, _)| format!("it needs {}, which is withheld", knob.as_str()))
     });
-    let harmful = |(knob, edit): &&(Knob, Edit)| knob.is_lane() && !edit.blast.is_harmless();
+    let harmful = |(knob, edit): &&(Knob, Edit)| knob.is_data_class() && !edit.blast.is_harmless();
     let half = drafts.iter().find(harmful).filter(|_| !free).map(|(knob, edit)| (*knob, edit.blast));
     let (mut edits, mut withheld) = (Vec::new(), Vec::new());
     for (knob, edit) in drafts {
-        let reason = if let Some(owner) = owner.as_ref().filter(|_| knob.needs_owner() || knob.is_lane()) {
+        let reason = if let Some(owner) =
+            owner.as_ref().filter(|_| knob.needs_owner() || knob.is_data_class())
+        {
             Some(owner.clone())
         } else if !free && !edit.blast.is_harmless() {
             Some(format!("it causes {} and the server is not drained; drain it, or force", edit.blast))
-        } else if let Some((other, blast)) = half.filter(|_| knob.is_lane()) {
+        } else if let Some((other, blast)) = half.filter(|_| knob.is_data_class()) {
             Some(format!(
-                "it changes the lane of RDMA data, which is changed as a whole, and {} causes {blast}",
+                "it changes the data class of RDMA data, which is changed as a whole, and {} causes {blast}",
                 other.as_str()
             ))
         } else {

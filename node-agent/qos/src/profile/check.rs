@@ -131,7 +131,7 @@ pub enum Flaw {
         /// What it should be.
         wanted: u8,
     },
-    /// Another lane than that of data.
+    /// Another data class than that of data.
     #[error("defaultTos: {found} carries DSCP {}, data has DSCP {data}; it should be {wanted}", found >> 2)]
     TosOtherDscp {
         /// What it is.
@@ -208,7 +208,7 @@ pub(super) fn check(spec: &ProfileSpec) -> Vec<Flaw> {
     if spec.name.is_empty() || spec.name.len() > 63 || !spec.name.chars().all(fine) {
         flaws.push(Flaw::Name(spec.name.clone()));
     }
-    lanes(spec, &mut flaws);
+    data_classes(spec, &mut flaws);
     classes(spec, &mut flaws);
     shares(spec, &mut flaws);
     congestion(spec, &mut flaws);
@@ -218,7 +218,7 @@ pub(super) fn check(spec: &ProfileSpec) -> Vec<Flaw> {
 }
 
 /// Priorities, DSCPs and who has flow control.
-fn lanes(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
+fn data_classes(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
     let lossless = spec.lossless_priority;
     if !spec.pfc.contains(lossless) {
         flaws.push(Flaw::LosslessWithoutPfc { lossless, pfc: spec.pfc.to_string() });

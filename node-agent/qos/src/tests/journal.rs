@@ -209,7 +209,7 @@ fn what_is_refused_or_not_confirmed_is_undone_whoever_dies() {
 
 #[test]
 fn a_change_by_others_while_the_agent_is_away_is_told() {
-    let mut told = 0;
+    let mut reported = 0;
     for (case, journal) in journals(60) {
         if journal.edits.len() < 2 {
             continue;
@@ -230,10 +230,10 @@ fn a_change_by_others_while_the_agent_is_away_is_told() {
         if let Stage::Stuck { reason } = &stuck.stage {
             assert!(reason.contains("make a new plan"), "{reason}");
             assert_eq!(stuck.service(), Service::No);
-            told += 1;
+            reported += 1;
         }
     }
-    assert!(told > 0);
+    assert!(reported > 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tests, data first.
 
+mod data_class;
 mod journal;
-mod lane;
 mod plan;
 mod profile;
 mod recorded;

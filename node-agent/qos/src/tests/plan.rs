@@ -29,7 +29,7 @@ fn every_mutation_is_named_and_mended() {
         seen.insert(case.name.clone());
         let outcome = trial::judge(&case);
         assert!(
-            outcome.named && outcome.mended,
+            outcome.named && outcome.remediated,
             "seed {seed} ({}, {}, {}): {}",
             case.vendor.name,
             case.profile.spec().name,
@@ -46,7 +46,12 @@ fn noise_is_no_deviation() {
     for seed in 0..CASES {
         let case = trial::right(seed);
         let outcome = trial::judge(&case);
-        assert!(outcome.named && outcome.mended, "seed {seed} ({}): {}", case.vendor.name, outcome.trouble);
+        assert!(
+            outcome.named && outcome.remediated,
+            "seed {seed} ({}): {}",
+            case.vendor.name,
+            outcome.trouble
+        );
         let plan = plan(&case.profile, &case.observed, case.vendor, ANY).unwrap();
         assert!(plan.edits.is_empty() && plan.withheld.is_empty());
     }
@@ -96,14 +101,14 @@ proptest! {
         let of = |at: &Observed| plan(&case.profile, at, case.vendor, ANY).unwrap();
         let first = of(&case.observed);
         let end = apply_all(&case, &case.observed, &first);
-        let mended = |at: &Observed| diff(&case.profile, at, case.vendor).deviations.is_empty();
-        prop_assert!(mended(&end), "{} {}: {:?}", case.vendor.name, case.name, diff(&case.profile, &end, case.vendor).deviations);
+        let remediated = |at: &Observed| diff(&case.profile, at, case.vendor).deviations.is_empty();
+        prop_assert!(remediated(&end), "{} {}: {:?}", case.vendor.name, case.name, diff(&case.profile, &end, case.vendor).deviations);
         prop_assert!(of(&end).edits.is_empty());
         let mut at = case.observed.clone();
         for edit in &first.edits {
             at = model::apply(&at, &edit.change, case.vendor);
             let from_here = apply_all(&case, &at, &of(&at));
-            prop_assert!(mended(&from_here));
+            prop_assert!(remediated(&from_here));
         }
     }
 
@@ -187,8 +192,8 @@ fn what_cannot_be_read_or_set_is_told() {
     observed.settings.ets = Reading::Unreadable("EPERM".into());
     let plan = plan(&profile, &observed, vendor, ANY).unwrap();
     assert!(plan.edits.is_empty() && plan.deviations.is_empty());
-    let told: Vec<Option<Item>> = plan.findings.iter().filter(|f| f.matters).map(|f| f.item).collect();
+    let reported: Vec<Option<Item>> = plan.findings.iter().filter(|f| f.matters).map(|f| f.item).collect();
     for item in [Item::Pfc, Item::Dscp(profile.spec().data_dscp), Item::Tsa(0)] {
-        assert!(told.contains(&Some(item)), "{item} is not in {told:?}");
+        assert!(reported.contains(&Some(item)), "{item} is not in {reported:?}");
     }
 }

@@ -61,9 +61,9 @@ fn recorded_servers_are_mended_where_the_driver_can() {
                 plan.edits.iter().fold(port.clone(), |at, edit| model::apply(&at, &edit.change, vendor));
             let left = diff(&profile, &after, vendor).deviations;
             // One of the MI300X's NICs has its DCBX in firmware for good: told, not mended.
-            let told = plan.withheld.iter().all(|held| held.reason.contains("nvm -setoption"));
+            let reported = plan.withheld.iter().all(|held| held.reason.contains("nvm -setoption"));
             assert!(
-                left.is_empty() || (told && !plan.withheld.is_empty()),
+                left.is_empty() || (reported && !plan.withheld.is_empty()),
                 "{host} {}: {left:?}",
                 port.device.netdev
             );

@@ -42,7 +42,7 @@ pub struct Outcome {
     /// Exactly what is wrong was named.
     pub named: bool,
     /// All edits of the plan leave nothing wrong, and the next plan is empty.
-    pub mended: bool,
+    pub remediated: bool,
     /// What went otherwise; empty if nothing did.
     pub trouble: String,
 }
@@ -128,18 +128,18 @@ pub fn judge(case: &Case) -> Outcome {
     let Case { profile, vendor, observed, wrong, .. } = case;
     let named: BTreeSet<Item> =
         diff(profile, observed, vendor).deviations.into_iter().map(|d| d.item).collect();
-    let mut outcome = Outcome { named: named == *wrong, mended: true, trouble: String::new() };
+    let mut outcome = Outcome { named: named == *wrong, remediated: true, trouble: String::new() };
     if !outcome.named {
         outcome.trouble = format!("wrong is {wrong:?}, named was {named:?}");
     }
-    if let Err(trouble) = mend(case) {
-        outcome.mended = false;
+    if let Err(trouble) = remediate(case) {
+        outcome.remediated = false;
         outcome.trouble = trouble;
     }
     outcome
 }
 
-fn mend(case: &Case) -> Result<(), String> {
+fn remediate(case: &Case) -> Result<(), String> {
     let options = Options { force: true, take_dcbx: true };
     let of =
         |observed: &Observed| plan(&case.profile, observed, case.vendor, options).map_err(|e| e.to_string());

@@ -114,7 +114,7 @@ const ALL: &[Entry] = &[
     }),
     (
         "a priority in another class",
-        |c| with_ets(c) && !c.vendor.lanes_are_classes,
+        |c| with_ets(c) && !c.vendor.data_classes_are_classes,
         |o, p, _, dice| {
             let priority = if dice.coin() { p.spec().lossless_priority } else { Priority::of(dice.byte(8)) };
             if let Some(ets) = o.settings.ets.known_mut() {

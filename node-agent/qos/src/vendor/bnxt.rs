@@ -10,7 +10,7 @@ use super::{
         FirmwareLldp, ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort,
         RocePriority, Trust, TrustSwitch,
     },
-    By, DcbxStyle, DelayMeaning, Row, Tool, TrustStyle, Vendor, Version,
+    DcbxStyle, DelayMeaning, Interface, Row, Tool, TrustStyle, Vendor, Version,
     Weight::{Harmless, Matters},
     mode, never, set, tos,
 };
@@ -35,39 +35,49 @@ const QUIRKS: &[&str] = &[
     "CNPs have priority 7 by default (Thor 2)",
 ];
 
-const DCBX_ROW: Row =
-    set(Dcbx, By::Dcbnl, Blast::Hitless, "only who may set is changed; what holds stays", "the host's");
-const PAUSE: Row =
-    set(Pause, By::EthtoolPause, Blast::LinkFlap, "the firmware negotiates the link anew", "negotiated");
+const DCBX_ROW: Row = set(
+    Dcbx,
+    Interface::Dcbnl,
+    Blast::Hitless,
+    "only who may set is changed; what holds stays",
+    "the host's",
+);
+const PAUSE: Row = set(
+    Pause,
+    Interface::EthtoolPause,
+    Blast::LinkFlap,
+    "the firmware negotiates the link anew",
+    "negotiated",
+);
 const MTU: Row =
-    set(Mtu, By::Link, Blast::TrafficLoss, "the driver closes the device and opens it again", "1500");
+    set(Mtu, Interface::Link, Blast::TrafficLoss, "the driver closes the device and opens it again", "1500");
 const TRUST: Row =
     never(Trust, Harmless, "there is no such switch: DSCP entries hold whenever they are there");
 const TRUST_SWITCH: Row = never(TrustSwitch, Harmless, "there is no such switch");
 const ENTRY: Row = set(
     DscpEntry,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::TrafficLoss,
     "an entry that is replaced is deleted first, and for that moment its packets have priority 0 and may be dropped",
     "priority 0",
 );
 const PORT_ENTRY: Row = set(
     RocePort,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::TrafficLoss,
     "the RDMA driver moves its queue pairs to another priority",
     "no entry",
 );
 const SHARES: Row = set(
     EtsShares,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::TrafficLoss,
     "the driver may change its number of classes, and closes and opens the device for it",
     "not set",
 );
 const MAP: Row = set(
     EtsMap,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::TrafficLoss,
     "the driver may change its number of classes, and closes and opens the device for it",
     "not set",
@@ -75,7 +85,7 @@ const MAP: Row = set(
 const RATE: Row = never(MaxRate, Harmless, "the driver has no such thing, so there is no limit");
 const PFC: Row = set(
     PfcMask,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::TrafficLoss,
     "the driver closes and opens the device where lossless queues have to be assigned anew",
     "none",
@@ -91,12 +101,12 @@ const LLDP: Row = never(FirmwareLldp, Harmless, "the firmware's DCBX is governed
 const CNP_MODE: Row = never(CnpMode, Harmless, "there is no such mode");
 const CC_WHY: &str = "the firmware follows it at once; no packet is dropped";
 
-const fn debugfs(file: &'static str) -> By {
-    By::File(FileRoot::Debugfs, file, None)
+const fn debugfs(file: &'static str) -> Interface {
+    Interface::File(FileRoot::Debugfs, file, None)
 }
 
-const fn configfs(file: &'static str) -> By {
-    By::File(FileRoot::Configfs, file, Some("bnxt_re/{rdma}/ports/{port}/cc/apply"))
+const fn configfs(file: &'static str) -> Interface {
+    Interface::File(FileRoot::Configfs, file, Some("bnxt_re/{rdma}/ports/{port}/cc/apply"))
 }
 
 pub(super) static KERNEL: Vendor = Vendor {
@@ -110,7 +120,7 @@ pub(super) static KERNEL: Vendor = Vendor {
     dcbx: DCBX,
     delay: DelayMeaning::Nothing,
     rates: &[],
-    lanes_are_classes: false,
+    data_classes_are_classes: false,
     starving_refused: true,
     one_cc_switch: true,
     roce_port_entry: true,
@@ -155,7 +165,7 @@ pub(super) static PACKAGE: Vendor = Vendor {
     dcbx: DCBX,
     delay: DelayMeaning::Nothing,
     rates: &[],
-    lanes_are_classes: false,
+    data_classes_are_classes: false,
     starving_refused: true,
     one_cc_switch: true,
     roce_port_entry: true,

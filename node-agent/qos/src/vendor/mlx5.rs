@@ -10,7 +10,7 @@ use super::{
         FirmwareLldp, ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort,
         RocePriority, Trust, TrustSwitch,
     },
-    By, DcbxStyle, DelayMeaning, RateStep, Row, Tool, TrustStyle, Vendor, Version,
+    DcbxStyle, DelayMeaning, Interface, RateStep, Row, Tool, TrustStyle, Vendor, Version,
     Weight::{Harmless, Matters},
     mode, never, set, tos,
 };
@@ -36,16 +36,21 @@ const RATES: &[RateStep] =
 
 const DCBX_ROW: Row = set(
     Dcbx,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::Hitless,
     "the firmware stops to take what the switch says; what holds stays",
     "the firmware's",
 );
-const PAUSE: Row =
-    set(Pause, By::EthtoolPause, Blast::Hitless, "a register of the port, the link stays up", "rx and tx on");
+const PAUSE: Row = set(
+    Pause,
+    Interface::EthtoolPause,
+    Blast::Hitless,
+    "a register of the port, the link stays up",
+    "rx and tx on",
+);
 const MTU: Row = set(
     Mtu,
-    By::Link,
+    Interface::Link,
     Blast::TrafficLoss,
     "the network device's channels are closed and opened again, and buffers are laid out anew",
     "1500",
@@ -54,7 +59,7 @@ const TRUST: Row =
     never(Trust, Harmless, "it is not set by itself: it follows the DSCP entries of the application table");
 const TRUST_SWITCH: Row = set(
     TrustSwitch,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::TrafficLoss,
     "the first DSCP entry switches what is trusted: all packets change their priority at once, and the network \
      device's channels may be opened anew",
@@ -62,7 +67,7 @@ const TRUST_SWITCH: Row = set(
 );
 const ENTRY: Row = set(
     DscpEntry,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::Hitless,
     "one register for each DSCP; packets under way may be overtaken once",
     "dscp / 8",
@@ -70,38 +75,39 @@ const ENTRY: Row = set(
 const PORT_ENTRY: Row = never(RocePort, Harmless, "the driver takes DSCP entries only");
 const SHARES: Row = set(
     EtsShares,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::Hitless,
     "the scheduler's weights change under traffic; no packet is dropped",
     "vendor's scheduling, no shares",
 );
 const MAP: Row = set(
     EtsMap,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::Hitless,
     "packets of a priority that changes its class may be overtaken once",
     "priority n to class n, 0 and 1 swapped",
 );
-const RATE: Row = set(MaxRate, By::Dcbnl, Blast::Hitless, "the shaper changes under traffic", "no limit");
+const RATE: Row =
+    set(MaxRate, Interface::Dcbnl, Blast::Hitless, "the shaper changes under traffic", "no limit");
 const PFC: Row = set(
     PfcMask,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::LinkFlap,
     "the driver toggles the port's link whenever the mask of PFC changes",
     "none",
 );
 const DELAY: Row =
-    set(PfcDelay, By::Dcbnl, Blast::Hitless, "the thresholds of the lossless buffer are moved", "7 m");
+    set(PfcDelay, Interface::Dcbnl, Blast::Hitless, "the thresholds of the lossless buffer are moved", "7 m");
 const BUFFER: Row = set(
     Buffer,
-    By::Dcbnl,
+    Interface::Dcbnl,
     Blast::TrafficLoss,
     "buffers are laid out anew under traffic, and from then on by hand",
     "by the firmware",
 );
 const PREVENTION: Row = set(
     PfcPrevention,
-    By::EthtoolTunable,
+    Interface::EthtoolTunable,
     Blast::Hitless,
     "a watchdog's time, no packet is touched",
     "automatic",
@@ -109,14 +115,14 @@ const PREVENTION: Row = set(
 const CC_WHY: &str = "the rate limiter follows it at once; no packet is dropped";
 const PARAM: Row = set(
     CcParam,
-    By::File(FileRoot::Debugfs, "mlx5/{pci}/cc_params/{param}", None),
+    Interface::File(FileRoot::Debugfs, "mlx5/{pci}/cc_params/{param}", None),
     Blast::Hitless,
     CC_WHY,
     "NVIDIA's DCQCN defaults",
 );
 const CNP_MODE: Row = set(
     CnpMode,
-    By::File(FileRoot::Debugfs, "mlx5/{pci}/cc_params/{param}", None),
+    Interface::File(FileRoot::Debugfs, "mlx5/{pci}/cc_params/{param}", None),
     Blast::Hitless,
     "CNPs that are sent afterwards have the priority that is set; writing that one makes the mode 0, so the mode is taken back after it",
     "",
@@ -136,7 +142,7 @@ pub(super) static KERNEL: Vendor = Vendor {
     dcbx: DCBX,
     delay: DelayMeaning::Metres,
     rates: RATES,
-    lanes_are_classes: false,
+    data_classes_are_classes: false,
     starving_refused: false,
     one_cc_switch: false,
     roce_port_entry: false,
@@ -169,14 +175,14 @@ pub(super) static KERNEL: Vendor = Vendor {
         ),
         set(
             CnpDscp,
-            By::File(FileRoot::Debugfs, "mlx5/{pci}/cc_params/np_cnp_dscp", None),
+            Interface::File(FileRoot::Debugfs, "mlx5/{pci}/cc_params/np_cnp_dscp", None),
             Blast::Hitless,
             CC_WHY,
             "48",
         ),
         set(
             CnpPriority,
-            By::File(FileRoot::Debugfs, "mlx5/{pci}/cc_params/np_cnp_prio", None),
+            Interface::File(FileRoot::Debugfs, "mlx5/{pci}/cc_params/np_cnp_prio", None),
             Blast::Hitless,
             "CNPs that are sent afterwards have it; writing it makes the priority a fixed one (np_cnp_prio_mode 0)",
             "6",
@@ -199,7 +205,7 @@ pub(super) static PACKAGE: Vendor = Vendor {
     dcbx: DCBX,
     delay: DelayMeaning::Metres,
     rates: RATES,
-    lanes_are_classes: false,
+    data_classes_are_classes: false,
     starving_refused: false,
     one_cc_switch: false,
     roce_port_entry: false,
@@ -224,28 +230,28 @@ pub(super) static PACKAGE: Vendor = Vendor {
         mode(),
         set(
             ForcedTos,
-            By::File(FileRoot::Sysfs, "class/infiniband/{rdma}/tc/{port}/traffic_class", None),
+            Interface::File(FileRoot::Sysfs, "class/infiniband/{rdma}/tc/{port}/traffic_class", None),
             Blast::Hitless,
             "queue pairs take it as they change their state; those that a device makes by itself do not",
             "not forced",
         ),
         set(
             CcEnable,
-            By::File(FileRoot::Sysfs, "class/net/{netdev}/ecn/{end}/enable/{priority}", None),
+            Interface::File(FileRoot::Sysfs, "class/net/{netdev}/ecn/{end}/enable/{priority}", None),
             Blast::Hitless,
             CC_WHY,
             "on for all priorities",
         ),
         set(
             CnpDscp,
-            By::File(FileRoot::Sysfs, "class/net/{netdev}/ecn/roce_np/cnp_dscp", None),
+            Interface::File(FileRoot::Sysfs, "class/net/{netdev}/ecn/roce_np/cnp_dscp", None),
             Blast::Hitless,
             CC_WHY,
             "48",
         ),
         set(
             CnpPriority,
-            By::File(FileRoot::Sysfs, "class/net/{netdev}/ecn/roce_np/cnp_802p_prio", None),
+            Interface::File(FileRoot::Sysfs, "class/net/{netdev}/ecn/roce_np/cnp_802p_prio", None),
             Blast::Hitless,
             "CNPs that are sent afterwards have it",
             "6",

@@ -73,7 +73,7 @@ pub enum Aspect {
 
 /// By which interface; `{pci}`, `{rdma}`, `{netdev}`, `{port}`, `{priority}`, `{end}` and `{param}` are filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum Interface {
     /// DCB over netlink.
     Dcbnl,
     /// Pause over ethtool netlink.
@@ -105,7 +105,7 @@ pub enum How {
     /// It can be set.
     Set {
         /// By this interface.
-        by: By,
+        by: Interface,
         /// Doing this to traffic.
         blast: Blast,
         /// For this reason.
@@ -221,14 +221,14 @@ pub struct Vendor {
     /// In which steps rates of traffic classes are kept, by how fast they are; any rate if there is none.
     pub rates: &'static [RateStep],
     /// Where DSCP is trusted, the "priority" of an entry is a traffic class, and priorities are classes.
-    pub lanes_are_classes: bool,
+    pub data_classes_are_classes: bool,
     /// ETS that starves a class ([`Ets::starves_a_class`]) is refused.
     ///
     /// [`Ets::starves_a_class`]: crate::settings::Ets::starves_a_class
     pub starving_refused: bool,
     /// Congestion control has one switch for both ends and all priorities.
     pub one_cc_switch: bool,
-    /// The RDMA driver finds its lane by an entry for RoCE v2's port.
+    /// The RDMA driver finds its data class by an entry for RoCE v2's port.
     pub roce_port_entry: bool,
     /// What users have to know and no row says.
     pub quirks: &'static [&'static str],
@@ -347,7 +347,7 @@ pub const fn aspect(item: Item) -> Aspect {
     }
 }
 
-const fn set(aspect: Aspect, by: By, blast: Blast, why: &'static str, factory: &'static str) -> Row {
+const fn set(aspect: Aspect, by: Interface, blast: Blast, why: &'static str, factory: &'static str) -> Row {
     Row { aspect, how: How::Set { by, blast, why }, factory }
 }
 
@@ -358,7 +358,7 @@ const fn never(aspect: Aspect, weight: Weight, why: &'static str) -> Row {
 const fn tos(by_default: &'static str) -> Row {
     set(
         Aspect::DefaultTos,
-        By::RdmaCm("default_roce_tos"),
+        Interface::RdmaCm("default_roce_tos"),
         Blast::Nothing,
         "only connections that are made afterwards get it",
         by_default,
@@ -368,7 +368,7 @@ const fn tos(by_default: &'static str) -> Row {
 const fn mode() -> Row {
     set(
         Aspect::DefaultMode,
-        By::RdmaCm("default_roce_mode"),
+        Interface::RdmaCm("default_roce_mode"),
         Blast::Nothing,
         "only connections that are made afterwards get it",
         "RoCE v2 where the device has it",

@@ -11,7 +11,7 @@ struct Rig {
     watching: Watching,
     keeper: watch::Sender<Faults>,
     flaps: watch::Sender<Flaps>,
-    told: watch::Receiver<Vec<NicHealth>>,
+    reported: watch::Receiver<Vec<NicHealth>>,
     registry: proto_rpc::Metrics,
 }
 
@@ -21,33 +21,33 @@ impl Rig {
         let nic = nic(0, "mlx5_0", "ens0");
         record(root.path(), &nic, 7).unwrap();
         let (keeper, faults) = watch::channel(Faults::new());
-        let (tell_flaps, flaps) = watch::channel(Flaps::new());
+        let (report_flaps, flaps) = watch::channel(Flaps::new());
         let kept = root.path().join("health.json");
-        let place = Place { root: root.path().to_owned(), kept, faults, flaps };
+        let place = CounterPaths { root: root.path().to_owned(), kept, faults, flaps };
         let registry = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
-        let (tell, told) = watch::channel(Vec::new());
-        let mut watching = Watching::new(place, AgentMetrics::new(&registry), tell);
+        let (notify, reported) = watch::channel(Vec::new());
+        let mut watching = Watching::new(place, AgentMetrics::new(&registry), notify);
         watching.poller.watch(std::slice::from_ref(&nic));
-        Self { root, nic, watching, keeper, flaps: tell_flaps, told, registry }
+        Self { root, nic, watching, keeper, flaps: report_flaps, reported, registry }
     }
 }
 
 #[test]
 fn a_nic_whose_class_of_service_is_half_made_is_unfit_until_it_is_whole() {
-    let Rig { root: _root, mut watching, keeper, told, registry, .. } = Rig::new();
+    let Rig { root: _root, mut watching, keeper, reported, registry, .. } = Rig::new();
     let mut turn = |second: u64| {
-        watching.look(Timestamp(second * 1000));
-        told.borrow().clone()
+        watching.check(Timestamp(second * 1000));
+        reported.borrow().clone()
     };
     assert_eq!(turn(1), []);
     let fault = (Severity::Drain, "edit 3 of 9 was begun and not completed".to_owned());
     keeper.send_replace(Faults::from([("ens0".to_owned(), fault)]));
     let sick = turn(2);
     assert_eq!((sick[0].device.as_str(), sick[0].score), ("mlx5_0", 0));
-    let told = || registry.encode(proto_rpc::exposition::Exposition::Text);
-    let says = |line: &str| told().lines().any(|one| one == line);
+    let reported = || registry.encode(proto_rpc::exposition::Exposition::Text);
+    let says = |line: &str| reported().lines().any(|one| one == line);
     let labels = "device=\"mlx5_0\",rail=\"0\"";
-    assert!(says(&format!("rail_nic_unfit{{{labels}}} 1")), "{}", told());
+    assert!(says(&format!("rail_nic_unfit{{{labels}}} 1")), "{}", reported());
     assert!(says(&format!("rail_nic_score{{{labels}}} 0")));
     assert!(says(&format!("rail_nic_condition{{{labels},condition=\"ClassOfService\"}} 3")));
     let condition = &sick[0].conditions[0];
@@ -66,24 +66,24 @@ fn a_nic_whose_class_of_service_is_half_made_is_unfit_until_it_is_whole() {
 
 #[test]
 fn a_probe_is_asked_for_when_it_helps_and_counters_have_the_last_word() {
-    let Rig { root, nic, mut watching, told, keeper: _keeper, .. } = Rig::new();
+    let Rig { root, nic, mut watching, reported, keeper: _keeper, .. } = Rig::new();
     let count = |source, name, value: u32| {
         let file = node_agent_host::counters::recorded::place(&nic, source, name);
         std::fs::write(root.path().join(file), format!("{value}\n")).unwrap();
     };
     let mut now = 1000;
-    let mut look = |watching: &mut Watching| {
+    let mut check = |watching: &mut Watching| {
         now += 1;
-        watching.look(Timestamp(now * 1000));
-        told.borrow().clone()
+        watching.check(Timestamp(now * 1000));
+        reported.borrow().clone()
     };
-    look(&mut watching);
+    check(&mut watching);
     count(Source::Port, "local_link_integrity_errors", 8);
-    let sick = look(&mut watching);
+    let sick = check(&mut watching);
     assert_eq!((sick[0].conditions[0].code.as_str(), sick[0].wants_probe()), ("Corrupt", false));
     assert!(sick[0].conditions[0].message.ends_with("30 s and a probe that passes"), "{sick:?}");
-    assert!((0..29).all(|_| !look(&mut watching)[0].wants_probe()));
-    assert!(look(&mut watching)[0].wants_probe());
+    assert!((0..29).all(|_| !check(&mut watching)[0].wants_probe()));
+    assert!(check(&mut watching)[0].wants_probe());
     let probe = |id, outcome| NicProbe {
         id,
         peer: proto_model::NodeName::new("n2").unwrap(),
@@ -96,49 +96,49 @@ fn a_probe_is_asked_for_when_it_helps_and_counters_have_the_last_word() {
     // One that failed is told at once.
     watching.probing(&device());
     watching.probed(&device(), probe(1, ProbeOutcome::Failed));
-    assert_eq!(result(&told.borrow()), Some((1, ProbeOutcome::Failed)));
+    assert_eq!(result(&reported.borrow()), Some((1, ProbeOutcome::Failed)));
     // One that passed when counters were read, twice; what rose meanwhile outweighs it.
     watching.probing(&device());
     count(Source::Hardware, "local_ack_timeout_err", 8);
     watching.probed(&device(), probe(2, ProbeOutcome::Passed));
-    assert_eq!(result(&look(&mut watching)), Some((1, ProbeOutcome::Failed)));
-    let sick = look(&mut watching);
+    assert_eq!(result(&check(&mut watching)), Some((1, ProbeOutcome::Failed)));
+    let sick = check(&mut watching);
     assert_eq!(result(&sick), Some((2, ProbeOutcome::Failed)));
     let message = &sick[0].probe.as_ref().unwrap().message;
     assert_eq!(message, "512 packets each way, but its NIC counted timeout meanwhile");
     watching.probing(&device());
     watching.probed(&device(), probe(3, ProbeOutcome::Passed));
-    look(&mut watching);
-    assert_eq!(look(&mut watching), []);
-    let told = ["failed", "passed"].map(|outcome| watching.metrics.nic_probes.get(["mlx5_0", outcome]));
-    assert_eq!(told, [2, 1]);
+    check(&mut watching);
+    assert_eq!(check(&mut watching), []);
+    let reported = ["failed", "passed"].map(|outcome| watching.metrics.nic_probes.get(["mlx5_0", outcome]));
+    assert_eq!(reported, [2, 1]);
 }
 
 #[test]
 fn a_link_that_is_taken_down_here_is_no_flap() {
-    let Rig { root, nic, mut watching, flaps, told, .. } = Rig::new();
+    let Rig { root, nic, mut watching, flaps, reported, .. } = Rig::new();
     let downs = |count: u32| {
         let file = node_agent_host::counters::recorded::place(&nic, Source::Port, "link_downed");
         std::fs::write(root.path().join(file), format!("{count}\n")).unwrap();
     };
     // Past every grace.
     let booted = watching.now().0 + 3_600_000;
-    watching.look(Timestamp(booted));
-    watching.look(Timestamp(booted + 60_000));
+    watching.check(Timestamp(booted));
+    watching.check(Timestamp(booted + 60_000));
     flaps.send_replace(Flaps::from([("ens0".to_owned(), Instant::now() + Duration::from_secs(60))]));
     downs(8);
-    watching.look(Timestamp(booted + 61_000));
-    assert_eq!(*told.borrow(), []);
+    watching.check(Timestamp(booted + 61_000));
+    assert_eq!(*reported.borrow(), []);
     downs(9);
-    watching.look(Timestamp(booted + 180_000));
-    assert_eq!(told.borrow()[0].conditions[0].code, "Flapping");
+    watching.check(Timestamp(booted + 180_000));
+    assert_eq!(reported.borrow()[0].conditions[0].code, "Flapping");
 }
 
 #[test]
 fn nics_are_told_when_the_thread_is_not_behind_any_more() {
     let (notes, received) = sync_channel(1);
-    let (_tell, told) = watch::channel(Vec::new());
-    let mut watcher = Watcher { notes, due: None, told };
+    let (_report, reported) = watch::channel(Vec::new());
+    let mut watcher = Watcher { notes, due: None, reported };
     watcher.note(Note::Jobs(Vec::new()));
     watcher.nics(&[nic(0, "mlx5_0", "ens0")]);
     watcher.repeat();

@@ -63,13 +63,13 @@ impl Caller {
     }
 
     /// All that was said has been written, or never will be.
-    pub fn is_told(&self) -> bool {
+    pub fn is_reported(&self) -> bool {
         self.disconnected || self.out.is_empty()
     }
 
     /// Nothing comes and nothing goes any more.
     pub fn is_done(&self) -> bool {
-        self.is_lost() && self.is_told()
+        self.is_lost() && self.is_reported()
     }
 
     /// Nothing more is taken from it.
@@ -151,7 +151,7 @@ impl Caller {
     /// Writes what is left, for a short time.
     pub fn finish(mut self) {
         self.flush();
-        if self.is_told() {
+        if self.is_reported() {
             return;
         }
         let waits = self.stream.set_nonblocking(false);

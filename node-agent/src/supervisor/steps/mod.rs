@@ -22,7 +22,7 @@ use rustix::{
 use self::{caller::Caller, running::Running};
 use crate::{
     layout::JobDir,
-    supervisor::{brief::Task, ranks::Ranks},
+    supervisor::{ranks::Ranks, supervisor_config::Task},
 };
 
 /// Steps of one job on one server at a time.
@@ -30,9 +30,9 @@ const STEPS_MAX: usize = 32;
 
 /// What a step is started with.
 pub struct World<'a> {
-    /// The try's directory.
+    /// The attempt's directory.
     pub dir: &'a JobDir,
-    /// The try.
+    /// The attempt.
     pub task: &'a Task,
     /// Starts processes.
     pub ranks: &'a Ranks,
@@ -137,6 +137,6 @@ impl One {
         };
         running.turn(&mut self.caller, world.now);
         self.caller.flush();
-        !(running.is_over() && self.caller.is_told())
+        !(running.is_over() && self.caller.is_reported())
     }
 }

@@ -36,7 +36,7 @@ struct Process {
     started: Started,
     /// How it ended, and when.
     exit: Option<(v1::StepExit, Timestamp)>,
-    told: bool,
+    reported: bool,
 }
 
 /// A step that was started.
@@ -112,7 +112,7 @@ impl Running {
         }
         self.feed = ends.feed.or(self.feed.take());
         self.master = ends.master;
-        self.processes.push(Process { rank: order.first_rank + local, started, exit: None, told: false });
+        self.processes.push(Process { rank: order.first_rank + local, started, exit: None, reported: false });
         Ok(())
     }
 
@@ -122,11 +122,12 @@ impl Running {
 
     /// All processes have ended, and their ends are told.
     pub fn is_over(&self) -> bool {
-        self.step.is_over() && self.processes.iter().all(|process| process.told)
+        self.step.is_over() && self.processes.iter().all(|process| process.reported)
     }
 
     pub fn is_hasty(&self) -> bool {
-        self.step.is_ending() || self.processes.iter().any(|process| process.exit.is_some() && !process.told)
+        self.step.is_ending()
+            || self.processes.iter().any(|process| process.exit.is_some() && !process.reported)
     }
 
     /// What to wait for; `room`: output can be taken.
@@ -257,13 +258,13 @@ impl Process {
     fn turn(&mut self, caller: &mut Caller, now: Timestamp) {
         let out = take(&mut self.started.out, self.rank, What::Stdout, caller);
         let err = take(&mut self.started.err, self.rank, What::Stderr, caller);
-        let Some((exit, since)) = self.exit.filter(|_| !self.told) else { return };
+        let Some((exit, since)) = self.exit.filter(|_| !self.reported) else { return };
         let closed = self.started.out.is_none() && self.started.err.is_none();
         // Only while nothing more was there: what waits for room is told before the end.
         let late = out && err && now.since(since) >= LAST_OUTPUT;
         if closed || late {
             (self.started.out, self.started.err) = (None, None);
-            self.told = true;
+            self.reported = true;
             caller.say(self.rank, What::Exit(exit));
         }
     }

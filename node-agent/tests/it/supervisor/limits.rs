@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use node_agent::cgroup::{self, limits::Limits};
 use proto_model::{IsolationFeature, Observed};
 
-use super::{Supervised, brief, cause, codes};
+use super::{Supervised, cause, codes, supervisor_config};
 use crate::support::{assignment, eventually, shell};
 
 /// Whether control groups limit this here.
@@ -20,8 +20,8 @@ fn is_limited(limits: &Limits, feature: IsolationFeature) -> bool {
 }
 
 fn limited(limits: &Limits, script: &str) -> Supervised {
-    let brief = super::Brief { limits: limits.clone(), ..brief() };
-    Supervised::with(&assignment(1, shell(script, &[])), &brief)
+    let supervisor_config = super::SupervisorConfig { limits: limits.clone(), ..supervisor_config() };
+    Supervised::with(&assignment(1, shell(script, &[])), &supervisor_config)
 }
 
 /// A job of somebody else on the same server: it starts processes all the time, and takes memory.

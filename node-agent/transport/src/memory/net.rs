@@ -14,7 +14,7 @@ const LINK_BYTES: usize = 1 << 20;
 const REMAKE: Duration = Duration::from_millis(25);
 
 /// A direction of a link: from, to, rail.
-pub type Way = (Node, Node, Rail);
+pub type DirectedLink = (Node, Node, Rail);
 
 #[derive(Debug)]
 pub struct Packet {
@@ -52,11 +52,11 @@ struct Link {
 #[derive(Debug)]
 pub struct State {
     seed: u64,
-    pipes: BTreeMap<Way, Pipe>,
-    links: BTreeMap<Way, Link>,
-    cut: BTreeSet<Way>,
-    silent: BTreeSet<Way>,
-    delay: BTreeMap<Way, Duration>,
+    pipes: BTreeMap<DirectedLink, Pipe>,
+    links: BTreeMap<DirectedLink, Link>,
+    cut: BTreeSet<DirectedLink>,
+    silent: BTreeSet<DirectedLink>,
+    delay: BTreeMap<DirectedLink, Duration>,
     /// Ports that are down.
     pub dark: BTreeSet<(Node, Rail)>,
     /// Faults that come when the net has carried so many frames, the next one last.
@@ -66,7 +66,7 @@ pub struct State {
 }
 
 /// The name of a link, and which of its ends a node is.
-fn pair(a: Node, b: Node, rail: Rail) -> (Way, usize) {
+fn pair(a: Node, b: Node, rail: Rail) -> (DirectedLink, usize) {
     ((a.min(b), a.max(b), rail), usize::from(a > b))
 }
 
@@ -100,7 +100,7 @@ impl State {
     }
 
     /// Whether anything gets through both ways.
-    fn clear(&self, (a, b, rail): Way) -> bool {
+    fn clear(&self, (a, b, rail): DirectedLink) -> bool {
         !(self.cut.contains(&(a, b, rail))
             || self.dark.contains(&(a, rail))
             || self.dark.contains(&(b, rail))
@@ -129,7 +129,7 @@ impl State {
     /// that is gone at both ends is made again when it is time. Gives the next such time.
     pub fn settle(&mut self, now: Instant) -> Option<Instant> {
         let mut next: Option<Instant> = None;
-        let clear: Vec<Way> = self.links.keys().copied().filter(|&id| self.clear(id)).collect();
+        let clear: Vec<DirectedLink> = self.links.keys().copied().filter(|&id| self.clear(id)).collect();
         for id in clear {
             let (low, high, rail) = id;
             match self.links[&id].ends {
@@ -210,12 +210,12 @@ impl State {
     }
 
     /// Whether a frame of so many bytes fits onto a link.
-    pub fn has_room(&self, way: Way, bytes: usize) -> bool {
+    pub fn has_room(&self, way: DirectedLink, bytes: usize) -> bool {
         self.pipes.get(&way).is_none_or(|pipe| pipe.bytes == 0 || pipe.bytes + bytes <= LINK_BYTES)
     }
 
     /// Takes a frame, and carries out the faults that are due with it.
-    pub fn put(&mut self, way: Way, header: [u8; HEADER_BYTES], payload: Vec<u8>, now: Instant) {
+    pub fn put(&mut self, way: DirectedLink, header: [u8; HEADER_BYTES], payload: Vec<u8>, now: Instant) {
         let most = self.delay.get(&way).copied().unwrap_or_default();
         let pipe = self.pipes.entry(way).or_default();
         pipe.count += 1;
@@ -233,7 +233,7 @@ impl State {
 
     /// Takes the frame that has arrived, or gives the time when the next one will. A way that is silent keeps its frames,
     /// as a sender's kernel does that repeats them until they get through.
-    pub fn take(&mut self, way: Way, now: Instant) -> Result<Packet, Option<Instant>> {
+    pub fn take(&mut self, way: DirectedLink, now: Instant) -> Result<Packet, Option<Instant>> {
         let (from, to, rail) = way;
         if !self.clear_one(way) || self.open(to, from, rail).is_err() {
             return Err(None);
@@ -249,7 +249,7 @@ impl State {
     }
 
     /// Whether anything gets through this way.
-    fn clear_one(&self, (from, to, rail): Way) -> bool {
+    fn clear_one(&self, (from, to, rail): DirectedLink) -> bool {
         let down = self.dark.contains(&(from, rail)) || self.dark.contains(&(to, rail));
         !down && !self.silent.contains(&(from, to, rail))
     }

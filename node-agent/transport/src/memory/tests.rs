@@ -137,7 +137,7 @@ impl Sink for Log {
 }
 
 /// What a transport reports now.
-fn look(rails: &mut MemoryRails) -> Vec<String> {
+fn check(rails: &mut MemoryRails) -> Vec<String> {
     let mut log = Log::default();
     rails.poll(Some(Duration::ZERO), &mut log).unwrap();
     log.0
@@ -160,8 +160,8 @@ fn numbered(peer: Node, number: u64) -> Transmit {
 
 fn pair(net: &MemoryNet) -> [MemoryRails; 2] {
     let mut ends = [net.node(0), net.node(1)];
-    assert_eq!(look(&mut ends[0]), ["up 0 1 1"]);
-    assert_eq!(look(&mut ends[1]), ["up 0 0 1"]);
+    assert_eq!(check(&mut ends[0]), ["up 0 1 1"]);
+    assert_eq!(check(&mut ends[1]), ["up 0 0 1"]);
     ends
 }
 
@@ -170,7 +170,7 @@ fn a_closed_life_is_over_at_both_ends_and_a_newer_one_follows() {
     let [mut a, mut b] = pair(&MemoryNet::new(2, 1, 0));
     a.send(numbered(1, 7));
     a.close(0, 1, 2, RailCause::Local);
-    assert_eq!(look(&mut a), ["sent 7"], "no such generation");
+    assert_eq!(check(&mut a), ["sent 7"], "no such generation");
     a.send(numbered(1, 8));
     a.close(0, 1, 1, RailCause::Local);
     assert_eq!(wait(&mut a), ["down 0 1 1: taken down here"], "what was queued is dropped, and is not sent");
@@ -191,14 +191,14 @@ fn a_silent_way_keeps_what_is_sent_until_it_speaks_or_the_link_is_closed() {
     for closed in [false, true] {
         net.apply(&Fault::Silence { from: 0, to: 1, rail: 0 });
         a.send(numbered(1, 1));
-        assert_eq!(look(&mut a), ["sent 1"]);
+        assert_eq!(check(&mut a), ["sent 1"]);
         b.send(numbered(0, 2));
-        assert_eq!(look(&mut b), ["sent 2"], "nobody is told");
-        assert_eq!(look(&mut a), ["frame 2 0 1"], "the other direction is sound");
+        assert_eq!(check(&mut b), ["sent 2"], "nobody is told");
+        assert_eq!(check(&mut a), ["frame 2 0 1"], "the other direction is sound");
         if closed {
             a.close(0, 1, 1, RailCause::Silent(Duration::from_millis(100)));
-            assert_eq!(look(&mut a), ["down 0 1 1: no sign of life for 100ms"]);
-            assert_eq!(look(&mut b), Vec::<String>::new(), "not even the reset gets through");
+            assert_eq!(check(&mut a), ["down 0 1 1: no sign of life for 100ms"]);
+            assert_eq!(check(&mut b), Vec::<String>::new(), "not even the reset gets through");
         }
         net.apply(&Fault::Speak { from: 0, to: 1, rail: 0 });
         let then = if closed { "down 0 0 1: closed by the peer" } else { "frame 1 0 0" };
@@ -212,8 +212,8 @@ fn a_port_that_goes_down_is_known_to_its_own_node_alone() {
     let net = MemoryNet::new(2, 1, 0);
     let [mut a, mut b] = pair(&net);
     net.apply(&Fault::PortDown { node: 0, rail: 0 });
-    assert_eq!(look(&mut a), ["port down 0", "down 0 1 1: the own port has no carrier"]);
-    assert_eq!(look(&mut b), Vec::<String>::new());
+    assert_eq!(check(&mut a), ["port down 0", "down 0 1 1: the own port has no carrier"]);
+    assert_eq!(check(&mut b), Vec::<String>::new());
     net.apply(&Fault::PortUp { node: 0, rail: 0 });
     assert_eq!(wait(&mut b), ["down 0 0 1: closed by the peer", "up 0 0 2"]);
     assert_eq!(wait(&mut a), ["port up 0", "up 0 1 2"]);
@@ -227,12 +227,12 @@ fn scripts_come_by_frames_and_random_ones_by_their_seed() {
     net.script(vec![(4, cut.undone().unwrap()), (3, cut)]);
     for number in 1..=2 {
         a.send(numbered(1, number));
-        assert_eq!(look(&mut a), [format!("sent {number}")]);
-        assert_eq!(look(&mut b), [format!("frame {number} 0 0")]);
+        assert_eq!(check(&mut a), [format!("sent {number}")]);
+        assert_eq!(check(&mut b), [format!("frame {number} 0 0")]);
     }
     a.send(numbered(1, 3));
-    assert_eq!(look(&mut a), ["sent 3", "down 0 1 1: closed by the peer"]);
-    assert_eq!(look(&mut b), ["down 0 0 1: closed by the peer"], "the third took the link with it");
+    assert_eq!(check(&mut a), ["sent 3", "down 0 1 1: closed by the peer"]);
+    assert_eq!(check(&mut b), ["down 0 0 1: closed by the peer"], "the third took the link with it");
     let random = |seed| Fault::random(seed, 4, 3, 50, 10);
     assert_eq!(random(1), random(1));
     assert_ne!(random(1), random(2));

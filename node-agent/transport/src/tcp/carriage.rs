@@ -1,4 +1,4 @@
-//! Links whose frames a carrier carries: joining lanes, and taking over what the carrier tells.
+//! Links whose frames a carrier carries: joining channels, and taking over what the carrier tells.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -20,14 +20,14 @@ use super::sealed::Protection;
 use super::stream::Stream;
 use super::wire_up::Miss;
 use super::{Refusals, SetupError};
-use crate::carrier::{Carrier, ENTROPY, Lane, MAX_OFFER, News};
+use crate::carrier::{Carrier, ChannelId, ENTROPY, MAX_OFFER, News};
 
 /// An offer as it is sent: its length, the offer itself, and a proof that the peer made it for this connection.
 const OFFER: usize = 2 + MAX_OFFER + Seal::BYTES;
-/// A rail on which so many lanes in a row failed before anything came in is carried by its connections, where that is allowed, until
+/// A rail on which so many channels in a row failed before anything came in is carried by its connections, where that is allowed, until
 /// its port comes back.
 const GIVE_UP: u32 = 3;
-/// "My end of the lane takes what you send."
+/// "My end of the channel takes what you send."
 const READY: [u8; 8] = *b"RLREADY!";
 
 /// A carrier, and which links it carries.
@@ -36,21 +36,21 @@ pub(super) struct Carriage {
     pub(super) carrier: Box<dyn Carrier>,
     /// Whether links that cannot be carried are refused.
     only: bool,
-    /// Times in a row that a lane could not be made, or failed before anything came in on it, by rail.
+    /// Times in a row that a channel could not be made, or failed before anything came in on it, by rail.
     failures: BTreeMap<Rail, u32>,
-    /// Lanes on which nothing came in.
-    unheard: BTreeSet<Lane>,
-    /// Where the connection of each lane is.
-    lanes: BTreeMap<Lane, usize>,
+    /// Channels on which nothing came in.
+    unheard: BTreeSet<ChannelId>,
+    /// Where the connection of each channel is.
+    channels: BTreeMap<ChannelId, usize>,
     pub(super) news: Vec<News>,
 }
 
-/// A lane that is being joined.
+/// A channel that is being joined.
 #[derive(Debug)]
 pub(super) struct Joining {
     pub(super) peer: Node,
     pub(super) generation: u32,
-    lane: Lane,
+    channel: ChannelId,
     side: Side,
     joined: bool,
 }
@@ -61,23 +61,23 @@ impl Joining {
     }
 }
 
-/// A lane as a stream of bytes.
+/// A channel as a stream of bytes.
 pub(super) struct Carried<'a> {
     pub(super) carrier: &'a mut dyn Carrier,
-    pub(super) lane: Lane,
+    pub(super) channel: ChannelId,
 }
 
 impl Stream for Carried<'_> {
     fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize> {
-        self.carrier.send(self.lane, pieces)
+        self.carrier.send(self.channel, pieces)
     }
 
     fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize> {
-        self.carrier.receive(self.lane, pieces)
+        self.carrier.receive(self.channel, pieces)
     }
 
-    fn let_go(&self) -> u64 {
-        self.carrier.let_go(self.lane)
+    fn release_buffer(&self) -> u64 {
+        self.carrier.release_buffer(self.channel)
     }
 }
 
@@ -85,7 +85,7 @@ impl Stream for Carried<'_> {
 pub(super) enum Step {
     /// Go on.
     More,
-    /// The lane is joined at both ends.
+    /// The channel is joined at both ends.
     Done(Node, u32),
 }
 
@@ -96,14 +96,14 @@ impl Carriage {
         if *failures == GIVE_UP && !self.only {
             tracing::warn!(
                 rail,
-                "the rail goes over TCP until its port comes back: {GIVE_UP} lanes in a row failed"
+                "the rail goes over TCP until its port comes back: {GIVE_UP} channels in a row failed"
             );
         }
     }
 
-    /// Something came in on a lane.
-    pub(super) fn heard(&mut self, rail: Rail, lane: Lane) {
-        if self.unheard.remove(&lane) {
+    /// Something came in on a channel.
+    pub(super) fn heard(&mut self, rail: Rail, channel: ChannelId) {
+        if self.unheard.remove(&channel) {
             self.failures.remove(&rail);
         }
     }
@@ -120,8 +120,8 @@ impl TcpRails {
             return Err(SetupError::Unprotected { carrier: carrier.name() });
         }
         watch(&*carrier, self.poll.registry()).map_err(SetupError::Poll)?;
-        let (failures, unheard, lanes, news) = Default::default();
-        self.carriage = Some(Carriage { carrier, only, failures, unheard, lanes, news });
+        let (failures, unheard, channels, news) = Default::default();
+        self.carriage = Some(Carriage { carrier, only, failures, unheard, channels, news });
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl TcpRails {
         if let Some(rail) = (0..rails).find(|rail| !self.would_carry(*rail)) {
             return Err(format!("rail {rail} goes over TCP, which sends from the processor's memory only"));
         }
-        let plain = |at: &usize| matches!(&self.conns[*at], Some(Conn { lane: None, .. }));
+        let plain = |at: &usize| matches!(&self.conns[*at], Some(Conn { channel: None, .. }));
         if let Some(((rail, peer), _)) = self.links.iter().find(|(_, at)| plain(at)) {
             return Err(format!("node {peer} is reached over TCP on rail {rail}"));
         }
@@ -188,17 +188,17 @@ impl TcpRails {
         self.carriage.as_ref().is_some_and(|carriage| carriage.only)
     }
 
-    /// The peer has proved the key and both ends can carry: offers a lane.
+    /// The peer has proved the key and both ends can carry: offers a channel.
     pub(super) fn begin_join(&mut self, at: usize, peer: Node, generation: u32) -> Result<(), String> {
         let mut entropy = [0; ENTROPY];
         self.random.fill(&mut entropy).map_err(|_| "the system gives no random numbers")?;
-        let (Some(carriage), Some(Conn { rail, lane: slot, state, .. })) =
+        let (Some(carriage), Some(Conn { rail, channel: slot, state, .. })) =
             (&mut self.carriage, &mut self.conns[at])
         else {
             return Ok(());
         };
         let State::Meeting { handshake, outbox, dialed, joining, .. } = state else { return Ok(()) };
-        let (lane, offer) = match carriage.carrier.open(*rail, peer, &entropy) {
+        let (channel, offer) = match carriage.carrier.open(*rail, peer, &entropy) {
             Ok(opened) => opened,
             Err(why) => {
                 tracing::warn!(rail, peer, why, "a link cannot be carried");
@@ -206,16 +206,16 @@ impl TcpRails {
                 return Err(why);
             }
         };
-        *slot = Some(lane);
-        carriage.unheard.insert(lane);
-        carriage.lanes.insert(lane, at);
+        *slot = Some(channel);
+        carriage.unheard.insert(channel);
+        carriage.channels.insert(channel, at);
         let side = if dialed.is_some() { Side::Dialer } else { Side::Listener };
         outbox.extend(sealed(handshake, &self.party, side, &offer));
-        *joining = Some(Joining { peer, generation, lane, side, joined: false });
+        *joining = Some(Joining { peer, generation, channel, side, joined: false });
         Ok(())
     }
 
-    /// A whole message of a peer that joins a lane.
+    /// A whole message of a peer that joins a channel.
     pub(super) fn join(&mut self, at: usize, message: &[u8]) -> Result<Step, String> {
         let (Some(carriage), Some(Conn { state, .. })) = (&mut self.carriage, &mut self.conns[at]) else {
             return Ok(Step::More);
@@ -230,27 +230,27 @@ impl TcpRails {
             return Ok(Step::Done(joining.peer, joining.generation));
         }
         let offer = opened(handshake, &self.party, joining.side.other(), message)?;
-        carriage.carrier.join(joining.lane, offer)?;
+        carriage.carrier.join(joining.channel, offer)?;
         joining.joined = true;
         outbox.extend(READY);
         Ok(Step::More)
     }
 
-    /// Ends the lane of a connection, if it has one.
-    pub(super) fn end_lane(&mut self, at: usize) {
-        if let (Some(carriage), Some(Conn { lane, .. })) = (&mut self.carriage, &mut self.conns[at])
-            && let Some(lane) = lane.take()
+    /// Ends the channel of a connection, if it has one.
+    pub(super) fn end_channel(&mut self, at: usize) {
+        if let (Some(carriage), Some(Conn { channel, .. })) = (&mut self.carriage, &mut self.conns[at])
+            && let Some(channel) = channel.take()
         {
-            carriage.lanes.remove(&lane);
-            carriage.unheard.remove(&lane);
-            carriage.carrier.end(lane);
+            carriage.channels.remove(&channel);
+            carriage.unheard.remove(&channel);
+            carriage.carrier.end(channel);
         }
     }
 
     /// Takes over what the carrier tells; `now` is the time.
-    pub(super) fn hear_carrier(&mut self, now: Instant) {
+    pub(super) fn on_carrier(&mut self, now: Instant) {
         let Some(carriage) = &mut self.carriage else { return };
-        carriage.carrier.look(now, &mut carriage.news);
+        carriage.carrier.check(now, &mut carriage.news);
         let mut news = std::mem::take(&mut carriage.news);
         for news in news.drain(..) {
             self.take_news(news, now);
@@ -262,33 +262,33 @@ impl TcpRails {
     }
 
     fn take_news(&mut self, news: News, now: Instant) {
-        let conn_of = |lane| self.carriage.as_ref().and_then(|c| c.lanes.get(lane)).copied();
+        let conn_of = |channel| self.carriage.as_ref().and_then(|c| c.channels.get(channel)).copied();
         match &news {
-            News::Readable(lane) => {
-                if let Some(at) = conn_of(lane) {
+            News::Readable(channel) => {
+                if let Some(at) = conn_of(channel) {
                     self.ready.insert(at);
                 }
             }
-            News::Writable(lane) => {
-                if let Some(at) = conn_of(lane)
+            News::Writable(channel) => {
+                if let Some(at) = conn_of(channel)
                     && let Some(Conn { state: State::Open { sender, .. }, .. }) = &mut self.conns[at]
                 {
                     sender.unblock();
                     self.dirty.insert(at);
                 }
             }
-            News::LetGo(lane) => {
+            News::LetGo(channel) => {
                 // Its next turn of writing tells of it.
-                if let Some(at) = conn_of(lane) {
+                if let Some(at) = conn_of(channel) {
                     self.dirty.insert(at);
                 }
             }
-            News::Broken(lane, cause) => {
-                if let Some(at) = conn_of(lane) {
-                    self.break_lane(at, *lane, cause.clone(), now);
+            News::Broken(channel, cause) => {
+                if let Some(at) = conn_of(channel) {
+                    self.break_channel(at, *channel, cause.clone(), now);
                 }
             }
-            News::Port(rail, up) => self.hear_port(*rail, *up),
+            News::Port(rail, up) => self.on_port(*rail, *up),
             News::Carries(rail) => self.carry_again(*rail, now),
             News::Files => {
                 if let Some(carriage) = &self.carriage
@@ -306,7 +306,7 @@ impl TcpRails {
         if let Some(carriage) = &mut self.carriage {
             carriage.failures.remove(&rail);
         }
-        let plain = |at: &usize| matches!(&self.conns[*at], Some(Conn { lane: None, .. }));
+        let plain = |at: &usize| matches!(&self.conns[*at], Some(Conn { channel: None, .. }));
         let links = self.links.iter().filter(|((on, _), at)| *on == rail && plain(at));
         let peers: Vec<Node> = links.map(|((_, peer), _)| *peer).collect();
         for peer in peers {
@@ -314,9 +314,9 @@ impl TcpRails {
         }
     }
 
-    fn break_lane(&mut self, at: usize, lane: Lane, cause: RailCause, now: Instant) {
+    fn break_channel(&mut self, at: usize, channel: ChannelId, cause: RailCause, now: Instant) {
         if let (Some(carriage), Some(Conn { rail, .. })) = (&mut self.carriage, &self.conns[at])
-            && carriage.unheard.remove(&lane)
+            && carriage.unheard.remove(&channel)
             && cause != RailCause::NoCarrier
         {
             carriage.count_failure(*rail);
@@ -333,25 +333,25 @@ impl TcpRails {
 
     /// A device says that the port of a rail went up or down. Where the ports are watched, the kernel is asked: it knows of
     /// everything that stands between the device and the interface.
-    fn hear_port(&mut self, rail: Rail, up: bool) {
+    fn on_port(&mut self, rail: Rail, up: bool) {
         if let Some(carriage) = self.carriage.as_mut().filter(|_| up) {
             carriage.failures.remove(&rail);
         }
         match &mut self.watch {
             Some(watch) => {
                 watch.ask_about(&[rail]);
-                self.look_at_ports();
+                self.check_ports();
             }
             None => self.set_port(rail, up),
         }
     }
 
-    /// The connection beside a lane has something: its end, for nothing else is ever sent on it.
+    /// The connection beside a channel has something: its end, for nothing else is ever sent on it.
     pub(super) fn read_beside(&mut self, at: usize) -> Result<(), RailCause> {
         let Some(Conn { stream, .. }) = &mut self.conns[at] else { return Ok(()) };
         match stream.read(&mut [0; 64]) {
             Ok(0) => Err(RailCause::Closed),
-            Ok(_) => Err(RailCause::Io("bytes on the connection beside a lane".into())),
+            Ok(_) => Err(RailCause::Io("bytes on the connection beside a channel".into())),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 Ok(())
             }
@@ -359,8 +359,8 @@ impl TcpRails {
         }
     }
 
-    /// Refuses a connection that did not become a lane.
-    pub(super) fn refuse_lane(&mut self, at: usize, why: &str, now: Instant) {
+    /// Refuses a connection that did not become a channel.
+    pub(super) fn refuse_channel(&mut self, at: usize, why: &str, now: Instant) {
         let count = |r: &mut Refusals| r.closed += 1;
         self.refuse(at, count, Miss::Refused, why, now);
     }

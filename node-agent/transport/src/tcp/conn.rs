@@ -26,7 +26,7 @@ const PIECES: usize = 32;
 
 /// What a turn came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum PollOutcome {
     /// The stream has no more for now.
     Drained,
     /// There may be more.
@@ -46,7 +46,7 @@ pub struct Receiver {
 }
 
 /// Where a link's frames go.
-pub struct Place<'a> {
+pub struct FrameTarget<'a> {
     pub rail: Rail,
     pub peer: Node,
     pub counters: &'a mut Counters,
@@ -64,8 +64,8 @@ impl Receiver {
         &mut self,
         stream: &mut impl Stream,
         closing: bool,
-        place: &mut Place<'_>,
-    ) -> Result<Turn, RailCause> {
+        place: &mut FrameTarget<'_>,
+    ) -> Result<PollOutcome, RailCause> {
         let mut budget = TURN;
         loop {
             self.parse(place)?;
@@ -76,23 +76,23 @@ impl Receiver {
                     place.counters.rx_bytes += n as u64;
                     self.parse(place)?;
                     if n < wanted && !closing {
-                        return Ok(Turn::Drained);
+                        return Ok(PollOutcome::Drained);
                     }
                     budget = budget.saturating_sub(n);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Turn::Drained),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(PollOutcome::Drained),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(cause(&error)),
             }
             if budget == 0 {
-                return Ok(Turn::More);
+                return Ok(PollOutcome::More);
             }
         }
     }
 
     /// One read: the rest of the payload right where it belongs, and what follows it into the read-ahead, which is
     /// empty but for part of a header. Also gives how much was asked for.
-    fn fill(&mut self, stream: &mut impl Stream, place: &mut Place<'_>) -> (io::Result<usize>, usize) {
+    fn fill(&mut self, stream: &mut impl Stream, place: &mut FrameTarget<'_>) -> (io::Result<usize>, usize) {
         if self.start > 0 {
             self.ahead.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -133,7 +133,7 @@ impl Receiver {
     }
 
     /// Reports what the read-ahead holds.
-    fn parse(&mut self, place: &mut Place<'_>) -> Result<(), RailCause> {
+    fn parse(&mut self, place: &mut FrameTarget<'_>) -> Result<(), RailCause> {
         loop {
             if let Some((header, at)) = &mut self.current {
                 let length = header.length as usize;
@@ -205,15 +205,15 @@ impl Sender {
     }
 
     /// Writes what the stream takes, and reports frames that are gone, and those that are not read any more.
-    pub fn write(&mut self, stream: &mut impl Stream, place: &mut Place<'_>) -> Result<(), RailCause> {
-        self.let_go(stream, place);
+    pub fn write(&mut self, stream: &mut impl Stream, place: &mut FrameTarget<'_>) -> Result<(), RailCause> {
+        self.release_buffer(stream, place);
         while self.wants() {
             let (result, offered) = self.offer(stream, place)?;
             match result {
                 Ok(n) => {
                     place.counters.tx_bytes += n as u64;
                     self.blocked = n < offered;
-                    self.advance(n, stream.let_go(), place);
+                    self.advance(n, stream.release_buffer(), place);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -227,7 +227,7 @@ impl Sender {
     fn offer(
         &mut self,
         stream: &mut impl Stream,
-        place: &mut Place<'_>,
+        place: &mut FrameTarget<'_>,
     ) -> Result<(io::Result<usize>, usize), RailCause> {
         let sink: &dyn Sink = place.sink;
         let withdrawn =
@@ -266,8 +266,8 @@ impl Sender {
         Ok((sent, offered))
     }
 
-    /// So many bytes more are gone; of all that are, the first `let_go` are not read any more.
-    fn advance(&mut self, mut n: usize, let_go: u64, place: &mut Place<'_>) {
+    /// So many bytes more are gone; of all that are, the first `release_buffer` are not read any more.
+    fn advance(&mut self, mut n: usize, release_buffer: u64, place: &mut FrameTarget<'_>) {
         while let Some(out) = self.queue.front_mut() {
             let left = HEADER_BYTES + out.frame.header.length as usize - out.at;
             if n < left {
@@ -280,7 +280,7 @@ impl Sender {
             let token = out.frame.token;
             self.queue.pop_front();
             place.counters.tx_frames += 1;
-            if self.gone <= let_go {
+            if self.gone <= release_buffer {
                 place.sink.sent(place.rail, place.peer, token);
             } else {
                 place.sink.taken(place.rail, place.peer, token);
@@ -289,14 +289,14 @@ impl Sender {
         }
     }
 
-    fn let_go(&mut self, stream: &impl Stream, place: &mut Place<'_>) {
+    fn release_buffer(&mut self, stream: &impl Stream, place: &mut FrameTarget<'_>) {
         if self.read.is_empty() {
             return;
         }
-        let let_go = stream.let_go();
-        while let Some(&(_, token)) = self.read.front().filter(|(end, _)| *end <= let_go) {
+        let release_buffer = stream.release_buffer();
+        while let Some(&(_, token)) = self.read.front().filter(|(end, _)| *end <= release_buffer) {
             self.read.pop_front();
-            place.sink.let_go(place.rail, place.peer, token);
+            place.sink.release_buffer(place.rail, place.peer, token);
         }
     }
 }
@@ -444,8 +444,8 @@ mod tests {
             lengths.iter().enumerate().for_each(|(i, &n)| sender.push(frame(i, n)));
             while desk.got.len() < lengths.len() {
                 sender.unblock();
-                sender.write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk }).unwrap();
-                receiver.read(&mut pipe, false, &mut Place { rail: 0, peer: 1, counters: &mut rx, sink: &mut desk }).unwrap();
+                sender.write(&mut pipe, &mut FrameTarget { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk }).unwrap();
+                receiver.read(&mut pipe, false, &mut FrameTarget { rail: 0, peer: 1, counters: &mut rx, sink: &mut desk }).unwrap();
             }
             for (i, (header, payload)) in desk.got.iter().enumerate() {
                 prop_assert_eq!(*header, frame(i, lengths[i]).header);
@@ -460,7 +460,7 @@ mod tests {
             let mut desk = Desk { piece: 100, ..Desk::default() };
             let mut rx = Counters::default();
             let mut pipe = Pipe { bytes: bytes.into(), sizes: vec![5000], turn: 0 };
-            let mut place = Place { rail: 0, peer: 1, counters: &mut rx, sink: &mut desk };
+            let mut place = FrameTarget { rail: 0, peer: 1, counters: &mut rx, sink: &mut desk };
             let mut receiver = Receiver::new();
             let end = (0..3).find_map(|_| receiver.read(&mut pipe, false, &mut place).err());
             prop_assert!(matches!(end, Some(RailCause::Protocol(FrameError::Magic(_)))));
@@ -472,13 +472,13 @@ mod tests {
         for closing in [false, true] {
             let mut desk = Desk { out: vec![vec![1; 1000]], piece: 1000, ..Desk::default() };
             let mut counters = Counters::default();
-            let mut place = Place { rail: 0, peer: 1, counters: &mut counters, sink: &mut desk };
+            let mut place = FrameTarget { rail: 0, peer: 1, counters: &mut counters, sink: &mut desk };
             let (mut sender, mut bytes) = (Sender::default(), Closed::default());
             sender.push(frame(0, 1000));
             sender.write(&mut bytes, &mut place).unwrap();
             // The data and the end are there together.
             let result = Receiver::new().read(&mut bytes, closing, &mut place);
-            assert_eq!(result, if closing { Err(RailCause::Closed) } else { Ok(Turn::Drained) });
+            assert_eq!(result, if closing { Err(RailCause::Closed) } else { Ok(PollOutcome::Drained) });
             assert_eq!(desk.got.len(), 1, "what came before the end is taken");
         }
     }
@@ -491,32 +491,36 @@ mod tests {
         let mut pipe = Pipe { sizes: vec![500], ..Pipe::default() };
         let mut sender = Sender::default();
         (0..2).for_each(|i| sender.push(frame(i, 1000)));
-        sender.write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk }).unwrap();
+        sender
+            .write(&mut pipe, &mut FrameTarget { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
+            .unwrap();
         sender.unblock();
         desk.withdrawn = vec![1];
         while desk.sent.is_empty() {
             sender.unblock();
             sender
-                .write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
+                .write(&mut pipe, &mut FrameTarget { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
                 .unwrap();
         }
         assert_eq!((desk.sent.clone(), tx.tx_bytes), (vec![0], FRAME));
         sender.push(frame(0, 1000));
         desk.withdrawn = vec![0];
         sender.unblock();
-        sender.write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk }).unwrap();
+        sender
+            .write(&mut pipe, &mut FrameTarget { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
+            .unwrap();
         assert_eq!(tx.tx_bytes, FRAME);
         desk.withdrawn = vec![];
         sender.push(frame(0, 1000));
         while tx.tx_bytes == FRAME {
             sender.unblock();
             sender
-                .write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
+                .write(&mut pipe, &mut FrameTarget { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
                 .unwrap();
         }
         desk.withdrawn = vec![0];
         sender.unblock();
-        let mut place = Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk };
+        let mut place = FrameTarget { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk };
         assert_eq!(sender.write(&mut pipe, &mut place), Err(RailCause::Withdrawn));
     }
 }

@@ -6,14 +6,14 @@
 //! 3. dialer: HMAC-SHA256(key, "dialer", hello, nonce);
 //! 4. listener: welcome. From here on frames.
 //!
-//! The generation names the life of the link that this try becomes. The dialer counts its tries, so it rises; a proof
+//! The generation names the life of the link that this attempt becomes. The dialer counts its attempts, so it rises; a proof
 //! covers it like everything in the hello. Whether it is the latest is for the listener's owner to judge.
 //!
 //! Byte 5 of the hello also says, from its second bit on, how what follows the handshake is protected ([`super::sealed`]). Both ends were
 //! told the same, so another hello is a stranger's; and who is on the way cannot change it, for the proofs cover it.
 //!
-//! Byte 5 of the hello says whether the dialer can carry the link by a lane; where the listener can too it says so in its welcome, and
-//! each then offers its end of the lane, sealed with the key for this conversation and this side ([`Handshake::seal`]).
+//! Byte 5 of the hello says whether the dialer can carry the link by a channel; where the listener can too it says so in its welcome, and
+//! each then offers its end of the channel, sealed with the key for this conversation and this side ([`Handshake::seal`]).
 //!
 //! Both nonces are random, so an old conversation proves nothing; the labels keep a proof from being sent back.
 
@@ -28,8 +28,8 @@ const VERSION: u8 = 2;
 const WELCOME: [u8; 8] = *b"RLWELCOM";
 const NONCE: usize = 32;
 const MAC: usize = 32;
-/// "Welcome, and we go on to join a lane": where both ends can carry the link otherwise than by the connection.
-const WELCOME_LANE: [u8; 8] = *b"RLWELANE";
+/// "Welcome, and we go on to join a channel": where both ends can carry the link otherwise than by the connection.
+const WELCOME_CHANNEL: [u8; 8] = *b"RLWELANE";
 /// Where a hello says whether the dialer can carry the link otherwise.
 const CARRIES: usize = 5;
 /// Where a hello holds the generation.
@@ -166,7 +166,7 @@ pub struct Handshake {
     rail: Rail,
     hello: [u8; HELLO],
     nonce: [u8; NONCE],
-    /// This end can carry the link by a lane; once the handshake is over: both can.
+    /// This end can carry the link by a channel; once the handshake is over: both can.
     carries: bool,
 }
 
@@ -185,7 +185,7 @@ impl Handshake {
         Handshake { stage: Stage::Hello, rail, hello: [0; HELLO], nonce, carries: false }
     }
 
-    /// A listener that can carry the link by a lane.
+    /// A listener that can carry the link by a channel.
     #[must_use]
     pub fn carrying(self) -> Self {
         Handshake { carries: true, ..self }
@@ -202,7 +202,7 @@ impl Handshake {
         Self::dialer_that(party, peer, rail, generation, nonce, false)
     }
 
-    /// As [`Handshake::dialer`], saying whether it can carry the link by a lane.
+    /// As [`Handshake::dialer`], saying whether it can carry the link by a channel.
     pub fn dialer_that(
         party: &Party,
         peer: Node,
@@ -217,7 +217,7 @@ impl Handshake {
         (Handshake { stage, rail, hello, nonce: [0; NONCE], carries }, hello.to_vec())
     }
 
-    /// Once the handshake is over: whether both ends go on to join a lane.
+    /// Once the handshake is over: whether both ends go on to join a channel.
     pub fn carries(&self) -> bool {
         self.carries
     }
@@ -260,7 +260,9 @@ impl Handshake {
     pub fn plausible(&self, start: &[u8]) -> bool {
         let expected: &[u8] = match self.stage {
             Stage::Hello => &[MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], VERSION],
-            Stage::Welcome { .. } if self.carries && start.get(5) == Some(&WELCOME_LANE[5]) => &WELCOME_LANE,
+            Stage::Welcome { .. } if self.carries && start.get(5) == Some(&WELCOME_CHANNEL[5]) => {
+                &WELCOME_CHANNEL
+            }
             Stage::Welcome { .. } => &WELCOME,
             _ => &[],
         };
@@ -309,11 +311,11 @@ impl Handshake {
                 if !party.proves(b"dialer", &self.hello, &self.nonce, message) {
                     return Err(Refused::WrongKey);
                 }
-                let welcome = if self.carries { WELCOME_LANE } else { WELCOME };
+                let welcome = if self.carries { WELCOME_CHANNEL } else { WELCOME };
                 Ok(Next { send: welcome.to_vec(), done: Some((peer, self.generation())) })
             }
             Stage::Welcome { peer } => {
-                self.carries = message == WELCOME_LANE;
+                self.carries = message == WELCOME_CHANNEL;
                 Ok(Next { send: Vec::new(), done: Some((peer, self.generation())) })
             }
         }
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_is_joined_where_both_ends_can() {
+    fn a_channel_is_joined_where_both_ends_can() {
         for (dialer, listener) in [(false, false), (true, false), (false, true), (true, true)] {
             let (d, l) = converse(dialer, listener);
             assert_eq!((d.carries(), l.carries()), (dialer && listener, dialer && listener));
@@ -392,10 +394,10 @@ mod tests {
         assert_eq!(dialer.take(&challenge, &party(3, 9)), Err(Refused::WrongKey));
         hello[CARRIES] = 2;
         assert_eq!(Handshake::listener(0, [2; NONCE]).take(&hello, &party(1, 9)), Err(Refused::Stranger));
-        // Who cannot carry is not welcomed to a lane.
+        // Who cannot carry is not welcomed to a channel.
         let (mut d, _) = Handshake::dialer(&party(3, 9), 1, 0, 1, [1; NONCE]);
         d.stage = Stage::Welcome { peer: 1 };
-        assert_eq!(d.take(&WELCOME_LANE, &party(3, 9)), Err(Refused::Garbage));
+        assert_eq!(d.take(&WELCOME_CHANNEL, &party(3, 9)), Err(Refused::Garbage));
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl TcpRails {
             connected: dialed.is_none(),
             joining: None,
         };
-        let conn = Some(Conn { stream, rail, state, closing: false, lane: None });
+        let conn = Some(Conn { stream, rail, state, closing: false, channel: None });
         if at == self.conns.len() {
             self.conns.push(conn);
         } else {
@@ -171,7 +171,7 @@ impl TcpRails {
         self.drop_conn(at);
     }
 
-    /// Drops the try at a link that runs here, if one does.
+    /// Drops the attempt at a link that runs here, if one does.
     pub(super) fn give_up_try(&mut self, rail: Rail, peer: Node) {
         let ours = |conn: &Option<Conn>| match conn {
             Some(Conn { rail: r, state: State::Meeting { dialed: Some((p, _)), .. }, .. }) => {
@@ -241,7 +241,7 @@ impl TcpRails {
         self.open(at, rail, peer, generation, now);
     }
 
-    /// A generation is up once. An older one may come late, from a try that was given up; the peer makes a newer one.
+    /// A generation is up once. An older one may come late, from an attempt that was given up; the peer makes a newer one.
     fn is_stale(&self, rail: Rail, peer: Node, generation: u32) -> bool {
         self.latest.get(&(rail, peer)).is_some_and(|&latest| latest >= generation)
     }
@@ -295,7 +295,7 @@ impl TcpRails {
                 Ok(Step::More) => Heard::More,
                 Ok(Step::Done(peer, generation)) => Heard::Met(peer, generation),
                 Err(why) => {
-                    self.refuse_lane(at, &why, now);
+                    self.refuse_channel(at, &why, now);
                     Heard::Refused
                 }
             };
@@ -323,7 +323,11 @@ impl TcpRails {
             return Heard::Refused;
         }
         if !carries && self.must_carry() {
-            self.refuse_lane(at, "only verbs are allowed here, and not both ends can carry this rail", now);
+            self.refuse_channel(
+                at,
+                "only verbs are allowed here, and not both ends can carry this rail",
+                now,
+            );
             return Heard::Refused;
         }
         if !carries {
@@ -332,7 +336,7 @@ impl TcpRails {
         match self.begin_join(at, peer, generation) {
             Ok(()) => Heard::More,
             Err(why) => {
-                self.refuse_lane(at, &why, now);
+                self.refuse_channel(at, &why, now);
                 Heard::Refused
             }
         }

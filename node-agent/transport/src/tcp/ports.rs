@@ -23,7 +23,7 @@ pub(super) fn watch(config: &TcpConfig, registry: &mio::Registry) -> Option<Watc
 
 impl TcpRails {
     /// Takes the ports' states over from the watch.
-    pub(super) fn look_at_ports(&mut self) {
+    pub(super) fn check_ports(&mut self) {
         let states = self.watch.as_ref().map(Watch::states).unwrap_or_default();
         states.into_iter().for_each(|(rail, up)| self.set_port(rail, up));
     }
@@ -37,14 +37,14 @@ impl TcpRails {
             changed = true;
         }
         if self.quiet.due(turn_began).is_some() {
-            let asked = self.quiet.look(Instant::now());
+            let asked = self.quiet.check(Instant::now());
             if !asked.is_empty() {
                 watch.ask_about(&asked);
                 changed = true;
             }
         }
         if changed {
-            self.look_at_ports();
+            self.check_ports();
         }
     }
 

@@ -70,7 +70,7 @@ impl Quiet {
     }
 
     /// Looks, if it is time: gives the rails whose ports are to be asked.
-    pub(super) fn look(&mut self, now: Instant) -> Vec<Rail> {
+    pub(super) fn check(&mut self, now: Instant) -> Vec<Rail> {
         if self.next.is_none_or(|next| now < next) {
             return Vec::new();
         }
@@ -109,14 +109,14 @@ mod tests {
         quiet.sent(1);
         assert_eq!(quiet.due(at(1)), Some(at(7)));
         assert_eq!(quiet.due(at(3)), Some(at(7)));
-        assert!(quiet.look(at(6)).is_empty());
+        assert!(quiet.check(at(6)).is_empty());
         quiet.heard(1);
-        assert_eq!(quiet.look(at(7)), [0]);
+        assert_eq!(quiet.check(at(7)), [0]);
         assert_eq!(quiet.due(at(7)), Some(at(13)));
         quiet.heard(0);
-        assert_eq!(quiet.look(at(14)), [1], "what was heard counts once");
-        assert_eq!(quiet.look(at(100)), [0, 1]);
-        assert_eq!(quiet.look(at(107)), [], "what was sent is long gone");
+        assert_eq!(quiet.check(at(14)), [1], "what was heard counts once");
+        assert_eq!(quiet.check(at(100)), [0, 1]);
+        assert_eq!(quiet.check(at(107)), [], "what was sent is long gone");
         assert_eq!(quiet.due(at(108)), None);
     }
     #[test]
@@ -126,10 +126,10 @@ mod tests {
         let mut quiet = Quiet::new(2);
         quiet.port_down(1, at(0));
         assert_eq!(quiet.due(at(0)), Some(at(6)));
-        assert_eq!(quiet.look(at(6)), [1]);
+        assert_eq!(quiet.check(at(6)), [1]);
         assert_eq!(quiet.due(at(7)), Some(at(12)));
-        assert_eq!(quiet.look(at(2400)), [1]);
-        assert_eq!(quiet.look(at(2501)), [], "the kernel has told of everything by now");
+        assert_eq!(quiet.check(at(2400)), [1]);
+        assert_eq!(quiet.check(at(2501)), [], "the kernel has told of everything by now");
         assert_eq!(quiet.due(at(2502)), None);
         quiet.port_down(0, at(3000));
         quiet.port_up(0);

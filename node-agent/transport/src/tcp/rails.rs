@@ -13,16 +13,16 @@ use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{RailCause, Transmit};
 
 use super::carriage::{Carriage, Carried, Joining};
-use super::conn::{Place, Receiver, Sender, Turn, cause};
+use super::conn::{FrameTarget, PollOutcome, Receiver, Sender, cause};
 use super::handshake::{Handshake, Party};
 use super::marks::Marks;
 use super::port::Watch;
 use super::quiet::Quiet;
 use super::sealed::{Over, Sealed};
-use super::spin::{BRIEF, Lap, SHORT, Spin};
+use super::spin::{Lap, SHORT, SMALL, Spin};
 use super::wire_up::Dial;
 use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, ports, socket};
-use crate::carrier::Lane;
+use crate::carrier::ChannelId;
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
 
 const WAKER: Token = Token(EXTERNAL_TOKENS);
@@ -39,7 +39,7 @@ pub(super) struct Conn {
     /// The peer has closed its side; what it has sent before may be still to be read.
     pub(super) closing: bool,
     /// What carries its frames in its place.
-    pub(super) lane: Option<Lane>,
+    pub(super) channel: Option<ChannelId>,
 }
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(super) enum State {
         /// Who was dialed, if this side dialed, and how long it may take to authenticate once connected.
         dialed: Option<(Node, Duration)>,
         connected: bool,
-        /// Authenticated: a lane is being joined.
+        /// Authenticated: a channel is being joined.
         joining: Option<Joining>,
     },
     /// A link.
@@ -175,7 +175,7 @@ impl TcpRails {
             turn: 0,
             config: config.clone(),
         };
-        rails.look_at_ports();
+        rails.check_ports();
         Ok(rails)
     }
 
@@ -231,7 +231,7 @@ impl TcpRails {
     }
 
     pub(super) fn drop_conn(&mut self, at: usize) {
-        self.end_lane(at);
+        self.end_channel(at);
         if let Some(mut conn) = self.conns[at].take() {
             let _ = self.poll.registry().deregister(&mut conn.stream);
         }
@@ -278,7 +278,7 @@ impl TcpRails {
 
     /// Writes what a link takes.
     fn write(&mut self, at: usize, sink: &mut dyn Sink) {
-        let Some(Conn { stream, rail, lane, state: State::Open { peer, sender, sealed, .. }, .. }) =
+        let Some(Conn { stream, rail, channel, state: State::Open { peer, sender, sealed, .. }, .. }) =
             &mut self.conns[at]
         else {
             return;
@@ -286,10 +286,10 @@ impl TcpRails {
         let (rail, peer) = (*rail, *peer);
         let counters = self.counters.entry((rail, peer)).or_default();
         let before = counters.tx_bytes;
-        let mut place = Place { rail, peer, counters, sink };
-        let result = match (*lane, &mut self.carriage) {
-            (Some(lane), Some(Carriage { carrier, .. })) => {
-                sender.write(&mut Carried { carrier: &mut **carrier, lane }, &mut place)
+        let mut place = FrameTarget { rail, peer, counters, sink };
+        let result = match (*channel, &mut self.carriage) {
+            (Some(channel), Some(Carriage { carrier, .. })) => {
+                sender.write(&mut Carried { carrier: &mut **carrier, channel }, &mut place)
             }
             _ => match sealed {
                 Some(sealed) => write_sealed(sender, &mut sealed.over(stream), &mut place),
@@ -308,18 +308,18 @@ impl TcpRails {
 
     /// Reads what a link has.
     fn read(&mut self, at: usize, sink: &mut dyn Sink) {
-        let Some(Conn { stream, rail, state: State::Open { peer, receiver, sealed, .. }, closing, lane }) =
+        let Some(Conn { stream, rail, state: State::Open { peer, receiver, sealed, .. }, closing, channel }) =
             &mut self.conns[at]
         else {
             return;
         };
-        let (rail, peer, lane) = (*rail, *peer, *lane);
+        let (rail, peer, channel) = (*rail, *peer, *channel);
         let counters = self.counters.entry((rail, peer)).or_default();
         let before = counters.rx_bytes;
-        let mut place = Place { rail, peer, counters, sink };
-        let result = match (lane, &mut self.carriage) {
-            (Some(lane), Some(Carriage { carrier, .. })) => {
-                receiver.read(&mut Carried { carrier: &mut **carrier, lane }, false, &mut place)
+        let mut place = FrameTarget { rail, peer, counters, sink };
+        let result = match (channel, &mut self.carriage) {
+            (Some(channel), Some(Carriage { carrier, .. })) => {
+                receiver.read(&mut Carried { carrier: &mut **carrier, channel }, false, &mut place)
             }
             _ => match sealed {
                 Some(sealed) => receiver.read(&mut sealed.over(stream), *closing, &mut place),
@@ -328,14 +328,14 @@ impl TcpRails {
         };
         if place.counters.rx_bytes > before {
             self.quiet.heard(rail);
-            if let (Some(lane), Some(carriage)) = (lane, &mut self.carriage) {
-                carriage.heard(rail, lane);
+            if let (Some(channel), Some(carriage)) = (channel, &mut self.carriage) {
+                carriage.heard(rail, channel);
             }
         }
-        let beside = if lane.is_some() { self.read_beside(at) } else { Ok(()) };
+        let beside = if channel.is_some() { self.read_beside(at) } else { Ok(()) };
         match result.and_then(|turn| beside.map(|()| turn)) {
-            Ok(Turn::More) => self.ready.insert(at),
-            Ok(Turn::Drained) => {}
+            Ok(PollOutcome::More) => self.ready.insert(at),
+            Ok(PollOutcome::Drained) => {}
             Err(cause) => {
                 self.end(rail, peer, cause, Instant::now());
                 self.report(sink);
@@ -363,7 +363,7 @@ impl TcpRails {
             }
         }
         let mut now = start;
-        let limit = if sink.is_brief() { BRIEF } else { SHORT };
+        let limit = if sink.is_small() { SMALL } else { SHORT };
         if rest.is_zero() && self.spin.begins(start, limit) {
             loop {
                 let called = sink.is_called();
@@ -402,7 +402,7 @@ impl TcpRails {
     /// Whether the carrier has something to tell.
     fn is_carrying_news(&mut self) -> bool {
         self.carriage.as_mut().is_some_and(|carriage| {
-            carriage.carrier.look(Instant::now(), &mut carriage.news);
+            carriage.carrier.check(Instant::now(), &mut carriage.news);
             !carriage.news.is_empty()
         })
     }
@@ -457,7 +457,7 @@ impl TcpRails {
 fn write_sealed(
     sender: &mut Sender,
     stream: &mut Over<'_, TcpStream>,
-    place: &mut Place<'_>,
+    place: &mut FrameTarget<'_>,
 ) -> Result<(), RailCause> {
     match stream.flush() {
         Ok(true) => sender.write(stream, place),
@@ -504,7 +504,7 @@ impl Transport for TcpRails {
         seen.drain(..).for_each(|seen| self.handle(seen, sink));
         self.seen = seen;
         self.watch_ports(now);
-        self.hear_carrier(Instant::now());
+        self.on_carrier(Instant::now());
         if !self.crowd.is_empty() {
             let now = Instant::now();
             self.crowd.clone().into_iter().for_each(|rail| self.accept(rail, now));

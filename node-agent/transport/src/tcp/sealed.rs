@@ -236,8 +236,8 @@ impl In {
             let (head, sealed) = record.split_at_mut(LENGTH);
             self.keys.key.open_in_place(nonce, Aad::from(&*head), sealed).map(drop)
         } else {
-            let (told, tag) = record.split_at_mut(LENGTH + length);
-            self.keys.key.open_in_place(nonce, Aad::from(&*told), tag).map(drop)
+            let (reported, tag) = record.split_at_mut(LENGTH + length);
+            self.keys.key.open_in_place(nonce, Aad::from(&*reported), tag).map(drop)
         };
         opened.map_err(|_| changed())?;
         self.plain = self.start + LENGTH..self.start + LENGTH + length;
@@ -404,13 +404,13 @@ mod tests {
     fn heard(protection: Protection, bytes: &[u8]) -> (Vec<u8>, io::Result<()>) {
         let (_, mut other) = ends(protection, RECORDS);
         let mut pipe = Pipe { bytes: bytes.iter().copied().collect(), ended: true, ..Pipe::default() };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         loop {
             let mut byte = [0];
             match other.over(&mut pipe).receive(&mut [Target::from(&mut byte[..])]) {
-                Ok(0) => return (told, Ok(())),
-                Ok(_) => told.extend(byte),
-                Err(error) => return (told, Err(error)),
+                Ok(0) => return (reported, Ok(())),
+                Ok(_) => reported.extend(byte),
+                Err(error) => return (reported, Err(error)),
             }
         }
     }
@@ -433,8 +433,8 @@ mod tests {
             let good = [&a[..], b, c].concat();
             assert_eq!(heard(protection, &good).0, b"firstsecondthird");
             let refused = |bytes: &[u8], given: &[u8]| {
-                let (told, end) = heard(protection, bytes);
-                assert_eq!(told, given);
+                let (reported, end) = heard(protection, bytes);
+                assert_eq!(reported, given);
                 assert_eq!(end.unwrap_err().kind(), io::ErrorKind::InvalidData);
             };
             refused(&[&a[..], a, b].concat(), b"first");
@@ -443,9 +443,9 @@ mod tests {
             for bit in 0..8 * b.len() {
                 let mut bytes = b.clone();
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                let (told, end) = heard(protection, &[&a[..], &bytes, c].concat());
+                let (reported, end) = heard(protection, &[&a[..], &bytes, c].concat());
                 // A length that is greater than what follows waits for more, in vain.
-                assert_eq!(told, b"first", "bit {bit}");
+                assert_eq!(reported, b"first", "bit {bit}");
                 assert!(end.is_err() || bit < 8 * LENGTH, "bit {bit}");
             }
             // What is cut off never came: what is there of it is not given.
@@ -475,9 +475,9 @@ mod tests {
             let distinct: std::collections::BTreeSet<_> = sealed.iter().collect();
             assert_eq!((distinct.len(), one.out.keys.number), (9, 3), "a nonce or a key came twice");
             pipe.bytes = sealed.concat().into();
-            let mut told = [0; 72];
-            assert_eq!(other.over(&mut pipe).receive(&mut [Target::from(&mut told[..])]).unwrap(), 72);
-            assert_eq!(told.to_vec(), b"the same".repeat(9));
+            let mut reported = [0; 72];
+            assert_eq!(other.over(&mut pipe).receive(&mut [Target::from(&mut reported[..])]).unwrap(), 72);
+            assert_eq!(reported.to_vec(), b"the same".repeat(9));
         }
     }
 
@@ -491,13 +491,13 @@ mod tests {
             let protection = BOTH[usize::from(encrypts)];
             let (mut one, mut other) = ends(protection, 5);
             let mut pipe = Pipe { sizes, ..Pipe::default() };
-            let (mut sent, mut told, mut room) = (Vec::new(), Vec::new(), 0);
-            let mut take = |other: &mut Sealed, pipe: &mut Pipe, told: &mut Vec<u8>| {
+            let (mut sent, mut reported, mut room) = (Vec::new(), Vec::new(), 0);
+            let mut take = |other: &mut Sealed, pipe: &mut Pipe, reported: &mut Vec<u8>| {
                 room += 1;
                 let mut bytes = vec![0; rooms[room % rooms.len()]];
                 let (head, tail) = bytes.split_at_mut(rooms[room % rooms.len()] / 3);
                 if let Ok(n) = other.over(pipe).receive(&mut [Target::from(head), Target::from(tail)]) {
-                    told.extend_from_slice(&bytes[..n]);
+                    reported.extend_from_slice(&bytes[..n]);
                 }
             };
             for (length, parts) in messages {
@@ -507,18 +507,18 @@ mod tests {
                     let pieces: Vec<Source<'_>> =
                         bytes[at..].chunks(length.div_ceil(parts)).map(Source::from).collect();
                     at += one.over(&mut pipe).send(&pieces).unwrap_or(0);
-                    take(&mut other, &mut pipe, &mut told);
+                    take(&mut other, &mut pipe, &mut reported);
                 }
                 sent.extend(bytes);
             }
             for _ in 0..1_000_000 {
-                if told.len() == sent.len() {
+                if reported.len() == sent.len() {
                     break;
                 }
                 one.over(&mut pipe).flush().unwrap();
-                take(&mut other, &mut pipe, &mut told);
+                take(&mut other, &mut pipe, &mut reported);
             }
-            prop_assert!(told == sent, "{} of {}", told.len(), sent.len());
+            prop_assert!(reported == sent, "{} of {}", reported.len(), sent.len());
         }
 
         #[test]

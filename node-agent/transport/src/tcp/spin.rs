@@ -2,7 +2,7 @@
 //!
 //! To be woken costs a thread some 20 us, and a processor that slept more; while nodes exchange small messages that is most
 //! of an operation's time, so a thread that expects the next event within [`SHORT`] asks for that long, and where only operations
-//! are under way that are done soon, for [`BRIEF`]: among more nodes than processors each waits for the turns of others, and
+//! are under way that are done soon, for [`SMALL`]: among more nodes than processors each waits for the turns of others, and
 //! who then goes to sleep makes them wait for long, until all sleep, which is as stable as that all spin and twice as slow. What it expects it
 //! takes from the waits before: long waits ([`LONG`]) are pauses between operations and say nothing of the waits within one;
 //! of the others most must have been short. Where spinning turns out not to be answered in time it pauses, so that a
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// A wait that is worth spinning for.
 pub const SHORT: Duration = Duration::from_micros(100);
 /// The same where only small operations are under way.
-pub const BRIEF: Duration = Duration::from_micros(400);
+pub const SMALL: Duration = Duration::from_micros(400);
 /// A wait that ended by being woken counts as short although it took so much longer: it holds the time to wake, its own and
 /// that of others.
 const TO_WAKE: Duration = Duration::from_micros(100);
@@ -46,7 +46,7 @@ pub struct Spin {
     short: f32,
     /// When the wait began in which it spins.
     spins: Option<Instant>,
-    /// Longest wait that is worth it: [`SHORT`] or [`BRIEF`].
+    /// Longest wait that is worth it: [`SHORT`] or [`SMALL`].
     limit: Duration,
     /// No spinning before.
     until: Option<Instant>,
@@ -160,7 +160,7 @@ mod tests {
     /// Among more nodes than processors waits are as long as others' turns: that is worth it for small operations only.
     #[test]
     fn brief_operations_are_waited_for_longer() {
-        for (limit, spins) in [(BRIEF, true), (SHORT, false)] {
+        for (limit, spins) in [(SMALL, true), (SHORT, false)] {
             let (now, mut spin) = (Instant::now(), Spin::default());
             for turn in 0..100 {
                 let began = spin.begins(now + US(turn * 300), limit);
@@ -181,9 +181,9 @@ mod tests {
         assert!(spins > 900, "{spins}");
     }
 
-    /// Waits that are short enough to try and too long to be worth it: what the tries cost is little.
+    /// Waits that are short enough to try and too long to be worth it: what the attempts cost is little.
     #[test]
-    fn tries_in_vain_cost_little() {
+    fn attempts_in_vain_cost_little() {
         let (now, mut spin) = (Instant::now(), Spin::default());
         let (_, spent, end) = live(&mut spin, now, &[150; 20_000]);
         let share = spent.as_secs_f64() / (end - now).as_secs_f64();

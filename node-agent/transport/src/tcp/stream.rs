@@ -13,7 +13,7 @@ pub trait Stream {
     fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize>;
 
     /// How many of the bytes that were sent, from the first on, are not read any more where they lie. The kernel copies all.
-    fn let_go(&self) -> u64 {
+    fn release_buffer(&self) -> u64 {
         u64::MAX
     }
 }

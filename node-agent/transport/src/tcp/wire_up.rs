@@ -1,8 +1,8 @@
 //! Which links are wanted, when to dial next, and how far the wire-up is. No IO.
 //!
-//! Once a link has been up it is dialed for ever. The pause before a try depends on what became of the one before:
+//! Once a link has been up it is dialed for ever. The pause before an attempt depends on what became of the one before:
 //!
-//! - no answer at all (a black hole): none, because the try itself took [`PATIENCE`]. Each try is a connection of its
+//! - no answer at all (a black hole): none, because the attempt itself took [`PATIENCE`]. Each attempt is a connection of its
 //!   own, so its first packet is sent anew, while the kernel would wait 1, 2, 4, ... seconds before it repeats one;
 //! - no way there: doubling up to [`NO_WAY`], because a way may come back without any notice;
 //! - refused, or a handshake that failed: doubling up to [`PAUSE`].1, because somebody is there and says no;
@@ -19,11 +19,11 @@ use node_agent_collective::shape::{Node, Rail};
 
 use super::{Missing, Wiring};
 
-/// First and greatest pause between two tries.
+/// First and greatest pause between two attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
 /// Greatest pause while there is no way to the peer.
 const NO_WAY: Duration = Duration::from_millis(250);
-/// How long a try may take to connect; and to authenticate, doubled for each time in a row that this was too short.
+/// How long an attempt may take to connect; and to authenticate, doubled for each time in a row that this was too short.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 /// A link that dies before this age flaps.
 const YOUNG: Duration = Duration::from_secs(1);
@@ -44,13 +44,13 @@ pub struct Target {
     pub rail: Rail,
     pub peer: Node,
     pub endpoint: SocketAddr,
-    /// Of the link that this try becomes.
+    /// Of the link that this attempt becomes.
     pub generation: u32,
-    /// How long the try may take to authenticate, once connected.
+    /// How long the attempt may take to authenticate, once connected.
     pub patience: Duration,
 }
 
-/// What became of a try.
+/// What became of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miss {
     /// Somebody answered, but it did not become a link.
@@ -67,9 +67,9 @@ pub enum Miss {
 struct Wanted {
     endpoint: SocketAddr,
     dials: bool,
-    /// When to dial; `None` while a try runs, while the link is up, or if the peer is the one who dials.
+    /// When to dial; `None` while an attempt runs, while the link is up, or if the peer is the one who dials.
     next: Option<Instant>,
-    /// Of the latest try.
+    /// Of the latest attempt.
     generation: u32,
     pause: Duration,
     patience: Duration,
@@ -156,7 +156,7 @@ impl Dial {
         lit.filter_map(|(_, w)| w.next).chain(self.knocks.values().copied()).chain(deadline).min()
     }
 
-    /// A try failed.
+    /// An attempt failed.
     pub fn failed(&mut self, rail: Rail, peer: Node, miss: Miss, why: &str, now: Instant) {
         let Some(wanted) = self.wanted.get_mut(&(rail, peer)) else { return };
         wanted.error = Some(why.to_owned());
@@ -195,7 +195,7 @@ impl Dial {
         }
     }
 
-    /// Wants a link that is down now, or once its own port has settled. Says whether a try may run that is to be given up
+    /// Wants a link that is down now, or once its own port has settled. Says whether an attempt may run that is to be given up
     /// for a new one.
     pub fn hurry(&mut self, rail: Rail, peer: Node, now: Instant) -> bool {
         let Some(wanted) = self.wanted.get_mut(&(rail, peer)).filter(|w| w.dials && w.up.is_none()) else {
@@ -213,7 +213,7 @@ impl Dial {
         self.knocks.remove(&rail);
     }
 
-    /// The own port on a rail is back: its links are dialed once it has settled, but for those that flap. Gives those whose try, if one
+    /// The own port on a rail is back: its links are dialed once it has settled, but for those that flap. Gives those whose attempt, if one
     /// runs, is to be given up for a new one.
     pub fn port_up(&mut self, rail: Rail, now: Instant) -> Vec<Node> {
         self.dark.remove(&rail);
@@ -276,7 +276,7 @@ mod tests {
         dial
     }
 
-    /// Takes the one try that is due next on rail 0, at the time when it is.
+    /// Takes the one attempt that is due next on rail 0, at the time when it is.
     fn next(dial: &mut Dial, now: &mut Instant) -> (Duration, u32) {
         let wanted = dial.wanted[&(0, 0)].next.unwrap();
         let pause = wanted - *now;
@@ -296,9 +296,9 @@ mod tests {
         ] {
             let (mut dial, mut now) = (dial(start), start);
             assert_eq!(next(&mut dial, &mut now), (MS(0), 1));
-            for (tries, pause) in (2..).zip(pauses) {
+            for (attempts, pause) in (2..).zip(pauses) {
                 dial.failed(0, 0, miss, "why", now);
-                assert_eq!(next(&mut dial, &mut now), (MS(pause), tries), "{miss:?}");
+                assert_eq!(next(&mut dial, &mut now), (MS(pause), attempts), "{miss:?}");
             }
             dial.up(0, 0, now);
             let Wiring::Waiting(missing) = dial.wiring(now) else { unreachable!() };
@@ -364,7 +364,7 @@ mod tests {
             "the peer that this node dials waits for no knock"
         );
         assert!(dial.knocks(back + SETTLE).is_empty(), "once");
-        // A try runs: the next return gives it up for a new one. A port that goes again shows nobody the way.
+        // An attempt runs: the next return gives it up for a new one. A port that goes again shows nobody the way.
         assert_eq!(dial.port_up(0, down + MS(200)), [0]);
         dial.port_down(0);
         assert!(dial.knocks(down + MS(300)).is_empty());
@@ -375,9 +375,9 @@ mod tests {
         dial.port_up(0, down);
         assert!(dial.due(down + SETTLE).is_empty(), "damped");
         assert_eq!(dial.knocks(down + SETTLE).len(), 1);
-        assert!(!dial.hurry(0, 0, down), "no try runs");
+        assert!(!dial.hurry(0, 0, down), "no attempt runs");
         assert_eq!(dial.due(down).len(), 1, "asked for");
-        assert!(dial.hurry(0, 0, down), "a try runs");
+        assert!(dial.hurry(0, 0, down), "an attempt runs");
         assert!(!dial.hurry(0, 2, down), "the peer dials");
     }
 }

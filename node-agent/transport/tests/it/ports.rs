@@ -222,13 +222,13 @@ fn in_the_dark() {
     peer.env(PEER_OF, end.endpoints()[0].to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut peer = peer.spawn().unwrap();
     let mut lines = BufReader::new(peer.stdout.take().unwrap()).lines();
-    let mut told = |what: &str| {
+    let mut reported = |what: &str| {
         let line = lines.by_ref().map(Result::unwrap).find_map(|l| l.strip_prefix(what).map(str::to_owned));
         line.unwrap()
     };
-    told("in its namespace");
+    reported("in its namespace");
     ip(&format!("link set q1 netns {}", peer.id()));
-    let endpoint: SocketAddr = told("listens at ").parse().unwrap();
+    let endpoint: SocketAddr = reported("listens at ").parse().unwrap();
     end.connect(&BTreeMap::from([(1, vec![endpoint])]), Instant::now() + Duration::from_secs(60)).unwrap();
     let mut log = Log::default();
     let mut until = |what: &str| {
@@ -265,9 +265,9 @@ fn other_end(peer: SocketAddr) {
     let mut end = rails(1, &[[10, 9, 1, 2]]);
     end.connect(&BTreeMap::from([(0, vec![peer])]), Instant::now() + Duration::from_secs(60)).unwrap();
     println!("listens at {}", end.endpoints()[0]);
-    let told = std::thread::spawn(|| std::io::stdin().read(&mut [0]));
+    let reported = std::thread::spawn(|| std::io::stdin().read(&mut [0]));
     let mut log = Log::default();
-    while !told.is_finished() {
+    while !reported.is_finished() {
         end.poll(Some(Duration::from_millis(2)), &mut log).unwrap();
     }
 }

@@ -60,7 +60,7 @@ pub struct FakeQp {
 }
 
 pub struct FakeCq {
-    pub channel: usize,
+    pub completion_channel: usize,
     pub entries: usize,
     pub done: VecDeque<Wc>,
     pub armed: bool,
@@ -173,8 +173,8 @@ impl World {
         queue.done.push_back(wc);
         assert!(queue.done.len() <= queue.entries, "a completion queue overflows");
         if std::mem::take(&mut queue.armed) {
-            let channel = queue.channel;
-            self.event(channel, 0, cq as u64);
+            let completion_channel = queue.completion_channel;
+            self.event(completion_channel, 0, cq as u64);
         }
     }
 

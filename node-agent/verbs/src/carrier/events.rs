@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use node_agent_collective::RailCause;
 use node_agent_collective::shape::Rail;
-use node_agent_transport::carrier::{Lane as Name, News};
+use node_agent_transport::carrier::{ChannelId, News};
 
 use super::VerbsCarrier;
+use crate::channel::{Channel, channel_of};
 use crate::device::{Device, open_all};
 use crate::ffi;
-use crate::lane::{Lane, lane_of};
 use crate::objects::{Access, Context, Mr};
 use crate::port::{Port, port};
 
@@ -20,7 +20,7 @@ const BATCH: usize = 64;
 pub(super) const EVENTS: Duration = Duration::from_millis(1);
 /// So long a device may take to say that it has given up the messages of a queue pair that is stopped.
 const STOPPED: Duration = Duration::from_millis(100);
-/// So long a device may take to bind the windows of a lane.
+/// So long a device may take to bind the windows of a channel.
 const BOUND: Duration = Duration::from_millis(200);
 
 impl VerbsCarrier {
@@ -34,24 +34,25 @@ impl VerbsCarrier {
                     Ok(count) => count,
                     Err(error) => {
                         port.spoilt = true;
-                        let lanes = self.lanes.values_mut().filter(|lane| usize::from(lane.rail) == rail);
-                        lanes.for_each(|l| _ = l.broken.get_or_insert(RailCause::Io(error.to_string())));
+                        let channels =
+                            self.channels.values_mut().filter(|channel| usize::from(channel.rail) == rail);
+                        channels.for_each(|l| _ = l.broken.get_or_insert(RailCause::Io(error.to_string())));
                         break;
                     }
                 };
                 port.hung &= count == 0;
                 for completion in &batch[..count.min(BATCH)] {
-                    let name = lane_of(completion.wr_id);
-                    // What comes of lanes that ended is of no account.
-                    let Some(lane) = self.lanes.get_mut(&name) else { continue };
+                    let name = channel_of(completion.wr_id);
+                    // What comes of channels that ended is of no account.
+                    let Some(channel) = self.channels.get_mut(&name) else { continue };
                     if sends {
-                        let before = lane.let_go();
-                        lane.sent(completion, now);
-                        if lane.let_go() > before {
-                            news.push(News::LetGo(Name(name)));
+                        let before = channel.release_buffer();
+                        channel.sent(completion, now);
+                        if channel.release_buffer() > before {
+                            news.push(News::LetGo(ChannelId(name)));
                         }
-                    } else if lane.came(completion) {
-                        news.push(News::Readable(Name(name)));
+                    } else if channel.came(completion) {
+                        news.push(News::Readable(ChannelId(name)));
                     }
                 }
                 if count < BATCH {
@@ -62,7 +63,7 @@ impl VerbsCarrier {
     }
 
     /// Reads what happened to devices.
-    pub(super) fn hear_devices(&mut self, now: Instant, news: &mut Vec<News>) {
+    pub(super) fn on_devices(&mut self, now: Instant, news: &mut Vec<News>) {
         self.put_off = now < self.asked + EVENTS;
         if self.put_off {
             return;
@@ -113,15 +114,15 @@ impl VerbsCarrier {
                 }
                 _ => continue,
             };
-            let lanes = self.lanes.values_mut().filter(|lane| usize::from(lane.rail) == rail);
-            lanes.for_each(|lane| _ = lane.broken.get_or_insert_with(|| cause.clone()));
+            let channels = self.channels.values_mut().filter(|channel| usize::from(channel.rail) == rail);
+            channels.for_each(|channel| _ = channel.broken.get_or_insert_with(|| cause.clone()));
         }
     }
 
     /// Looks for devices that have failed: after a reset, or when their driver was loaded anew, they are there again as others.
-    pub(super) fn look_for_failed(&mut self, now: Instant, news: &mut Vec<News>) {
+    pub(super) fn find_failed(&mut self, now: Instant, news: &mut Vec<News>) {
         let due = |(rail, port): (usize, &mut Result<Port, String>)| {
-            port.as_mut().is_ok_and(|port| port.looks_again(now)).then_some(rail)
+            port.as_mut().is_ok_and(|port| port.checks_again(now)).then_some(rail)
         };
         let due: Vec<usize> = self.ports.iter_mut().enumerate().filter_map(due).collect();
         if due.is_empty() {
@@ -154,12 +155,12 @@ impl VerbsCarrier {
         }
     }
 
-    /// Ends what a lane still reads where its owner has it, for the owner may write there next. Nothing more goes out from a queue pair
+    /// Ends what a channel still reads where its owner has it, for the owner may write there next. Nothing more goes out from a queue pair
     /// that is stopped; that the device has let go of it all, it says by completions, which come at once from one that works.
-    pub(super) fn stop_reading(&mut self, name: Name) {
-        let Some(lane) = self.lanes.get_mut(&name.0).filter(|lane| lane.reads()) else { return };
-        let rail = usize::from(lane.rail);
-        lane.stop();
+    pub(super) fn stop_reading(&mut self, name: ChannelId) {
+        let Some(channel) = self.channels.get_mut(&name.0).filter(|channel| channel.reads()) else { return };
+        let rail = usize::from(channel.rail);
+        channel.stop();
         // One that has failed reads nothing, and one that hangs has been waited for.
         if self.ports.get(rail).is_some_and(|port| port.as_ref().is_ok_and(|p| p.failed.is_some() || p.hung))
         {
@@ -169,7 +170,7 @@ impl VerbsCarrier {
         let start = Instant::now();
         loop {
             self.complete(rail, Instant::now(), &mut news);
-            if !self.lanes.get(&name.0).is_some_and(Lane::reads) {
+            if !self.channels.get(&name.0).is_some_and(Channel::reads) {
                 break;
             }
             if start.elapsed() >= STOPPED {
@@ -184,15 +185,17 @@ impl VerbsCarrier {
         self.unheard = news;
     }
 
-    /// Before the peer hears that it may write: whether its windows are in force. Where a device cannot bind them, the port's next lanes do
+    /// Before the peer hears that it may write: whether its windows are in force. Where a device cannot bind them, the port's next channels do
     /// without.
-    pub(super) fn wait_for_windows(&mut self, name: Name) -> Result<(), String> {
-        let Some(rail) = self.lanes.get(&name.0).map(|lane| usize::from(lane.rail)) else { return Ok(()) };
+    pub(super) fn wait_for_windows(&mut self, name: ChannelId) -> Result<(), String> {
+        let Some(rail) = self.channels.get(&name.0).map(|channel| usize::from(channel.rail)) else {
+            return Ok(());
+        };
         let mut news = std::mem::take(&mut self.unheard);
         let start = Instant::now();
         let bound = loop {
-            let Some(lane) = self.lanes.get(&name.0) else { break Ok(()) };
-            match (lane.is_binding(), &lane.broken) {
+            let Some(channel) = self.channels.get(&name.0) else { break Ok(()) };
+            match (channel.is_binding(), &channel.broken) {
                 (_, Some(cause)) => break Err(format!("its memory windows cannot be bound: {cause}")),
                 (false, None) => break Ok(()),
                 (true, None) if start.elapsed() >= BOUND => {

@@ -12,7 +12,7 @@ use crate::world::{Engine, MR, Net, PD, QP, all_reduce, leave, together};
 const LINK_DOWN: i32 = 0;
 const LINK_UP: i32 = 1;
 const SILENT: i32 = 2;
-const TELLING: i32 = 3;
+const REPORTING: i32 = 3;
 const TWICE: i32 = 4;
 const NO_ACKNOWLEDGEMENTS: i32 = 5;
 const ACKNOWLEDGEMENTS: i32 = 6;
@@ -72,7 +72,7 @@ fn a_device_that_says_nothing_is_given_up() {
         &net,
         || net.fake.fault(device, SILENT, 0),
         |n, engine| {
-            net.fake.fault(device, TELLING, 0);
+            net.fake.fault(device, REPORTING, 0);
             engine.until(|e| e.is_up(2, 1 - n as u16));
             all_reduce(n, engine, 500_000);
         },
@@ -172,7 +172,7 @@ fn queue_pairs_that_do_not_go_are_bounded() {
     net.fake.fault(device, SLOW_END, 0);
     let (why, there) = loop {
         match carrier.open(0, 1, &[3; ENTROPY]) {
-            Ok((lane, _)) => carrier.end(lane),
+            Ok((channel, _)) => carrier.end(channel),
             Err(why) => break (why, net.fake.alive(device, QP)),
         }
         assert!(net.fake.alive(device, QP) < 1000);
@@ -222,7 +222,7 @@ fn storms_of_link_faults_spoil_no_bit() {
             while !over.load(Ordering::SeqCst) {
                 // Rail 0 stays, so that the job lives.
                 let device = net.device(random.below(2), 1 + random.below(2));
-                let (begin, end) = [(LINK_DOWN, LINK_UP), (SILENT, TELLING)][random.below(2)];
+                let (begin, end) = [(LINK_DOWN, LINK_UP), (SILENT, REPORTING)][random.below(2)];
                 net.fake.fault(device, begin, 0);
                 wait(random.below(60));
                 net.fake.fault(device, end, 0);

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use node_agent_local::Region;
 use node_agent_local::pieces::{Source, Target};
 use node_agent_transport::Wiring;
-use node_agent_transport::carrier::{Carrier, ENTROPY, Lane, News};
+use node_agent_transport::carrier::{Carrier, ChannelId, ENTROPY, News};
 use node_agent_verbs::VerbsCarrier;
 
 use crate::faults::{CARRIED, FAILS, HELD, QUICK_END, SLOW_END};
 use crate::world::{DMA_BUF, MR, Net, all_reduce, broadcast, leave, together};
 
-/// Both ends of a lane.
+/// Both ends of a channel.
 struct Ends {
     carriers: [VerbsCarrier; 2],
-    lanes: [Lane; 2],
+    channels: [ChannelId; 2],
 }
 
 impl Ends {
@@ -30,23 +30,23 @@ impl Ends {
         for node in [0, 1] {
             carriers[node].join(opened[node].0, &opened[1 - node].1).unwrap();
         }
-        Ends { carriers, lanes: [opened[0].0, opened[1].0] }
+        Ends { carriers, channels: [opened[0].0, opened[1].0] }
     }
 
     /// Sends pieces from the first to the second, and gives what comes out there.
     fn carry(&mut self, pieces: &[Source<'_>]) -> Vec<u8> {
         let length = pieces.iter().map(Source::len).sum();
-        assert_eq!(self.carriers[0].send(self.lanes[0], pieces).unwrap(), length);
+        assert_eq!(self.carriers[0].send(self.channels[0], pieces).unwrap(), length);
         let (mut got, mut at, mut news) = (vec![0; length], 0, Vec::new());
         for _ in 0..1000 {
-            self.carriers.iter_mut().for_each(|carrier| carrier.look(Instant::now(), &mut news));
-            match self.carriers[1].receive(self.lanes[1], &mut [Target::from(&mut got[at..])]) {
+            self.carriers.iter_mut().for_each(|carrier| carrier.check(Instant::now(), &mut news));
+            match self.carriers[1].receive(self.channels[1], &mut [Target::from(&mut got[at..])]) {
                 Ok(n) => at += n,
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
             }
             if at == length {
                 // What the receiver says it took, and the device of the sender.
-                self.carriers[0].look(Instant::now(), &mut news);
+                self.carriers[0].check(Instant::now(), &mut news);
                 return got;
             }
         }
@@ -91,32 +91,32 @@ fn a_ranks_memory_is_read_until_the_device_says_so() {
     let memory = Arc::new(memory);
     memory.write(0, &[1; 200_000]).unwrap();
     net.fake.fault(device, HELD, 0);
-    let (lane, header, mut news) = (ends.lanes[0], [7; 48], Vec::new());
+    let (channel, header, mut news) = (ends.channels[0], [7; 48], Vec::new());
     let small = [Source::from(&header[..]), Source::of(&memory, 0, 100).unwrap()];
-    assert_eq!(ends.carriers[0].send(lane, &small).unwrap(), 148);
-    assert_eq!(ends.carriers[0].let_go(lane), 148, "what was copied is not read any more");
+    assert_eq!(ends.carriers[0].send(channel, &small).unwrap(), 148);
+    assert_eq!(ends.carriers[0].release_buffer(channel), 148, "what was copied is not read any more");
     let large = [Source::from(&header[..]), Source::of(&memory, 0, 100_000).unwrap()];
-    assert_eq!(ends.carriers[0].send(lane, &large).unwrap(), 100_048);
-    assert_eq!(ends.carriers[0].send(lane, &small).unwrap(), 148);
+    assert_eq!(ends.carriers[0].send(channel, &large).unwrap(), 100_048);
+    assert_eq!(ends.carriers[0].send(channel, &small).unwrap(), 148);
     for _ in 0..100 {
-        ends.carriers[0].look(Instant::now(), &mut news);
+        ends.carriers[0].check(Instant::now(), &mut news);
     }
-    assert_eq!((ends.carriers[0].let_go(lane), &news[..]), (148, &[][..]));
+    assert_eq!((ends.carriers[0].release_buffer(channel), &news[..]), (148, &[][..]));
     net.fake.fault(device, CARRIED, 0);
-    ends.carriers[0].look(Instant::now(), &mut news);
-    assert_eq!(ends.carriers[0].let_go(lane), 148 + 100_048 + 148);
-    assert!(news.contains(&News::LetGo(lane)), "{news:?}");
-    // A lane that ends reads nothing any more, whatever was under way, and however long its queue pairs are there.
+    ends.carriers[0].check(Instant::now(), &mut news);
+    assert_eq!(ends.carriers[0].release_buffer(channel), 148 + 100_048 + 148);
+    assert!(news.contains(&News::LetGo(channel)), "{news:?}");
+    // A channel that ends reads nothing any more, whatever was under way, and however long its queue pairs are there.
     net.fake.fault(device, SLOW_END, 0);
     net.fake.fault(device, HELD, 0);
-    assert_eq!(ends.carriers[0].send(lane, &large).unwrap(), 100_048);
-    ends.carriers[0].end(lane);
+    assert_eq!(ends.carriers[0].send(channel, &large).unwrap(), 100_048);
+    ends.carriers[0].end(channel);
     memory.write(0, &[2; 200_000]).unwrap();
     net.fake.fault(device, CARRIED, 0);
     let (mut got, mut at) = (vec![0; 300_000], 0);
     for _ in 0..100 {
-        ends.carriers[1].look(Instant::now(), &mut news);
-        at += ends.carriers[1].receive(ends.lanes[1], &mut [Target::from(&mut got[at..])]).unwrap_or(0);
+        ends.carriers[1].check(Instant::now(), &mut news);
+        at += ends.carriers[1].receive(ends.channels[1], &mut [Target::from(&mut got[at..])]).unwrap_or(0);
     }
     net.fake.fault(device, QUICK_END, 0);
     assert_eq!(at, 148 + 100_048 + 148);
@@ -211,7 +211,7 @@ fn memory_of_a_gpu_that_no_driver_registers_is_refused_on_all_rails() {
     assert!(why.contains(" cannot register it (ibv_reg_dmabuf_mr): "), "{why}");
     assert_eq!(net.fake.alive(first, DMA_BUF), 0, "the other rail's registration is given back");
     // It is never sent by the processor instead.
-    let error = ends.carriers[0].send(ends.lanes[0], &[Source::of(&memory, 0, 100).unwrap()]).unwrap_err();
+    let error = ends.carriers[0].send(ends.channels[0], &[Source::of(&memory, 0, 100).unwrap()]).unwrap_err();
     assert!(error.to_string().contains("not lent"), "{error}");
 }
 

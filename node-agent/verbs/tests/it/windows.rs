@@ -29,17 +29,17 @@ fn a_ring_is_written_by_its_own_peer_only() {
     carriers[1].join(one.0, &to_one.1).unwrap();
     carriers[2].join(two.0, &stolen.encode()).unwrap();
     let mut news = Vec::new();
-    let mut send = |node: usize, lane| {
-        carriers[node].send(lane, &[Source::from(&[9; 500][..])]).unwrap();
+    let mut send = |node: usize, channel| {
+        carriers[node].send(channel, &[Source::from(&[9; 500][..])]).unwrap();
         news.clear();
         for _ in 0..20 {
-            carriers.iter_mut().for_each(|carrier| carrier.look(Instant::now(), &mut news));
+            carriers.iter_mut().for_each(|carrier| carrier.check(Instant::now(), &mut news));
         }
         news.clone()
     };
     let said = send(2, two.0);
     assert!(
-        matches!(&said[..], [News::Broken(lane, cause)] if *lane == two.0 && cause.to_string().contains("may not be written")),
+        matches!(&said[..], [News::Broken(channel, cause)] if *channel == two.0 && cause.to_string().contains("may not be written")),
         "{said:?}"
     );
     assert!(send(1, one.0).contains(&News::Readable(to_one.0)), "whose ring it is can write it");

@@ -26,7 +26,7 @@ fn user(tenant: &str) -> Identity {
 }
 
 /// Comes in, and says who it is.
-fn join(open: &Arc<Open>, address: &str, identity: &Identity) -> Result<Place, &'static str> {
+fn join(open: &Arc<Open>, address: &str, identity: &Identity) -> Result<ConnectionSlot, &'static str> {
     let place = open.arrive(&tcp(address), "tcp", false)?;
     place.settle(identity).map(|()| place)
 }
@@ -87,7 +87,7 @@ async fn an_anonymous_peer_cannot_shut_out_who_shares_its_address() {
     }
     assert_eq!(join(&open, ip, &Identity::Anonymous).err(), Some("anonymous-per-ip"));
     // Half-open connections as well; the oldest go, and the agent's is not among them.
-    let half: Vec<Place> = (0..50).map(|_| open.arrive(&tcp(ip), "tcp", false).unwrap()).collect();
+    let half: Vec<ConnectionSlot> = (0..50).map(|_| open.arrive(&tcp(ip), "tcp", false).unwrap()).collect();
     assert_eq!(half.iter().filter(|place| !place.cut.is_cancelled()).count(), 6);
     let agents: Vec<_> = (0..5).map(|_| join(&open, ip, &Identity::node("n0").unwrap()).unwrap()).collect();
     assert_eq!(join(&open, ip, &Identity::node("n0").unwrap()).err(), Some("per-ip"));
@@ -129,7 +129,7 @@ async fn every_role_has_a_share_that_nobody_else_can_take() {
 async fn agents_that_come_first_leave_the_administrators_theirs() {
     let open = open(limits(320));
     let node = |n: usize| Identity::node(&format!("n{n}")).unwrap();
-    let held: Vec<Place> =
+    let held: Vec<ConnectionSlot> =
         (0..400).filter_map(|n| join(&open, &format!("10.1.{}.1:1", n % 250), &node(n)).ok()).collect();
     assert_eq!(held.len(), 320 - 20 - 10);
     assert!(join(&open, "10.9.9.9:1", &admin()).is_ok());
@@ -156,9 +156,9 @@ async fn one_node_and_one_token_holder_have_their_own_limits() {
 #[tokio::test(start_paused = true)]
 async fn handshakes_wait_for_room_and_the_oldest_makes_it() {
     let open = open(Limits { handshakes: 8, handshakes_per_ip: 8, ..limits(1000) });
-    let stalled: Vec<Place> =
+    let stalled: Vec<ConnectionSlot> =
         (0..8).map(|n| open.arrive(&tcp(&format!("10.0.0.{n}:1")), "tcp", false).unwrap()).collect();
-    stalled.iter().for_each(Place::hello_received);
+    stalled.iter().for_each(ConnectionSlot::hello_received);
     let begun = Instant::now();
     open.room().await;
     assert_eq!(begun.elapsed(), GRACE);
@@ -174,13 +174,13 @@ async fn handshakes_wait_for_room_and_the_oldest_makes_it() {
 #[tokio::test(start_paused = true)]
 async fn a_peer_without_a_whole_hello_goes_first_and_soon() {
     let open = open(Limits { handshakes: 8, handshakes_per_ip: 8, ..limits(1000) });
-    let held: Vec<Place> =
+    let held: Vec<ConnectionSlot> =
         (0..8).map(|n| open.arrive(&tcp(&format!("10.0.0.{n}:1")), "tcp", false).unwrap()).collect();
-    held.iter().take(6).for_each(Place::hello_received);
+    held.iter().take(6).for_each(ConnectionSlot::hello_received);
     let begun = Instant::now();
     open.room().await;
     assert_eq!(begun.elapsed(), HELLO_GRACE);
-    let next: Vec<Place> =
+    let next: Vec<ConnectionSlot> =
         (0..2).map(|n| open.arrive(&tcp(&format!("10.0.1.{n}:1")), "tcp", false).unwrap()).collect();
     let cut: Vec<bool> = held.iter().map(|place| place.cut.is_cancelled()).collect();
     assert_eq!(cut, [false, false, false, false, false, false, true, true]);

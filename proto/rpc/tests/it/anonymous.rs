@@ -192,7 +192,7 @@ async fn calls_and_streams_of_anonymous_peers_are_few_and_refusals_come_late() {
 }
 
 /// The next that the server has told.
-async fn told(world: &World) -> RefusedPeer {
+async fn reported(world: &World) -> RefusedPeer {
     for _ in 0..500 {
         if let Ok(peer) = world.refused.lock().unwrap().try_recv() {
             assert!(matches!(peer.address, PeerAddress::Tcp(_)));
@@ -206,25 +206,25 @@ async fn told(world: &World) -> RefusedPeer {
 #[tokio::test]
 async fn a_certificate_that_is_refused_at_the_handshake_is_told() {
     let world = world().await;
-    let tries = |slot| client(&[world.tcp()], &Credentials::new(world.trust()).with_certificate(slot));
+    let attempts = |slot| client(&[world.tcp()], &Credentials::new(world.trust()).with_certificate(slot));
     let slot = issue(&world.ca, &node(), SystemTime::now());
     let serial = slot.certificate().unwrap().serial;
     let mut revoked = Revoked::default();
     revoked.insert(Subject::Node("n0".to_owned()), SystemTime::now());
     world.revocations.set(1, revoked);
-    check(&tries(slot), "").await.unwrap_err();
-    let peer = told(&world).await;
+    check(&attempts(slot), "").await.unwrap_err();
+    let peer = reported(&world).await;
     assert_eq!(peer.reason, "CERTIFICATE_REVOKED");
     assert_eq!(peer.shown, Some((serial, "spiffe://rail/test/node/n0".to_owned())));
     let before = SystemTime::now() - proto_rpc::ca::LEAF_LIFETIME * 2;
-    check(&tries(issue(&world.ca, &node(), before)), "").await.unwrap_err();
-    let peer = told(&world).await;
+    check(&attempts(issue(&world.ca, &node(), before)), "").await.unwrap_err();
+    let peer = reported(&world).await;
     assert_eq!((peer.reason, peer.shown.is_some()), ("CERTIFICATE_EXPIRED", true));
     // Of an authority that is not ours nothing is believed, its dates as little as its names.
     let other = proto_rpc::Ca::create(CLUSTER, SystemTime::now(), proto_rpc::ca::CA_LIFETIME).unwrap();
     for at in [SystemTime::now(), before] {
-        check(&tries(issue(&other, &node(), at)), "").await.unwrap_err();
-        let peer = told(&world).await;
+        check(&attempts(issue(&other, &node(), at)), "").await.unwrap_err();
+        let peer = reported(&world).await;
         assert_eq!((peer.reason, peer.shown), ("UNKNOWN_AUTHORITY", None));
     }
     let elsewhere = world_with(limits(), "another").await;
@@ -234,7 +234,7 @@ async fn a_certificate_that_is_refused_at_the_handshake_is_told() {
         SystemTime::now(),
     ));
     check(&client(&[elsewhere.tcp()], &credentials), "").await.unwrap_err();
-    let peer = told(&elsewhere).await;
+    let peer = reported(&elsewhere).await;
     assert_eq!((peer.reason, peer.shown.is_some()), ("FOREIGN_IDENTITY", true));
     // Who shows none is not told of: anonymous peers are refused by what they call.
     check(&nobody(&world), "").await.unwrap();

@@ -62,7 +62,7 @@ async fn an_expired_certificate_is_refused_and_named() {
 }
 
 /// What a client whose own certificate was issued so long ago (or will be) is told.
-async fn told_of_ours(world: &World, issued: SystemTime) -> proto_rpc::RpcError {
+async fn reported_of_ours(world: &World, issued: SystemTime) -> proto_rpc::RpcError {
     let credentials = Credentials::new(world.trust()).with_certificate(issue(&world.ca, &node(), issued));
     check(&client(&[world.tcp()], &credentials), "").await.unwrap_err()
 }
@@ -71,12 +71,12 @@ async fn told_of_ours(world: &World, issued: SystemTime) -> proto_rpc::RpcError 
 async fn each_kind_of_being_out_of_time_is_named_with_what_to_do() {
     let world = world().await;
     let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
-    let ended = told_of_ours(&world, now - 2 * hour).await;
+    let ended = reported_of_ours(&world, now - 2 * hour).await;
     assert!(
         ended.message.contains("our certificate ended at 2") && ended.message.contains("issued"),
         "{ended}"
     );
-    let early = told_of_ours(&world, now + hour).await;
+    let early = reported_of_ours(&world, now + hour).await;
     assert_eq!(early.reason, "CERTIFICATE_EXPIRED");
     assert!(early.message.contains("set the clock"), "{early}");
     // The controller's clock is an hour ahead, or two behind.

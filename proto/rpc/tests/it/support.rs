@@ -157,8 +157,8 @@ pub async fn world_with(limits: Limits, expected: &str) -> World {
     };
     let registry = Metrics::new("test", "0", now);
     let metrics = ServerMetrics::new(&registry);
-    let (tells, refused) = tokio::sync::mpsc::channel(16);
-    let server = Server::bind(&listens, &tls, limits, metrics.clone()).await.unwrap().telling(tells);
+    let (reports, refused) = tokio::sync::mpsc::channel(16);
+    let server = Server::bind(&listens, &tls, limits, metrics.clone()).await.unwrap().reporting(reports);
     let endpoints = server.addresses().unwrap().iter().map(endpoint).collect();
     let (probe, stop) = (Arc::new(Probe::default()), CancellationToken::new());
     let task = tokio::spawn(server.serve(router(&probe, &registry), stop.clone()));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use proto_model::{
-    Assignment, JobId, JobKey, JobName, NodeEndpoints, NodeName, Observation, Observed, RailEndpoint,
-    TenantName, Wish,
+    Assignment, DesiredState, JobId, JobKey, JobName, NodeEndpoints, NodeName, Observation, Observed,
+    RailEndpoint, TenantName,
 };
 
 use super::{FieldErrors, Fields, certify, duration_from_wire, duration_to_wire, known, rails, values};
@@ -54,25 +54,26 @@ impl From<&Assignment> for v1::Assignment {
             trace_parent: assignment.trace_parent.clone(),
             ..Self::default()
         };
-        match &assignment.wish {
-            Wish::Prepared { spec, placement, key, .. } | Wish::Running { spec, placement, key, .. } => {
-                wire.set_wish(v1::assignment::Wish::Prepared);
+        match &assignment.desired {
+            DesiredState::Prepared { spec, placement, key, .. }
+            | DesiredState::Running { spec, placement, key, .. } => {
+                wire.set_desired(v1::assignment::DesiredState::Prepared);
                 wire.spec = Some(spec.as_ref().into());
                 wire.placement = Some(placement.as_ref().into());
                 wire.job_key = key.expose().to_vec();
             }
-            Wish::Stopped { grace, signal, reason } => {
+            DesiredState::Stopped { grace, signal, reason } => {
                 wire.stop_signal = *signal;
-                wire.set_wish(v1::assignment::Wish::Stopped);
+                wire.set_desired(v1::assignment::DesiredState::Stopped);
                 wire.grace_period = Some(duration_to_wire(*grace));
                 wire.stop_reason.clone_from(reason);
             }
         }
-        if let Wish::Prepared { env, .. } = &assignment.wish {
+        if let DesiredState::Prepared { env, .. } = &assignment.desired {
             wire.env_values = values::env_values_to_wire(env);
         }
-        if let Wish::Running { peers, certify, .. } = &assignment.wish {
-            wire.set_wish(v1::assignment::Wish::Running);
+        if let DesiredState::Running { peers, certify, .. } = &assignment.desired {
+            wire.set_desired(v1::assignment::DesiredState::Running);
             wire.peers = peers.iter().map(Into::into).collect();
             wire.certification = certify.as_ref().map(Into::into);
         }
@@ -80,11 +81,11 @@ impl From<&Assignment> for v1::Assignment {
     }
 }
 
-fn wish(fields: &mut Fields, wire: v1::Assignment) -> Option<Wish> {
-    let kind = known(wire.wish);
-    if kind == Some(v1::assignment::Wish::Stopped) {
+fn desired(fields: &mut Fields, wire: v1::Assignment) -> Option<DesiredState> {
+    let kind = known(wire.desired);
+    if kind == Some(v1::assignment::DesiredState::Stopped) {
         let grace = fields.nest("gracePeriod", duration_from_wire(wire.grace_period.unwrap_or_default()))?;
-        return Some(Wish::Stopped { grace, signal: wire.stop_signal, reason: wire.stop_reason });
+        return Some(DesiredState::Stopped { grace, signal: wire.stop_signal, reason: wire.stop_reason });
     }
     let spec = fields.present("spec", wire.spec).and_then(|spec| fields.nest("spec", spec.try_into()));
     let placement = fields
@@ -94,13 +95,19 @@ fn wish(fields: &mut Fields, wire: v1::Assignment) -> Option<Wish> {
     let key = fields.take("jobKey", key.map_err(|_| "must be 32 bytes"));
     let (spec, placement, key) = (Arc::new(spec?), Arc::new(placement?), JobKey::new(key?));
     match kind {
-        Some(v1::assignment::Wish::Prepared) => {
+        Some(v1::assignment::DesiredState::Prepared) => {
             let env = Arc::new(fields.nest("envValues", values::env_values(wire.env_values))?);
-            Some(Wish::Prepared { spec, placement, key, env })
+            Some(DesiredState::Prepared { spec, placement, key, env })
         }
-        Some(v1::assignment::Wish::Running) => {
+        Some(v1::assignment::DesiredState::Running) => {
             let certify = wire.certification.and_then(|wire| certify::certify(fields, wire));
-            Some(Wish::Running { spec, placement, key, peers: fields.list("peers", wire.peers), certify })
+            Some(DesiredState::Running {
+                spec,
+                placement,
+                key,
+                peers: fields.list("peers", wire.peers),
+                certify,
+            })
         }
         _ => {
             fields.fail("wish", "is not known to this agent; it may be older than the controller");
@@ -118,10 +125,10 @@ impl TryFrom<v1::Assignment> for Assignment {
         let tenant = fields.take("tenant", TenantName::new(&wire.tenant));
         let name = fields.take("job", JobName::new(&wire.job));
         let (attempt, trace_parent) = (wire.attempt, wire.trace_parent.clone());
-        let wish = wish(&mut fields, wire);
-        let assignment = match (uid, tenant, name, wish) {
-            (Some(uid), Some(tenant), Some(name), Some(wish)) => {
-                Some(Self { uid, attempt, id: JobId { tenant, name }, wish, trace_parent })
+        let desired = desired(&mut fields, wire);
+        let assignment = match (uid, tenant, name, desired) {
+            (Some(uid), Some(tenant), Some(name), Some(desired)) => {
+                Some(Self { uid, attempt, id: JobId { tenant, name }, desired, trace_parent })
             }
             _ => None,
         };

@@ -1,6 +1,8 @@
 //! What a gang measures before its ranks start.
 
-use proto_model::{Certify, Lane, Measured, PairReport, PortGid, PortReport, Turn, Way};
+use proto_model::{
+    Certify, Measured, PairReport, PathMeasurement, PortGid, PortReport, PriorityBytes, RoundPart,
+};
 
 use super::{Fields, duration_from_wire, duration_to_wire};
 use crate::v1;
@@ -14,8 +16,11 @@ const TURNS_MAX: usize = 4096;
 
 impl From<&Certify> for v1::Certification {
     fn from(certify: &Certify) -> Self {
-        let turn =
-            |turn: &Turn| v1::CertificationTurn { round: turn.round, peer: turn.peer, first: turn.first };
+        let turn = |turn: &RoundPart| v1::CertificationTurn {
+            round: turn.round,
+            peer: turn.peer,
+            first: turn.first,
+        };
         Self {
             turns: certify.turns.iter().map(turn).collect(),
             limit: Some(duration_to_wire(certify.limit)),
@@ -27,14 +32,15 @@ impl From<&Certify> for v1::Certification {
 /// `None` only with a wrong field.
 pub(super) fn certify(fields: &mut Fields, wire: v1::Certification) -> Option<Certify> {
     let limit = fields.nest("limit", duration_from_wire(wire.limit.unwrap_or_default()))?;
-    let turn = |turn: v1::CertificationTurn| Turn { round: turn.round, peer: turn.peer, first: turn.first };
+    let turn =
+        |turn: v1::CertificationTurn| RoundPart { round: turn.round, peer: turn.peer, first: turn.first };
     let turns = wire.turns.into_iter().take(TURNS_MAX).map(turn).collect();
     Some(Certify { series: wire.series, turns, limit })
 }
 
 impl From<&Measured> for v1::Measured {
     fn from(measured: &Measured) -> Self {
-        let way = |way: Way| v1::MeasuredWay {
+        let way = |way: PathMeasurement| v1::MeasuredWay {
             packets_sent: way.sent,
             packets_lost: way.lost,
             mtu: way.mtu,
@@ -63,8 +69,8 @@ impl From<&Measured> for v1::Measured {
                 gid: port.gid.map(|gid| gid != PortGid::Missing),
                 gid_index,
                 gid_value,
-                right_bytes: port.lane.map(|lane| lane.right),
-                wrong_bytes: port.lane.map(|lane| lane.wrong),
+                right_bytes: port.priority_bytes.map(|priority_bytes| priority_bytes.right),
+                wrong_bytes: port.priority_bytes.map(|priority_bytes| priority_bytes.wrong),
             }
         };
         Self {
@@ -80,7 +86,7 @@ impl From<v1::Measured> for Measured {
     fn from(wire: v1::Measured) -> Self {
         let way = |way: Option<v1::MeasuredWay>| {
             let way = way.unwrap_or_default();
-            Way {
+            PathMeasurement {
                 sent: way.packets_sent,
                 lost: way.packets_lost,
                 mtu: way.mtu,
@@ -110,7 +116,10 @@ impl From<v1::Measured> for Measured {
                 }
                 None => None,
             },
-            lane: port.right_bytes.zip(port.wrong_bytes).map(|(right, wrong)| Lane { right, wrong }),
+            priority_bytes: port
+                .right_bytes
+                .zip(port.wrong_bytes)
+                .map(|(right, wrong)| PriorityBytes { right, wrong }),
         };
         Self {
             series: wire.series,
@@ -127,31 +136,38 @@ mod tests {
 
     #[test]
     fn what_was_measured_comes_back() {
-        let way = Way { sent: 9, lost: 1, mtu: Some(9000), dscp: Some(26), mbps: Some(7), at_least: true };
+        let way = PathMeasurement {
+            sent: 9,
+            lost: 1,
+            mtu: Some(9000),
+            dscp: Some(26),
+            mbps: Some(7),
+            at_least: true,
+        };
         let pair = PairReport {
             round: 1,
             peer: 2,
             rail: 3,
             there: way,
-            back: Way::default(),
+            back: PathMeasurement::default(),
             rtt_us: Some(4),
             crossed: Some(0),
         };
         let ports = [
-            PortReport { rail: 0, mtu: None, dscp: None, gid: None, lane: None },
+            PortReport { rail: 0, mtu: None, dscp: None, gid: None, priority_bytes: None },
             PortReport {
                 rail: 1,
                 mtu: Some(1500),
                 dscp: Some(24),
                 gid: Some(PortGid::Missing),
-                lane: Some(Lane { right: 0, wrong: 7 }),
+                priority_bytes: Some(PriorityBytes { right: 0, wrong: 7 }),
             },
             PortReport {
                 rail: 2,
                 mtu: None,
                 dscp: Some(0),
                 gid: Some(PortGid::Found { index: 5, gid: "::ffff:10.0.0.1".parse().unwrap() }),
-                lane: None,
+                priority_bytes: None,
             },
         ];
         let measured = Measured { series: 1, pairs: vec![pair], ports: ports.to_vec(), unable: "x".into() };

@@ -35,11 +35,11 @@ fn a_group_of_several_nics_is_a_group_for_each_nic_and_leaf() {
         let spec = v1::FabricSpec { link_groups: vec![group.clone()], ..Default::default() };
         Fabric::try_from(wire(spec)).unwrap().link_groups
     };
-    let told = |groups: &[LinkGroup]| -> Vec<(String, String, String, String, Option<u32>)> {
-        let told = |one: &LinkGroup| {
+    let reported = |groups: &[LinkGroup]| -> Vec<(String, String, String, String, Option<u32>)> {
+        let reported = |one: &LinkGroup| {
             (one.nodes.to_string(), one.nic.clone(), one.leaf.clone(), one.ports.to_string(), one.rail)
         };
-        groups.iter().map(told).collect()
+        groups.iter().map(reported).collect()
     };
     let row = |nodes: &str, nic: &str, leaf: &str, ports: &str, rail| {
         (nodes.to_owned(), nic.to_owned(), leaf.to_owned(), ports.to_owned(), rail)
@@ -50,7 +50,7 @@ fn a_group_of_several_nics_is_a_group_for_each_nic_and_leaf() {
         row("n[1-2]", "mlx5_1", "b1", "e[1-2]", Some(5)),
         row("n3", "mlx5_1", "b2", "e1", Some(5)),
     ];
-    assert_eq!(told(&read(&group)), right);
+    assert_eq!(reported(&read(&group)), right);
     let all = v1::LinkGroup {
         leaves: String::new(),
         leaf: "tor".into(),
@@ -62,7 +62,7 @@ fn a_group_of_several_nics_is_a_group_for_each_nic_and_leaf() {
         row("n[1-3]", "mlx5_0", "tor", "e[1,3,5]", Some(4)),
         row("n[1-3]", "mlx5_1", "tor", "e[2,4,6]", Some(5)),
     ];
-    assert_eq!(told(&read(&all)), right);
+    assert_eq!(reported(&read(&all)), right);
     let wrong = |change: fn(&mut v1::LinkGroup)| {
         let mut group = group.clone();
         change(&mut group);

@@ -364,10 +364,10 @@ mod tests {
                 physical: PhysicalState::from_kernel(number),
             };
             let wire = v1::NicPort::from(port);
-            let told = |known: bool| if known { i32::from(number) } else { 0 };
+            let reported = |known: bool| if known { i32::from(number) } else { 0 };
             assert_eq!(
                 (wire.state, wire.physical),
-                (told(port.state.is_some()), told(port.physical.is_some()))
+                (reported(port.state.is_some()), reported(port.physical.is_some()))
             );
         }
     }

@@ -42,7 +42,7 @@ pub use node::{hold, labels, node_status_phase, taints};
 pub use proof::proofs_from_wire;
 pub use qos::{EMPTY_PROFILE, QosOrder};
 pub use rails::drained_to_wire;
-pub use report::{told_inventory, told_observation, told_usage};
+pub use report::{reported_inventory, reported_observation, reported_usage};
 pub use reservation::reservation_phase;
 pub use schedule::job_labels;
 pub use tenant::{role_from_wire, role_to_wire};

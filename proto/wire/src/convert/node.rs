@@ -21,7 +21,7 @@ const MAX_NEIGHBORS: usize = 256;
 /// NICs of one server at most whose health is told.
 const MAX_NICS: usize = 256;
 /// Findings, or changes, of one server at most.
-const MAX_TOLD: usize = 64;
+const MAX_REPORTED: usize = 64;
 /// Bytes of a line of such.
 const MAX_LINE: usize = 512;
 
@@ -119,8 +119,8 @@ impl TryFrom<v1::Inventory> for Inventory {
         }
         let mut health: Vec<NicHealth> = fields.list("health", wire.health);
         health.sort_by(|a, b| a.device.cmp(&b.device));
-        let findings = told(&mut fields, "findings", wire.findings);
-        let changes = told(&mut fields, "changes", wire.changes);
+        let findings = reported(&mut fields, "findings", wire.findings);
+        let changes = reported(&mut fields, "changes", wire.changes);
         if wire.qos.len() > MAX_NICS {
             fields.fail("qos", format!("{} are more than the {MAX_NICS} allowed", wire.qos.len()));
         }
@@ -144,11 +144,11 @@ impl TryFrom<v1::Inventory> for Inventory {
 }
 
 /// What an agent tells in words: so many lines, each printable and of a bounded length.
-fn told(fields: &mut Fields, field: &str, wire: Vec<v1::Reason>) -> Vec<Reason> {
-    if wire.len() > MAX_TOLD {
-        fields.fail(field, format!("{} are more than the {MAX_TOLD} allowed", wire.len()));
+fn reported(fields: &mut Fields, field: &str, wire: Vec<v1::Reason>) -> Vec<Reason> {
+    if wire.len() > MAX_REPORTED {
+        fields.fail(field, format!("{} are more than the {MAX_REPORTED} allowed", wire.len()));
     }
-    let wire: Vec<v1::Reason> = wire.into_iter().take(MAX_TOLD).collect();
+    let wire: Vec<v1::Reason> = wire.into_iter().take(MAX_REPORTED).collect();
     for (index, one) in wire.iter().enumerate() {
         for (part, text) in [("code", &one.code), ("message", &one.message), ("scope", &one.scope)] {
             line(fields, &format!("{field}[{index}].{part}"), text);
@@ -313,7 +313,7 @@ impl From<&Node> for v1::Node {
                 holds: Vec::new(),
                 reasons: common::reasons(&node.reasons),
                 agent_version: node.agent_version.clone(),
-                benched: node.benched.as_ref().map(Into::into),
+                quarantined: node.quarantined.as_ref().map(Into::into),
                 strikes: node.strikes.iter().map(Into::into).collect(),
                 quarantine: common::reasons(&node.quarantine),
                 provisional: node.provisional.iter().map(ToString::to_string).collect(),
@@ -344,7 +344,8 @@ impl TryFrom<v1::Node> for Node {
         let inventory =
             fields.nest("status.inventory", Inventory::try_from(status.inventory.unwrap_or_default()));
         let reasons = fields.list("status.reasons", status.reasons);
-        let benched = status.benched.and_then(|reason| fields.nest("status.benched", reason.try_into()));
+        let quarantined =
+            status.quarantined.and_then(|reason| fields.nest("status.quarantined", reason.try_into()));
         let strikes = fields.list("status.strikes", status.strikes);
         let quarantine = fields.list("status.quarantine", status.quarantine);
         let provisional =
@@ -362,7 +363,7 @@ impl TryFrom<v1::Node> for Node {
                 unschedulable_reason: spec.reason,
                 labels,
                 taints,
-                benched,
+                quarantined,
                 strikes,
                 quarantine,
                 provisional,

@@ -1,8 +1,8 @@
-//! Class of service: roll-outs, wishes, and how NICs stand to them.
+//! Class of service: roll-outs, desires, and how NICs stand to them.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use proto_model::{NodeName, QosPort, QosRollout, QosState, QosWish, Reason, qos::MAX_DOCUMENT};
+use proto_model::{DesiredQos, NodeName, QosPort, QosRollout, QosState, Reason, qos::MAX_DOCUMENT};
 
 use super::{FieldErrors, Fields, duration_to_wire, job::duration, known, time_from_wire, time_to_wire};
 use crate::v1::{self, qos_port::State};
@@ -52,8 +52,8 @@ impl TryFrom<v1::QosPort> for QosPort {
         if state.is_none() {
             fields.fail("state", "must be HELD, TRIAL, KEPT, DIFFERS or FAILED");
         }
-        let v1::QosPort { device, generation, message, wish, .. } = wire;
-        fields.finish(state.map(|state| Self { device, generation, state, message, wish }))
+        let v1::QosPort { device, generation, message, observed_generation, .. } = wire;
+        fields.finish(state.map(|state| Self { device, generation, state, message, observed_generation }))
     }
 }
 
@@ -64,7 +64,7 @@ impl From<&QosPort> for v1::QosPort {
             generation: port.generation,
             state: State::from(port.state).into(),
             message: port.message.clone(),
-            wish: port.wish,
+            observed_generation: port.observed_generation,
         }
     }
 }
@@ -90,24 +90,24 @@ fn rails(fields: &mut Fields, field: &str, wire: &[u32]) -> BTreeSet<u32> {
     wire.iter().copied().collect()
 }
 
-impl From<&QosWish> for v1::QosWish {
-    fn from(wish: &QosWish) -> Self {
+impl From<&DesiredQos> for v1::DesiredQos {
+    fn from(desired: &DesiredQos) -> Self {
         Self {
-            generation: wish.generation,
-            document: wish.document.to_string(),
-            before: wish.before.as_deref().unwrap_or_default().to_owned(),
-            confirm_within: Some(duration_to_wire(wish.confirm_within)),
-            trial: wish.trial.iter().copied().collect(),
-            kept: wish.kept.iter().copied().collect(),
-            number: wish.number,
+            generation: desired.generation,
+            document: desired.document.to_string(),
+            before: desired.before.as_deref().unwrap_or_default().to_owned(),
+            confirm_within: Some(duration_to_wire(desired.confirm_within)),
+            trial: desired.trial.iter().copied().collect(),
+            kept: desired.kept.iter().copied().collect(),
+            number: desired.number,
         }
     }
 }
 
-impl TryFrom<v1::QosWish> for QosWish {
+impl TryFrom<v1::DesiredQos> for DesiredQos {
     type Error = FieldErrors;
 
-    fn try_from(wire: v1::QosWish) -> Result<Self, FieldErrors> {
+    fn try_from(wire: v1::DesiredQos) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         let document = document(&mut fields, "document", wire.document, true);
         let before = self::document(&mut fields, "before", wire.before, false);
@@ -246,11 +246,16 @@ mod tests {
     fn everything_comes_back_as_it_went() {
         let states = STATES.map(|pair| pair.0);
         for state in states {
-            let port =
-                QosPort { device: "mlx5_0".into(), generation: 3, state, message: "x".into(), wish: 9 };
+            let port = QosPort {
+                device: "mlx5_0".into(),
+                generation: 3,
+                state,
+                message: "x".into(),
+                observed_generation: 9,
+            };
             assert_eq!(QosPort::try_from(v1::QosPort::from(&port)).unwrap(), port);
         }
-        let mut wish = QosWish {
+        let mut desired = DesiredQos {
             generation: 3,
             document: "{}".into(),
             before: None,
@@ -259,13 +264,13 @@ mod tests {
             kept: [0, 7].into(),
             number: 9,
         };
-        assert_eq!(QosWish::try_from(v1::QosWish::from(&wish)).unwrap(), wish);
-        wish.before = Some("{\"mtu\": 9000}".into());
-        assert_eq!(QosWish::try_from(v1::QosWish::from(&wish)).unwrap(), wish);
+        assert_eq!(DesiredQos::try_from(v1::DesiredQos::from(&desired)).unwrap(), desired);
+        desired.before = Some("{\"mtu\": 9000}".into());
+        assert_eq!(DesiredQos::try_from(v1::DesiredQos::from(&desired)).unwrap(), desired);
         let mut rollout = QosRollout {
             generation: 3,
             document: "{}".into(),
-            before: wish.before,
+            before: desired.before,
             reason: "more".into(),
             by: "admin/root".into(),
             since: Timestamp(5),
@@ -284,20 +289,21 @@ mod tests {
 
     #[test]
     fn of_a_nic_that_is_told_twice_one_word_counts_and_the_rest_is_not_lost() {
-        let port = |state: State, wish| v1::QosPort {
+        let port = |state: State, observed_generation| v1::QosPort {
             device: "mlx5_0".into(),
             state: state.into(),
-            wish,
+            observed_generation,
             ..Default::default()
         };
-        let told = |qos| Inventory::try_from(v1::Inventory { cpus: 3, qos, ..Default::default() }).unwrap();
+        let reported =
+            |qos| Inventory::try_from(v1::Inventory { cpus: 3, qos, ..Default::default() }).unwrap();
         for (first, second, counts) in [
             (port(State::Kept, 0), port(State::Held, 0), QosState::Held),
             (port(State::Trial, 8), port(State::Kept, 9), QosState::Kept),
         ] {
-            let seen = told(vec![first.clone(), second.clone()]);
+            let seen = reported(vec![first.clone(), second.clone()]);
             assert_eq!((seen.cpus, seen.qos.len(), seen.qos[0].state), (3, 1, counts));
-            assert_eq!(told(vec![second, first]), seen);
+            assert_eq!(reported(vec![second, first]), seen);
         }
     }
 
@@ -319,8 +325,8 @@ mod tests {
         let least = v1::ApplyQosRequest { document: "{}".into(), ..Default::default() };
         let order = QosOrder::try_from(least).unwrap();
         assert_eq!((order.confirm_within.as_secs(), order.soak.as_secs(), order.at_once), (60, 10, 32));
-        let wrong = v1::QosWish { document: String::new(), trial: vec![64], ..Default::default() };
-        let text = QosWish::try_from(wrong).unwrap_err().to_string();
+        let wrong = v1::DesiredQos { document: String::new(), trial: vec![64], ..Default::default() };
+        let text = DesiredQos::try_from(wrong).unwrap_err().to_string();
         for field in ["document: ", "confirmWithin: ", "trial: "] {
             assert!(text.contains(field), "{text}");
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use proto_model::{
-    AlgorithmChoice, Drain, QosWish, RailProof, RailReport, RailState,
+    AlgorithmChoice, DesiredQos, Drain, RailProof, RailReport, RailState,
     rails::{MAX_CHOICE_REASONS, MAX_CHOICES, MAX_REPORTS, report_text},
 };
 
@@ -98,11 +98,11 @@ pub(super) fn choices(wire: Vec<v1::AlgorithmChoice>) -> Vec<AlgorithmChoice> {
     wire.into_iter().take(MAX_CHOICES).map(Into::into).collect()
 }
 
-/// A server's drained rails, what is wished of its class of service, and the probes that it takes part in, as a message.
+/// A server's drained rails, the desired state of its class of service, and the probes that it takes part in, as a message.
 #[must_use]
 pub fn drained_to_wire(
     rails: &BTreeSet<u32>,
-    qos: Option<&QosWish>,
+    qos: Option<&DesiredQos>,
     proofs: &[RailProof],
 ) -> v1::DrainedRails {
     let proofs = proofs.iter().map(Into::into).collect();

@@ -12,7 +12,7 @@ use proto_model::{
 use super::{FieldErrors, Fields};
 use crate::v1;
 
-/// Tries of jobs on one server at most, of which is told what they use.
+/// Attempts of jobs on one server at most, of which is told what they use.
 const ATTEMPTS_MAX: usize = 1024;
 /// Bytes of one short text of a GPU or NIC: an identity, a model, an address on a bus.
 const TEXT_MAX: usize = 128;
@@ -82,7 +82,7 @@ fn own_scopes(fields: &mut Fields, field: &str, reasons: &[Reason]) {
 ///
 /// # Errors
 /// Every field with a value that no server has, that is too long, or that speaks of another resource.
-pub fn told_inventory(wire: v1::Inventory) -> Result<Inventory, FieldErrors> {
+pub fn reported_inventory(wire: v1::Inventory) -> Result<Inventory, FieldErrors> {
     let mut fields = Fields::default();
     for (field, count) in [("gpus", wire.gpus.len()), ("nics", wire.nics.len())] {
         at_most(&mut fields, field, count, DEVICES_MAX);
@@ -147,7 +147,7 @@ fn bounded_result(mut result: RunResult) -> RunResult {
 ///
 /// # Errors
 /// A job's uid that is none.
-pub fn told_usage(wire: v1::ServerUsage, time: Timestamp) -> Result<ServerUsage, FieldErrors> {
+pub fn reported_usage(wire: v1::ServerUsage, time: Timestamp) -> Result<ServerUsage, FieldErrors> {
     let mut fields = Fields::default();
     let cpus = wire.cpus.min(CPUS_MAX);
     let most = u64::from(cpus).saturating_mul(1000);
@@ -176,7 +176,7 @@ pub fn told_usage(wire: v1::ServerUsage, time: Timestamp) -> Result<ServerUsage,
 ///
 /// # Errors
 /// A job's uid or a state that is none, or a time or an address that is none.
-pub fn told_observation(mut wire: v1::Observation) -> Result<Observation, FieldErrors> {
+pub fn reported_observation(mut wire: v1::Observation) -> Result<Observation, FieldErrors> {
     wire.exits.truncate(EXITS_MAX);
     wire.endpoints.truncate(MAX_REPORTS);
     wire.rails.truncate(MAX_REPORTS);
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn refused(inventory: v1::Inventory) -> Vec<String> {
-        let errors = told_inventory(inventory).unwrap_err();
+        let errors = reported_inventory(inventory).unwrap_err();
         errors.0.into_iter().map(|error| error.field).collect()
     }
 
@@ -206,7 +206,7 @@ mod tests {
             ..v1::Nic::default()
         };
         let good = v1::Inventory { nics: vec![nic("10.0.0.1")], cpus: 512, ..v1::Inventory::default() };
-        assert!(told_inventory(good.clone()).is_ok());
+        assert!(reported_inventory(good.clone()).is_ok());
         let fast =
             v1::Nic { speed_mbps: u64::MAX, mtu: 1 << 30, netdev: "x".repeat(200), ..nic("224.0.0.1") };
         let gpu = v1::Gpu { uuid: "u".repeat(4096), memory_bytes: u64::MAX, ..v1::Gpu::default() };
@@ -255,7 +255,7 @@ mod tests {
             }),
             ..v1::Observation::default()
         };
-        let seen = told_observation(wire).unwrap();
+        let seen = reported_observation(wire).unwrap();
         let cause = seen.cause.unwrap();
         assert_eq!((seen.exits.len(), seen.rails.len()), (EXITS_MAX, MAX_REPORTS));
         assert!(cause.code.len() <= CODE_MAX && cause.scope.len() <= SCOPE_MAX);

@@ -169,15 +169,15 @@ impl TryFrom<v1::ScheduleStatus> for ScheduleProgress {
 
     fn try_from(wire: v1::ScheduleStatus) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        let looked = fields.nest("lookedUntil", time_from_wire(wire.looked_until.unwrap_or_default()));
+        let looked = fields.nest("checkedUntil", time_from_wire(wire.checked_until.unwrap_or_default()));
         let time = wire.last_run.and_then(|time| fields.nest("lastRun", time_from_wire(time)));
         let job = match wire.last_job.as_str() {
             "" => None,
             text => fields.take("lastJob", JobName::new(text)),
         };
         let last_left_out = wire.last_left_out.and_then(|wire| fields.nest("lastLeftOut", wire.try_into()));
-        let progress = looked.map(|looked_until| Self {
-            looked_until,
+        let progress = looked.map(|checked_until| Self {
+            checked_until,
             last: time.zip(job),
             submitted: wire.submitted,
             left_out: wire.left_out,
@@ -223,7 +223,7 @@ impl From<&JobSchedule> for v1::Schedule {
                 left_out: progress.left_out,
                 last_left_out: progress.last_left_out.as_ref().map(Into::into),
                 owner: schedule.owner.as_ref().map(Into::into),
-                looked_until: Some(time_to_wire(progress.looked_until)),
+                checked_until: Some(time_to_wire(progress.checked_until)),
                 ..v1::ScheduleStatus::default()
             }),
         }

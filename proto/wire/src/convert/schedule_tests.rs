@@ -15,10 +15,10 @@ use crate::v1;
 fn progress() -> impl Strategy<Value = ScheduleProgress> {
     let time = || (1_u64..4_000_000_000_000).prop_map(Timestamp);
     (time(), option::of(time()), option::of(time()), 0_u64..9).prop_map(
-        |(looked_until, last, left, count)| {
+        |(checked_until, last, left, count)| {
             let reason = |time| Reason::new("StillRunning", "the run of then has not ended").since(time);
             ScheduleProgress {
-                looked_until,
+                checked_until,
                 last: last.map(|time| (time, JobName::new("nightly-20261126-0230").unwrap())),
                 submitted: count,
                 left_out: count + 1,

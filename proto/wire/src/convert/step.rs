@@ -261,8 +261,11 @@ mod tests {
         assert!(wrong(|wire| wire.working_dir = "\0".into()).starts_with("workingDir: "));
         let window = Some(v1::StepWindow { rows: 1 << 16, columns: 1 });
         let terminal = v1::StepTerminal { window, kind: "a b".into() };
-        let told = wrong(|wire| wire.terminal = Some(terminal));
-        assert!(told.contains("terminal.window.rows: ") && told.contains("terminal.kind: "), "{told}");
+        let reported = wrong(|wire| wire.terminal = Some(terminal));
+        assert!(
+            reported.contains("terminal.window.rows: ") && reported.contains("terminal.kind: "),
+            "{reported}"
+        );
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub fn node_causes(need: &Need) -> Vec<(Cause, Lift<'_>)> {
     }
     all.push((Cause::Excluded, Box::new(move |s| when(s.excluded, Spot { excluded: false, ..s.clone() }))));
     all.push((
-        Cause::Kept(super::ahead()),
+        Cause::Withheld(super::ahead()),
         Box::new(move |s| when(s.kept, Spot { kept: false, ..s.clone() })),
     ));
     gate_causes(&mut all);

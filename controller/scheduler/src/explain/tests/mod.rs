@@ -17,7 +17,7 @@ use proto_model::{
 
 use brute::{brute_relaxations, fits, gang_causes, node_causes, reach, reach_without};
 
-use super::{Cause, Change, Explanation, Kept, QueueFacts, explain};
+use super::{Cause, Change, Explanation, QueueFacts, WithheldNodes, explain};
 use crate::{Choice, Filter, Gate, Hidden, Host, Need, NodeSet, Placer, RailNeed, Snapshot, world};
 
 const RAILS: u32 = 3;
@@ -160,8 +160,8 @@ fn name(n: usize) -> NodeName {
 
 fn inventory(spot: &Spot) -> Arc<Inventory> {
     let mut inventory = world::of_model(spot.gpus, !spot.missing & 0b111, spot.down, spot.model);
-    let told = Arc::make_mut(&mut inventory);
-    (told.cpus, told.memory_bytes) = (spot.host.cpus, spot.host.memory);
+    let reported = Arc::make_mut(&mut inventory);
+    (reported.cpus, reported.memory_bytes) = (spot.host.cpus, spot.host.memory);
     inventory
 }
 
@@ -235,12 +235,13 @@ fn check(mut case: Case) -> Result<(), TestCaseError> {
     let need = &case.need;
     let kept: NodeSet = (0..spots.len()).filter(|at| spots[*at].kept).map(ix).collect();
     let thing = ahead();
-    let keeps = [Kept { thing: &thing, nodes: &kept }];
+    let keeps = [WithheldNodes { thing: &thing, nodes: &kept }];
     let facts = QueueFacts { kept: &keeps, quota: case.quota };
     let explanation = explain(&snapshot, &mut Placer::default(), need, &facts, holders.clone());
     // Whether it starts is what placing says.
-    let hidden = Hidden::of(snapshot.yard(), kept.iter());
-    let placed = Placer::default().choose(snapshot.yard(), need, Some(&hidden), &mut Choice::default());
+    let hidden = Hidden::of(snapshot.capacity_index(), kept.iter());
+    let placed =
+        Placer::default().choose(snapshot.capacity_index(), need, Some(&hidden), &mut Choice::default());
     let asked = u64::from(need.nodes + need.spares) * u64::from(need.gpus);
     let short = case.quota.map_or(0, |left| asked.saturating_sub(left));
     prop_assert_eq!(explanation.starts, placed && short == 0);

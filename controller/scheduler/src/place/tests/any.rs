@@ -56,16 +56,16 @@ proptest! {
         let mut best = None;
         for rails in subsets(count) {
             let need = Need { rails: RailNeed::Exactly(rails), ..need.clone() };
-            if placer.choose(snapshot.yard(), &need, None, &mut choice) {
+            if placer.choose(snapshot.capacity_index(), &need, None, &mut choice) {
                 prop_assert_eq!(prove(&snapshot, &need, &choice), Ok(()));
                 best = Some(best.map_or(rank(&choice), |best: (u32, u64)| best.min(rank(&choice))));
             }
         }
-        let found = placer.choose(snapshot.yard(), &need, None, &mut choice).then(|| rank(&choice));
+        let found = placer.choose(snapshot.capacity_index(), &need, None, &mut choice).then(|| rank(&choice));
         prop_assert_eq!(found.is_some(), best.is_some());
         let mut each = Placer { one_by_one: true, ..Placer::default() };
         let mut other = Choice::default();
-        prop_assert_eq!(each.choose(snapshot.yard(), &need, None, &mut other), found.is_some());
+        prop_assert_eq!(each.choose(snapshot.capacity_index(), &need, None, &mut other), found.is_some());
         if let (Some((pods, cut)), Some((fewest, least))) = (found, best) {
             prop_assert_eq!(prove(&snapshot, &need, &choice), Ok(()));
             prop_assert_eq!(pods, fewest);
@@ -82,7 +82,7 @@ proptest! {
         }
         // A view that was seen through a set of rails is whole again.
         let mut again = Choice::default();
-        prop_assert_eq!(placer.choose(snapshot.yard(), &need, None, &mut again), found.is_some());
+        prop_assert_eq!(placer.choose(snapshot.capacity_index(), &need, None, &mut again), found.is_some());
         if found.is_some() {
             prop_assert_eq!(again, choice);
         }
@@ -96,6 +96,6 @@ fn pipelines_in_several_pods_are_looked_for_on_each_set() {
     let snapshot = cluster(&sites);
     let need = Need { pattern: Pattern::Pipeline(2), ..Need::plain(6, 4, RailNeed::Any(3)) };
     let mut choice = Choice::default();
-    assert!(Placer::default().choose(snapshot.yard(), &need, None, &mut choice));
+    assert!(Placer::default().choose(snapshot.capacity_index(), &need, None, &mut choice));
     assert_eq!((choice.pods, choice.cut), (3, 19));
 }

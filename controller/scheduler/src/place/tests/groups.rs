@@ -17,7 +17,7 @@ fn cluster(pods: &[Vec<u32>]) -> Ledger {
 /// Whether a gang finds a place, which is proved.
 fn placed(ledger: &Ledger, need: &Need) -> bool {
     let mut choice = Choice::default();
-    let found = Placer::default().choose(ledger.snapshot.yard(), need, None, &mut choice);
+    let found = Placer::default().choose(ledger.snapshot.capacity_index(), need, None, &mut choice);
     assert!(!found || prove(ledger, need, &choice) == Ok(()), "{need:?}: {choice:?}");
     found
 }
@@ -35,13 +35,13 @@ fn required_groups_come_before_groups_of_a_pipeline() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(4_000), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the pattern, and whatever is only wished: together, and placed if a ring would be.
+    /// Whatever the pattern, and whatever is only desired: together, and placed if a ring would be.
     #[test]
     fn required_groups_stay_together(
         pods in prop::collection::vec(prop::collection::vec(0_u32..8, 1..5), 1..4),
         size in 2_u32..6,
         within in prop_oneof![1 => Just(Within::Pod), 2 => Just(Within::Leaves)],
-        wished in prop_oneof![3 => Just(None), 1 => (1_u32..4, within()).prop_map(Some)],
+        desired in prop_oneof![3 => Just(None), 1 => (1_u32..4, within()).prop_map(Some)],
         groups in 1_u32..8,
         pattern in prop_oneof![
             1 => Just(Pattern::Ring), 1 => Just(Pattern::AllToAll), 4 => (0_u32..13).prop_map(Pattern::Pipeline)
@@ -51,7 +51,7 @@ proptest! {
         let ledger = cluster(&pods);
         let mut need = Need::plain(groups * size, 4, RailNeed::Exactly(RailSet::first(RAILS)));
         need.groups = vec![Group { size, within, required: true }];
-        if let Some((times, within)) = wished {
+        if let Some((times, within)) = desired {
             need.nodes *= times;
             need.groups.push(Group { size: size * times, within, required: false });
         }
@@ -87,7 +87,7 @@ fn required_groups_stay_together_in_small_pipelines() {
         need.groups = vec![Group { size, within, required: true }];
         let ledger = Ledger::new(&sites);
         let mut choice = Choice::default();
-        if Placer::default().choose(ledger.snapshot.yard(), &need, None, &mut choice) {
+        if Placer::default().choose(ledger.snapshot.capacity_index(), &need, None, &mut choice) {
             placed += 1;
             assert_eq!(prove(&ledger, &need, &choice), Ok(()), "round {round}: {need:?}");
         }

@@ -118,18 +118,18 @@ pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
     let stage = Stage::furnish(&cluster)?;
     let each = (all - lines) / 2;
     let cpu = Cpu::start();
-    let told = |name: &str, part: Result<Tally, String>| {
+    let reported = |name: &str, part: Result<Tally, String>| {
         let mut tally = part?;
         stage.crashes(&mut tally);
-        tell(row, name, &tally, cpu.cores());
+        notify(row, name, &tally, cpu.cores());
         Ok::<_, String>(())
     };
-    told("command lines", lines::run(&stage, lines))?;
-    told("gRPC messages", runtime.block_on(calls(&stage, each, Way::Grpc)))?;
-    told("REST requests", runtime.block_on(calls(&stage, each, Way::Rest)))
+    reported("command lines", lines::run(&stage, lines))?;
+    reported("gRPC messages", runtime.block_on(calls(&stage, each, Protocol::Grpc)))?;
+    reported("REST requests", runtime.block_on(calls(&stage, each, Protocol::Rest)))
 }
 
-fn tell(row: &report::Row<'_>, name: &str, tally: &Tally, cpu: f64) {
+fn notify(row: &report::Row<'_>, name: &str, tally: &Tally, cpu: f64) {
     for (fault, words) in Fault::ALL {
         let of_lines = name == "command lines";
         if fault == if of_lines { Fault::Server } else { Fault::ExitCode } {
@@ -157,12 +157,12 @@ fn tell(row: &report::Row<'_>, name: &str, tally: &Tally, cpu: f64) {
 
 /// By which way messages come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Protocol {
     Grpc,
     Rest,
 }
 
-async fn calls(stage: &Stage<'_>, inputs: u64, way: Way) -> Result<Tally, String> {
+async fn calls(stage: &Stage<'_>, inputs: u64, way: Protocol) -> Result<Tally, String> {
     let callers = Arc::new(stage.callers().await?);
     let left = Arc::new(AtomicU64::new(inputs));
     let mut tasks = tokio::task::JoinSet::new();
@@ -170,13 +170,13 @@ async fn calls(stage: &Stage<'_>, inputs: u64, way: Way) -> Result<Tally, String
         let (callers, left) = (Arc::clone(&callers), Arc::clone(&left));
         let share = inputs / CALLERS + u64::from(stream < inputs % CALLERS);
         tasks.spawn(async move {
-            let mut dice = Dice::new(SEED, stream * 2 + u64::from(way == Way::Rest));
+            let mut dice = Dice::new(SEED, stream * 2 + u64::from(way == Protocol::Rest));
             let mut tally = Tally::default();
             for _ in 0..share {
                 let Some(caller) = dice.of(callers.as_slice()) else { break };
                 match way {
-                    Way::Grpc => caller.grpc(&mut dice, &mut tally).await,
-                    Way::Rest => caller.rest(&mut dice, &mut tally).await,
+                    Protocol::Grpc => caller.grpc(&mut dice, &mut tally).await,
+                    Protocol::Rest => caller.rest(&mut dice, &mut tally).await,
                 }
                 if left.fetch_sub(1, Ordering::Relaxed) % 1000 == 0
                     && let Some(admin) = callers.first()

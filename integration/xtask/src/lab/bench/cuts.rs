@@ -32,7 +32,7 @@ impl Op {
 struct Cut<'a> {
     kind: &'a str,
     at: f64,
-    mended: f64,
+    remediated: f64,
     next: f64,
 }
 
@@ -54,7 +54,7 @@ fn made(results: &[Value]) -> Vec<Cut<'_>> {
     };
     let times = cuts.iter().enumerate().map(cut);
     let whole = times.zip(&cuts).filter_map(|(times, cut)| Some((times?, cut["cut"].as_str()?)));
-    whole.map(|((at, mended, next), kind)| Cut { kind, at, mended, next }).collect()
+    whole.map(|((at, remediated, next), kind)| Cut { kind, at, remediated, next }).collect()
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -72,13 +72,13 @@ fn healthy(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
 
 /// The longest operation from the cut until it was mended, less a healthy one.
 fn added_stall(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
-    let hit = ops.iter().filter(|op| op.end() >= cut.at && op.start < cut.mended);
+    let hit = ops.iter().filter(|op| op.end() >= cut.at && op.start < cut.remediated);
     Some(hit.map(|op| op.ms).reduce(f64::max)? - healthy(ops, cut)?)
 }
 
 /// Throughput while the rail was away and known to be, as a share of healthy, percent.
 fn while_down(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
-    let away = ops.iter().filter(|op| op.start > cut.at && op.end() < cut.mended);
+    let away = ops.iter().filter(|op| op.start > cut.at && op.end() < cut.remediated);
     // The first of them still finds out.
     let down = median(away.skip(1).map(|op| op.ms))?;
     Some(100.0 * healthy(ops, cut)? / down)
@@ -88,9 +88,9 @@ fn while_down(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
 /// none before the next cut, endless.
 fn until_restored(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
     let most = 3.0 * healthy(ops, cut)? / 0.95;
-    let after: Vec<&Op> = ops.iter().filter(|op| op.end() > cut.mended && op.start < cut.next).collect();
+    let after: Vec<&Op> = ops.iter().filter(|op| op.end() > cut.remediated && op.start < cut.next).collect();
     let good = after.windows(3).find(|three| three.iter().map(|op| op.ms).sum::<f64>() <= most);
-    Some(good.map_or(f64::INFINITY, |three| (three[0].start - cut.mended).max(0.0)))
+    Some(good.map_or(f64::INFINITY, |three| (three[0].start - cut.remediated).max(0.0)))
 }
 
 /// A figure of cuts: its name, what measures it, its quantile, unit and goal.
@@ -123,7 +123,7 @@ pub(super) fn lines(results: &[Value]) -> Vec<Line> {
         peers,
     };
     let rails = || cuts.iter().filter(|cut| cut.kind != NONE);
-    let survived = ops.last().map(|last| rails().filter(|cut| cut.mended < last.end()).count() as f64);
+    let survived = ops.last().map(|last| rails().filter(|cut| cut.remediated < last.end()).count() as f64);
     let shaped = number("shaped").map(round);
     let about = json!({"operations": ops.len(), "Mbit/s shaped": shaped, "errors": number("errors")});
     let wrong = number("mismatches");
@@ -181,8 +181,8 @@ mod tests {
         let engine = json!({"mismatches": 0, "times_us": us(ms), "began_us": us(&starts)});
         let mut text: Vec<String> = cuts
             .iter()
-            .map(|(kind, at, mended)| {
-                format!("result {}", json!({"cut": kind, "at_ms": at, "mended_ms": mended}))
+            .map(|(kind, at, remediated)| {
+                format!("result {}", json!({"cut": kind, "at_ms": at, "mended_ms": remediated}))
             })
             .collect();
         text.push(format!("result {engine}"));

@@ -186,7 +186,7 @@ fn a_dial_that_hangs_is_made_anew_until_somebody_answers() {
         end.poll(Some(Duration::from_millis(10)), &mut log).unwrap();
     }
     assert_eq!(end.refusals(), Refusals::default());
-    // Room again: the next try, which is never more than a quarter of a second away, gets through.
+    // Room again: the next attempt, which is never more than a quarter of a second away, gets through.
     let (first, _) = listener.accept().unwrap();
     let freed = Instant::now();
     listener.set_nonblocking(true).unwrap();
@@ -202,7 +202,7 @@ fn a_dial_that_hangs_is_made_anew_until_somebody_answers() {
         }
     };
     assert!(freed.elapsed() < Duration::from_millis(900), "a kernel would have taken a second and more");
-    assert!(u32::from_le_bytes(hello[24..28].try_into().unwrap()) >= 2, "a try of its own generation");
+    assert!(u32::from_le_bytes(hello[24..28].try_into().unwrap()) >= 2, "an attempt of its own generation");
     drop((fill, first));
 }
 

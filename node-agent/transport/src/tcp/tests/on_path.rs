@@ -80,13 +80,13 @@ fn pass(mut from: TcpStream, mut to: TcpStream, attack: Option<Attack>, seen: &M
 fn attacker(net: u8, rail: u8, to: SocketAddr, attack: Attack) -> (SocketAddr, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind((Ipv4Addr::new(127, net, 250, rail + 1), 0)).unwrap();
     let (at, seen) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Seen::default())));
-    let told = Arc::clone(&seen);
+    let reported = Arc::clone(&seen);
     // It ends with the test's process.
     thread::spawn(move || {
         for dialed in listener.incoming() {
             let (Ok(dialed), Ok(there)) = (dialed, TcpStream::connect(to)) else { continue };
             let (back, forth) = (there.try_clone().unwrap(), dialed.try_clone().unwrap());
-            let (one, other) = (Arc::clone(&told), Arc::new(Mutex::new(Seen::default())));
+            let (one, other) = (Arc::clone(&reported), Arc::new(Mutex::new(Seen::default())));
             thread::spawn(move || pass(dialed, there, Some(attack), &one));
             thread::spawn(move || pass(back, forth, None, &other));
         }
@@ -112,9 +112,9 @@ fn under(attack: Attack, protection: Protection) -> Outcome {
     let engines: Vec<Engine> = (0..2).map(|node| Engine::new(&own(node), 32 << 10)).collect();
     let all: Vec<Vec<SocketAddr>> = engines.iter().map(|engine| engine.rails.endpoints()).collect();
     let (through, seen) = attacker(net, 0, all[0][0], attack);
-    let told = [vec![all[1][0], all[1][1]], vec![through, all[0][1]]];
+    let reported = [vec![all[1][0], all[1][1]], vec![through, all[0][1]]];
     let done = together(engines, |n, engine| {
-        let peers = BTreeMap::from([(1 - n as Node, told[n].clone())]);
+        let peers = BTreeMap::from([(1 - n as Node, reported[n].clone())]);
         engine.rails.connect(&peers, Instant::now() + Duration::from_secs(10)).unwrap();
         engine.until(|engine| engine.rails.wiring() == Wiring::Done);
         let value = |at: usize| (at % 1000 + n) as f32;

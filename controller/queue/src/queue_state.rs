@@ -21,12 +21,12 @@ use crate::{
     ledger::{Ledger, Past},
     licenses::Licenses,
     objective::turn,
-    private::Privates,
-    why::{Cause, Why},
+    private::GuaranteeClusters,
+    why::{WaitCause, WaitReasons},
 };
 
 /// Waiting jobs that stand in one row: by age.
-pub(crate) type Lane = (Reverse<i32>, TenantName, Option<QueueName>);
+pub(crate) type FifoKey = (Reverse<i32>, TenantName, Option<QueueName>);
 
 /// The nodes of a running job by number, with their GPUs, as far as they are known.
 pub(crate) type Taken<'a> = Option<&'a [(NodeIx, u32)]>;
@@ -35,7 +35,7 @@ pub(crate) type Taken<'a> = Option<&'a [(NodeIx, u32)]>;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Marks {
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) privates: Privates,
+    pub(crate) privates: GuaranteeClusters,
     pub(crate) bands: Arc<Bands>,
 }
 
@@ -44,7 +44,7 @@ const DEEPEST: usize = 32;
 
 /// Jobs that wait or run, and by what rules.
 #[derive(Debug, Clone, Default)]
-pub struct Book {
+pub struct QueueState {
     pub(crate) policy: Policy,
     pub(crate) jobs: BTreeMap<JobUid, Arc<Entry>>,
     pub(crate) tenants: BTreeMap<TenantName, TenantDef>,
@@ -55,7 +55,7 @@ pub struct Book {
     pub(crate) licenses: Licenses,
     pub(crate) marks: Marks,
     // Indices.
-    pub(crate) waiting: BTreeMap<Lane, BTreeMap<(Timestamp, JobUid), Arc<Entry>>>,
+    pub(crate) waiting: BTreeMap<FifoKey, BTreeMap<(Timestamp, JobUid), Arc<Entry>>>,
     pub(crate) running: BTreeMap<JobUid, Arc<Entry>>,
     /// The same by tenant, with the GPUs that each holds: they are counted once, for a placement is long.
     pub(crate) running_of: BTreeMap<TenantName, BTreeMap<JobUid, (Arc<Entry>, u64)>>,
@@ -87,7 +87,7 @@ pub(crate) struct Cache {
     /// The nodes.
     pub(crate) ground: Arc<Ground>,
     /// What was found of waiting jobs when they were looked at last.
-    pub(crate) seen: BTreeMap<JobUid, Why>,
+    pub(crate) seen: BTreeMap<JobUid, WaitReasons>,
     /// Nodes of running jobs by number, with their GPUs.
     pub(crate) nodes: BTreeMap<JobUid, Arc<[(NodeIx, u32)]>>,
     /// Of which cluster.
@@ -103,7 +103,7 @@ pub(crate) struct Cache {
 }
 
 /// Equal in all that decides.
-impl PartialEq for Book {
+impl PartialEq for QueueState {
     fn eq(&self, other: &Self) -> bool {
         self.policy == other.policy
             && self.jobs == other.jobs
@@ -125,7 +125,7 @@ impl PartialEq for Book {
     }
 }
 
-impl Book {
+impl QueueState {
     /// An empty one.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
@@ -179,11 +179,11 @@ impl Book {
             self.licenses.leave(&old);
             match &old.state {
                 State::Waiting => {
-                    let (lane, turn) = (lane(&old), self.turn_of(&old));
-                    if let Some(row) = self.waiting.get_mut(&lane) {
+                    let (line, turn) = (line(&old), self.turn_of(&old));
+                    if let Some(row) = self.waiting.get_mut(&line) {
                         row.remove(&(turn, uid));
                         if row.is_empty() {
-                            self.waiting.remove(&lane);
+                            self.waiting.remove(&line);
                         }
                     }
                     self.unask(&old);
@@ -206,7 +206,7 @@ impl Book {
             match &entry.state {
                 State::Waiting => {
                     let turn = self.turn_of(&entry);
-                    let row = self.waiting.entry(lane(&entry)).or_default();
+                    let row = self.waiting.entry(line(&entry)).or_default();
                     row.insert((turn, uid), Arc::clone(&entry));
                     *self.shapes.entry(shape(&entry)).or_default() += 1;
                     self.begins.extend(entry.not_before.map(|time| (time, uid)));
@@ -302,7 +302,7 @@ impl Book {
         };
         for entry in waiting {
             let turn = self.turn_of(&entry);
-            self.waiting.entry(lane(&entry)).or_default().insert((turn, entry.uid), entry);
+            self.waiting.entry(line(&entry)).or_default().insert((turn, entry.uid), entry);
         }
     }
 
@@ -334,7 +334,7 @@ impl Book {
         };
     }
 
-    /// A try of a job has ended. To be told before the job is set to waiting or gone.
+    /// An attempt of a job has ended. To be told before the job is set to waiting or gone.
     pub fn remember(&mut self, past: &Past) {
         let policy = &self.policy;
         Arc::make_mut(&mut self.marks.ledger).remember(past, policy);
@@ -387,14 +387,14 @@ impl Book {
 
     /// What was found of a waiting job when it was looked at last.
     #[must_use]
-    pub fn seen(&self, uid: JobUid) -> Option<&Why> {
+    pub fn seen(&self, uid: JobUid) -> Option<&WaitReasons> {
         self.cache.seen.get(&uid)
     }
 
     /// The job was to start, and is not, because its placement is wrong: that is why it waits, until it is looked at again.
     pub fn refuse(&mut self, uid: JobUid, message: String, now: Timestamp) {
-        let causes = vec![Cause::Refused(message)];
-        self.cache.seen.insert(uid, Why { causes, looked: now, ..Why::default() });
+        let causes = vec![WaitCause::Refused(message)];
+        self.cache.seen.insert(uid, WaitReasons { causes, checked: now, ..WaitReasons::default() });
     }
 
     /// Why a job waits, as of the last look at it: every cause that is not about single nodes.
@@ -408,7 +408,7 @@ impl Book {
 
     /// When time alone may change what a pass says.
     #[must_use]
-    pub fn next_look(&self) -> Option<Timestamp> {
+    pub fn next_check(&self) -> Option<Timestamp> {
         self.cache.next
     }
 
@@ -503,6 +503,6 @@ fn yields_above(entry: &Entry) -> Option<i32> {
     entry.preemption.preemptible.then_some(entry.priority)
 }
 
-pub(crate) fn lane(entry: &Entry) -> Lane {
+pub(crate) fn line(entry: &Entry) -> FifoKey {
     (Reverse(entry.priority), entry.id.tenant.clone(), entry.queue.clone())
 }

@@ -29,7 +29,7 @@ impl Default for Timing {
 
 /// Why a NIC is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum CheckTrigger {
     /// It is time.
     Poll,
     /// The last look came too early, or failed.
@@ -46,11 +46,11 @@ pub enum Cause {
 
 /// A NIC to be looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct NicCheck {
     /// Its name now.
     pub netdev: String,
     /// Why.
-    pub cause: Cause,
+    pub cause: CheckTrigger,
     /// When what it is about was first heard, or when it was found to be due.
     pub since: Duration,
 }
@@ -59,7 +59,7 @@ pub struct Look {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Due {
     at: Duration,
-    cause: Cause,
+    cause: CheckTrigger,
     since: Duration,
 }
 
@@ -76,7 +76,7 @@ pub struct Looks {
     timing: Timing,
     links: BTreeMap<u32, Seen>,
     due: BTreeMap<String, Due>,
-    tries: BTreeMap<String, u32>,
+    attempts: BTreeMap<String, u32>,
     polled: Duration,
     lost: bool,
 }
@@ -89,13 +89,13 @@ impl Looks {
             timing,
             links: BTreeMap::new(),
             due: BTreeMap::new(),
-            tries: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             polled: now,
             lost: true,
         }
     }
 
-    fn soon(&mut self, netdev: &str, at: Duration, cause: Cause, since: Duration) {
+    fn soon(&mut self, netdev: &str, at: Duration, cause: CheckTrigger, since: Duration) {
         let new = Due { at, cause, since };
         let due = self.due.entry(netdev.to_owned()).or_insert(new);
         // The first event's time stands: a storm of them does not put the look off.
@@ -103,7 +103,7 @@ impl Looks {
     }
 
     /// Takes an event.
-    pub fn hear(&mut self, event: &Event, now: Duration) {
+    pub fn on_report(&mut self, event: &Event, now: Duration) {
         let at = now + self.timing.settle;
         match event {
             Event::Link(link) => {
@@ -115,15 +115,15 @@ impl Looks {
                 if let Some(old) = old.filter(|old| old.name != seen.name) {
                     self.due.remove(&old.name);
                 }
-                self.soon(&link.name, at, Cause::Link, now);
+                self.soon(&link.name, at, CheckTrigger::Link, now);
             }
             Event::LinkGone { index, name } => {
                 self.links.remove(index);
                 self.due.remove(name);
-                self.tries.remove(name);
+                self.attempts.remove(name);
             }
-            Event::Dcb { device } => self.soon(device, at, Cause::Dcb, now),
-            Event::Pause { device } => self.soon(device, at, Cause::Pause, now),
+            Event::Dcb { device } => self.soon(device, at, CheckTrigger::Dcb, now),
+            Event::Pause { device } => self.soon(device, at, CheckTrigger::Pause, now),
             // Class of service is of the port, not of its addresses.
             Event::Address { .. } | Event::Rdma(_) => {}
             Event::Lost => self.lost = true,
@@ -132,31 +132,31 @@ impl Looks {
 
     /// A look at a NIC came too early (its RDMA device is not there yet) or failed: look again, later each time.
     pub fn again(&mut self, netdev: &str, now: Duration) {
-        let tries = self.tries.entry(netdev.to_owned()).or_insert(0);
-        let wait = self.timing.retry.saturating_mul(1 << (*tries).min(16)).min(self.timing.poll);
-        *tries = tries.saturating_add(1);
-        self.soon(netdev, now + wait, Cause::Again, now);
+        let attempts = self.attempts.entry(netdev.to_owned()).or_insert(0);
+        let wait = self.timing.retry.saturating_mul(1 << (*attempts).min(16)).min(self.timing.poll);
+        *attempts = attempts.saturating_add(1);
+        self.soon(netdev, now + wait, CheckTrigger::Again, now);
     }
 
     /// A NIC is to be looked at at this time.
     pub fn at(&mut self, netdev: &str, when: Duration) {
-        self.soon(netdev, when, Cause::Again, when);
+        self.soon(netdev, when, CheckTrigger::Again, when);
     }
 
     /// A look at a NIC found what it sought.
     pub fn done(&mut self, netdev: &str) {
-        self.tries.remove(netdev);
+        self.attempts.remove(netdev);
     }
 
     /// What is due now; `nics` are those that the poll is about. What is asked for here is no longer due.
-    pub fn due(&mut self, nics: &[String], now: Duration) -> Vec<Look> {
+    pub fn due(&mut self, nics: &[String], now: Duration) -> Vec<NicCheck> {
         let lost = std::mem::take(&mut self.lost);
         let poll = now >= self.polled + self.timing.poll;
         if poll {
             self.polled = now;
         }
         if lost || poll {
-            let cause = if lost { Cause::Lost } else { Cause::Poll };
+            let cause = if lost { CheckTrigger::Lost } else { CheckTrigger::Poll };
             for nic in nics {
                 self.soon(nic, now, cause, now);
             }
@@ -165,7 +165,7 @@ impl Looks {
             self.due.iter().filter(|(_, due)| due.at <= now).map(|(name, _)| name.clone()).collect();
         let take = |netdev: String| {
             let Due { cause, since, .. } = self.due.remove(&netdev)?;
-            Some(Look { netdev, cause, since })
+            Some(NicCheck { netdev, cause, since })
         };
         ready.into_iter().filter_map(take).collect()
     }
@@ -201,61 +201,61 @@ mod tests {
     #[test]
     fn many_events_are_one_look_and_none_puts_it_off() {
         let nics = ["eth0".to_owned(), "eth1".to_owned()];
-        let mut looks = Looks::new(TIMING, ms(0));
-        assert_eq!(looks.due(&nics, ms(0)).len(), 2, "everything at the beginning");
+        let mut checks = Looks::new(TIMING, ms(0));
+        assert_eq!(checks.due(&nics, ms(0)).len(), 2, "everything at the beginning");
         for at in 0..9 {
-            looks.hear(&Event::Dcb { device: "eth0".into() }, ms(100 + at));
+            checks.on_report(&Event::Dcb { device: "eth0".into() }, ms(100 + at));
         }
-        assert_eq!((looks.due(&nics, ms(109)), looks.wait(ms(109))), (vec![], ms(1)));
-        let look = Look { netdev: "eth0".into(), cause: Cause::Dcb, since: ms(100) };
-        assert_eq!(looks.due(&nics, ms(110)), [look]);
-        assert_eq!((looks.due(&nics, ms(110)), looks.wait(ms(110))), (vec![], ms(890)));
-        assert_eq!(looks.due(&nics, ms(1000)).len(), 2, "the poll");
+        assert_eq!((checks.due(&nics, ms(109)), checks.wait(ms(109))), (vec![], ms(1)));
+        let check = NicCheck { netdev: "eth0".into(), cause: CheckTrigger::Dcb, since: ms(100) };
+        assert_eq!(checks.due(&nics, ms(110)), [check]);
+        assert_eq!((checks.due(&nics, ms(110)), checks.wait(ms(110))), (vec![], ms(890)));
+        assert_eq!(checks.due(&nics, ms(1000)).len(), 2, "the poll");
     }
 
     #[test]
     fn a_link_that_says_nothing_new_is_not_looked_at() {
         let nics = ["rail0".to_owned()];
-        let mut looks = Looks::new(TIMING, ms(0));
-        looks.due(&nics, ms(0));
-        looks.hear(&link(3, "eth0", true), ms(1));
-        looks.hear(&link(3, "rail0", true), ms(2));
-        let look = Look { netdev: "rail0".into(), cause: Cause::Link, since: ms(2) };
-        assert_eq!(looks.due(&nics, ms(20)), [look], "by its new name only");
-        looks.hear(&link(3, "rail0", true), ms(30));
-        assert_eq!(looks.due(&nics, ms(50)), []);
-        looks.hear(&link(3, "rail0", false), ms(60));
-        looks.hear(&Event::LinkGone { index: 3, name: "rail0".into() }, ms(61));
-        assert_eq!(looks.due(&nics, ms(80)), [], "there is nothing to look at");
+        let mut checks = Looks::new(TIMING, ms(0));
+        checks.due(&nics, ms(0));
+        checks.on_report(&link(3, "eth0", true), ms(1));
+        checks.on_report(&link(3, "rail0", true), ms(2));
+        let check = NicCheck { netdev: "rail0".into(), cause: CheckTrigger::Link, since: ms(2) };
+        assert_eq!(checks.due(&nics, ms(20)), [check], "by its new name only");
+        checks.on_report(&link(3, "rail0", true), ms(30));
+        assert_eq!(checks.due(&nics, ms(50)), []);
+        checks.on_report(&link(3, "rail0", false), ms(60));
+        checks.on_report(&Event::LinkGone { index: 3, name: "rail0".into() }, ms(61));
+        assert_eq!(checks.due(&nics, ms(80)), [], "there is nothing to look at");
     }
 
     #[test]
     fn looks_that_came_too_early_are_made_again() {
         let nics = ["eth0".to_owned()];
-        let mut looks = Looks::new(TIMING, ms(0));
-        looks.due(&nics, ms(0));
+        let mut checks = Looks::new(TIMING, ms(0));
+        checks.due(&nics, ms(0));
         let mut waits = Vec::new();
         for _ in 0..8 {
-            looks.again("eth0", ms(0));
-            waits.push(looks.due["eth0"].at.as_millis());
-            looks.due.clear();
+            checks.again("eth0", ms(0));
+            waits.push(checks.due["eth0"].at.as_millis());
+            checks.due.clear();
         }
         assert_eq!(waits, [25, 50, 100, 200, 400, 800, 1000, 1000]);
-        looks.done("eth0");
-        looks.again("eth0", ms(0));
-        assert_eq!(looks.wait(ms(0)), ms(25));
+        checks.done("eth0");
+        checks.again("eth0", ms(0));
+        assert_eq!(checks.wait(ms(0)), ms(25));
     }
 
     proptest! {
         #[test]
         fn nothing_is_forgotten(steps in prop::collection::vec((0u8..5, 0u64..40), 1..60)) {
             let nics = ["eth0".to_owned()];
-            let mut looks = Looks::new(TIMING, ms(0));
-            looks.due(&nics, ms(0));
+            let mut checks = Looks::new(TIMING, ms(0));
+            checks.due(&nics, ms(0));
             let (mut now, mut since): (Duration, Option<Duration>) = (ms(0), None);
             for (kind, wait) in steps {
                 now += ms(wait);
-                if looks.due(&nics, now).iter().any(|look| look.netdev == "eth0") {
+                if checks.due(&nics, now).iter().any(|check| check.netdev == "eth0") {
                     since = None;
                 } else {
                     prop_assert!(since.is_none_or(|since| now < since + ms(10)), "late at {now:?}");
@@ -267,11 +267,11 @@ mod tests {
                     3 => Event::Dcb { device: "other".into() },
                     _ => Event::Lost,
                 };
-                looks.hear(&event, now);
+                checks.on_report(&event, now);
                 if kind < 2 || kind == 4 {
                     since = since.or(Some(now));
                 }
-                prop_assert!(looks.wait(now) <= ms(1000));
+                prop_assert!(checks.wait(now) <= ms(1000));
             }
         }
     }

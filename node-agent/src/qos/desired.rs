@@ -1,4 +1,4 @@
-//! What the controller wishes of this server's class of service: which NIC is to be what, what is said of each, and the file in which
+//! What the controller desires of this server's class of service: which NIC is to be what, what is said of each, and the file in which
 //! it outlives the agent.
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use node_agent_host::qos::keeper::{Aim, ROLLOUT, Verdict};
 use node_agent_qos::{QosProfile, profile::from_json};
-use proto_model::{Nic, QosPort, QosState, QosWish};
+use proto_model::{DesiredQos, Nic, QosPort, QosState};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{self, Durability};
@@ -19,7 +19,7 @@ use crate::files::{self, Durability};
 /// Bytes of what is said of a NIC.
 const MESSAGE_MAX: usize = 1000;
 
-/// The wish as it is kept.
+/// The desired state as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -39,29 +39,29 @@ pub fn path(data_dir: &Path) -> PathBuf {
     data_dir.join("qos").join("wish.json")
 }
 
-/// Keeps a wish.
+/// Keeps desired state.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn save(path: &Path, wish: &QosWish) -> io::Result<()> {
+pub fn save(path: &Path, desired: &DesiredQos) -> io::Result<()> {
     let saved = Saved {
-        generation: wish.generation,
-        document: wish.document.to_string(),
-        before: wish.before.as_deref().map(str::to_owned),
-        confirm_within_ms: u64::try_from(wish.confirm_within.as_millis()).unwrap_or(u64::MAX),
-        trial: wish.trial.clone(),
-        kept: wish.kept.clone(),
-        number: wish.number,
+        generation: desired.generation,
+        document: desired.document.to_string(),
+        before: desired.before.as_deref().map(str::to_owned),
+        confirm_within_ms: u64::try_from(desired.confirm_within.as_millis()).unwrap_or(u64::MAX),
+        trial: desired.trial.clone(),
+        kept: desired.kept.clone(),
+        number: desired.number,
     };
     files::write_json(path, &saved, Durability::Process)
 }
 
-/// The wish that was kept, if there is one.
+/// The desired state that was kept, if there is one.
 ///
 /// # Errors
 /// It cannot be read.
-pub fn load(path: &Path) -> io::Result<Option<QosWish>> {
-    let wish = |saved: Saved| QosWish {
+pub fn load(path: &Path) -> io::Result<Option<DesiredQos>> {
+    let desired = |saved: Saved| DesiredQos {
         generation: saved.generation,
         document: saved.document.into(),
         before: saved.before.map(Into::into),
@@ -70,13 +70,13 @@ pub fn load(path: &Path) -> io::Result<Option<QosWish>> {
         kept: saved.kept,
         number: saved.number,
     };
-    Ok(files::read_json::<Saved>(path)?.map(wish))
+    Ok(files::read_json::<Saved>(path)?.map(desired))
 }
 
-/// How far each NIC is with a wish.
+/// How far each NIC is with desired state.
 #[derive(Debug)]
 pub struct Progress {
-    wish: Arc<QosWish>,
+    desired: Arc<DesiredQos>,
     profile: Result<Arc<QosProfile>, String>,
     before: Option<Result<Arc<QosProfile>, String>>,
     /// By network device.
@@ -96,19 +96,19 @@ fn read(document: &str) -> Result<Arc<QosProfile>, String> {
 impl Progress {
     /// Nothing has been seen yet; what an agent before this one said of the same roll-out is not known.
     #[must_use]
-    pub fn new(wish: Arc<QosWish>) -> Self {
-        let profile = read(&wish.document);
-        let before = wish.before.as_deref().map(read);
+    pub fn new(desired: Arc<DesiredQos>) -> Self {
+        let profile = read(&desired.document);
+        let before = desired.before.as_deref().map(read);
         let (ports, aims, done) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { wish, profile, before, ports, aims, done }
+        Self { desired, profile, before, ports, aims, done }
     }
 
     /// Another wish. Of the same roll-out what was seen stands.
-    pub fn wish(&mut self, wish: Arc<QosWish>) {
-        if wish.generation == self.wish.generation && wish.document == self.wish.document {
-            self.wish = wish;
+    pub fn desired(&mut self, desired: Arc<DesiredQos>) {
+        if desired.generation == self.desired.generation && desired.document == self.desired.document {
+            self.desired = desired;
         } else {
-            *self = Self::new(wish);
+            *self = Self::new(desired);
         }
     }
 
@@ -119,8 +119,9 @@ impl Progress {
         let mut done = BTreeSet::new();
         for nic in nics {
             let old = self.ports.remove(&nic.netdev).filter(|old| old.device == nic.device);
-            let answered = old.as_ref().map_or(0, |old| old.wish);
-            let (on_trial, kept) = (self.wish.trial.contains(&nic.rail), self.wish.kept.contains(&nic.rail));
+            let answered = old.as_ref().map_or(0, |old| old.observed_generation);
+            let (on_trial, kept) =
+                (self.desired.trial.contains(&nic.rail), self.desired.kept.contains(&nic.rail));
             let mut port = old.unwrap_or_else(|| self.port(nic, QosState::Held, ""));
             if on_trial || kept {
                 let failed = match &self.profile {
@@ -137,19 +138,19 @@ impl Progress {
             } else if port.state != QosState::Failed {
                 port = self.port(nic, QosState::Held, "");
             }
-            let who = format!("{ROLLOUT}{}", self.wish.generation);
+            let who = format!("{ROLLOUT}{}", self.desired.generation);
             let profile = if on_trial || kept {
                 self.profile.as_ref().ok().cloned()
             } else {
                 self.before.as_ref().and_then(|before| before.as_ref().ok().cloned())
             };
-            let trial = (on_trial && profile.is_some()).then_some(self.wish.confirm_within);
+            let trial = (on_trial && profile.is_some()).then_some(self.desired.confirm_within);
             let aim = Aim { profile, trial, who };
             // What class of service is not kept of is not looked at.
             let as_before = self.aims.get(&nic.netdev) == Some(&aim) && self.done.contains(&nic.netdev);
-            port.wish = answered;
+            port.observed_generation = answered;
             if as_before || !known.contains(&nic.netdev) {
-                port.wish = self.wish.number;
+                port.observed_generation = self.desired.number;
                 done.insert(nic.netdev.clone());
             }
             aims.insert(nic.netdev.clone(), aim);
@@ -160,8 +161,14 @@ impl Progress {
     }
 
     fn port(&self, nic: &Nic, state: QosState, message: &str) -> QosPort {
-        let (device, generation) = (nic.device.clone(), self.wish.generation);
-        QosPort { device, generation, state, message: line(message), wish: self.wish.number }
+        let (device, generation) = (nic.device.clone(), self.desired.generation);
+        QosPort {
+            device,
+            generation,
+            state,
+            message: line(message),
+            observed_generation: self.desired.number,
+        }
     }
 
     /// What a look at a NIC found.
@@ -172,13 +179,13 @@ impl Progress {
             return;
         }
         self.done.insert(netdev.to_owned());
-        let on_trial = self.wish.trial.contains(&nic.rail);
-        let named = on_trial || self.wish.kept.contains(&nic.rail);
+        let on_trial = self.desired.trial.contains(&nic.rail);
+        let named = on_trial || self.desired.kept.contains(&nic.rail);
         let state = match verdict {
             // There is nothing new to say; of a profile that is not accepted nothing was tried.
             _ if !named || self.profile.is_err() => {
                 if let Some(port) = self.ports.get_mut(netdev) {
-                    port.wish = self.wish.number;
+                    port.observed_generation = self.desired.number;
                 }
                 return;
             }
@@ -224,8 +231,8 @@ mod tests {
         recorded::nic(rail, &format!("mlx5_{rail}"), &format!("rail{rail}"))
     }
 
-    fn wish(generation: u64, trial: &[u32], kept: &[u32]) -> Arc<QosWish> {
-        Arc::new(QosWish {
+    fn desired(generation: u64, trial: &[u32], kept: &[u32]) -> Arc<DesiredQos> {
+        Arc::new(DesiredQos {
             generation,
             document: "{}".into(),
             before: None,
@@ -244,7 +251,7 @@ mod tests {
     fn a_nic_is_held_tried_and_kept() {
         let nics = [nic(0), nic(1)];
         let known: BTreeSet<String> = nics.iter().map(|nic| nic.netdev.clone()).collect();
-        let mut progress = Progress::new(wish(1, &[0], &[]));
+        let mut progress = Progress::new(desired(1, &[0], &[]));
         let aims = progress.aims(&nics, &known);
         assert_eq!(
             (aims["rail0"].trial, aims["rail0"].profile.is_some()),
@@ -255,7 +262,7 @@ mod tests {
         progress.see(&nics, "rail0", &Verdict::Clean, "");
         progress.see(&nics, "rail1", &Verdict::Clean, "");
         assert_eq!(states(&progress), [QosState::Trial, QosState::Held], "nothing to be done is a trial too");
-        progress.wish(wish(1, &[], &[0]));
+        progress.desired(desired(1, &[], &[0]));
         assert_eq!(progress.aims(&nics, &known)["rail0"].trial, None);
         assert_eq!(states(&progress)[0], QosState::Trial, "until it is confirmed");
         progress.see(&nics, "rail0", &Verdict::Clean, "");
@@ -271,16 +278,16 @@ mod tests {
         progress.see(&nics, "rail0", &Verdict::Clean, "");
         progress.see(&nics, "rail0", &unverified(), "EIO");
         assert_eq!(states(&progress)[0], QosState::Differs, "what was not read is not kept");
-        progress.wish(wish(1, &[0], &[]));
+        progress.desired(desired(1, &[0], &[]));
         progress.aims(&nics, &known);
         progress.see(&nics, "rail0", &unverified(), "EIO");
         assert_eq!(states(&progress)[0], QosState::Failed);
         progress.see(&nics, "rail0", &failed(), "x");
         assert_eq!(states(&progress)[0], QosState::Failed);
-        progress.wish(wish(1, &[], &[]));
+        progress.desired(desired(1, &[], &[]));
         progress.aims(&nics, &known);
         assert_eq!(states(&progress)[0], QosState::Failed, "it is told until there is another roll-out");
-        progress.wish(wish(2, &[], &[]));
+        progress.desired(desired(2, &[], &[]));
         progress.aims(&nics, &known);
         assert_eq!(states(&progress), [QosState::Held; 2]);
     }
@@ -290,10 +297,10 @@ mod tests {
         let nics = [nic(0), nic(1)];
         let known = BTreeSet::from(["rail0".to_owned()]);
         let numbered = |number, trial: &[u32], generation| {
-            Arc::new(QosWish { number, ..(*wish(generation, trial, &[])).clone() })
+            Arc::new(DesiredQos { number, ..(*desired(generation, trial, &[])).clone() })
         };
         let numbers = |progress: &Progress| -> Vec<u64> {
-            progress.ports().into_iter().map(|port| port.wish).collect()
+            progress.ports().into_iter().map(|port| port.observed_generation).collect()
         };
         let mut progress = Progress::new(numbered(5, &[], 1));
         progress.aims(&nics, &known);
@@ -302,20 +309,20 @@ mod tests {
         assert_eq!(numbers(&progress), [0, 5]);
         progress.see(&nics, "rail0", &Verdict::Clean, "");
         assert_eq!(numbers(&progress), [5, 5]);
-        progress.wish(numbered(6, &[], 1));
+        progress.desired(numbered(6, &[], 1));
         progress.aims(&nics, &known);
         assert_eq!(numbers(&progress), [6, 6], "it is to be what it was to be");
-        progress.wish(numbered(7, &[0], 1));
+        progress.desired(numbered(7, &[0], 1));
         progress.aims(&nics, &known);
         assert_eq!(numbers(&progress), [6, 7]);
         progress.see(&nics, "rail0", &Verdict::Clean, "");
         assert_eq!((numbers(&progress), states(&progress)[0]), (vec![7, 7], QosState::Trial));
-        progress.wish(numbered(8, &[], 1));
+        progress.desired(numbered(8, &[], 1));
         progress.aims(&nics, &known);
         assert_eq!(numbers(&progress), [7, 8], "it is to be taken back still");
         progress.see(&nics, "rail0", &Verdict::Clean, "");
         assert_eq!((numbers(&progress), states(&progress)[0]), (vec![8, 8], QosState::Held));
-        progress.wish(numbered(9, &[], 2));
+        progress.desired(numbered(9, &[], 2));
         progress.aims(&nics, &known);
         assert_eq!(numbers(&progress), [0, 9]);
     }
@@ -323,28 +330,28 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said() {
         let nics = [nic(0)];
-        let mut progress = Progress::new(wish(1, &[0], &[]));
+        let mut progress = Progress::new(desired(1, &[0], &[]));
         progress.aims(&nics, &BTreeSet::new());
         assert!(progress.ports()[0].message.contains("has no RDMA device"), "{:?}", progress.ports());
-        let bad = QosWish { document: r#"{"mtu": "big"}"#.into(), ..(*wish(1, &[0], &[])).clone() };
+        let bad = DesiredQos { document: r#"{"mtu": "big"}"#.into(), ..(*desired(1, &[0], &[])).clone() };
         let mut progress = Progress::new(Arc::new(bad));
         let aims = progress.aims(&nics, &BTreeSet::from(["rail0".to_owned()]));
         assert!(aims["rail0"].profile.is_none() && aims["rail0"].trial.is_none());
         let port = &progress.ports()[0];
         assert!(port.state == QosState::Failed && port.message.contains("does not accept"), "{port:?}");
         progress.see(&nics, "rail0", &Verdict::Clean, "");
-        assert_eq!((states(&progress)[0], progress.ports()[0].wish), (QosState::Failed, 1));
+        assert_eq!((states(&progress)[0], progress.ports()[0].observed_generation), (QosState::Failed, 1));
         assert!(line(&"é".repeat(4000)).len() <= MESSAGE_MAX);
     }
 
     #[test]
-    fn a_wish_outlives_the_agent() {
+    fn a_desired_outlives_the_agent() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("wish.json");
         assert_eq!(load(&path).unwrap(), None);
-        let wish = QosWish { before: Some("{}".into()), ..(*wish(3, &[1], &[0])).clone() };
-        save(&path, &wish).unwrap();
-        assert_eq!(load(&path).unwrap(), Some(wish));
+        let desired = DesiredQos { before: Some("{}".into()), ..(*desired(3, &[1], &[0])).clone() };
+        save(&path, &desired).unwrap();
+        assert_eq!(load(&path).unwrap(), Some(desired));
         std::fs::write(&path, "{").unwrap();
         assert!(load(&path).unwrap_err().to_string().contains("wish.json"));
     }

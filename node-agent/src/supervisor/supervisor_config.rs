@@ -1,10 +1,11 @@
-//! What the agent hands to a supervisor beside the wish, and what both make of it.
+//! What the agent hands to a supervisor beside the desired state, and what both make of it.
 
 use std::{collections::BTreeMap, env, io, path::PathBuf, sync::Arc};
 
-use node_agent_qos::DataLane;
+use node_agent_qos::DataClass;
 use proto_model::{
-    Assignment, Gpu, GpuPath, HiddenEnv, JobKey, JobSpec, NodeName, NodePlace, Placement, RankPlace, Wish,
+    Assignment, DesiredState, Gpu, GpuPath, HiddenEnv, JobKey, JobSpec, NodeName, NodePlace, Placement,
+    RankPlace,
 };
 use proto_wire::{
     convert::{env_values, env_values_to_wire},
@@ -18,9 +19,9 @@ use crate::{
     rank_user::RankUser,
 };
 
-/// The file `brief.json`.
+/// The file `supervisor_config.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Brief {
+pub struct SupervisorConfig {
     /// This server.
     pub node: String,
     /// The program `rail-engine`.
@@ -65,29 +66,29 @@ pub struct Brief {
     pub engine_memory: Option<u64>,
     /// What was found of this server's GPUs that the job holds.
     #[serde(default)]
-    pub gpus: Vec<GpuBrief>,
+    pub gpus: Vec<GpuSummary>,
     /// CUDA's names of the job's GPUs by their indices, on a server with MIG instances, which have no numbers there.
     #[serde(default)]
     pub gpu_names: BTreeMap<u32, String>,
-    /// Rails of this server that are drained when the try begins.
+    /// Rails of this server that are drained when the attempt begins.
     #[serde(default)]
     pub drained: Vec<u32>,
-    /// As which lane each of the job's rails is kept here when the try begins.
+    /// As which data class each of the job's rails is kept here when the attempt begins.
     #[serde(default)]
-    pub lanes: BTreeMap<u32, DataLane>,
+    pub data_classes: BTreeMap<u32, DataClass>,
 }
 
-impl Brief {
-    /// The lane that the job sends in for as long as it runs.
+impl SupervisorConfig {
+    /// The data class that the job sends in for as long as it runs.
     #[must_use]
-    pub fn lane(&self) -> DataLane {
-        DataLane::of_most(self.lanes.values().copied()).unwrap_or_default()
+    pub fn data_class(&self) -> DataClass {
+        DataClass::of_most(self.data_classes.values().copied()).unwrap_or_default()
     }
 }
 
 /// How memory of a GPU reaches NICs, as the engine is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GpuBrief {
+pub struct GpuSummary {
     /// Its PCI address.
     pub gpu: String,
     /// NICs can register its dma-bufs, as far as that shows.
@@ -96,7 +97,7 @@ pub struct GpuBrief {
     pub why: String,
 }
 
-impl GpuBrief {
+impl GpuSummary {
     /// What the engine is told of a GPU; nothing where nothing was found.
     #[must_use]
     pub fn of(gpu: &Gpu) -> Option<Self> {
@@ -112,14 +113,14 @@ impl GpuBrief {
 
 /// Why a supervisor cannot begin.
 #[derive(Debug, Error)]
-pub enum BriefError {
+pub enum SupervisorConfigError {
     /// A file or the key is missing or unreadable.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The assignment does not decode.
     #[error("the assignment in {} is damaged: {detail}", dir.display())]
     Damaged {
-        /// The try's directory.
+        /// The attempt's directory.
         dir: PathBuf,
         /// What is wrong.
         detail: String,
@@ -135,10 +136,10 @@ pub enum BriefError {
     NotHere(String),
 }
 
-/// The try, as its supervisor needs it.
+/// The attempt, as its supervisor needs it.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// The wish, as it came.
+    /// The desired state, as it came.
     pub assignment: Assignment,
     /// What to run.
     pub spec: JobSpec,
@@ -151,7 +152,7 @@ pub struct Task {
     /// This server's ranks, ascending.
     pub ranks: Vec<RankPlace>,
     /// What the agent said.
-    pub brief: Brief,
+    pub supervisor_config: SupervisorConfig,
     /// The engines' secret.
     pub key: JobKey,
     /// Variables with values of secrets and configs.
@@ -189,21 +190,21 @@ pub fn whispered(key: &JobKey, env: &HiddenEnv) -> String {
 ///
 /// # Errors
 /// They are damaged. What they say is not told.
-pub fn heard(text: &str) -> Result<HiddenEnv, BriefError> {
+pub fn heard(text: &str) -> Result<HiddenEnv, SupervisorConfigError> {
     if text.trim().is_empty() {
         return Ok(HiddenEnv::new());
     }
-    let wire = serde_json::from_str(text).map_err(|_| BriefError::Environment)?;
-    env_values(wire).map_err(|_| BriefError::Environment)
+    let wire = serde_json::from_str(text).map_err(|_| SupervisorConfigError::Environment)?;
+    env_values(wire).map_err(|_| SupervisorConfigError::Environment)
 }
 
-/// Writes what a supervisor reads: the wish without its key and without the values of variables, and the brief.
+/// Writes what a supervisor reads: the desired state without its key and without the values of variables, and the brief.
 ///
 /// # Errors
 /// What the kernel answered.
-pub fn write(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> io::Result<()> {
+pub fn write(dir: &JobDir, assignment: &Assignment, supervisor_config: &SupervisorConfig) -> io::Result<()> {
     dir.make()?;
-    if let Some(RankUser { ids, .. }) = &brief.rank_user {
+    if let Some(RankUser { ids, .. }) = &supervisor_config.rank_user {
         ids.let_pass(dir.path())?;
         ids.own(&dir.work())?;
         ids.own(&dir.home())?;
@@ -217,48 +218,50 @@ pub fn write(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> io::Result
     wire.env_values.values_mut().for_each(String::clear);
     let bytes = prost::Message::encode_to_vec(&wire);
     files::write_atomic(&dir.assignment(), &bytes, files::Durability::Process)?;
-    files::write_json(&dir.brief(), brief, files::Durability::Process)
+    files::write_json(&dir.supervisor_config(), supervisor_config, files::Durability::Process)
 }
 
 /// How the attempt is kept apart: what a supervisor does about itself comes before everything else.
 ///
 /// # Errors
 /// The brief is missing or unreadable.
-pub fn isolation(dir: &JobDir) -> Result<Isolation, BriefError> {
-    let brief: Option<Brief> = files::read_json(&dir.brief())?;
-    let damaged = || BriefError::Damaged { dir: dir.path().to_owned(), detail: "no brief".to_owned() };
-    Ok(brief.ok_or_else(damaged)?.isolation)
+pub fn isolation(dir: &JobDir) -> Result<Isolation, SupervisorConfigError> {
+    let supervisor_config: Option<SupervisorConfig> = files::read_json(&dir.supervisor_config())?;
+    let damaged =
+        || SupervisorConfigError::Damaged { dir: dir.path().to_owned(), detail: "no brief".to_owned() };
+    Ok(supervisor_config.ok_or_else(damaged)?.isolation)
 }
 
 /// Reads it back; `key` and `env` came on standard input.
 ///
 /// # Errors
 /// What is missing or damaged.
-pub fn read(dir: &JobDir, key: &JobKey, env: HiddenEnv) -> Result<Task, BriefError> {
-    let damaged = |detail: String| BriefError::Damaged { dir: dir.path().to_owned(), detail };
+pub fn read(dir: &JobDir, key: &JobKey, env: HiddenEnv) -> Result<Task, SupervisorConfigError> {
+    let damaged = |detail: String| SupervisorConfigError::Damaged { dir: dir.path().to_owned(), detail };
     let bytes = files::read(&dir.assignment())?.ok_or_else(|| damaged("it is not there".into()))?;
     let mut wire: v1::Assignment =
         prost::Message::decode(bytes.as_slice()).map_err(|e| damaged(e.to_string()))?;
     wire.job_key = key.expose().to_vec();
     if !wire.env_values.keys().all(|name| env.contains_key(name)) {
-        return Err(BriefError::Environment);
+        return Err(SupervisorConfigError::Environment);
     }
     let assignment = Assignment::try_from(wire).map_err(|error| damaged(error.to_string()))?;
-    let brief: Brief = files::read_json(&dir.brief())?.ok_or_else(|| damaged("no brief".into()))?;
-    let (spec, placement) = match &assignment.wish {
-        Wish::Prepared { spec, placement, .. } | Wish::Running { spec, placement, .. } => {
+    let supervisor_config: SupervisorConfig =
+        files::read_json(&dir.supervisor_config())?.ok_or_else(|| damaged("no brief".into()))?;
+    let (spec, placement) = match &assignment.desired {
+        DesiredState::Prepared { spec, placement, .. } | DesiredState::Running { spec, placement, .. } => {
             (spec.as_ref().clone(), placement.as_ref().clone())
         }
-        Wish::Stopped { .. } => return Err(damaged("it wishes an end".into())),
+        DesiredState::Stopped { .. } => return Err(damaged("it desires an end".into())),
     };
-    let own = NodeName::new(&brief.node).map_err(|error| damaged(error.to_string()))?;
+    let own = NodeName::new(&supervisor_config.node).map_err(|error| damaged(error.to_string()))?;
     let here = placement.nodes.iter().position(|place| place.node == own);
-    let node_index = here.ok_or_else(|| BriefError::NotHere(brief.node.clone()))?;
+    let node_index = here.ok_or_else(|| SupervisorConfigError::NotHere(supervisor_config.node.clone()))?;
     let place = placement.nodes[node_index].clone();
     let mut ranks: Vec<RankPlace> = placement.ranks.iter().filter(|rank| rank.node == own).cloned().collect();
     ranks.sort_by_key(|rank| rank.rank);
     let env = Arc::new(env);
-    Ok(Task { assignment, spec, placement, place, node_index, ranks, brief, key: *key, env })
+    Ok(Task { assignment, spec, placement, place, node_index, ranks, supervisor_config, key: *key, env })
 }
 
 /// By this `railctl dev` knows the processes of a local cluster, whoever started them.
@@ -297,8 +300,8 @@ mod tests {
     fn values_are_heard_and_in_no_error() {
         let key = JobKey::new([7; 32]);
         let env: HiddenEnv = [("A".to_owned(), proto_model::ValueText::new("hunter2\n\"x\""))].into();
-        let told = whispered(&key, &env);
-        let (first, rest) = told.split_once('\n').unwrap();
+        let reported = whispered(&key, &env);
+        let (first, rest) = reported.split_once('\n').unwrap();
         assert!(key_from_hex(first) == Some(key));
         assert_eq!(heard(rest).unwrap(), env);
         assert_eq!(heard("").unwrap(), HiddenEnv::new());
@@ -315,9 +318,9 @@ mod tests {
             fix: format!("mend {code}"),
         };
         let causes = vec![cause(GpuPath::DmaBuf, "A"), cause(GpuPath::PeerMemory, "B")];
-        let told = |path| {
+        let reported = |path| {
             let found = GpuDirect { path, reason: "because".into(), causes: causes.clone() };
-            GpuBrief::of(&gpu(Some(GpuFacts { gpu_direct: Some(found), ..GpuFacts::default() }))).unwrap()
+            GpuSummary::of(&gpu(Some(GpuFacts { gpu_direct: Some(found), ..GpuFacts::default() }))).unwrap()
         };
         let why = "A is wrong (mend A)";
         for (path, dma_buf, why) in [
@@ -327,9 +330,9 @@ mod tests {
             (GpuPath::HostStaging, false, why),
         ] {
             let gpu = "0000:1b:00.0".into();
-            assert_eq!(told(path), GpuBrief { gpu, dma_buf, why: why.into() });
+            assert_eq!(reported(path), GpuSummary { gpu, dma_buf, why: why.into() });
         }
-        assert_eq!(GpuBrief::of(&gpu(None)), None, "nothing was found");
+        assert_eq!(GpuSummary::of(&gpu(None)), None, "nothing was found");
     }
 
     fn gpu(facts: Option<GpuFacts>) -> Gpu {

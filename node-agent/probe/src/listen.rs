@@ -131,7 +131,7 @@ impl Heard {
     }
 
     /// A packet has arrived on this port.
-    pub(crate) fn hear(&mut self, port: usize, packet: &Packet, arrival: &Arrival, now: Now) -> Follow {
+    pub(crate) fn listen(&mut self, port: usize, packet: &Packet, arrival: &Arrival, now: Now) -> Follow {
         let Now { at, dropped } = now;
         let key = (packet.nonce, packet.from, port);
         if !self.talks.contains_key(&key) {
@@ -224,16 +224,16 @@ mod tests {
         let arrival = Arrival { length: 64, class: Some(106), time_ns: Some(1) };
         let packet = |nonce, body| Packet { from: 1, to: 0, round: 0, nonce, sequence: 1, body };
         for nonce in 0..1000 {
-            heard.hear(0, &packet(nonce, Body::Ask { reply: 0 }), &arrival, Now::default());
+            heard.listen(0, &packet(nonce, Body::Ask { reply: 0 }), &arrival, Now::default());
         }
         assert_eq!((heard.talks.len(), heard.order.len()), (TALKS, TALKS));
         let all = Body::Please { packets: u32::MAX, bytes: u32::MAX };
         assert_eq!(
-            heard.hear(0, &packet(2001, all), &arrival, Now::default()),
+            heard.listen(0, &packet(2001, all), &arrival, Now::default()),
             Follow::Burst(BURST_MAX, PAYLOAD_MAX)
         );
         let Follow::Answer(Body::Answer { dscp, asks, .. }, bytes) =
-            heard.hear(0, &packet(2005, Body::Ask { reply: u32::MAX }), &arrival, Now::default())
+            heard.listen(0, &packet(2005, Body::Ask { reply: u32::MAX }), &arrival, Now::default())
         else {
             panic!("an answer");
         };
@@ -247,7 +247,7 @@ mod tests {
         let arrival = Arrival { length: 64, class: None, time_ns: Some(1) };
         let packet = |nonce, sequence, body| Packet { from: 1, to: 0, round: 0, nonce, sequence, body };
         let mut say = |nonce, sequence, body| {
-            heard.hear(0, &packet(nonce, sequence, body), &arrival, Now::default()) != Follow::Nothing
+            heard.listen(0, &packet(nonce, sequence, body), &arrival, Now::default()) != Follow::Nothing
         };
         for body in [Body::Ask { reply: 9000 }, Body::Please { packets: 9, bytes: 9000 }] {
             let nonce = if matches!(body, Body::Ask { .. }) { 1 } else { 2 };

@@ -126,11 +126,11 @@ impl Notices {
     }
 
     fn of(mut events: Events, pace: Pace) -> Option<Self> {
-        let (tell, heard) = mpsc::channel(1);
+        let (notify, heard) = mpsc::channel(1);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let run = move || {
-            if let Err(error) = listen(&mut events, pace, &tell, &stopped) {
+            if let Err(error) = listen(&mut events, pace, &notify, &stopped) {
                 tracing::warn!(%error, "the kernel tells no changes any more; they are found by looking");
             }
         };
@@ -148,7 +148,7 @@ impl Drop for Notices {
 fn listen(
     events: &mut Events,
     pace: Pace,
-    tell: &mpsc::Sender<()>,
+    notify: &mpsc::Sender<()>,
     stopped: &AtomicBool,
 ) -> Result<(), node_agent_netlink::NetlinkError> {
     let begun = Instant::now();
@@ -158,7 +158,7 @@ fn listen(
         if due.is_some_and(|due| due <= now) {
             (due, last) = (None, Some(now));
             // One is waiting already: the look that it brings is after this event too.
-            let _ = tell.try_send(());
+            let _ = notify.try_send(());
         }
         let wait = due.map_or(TURN, |due| due.saturating_sub(now).min(TURN));
         if events.next(wait)?.is_some() && due.is_none() {
@@ -192,7 +192,7 @@ mod tests {
         let mut notices = Notices::of(events, pace).unwrap();
         kernel.flap("eth0");
         notices.heard.recv().await.unwrap();
-        kernel.change(|world| world.tell_address("eth0", false));
+        kernel.change(|world| world.report_address("eth0", false));
         notices.heard.recv().await.unwrap();
     }
 
@@ -203,8 +203,8 @@ mod tests {
     impl Host for Slow {
         fn discover(&self) -> Found {
             self.0.lock().unwrap().recv().unwrap();
-            let looks = self.1.fetch_add(1, Ordering::Relaxed) + 1;
-            let inventory = proto_model::Inventory { cpus: looks, ..Default::default() };
+            let checks = self.1.fetch_add(1, Ordering::Relaxed) + 1;
+            let inventory = proto_model::Inventory { cpus: checks, ..Default::default() };
             Ok(Discovery { inventory, ..Discovery::default() })
         }
     }
@@ -219,10 +219,10 @@ mod tests {
         }
         end.send(()).unwrap();
         end.send(()).unwrap();
-        for look in 1..=2 {
-            assert_eq!(looking.done(&host).await.unwrap().unwrap().inventory.cpus, look);
+        for check in 1..=2 {
+            assert_eq!(looking.done(&host).await.unwrap().unwrap().inventory.cpus, check);
         }
         let more = tokio::time::timeout(Duration::ZERO, looking.done(&host)).await;
-        assert!(more.is_err(), "three wishes are two looks");
+        assert!(more.is_err(), "three desires are two looks");
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Look {
+pub enum Inspection {
     CaKeyMode,
     AdminKeyMode,
     NodeKeyMode,
@@ -66,15 +66,15 @@ fn holds(path: &Path, words: &[u8]) -> bool {
 }
 
 /// Takes one.
-pub async fn perform(world: &World, look: Look) -> Result<Verdict, String> {
+pub async fn perform(world: &World, check: Inspection) -> Result<Verdict, String> {
     let dir = world.cluster.dir();
     let controller = dir.join("controller");
-    match look {
-        Look::CaKeyMode => closed(&controller.join("ca.key")),
-        Look::AdminKeyMode => closed(&controller.join("admin.key")),
-        Look::NodeKeyMode => closed(&dir.join("n0/identity/node.key")),
-        Look::DataFolderMode => closed(&controller),
-        Look::StoreMode => {
+    match check {
+        Inspection::CaKeyMode => closed(&controller.join("ca.key")),
+        Inspection::AdminKeyMode => closed(&controller.join("admin.key")),
+        Inspection::NodeKeyMode => closed(&dir.join("n0/identity/node.key")),
+        Inspection::DataFolderMode => closed(&controller),
+        Inspection::StoreMode => {
             let secret = |path: &PathBuf| {
                 path.components().any(|part| part.as_os_str() == "store")
                     || path.extension().is_some_and(|end| end == "key" || end == "keys")
@@ -82,26 +82,26 @@ pub async fn perform(world: &World, look: Look) -> Result<Verdict, String> {
             let found: Vec<PathBuf> = all(&controller).into_iter().filter(secret).collect();
             of_many(&found, open_to_others)
         }
-        Look::AgentFilesMode => {
+        Inspection::AgentFilesMode => {
             let private = ["identity/node.key", "epoch", "agent.lock"];
             let found: Vec<PathBuf> =
                 private.iter().map(|name| dir.join("n0").join(name)).filter(|path| path.exists()).collect();
             of_many(&found, open_to_others)
         }
-        Look::StoreKeysMode => {
+        Inspection::StoreKeysMode => {
             let keys: Vec<PathBuf> = all(&controller).into_iter().filter(|path| is_key_file(path)).collect();
             if keys.is_empty() {
                 return Ok(gave("there is no key that secrets are sealed with"));
             }
             of_many(&keys, open_to_others)
         }
-        Look::StoreHasNoSecret => {
+        Inspection::StoreHasNoSecret => {
             let found = all(&controller).into_iter().find(|path| holds(path, SECRET.as_bytes()));
             Ok(held_if(found.is_none(), || {
                 format!("{} has the secret of a job in the clear", found.unwrap_or_default().display())
             }))
         }
-        Look::StoreHasNoToken => {
+        Inspection::StoreHasNoToken => {
             let token = world.place.token(&world.admin.client, "beta", "stored", "VIEWER").await?;
             let token = token.token.ok_or("no token")?;
             let secret = token.rsplit('.').next().unwrap_or_default().to_owned();
@@ -110,7 +110,7 @@ pub async fn perform(world: &World, look: Look) -> Result<Verdict, String> {
                 format!("{} has a token in the clear", found.unwrap_or_default().display())
             }))
         }
-        Look::LogsHaveNoSecret => {
+        Inspection::LogsHaveNoSecret => {
             let logs = all(&dir).into_iter().filter(|path| path.extension().is_some_and(|end| end == "log"));
             // A rank's own output is its own.
             let ours = logs.filter(|path| {
@@ -121,9 +121,9 @@ pub async fn perform(world: &World, look: Look) -> Result<Verdict, String> {
                 format!("{} has the secret of a job", found.unwrap_or_default().display())
             }))
         }
-        Look::CommandLinesHaveNoSecret => command_lines(),
-        Look::CaKeyUnderPassphrase => under_passphrase(world),
-        Look::ControllerSocketMode => {
+        Inspection::CommandLinesHaveNoSecret => command_lines(),
+        Inspection::CaKeyUnderPassphrase => under_passphrase(world),
+        Inspection::ControllerSocketMode => {
             let socket = dir.join("controller.sock");
             let others = fs::metadata(&socket).map_err(text)?.permissions().mode() & 0o007;
             Ok(held_if(others == 0, || format!("mode {others:o} for everybody")))
@@ -151,12 +151,12 @@ fn is_key_file(path: &Path) -> bool {
     name == "store.keys"
 }
 
-fn of_many(paths: &[PathBuf], look: impl Fn(&Path) -> Result<u32, String>) -> Result<Verdict, String> {
+fn of_many(paths: &[PathBuf], check: impl Fn(&Path) -> Result<u32, String>) -> Result<Verdict, String> {
     if paths.is_empty() {
         return Err("there is nothing to look at".to_owned());
     }
     for path in paths {
-        let open = look(path)?;
+        let open = check(path)?;
         if open != 0 {
             return Ok(gave(format!("{} is open to others: {open:03o}", path.display())));
         }

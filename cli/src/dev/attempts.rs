@@ -1,4 +1,4 @@
-//! What the agents and their supervisors have recorded of tries: DIR/NODE/jobs/TRY/state.json of those that run,
+//! What the agents and their supervisors have recorded of attempts: DIR/NODE/jobs/TRY/state.json of those that run,
 //! DIR/NODE/logs/TRY of those that have ended, and DIR/NODE/cgroups, the control groups around theirs.
 
 use std::{
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::process::{self, Identity};
 
-/// Everything of all tries that may still be there.
+/// Everything of all attempts that may still be there.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tries {
     /// They end what they started when that ends.
@@ -57,7 +57,7 @@ impl Tries {
         all
     }
 
-    /// The groups of a node's tries by their names, also of those whose record is gone: `NODE.TRY`.
+    /// The groups of a node's attempts by their names, also of those whose record is gone: `NODE.TRY`.
     fn add_named_groups(&mut self, node: &Path) {
         let text = fs::read_to_string(node.join("cgroups")).unwrap_or_default();
         // An older agent has written one path.
@@ -126,15 +126,15 @@ mod tests {
         fs::write(job.join("state.json"), text).unwrap();
         fs::create_dir_all(folder.path().join("n1/jobs/broken.1")).unwrap();
         fs::write(folder.path().join("n1/jobs/broken.1/state.json"), "{").unwrap();
-        let tries = Tries::read(folder.path());
+        let attempts = Tries::read(folder.path());
         let one = |pid: i32| Identity { pid, start: u64::from(pid.unsigned_abs()) * 10 };
-        assert_eq!(tries.supervisors, BTreeSet::from([one(5)]));
-        assert_eq!(tries.others, BTreeSet::from([one(6), one(7)]));
-        assert_eq!(tries.cgroups.len(), 1, "only groups of ours");
+        assert_eq!(attempts.supervisors, BTreeSet::from([one(5)]));
+        assert_eq!(attempts.others, BTreeSet::from([one(6), one(7)]));
+        assert_eq!(attempts.cgroups.len(), 1, "only groups of ours");
     }
 
     #[test]
-    fn groups_of_tries_without_a_record_go_and_those_of_others_stay() {
+    fn groups_of_attempts_without_a_record_go_and_those_of_others_stay() {
         let folder = tempfile::tempdir().unwrap();
         let around = folder.path().join("sys/railyard");
         for group in ["n0.u.1", "n0.v.1", "n0.other.1", "n1.u.1"] {

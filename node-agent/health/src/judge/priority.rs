@@ -5,15 +5,15 @@
 use std::time::Duration;
 
 use crate::{
-    condition::{Evidence, Fact, Finding, Look, Severity},
+    condition::{DetectorResult, Evidence, Fact, Finding, Severity},
     judge::Step,
-    layout::Lanes,
+    layout::Priorities,
     limits::Limits,
 };
 
 const SOURCE: &str = "0.1 % of a job's bytes";
 static ALL_OUT: Fact = Fact {
-    id: "WrongLaneSent",
+    id: "WrongPrioritySent",
     what: "share of bytes sent outside the job's priority",
     unit: "",
     source: SOURCE,
@@ -21,7 +21,7 @@ static ALL_OUT: Fact = Fact {
            reaches)",
 };
 static SOME_OUT: Fact = Fact {
-    id: "WrongLaneControl",
+    id: "WrongPriorityControl",
     what: "share of bytes sent outside the job's priority",
     unit: "",
     source: SOURCE,
@@ -29,7 +29,7 @@ static SOME_OUT: Fact = Fact {
            libraries",
 };
 static ALL_IN: Fact = Fact {
-    id: "WrongLaneReceived",
+    id: "WrongPriorityReceived",
     what: "share of bytes received outside the job's priority",
     unit: "",
     source: SOURCE,
@@ -44,7 +44,7 @@ const TAU_MS: f64 = 2000.0;
 
 /// The bytes of the last seconds, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Lane {
+pub struct PriorityWindow {
     tx: Side,
     rx: Side,
 }
@@ -67,19 +67,19 @@ pub struct Wanted {
     pub cnp: u8,
 }
 
-impl Lane {
+impl PriorityWindow {
     /// What one more look says while a job has the rail.
-    pub fn look(&mut self, step: &Step<'_>, wanted: Wanted, limits: &Limits) -> Look {
+    pub fn check(&mut self, step: &Step<'_>, wanted: Wanted, limits: &Limits) -> DetectorResult {
         let facts = |share: f64| if share > 0.5 { &ALL_OUT } else { &SOME_OUT };
-        let sent = self.tx.look(step, step.layout.tx(), wanted, limits, &facts);
-        let received = self.rx.look(step, step.layout.rx(), wanted, limits, &|_| &ALL_IN);
+        let sent = self.tx.check(step, step.layout.tx(), wanted, limits, &facts);
+        let received = self.rx.check(step, step.layout.rx(), wanted, limits, &|_| &ALL_IN);
         match (step.layout.tx().is_split(), step.layout.rx().is_split()) {
             (true, true) => sent.half(received),
             _ => sent.and(received),
         }
     }
 
-    /// No job has the rail: nobody's lane is wrong.
+    /// No job has the rail: nobody's data class is wrong.
     pub fn rest(&mut self) {
         for side in [&mut self.tx, &mut self.rx] {
             *side = Side { stack_has_all: side.stack_has_all, ..Side::default() };
@@ -88,37 +88,39 @@ impl Lane {
 }
 
 impl Side {
-    fn look(
+    fn check(
         &mut self,
         step: &Step<'_>,
-        lanes: &Lanes,
+        priorities: &Priorities,
         wanted: Wanted,
         limits: &Limits,
         fact: &dyn Fn(f64) -> &'static Fact,
-    ) -> Look {
-        let Some((inside, outside)) = self.split(step, lanes, wanted) else { return Look::Unknown };
+    ) -> DetectorResult {
+        let Some((inside, outside)) = self.split(step, priorities, wanted) else {
+            return DetectorResult::Unknown;
+        };
         let keep = (-(step.elapsed_ms as f64) / TAU_MS).exp();
         self.inside = self.inside * keep + inside;
         self.outside = self.outside * keep + outside;
         let share = self.outside / (self.inside + self.outside).max(1.0);
-        let floor = limits.lane_floor * TAU_MS.max(step.elapsed_ms as f64) / 1000.0;
-        let wrong = share > limits.lane_share && self.outside > floor;
+        let floor = limits.priority_floor * TAU_MS.max(step.elapsed_ms as f64) / 1000.0;
+        let wrong = share > limits.priority_share && self.outside > floor;
         self.wrong_ms = if wrong { self.wrong_ms.saturating_add(step.elapsed_ms) } else { 0 };
-        if wrong && Duration::from_millis(self.wrong_ms + 250) >= limits.lane_for {
+        if wrong && Duration::from_millis(self.wrong_ms + 250) >= limits.priority_for {
             let over = Duration::from_millis(self.wrong_ms);
-            let evidence = Evidence { fact: fact(share), value: share, limit: limits.lane_share, over };
-            Look::Bad(Finding { severity: Severity::Degraded, evidence })
+            let evidence = Evidence { fact: fact(share), value: share, limit: limits.priority_share, over };
+            DetectorResult::Bad(Finding { severity: Severity::Degraded, evidence })
         } else if wrong {
-            Look::Unknown
+            DetectorResult::Unknown
         } else {
-            Look::Good
+            DetectorResult::Good
         }
     }
 
     /// Bytes inside and outside the job's priorities.
-    fn split(&mut self, step: &Step<'_>, lanes: &Lanes, wanted: Wanted) -> Option<(f64, f64)> {
+    fn split(&mut self, step: &Step<'_>, priorities: &Priorities, wanted: Wanted) -> Option<(f64, f64)> {
         let (mut inside, mut outside) = (0_u64, 0_u64);
-        for (priority, place) in lanes.by_priority.iter().enumerate() {
+        for (priority, place) in priorities.by_priority.iter().enumerate() {
             let bytes = step.rate_at((*place)?)?;
             if priority == usize::from(wanted.lossless) {
                 inside = inside.saturating_add(bytes);
@@ -127,7 +129,7 @@ impl Side {
             }
         }
         // Without the stack's count its own traffic would be a job's.
-        if let Some(place) = lanes.stack {
+        if let Some(place) = priorities.stack {
             let stack = step.rate_at(place)?;
             // Only where the job's bytes are most of all: else it is the host's own storage, say, that the stack counts.
             if inside > 10_000_000 && inside >= outside {

@@ -1,4 +1,4 @@
-//! One lane: its queue pairs, the ring that the peer writes into, and the memory that it sends from.
+//! One channel: its queue pairs, the ring that the peer writes into, and the memory that it sends from.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) use open::Ground;
 
 /// Messages without bytes that may be under way beside those with.
 const TELLINGS: u32 = 8;
-/// So long a device may take for a message before the lane is given up. A device that works says sooner that a message failed;
+/// So long a device may take for a message before the channel is given up. A device that works says sooner that a message failed;
 /// Soft-RoCE was seen to say nothing.
 const DEADLINE: Duration = Duration::from_secs(3);
 /// Payloads of so many bytes are sent from where they are, if that can be registered; to copy less costs less than another part.
@@ -57,9 +57,9 @@ struct Peer {
     slot_bytes: u32,
 }
 
-/// A lane.
+/// A channel.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct Channel {
     pub(crate) rail: Rail,
     pub(crate) node: Node,
     name: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Lane {
     outgoing: Option<(Peer, Outgoing)>,
     incoming: Incoming,
     /// Messages without bytes that the device is not done with.
-    tellings: u32,
+    reports: u32,
     /// Of the message that is being made; kept for its memory only.
     parts: Vec<Part>,
     /// Since when the device has said nothing although messages are under way.
@@ -83,24 +83,24 @@ pub(crate) struct Lane {
     pub(crate) blocked: bool,
     pub(crate) broken: Option<RailCause>,
     /// Somebody was told that it is broken.
-    told_broken: bool,
+    reported_broken: bool,
 }
 
 /// Stands for no number.
 const NO_NUMBER: u64 = u32::MAX as u64;
 
-/// Which message of a lane a completion is about: its number, or none for messages without bytes and for what comes in.
-fn request_id(lane: u32, number: Option<u64>) -> u64 {
-    u64::from(lane) << 32 | number.map_or(NO_NUMBER, |number| number % (1 << 15))
+/// Which message of a channel a completion is about: its number, or none for messages without bytes and for what comes in.
+fn request_id(channel: u32, number: Option<u64>) -> u64 {
+    u64::from(channel) << 32 | number.map_or(NO_NUMBER, |number| number % (1 << 15))
 }
 
-/// The lane that a completion belongs to.
-pub(crate) fn lane_of(id: u64) -> u32 {
+/// The channel that a completion belongs to.
+pub(crate) fn channel_of(id: u64) -> u32 {
     (id >> 32) as u32
 }
 
-impl Lane {
-    /// Takes bytes to be sent. `registered` gives the registration of a memory on this lane's rail; what has none is copied.
+impl Channel {
+    /// Takes bytes to be sent. `registered` gives the registration of a memory on this channel's rail; what has none is copied.
     pub(crate) fn send(
         &mut self,
         pieces: &[Source<'_>],
@@ -195,14 +195,14 @@ impl Lane {
                 got += length;
             }
         }
-        self.tell(now)?;
+        self.report(now)?;
         if got == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(got) }
     }
 
     /// Tells the peer what was taken, if it could wait for it.
-    fn tell(&mut self, now: Instant) -> io::Result<()> {
+    fn report(&mut self, now: Instant) -> io::Result<()> {
         let Some((peer, _)) = &self.outgoing else { return Ok(()) };
-        if !self.incoming.wants_to_tell() || self.tellings >= TELLINGS {
+        if !self.incoming.wants_to_report() || self.reports >= TELLINGS {
             return Ok(());
         }
         let write = Write {
@@ -213,7 +213,7 @@ impl Lane {
             imm: self.incoming.beside(None).encode(),
         };
         self.pairs[0].write(&write)?;
-        self.tellings += 1;
+        self.reports += 1;
         self.silent_since.get_or_insert(now);
         Ok(())
     }
@@ -222,7 +222,7 @@ impl Lane {
     pub(crate) fn sent(&mut self, completion: &ffi::Wc, now: Instant) {
         let Some((_, outgoing)) = &mut self.outgoing else { return };
         match completion.wr_id & u64::from(u32::MAX) {
-            NO_NUMBER => self.tellings = self.tellings.saturating_sub(1),
+            NO_NUMBER => self.reports = self.reports.saturating_sub(1),
             low => {
                 outgoing.completed(low as u16);
                 if let Some(pair) = self.pairs.iter_mut().find(|pair| pair.number() == completion.qp_num) {
@@ -233,10 +233,10 @@ impl Lane {
         if completion.status != ffi::WC_SUCCESS {
             return self.fail(completion);
         }
-        let under_way = outgoing.is_under_way() || self.tellings > 0;
+        let under_way = outgoing.is_under_way() || self.reports > 0;
         self.silent_since = under_way.then_some(now);
         // What was taken meanwhile may have waited for this.
-        if let Err(error) = self.tell(now) {
+        if let Err(error) = self.report(now) {
             self.broken.get_or_insert(RailCause::Io(error.to_string()));
         }
     }
@@ -281,10 +281,10 @@ impl Lane {
         free && std::mem::take(&mut self.blocked)
     }
 
-    /// Why the lane is broken; says so once.
-    pub(crate) fn tell_broken(&mut self) -> Option<RailCause> {
-        let cause = self.broken.clone().filter(|_| !self.told_broken)?;
-        self.told_broken = true;
+    /// Why the channel is broken; says so once.
+    pub(crate) fn report_broken(&mut self) -> Option<RailCause> {
+        let cause = self.broken.clone().filter(|_| !self.reported_broken)?;
+        self.reported_broken = true;
         Some(cause)
     }
 
@@ -299,7 +299,7 @@ impl Lane {
         self.silent_since.filter(|_| self.broken.is_none()).map(|since| since + DEADLINE)
     }
 
-    /// Gives the lane up if the device has been silent for too long.
+    /// Gives the channel up if the device has been silent for too long.
     pub(crate) fn check(&mut self, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             self.broken = Some(RailCause::Silent(DEADLINE));
@@ -307,8 +307,8 @@ impl Lane {
     }
 
     /// How many bytes that were sent, from the first on, are not read any more where they lie.
-    pub(crate) fn let_go(&self) -> u64 {
-        self.outgoing.as_ref().map_or(0, |(_, outgoing)| outgoing.let_go())
+    pub(crate) fn release_buffer(&self) -> u64 {
+        self.outgoing.as_ref().map_or(0, |(_, outgoing)| outgoing.release_buffer())
     }
 
     /// Whether the device reads something where its owner has it.
@@ -323,7 +323,7 @@ impl Lane {
 
     /// Whether windows of the ring are not in force yet. Nothing else is under way then.
     pub(crate) fn is_binding(&self) -> bool {
-        !self.windows.is_empty() && self.tellings > 0
+        !self.windows.is_empty() && self.reports > 0
     }
 
     /// Has the device give up all that is under way. It says so of each message once it does not read it any more.

@@ -1,4 +1,4 @@
-//! How a lane is made, and joined with its peer's end.
+//! How a channel is made, and joined with its peer's end.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use node_agent_collective::shape::{Node, Rail};
 use node_agent_local::Region;
 use node_agent_transport::carrier::ENTROPY;
 
-use super::{Lane, Peer, Shape, TELLINGS, request_id};
+use super::{Channel, Peer, Shape, TELLINGS, request_id};
 use crate::ffi;
 use crate::objects::{Access, Cq, Depths, MOST_PARTS, Mr, Mw, Pd, Qp, step};
 use crate::offer::{MOST_PAIRS, Offer, Pair};
@@ -21,7 +21,7 @@ const HOPS: u8 = 64;
 // Windows are bound before there is anything to tell.
 const _: () = assert!(MOST_PAIRS <= TELLINGS as usize);
 
-/// What a lane is made on.
+/// What a channel is made on.
 pub(crate) struct Ground<'a> {
     pub(crate) pd: &'a Arc<Pd>,
     pub(crate) send: &'a Arc<Cq>,
@@ -34,7 +34,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) mtu: u8,
 }
 
-impl Lane {
+impl Channel {
     /// Makes this end; gives what the peer must know.
     pub(crate) fn open(
         (name, rail, node): (u32, Rail, Node),
@@ -60,7 +60,7 @@ impl Lane {
         let pairs: Vec<Qp> = step("a queue pair cannot be made", pairs.collect())?;
         let first_packets: Vec<u32> =
             entropy.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word) & 0xff_ffff).collect();
-        let lane = Lane {
+        let channel = Channel {
             rail,
             node,
             name,
@@ -72,32 +72,32 @@ impl Lane {
             from,
             ring,
             outgoing: None,
-            tellings: 0,
+            reports: 0,
             parts: Vec::with_capacity(MOST_PARTS),
             silent_since: None,
             blocked: false,
             broken: None,
-            told_broken: false,
+            reported_broken: false,
         };
-        lane.prepare(ground)?;
+        channel.prepare(ground)?;
         let offer = Offer {
             mtu: ground.mtu,
             slots: shape.slots,
             slot_bytes: shape.slot_bytes,
-            address: lane.ring.address(),
+            address: channel.ring.address(),
             gid: ground.gid,
-            pairs: lane
+            pairs: channel
                 .pairs
                 .iter()
-                .zip(&lane.first_packets)
+                .zip(&channel.first_packets)
                 .enumerate()
                 .map(|(at, (pair, &first_packet))| {
-                    let rkey = lane.windows.get(at).map_or(lane.ring.keys().1, |window| window.rkey);
+                    let rkey = channel.windows.get(at).map_or(channel.ring.keys().1, |window| window.rkey);
                     Pair { number: pair.number(), first_packet, rkey }
                 })
                 .collect(),
         };
-        Ok((lane, offer))
+        Ok((channel, offer))
     }
 
     /// Lets messages come in as soon as the peer is known.
@@ -148,7 +148,7 @@ impl Lane {
                 "a memory window cannot be bound",
                 pair.bind(window, &self.ring, request_id(self.name, None)),
             )?;
-            self.tellings += 1;
+            self.reports += 1;
         }
         let peer = Peer {
             address: offer.address,

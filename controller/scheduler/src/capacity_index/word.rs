@@ -9,7 +9,7 @@ const DIGITS: usize = 7;
 
 /// What 64 nodes can give at the moment; a node is the same bit in every plane. Rails are kept beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Word {
+pub(crate) struct NodeBlock {
     /// Takes new jobs and is not held as a whole.
     pub(crate) open: u64,
     /// Holds nothing.
@@ -57,7 +57,7 @@ pub(crate) fn at_least(digits: &[u64; DIGITS], count: u32) -> u64 {
     more | equal
 }
 
-impl Word {
+impl NodeBlock {
     /// Nodes with at least so many free GPUs.
     pub(crate) fn at_least(&self, count: u32) -> u64 {
         at_least(&self.free, count)
@@ -96,11 +96,11 @@ pub(crate) fn set_rails(planes: &mut [u64], mask: u64, rails: RailSet) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Value, Word};
+    use super::{NodeBlock, Value};
 
     #[test]
     fn counts_compare_for_all_nodes_at_once() {
-        let mut word = Word::default();
+        let mut word = NodeBlock::default();
         for node in 0..64 {
             word.set(1 << node, Value { free: node + 1, ..Value::default() });
         }

@@ -1,13 +1,13 @@
-//! What of the lane is not known.
+//! What of the data class is not known.
 
 use super::recorded::{HOSTS, ports};
-use crate::{Observed, QosProfile, Reading, diff::diff, lane, vendor};
+use crate::{Observed, QosProfile, Reading, data_class, diff::diff, vendor};
 
 /// Of the default profile.
 fn unknown(port: &Observed) -> Vec<String> {
     let vendor = vendor::of(port);
     let findings = diff(&QosProfile::default(), port, vendor).findings;
-    lane::unverified(&findings, vendor).map(|finding| finding.item.unwrap().to_string()).collect()
+    data_class::unverified(&findings, vendor).map(|finding| finding.item.unwrap().to_string()).collect()
 }
 
 type Lose = fn(&mut Observed, bool);
@@ -31,8 +31,8 @@ fn what_the_driver_can_set_and_nobody_read_is_not_verified() {
                 for unreadable in [false, true] {
                     let mut port = port.clone();
                     lose(&mut port, unreadable);
-                    let told = unknown(&port).iter().any(|one| one == item);
-                    assert_eq!(told, driver != "rxe", "{host} {item} {unreadable}");
+                    let reported = unknown(&port).iter().any(|one| one == item);
+                    assert_eq!(reported, driver != "rxe", "{host} {item} {unreadable}");
                 }
             }
         }

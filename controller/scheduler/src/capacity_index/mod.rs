@@ -1,6 +1,6 @@
 //! The yard: what every node can give at the moment, in the order of places, as bitmaps.
 //!
-//! 64 nodes of the same leaves are one [`word::Word`]; a node is one bit in a few planes (takes jobs, holds nothing,
+//! 64 nodes of the same leaves are one [`word::NodeBlock`]; a node is one bit in a few planes (takes jobs, holds nothing,
 //! the digits of its count of free GPUs) and in one plane per rail. What a job asks of a node is then a handful of
 //! operations for 64 nodes at once. Everything follows from the documents, the nodes and what is held: the order of
 //! events leaves no trace, and every change is undone exactly by its opposite.
@@ -27,13 +27,13 @@ pub(crate) use word::{Value, at_least};
 use class::Classes;
 use log::Log;
 use owners::Owners;
-use word::Word;
+use word::NodeBlock;
 
 #[cfg(test)]
 use crate::plant::{self, Bug};
 use crate::{
     host::Host,
-    snapshot::{GPUS_MAX, Held},
+    snapshot::{Allocated, GPUS_MAX},
 };
 
 /// What the yard knows of one node.
@@ -51,7 +51,7 @@ pub(crate) struct Record {
     pub(crate) present: RailSet,
     /// Those of them that are up.
     pub(crate) usable: RailSet,
-    pub(crate) held: Held,
+    pub(crate) held: Allocated,
 }
 
 impl Record {
@@ -91,7 +91,7 @@ impl Record {
     fn value(&self) -> Value {
         Value {
             open: self.open && !self.held.whole,
-            idle: self.held == Held::default(),
+            idle: self.held == Allocated::default(),
             free: ones(self.free_gpus()),
             rails: self.free_rails(),
             host: self.held.host,
@@ -118,7 +118,7 @@ pub(crate) fn ones(set: u64) -> u32 {
     }
 }
 
-/// What a node is, for [`Yard::set_node`].
+/// What a node is, for [`CapacityIndex::set_node`].
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// Takes new jobs.
@@ -132,7 +132,7 @@ pub struct Facts {
     /// Those of them that are up.
     pub usable: RailSet,
     /// What jobs hold on it.
-    pub held: Held,
+    pub held: Allocated,
     /// Its class.
     pub traits: Arc<Traits>,
 }
@@ -148,11 +148,11 @@ pub struct Pick {
 
 /// What every node can give at the moment.
 #[derive(Debug, Clone)]
-pub struct Yard {
+pub struct CapacityIndex {
     layout: Arc<Layout>,
     /// Planes per word in `rails`.
     stride: usize,
-    words: Vec<Word>,
+    words: Vec<NodeBlock>,
     rails: Vec<u64>,
     /// Which words have a node that takes jobs and has a free GPU, as a bitmap: few in a full cluster.
     some: Vec<u64>,
@@ -178,24 +178,23 @@ pub struct Yard {
     spans: Vec<(u32, u32)>,
     log: Log,
     /// The same nodes as if rails that are drained were down; only while some are. It knows no tenants.
-    undrained: Option<Box<Yard>>,
+    undrained: Option<Box<CapacityIndex>>,
 }
 
-impl Default for Yard {
+impl Default for CapacityIndex {
     fn default() -> Self {
         Self::new(None, 0)
     }
 }
 
 /// Equal in all that decides; numbers of classes and the history may differ.
-impl PartialEq for Yard {
+impl PartialEq for CapacityIndex {
     fn eq(&self, other: &Self) -> bool {
-        let record =
-            |yard: &Self, at: usize| {
-                yard.records.get(at).copied().flatten().map(|record| {
-                    (Record { class: 0, ..record }, Arc::clone(yard.classes.traits(record.class)))
-                })
-            };
+        let record = |capacity_index: &Self, at: usize| {
+            capacity_index.records.get(at).copied().flatten().map(|record| {
+                (Record { class: 0, ..record }, Arc::clone(capacity_index.classes.traits(record.class)))
+            })
+        };
         self.layout == other.layout
             && self.stride == other.stride
             && self.words == other.words
@@ -210,9 +209,9 @@ impl PartialEq for Yard {
     }
 }
 
-impl Eq for Yard {}
+impl Eq for CapacityIndex {}
 
-impl Yard {
+impl CapacityIndex {
     /// A yard without nodes, in a fabric of so many rails.
     #[must_use]
     pub fn new(fabric: Option<&Fabric>, rails: u32) -> Self {
@@ -224,7 +223,7 @@ impl Yard {
         let stride = rails.min(RailSet::MAX) as usize;
         Self {
             stride,
-            words: vec![Word::default(); words],
+            words: vec![NodeBlock::default(); words],
             rails: vec![0; words * stride],
             some: vec![0; words.div_ceil(64)],
             kinds: vec![Vec::new(); words],
@@ -354,7 +353,7 @@ impl Yard {
         u32::try_from(self.words.len()).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn word(&self, word: u32) -> &Word {
+    pub(crate) fn word(&self, word: u32) -> &NodeBlock {
         &self.words[word as usize]
     }
 

@@ -6,12 +6,12 @@ use controller_topology::{NodeIx, RailSet};
 use proto_model::{NodeName, TenantName};
 
 use super::{
-    Facts, Pick, Record, Value, WORD, Yard,
+    CapacityIndex, Facts, Pick, Record, Value, WORD,
     log::mix,
     owners::{Owners, Tenants},
-    word::{Word, set_rails},
+    word::{NodeBlock, set_rails},
 };
-use crate::{host::Host, snapshot::Held};
+use crate::{host::Host, snapshot::Allocated};
 
 /// Nodes of one word that get the same value, so that its planes are written once.
 #[derive(Default)]
@@ -35,13 +35,13 @@ struct Tally {
 struct Like {
     was: Record,
     taken: u64,
-    held: Held,
+    held: Allocated,
     old: Value,
     value: Value,
 }
 
 impl Like {
-    fn new(record: &Record, taken: u64, held: Held) -> Self {
+    fn new(record: &Record, taken: u64, held: Allocated) -> Self {
         let then = Record { held, ..*record };
         Self { was: *record, taken, held, old: record.value(), value: then.value() }
     }
@@ -57,14 +57,14 @@ impl Like {
     }
 }
 
-impl Yard {
+impl CapacityIndex {
     /// The same places and loads without nodes, for so many rails.
     #[must_use]
     pub fn cleared(&self, rails: u32) -> Self {
-        let mut yard = Self::empty(Arc::clone(&self.layout), rails);
-        yard.load.clone_from(&self.load);
-        yard.log.cut(u64::from(rails));
-        yard
+        let mut capacity_index = Self::empty(Arc::clone(&self.layout), rails);
+        capacity_index.load.clone_from(&self.load);
+        capacity_index.log.cut(u64::from(rails));
+        capacity_index
     }
 
     /// A node comes, or it changes.
@@ -134,7 +134,7 @@ impl Yard {
     }
 
     /// Only what jobs hold on a node changes.
-    pub fn set_held(&mut self, ix: NodeIx, held: Held) {
+    pub fn set_held(&mut self, ix: NodeIx, held: Allocated) {
         if let Some(other) = &mut self.undrained {
             other.set_held(ix, held);
         }
@@ -211,25 +211,25 @@ impl Yard {
 
     /// A gang takes its GPUs, rails, CPUs and memory; `whole` keeps others off its nodes.
     pub fn take(&mut self, nodes: &[Pick], rails: RailSet, host: Host, whole: bool) {
-        self.hold(nodes, |held, gpus| held.with(Held { gpus, rails, whole, host }));
+        self.hold(nodes, |held, gpus| held.with(Allocated { gpus, rails, whole, host }));
         self.share(rails.len(), true);
     }
 
     /// A gang gives them back.
     pub fn give(&mut self, nodes: &[Pick], rails: RailSet, host: Host, whole: bool) {
-        self.hold(nodes, |held, gpus| held.without(Held { gpus, rails, whole, host }));
+        self.hold(nodes, |held, gpus| held.without(Allocated { gpus, rails, whole, host }));
         self.share(rails.len(), false);
     }
 
     /// Changes what is held; and counts the nodes block by block, in their order, into `spans`.
-    pub(crate) fn hold(&mut self, nodes: &[Pick], change: impl Fn(Held, u64) -> Held) {
+    pub(crate) fn hold(&mut self, nodes: &[Pick], change: impl Fn(Allocated, u64) -> Allocated) {
         if let Some(other) = &mut self.undrained {
             other.hold_here(nodes, &change);
         }
         self.hold_here(nodes, &change);
     }
 
-    fn hold_here(&mut self, nodes: &[Pick], change: &impl Fn(Held, u64) -> Held) {
+    fn hold_here(&mut self, nodes: &[Pick], change: &impl Fn(Allocated, u64) -> Allocated) {
         let (mut run, mut content) = (Run::default(), 0);
         let mut like: Option<Like> = None;
         let mut tally = Tally::default();
@@ -419,7 +419,7 @@ impl Yard {
         // The word of the first is made anew as a whole, so that no bit of it is left over.
         let from = (whole - fixed) * WORD as usize;
         self.words.truncate(whole);
-        self.words.resize(words, Word::default());
+        self.words.resize(words, NodeBlock::default());
         self.some.resize(words.div_ceil(64), 0);
         for word in whole..words.next_multiple_of(64) {
             self.some[word / 64] &= !(1 << (word % 64));

@@ -10,14 +10,14 @@ const LINE_MAX: usize = 128;
 
 /// A look under way.
 #[derive(Debug)]
-pub struct Look<'a> {
+pub struct DiscoveryPass<'a> {
     /// What is read.
     pub tree: &'a Tree,
     /// What was odd.
     pub findings: &'a mut Vec<Finding>,
 }
 
-impl Look<'_> {
+impl DiscoveryPass<'_> {
     /// Notes something odd.
     pub fn find(&mut self, kind: FindingKind, subject: &str, message: impl Into<String>) {
         self.findings.push(Finding::new(kind, subject, message));
@@ -55,8 +55,8 @@ impl Look<'_> {
         number
     }
 
-    /// Text from elsewhere (netlink) under the same rule as [`Look::line`].
-    pub fn told(&mut self, subject: &str, what: &str, text: &str) -> String {
+    /// Text from elsewhere (netlink) under the same rule as [`DiscoveryPass::line`].
+    pub fn reported(&mut self, subject: &str, what: &str, text: &str) -> String {
         let text = text.trim();
         if text.len() <= LINE_MAX && !text.chars().any(char::is_control) {
             return text.to_owned();
