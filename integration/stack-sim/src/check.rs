@@ -19,7 +19,7 @@ pub type Row = (String, String, i32, u64);
 pub fn stored(data: &[KeyValue]) -> Result<Vec<(v1::Job, u64)>, String> {
     let jobs = data.iter().filter(|kv| kv.key.starts_with(keys::JOBS.as_bytes()));
     let decoded = jobs.map(|kv| {
-        let job = v1::Job::decode(kv.value.clone());
+        let job = v1::Job::decode(kv.value.as_slice());
         let job = job.map_err(|error| format!("{} cannot be read: {error}", kv.key.escape_ascii()))?;
         Ok((job, u64::try_from(kv.mod_revision).unwrap_or(0)))
     });
@@ -114,7 +114,7 @@ pub fn differs(reader: &Reader, data: &[KeyValue]) -> Option<String> {
     for kv in ours {
         count += 1;
         let revision = u64::try_from(kv.mod_revision).unwrap_or(0);
-        match copy.rows.get(&kv.key) {
+        match copy.rows.get(kv.key.as_slice()) {
             Some((at, value)) if *at == revision && *value == kv.value => {}
             Some((at, _)) => return Some(format!("{} is of {at}, not {revision}", kv.key.escape_ascii())),
             None => return Some(format!("{} of {revision} is missing", kv.key.escape_ascii())),

@@ -1,12 +1,13 @@
 //! What is under a prefix: nothing, a store of ours, one of a newer release, or somebody else's keys.
 
 use bytes::Bytes;
+use etcd_client::CompareOp;
 
+use super::ask;
 use super::failure::Failure;
 use super::link::Link;
 use super::plan;
 use super::space::{Space, corrupt, end_of};
-use super::wire;
 use crate::error::StoreError;
 
 /// The format that this release writes, and the newest that it reads.
@@ -66,13 +67,13 @@ pub(crate) async fn read(link: &Link, space: &Space) -> Result<Option<Format>, S
     let place = place(link, space);
     let key = space.format_key();
     if let Some(kv) = first(link, key.clone(), Bytes::new(), false).await? {
-        let format = Format::decode(&place, &key, &kv.value)?;
+        let format = Format::decode(&place, &key, kv.value())?;
         foreign(link, space, &place).await?;
         return Ok(Some(format));
     }
     let root = Bytes::from(space.root.clone());
     match first(link, root.clone(), end_of(&root), true).await? {
-        Some(kv) => Err(StoreError::Foreign { path: place.into(), found: describe(&kv.key) }),
+        Some(kv) => Err(StoreError::Foreign { path: place.into(), found: describe(kv.key()) }),
         None => Ok(None),
     }
 }
@@ -102,7 +103,7 @@ async fn foreign(link: &Link, space: &Space, place: &str) -> Result<(), StoreErr
                 path: place.into(),
                 found: format!(
                     "it holds the key {}, which no release of Railyard wrote",
-                    kv.key.escape_ascii()
+                    kv.key().escape_ascii()
                 ),
             });
         }
@@ -115,24 +116,19 @@ async fn first(
     key: Bytes,
     range_end: Bytes,
     keys_only: bool,
-) -> Result<Option<wire::KeyValue>, StoreError> {
-    let ask = wire::RangeRequest { key, range_end, limit: 1, keys_only, ..wire::RangeRequest::default() };
-    let found = link.call(|session| {
-        let ask = ask.clone();
-        async move { session.kv().range(session.ask(ask)).await }
-    });
-    let found = found.await.map_err(Failure::into_error)?;
-    Ok(found.into_inner().kvs.into_iter().next())
+) -> Result<Option<etcd_client::KeyValue>, StoreError> {
+    let ask = &ask::Range { key, range_end, limit: 1, keys_only, ..ask::Range::default() };
+    let found = link.call(|session| async move { session.range(ask).await });
+    Ok(found.await.map_err(Failure::into_error)?.take_kvs().into_iter().next())
 }
 
 /// Makes an empty prefix ours; somebody else may be faster, then theirs counts.
 pub(crate) async fn create(link: &Link, space: &Space, format: Format) -> Result<(), StoreError> {
-    let absent = wire::Compare {
-        result: wire::compare::CompareResult::Equal.into(),
-        target: wire::compare::CompareTarget::Create.into(),
+    let absent = ask::Compare {
         key: space.format_key(),
         range_end: Bytes::new(),
-        target_union: Some(wire::compare::TargetUnion::CreateRevision(0)),
+        op: CompareOp::Equal,
+        target: ask::Target::Create(0),
     };
     write(link, space, format, vec![absent], Vec::new()).await
 }
@@ -153,15 +149,12 @@ async fn write(
     link: &Link,
     space: &Space,
     format: Format,
-    compare: Vec<wire::Compare>,
-    mut success: Vec<wire::RequestOp>,
+    compare: Vec<ask::Compare>,
+    mut success: Vec<ask::Op>,
 ) -> Result<(), StoreError> {
     success.push(plan::put(space.format_key(), format.encode(), 0));
-    let request = wire::TxnRequest { compare, success, failure: Vec::new() };
-    let done = link.call(|session| {
-        let request = request.clone();
-        async move { session.kv().txn(session.ask(request)).await }
-    });
+    let request = &ask::Txn { compare, success, failure: Vec::new() };
+    let done = link.call(|session| async move { session.txn(request).await });
     done.await.map(|_| ()).map_err(Failure::into_error)
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Inner;
 use super::failure::Failure;
-use super::{Inner, wire};
 
 /// How often it looks.
 const ROUND: Duration = Duration::from_secs(1);
@@ -19,8 +19,6 @@ const SWEEP: Duration = Duration::from_secs(24 * 3600);
 /// Wait between two attempts to free space in a full etcd.
 const FREE_FIRST: Duration = Duration::from_secs(2);
 const FREE_LONGEST: Duration = Duration::from_secs(60);
-/// Defragmenting a member keeps it from answering for so long at most.
-const DEFRAGMENT: Duration = Duration::from_secs(120);
 /// A member that uses so much less than it holds is worth defragmenting: a tenth.
 const WORTH: i64 = 10;
 
@@ -138,17 +136,16 @@ async fn free(inner: &Inner, first: bool) -> Result<(), Failure> {
 async fn defragment(inner: &Inner, at: usize) -> Result<bool, Failure> {
     let session = inner.link.session_of(at);
     let failed = |status: tonic::Status| Failure::of(&status, inner.link.name_of(at));
-    let status = session.maintenance().status(session.ask(wire::StatusRequest {})).await.map_err(failed)?;
-    let before = status.into_inner();
-    if before.db_size - before.db_size_in_use < before.db_size / WORTH {
+    let before = session.status().await.map_err(failed)?;
+    let (held, used) = (before.db_size(), before.raft_used_db_size());
+    if held - used < held / WORTH {
         return Ok(false);
     }
-    let patient = session.with_timeout(Some(DEFRAGMENT));
-    patient.maintenance().defragment(patient.ask(wire::DefragmentRequest {})).await.map_err(failed)?;
+    session.defragment().await.map_err(failed)?;
     tracing::info!(
         member = inner.link.name_of(at),
-        bytes_before = before.db_size,
-        bytes_in_use = before.db_size_in_use,
+        bytes_before = held,
+        bytes_in_use = used,
         "a member of etcd was defragmented"
     );
     Ok(true)
@@ -156,16 +153,9 @@ async fn defragment(inner: &Inner, at: usize) -> Result<bool, Failure> {
 
 /// Takes back the alarms of all members. If there is still no space, the next write raises them again.
 async fn disarm(inner: &Inner) -> Result<(), Failure> {
-    let ask = |action: wire::alarm_request::AlarmAction, member_id| wire::AlarmRequest {
-        action: action.into(),
-        member_id,
-        alarm: wire::AlarmType::Nospace.into(),
-    };
-    let get = ask(wire::alarm_request::AlarmAction::Get, 0);
-    let found = inner.link.call(|session| async move { session.maintenance().alarm(session.ask(get)).await });
-    for alarm in found.await?.into_inner().alarms {
-        let off = ask(wire::alarm_request::AlarmAction::Deactivate, alarm.member_id);
-        inner.link.call(|session| async move { session.maintenance().alarm(session.ask(off)).await }).await?;
+    let raised = inner.link.call(|session| async move { session.alarms().await });
+    for member in raised.await? {
+        inner.link.call(|session| async move { session.disarm(member).await }).await?;
     }
     Ok(())
 }

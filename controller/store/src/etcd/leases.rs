@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use tokio_stream::StreamExt;
-
 use super::failure::{Failure, Kind};
-use super::{Inner, plan, wire};
+use super::{Inner, ask, calls, plan};
 use crate::error::StoreError;
 use crate::hub::lock;
 use crate::memory::millis;
@@ -22,39 +20,31 @@ impl Inner {
         // The number is ours, so that an answer that was lost leaves no second lease.
         let random = random_id(self.options.source.as_ref()).ok_or_else(super::no_random)?;
         let id = (random.as_u64_pair().0 >> 1).max(1).cast_signed();
-        let ask = wire::LeaseGrantRequest { ttl: seconds(ttl_ms), id };
-        let granted =
-            self.link.call(|session| async move { session.lease().lease_grant(session.ask(ask)).await });
+        let asked = seconds(ttl_ms);
+        let granted = self.link.call(|session| async move { session.lease_grant(id, asked).await });
         match granted.await {
-            Ok(answer) => Ok(grant(id, answer.into_inner().ttl)),
-            Err(failure) if failure.kind == Kind::LeaseExists => Ok(grant(id, ask.ttl)),
+            Ok(granted) => Ok(grant(id, granted)),
+            Err(failure) if failure.kind == Kind::LeaseExists => Ok(grant(id, asked)),
             Err(failure) => Err(failure.into_error()),
         }
     }
 
     pub(super) async fn lease_keep_alive(&self, lease: LeaseId) -> Result<LeaseGrant, StoreError> {
         let id = lease.0.cast_signed();
-        let kept = self.link.call(|session| async move {
-            let ask = wire::LeaseKeepAliveRequest { id };
-            let asks = session.ask(tokio_stream::once(ask));
-            let mut answers = session.lease().lease_keep_alive(asks).await?.into_inner();
-            let lost = || tonic::Status::unavailable("no answer to the keep-alive of a lease");
-            answers.next().await.ok_or_else(lost)?
-        });
+        let kept = self.link.call(|session| async move { session.lease_keep_alive(id).await });
         let kept = kept.await.map_err(Failure::into_error)?;
         // A lease that is gone has no time left.
-        if kept.ttl <= 0 { Err(StoreError::LeaseNotFound { lease }) } else { Ok(grant(id, kept.ttl)) }
+        if kept <= 0 { Err(StoreError::LeaseNotFound { lease }) } else { Ok(grant(id, kept)) }
     }
 
     pub(super) async fn lease_revoke(&self, lease: LeaseId) -> Result<(), StoreError> {
-        let ask = wire::LeaseRevokeRequest { id: lease.0.cast_signed() };
+        let id = lease.0.cast_signed();
         let mut doubt = false;
         let mut trying = super::Trying::new(&self.link);
         loop {
-            let revoked =
-                self.link.once(|session| async move { session.lease().lease_revoke(session.ask(ask)).await });
+            let revoked = self.link.once(|session| async move { session.lease_revoke(id).await });
             match revoked.await {
-                Ok(_) => return Ok(()),
+                Ok(()) => return Ok(()),
                 // An attempt without an answer has done it.
                 Err(failure) if failure.kind == Kind::NoLease && doubt => return Ok(()),
                 Err(failure) if failure.kind == Kind::NoLease => {
@@ -73,11 +63,9 @@ impl Inner {
         let of = |op: &Op| if let Op::Put { lease, .. } = op { *lease } else { None };
         let mut last = LeaseId(0);
         for lease in txn.success.iter().chain(&txn.failure).filter_map(of) {
-            let ask = wire::LeaseTimeToLiveRequest { id: lease.0.cast_signed(), keys: false };
-            let left = self
-                .link
-                .call(|session| async move { session.lease().lease_time_to_live(session.ask(ask)).await });
-            if left.await?.into_inner().ttl < 0 {
+            let id = lease.0.cast_signed();
+            let left = self.link.call(|session| async move { session.lease_left(id).await });
+            if left.await? < 0 {
                 return Ok(lease);
             }
             last = lease;
@@ -89,10 +77,10 @@ impl Inner {
         if revision <= self.space.base {
             return Ok(());
         }
-        let ask = wire::CompactionRequest { revision: self.space.etcd_revision(revision), physical: false };
-        let done = self.link.call(|session| async move { session.kv().compact(session.ask(ask)).await });
+        let etcds = self.space.etcd_revision(revision);
+        let done = self.link.call(|session| async move { session.compact(etcds).await });
         match done.await {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(failure) if failure.kind == Kind::Compacted => {}
             Err(failure) if failure.kind == Kind::Future => {
                 let newest = self.newest().await.map_err(Failure::into_error)?;
@@ -107,37 +95,29 @@ impl Inner {
 
     /// The newest revision whose history is gone. etcd tells it only to a watch that begins before it.
     pub(super) async fn compacted(&self) -> Result<u64, StoreError> {
-        let create = wire::WatchCreateRequest {
-            key: self.space.format_key(),
-            start_revision: 1,
-            ..wire::WatchCreateRequest::default()
-        };
-        let told = self.link.call(|session| {
-            let create = create.clone();
-            async move {
-                let ask = session.ask(tokio_stream::once(super::mirror::create(create)));
-                let mut answers = session.watch().watch(ask).await?.into_inner();
-                let first_words = async {
-                    while let Some(answer) = answers.message().await? {
-                        if answer.compact_revision > 0 || (!answer.created && !answer.canceled) {
-                            return Ok(answer.compact_revision);
-                        }
+        let ask = &ask::Watch { key: self.space.format_key(), start_revision: 1, ..ask::Watch::default() };
+        let told = self.link.call(|session| async move {
+            let mut answers = session.watch(ask).await?;
+            let first_words = async {
+                while let Some(answer) = answers.message().await.map_err(calls::status)? {
+                    if answer.compact_revision() > 0 || (!answer.created() && !answer.canceled()) {
+                        return Ok(answer.compact_revision());
                     }
-                    Err(tonic::Status::unavailable("the watch ended"))
-                };
-                let late = |_| tonic::Status::unavailable("no answer to a watch");
-                tokio::time::timeout(Duration::from_secs(1), first_words).await.map_err(late)?
-            }
+                }
+                Err(tonic::Status::unavailable("the watch ended"))
+            };
+            let late = |_| tonic::Status::unavailable("no answer to a watch");
+            tokio::time::timeout(Duration::from_secs(1), first_words).await.map_err(late)?
         });
         told.await.map(|revision| self.space.revision(revision)).map_err(Failure::into_error)
     }
 
     async fn counted(&self) -> Result<(i64, StoreStatus), Failure> {
         let (key, range_end) = plan::prefix_range(&self.space, b"");
-        let ask = wire::RangeRequest { key, range_end, count_only: true, ..wire::RangeRequest::default() };
+        let ask = ask::Range { key, range_end, count_only: true, ..ask::Range::default() };
         let counted = self.range_of(ask).await?;
-        let keys = u64::try_from(counted.count).unwrap_or(0);
-        let revision = counted.header.map_or(0, |header| header.revision);
+        let keys = u64::try_from(counted.count()).unwrap_or(0);
+        let revision = counted.header().map_or(0, etcd_client::ResponseHeader::revision);
         Ok((revision, StoreStatus { keys, ..StoreStatus::default() }))
     }
 
@@ -152,17 +132,15 @@ impl Inner {
             }
         };
         // Rights on a prefix need not include this; then the size stays unknown.
-        let size = self.link.call(|session| async move {
-            session.maintenance().status(session.ask(wire::StatusRequest {})).await
-        });
-        let size = size.await.map(tonic::Response::into_inner).unwrap_or_default();
+        let size = self.link.call(|session| async move { session.status().await }).await.ok();
+        let (held, used) = size.map_or((0, 0), |size| (size.db_size(), size.raft_used_db_size()));
         let bytes = |size: i64| u64::try_from(size).unwrap_or(0);
         let full = self.full.load(std::sync::atomic::Ordering::Relaxed);
         let full = full.then(|| lock(&self.full_cause).clone()).flatten();
         Ok(StoreStatus {
             revision: self.space.revision(revision),
-            bytes: bytes(size.db_size_in_use),
-            file_bytes: bytes(size.db_size),
+            bytes: bytes(used),
+            file_bytes: bytes(held),
             commits: self.commits.load(std::sync::atomic::Ordering::Relaxed),
             transactions: self.transactions.load(std::sync::atomic::Ordering::Relaxed),
             write_failure: full.or_else(|| self.link.down()),

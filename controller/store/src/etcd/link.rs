@@ -1,25 +1,20 @@
 //! Calls to whichever member of the etcd cluster answers: one at a time, the next one when it does not.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, RwLock};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use proto_rpc::{Client, ClientOptions, CredentialFiles, Credentials, files};
 use tokio::time::Instant;
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::{Request, Status};
+use tonic::Status;
+use tonic::codegen::http::HeaderValue;
 
+use super::calls::{self, Session, Token};
 use super::failure::{Failure, Kind};
 use super::options::{EtcdLogin, EtcdOptions, EtcdTls};
-use super::wire::{
-    AuthenticateRequest, auth_client::AuthClient, kv_client::KvClient, lease_client::LeaseClient,
-    maintenance_client::MaintenanceClient, watch_client::WatchClient,
-};
 use crate::error::StoreError;
 use crate::hub::lock;
 
-/// Largest answer that is decoded: a page of a range, or all events of one revision.
-const LARGEST_ANSWER: usize = 1 << 30;
 /// First and longest wait before an operation is tried again.
 const AGAIN_FIRST: Duration = Duration::from_millis(20);
 const AGAIN_LONGEST: Duration = Duration::from_millis(400);
@@ -27,7 +22,7 @@ const AGAIN_LONGEST: Duration = Duration::from_millis(400);
 /// One member.
 struct Member {
     name: String,
-    client: Client,
+    session: Session,
 }
 
 /// The way to etcd.
@@ -37,7 +32,7 @@ pub(crate) struct Link {
     credentials: Option<Credentials>,
     tls: EtcdTls,
     login: Option<EtcdLogin>,
-    token: RwLock<Option<MetadataValue<Ascii>>>,
+    token: Token,
     patience: Duration,
     /// Why no member answers, while none does.
     down: Mutex<Option<String>>,
@@ -49,54 +44,10 @@ impl std::fmt::Debug for Link {
     }
 }
 
-/// One member and our login, for one call.
-#[derive(Clone)]
-pub(crate) struct Session {
-    client: Client,
-    token: Option<MetadataValue<Ascii>>,
-}
-
-impl Session {
-    pub fn kv(&self) -> KvClient<Client> {
-        KvClient::new(self.client.clone()).max_decoding_message_size(LARGEST_ANSWER)
-    }
-
-    pub fn lease(&self) -> LeaseClient<Client> {
-        LeaseClient::new(self.client.clone())
-    }
-
-    pub fn maintenance(&self) -> MaintenanceClient<Client> {
-        MaintenanceClient::new(self.client.clone())
-    }
-
-    /// Calls with a time of their own: streams, and work that takes long.
-    pub fn with_timeout(&self, timeout: Option<Duration>) -> Self {
-        let client = match timeout {
-            Some(timeout) => self.client.with_timeout(timeout),
-            None => self.client.without_timeout(),
-        };
-        Self { client, token: self.token.clone() }
-    }
-
-    pub fn watch(&self) -> WatchClient<Client> {
-        WatchClient::new(self.client.without_timeout()).max_decoding_message_size(LARGEST_ANSWER)
-    }
-
-    /// A request with our login. A member that is cut off from its leader shall say so instead of keeping us waiting.
-    pub fn ask<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
-        if let Some(token) = &self.token {
-            request.metadata_mut().insert("token", token.clone());
-        }
-        request
-    }
-}
-
 impl Link {
     /// # Errors
     /// [`StoreError::Denied`] names an address or a file that cannot be used. Nobody is called yet.
-    pub fn new(options: &EtcdOptions) -> Result<Self, StoreError> {
+    pub async fn new(options: &EtcdOptions) -> Result<Self, StoreError> {
         let denied = |cause: String| StoreError::Denied { cause };
         if options.endpoints.is_empty() {
             return Err(denied("no address of etcd is given".to_owned()));
@@ -130,19 +81,23 @@ impl Link {
             keepalive_timeout: options.pong_within,
             keepalive_while_idle: false,
         };
-        let member = |endpoint: &super::options::EtcdEndpoint| {
+        let token = Token::default();
+        let mut members = Vec::with_capacity(options.endpoints.len());
+        for endpoint in &options.endpoints {
+            let named = |error: &dyn std::error::Error| denied(format!("{endpoint}: {error}"));
             let trust = credentials.clone().filter(|_| endpoint.tls).or(options.dial.map(Credentials::over));
-            let client = Client::of_others(&endpoint.at, trust.as_ref(), &calls);
-            let client = client.map_err(|error| denied(format!("{endpoint}: {error}")))?;
-            Ok(Member { name: endpoint.to_string(), client })
-        };
+            let client =
+                Client::of_others(&endpoint.at, trust.as_ref(), &calls).map_err(|error| named(&error))?;
+            let session = Session::new(&client, &token).await.map_err(|error| named(&error))?;
+            members.push(Member { name: endpoint.to_string(), session });
+        }
         Ok(Self {
-            members: options.endpoints.iter().map(member).collect::<Result<_, StoreError>>()?,
+            members,
             current: AtomicUsize::new(0),
             credentials,
             tls: options.tls.clone(),
             login: options.login.clone(),
-            token: RwLock::default(),
+            token,
             patience: options.patience,
             down: Mutex::default(),
         })
@@ -169,8 +124,7 @@ impl Link {
     }
 
     pub fn session_of(&self, at: usize) -> Session {
-        let token = self.token.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        Session { client: self.members[at].client.clone(), token }
+        self.members[at].session.clone()
     }
 
     pub fn name_of(&self, at: usize) -> &str {
@@ -187,7 +141,7 @@ impl Link {
     /// One call at one member; logs in first where that is needed.
     pub async fn once<T, F, Fut>(&self, call: F) -> Result<T, Failure>
     where
-        F: Fn(Session) -> Fut,
+        F: FnOnce(Session) -> Fut,
         Fut: Future<Output = Result<T, Status>>,
     {
         self.log_in(false).await?;
@@ -234,17 +188,15 @@ impl Link {
     /// Logs in where a user is given and there is no token, or an old one.
     async fn log_in(&self, anew: bool) -> Result<(), Failure> {
         let Some(login) = &self.login else { return Ok(()) };
-        let has = self.token.read().unwrap_or_else(std::sync::PoisonError::into_inner).is_some();
-        if has && !anew {
+        if calls::read(&self.token).is_some() && !anew {
             return Ok(());
         }
         let (session, at) = self.session();
-        let ask = AuthenticateRequest { name: login.user.clone(), password: login.password.clone() };
-        match AuthClient::new(session.client).authenticate(Request::new(ask)).await {
-            Ok(answer) => {
-                let token = answer.into_inner().token.parse::<MetadataValue<Ascii>>();
+        match session.log_in(&login.user, &login.password).await {
+            Ok(token) => {
+                let token = HeaderValue::try_from(token);
                 let token = token.map_err(|_| Failure::unreachable("a token that cannot be sent"))?;
-                *self.token.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(token);
+                *self.token.write().unwrap_or_else(PoisonError::into_inner) = Some(token);
                 Ok(())
             }
             Err(status) => {

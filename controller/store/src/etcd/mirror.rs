@@ -11,15 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{OnceCell, mpsc};
+use etcd_client::{EventType, WatchResponse};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
 
 use super::failure::{Failure, Kind};
 use super::space::end_of;
 use super::walk::Reading;
-use super::{Inner, plan, wire};
+use super::{Inner, ask, calls, plan};
 use crate::error::StoreError;
 use crate::hub::Hub;
 use crate::state::{Delta, LogEntry, Overlay, State};
@@ -69,11 +68,6 @@ impl Mirror {
     pub fn forget(&self, revision: u64) {
         self.floor.fetch_max(revision, Ordering::SeqCst);
     }
-}
-
-/// The first message of a watch.
-pub(super) fn create(create: wire::WatchCreateRequest) -> wire::WatchRequest {
-    wire::WatchRequest { request_union: Some(wire::watch_request::RequestUnion::CreateRequest(create)) }
 }
 
 /// Why the watch ended.
@@ -144,10 +138,10 @@ impl Inner {
     }
 
     /// Lists all keys at one revision (0: the newest), page by page; answers the revision.
-    async fn list(&self, revision: i64, mut each: impl FnMut(&wire::KeyValue)) -> Result<i64, Failure> {
+    async fn list(&self, revision: i64, mut each: impl FnMut(etcd_client::KeyValue)) -> Result<i64, Failure> {
         let mut reading = Reading::new(self.space.inside(b""), revision, true);
         while let Some(kvs) = self.page(&mut reading).await? {
-            kvs.iter().for_each(&mut each);
+            kvs.into_iter().for_each(&mut each);
         }
         Ok(reading.revision)
     }
@@ -174,7 +168,7 @@ impl Inner {
         let mut watch = self.open_watch(everything, from).await.map_err(End::Lost)?;
         let (mut log, mut last, mut written) = (Vec::new(), to, false);
         loop {
-            let answer = match tokio::time::timeout(AGAIN_FIRST * 6, self.next(&mut watch.answers)).await {
+            let answer = match tokio::time::timeout(AGAIN_FIRST * 6, self.next(&mut watch)).await {
                 Ok(answer) => answer?,
                 Err(_) if !written => {
                     let slot = self.slots.make(&self.link, &self.space).await.map_err(End::Lost)?;
@@ -185,9 +179,9 @@ impl Inner {
                 }
                 Err(_) => continue,
             };
-            let newest = answer.events.last().and_then(|event| event.kv.as_ref()).map(|kv| kv.mod_revision);
+            let newest = answer.events().last().and_then(|event| event.kv()).map(|kv| kv.mod_revision());
             let known = |(revision, _): &(u64, _)| *revision <= self.space.revision(to);
-            let batches = self.batches(answer).into_iter().filter(known);
+            let batches = self.batches(&answer).into_iter().filter(known);
             log.extend(batches.map(|(revision, events)| (revision, LogEntry::new(events.into()))));
             if newest.is_some_and(|newest| newest >= last) {
                 return Ok(log);
@@ -195,59 +189,45 @@ impl Inner {
         }
     }
 
-    async fn open_watch(&self, (key, range_end): (Bytes, Bytes), from: i64) -> Result<Watch, Failure> {
-        let ask = wire::WatchCreateRequest {
-            key,
-            range_end,
-            start_revision: from,
-            progress_notify: true,
-            prev_kv: true,
-            ..wire::WatchCreateRequest::default()
-        };
-        let opened = self.link.call(|session| {
-            let first = create(ask.clone());
-            async move {
-                // The sender is kept: etcd ends a watch whose asking side has ended.
-                let (asks, stream) = mpsc::channel(4);
-                let _ = asks.send(first).await;
-                let request = session.ask(ReceiverStream::new(stream));
-                let mut open = session.watch();
-                let late = |_| tonic::Status::unavailable("a watch was not opened in time");
-                let answers = tokio::time::timeout(LATE, open.watch(request)).await.map_err(late)??;
-                Ok(Watch { _asks: asks, answers: answers.into_inner() })
-            }
+    async fn open_watch(
+        &self,
+        (key, range_end): (Bytes, Bytes),
+        from: i64,
+    ) -> Result<etcd_client::WatchStream, Failure> {
+        let ask = &ask::Watch { key, range_end, start_revision: from, whole: true };
+        let opened = self.link.call(|session| async move {
+            let late = |_| tonic::Status::unavailable("a watch was not opened in time");
+            tokio::time::timeout(LATE, session.watch(ask)).await.map_err(late)?
         });
         opened.await
     }
 
-    async fn next(&self, answers: &mut Streaming<wire::WatchResponse>) -> Result<wire::WatchResponse, End> {
-        let lost = |status: &tonic::Status| End::Lost(Failure::of(status, "watch"));
-        let answer = answers.message().await.map_err(|status| lost(&status))?;
+    async fn next(&self, answers: &mut etcd_client::WatchStream) -> Result<WatchResponse, End> {
+        let lost = |error| End::Lost(Failure::of(&calls::status(error), "watch"));
+        let answer = answers.message().await.map_err(lost)?;
         let answer = answer.ok_or_else(|| End::Lost(Failure::unreachable("the watch ended")))?;
-        if answer.compact_revision > 0 {
-            return Err(End::Compacted(answer.compact_revision));
+        if answer.compact_revision() > 0 {
+            return Err(End::Compacted(answer.compact_revision()));
         }
-        if answer.canceled {
-            let cause = format!("etcd ended the watch: {}", answer.cancel_reason);
+        if answer.canceled() {
+            let cause = format!("etcd ended the watch: {}", answer.cancel_reason());
             return Err(End::Lost(Failure::unreachable(cause)));
         }
         Ok(answer)
     }
 
     /// The events of an answer, revision by revision. etcd never splits a revision.
-    fn batches(&self, answer: wire::WatchResponse) -> Vec<(u64, Vec<Event>)> {
+    fn batches(&self, answer: &WatchResponse) -> Vec<(u64, Vec<Event>)> {
         let mut batches: Vec<(u64, Vec<Event>)> = Vec::new();
-        for event in answer.events {
-            let Some(kv) = event.kv.as_ref().filter(|kv| kv.key.starts_with(self.space.data.as_bytes()))
-            else {
+        for event in answer.events() {
+            let Some(kv) = event.kv().filter(|kv| kv.key().starts_with(self.space.data.as_bytes())) else {
                 continue;
             };
-            let revision = self.space.revision(kv.mod_revision);
-            let prev = event.prev_kv.as_ref().map(|kv| owned(self.space.key_value(kv)));
-            let made = if event.r#type == wire::event::EventType::Delete as i32 {
-                Event::Delete { key: self.space.outside(&kv.key), revision, prev }
-            } else {
-                Event::Put { kv: owned(self.space.key_value(kv)), prev }
+            let revision = self.space.revision(kv.mod_revision());
+            let prev = event.prev_kv().map(|kv| self.space.key_value(kv.clone()));
+            let made = match event.event_type() {
+                EventType::Delete => Event::Delete { key: self.space.outside(kv.key()), revision, prev },
+                EventType::Put => Event::Put { kv: self.space.key_value(kv.clone()), prev },
             };
             match batches.last_mut() {
                 Some((last, events)) if *last == revision => events.push(made),
@@ -265,9 +245,9 @@ impl Inner {
             Err(failure) => return End::Lost(failure),
         };
         loop {
-            match self.next(&mut watch.answers).await {
+            match self.next(&mut watch).await {
                 Ok(answer) => {
-                    for (revision, events) in self.batches(answer) {
+                    for (revision, events) in self.batches(&answer) {
                         publish(hub, revision, events);
                     }
                 }
@@ -301,7 +281,7 @@ impl Inner {
     async fn odd(&self, hub: &Hub) -> Result<BTreeMap<Bytes, u64>, Failure> {
         let mut listed = BTreeMap::new();
         let revision = self.list(0, |kv| {
-            listed.insert(self.space.outside(&kv.key), self.space.revision(kv.mod_revision));
+            listed.insert(self.space.outside(kv.key()), self.space.revision(kv.mod_revision()));
         });
         let revision = self.space.revision(revision.await?);
         let state = hub.state();
@@ -338,20 +318,9 @@ fn changed_after(state: &State, revision: u64, key: &Bytes) -> bool {
     state.log.range(revision + 1..).any(|(_, entry)| entry.events.iter().any(|event| event.key() == key))
 }
 
-/// One watch; it ends when the asking side is dropped.
-struct Watch {
-    _asks: mpsc::Sender<wire::WatchRequest>,
-    answers: Streaming<wire::WatchResponse>,
-}
-
-/// Values are not kept, keys are copied out of the answer that they came in.
+/// Values are not kept.
 fn bare(kv: KeyValue) -> KeyValue {
     KeyValue { value: Bytes::new(), ..kv }
-}
-
-/// Values copied out of the answer, so that one event does not hold all of it.
-fn owned(kv: KeyValue) -> KeyValue {
-    KeyValue { value: Bytes::copy_from_slice(&kv.value), ..kv }
 }
 
 fn publish(hub: &Hub, revision: u64, events: Vec<Event>) {

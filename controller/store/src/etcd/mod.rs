@@ -1,6 +1,7 @@
 //! The etcd store: several controllers, one truth.
 //!
-//! - `link` calls whichever member answers, with a deadline on every call; `failure` says what etcd's refusals mean.
+//! - `link` calls whichever member answers, with a deadline on every call; `calls` are these calls, by etcd-client, and `ask` is
+//!   what they ask; `failure` says what etcd's refusals mean.
 //! - `space` keeps everything under one prefix; `format` says what is there.
 //! - `plan` makes one etcd transaction of each of ours; `slots` finds out what became of one whose answer did not come.
 //! - `walk` reads all keys in questions that are cheap to answer.
@@ -8,6 +9,8 @@
 //!   may have missed.
 //! - `keeper` compacts, frees space, reads certificates again.
 
+pub(crate) mod ask;
+mod calls;
 pub(crate) mod failure;
 pub(crate) mod format;
 mod keeper;
@@ -20,7 +23,6 @@ mod rebuild;
 pub(crate) mod slots;
 pub(crate) mod space;
 mod walk;
-pub(crate) mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +30,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use etcd_client::{GetResponse, ResponseHeader};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -177,6 +180,11 @@ impl EtcdStore {
     }
 }
 
+/// etcd's revision of an answer.
+fn revision_of(answer: &GetResponse) -> i64 {
+    answer.header().map_or(0, ResponseHeader::revision)
+}
+
 pub(crate) fn no_random() -> StoreError {
     StoreError::Unavailable { cause: "the system gave no random bytes".to_owned() }
 }
@@ -191,7 +199,7 @@ struct Opened {
 impl Opened {
     async fn new(options: &EtcdOptions) -> Result<Self, StoreError> {
         let space = Space::new(&options.prefix, 0).map_err(|cause| StoreError::Denied { cause })?;
-        let link = Link::new(options)?;
+        let link = Link::new(options).await?;
         let format = format::read(&link, &space).await?;
         Ok(Self { link, space, format })
     }
@@ -201,29 +209,22 @@ impl Inner {
     /// A read, after whatever is not settled.
     async fn read<T, F, Fut>(&self, call: F) -> Result<T, Failure>
     where
-        F: Fn(link::Session) -> Fut,
+        F: Fn(calls::Session) -> Fut,
         Fut: Future<Output = Result<T, tonic::Status>>,
     {
         self.slots.settle_all(&self.link).await?;
         self.link.call(call).await
     }
 
-    pub async fn range_of(&self, ask: wire::RangeRequest) -> Result<wire::RangeResponse, Failure> {
-        let answer = self.read(|session| {
-            let ask = ask.clone();
-            async move { session.kv().range(session.ask(ask)).await }
-        });
-        Ok(answer.await?.into_inner())
+    pub async fn range_of(&self, ask: ask::Range) -> Result<GetResponse, Failure> {
+        let ask = &ask;
+        self.read(|session| async move { session.range(ask).await }).await
     }
 
     /// etcd's newest revision.
     pub async fn newest(&self) -> Result<i64, Failure> {
-        let ask = wire::RangeRequest {
-            key: self.space.format_key(),
-            count_only: true,
-            ..wire::RangeRequest::default()
-        };
-        Ok(self.range_of(ask).await?.header.map_or(0, |header| header.revision))
+        let ask = ask::Range { key: self.space.format_key(), count_only: true, ..ask::Range::default() };
+        Ok(revision_of(&self.range_of(ask).await?))
     }
 
     async fn range(&self, request: &RangeRequest) -> Result<RangeResult, StoreError> {
@@ -241,19 +242,19 @@ impl Inner {
         let mut limit = asked;
         loop {
             let count = i64::try_from(limit).unwrap_or(i64::MAX);
-            let ask = wire::RangeRequest {
+            let ask = ask::Range {
                 key: key.clone(),
                 range_end: range_end.clone(),
                 limit: count,
                 revision,
-                ..wire::RangeRequest::default()
+                ..ask::Range::default()
             };
             match self.range_of(ask).await {
-                Ok(answer) => {
-                    let newest = answer.header.map_or(0, |header| header.revision);
+                Ok(mut answer) => {
+                    let newest = revision_of(&answer);
                     let revision = request.revision.unwrap_or_else(|| self.space.revision(newest));
-                    let items = answer.kvs.iter().map(|kv| self.space.key_value(kv)).collect();
-                    return Ok(RangeResult { revision, items, more: answer.more });
+                    let items = answer.take_kvs().into_iter().map(|kv| self.space.key_value(kv)).collect();
+                    return Ok(RangeResult { revision, items, more: answer.more() });
                 }
                 // A page of very large values: a smaller one.
                 Err(failure) if failure.kind == Kind::Oversize && limit > 1 => limit /= 4,
@@ -264,17 +265,17 @@ impl Inner {
     }
 
     /// The next page of a reading of etcd's keys, at the reading's revision; `None` behind the last one.
-    pub async fn page(&self, reading: &mut Reading) -> Result<Option<Vec<wire::KeyValue>>, Failure> {
+    pub async fn page(&self, reading: &mut Reading) -> Result<Option<Vec<etcd_client::KeyValue>>, Failure> {
         while let Some((key, range_end)) = reading.walk.next() {
-            let ask = wire::RangeRequest {
+            let ask = ask::Range {
                 key,
                 range_end,
                 limit: i64::try_from(reading.limit).unwrap_or(i64::MAX),
                 revision: reading.revision,
                 keys_only: reading.keys_only,
-                ..wire::RangeRequest::default()
+                ..ask::Range::default()
             };
-            let answer = match self.range_of(ask).await {
+            let mut answer = match self.range_of(ask).await {
                 // A page of very large values: a smaller one.
                 Err(failure) if failure.kind == Kind::Oversize && reading.limit > 1 => {
                     reading.limit = (reading.limit / 4).max(1);
@@ -283,14 +284,14 @@ impl Inner {
                 answer => answer?,
             };
             if reading.revision == 0 {
-                reading.revision = answer.header.map_or(0, |header| header.revision);
+                reading.revision = revision_of(&answer);
             }
-            let ends = answer.kvs.first().zip(answer.kvs.last());
-            let keys = ends.map(|(first, last)| (first.key.as_ref(), last.key.as_ref()));
-            let count = usize::try_from(answer.count).unwrap_or(0);
-            reading.walk.answered(&Answer { keys, more: answer.more, count, limit: reading.limit });
-            if !answer.kvs.is_empty() {
-                return Ok(Some(answer.kvs));
+            let kvs = answer.take_kvs();
+            let keys = kvs.first().zip(kvs.last()).map(|(first, last)| (first.key(), last.key()));
+            let count = usize::try_from(answer.count()).unwrap_or(0);
+            reading.walk.answered(&Answer { keys, more: answer.more(), count, limit: reading.limit });
+            if !kvs.is_empty() {
+                return Ok(Some(kvs));
             }
         }
         Ok(None)
@@ -303,7 +304,7 @@ impl Inner {
             let page = match self.page(&mut reading).await {
                 Ok(kvs) => {
                     let (more, revision) = (kvs.is_some(), self.space.revision(reading.revision));
-                    let items = kvs.iter().flatten().map(|kv| self.space.key_value(kv)).collect();
+                    let items = kvs.into_iter().flatten().map(|kv| self.space.key_value(kv)).collect();
                     Ok(RangeResult { revision, items, more })
                 }
                 Err(failure) => Err(self.range_error(failure, None).await),
@@ -351,12 +352,10 @@ impl Inner {
     /// A transaction that only reads.
     async fn look(&self, txn: &Txn) -> Result<TxnOutcome, StoreError> {
         let request = plan::request(&self.space, txn, None, self.options.max_request_bytes)?;
-        let answer = self.link.call(|session| {
-            let request = request.clone();
-            async move { session.kv().txn(session.ask(request)).await }
-        });
-        let answer = answer.await.map_err(Failure::into_error)?.into_inner();
-        let answer = plan::answer(&self.space, txn, false, answer).ok_or(StoreError::Closed)?;
+        let request = &request;
+        let answer = self.link.call(|session| async move { session.txn(request).await });
+        let answer = answer.await.map_err(Failure::into_error)?;
+        let answer = plan::answer(&self.space, txn, false, &answer).ok_or(StoreError::Closed)?;
         Ok(self.outcome(answer.revision, answer.succeeded, answer.results))
     }
 
@@ -378,12 +377,10 @@ impl Inner {
                 return Err(error);
             }
         };
-        let answer = self.link.once(|session| {
-            let request = request.clone();
-            async move { session.kv().txn(session.ask(request)).await }
-        });
+        let request = &request;
+        let answer = self.link.once(|session| async move { session.txn(request).await });
         match answer.await {
-            Ok(answer) => match plan::answer(&self.space, txn, true, answer.into_inner()) {
+            Ok(answer) => match plan::answer(&self.space, txn, true, &answer) {
                 Some(answer) => {
                     if answer.marked {
                         slot.marked(answer.revision);
@@ -468,9 +465,9 @@ impl Inner {
 impl Store for EtcdStore {
     async fn get(&self, key: Bytes) -> Result<Option<KeyValue>, StoreError> {
         check_key(&key, &self.inner.limits)?;
-        let ask = wire::RangeRequest { key: self.inner.space.inside(&key), ..wire::RangeRequest::default() };
-        let found = self.inner.range_of(ask).await.map_err(Failure::into_error)?;
-        Ok(found.kvs.first().map(|kv| self.inner.space.key_value(kv)))
+        let ask = ask::Range { key: self.inner.space.inside(&key), ..ask::Range::default() };
+        let mut found = self.inner.range_of(ask).await.map_err(Failure::into_error)?;
+        Ok(found.take_kvs().into_iter().next().map(|kv| self.inner.space.key_value(kv)))
     }
 
     async fn range(&self, request: RangeRequest) -> Result<RangeResult, StoreError> {

@@ -16,10 +16,10 @@
 //! space comes back.
 
 use bytes::Bytes;
-use prost::Message;
+use etcd_client::{CompareOp, ResponseHeader, TxnOpResponse, TxnResponse};
 
+use super::ask;
 use super::space::{Space, end_of};
-use super::wire::{self, request_op, response_op};
 use crate::error::StoreError;
 use crate::types::{Op, OpResult, Txn};
 
@@ -57,7 +57,7 @@ pub(crate) fn request(
     txn: &Txn,
     guard: Option<&Guard>,
     largest: usize,
-) -> Result<wire::TxnRequest, StoreError> {
+) -> Result<ask::Txn, StoreError> {
     if txn.compares.len() > MOST_COMPARES {
         let (what, count) = ("compares", txn.compares.len());
         return Err(StoreError::TooManyOps { what, count, limit: MOST_COMPARES });
@@ -67,28 +67,26 @@ pub(crate) fn request(
     let mut failure = branch(space, &txn.failure, guard.map(|guard| (&guard.key, &guard.otherwise)));
     if let Some(guard) = guard {
         compare.push(untouched(guard));
-        let inner =
-            wire::TxnRequest { compare: vec![untouched(guard)], success: failure, failure: Vec::new() };
-        failure = vec![nested(inner)];
+        let inner = ask::Txn { compare: vec![untouched(guard)], success: failure, failure: Vec::new() };
+        failure = vec![ask::Op::Txn(inner)];
     }
-    let request = wire::TxnRequest { compare, success, failure };
+    let request = ask::Txn { compare, success, failure };
     let (len, limit) = (request.encoded_len() + REQUEST_OVERHEAD, largest);
     if len > limit { Err(StoreError::TxnTooLarge { len, limit }) } else { Ok(request) }
 }
 
 /// The slot is as this process left it.
-pub(crate) fn untouched(guard: &Guard) -> wire::Compare {
-    wire::Compare {
-        result: wire::compare::CompareResult::Equal.into(),
-        target: wire::compare::CompareTarget::Mod.into(),
+pub(crate) fn untouched(guard: &Guard) -> ask::Compare {
+    ask::Compare {
         key: guard.key.clone(),
         range_end: Bytes::new(),
-        target_union: Some(wire::compare::TargetUnion::ModRevision(guard.revision)),
+        op: CompareOp::Equal,
+        target: ask::Target::Mod(guard.revision),
     }
 }
 
-fn branch(space: &Space, ops: &[Op], mark: Option<(&Bytes, &Bytes)>) -> Vec<wire::RequestOp> {
-    let all: Vec<wire::RequestOp> = ops.iter().map(|op| operation(space, op)).collect();
+fn branch(space: &Space, ops: &[Op], mark: Option<(&Bytes, &Bytes)>) -> Vec<ask::Op> {
+    let all: Vec<ask::Op> = ops.iter().map(|op| operation(space, op)).collect();
     let mark = mark.filter(|_| writes(ops)).map(|(key, value)| {
         let put = put(key.clone(), value.clone(), 0);
         if ops.iter().any(|op| matches!(op, Op::Put { .. })) { put } else { if_any(space, ops, put) }
@@ -99,13 +97,13 @@ fn branch(space: &Space, ops: &[Op], mark: Option<(&Bytes, &Bytes)>) -> Vec<wire
 }
 
 /// Operations without a condition, one level further in.
-pub(crate) fn group(ops: &[wire::RequestOp]) -> wire::RequestOp {
-    nested(wire::TxnRequest { compare: Vec::new(), success: ops.to_vec(), failure: Vec::new() })
+pub(crate) fn group(ops: &[ask::Op]) -> ask::Op {
+    ask::Op::Txn(ask::Txn { compare: Vec::new(), success: ops.to_vec(), failure: Vec::new() })
 }
 
 /// The mark where there is nothing but deletions: only if one of them finds something, so that deleting nothing takes no
 /// revision. Conditions are looked at before anything is done, so the order does not matter.
-fn if_any(space: &Space, ops: &[Op], put: wire::RequestOp) -> wire::RequestOp {
+fn if_any(space: &Space, ops: &[Op], put: ask::Op) -> ask::Op {
     if ops.len() > EXACT_DELETES {
         return group(&[put]);
     }
@@ -116,15 +114,9 @@ fn if_any(space: &Space, ops: &[Op], put: wire::RequestOp) -> wire::RequestOp {
             Op::DeletePrefix { prefix } => prefix_range(space, prefix),
             Op::Put { .. } | Op::Get { .. } => continue,
         };
-        let exists = wire::Compare {
-            result: wire::compare::CompareResult::Greater.into(),
-            target: wire::compare::CompareTarget::Create.into(),
-            key,
-            range_end,
-            target_union: Some(wire::compare::TargetUnion::CreateRevision(0)),
-        };
+        let exists = ask::Compare { key, range_end, op: CompareOp::Greater, target: ask::Target::Create(0) };
         let failure = last.take().into_iter().collect();
-        last = Some(nested(wire::TxnRequest { compare: vec![exists], success: vec![put.clone()], failure }));
+        last = Some(ask::Op::Txn(ask::Txn { compare: vec![exists], success: vec![put.clone()], failure }));
     }
     last.unwrap_or(put)
 }
@@ -136,25 +128,19 @@ pub(crate) fn prefix_range(space: &Space, prefix: &[u8]) -> (Bytes, Bytes) {
     (begin, end)
 }
 
-pub(crate) fn put(key: Bytes, value: Bytes, lease: i64) -> wire::RequestOp {
-    wire::RequestOp { request: Some(request_op::Request::RequestPut(wire::PutRequest { key, value, lease })) }
+pub(crate) fn put(key: Bytes, value: Bytes, lease: i64) -> ask::Op {
+    ask::Op::Put { key, value, lease }
 }
 
-pub(crate) fn delete(key: Bytes, range_end: Bytes) -> wire::RequestOp {
-    let request = wire::DeleteRangeRequest { key, range_end };
-    wire::RequestOp { request: Some(request_op::Request::RequestDeleteRange(request)) }
+pub(crate) fn delete(key: Bytes, range_end: Bytes) -> ask::Op {
+    ask::Op::Delete { key, range_end }
 }
 
-pub(crate) fn get(key: Bytes) -> wire::RequestOp {
-    let request = wire::RangeRequest { key, ..wire::RangeRequest::default() };
-    wire::RequestOp { request: Some(request_op::Request::RequestRange(request)) }
+pub(crate) fn get(key: Bytes) -> ask::Op {
+    ask::Op::Range(ask::Range { key, ..ask::Range::default() })
 }
 
-pub(crate) fn nested(txn: wire::TxnRequest) -> wire::RequestOp {
-    wire::RequestOp { request: Some(request_op::Request::RequestTxn(txn)) }
-}
-
-fn operation(space: &Space, op: &Op) -> wire::RequestOp {
+fn operation(space: &Space, op: &Op) -> ask::Op {
     match op {
         Op::Put { key, value, lease } => {
             put(space.inside(key), value.clone(), lease.map_or(0, |lease| lease.0.cast_signed()))
@@ -180,18 +166,17 @@ pub(crate) struct Answer {
 }
 
 /// The answer to a guarded or unguarded transaction; `None` when the guard did not hold, so that nothing ran.
-pub(crate) fn answer(space: &Space, txn: &Txn, guarded: bool, response: wire::TxnResponse) -> Option<Answer> {
-    let revision = response.header.as_ref().map_or(0, |header| header.revision);
-    let succeeded = response.succeeded;
-    let responses = if guarded && !succeeded {
+pub(crate) fn answer(space: &Space, txn: &Txn, guarded: bool, response: &TxnResponse) -> Option<Answer> {
+    let revision = response.header().map_or(0, ResponseHeader::revision);
+    let succeeded = response.succeeded();
+    let mut responses = response.op_responses();
+    if guarded && !succeeded {
         // Either the conditions did not hold, or the guard did not.
-        match response.responses.into_iter().next()?.response? {
-            response_op::Response::ResponseTxn(inner) if inner.succeeded => inner.responses,
+        responses = match responses.first()? {
+            TxnOpResponse::Txn(inner) if inner.succeeded() => inner.op_responses(),
             _ => return None,
-        }
-    } else {
-        response.responses
-    };
+        };
+    }
     let ops = if succeeded { &txn.success } else { &txn.failure };
     let marked = guarded && writes(ops) && responses.last().is_some_and(holds_put);
     let results = unpack(responses, ops.len()).into_iter().map(|response| result(space, response)).collect();
@@ -199,33 +184,31 @@ pub(crate) fn answer(space: &Space, txn: &Txn, guarded: bool, response: wire::Tx
 }
 
 /// Undoes the packing of so many operations; what follows them is the mark.
-fn unpack(responses: Vec<wire::ResponseOp>, count: usize) -> Vec<wire::ResponseOp> {
+fn unpack(responses: Vec<TxnOpResponse>, count: usize) -> Vec<TxnOpResponse> {
     if count < GROUP {
         return responses.into_iter().take(count).collect();
     }
-    let group = |response: wire::ResponseOp| match response.response {
-        Some(response_op::Response::ResponseTxn(group)) => group.responses,
+    let group = |response: TxnOpResponse| match response {
+        TxnOpResponse::Txn(group) => group.op_responses(),
         _ => Vec::new(),
     };
     responses.into_iter().take(count.div_ceil(GROUP)).flat_map(group).collect()
 }
 
-fn holds_put(response: &wire::ResponseOp) -> bool {
-    match &response.response {
-        Some(response_op::Response::ResponsePut(_)) => true,
-        Some(response_op::Response::ResponseTxn(txn)) => txn.responses.iter().any(holds_put),
+fn holds_put(response: &TxnOpResponse) -> bool {
+    match response {
+        TxnOpResponse::Put(_) => true,
+        TxnOpResponse::Txn(txn) => txn.op_responses().iter().any(holds_put),
         _ => false,
     }
 }
 
-fn result(space: &Space, response: wire::ResponseOp) -> OpResult {
-    match response.response {
-        Some(response_op::Response::ResponseRange(range)) => {
-            OpResult::Got(range.kvs.first().map(|kv| space.key_value(kv)))
+fn result(space: &Space, response: TxnOpResponse) -> OpResult {
+    match response {
+        TxnOpResponse::Get(mut range) => {
+            OpResult::Got(range.take_kvs().into_iter().next().map(|kv| space.key_value(kv)))
         }
-        Some(response_op::Response::ResponseDeleteRange(deleted)) => {
-            OpResult::Deleted(u64::try_from(deleted.deleted).unwrap_or(0))
-        }
+        TxnOpResponse::Delete(deleted) => OpResult::Deleted(u64::try_from(deleted.deleted()).unwrap_or(0)),
         _ => OpResult::Put,
     }
 }
@@ -244,10 +227,10 @@ mod tests {
     }
 
     /// What etcd checks (`checkTxnRequest`): the widest list of each level, less what the levels above it used.
-    fn fits(txn: &wire::TxnRequest, left: usize) -> bool {
+    fn fits(txn: &ask::Txn, left: usize) -> bool {
         let width = txn.compare.len().max(txn.success.len()).max(txn.failure.len());
-        let inner = |op: &wire::RequestOp| match &op.request {
-            Some(request_op::Request::RequestTxn(txn)) => fits(txn, left - width),
+        let inner = |op: &ask::Op| match op {
+            ask::Op::Txn(txn) => fits(txn, left - width),
             _ => true,
         };
         width <= left && txn.success.iter().chain(&txn.failure).all(inner)
@@ -280,7 +263,7 @@ mod tests {
         let costs = |ops: Vec<Op>| {
             let txn = Txn { success: ops, ..Txn::new() };
             let request = request(&space, &txn, Some(&guard()), usize::MAX).unwrap();
-            request.success.iter().any(|op| matches!(op.request, Some(request_op::Request::RequestPut(_))))
+            request.success.iter().any(|op| matches!(op, ask::Op::Put { .. }))
         };
         for count in [1, 8, 9, 41, 42, 1000] {
             assert!(costs((0..count).map(|n| Op::put(format!("k{n}"), "")).collect()), "{count}");
@@ -300,9 +283,7 @@ mod tests {
         assert_eq!(marks(vec![Op::delete("k")]), 1);
         let only_deletes =
             branch(&space, &[Op::delete("k"), Op::delete_prefix("l")], Some((&guard().key, &guard().then)));
-        let Some(request_op::Request::RequestTxn(chain)) = &only_deletes[2].request else {
-            panic!("no chain")
-        };
+        let ask::Op::Txn(chain) = &only_deletes[2] else { panic!("no chain") };
         assert_eq!((chain.compare.len(), chain.success.len(), chain.failure.len()), (1, 1, 1));
     }
 }

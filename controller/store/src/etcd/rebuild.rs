@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::failure::Failure;
 use super::space::end_of;
-use super::{Inner, wire};
+use super::{Inner, ask};
 use crate::types::{Op, OpResult};
 
 /// The results of `ops`, which ran at etcd's `revision`; `None` when they cannot be told any more.
@@ -22,22 +22,22 @@ pub(super) async fn results(inner: &Inner, ops: &[Op], revision: i64) -> Option<
             }
             Op::Delete { key } => {
                 let before = at(inner, key, None, revision - 1).await.ok()?;
-                let count = before.len() - before.iter().filter(|kv| gone.contains(&kv.key)).count();
-                gone.extend(before.into_iter().map(|kv| kv.key));
+                let count = before.len() - before.iter().filter(|kv| gone.contains(kv.key())).count();
+                gone.extend(before.iter().map(|kv| Bytes::copy_from_slice(kv.key())));
                 OpResult::Deleted(count as u64)
             }
             Op::DeletePrefix { prefix } => {
                 let end = end_of(&inner.space.inside(prefix));
                 let before = at(inner, prefix, Some(end), revision - 1).await.ok()?;
-                let count = before.len() - before.iter().filter(|kv| gone.contains(&kv.key)).count();
-                gone.extend(before.into_iter().map(|kv| kv.key));
+                let count = before.len() - before.iter().filter(|kv| gone.contains(kv.key())).count();
+                gone.extend(before.iter().map(|kv| Bytes::copy_from_slice(kv.key())));
                 OpResult::Deleted(count as u64)
             }
             Op::Get { key } if gone.contains(&inner.space.inside(key)) => OpResult::Got(None),
             Op::Get { key } => {
                 let when = if written.contains(key) { revision } else { revision - 1 };
                 let found = at(inner, key, None, when).await.ok()?;
-                OpResult::Got(found.first().map(|kv| inner.space.key_value(kv)))
+                OpResult::Got(found.into_iter().next().map(|kv| inner.space.key_value(kv)))
             }
         };
         results.push(result);
@@ -51,18 +51,15 @@ async fn at(
     key: &Bytes,
     range_end: Option<Bytes>,
     revision: i64,
-) -> Result<Vec<wire::KeyValue>, Failure> {
-    let ask = wire::RangeRequest {
+) -> Result<Vec<etcd_client::KeyValue>, Failure> {
+    let ask = &ask::Range {
         key: inner.space.inside(key),
         keys_only: range_end.is_some(),
         range_end: range_end.unwrap_or_default(),
         // etcd's first revision is 1; 0 would mean the newest.
         revision: revision.max(1),
-        ..wire::RangeRequest::default()
+        ..ask::Range::default()
     };
-    let answer = inner.link.call(|session| {
-        let ask = ask.clone();
-        async move { session.kv().range(session.ask(ask)).await }
-    });
-    Ok(answer.await?.into_inner().kvs)
+    let answer = inner.link.call(|session| async move { session.range(ask).await });
+    Ok(answer.await?.take_kvs())
 }

@@ -14,12 +14,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use etcd_client::{ResponseHeader, TxnOpResponse};
 
+use super::ask;
 use super::failure::{Failure, Kind};
 use super::link::{Link, Trying};
 use super::plan::{self, Guard};
 use super::space::{Space, end_of};
-use super::wire::{self, response_op};
 use crate::hub::lock;
 use crate::source::{Source, unix_seconds};
 
@@ -130,13 +131,10 @@ impl Slots {
         let value: Bytes = format!("0 new {}", self.now()).into();
         // Further in, where etcd's quota does not look: deletions need a slot too, also in a full etcd.
         let put = plan::group(&[plan::put(key.clone(), value, 0)]);
-        let make = wire::TxnRequest { success: vec![put], ..wire::TxnRequest::default() };
+        let make = &ask::Txn { success: vec![put], ..ask::Txn::default() };
         // Repeating it does no harm: the key is nobody else's, and the last answer counts.
-        let made = link.call(|session| {
-            let make = make.clone();
-            async move { session.kv().txn(session.ask(make)).await }
-        });
-        let revision = made.await?.into_inner().header.map_or(0, |header| header.revision);
+        let made = link.call(|session| async move { session.txn(make).await });
+        let revision = made.await?.header().map_or(0, ResponseHeader::revision);
         Ok(Slot { key, revision, number: 0 })
     }
 
@@ -189,39 +187,33 @@ impl Slots {
     /// Removes slots of processes that are long gone.
     pub async fn sweep(&self, link: &Link, space: &Space) -> Result<usize, Failure> {
         let writers = space.writers();
-        let ask = wire::RangeRequest {
+        let ask = &ask::Range {
             key: Bytes::from(writers.clone()),
             range_end: end_of(writers.as_bytes()),
             limit: 1000,
-            ..wire::RangeRequest::default()
+            ..ask::Range::default()
         };
-        let found = link.call(|session| {
-            let ask = ask.clone();
-            async move { session.kv().range(session.ask(ask)).await }
-        });
+        let found = link.call(|session| async move { session.range(ask).await });
         let now = self.now();
         let mut swept = 0;
-        for kv in found.await?.into_inner().kvs {
-            let forgotten = mark(&kv.value).is_none_or(|mark| mark.at.saturating_add(FORGOTTEN_S) < now);
+        for kv in found.await?.take_kvs() {
+            let forgotten = mark(kv.value()).is_none_or(|mark| mark.at.saturating_add(FORGOTTEN_S) < now);
             if !forgotten {
                 continue;
             }
-            let guard =
-                Guard { key: kv.key, revision: kv.mod_revision, then: Bytes::new(), otherwise: Bytes::new() };
-            let sweep = bar(&guard);
-            let done = link.call(|session| {
-                let sweep = sweep.clone();
-                async move { session.kv().txn(session.ask(sweep)).await }
-            });
-            swept += usize::from(done.await?.into_inner().succeeded);
+            let revision = kv.mod_revision();
+            let key = Bytes::from(kv.into_key_value().0);
+            let sweep = &bar(&Guard { key, revision, then: Bytes::new(), otherwise: Bytes::new() });
+            let done = link.call(|session| async move { session.txn(sweep).await });
+            swept += usize::from(done.await?.succeeded());
         }
         Ok(swept)
     }
 }
 
 /// Deletes the slot if it is as it was; else reads it.
-fn bar(guard: &Guard) -> wire::TxnRequest {
-    wire::TxnRequest {
+fn bar(guard: &Guard) -> ask::Txn {
+    ask::Txn {
         compare: vec![plan::untouched(guard)],
         success: vec![plan::delete(guard.key.clone(), Bytes::new())],
         failure: vec![plan::get(guard.key.clone())],
@@ -232,13 +224,10 @@ async fn barrier(link: &Link, pending: &mut Pending) -> Result<Settled, Failure>
     let slot = &pending.slot;
     let guard =
         Guard { key: slot.key.clone(), revision: slot.revision, then: Bytes::new(), otherwise: Bytes::new() };
-    let request = bar(&guard);
-    let answer = link.once(|session| {
-        let request = request.clone();
-        async move { session.kv().txn(session.ask(request)).await }
-    });
+    let request = &bar(&guard);
+    let answer = link.once(|session| async move { session.txn(request).await });
     let answer = match answer.await {
-        Ok(answer) => answer.into_inner(),
+        Ok(answer) => answer,
         Err(failure) => {
             pending.barred |= failure.doubt;
             // A quota that is used up does not hinder deletions, and nothing else may hold up a barrier for good.
@@ -246,19 +235,19 @@ async fn barrier(link: &Link, pending: &mut Pending) -> Result<Settled, Failure>
             return Err(Failure { kind, ..failure });
         }
     };
-    if answer.succeeded {
+    if answer.succeeded() {
         return Ok(Settled::Not);
     }
-    let found = answer.responses.into_iter().next().and_then(|response| match response.response {
-        Some(response_op::Response::ResponseRange(range)) => range.kvs.into_iter().next(),
+    let found = answer.op_responses().into_iter().next().and_then(|response| match response {
+        TxnOpResponse::Get(mut range) => range.take_kvs().into_iter().next(),
         _ => None,
     });
     Ok(match found {
         None if pending.barred => Settled::Not,
         None => Settled::Lost,
-        Some(kv) => match mark(&kv.value) {
+        Some(kv) => match mark(kv.value()) {
             Some(mark) if mark.number == slot.number => {
-                let revision = kv.mod_revision;
+                let revision = kv.mod_revision();
                 let slot = Slot { revision, ..slot.clone() };
                 Settled::Ran { slot, revision, succeeded: mark.succeeded }
             }

@@ -8,8 +8,9 @@
 //! Everything is under one prefix, so an etcd user with rights on that prefix alone is enough.
 
 use bytes::Bytes;
+use etcd_client::CompareOp as EtcdOp;
 
-use super::wire;
+use super::ask;
 use crate::error::StoreError;
 use crate::types::{Compare, CompareOp, KeyValue, LeaseId, Target};
 
@@ -83,60 +84,41 @@ impl Space {
         i64::try_from(revision.saturating_sub(self.base)).unwrap_or(i64::MAX)
     }
 
-    pub fn key_value(&self, kv: &wire::KeyValue) -> KeyValue {
-        KeyValue {
-            key: self.outside(&kv.key),
-            value: kv.value.clone(),
-            create_revision: self.revision(kv.create_revision),
-            mod_revision: self.revision(kv.mod_revision),
-            version: u64::try_from(kv.version).unwrap_or(0),
-            lease: lease_id(kv.lease),
-        }
+    pub fn key_value(&self, kv: etcd_client::KeyValue) -> KeyValue {
+        let (create_revision, mod_revision) =
+            (self.revision(kv.create_revision()), self.revision(kv.mod_revision()));
+        let (version, lease) = (u64::try_from(kv.version()).unwrap_or(0), lease_id(kv.lease()));
+        let (key, value) = kv.into_key_value();
+        let (key, value) = (self.outside(&key), value.into());
+        KeyValue { key, value, create_revision, mod_revision, version, lease }
     }
 
-    pub fn compare(&self, compare: &Compare) -> wire::Compare {
-        use wire::compare::{CompareResult, CompareTarget, TargetUnion};
-        let mut result = match compare.op {
-            CompareOp::Equal => CompareResult::Equal,
-            CompareOp::NotEqual => CompareResult::NotEqual,
-            CompareOp::Greater => CompareResult::Greater,
-            CompareOp::Less => CompareResult::Less,
+    pub fn compare(&self, compare: &Compare) -> ask::Compare {
+        let op = match compare.op {
+            CompareOp::Equal => EtcdOp::Equal,
+            CompareOp::NotEqual => EtcdOp::NotEqual,
+            CompareOp::Greater => EtcdOp::Greater,
+            CompareOp::Less => EtcdOp::Less,
         };
-        let (target, union) = match &compare.target {
-            Target::ModRevision(given) => {
-                let given = self.compared(*given, &mut result);
-                (CompareTarget::Mod, TargetUnion::ModRevision(given))
-            }
-            Target::CreateRevision(given) => {
-                let given = self.compared(*given, &mut result);
-                (CompareTarget::Create, TargetUnion::CreateRevision(given))
-            }
-            Target::Version(given) => {
-                let given = i64::try_from(*given).unwrap_or(i64::MAX);
-                (CompareTarget::Version, TargetUnion::Version(given))
-            }
-            Target::Value(given) => (CompareTarget::Value, TargetUnion::Value(given.clone())),
+        let target = match &compare.target {
+            Target::ModRevision(given) => ask::Target::Mod(self.compared(*given, op)),
+            Target::CreateRevision(given) => ask::Target::Create(self.compared(*given, op)),
+            Target::Version(given) => ask::Target::Version(i64::try_from(*given).unwrap_or(i64::MAX)),
+            Target::Value(given) => ask::Target::Value(given.clone()),
         };
-        wire::Compare {
-            result: result.into(),
-            target: target.into(),
-            key: self.inside(&compare.key),
-            range_end: Bytes::new(),
-            target_union: Some(union),
-        }
+        ask::Compare { key: self.inside(&compare.key), range_end: Bytes::new(), op, target }
     }
 
     /// What etcd is to compare with. A revision before the base is one that no key of this etcd has: an absent key (0) is
     /// below it, every other key above it.
-    fn compared(&self, given: u64, result: &mut wire::compare::CompareResult) -> i64 {
-        use wire::compare::CompareResult;
+    fn compared(&self, given: u64, op: EtcdOp) -> i64 {
         if given == 0 || given > self.base {
             return self.etcd_revision(given);
         }
-        match result {
-            CompareResult::Equal | CompareResult::NotEqual => i64::MAX,
-            CompareResult::Greater => 0,
-            CompareResult::Less => 1,
+        match op {
+            EtcdOp::Equal | EtcdOp::NotEqual => i64::MAX,
+            EtcdOp::Greater => 0,
+            EtcdOp::Less => 1,
         }
     }
 }
@@ -198,14 +180,13 @@ mod tests {
     fn compares_mean_the_same_whatever_the_base() {
         let base = 1000;
         let (plain, moved) = (Space::new("/a", 0).unwrap(), Space::new("/a", base).unwrap());
-        let holds = |compare: &wire::Compare, stored: i64| {
-            use wire::compare::{CompareResult, TargetUnion};
-            let Some(TargetUnion::ModRevision(given)) = compare.target_union else { panic!("no revision") };
-            match CompareResult::try_from(compare.result).unwrap() {
-                CompareResult::Equal => stored == given,
-                CompareResult::NotEqual => stored != given,
-                CompareResult::Greater => stored > given,
-                CompareResult::Less => stored < given,
+        let holds = |compare: &ask::Compare, stored: i64| {
+            let ask::Target::Mod(given) = compare.target else { panic!("no revision") };
+            match compare.op {
+                EtcdOp::Equal => stored == given,
+                EtcdOp::NotEqual => stored != given,
+                EtcdOp::Greater => stored > given,
+                EtcdOp::Less => stored < given,
             }
         };
         for op in [CompareOp::Equal, CompareOp::NotEqual, CompareOp::Greater, CompareOp::Less] {

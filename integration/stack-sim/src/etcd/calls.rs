@@ -1,4 +1,4 @@
-//! The calls of a member, by the server's side of the store's own schema.
+//! The calls of a member: those that the store makes, and of the others that there are none.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -10,16 +10,15 @@ use super::{Etcd, pause, rows::Lease, rows::Refused, watch};
 use crate::{
     plant::Bug,
     wire::{
-        AlarmMember, AlarmRequest, AlarmResponse, AlarmType, CompactionRequest, CompactionResponse,
-        DefragmentRequest, DefragmentResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
-        LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest,
-        LeaseTimeToLiveResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest,
-        TxnResponse, WatchRequest, WatchResponse,
-        alarm_request::AlarmAction,
-        kv_server::{Kv, KvServer},
-        lease_server::{Lease as Leases, LeaseServer},
-        maintenance_server::{Maintenance, MaintenanceServer},
-        watch_server::{Watch, WatchServer},
+        AlarmAction, AlarmMember, AlarmRequest, AlarmResponse, AlarmType, CompactionRequest,
+        CompactionResponse, DefragmentRequest, DefragmentResponse, DeleteRangeRequest, DeleteRangeResponse,
+        DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest, HashResponse, Kv,
+        KvServer, Lease as Leases, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
+        LeaseKeepAliveResponse, LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest,
+        LeaseRevokeResponse, LeaseServer, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, Maintenance,
+        MaintenanceServer, MoveLeaderRequest, MoveLeaderResponse, PutRequest, PutResponse, RangeRequest,
+        RangeResponse, RangeStreamResponse, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
+        TxnRequest, TxnResponse, Watch, WatchRequest, WatchResponse, WatchServer,
     },
 };
 
@@ -31,6 +30,11 @@ const HELD: i64 = 1 << 20;
 pub struct Member {
     etcd: Arc<Etcd>,
     at: usize,
+}
+
+/// A call that the store does not make.
+fn none<T>() -> Result<Response<T>, Status> {
+    Err(Status::unimplemented("the model has no such call"))
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -81,6 +85,26 @@ impl Kv for Member {
             Ok(CompactionResponse { header: Some(inner.rows.header()) })
         };
         self.etcd.agreed(self.at, work).await.map(Response::new)
+    }
+
+    type RangeStreamStream = Answers<RangeStreamResponse>;
+
+    async fn range_stream(
+        &self,
+        _: Request<RangeRequest>,
+    ) -> Result<Response<Self::RangeStreamStream>, Status> {
+        none()
+    }
+
+    async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+        none()
+    }
+
+    async fn delete_range(
+        &self,
+        _: Request<DeleteRangeRequest>,
+    ) -> Result<Response<DeleteRangeResponse>, Status> {
+        none()
     }
 }
 
@@ -178,9 +202,17 @@ impl Leases for Member {
         let work = move |etcd: &Etcd| {
             let inner = etcd.inner();
             let ttl = inner.rows.leases.get(&id).map_or(-1, |lease| lease.ttl);
-            Ok(LeaseTimeToLiveResponse { header: Some(inner.rows.header()), id, ttl, granted_ttl: ttl })
+            let header = Some(inner.rows.header());
+            Ok(LeaseTimeToLiveResponse { header, id, ttl, granted_ttl: ttl, keys: Vec::new() })
         };
         self.etcd.agreed(self.at, work).await.map(Response::new)
+    }
+
+    async fn lease_leases(
+        &self,
+        _: Request<LeaseLeasesRequest>,
+    ) -> Result<Response<LeaseLeasesResponse>, Status> {
+        none()
     }
 }
 
@@ -221,5 +253,30 @@ impl Maintenance for Member {
     ) -> Result<Response<DefragmentResponse>, Status> {
         pause(100).await;
         Ok(Response::new(DefragmentResponse { header: Some(self.etcd.inner().rows.header()) }))
+    }
+
+    async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
+        none()
+    }
+
+    async fn hash_kv(&self, _: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
+        none()
+    }
+
+    type SnapshotStream = Answers<SnapshotResponse>;
+
+    async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
+        none()
+    }
+
+    async fn move_leader(
+        &self,
+        _: Request<MoveLeaderRequest>,
+    ) -> Result<Response<MoveLeaderResponse>, Status> {
+        none()
+    }
+
+    async fn downgrade(&self, _: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {
+        none()
     }
 }

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use integration_sim::rng::Rng;
 use tokio::sync::Notify;
 use tonic::Status;
@@ -19,7 +18,7 @@ use self::rows::{Refused, Rows};
 use crate::{
     plant::Bug,
     record::Record,
-    wire::{Compare, Event, KeyValue, TxnRequest, TxnResponse, compare::TargetUnion, request_op::Request},
+    wire::{Compare, Event, KeyValue, Request, TargetUnion, TxnRequest, TxnResponse},
 };
 
 /// The prefix of the store under test, as in its options.
@@ -275,9 +274,9 @@ impl Etcd {
     #[must_use]
     pub fn data(&self) -> Vec<KeyValue> {
         let inner = self.inner();
-        let ours = inner.rows.rows.range(Bytes::from_static(DATA.as_bytes())..);
+        let ours = inner.rows.rows.range(DATA.as_bytes().to_vec()..);
         let ours = ours.take_while(|(key, _)| key.starts_with(DATA.as_bytes()));
-        ours.map(|(key, kv)| KeyValue { key: key.slice(DATA.len()..), ..kv.clone() }).collect()
+        ours.map(|(key, kv)| KeyValue { key: key[DATA.len()..].to_vec(), ..kv.clone() }).collect()
     }
 }
 

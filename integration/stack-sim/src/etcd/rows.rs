@@ -3,15 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-
 use crate::wire::{
-    self, Compare, Event, KeyValue, RangeRequest, RangeResponse, RequestOp, ResponseHeader, ResponseOp,
+    Compare, CompareOp, DeleteRangeResponse, Event, EventType, KeyValue, PutRequest, PutResponse,
+    RangeRequest, RangeResponse, Request, RequestOp, Response, ResponseHeader, ResponseOp, TargetUnion,
     TxnRequest, TxnResponse,
-    compare::{CompareResult, TargetUnion},
-    event::EventType,
-    request_op::Request,
-    response_op::Response,
 };
 
 /// Why a request is refused, as etcd says it.
@@ -56,7 +51,7 @@ pub struct Lease {
 #[derive(Debug, Clone)]
 pub struct Rows {
     /// Every key with its newest value.
-    pub rows: BTreeMap<Bytes, KeyValue>,
+    pub rows: BTreeMap<Vec<u8>, KeyValue>,
     /// The newest revision; an empty etcd has 1.
     pub revision: i64,
     /// History up to here is gone.
@@ -108,7 +103,7 @@ impl Rows {
         let limit = usize::try_from(ask.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
         let taken = if ask.count_only { 0 } else { limit };
         let kvs = found.take(taken).map(|kv| {
-            let value = if ask.keys_only { Bytes::new() } else { kv.value.clone() };
+            let value = if ask.keys_only { Vec::new() } else { kv.value.clone() };
             KeyValue { value, ..kv.clone() }
         });
         Ok(RangeResponse {
@@ -120,7 +115,7 @@ impl Rows {
     }
 
     /// The rows as they were.
-    fn at(&self, revision: i64) -> BTreeMap<Bytes, KeyValue> {
+    fn at(&self, revision: i64) -> BTreeMap<Vec<u8>, KeyValue> {
         let mut rows = self.rows.clone();
         for events in self.log.range(revision + 1..).rev().map(|(_, events)| events) {
             for event in events.iter().rev() {
@@ -191,13 +186,14 @@ impl Rows {
                 Some(kv) => kv.value.cmp(given),
                 None => return false,
             },
+            Some(TargetUnion::Lease(given)) => number(|kv| kv.lease).cmp(given),
             None => return false,
         };
         match compare.result() {
-            CompareResult::Equal => ordering.is_eq(),
-            CompareResult::NotEqual => ordering.is_ne(),
-            CompareResult::Greater => ordering.is_gt(),
-            CompareResult::Less => ordering.is_lt(),
+            CompareOp::Equal => ordering.is_eq(),
+            CompareOp::NotEqual => ordering.is_ne(),
+            CompareOp::Greater => ordering.is_gt(),
+            CompareOp::Less => ordering.is_lt(),
         }
     }
 
@@ -213,12 +209,16 @@ impl Rows {
                 }
                 Some(Request::RequestPut(put)) => {
                     self.put(put, events);
-                    Response::ResponsePut(wire::PutResponse { header: Some(self.header()) })
+                    Response::ResponsePut(PutResponse { header: Some(self.header()), prev_kv: None })
                 }
                 Some(Request::RequestDeleteRange(delete)) => {
                     let deleted = self.delete(&delete.key, &delete.range_end, events);
                     let header = Some(self.header());
-                    Response::ResponseDeleteRange(wire::DeleteRangeResponse { header, deleted })
+                    Response::ResponseDeleteRange(DeleteRangeResponse {
+                        header,
+                        deleted,
+                        prev_kvs: Vec::new(),
+                    })
                 }
                 Some(Request::RequestTxn(txn)) => {
                     let Some(path) = inner.next() else { continue };
@@ -231,7 +231,7 @@ impl Rows {
         TxnResponse { header: Some(self.header()), succeeded: path.holds, responses }
     }
 
-    fn put(&mut self, put: &wire::PutRequest, events: &mut Vec<Event>) {
+    fn put(&mut self, put: &PutRequest, events: &mut Vec<Event>) {
         let revision = self.revision + 1;
         let before = self.rows.get(&put.key).cloned();
         let kv = KeyValue {
@@ -246,9 +246,9 @@ impl Rows {
         events.push(Event { r#type: EventType::Put.into(), kv: Some(kv), prev_kv: before });
     }
 
-    fn delete(&mut self, key: &Bytes, end: &Bytes, events: &mut Vec<Event>) -> i64 {
-        let found = self.rows.range(key.clone()..).map(|(key, _)| key);
-        let gone: Vec<Bytes> = found.take_while(|one| within(one, key, end)).cloned().collect();
+    fn delete(&mut self, key: &[u8], end: &[u8], events: &mut Vec<Event>) -> i64 {
+        let found = self.rows.range(key.to_vec()..).map(|(key, _)| key);
+        let gone: Vec<Vec<u8>> = found.take_while(|one| within(one, key, end)).cloned().collect();
         for key in &gone {
             let prev_kv = self.rows.remove(key);
             let kv = KeyValue { key: key.clone(), mod_revision: self.revision + 1, ..KeyValue::default() };
@@ -283,11 +283,11 @@ impl Rows {
     /// Ends a lease and deletes its keys in one revision.
     pub fn end_lease(&mut self, id: i64) {
         self.leases.remove(&id);
-        let held: Vec<Bytes> =
+        let held: Vec<Vec<u8>> =
             self.rows.values().filter(|kv| kv.lease == id).map(|kv| kv.key.clone()).collect();
         let mut events = Vec::new();
         for key in held {
-            self.delete(&key, &Bytes::new(), &mut events);
+            self.delete(&key, &[], &mut events);
         }
         if !events.is_empty() {
             self.revision += 1;
@@ -315,14 +315,15 @@ pub fn within(key: &[u8], from: &[u8], end: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::DeleteRangeRequest;
 
     fn put(key: &str, value: &str) -> RequestOp {
-        let (key, value) = (Bytes::copy_from_slice(key.as_bytes()), Bytes::copy_from_slice(value.as_bytes()));
-        RequestOp { request: Some(Request::RequestPut(wire::PutRequest { key, value, lease: 0 })) }
+        let (key, value) = (key.into(), value.into());
+        RequestOp { request: Some(Request::RequestPut(PutRequest { key, value, ..PutRequest::default() })) }
     }
 
     fn all(revision: i64) -> RangeRequest {
-        let (key, range_end) = (Bytes::from_static(b"a"), Bytes::from_static(b"z"));
+        let (key, range_end) = (b"a".to_vec(), b"z".to_vec());
         RangeRequest { key, range_end, revision, ..RangeRequest::default() }
     }
 
@@ -343,7 +344,7 @@ mod tests {
         assert_eq!((etcd.revision, etcd.full), (4, true), "the one that crosses the quota is applied");
         assert_eq!(etcd.txn(&txn(vec![put("e", "1")])), Err(Refused::NoSpace));
         assert_eq!(etcd.revision, 4);
-        let delete = wire::DeleteRangeRequest { key: Bytes::from_static(b"b"), range_end: Bytes::new() };
+        let delete = DeleteRangeRequest { key: b"b".to_vec(), ..DeleteRangeRequest::default() };
         let delete = RequestOp { request: Some(Request::RequestDeleteRange(delete)) };
         etcd.txn(&txn(vec![delete])).unwrap();
         assert_eq!((etcd.revision, etcd.range(&all(0)).unwrap().count), (5, 2));
@@ -353,8 +354,8 @@ mod tests {
     fn conditions_of_inner_transactions_are_of_before_the_outer_one() {
         let mut etcd = Rows::default();
         let absent = Compare {
-            result: CompareResult::Equal.into(),
-            key: Bytes::from_static(b"b"),
+            result: CompareOp::Equal.into(),
+            key: b"b".to_vec(),
             target_union: Some(TargetUnion::CreateRevision(0)),
             ..Compare::default()
         };

@@ -8,18 +8,27 @@ use tonic::{Status, Streaming};
 use super::{Etcd, Inner, pause, rows::within};
 use crate::{
     plant::Bug,
-    wire::{Event, WatchCreateRequest, WatchRequest, WatchResponse, watch_request::RequestUnion},
+    wire::{Event, WatchAsk, WatchRequest, WatchResponse},
 };
 
 type To = mpsc::Sender<Result<WatchResponse, Status>>;
 
+/// What is watched.
+struct Asked {
+    key: Vec<u8>,
+    range_end: Vec<u8>,
+    start_revision: i64,
+    prev_kv: bool,
+}
+
 /// Serves one stream, which is one watch, until its client ends it or there is no leader.
 pub async fn run(etcd: Arc<Etcd>, mut asks: Streaming<WatchRequest>, to: To) {
-    let Ok(Some(WatchRequest { request_union: Some(RequestUnion::CreateRequest(ask)) })) =
-        asks.message().await
+    let Ok(Some(WatchRequest { request_union: Some(WatchAsk::CreateRequest(ask)) })) = asks.message().await
     else {
         return;
     };
+    let (start_revision, prev_kv) = (ask.start_revision, ask.prev_kv);
+    let ask = Asked { key: ask.key, range_end: ask.range_end, start_revision, prev_kv };
     let follow = follow(&etcd, ask, &to);
     tokio::select! {
         biased;
@@ -29,7 +38,7 @@ pub async fn run(etcd: Arc<Etcd>, mut asks: Streaming<WatchRequest>, to: To) {
     }
 }
 
-async fn follow(etcd: &Etcd, ask: WatchCreateRequest, to: &To) {
+async fn follow(etcd: &Etcd, ask: Asked, to: &To) {
     let (header, newest) = {
         let inner = etcd.inner();
         (inner.rows.header(), inner.rows.revision)
@@ -68,7 +77,7 @@ async fn follow(etcd: &Etcd, ask: WatchCreateRequest, to: &To) {
 }
 
 /// What there is to be told now.
-fn answer(etcd: &Etcd, inner: &Inner, ask: &WatchCreateRequest, next: &mut i64) -> Option<WatchResponse> {
+fn answer(etcd: &Etcd, inner: &Inner, ask: &Asked, next: &mut i64) -> Option<WatchResponse> {
     let rows = &inner.rows;
     let header = Some(rows.header());
     if *next <= rows.compacted && etcd.bug != Some(Bug::ForgetCompaction) {
