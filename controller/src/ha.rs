@@ -16,7 +16,7 @@ use crate::{
     succession,
 };
 
-/// 32 hex digits: which data folder this is.
+/// The file that identifies this data folder: 32 hex digits.
 const PLACE: &str = "place";
 
 type Error = Box<dyn std::error::Error>;
@@ -38,7 +38,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     options.endpoints = advertised(run, &opened.addresses()?);
     options.release = true;
     let credentials = Credentials::new(Trust::Slot(ca.trust().clone())).with_certificate(opened.slot.clone());
-    // What cannot be read is told before anything is served.
+    // Stored state that cannot be read is reported before anything is served.
     let mut replica = Replica::begin(ReplicaConfig {
         store,
         options,
@@ -53,13 +53,13 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     let router = replica.router(stop.streams.clone()).await?;
     let leads = replica.leading();
     succession::spawn(run, &ca, leads.clone(), stop.calls.clone())?;
-    let (reported, asked) = (asked_to_stop()?, CancellationToken::new());
+    let (signal, asked) = (asked_to_stop()?, CancellationToken::new());
     let scraped = metrics.router(probes::checks(&leads, Some(replica.leadership()), &stop.streams));
     let served = opened.serve(run, &ca, router, scraped, leads, &stop)?;
     let asks = tokio::spawn({
         let asked = asked.clone();
         async move {
-            reported.await;
+            signal.await;
             asked.cancel();
         }
     });
@@ -77,7 +77,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     Ok(())
 }
 
-/// What this process does beside a term.
+/// What this process does when a term begins, and when it hands the lead over.
 struct Process<'a>(&'a Served);
 
 impl Observer for Process<'_> {
@@ -92,7 +92,10 @@ impl Observer for Process<'_> {
     }
 }
 
-/// Which data folder this is, on which machine: a folder that was copied is another one.
+/// Identifies this data folder on this machine: a copied folder is another one.
+///
+/// # Errors
+/// The file cannot be read or written, or holds something else.
 fn place(data_dir: &Path) -> Result<Vec<u8>, Error> {
     let path = data_dir.join(PLACE);
     if !path.exists() {
@@ -112,7 +115,7 @@ fn place(data_dir: &Path) -> Result<Vec<u8>, Error> {
     Ok(format!("{text} {} {}", host().unwrap_or_default(), folder.display()).into_bytes())
 }
 
-/// Where others reach this controller.
+/// The endpoints at which other controllers reach this one.
 fn advertised(run: &Run, addresses: &[Listen]) -> Vec<String> {
     if !run.advertise.is_empty() {
         return run.advertise.iter().map(ToString::to_string).collect();

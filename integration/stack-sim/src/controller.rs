@@ -25,50 +25,50 @@ pub const PORT: u16 = 7443;
 pub const ETCD_PORT: u16 = 2379;
 /// The cluster's name.
 pub const CLUSTER: &str = "sim";
-/// A leader that is silent for longer is taken for gone.
+/// A leader without a heartbeat for longer is considered gone.
 const SILENCE: Duration = Duration::from_millis(400);
-/// What waits for the next leader goes there before the process ends.
+/// How long a controller that has released the lead serves on, so that calls that wait reach the next leader.
 const DRAIN: Duration = Duration::from_millis(200);
-/// Before a server that could not join tries again.
+/// Pause before a server that could not join tries again.
 const AGAIN: Duration = Duration::from_millis(200);
 
 type Error = Box<dyn std::error::Error>;
 
-/// What the run knows of its controllers.
+/// All controllers of a run, by host.
 #[derive(Clone, Default)]
 pub struct Posts(Arc<Mutex<BTreeMap<String, Post>>>);
 
-/// One of them.
+/// One controller, as the run knows it.
 #[derive(Clone, Default)]
 pub struct Post {
     /// How often its process was started.
     pub lives: u64,
-    /// Asks it to end, as SIGTERM does.
+    /// Cancelled to ask it to end, as SIGTERM does.
     pub asked: CancellationToken,
-    /// Whether it has ended.
+    /// Whether and how its process has ended.
     pub end: End,
-    /// The way into its loop while it leads.
+    /// The way into its leader loop while it leads.
     pub leading: Option<Handle>,
-    /// What a reader of its store sees, once that is open.
+    /// A reader of its store, once that is open.
     pub reader: Option<Reader>,
-    /// How often it began to lead.
+    /// Number of terms that it began.
     pub terms: u64,
 }
 
 impl Posts {
-    /// Looks at one, and may change it.
+    /// Calls `check` with one controller, which may change it.
     pub fn with<T>(&self, name: &str, check: impl FnOnce(&mut Post) -> T) -> T {
         let mut posts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         check(posts.entry(name.to_owned()).or_default())
     }
 
-    /// How often a controller began to lead.
+    /// Number of terms of all controllers.
     #[must_use]
     pub fn terms(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values().map(|post| post.terms).sum()
     }
 
-    /// Whoever leads, by its own word.
+    /// Controllers that are in a term, by their own account.
     #[must_use]
     pub fn leaders(&self) -> Vec<(String, Handle)> {
         let posts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,38 +76,38 @@ impl Posts {
     }
 }
 
-/// How a process is.
+/// Whether and how a process has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum End {
     /// It runs.
     #[default]
     Not,
-    /// It was asked to end, and has.
+    /// It has ended because it was asked to.
     InOrder,
     /// It could not go on.
     Failed,
 }
 
-/// What every life of a controller is given.
+/// What every life of a controller gets from the run.
 #[derive(Clone)]
 pub struct Setting {
-    /// Its host.
+    /// Name of its host.
     pub name: String,
     /// Members of etcd, the one that it asks first before the others.
     pub members: Vec<String>,
-    /// Of this controller.
+    /// Seed of its random bytes; each life derives its own.
     pub seed: u64,
-    /// Its clock is so far ahead.
+    /// How far its wall clock is ahead of the simulation.
     pub ahead: Duration,
-    /// Where it is known.
+    /// Where it registers itself for the run.
     pub posts: Posts,
-    /// What happens.
+    /// The record of all events of the run.
     pub record: Record,
-    /// What is planted.
+    /// The bug that is planted in this run, if any.
     pub bug: Option<Bug>,
 }
 
-/// Who a host is.
+/// The identity of the calls from a host.
 fn identify(host: &str) -> Identity {
     if host.starts_with('c') {
         return Identity::Controller;
@@ -154,7 +154,7 @@ async fn join_in_time(handle: Handle) {
 /// One life of a controller: ends only by being killed.
 ///
 /// # Errors
-/// None: that a process cannot go on is told to whoever starts it again.
+/// None: that a process cannot go on is reported by [`End::Failed`].
 pub async fn live(setting: Setting) -> turmoil::Result {
     let (asked, life) = setting.posts.with(&setting.name, |post| {
         let (lives, terms) = (post.lives + 1, post.terms);

@@ -96,7 +96,7 @@ impl Inner {
     /// The newest revision whose history is gone. etcd tells it only to a watch that begins before it.
     pub(super) async fn compacted(&self) -> Result<u64, StoreError> {
         let ask = &ask::Watch { key: self.space.format_key(), start_revision: 1, ..ask::Watch::default() };
-        let told = self.link.call(|session| async move {
+        let reported = self.link.call(|session| async move {
             let mut answers = session.watch(ask).await?;
             let first_words = async {
                 while let Some(answer) = answers.message().await.map_err(calls::status)? {
@@ -109,7 +109,7 @@ impl Inner {
             let late = |_| tonic::Status::unavailable("no answer to a watch");
             tokio::time::timeout(Duration::from_secs(1), first_words).await.map_err(late)?
         });
-        told.await.map(|revision| self.space.revision(revision)).map_err(Failure::into_error)
+        reported.await.map(|revision| self.space.revision(revision)).map_err(Failure::into_error)
     }
 
     async fn counted(&self) -> Result<(i64, StoreStatus), Failure> {

@@ -335,7 +335,7 @@ impl Inner {
         self.slots.settle_all(&self.link).await.map_err(Failure::into_error)?;
         self.transactions.fetch_add(1, Ordering::Relaxed);
         if !plan::writes(&txn.success) && !plan::writes(&txn.failure) {
-            return self.look(txn).await;
+            return self.check(txn).await;
         }
         let mut trying = Trying::new(&self.link);
         loop {
@@ -350,7 +350,7 @@ impl Inner {
     }
 
     /// A transaction that only reads.
-    async fn look(&self, txn: &Txn) -> Result<TxnOutcome, StoreError> {
+    async fn check(&self, txn: &Txn) -> Result<TxnOutcome, StoreError> {
         let request = plan::request(&self.space, txn, None, self.options.max_request_bytes)?;
         let request = &request;
         let answer = self.link.call(|session| async move { session.txn(request).await });
