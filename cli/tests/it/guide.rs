@@ -21,7 +21,7 @@ fn blocks(guide: &str) -> Vec<Block> {
     for line in guide.lines() {
         match (&mut block, line) {
             (None, "<!-- goes on -->") => goes_on = true,
-            (None, "```sh") => block = Some(String::new()),
+            (None, line) if line.starts_with("```sh ") => block = Some(String::new()),
             (Some(text), "```") => {
                 found.push(Block { text: std::mem::take(text), goes_on });
                 (block, goes_on) = (None, false);
