@@ -4,6 +4,7 @@ mod attack;
 mod bench;
 mod chaos;
 mod demo;
+mod docs;
 mod fuzz;
 mod lab;
 mod map;
@@ -56,6 +57,8 @@ enum Command {
     Wheel(wheel::Args),
     /// Write ARCHITECTURE.md's map from what cargo sees.
     Map(map::Args),
+    /// The book in docs/, its generated pages and man pages; links are checked, and with --run commands are run.
+    Docs(docs::Args),
 }
 
 #[derive(clap::Args)]
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Stack(args) => stack::run(&args),
         Command::Wheel(args) => wheel::run(&args),
         Command::Map(args) => map::run(&args),
+        Command::Docs(args) => docs::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");

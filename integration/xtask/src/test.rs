@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    attack, chaos, lab,
+    attack, chaos, docs, lab,
     process::{self, Result},
     sound, stack, tools, torch,
 };
@@ -93,6 +93,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     heading("tests", begin);
     tests(args, &bin, &mut tally)?;
     if !args.quick && args.filter.is_none() {
+        heading("the book, and its commands run", begin);
+        let (outcomes, skipped) = docs::test(&bin);
+        outcomes.into_iter().for_each(|(name, outcome)| tally.step(name, outcome));
+        tally.skipped.extend(skipped);
         heading("the attack suite", begin);
         let (outcomes, skipped) = attack::test(&bin);
         outcomes.into_iter().for_each(|(name, outcome)| tally.step(name, outcome));

@@ -11,6 +11,7 @@ use crate::process::{self, Result};
 /// Versions are pinned, so that a new release of a tool cannot break an old commit.
 const CARGO_DENY: &str = "0.20.2";
 const CARGO_FUZZ: &str = "0.13.2";
+const MDBOOK: &str = "0.5.4";
 const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";
 
 /// The Python environment with the tools, made on first use. An error says why it cannot be had.
@@ -32,12 +33,17 @@ pub fn python_tools() -> Result<PathBuf> {
 
 /// cargo-deny: from the PATH, or built once into the target directory. An error says why it cannot be had.
 pub fn cargo_deny() -> Result<PathBuf> {
-    installed("cargo-deny", CARGO_DENY)
+    installed("cargo-deny", CARGO_DENY, &[])
 }
 
 /// cargo-fuzz, in the same way.
 pub fn cargo_fuzz() -> Result<PathBuf> {
-    installed("cargo-fuzz", CARGO_FUZZ)
+    installed("cargo-fuzz", CARGO_FUZZ, &[])
+}
+
+/// mdbook, in the same way, without what serves and watches.
+pub fn mdbook() -> Result<PathBuf> {
+    installed("mdbook", MDBOOK, &["--no-default-features", "--features", "search"])
 }
 
 /// etcd: from the PATH, or Debian's package unpacked into the target directory, which needs no root. An error says why it
@@ -138,7 +144,7 @@ fn debian(name: &str, packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn installed(name: &str, version: &str) -> Result<PathBuf> {
+fn installed(name: &str, version: &str, features: &[&str]) -> Result<PathBuf> {
     if answers(name) {
         return Ok(name.into());
     }
@@ -149,6 +155,7 @@ fn installed(name: &str, version: &str) -> Result<PathBuf> {
         let mut install = process::cargo(["install", name, "--version", version, "--quiet"]);
         // A tool runs for a second; building it fast matters more than making it fast.
         install
+            .args(features)
             .args(["--profile", "dev", "--root"])
             .arg(&root)
             .arg("--target-dir")
