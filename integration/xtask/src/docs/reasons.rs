@@ -59,7 +59,7 @@ const HANDSHAKE: [&str; 2] = [" show", " untrusted"];
 /// What looks like a code and is none: a header of a table, a name of a call or of what is no reason.
 const NONE: [&str; 3] = ["TENANT", "Handshake", "CreateJob"];
 /// Meanings of codes that have none beside them in the sources, or one that says too little by itself.
-const MEANINGS: [(&str, &str); 58] = [
+const MEANINGS: [(&str, &str); 88] = [
     ("BAD_IDENTITY", "The name cannot be part of a certificate."),
     ("BAD_PLACEMENT", "A placement that is stored names what no node can be called: a defect."),
     ("BAD_TENANT", "The certificate names what no tenant can be called."),
@@ -136,6 +136,42 @@ const MEANINGS: [(&str, &str); 58] = [
         "NICs that are swapped were named as they are cabled, and the job begins again with that.",
     ),
     ("RailCertified", "What certification has measured on one rail."),
+    (
+        "QosFailed",
+        "A step of a roll-out of class of service failed on a server; the message says which edit, and why.",
+    ),
+    ("QosPaused", "Somebody, or a failure, has paused the roll-out."),
+    ("QosUnwell", "A NIC is not well with the new profile; its change is taken back."),
+    ("BestFit", "Why this place was chosen: how well it fits, and what it cuts."),
+    ("DrainedRails", "No gang without drained rails can be had, so the job has some."),
+    ("Queued", "So many jobs are ahead of it in the queue."),
+    ("Reserved", "Nodes are kept for others by a reservation."),
+    ("Grown", "Nobody waits for room, so the elastic job has more nodes now."),
+    ("LabelShape", "Too few nodes have a label that the job asks for, busy or not."),
+    ("GpuModelShape", "Too few nodes have only GPUs of a model that the job asks for, busy or not."),
+    ("RailShape", "Too few nodes have cabled NICs on so many rails, busy or not."),
+    ("RepairCapacity", "Too few nodes are free to replace those that were lost."),
+    ("RepairPlace", "Free nodes are not where those that were lost stood."),
+    ("RankFailed", "Ranks ended with an error; the first are named with their exit codes."),
+    ("RailCount", "The job asks for more rails than the fabric has."),
+    ("NodeCount", "The job asks for more nodes than the cluster has."),
+    (
+        "GpuShape",
+        "The job asks for more GPUs per node than the largest node has, or too few nodes have them.",
+    ),
+    ("ServiceClassJobs", "As many jobs of its user run in its service class as may."),
+    ("Held", "Somebody holds it; another reason says who."),
+    ("Dependency", "It waits for another job to start or to end."),
+    ("DependencyNeverMet", "The job that it waits for has ended otherwise than it was to."),
+    ("StartTooLate", "It could not start before the time that it names (`startBefore`)."),
+    ("Refused", "The job of a schedule's run was refused; the message says why."),
+    ("NO_PAGE_TOKEN", "The page token is not one of this list, or is too old; list again."),
+    ("NO_PAGE", "A list has no end: a defect."),
+    ("DEADLINE_EXCEEDED", "The call did not end within its time."),
+    ("AGENT_NOT_CONNECTED", "A server's agent is not connected, so nothing can be started there."),
+    ("TOO_MANY_DOCUMENTS", "A call has more documents than it may."),
+    ("ROLE_NOT_ALLOWED", "The caller's role may not make this call."),
+    ("FOREIGN_TENANT", "The caller may act in its own tenant only."),
 ];
 
 /// The page.

@@ -1,7 +1,7 @@
 """Two ranks on two servers with a GPU each: rank 0 sends its GPU's memory to rank 1 and back, which finds every bit as it was.
 
 Run it as a job of two servers with PyTorch; it says which way the bytes took and how fast they were. What it proves on real hardware,
-and how to look at it meanwhile, is in the README of the repository.
+and how to look at it meanwhile, is in docs/gpu-memory.md of the repository.
 """
 
 import argparse
