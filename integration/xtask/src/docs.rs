@@ -132,6 +132,9 @@ fn checked(wrong: &mut Vec<String>) -> Result<(Vec<Page>, Vec<Vec<Block>>)> {
     let pages = markdown::pages()?;
     wrong.extend(markdown::links(&pages));
     wrong.extend(unlisted(&pages));
+    let text = |path: &str| pages.iter().find(|page| page.path == path).map_or("", |page| page.text.as_str());
+    let unknown = reasons::unknown(text("docs/troubleshooting.md"), text("docs/reasons.md"));
+    wrong.extend(unknown.iter().map(|code| format!("docs/troubleshooting.md: nothing says {code} any more")));
     let lines =
         pages.iter().find(|page| page.path == "README.md").map_or(0, |page| page.text.lines().count());
     if lines > README {

@@ -36,10 +36,7 @@ pub fn page() -> Result<String> {
     );
     for (title, folders) in [
         ("Controller and agent", &["proto/rpc/src"][..]),
-        (
-            "Controller",
-            &["controller/src", "controller/api/src", "controller/peers/src", "controller/reconciler/src"],
-        ),
+        ("Controller", &["controller"]),
         ("Node agent", &["node-agent/src"]),
     ] {
         let _ = write!(text, "\n## {title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n");

@@ -45,19 +45,11 @@ const PARTS: [(&str, &[&str]); 5] = [
     ("Health of rails", &["node-agent/health/src/condition.rs"]),
 ];
 /// Where calls are refused.
-const CALLS: [&str; 7] = [
-    "cli/src",
-    "controller/api/src",
-    "controller/core/src",
-    "controller/peers/src",
-    "controller/reconciler/src",
-    "proto/rpc/src",
-    "proto/manifest/src",
-];
+const CALLS: [&str; 4] = ["cli", "controller", "proto/manifest", "proto/rpc"];
 /// Functions of `proto/rpc` that refuse a certificate by its code.
 const HANDSHAKE: [&str; 2] = [" show", " untrusted"];
 /// What looks like a code and is none: a header of a table, a name of a call or of what is no reason.
-const NONE: [&str; 3] = ["TENANT", "Handshake", "CreateJob"];
+const NONE: [&str; 4] = ["TENANT", "Handshake", "CreateJob", "RAIL_CONTROLLER_CA_PASSPHRASE"];
 /// Meanings of codes that have none beside them in the sources, or one that says too little by itself.
 const MEANINGS: [(&str, &str); 88] = [
     ("BAD_IDENTITY", "The name cannot be part of a certificate."),
@@ -138,9 +130,9 @@ const MEANINGS: [(&str, &str); 88] = [
     ("RailCertified", "What certification has measured on one rail."),
     (
         "QosFailed",
-        "A step of a roll-out of class of service failed on a server; the message says which edit, and why.",
+        "A step of a rollout of class of service failed on a server; the message says which edit, and why.",
     ),
-    ("QosPaused", "Somebody, or a failure, has paused the roll-out."),
+    ("QosPaused", "Somebody, or a failure, has paused the rollout."),
     ("QosUnwell", "A NIC is not well with the new profile; its change is taken back."),
     ("BestFit", "Why this place was chosen: how well it fits, and what it cuts."),
     ("DrainedRails", "No gang without drained rails can be had, so the job has some."),
@@ -200,6 +192,14 @@ pub fn page() -> Result<String> {
         }
         None => Ok(text),
     }
+}
+
+/// Codes in the first cells of a page's tables that the page of codes does not have: they were renamed, or nobody says them.
+pub fn unknown(page: &str, codes: &str) -> Vec<String> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let words = rows.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let missing = words.filter(|word| kind(word).is_some() && !codes.contains(&format!("| `{word}` |")));
+    missing.map(str::to_owned).collect()
 }
 
 /// A table of codes; an error names one that says nothing to a reader.
@@ -395,6 +395,8 @@ mod tests {
         let refusals = all(&sources, Kind::Refusal);
         assert_eq!(refusals["NAME_RESTS"], "The name rests.");
         assert_eq!(refusals["OLD_REVISION"], "list &lt;again>");
+        let page = "| code | cause |\n| `RailGone`, `OldRail` | `Other` |\n| `rail` | x |\n";
+        assert_eq!(unknown(page, "| `RailGone` | x |\n"), ["OldRail"]);
         let reasons = all(&sources, Kind::Reason);
         assert_eq!(
             (reasons["RailGone"].as_str(), reasons["TimeIsUp"].as_str()),
