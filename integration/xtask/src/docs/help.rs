@@ -75,7 +75,7 @@ fn read(name: &str, help: &str) -> Page {
     while let Some(line) = lines.next_if(|line| !line.starts_with("Usage:")) {
         about.push(line);
     }
-    page.about = about.join("\n").trim().to_owned();
+    page.about = unwrapped(&about);
     while let Some(line) = lines.next_if(|line| !line.is_empty()) {
         page.usage.push(line.trim_start_matches("Usage:").trim().to_owned());
     }
@@ -99,6 +99,20 @@ fn read(name: &str, help: &str) -> Page {
         }
     }
     page
+}
+
+/// Text as it was before it was wrapped for a terminal: paragraphs and indented lines stay what they are.
+fn unwrapped(lines: &[&str]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let goes_on = !text.is_empty() && !text.ends_with('\n') && !line.starts_with(' ') && !line.is_empty();
+        text.push_str(if goes_on { " " } else { "\n" });
+        text.push_str(line.trim_end());
+        if line.is_empty() {
+            text.push('\n');
+        }
+    }
+    text.trim().replace("\n\n\n", "\n\n")
 }
 
 /// An entry by its first line: its term and, where it stands on that line, what it is for.
@@ -136,14 +150,14 @@ impl Entry {
 mod tests {
     use super::*;
 
-    const HELP: &str = "Serves a cluster\n\nUsage: rail-x run [OPTIONS] <FILE>\n\nArguments:\n  [FILE]\n          The file\n\n\
+    const HELP: &str = "Serves a cluster\n\nand\nmore\n  as is\n\nUsage: rail-x run [OPTIONS] <FILE>\n\nArguments:\n  [FILE]\n          The file\n\n\
         Options:\n      --data-dir <DIR>\n          Folder of the\n          state\n          \n          [env: RAIL_X=]\n\n  \
         -h, --help  Print help\n      and more\n\nTraces (of the environment):\n  RAIL_OTLP  Where\n\nSettings come from flags.\n";
 
     #[test]
     fn a_help_is_taken_apart() {
         let page = read("rail-x run", HELP);
-        assert_eq!((page.about.as_str(), page.usage.len()), ("Serves a cluster", 1));
+        assert_eq!((page.about.as_str(), page.usage.len()), ("Serves a cluster\n\nand more\n  as is", 1));
         let titles: Vec<&str> = page.sections.iter().map(|section| section.title.as_str()).collect();
         assert_eq!(titles, ["Arguments", "Options", "Traces (of the environment)", ""]);
         let options = &page.sections[1].entries;
