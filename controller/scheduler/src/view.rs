@@ -18,7 +18,7 @@ const KEPT: usize = 64;
 /// Which nodes a profile takes, by what they hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Idle {
-    /// Any.
+    /// Any node, whether jobs hold something there or not.
     Either,
     /// Only those that hold nothing: the job wants its nodes alone.
     Only,
@@ -243,7 +243,7 @@ impl View {
         }
     }
 
-    /// Undoes [`Self::hide`].
+    /// Undoes [`Self::hide`], given what it left in `undo`.
     pub(crate) fn show(&mut self, capacity_index: &CapacityIndex, undo: &[(u32, u64)]) {
         for (word, bits) in undo.iter().rev() {
             self.put(capacity_index, *word, *bits);

@@ -41,11 +41,11 @@ use crate::{
 pub(crate) struct Record {
     pub(crate) slot: u32,
     pub(crate) class: u32,
-    /// Takes new jobs.
+    /// Whether the node takes new jobs.
     pub(crate) open: bool,
     /// By index, as a bitmap.
     pub(crate) gpus: u64,
-    /// CPUs and memory.
+    /// The CPUs and the memory that the node has, held or not.
     pub(crate) host: Host,
     /// Rails with a cabled NIC.
     pub(crate) present: RailSet,
@@ -121,11 +121,11 @@ pub(crate) fn ones(set: u64) -> u32 {
 /// What a node is, for [`CapacityIndex::set_node`].
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// Takes new jobs.
+    /// Whether the node takes new jobs.
     pub open: bool,
     /// GPUs by index, as a bitmap.
     pub gpus: u64,
-    /// CPUs and memory.
+    /// The CPUs and the memory that the node has, held or not.
     pub host: Host,
     /// Rails with a cabled NIC.
     pub present: RailSet,
@@ -133,14 +133,14 @@ pub struct Facts {
     pub usable: RailSet,
     /// What jobs hold on it.
     pub held: Allocated,
-    /// Its class.
+    /// Labels, taints and wiring, which put the node into its class.
     pub traits: Arc<Traits>,
 }
 
 /// One node of a gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pick {
-    /// Which.
+    /// The node, by its index.
     pub node: NodeIx,
     /// The GPUs that the job takes there, as a bitmap.
     pub gpus: u64,

@@ -21,7 +21,7 @@ pub struct Tally {
     pub alone: u32,
 }
 
-/// What was counted.
+/// How many nodes each constraint keeps from the gang, over all nodes of the cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Census {
     /// Nodes of the cluster.

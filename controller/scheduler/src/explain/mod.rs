@@ -134,7 +134,7 @@ impl Cause {
 /// A constraint with its counts; see the module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blocker {
-    /// What.
+    /// The constraint.
     pub cause: Cause,
     /// Nodes that it costs; GPUs for a quota.
     pub lost: u32,
@@ -163,7 +163,7 @@ pub struct QueueFacts<'a> {
 /// A job that holds what the gang waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder<J> {
-    /// Which.
+    /// The job that holds something.
     pub job: J,
     /// Nodes on which it holds something, and which nothing but what jobs hold there keeps from the gang.
     pub nodes: u32,
@@ -184,7 +184,7 @@ pub struct Explanation<J> {
     pub blockers: Vec<Blocker>,
     /// Who holds what it waits for, those with the most nodes first.
     pub holders: Vec<Holder<J>>,
-    /// Further ones.
+    /// Holders that are not in the list, by their number; 0 if it is complete.
     pub holders_omitted: u32,
     /// The least that would have to be given up, the smallest amount first; empty if nothing short of waiting helps, or
     /// if nothing needs to.
@@ -230,7 +230,8 @@ pub fn explain<J: Ord, N: IntoIterator<Item = NodeIx>>(
     }
 }
 
-/// What [`summary`] finds.
+/// What [`summary`] gives: the nodes of the cluster, those that are free for the gang, its reach, and its
+/// blockers.
 pub(crate) struct ExplainSummary {
     pub(crate) nodes: u32,
     pub(crate) free: u32,

@@ -34,7 +34,7 @@ pub(crate) use fit::Take;
 use fit::{FitRequest, Fitter};
 pub(crate) use rails::Masks;
 
-/// A chosen gang.
+/// The nodes, GPUs and rails that were chosen for a gang.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
     /// The rails in use.
@@ -49,7 +49,7 @@ pub struct Choice {
     pub hosts: Vec<(u32, Host)>,
     /// Nobody else is let onto its nodes.
     pub exclusive: bool,
-    /// How many pods.
+    /// The number of pods that the gang is spread over.
     pub pods: u32,
     /// The weighted cut of its traffic, see [`ACROSS_LEAVES`] and [`ACROSS_PODS`].
     pub cut: u64,
@@ -72,7 +72,7 @@ impl Choice {
 /// As of when nodes count as free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Time {
-    /// Now.
+    /// As of now: what jobs hold is not free.
     Now,
     /// When all jobs have ended, of nodes that take jobs.
     Ended,
@@ -85,7 +85,7 @@ pub enum Time {
 pub struct Hidden(Vec<(u32, u64)>);
 
 impl Hidden {
-    /// These nodes.
+    /// Hides these nodes of the capacity index.
     pub fn of(capacity_index: &CapacityIndex, nodes: impl Iterator<Item = NodeIx>) -> Self {
         let mut hidden = Self::default();
         hidden.add(capacity_index, nodes);
