@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto_model::Timestamp;
 
-/// Behind all steps.
+/// A step that is later than all others: never.
 pub(crate) const NEVER: usize = usize::MAX;
 
 /// Steps of one width of a coarse look before they double.

@@ -14,11 +14,11 @@ use crate::measure::Measure;
 /// Kinds of asking that are kept at most; beyond that all are looked up anew.
 const KINDS: usize = 64;
 
-/// One node.
+/// One node, with what of it is free.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plot {
     pub(crate) gpus: u32,
-    /// CPUs and memory.
+    /// CPUs and memory that the node has.
     host: Host,
     /// GPUs that nobody holds.
     pub(crate) free: u32,
@@ -29,9 +29,9 @@ pub(crate) struct Plot {
     pub(crate) usable: RailSet,
     pub(crate) pod: u32,
     pub(crate) block: u32,
-    /// Takes jobs.
+    /// Whether the node takes jobs.
     pub(crate) open: bool,
-    /// Somebody holds something.
+    /// Whether any job holds something on the node.
     pub(crate) busy: bool,
     /// Cannot keep two tenants apart.
     pub(crate) apart: bool,
@@ -148,7 +148,7 @@ impl Kind {
     }
 }
 
-/// All nodes.
+/// All nodes, with the numbers over all of them that every pass needs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ground {
     mark: Option<Mark>,
@@ -262,7 +262,7 @@ impl Ground {
         false
     }
 
-    /// Counts everything anew.
+    /// Counts everything anew that is kept over all nodes, after nodes have changed.
     fn count(&mut self) {
         self.version.1 += 1;
         let open = || self.plots.iter().filter(|plot| plot.open);

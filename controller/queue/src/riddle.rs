@@ -52,7 +52,7 @@ pub enum Fault {
 pub struct Answer {
     /// What it was about, for people.
     pub riddle: String,
-    /// It started.
+    /// Whether the queue started the job.
     pub started: bool,
     /// What trying every way has found for it.
     pub best: Option<Best>,

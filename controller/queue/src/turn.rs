@@ -47,7 +47,7 @@ impl QueueState {
 
 /// The waiting jobs of one look at the queue.
 pub(crate) struct PassOrder<'a> {
-    /// In their order.
+    /// The jobs that are looked at, in the order of the queue.
     pub(crate) list: Vec<&'a Arc<Entry>>,
     /// Those with a right to run, which go first.
     pub(crate) entitled: BTreeSet<JobUid>,

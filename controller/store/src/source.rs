@@ -12,7 +12,7 @@ pub trait Source: Debug + Send + Sync + 'static {
     fn fill(&self, bytes: &mut [u8]) -> bool;
 }
 
-/// The system.
+/// The wall clock and the random bytes of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemSource;
 
@@ -26,7 +26,7 @@ impl Source for SystemSource {
     }
 }
 
-/// Seconds since 1970.
+/// The wall time of a source in whole seconds since 1970; 0 for a time before that.
 pub(crate) fn unix_seconds(source: &dyn Source) -> u64 {
     source.wall().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

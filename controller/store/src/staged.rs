@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Compact(u64),
 }
 
-/// Its answer.
+/// The answer to a [`Command`].
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Txn(TxnOutcome),

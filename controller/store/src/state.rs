@@ -55,7 +55,7 @@ pub(crate) struct Delta {
     pub next_lease: u64,
 }
 
-/// The committed state.
+/// The committed state: live keys, history and leases.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub kv: BTreeMap<Bytes, KeyValue>,

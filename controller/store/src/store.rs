@@ -65,7 +65,7 @@ pub trait Store: Send + Sync + 'static {
     /// Ends a lease and deletes its keys in one revision.
     async fn lease_revoke(&self, lease: LeaseId) -> Result<(), StoreError>;
 
-    /// Size and health.
+    /// The store's size and health at the moment.
     async fn status(&self) -> Result<StoreStatus, StoreError>;
 
     /// The limits that this store enforces.

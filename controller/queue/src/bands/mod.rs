@@ -30,7 +30,7 @@ const MISSED: i64 = 100;
 /// Forecasts that are kept of one kind: of a law that changes, old errors say little.
 const KEPT: usize = 80;
 
-/// Fewer say nothing.
+/// Ratios of one kind from which a band is made at the least; from fewer there is none.
 const FEW: usize = 24;
 
 /// Forecasts that wait to be compared with a start; of those that come beyond that nothing is learned.

@@ -6,7 +6,7 @@ use crate::{
     row::Row,
 };
 
-/// One row each.
+/// What is free at each step: a row for GPUs, and one for each license.
 pub(super) struct Rooms {
     gpus: Row,
     licenses: Vec<Row>,

@@ -145,9 +145,9 @@ pub struct Blocker {
 /// Free nodes that are not for this job.
 #[derive(Debug, Clone, Copy)]
 pub struct WithheldNodes<'a> {
-    /// For what.
+    /// The job or reservation that they are withheld for.
     pub thing: &'a Thing,
-    /// Which.
+    /// The nodes that are withheld.
     pub nodes: &'a NodeSet,
 }
 

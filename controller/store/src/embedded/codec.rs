@@ -10,7 +10,7 @@ use crate::types::{Event, KeyValue, LeaseId};
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
-/// CRC-32 (IEEE 802.3).
+/// The CRC-32 (IEEE 802.3) of all parts, one behind the other.
 pub fn crc32(parts: &[&[u8]]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     parts.iter().for_each(|part| crc.update(part));

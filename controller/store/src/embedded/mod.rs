@@ -46,7 +46,7 @@ const GRANULE: usize = 16 * 1024;
 pub struct EmbeddedOptions {
     /// Directory of the store; made (mode 0700) when absent.
     pub dir: PathBuf,
-    /// Limits to enforce.
+    /// Limits on keys, values, transactions and leases that the store enforces.
     pub limits: Limits,
     /// How much history to keep.
     pub history: History,

@@ -19,7 +19,7 @@ use crate::hub::lock;
 const AGAIN_FIRST: Duration = Duration::from_millis(20);
 const AGAIN_LONGEST: Duration = Duration::from_millis(400);
 
-/// One member.
+/// One member of the etcd cluster.
 struct Member {
     name: String,
     session: Session,

@@ -221,7 +221,7 @@ impl Inner {
         self.read(|session| async move { session.range(ask).await }).await
     }
 
-    /// etcd's newest revision.
+    /// The newest revision of etcd, as etcd counts.
     pub async fn newest(&self) -> Result<i64, Failure> {
         let ask = ask::Range { key: self.space.format_key(), count_only: true, ..ask::Range::default() };
         Ok(revision_of(&self.range_of(ask).await?))

@@ -75,7 +75,7 @@ impl Pending {
 /// What became of it.
 #[derive(Debug)]
 pub(crate) enum Settled {
-    /// It ran.
+    /// It ran, at this revision; the slot is as it left it, and `succeeded` says whether the conditions held.
     Ran { slot: Slot, revision: i64, succeeded: bool },
     /// It did not run and never will, or it changed nothing.
     Not,
@@ -110,7 +110,7 @@ impl Slots {
         }
     }
 
-    /// Seconds since 1970.
+    /// The time of the source, in seconds since 1970.
     pub fn now(&self) -> u64 {
         unix_seconds(self.source.as_ref())
     }
@@ -124,7 +124,7 @@ impl Slots {
         }
     }
 
-    /// A new slot.
+    /// Makes a new slot, whose key no process has used before.
     pub async fn make(&self, link: &Link, space: &Space) -> Result<Slot, Failure> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let key: Bytes = format!("{}{}-{number}", space.writers(), self.writer).into();

@@ -52,41 +52,41 @@ impl fmt::Debug for KeyId {
 /// What is wrong with a file of keys, or with a sealed value.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyRingError {
-    /// The file.
+    /// The file of keys cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
     /// Others can read it.
     #[error("{} can be read by others (mode {mode:03o}); chmod 600 it", path.display())]
     Open {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// The permission bits that the file has.
         mode: u32,
     },
     /// A line that is no key.
     #[error("{}, line {line}: a key is 64 hex digits (rail-controller store key makes one)", path.display())]
     Line {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The number of the line, from 1.
         line: usize,
     },
     /// The same key, or two keys with one id.
     #[error("{}, line {line}: key {id} is there twice", path.display())]
     Twice {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The number of the second one's line, from 1.
         line: usize,
-        /// The key.
+        /// The id that the two keys share.
         id: KeyId,
     },
     /// Not a single key, or too many.
     #[error("{} holds {count} keys; it must hold 1 to {MOST_KEYS}", path.display())]
     Count {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// How many.
+        /// The number of keys in it.
         count: usize,
     },
     /// Whoever protects the file does not give it out.
@@ -109,7 +109,7 @@ pub enum KeyRingError {
     /// Not what was sealed.
     #[error("it is sealed with key {id} and was changed since, or belongs to another row")]
     Forged {
-        /// The key.
+        /// The id of the key that the value names.
         id: KeyId,
     },
     /// Written by something newer, or cut.
@@ -184,7 +184,7 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// No keys.
+    /// A ring without keys: it leaves values plain, and opens no sealed one.
     #[must_use]
     pub fn empty() -> Self {
         Self::new(None, Box::new(read), Arc::new([]))
