@@ -31,7 +31,7 @@ const FORGOTTEN: u64 = 12;
 /// One attempt of a job that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Past {
-    /// The job's identity.
+    /// The identity of the job.
     pub uid: JobUid,
     /// The job's tenant and name.
     pub id: JobId,
@@ -41,7 +41,7 @@ pub struct Past {
     pub gpus: u64,
     /// Nodes that it held.
     pub nodes: u32,
-    /// The job's priority.
+    /// The priority of the job.
     pub priority: i32,
     /// When the job was submitted.
     pub submitted: Timestamp,

@@ -15,7 +15,7 @@ use crate::{
 /// Why a waiting job stands where it does: compared from the first factor to the last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
-    /// The waiting job.
+    /// The job that waits.
     pub uid: JobUid,
     /// It has a right to run, by its tenant's guarantee: such jobs go first.
     pub entitled: bool,

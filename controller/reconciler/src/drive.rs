@@ -96,7 +96,7 @@ pub(crate) struct Loop {
     pace: usize,
     /// The step at work may place nothing.
     cut_short: bool,
-    /// No Tick before.
+    /// The state gets no `Tick` before this time; `None`: whenever it asks for one.
     tick_after: Option<Timestamp>,
     /// Denials that wait for a record.
     pub(crate) flood: Denials<Answer>,

@@ -88,7 +88,7 @@ pub(crate) enum Request {
 pub struct StoreHealth {
     /// Whether writes are taken.
     pub writable: bool,
-    /// Why not.
+    /// Why writes are not taken; `None` while they are.
     pub cause: Option<String>,
     /// The newest revision that the loop committed.
     pub revision: u64,
@@ -398,7 +398,7 @@ impl Handle {
         self.sessions.close_all();
     }
 
-    /// The connected agents.
+    /// The agents that are connected, with their streams.
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
@@ -416,7 +416,7 @@ impl Handle {
         &self.steps
     }
 
-    /// The loop's clock.
+    /// The time by the loop's clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -448,7 +448,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Whose.
+    /// The node whose agent is connected.
     #[must_use]
     pub fn node(&self) -> &NodeName {
         &self.node

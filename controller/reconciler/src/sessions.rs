@@ -127,7 +127,7 @@ impl Sessions {
         self.open_map().contains_key(node)
     }
 
-    /// Ends every stream.
+    /// Ends the stream of every connected agent.
     pub(crate) fn close_all(&self) {
         let mut open = self.open_map();
         open.clear();

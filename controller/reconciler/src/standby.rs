@@ -47,7 +47,7 @@ const PROBE_TIME: Duration = Duration::from_millis(500);
 /// The leader as the store names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leader {
-    /// Its epoch.
+    /// The epoch of the leader's term.
     pub epoch: u64,
     /// Host and process, for people.
     pub holder: String,
@@ -98,7 +98,7 @@ pub async fn takes_writes(store: &SharedStore, epoch: u64) -> bool {
 
 type Copy = Mirror<Bytes, Row>;
 
-/// A standby.
+/// A controller that does not lead, with its copy of what is stored.
 pub struct Standby {
     store: Arc<dyn Store>,
     options: Options,

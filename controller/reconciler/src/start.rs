@@ -81,12 +81,12 @@ pub struct Options {
     pub tenancies: Tenancies,
     /// Wall time and random bytes.
     pub source: Arc<dyn Source>,
-    /// Stops the loop.
+    /// Ends the loop when it is cancelled.
     pub stop: CancellationToken,
 }
 
 impl Options {
-    /// Defaults.
+    /// The defaults, for a controller that calls itself `holder`.
     #[must_use]
     pub fn new(holder: impl Into<String>, stop: CancellationToken) -> Self {
         let (config, holder) = (Config::default(), holder.into());

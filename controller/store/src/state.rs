@@ -209,6 +209,10 @@ impl State {
     }
 
     /// Reads a page at the newest or an older revision.
+    ///
+    /// # Errors
+    /// [`StoreError::FutureRevision`] or [`StoreError::Compacted`] if the revision that is asked for is not
+    /// there yet, or no longer.
     pub fn range(&self, request: &RangeRequest, limits: &Limits) -> Result<RangeResult, StoreError> {
         let revision = request.revision.unwrap_or(self.revision);
         if revision > self.revision {

@@ -20,7 +20,7 @@ use crate::{
 /// Where a job would take from what is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Short {
-    /// Among all nodes.
+    /// Among all nodes of the cluster.
     Nodes,
     /// Among the nodes of this pod, by its number.
     Pod(u32),

@@ -134,7 +134,7 @@ impl Cause {
 /// A constraint with its counts; see the module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blocker {
-    /// The constraint.
+    /// The constraint that is in the way.
     pub cause: Cause,
     /// Nodes that it costs; GPUs for a quota.
     pub lost: u32,

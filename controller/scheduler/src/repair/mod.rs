@@ -36,7 +36,7 @@ use stock::Stock;
 /// What a node has lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureScope {
-    /// The whole node.
+    /// The node as a whole.
     Node,
     /// The NICs of these rails.
     Rails(RailSet),

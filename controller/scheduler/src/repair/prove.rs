@@ -37,7 +37,7 @@ pub enum RepairFlaw {
     /// A replacement that is not free, or not what was asked for.
     #[error("node '{node}' cannot stand in: {why}")]
     Unfit {
-        /// The replacement.
+        /// The node that was chosen as replacement.
         node: NodeName,
         /// What it lacks, or who holds it.
         why: &'static str,

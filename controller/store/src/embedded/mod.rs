@@ -146,6 +146,9 @@ impl EmbeddedStore {
     }
 
     /// Ends the leases whose time is over by the injected clock; done when they are gone.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`] if the store is closed or its writer has ended.
     pub async fn tick(&self) -> Result<(), StoreError> {
         let (done, ticked) = oneshot::channel();
         self.queue.send(Message::Tick(done)).map_err(|_| StoreError::Closed)?;

@@ -139,6 +139,10 @@ impl Link {
     }
 
     /// One call at one member; logs in first where that is needed.
+    ///
+    /// # Errors
+    /// The login or the call failed at this member; [`Failure::doubt`] says whether it may have had its
+    /// effect.
     pub async fn once<T, F, Fut>(&self, call: F) -> Result<T, Failure>
     where
         F: FnOnce(Session) -> Fut,
@@ -171,6 +175,9 @@ impl Link {
     }
 
     /// A call that may be repeated at will: until a member answers, for as long as our patience lasts.
+    ///
+    /// # Errors
+    /// etcd refused it, or no member answered within the patience.
     pub async fn call<T, F, Fut>(&self, call: F) -> Result<T, Failure>
     where
         F: Fn(Session) -> Fut,

@@ -116,6 +116,9 @@ impl Slots {
     }
 
     /// An idle slot, or a new one.
+    ///
+    /// # Errors
+    /// A new slot was needed and could not be made.
     pub async fn take(&self, link: &Link, space: &Space) -> Result<Slot, Failure> {
         let idle = lock(&self.idle).pop();
         match idle {
@@ -125,6 +128,9 @@ impl Slots {
     }
 
     /// Makes a new slot, whose key no process has used before.
+    ///
+    /// # Errors
+    /// etcd refused it, or no member answered within the patience.
     pub async fn make(&self, link: &Link, space: &Space) -> Result<Slot, Failure> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let key: Bytes = format!("{}{}-{number}", space.writers(), self.writer).into();
@@ -151,6 +157,9 @@ impl Slots {
     }
 
     /// Settles what earlier transactions left open. Their callers were told that they do not know.
+    ///
+    /// # Errors
+    /// One of them could not be settled within the patience; it and those not yet tried stay open.
     pub async fn settle_all(&self, link: &Link) -> Result<(), Failure> {
         if self.open.load(Ordering::SeqCst) == 0 {
             return Ok(());
@@ -174,6 +183,9 @@ impl Slots {
     }
 
     /// Finds out what became of a transaction, for as long as our patience lasts.
+    ///
+    /// # Errors
+    /// etcd refused the barrier, or no member answered within the patience.
     pub async fn settle(&self, link: &Link, pending: &mut Pending) -> Result<Settled, Failure> {
         let mut trying = Trying::new(link);
         loop {
@@ -185,6 +197,9 @@ impl Slots {
     }
 
     /// Removes slots of processes that are long gone.
+    ///
+    /// # Errors
+    /// etcd refused a read or a deletion, or no member answered within the patience.
     pub async fn sweep(&self, link: &Link, space: &Space) -> Result<usize, Failure> {
         let writers = space.writers();
         let ask = &ask::Range {
