@@ -6,7 +6,7 @@ use crate::sim::{Net, Rng, World};
 /// Rails that flap faster than they can prove themselves let nothing pass.
 const MOST_FAULTS: usize = 60;
 
-/// A storm.
+/// A source of random faults that strike between the steps of a run.
 pub struct Storm {
     rng: Rng,
     /// About one fault in so many steps.

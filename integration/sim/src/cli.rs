@@ -55,11 +55,11 @@ pub struct Sums {
     pub seeds: u64,
     /// Of these, run twice and found identical.
     pub twice: u64,
-    /// Events.
+    /// Events of all runs together.
     pub events: u64,
-    /// Simulated milliseconds.
+    /// Simulated milliseconds of all runs together.
     pub simulated_ms: u64,
-    /// Faults.
+    /// Faults that were injected in all runs together.
     pub faults: u64,
     /// Submits that were acknowledged.
     pub acknowledged: u64,

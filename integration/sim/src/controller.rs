@@ -23,20 +23,20 @@ const BATCH_MAX: usize = 16;
 /// Who waits for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// A client's request.
+    /// A client's request: the client, and the number of the request.
     Client(usize, u64),
-    /// An agent's connection.
+    /// An agent's stream, by number.
     Agent(u64),
-    /// Nobody.
+    /// A timer: nobody waits for an answer.
     Timer,
 }
 
 /// An event on its way into the core.
 #[derive(Debug, Clone)]
 pub struct Inbound {
-    /// What.
+    /// The event for the core.
     pub event: Core,
-    /// Who waits.
+    /// Who waits for the answer to it.
     pub from: From,
 }
 
@@ -61,7 +61,7 @@ struct Batch {
 pub struct Controller {
     /// Its place among the processes.
     pub slot: usize,
-    /// Its process lives.
+    /// Whether this life of the process goes on.
     pub alive: bool,
     /// Its epoch, once it has led.
     pub epoch: u64,
@@ -87,7 +87,7 @@ pub struct Controller {
     pub lag_until: u64,
     /// It does not reach etcd until this time.
     pub cut_until: u64,
-    /// In which direction.
+    /// The direction in which it is cut off from etcd until then.
     pub cut: Cut,
     /// Its clock: what it shows beyond the world's, less an hour; its pace in a thousandth; since when.
     pub clock: (u64, u64, u64),

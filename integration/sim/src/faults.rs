@@ -21,13 +21,13 @@ use crate::{
 pub enum Fault {
     /// An engine's process ends.
     EngineEnds {
-        /// Where.
+        /// The server of the engine, by number.
         node: usize,
-        /// Whose.
+        /// The attempt that the engine belongs to.
         key: Key,
-        /// Which process.
+        /// The number of the engine's process; 0: whichever runs then.
         number: u64,
-        /// In which way.
+        /// How the process ends.
         end: EngineEnd,
     },
     /// A server gets its power back.
@@ -53,7 +53,7 @@ pub enum Fault {
 pub struct Planned {
     /// When, in milliseconds from the start.
     pub at_ms: u64,
-    /// What.
+    /// The kind of the fault.
     pub kind: Kind,
     /// What else is drawn for it.
     pub rng: Rng,

@@ -20,9 +20,9 @@ use crate::{
 pub struct Illness {
     /// Until then the way does not carry anything.
     pub broken_until: u64,
-    /// Since when.
+    /// When it began, in simulated milliseconds.
     since: u64,
-    /// The last probe.
+    /// The last probe of the NIC's path; `None` before the first one.
     probe: Option<NicProbe>,
 }
 
@@ -44,11 +44,11 @@ impl Illness {
 /// A probe that a server begins.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Which.
+    /// The number of the probe.
     pub id: u64,
-    /// Of which rail.
+    /// The number of the rail that is probed.
     pub rail: u32,
-    /// With whom.
+    /// The node at the other end.
     pub peer: NodeName,
 }
 

@@ -10,7 +10,7 @@ use crate::{
     table::authz,
 };
 
-/// Who tries.
+/// Who makes an attempt: the caller's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum From {
     /// Whoever reaches the port, without certificate or token.
@@ -70,7 +70,7 @@ pub enum Finding {
     Number(u8),
     /// One of its findings of low severity.
     Low,
-    /// It held then.
+    /// Nothing: it was tried in the first attack, and held.
     Held,
     /// It was not tried then.
     New,
@@ -159,18 +159,18 @@ pub enum Step {
     Inspection(Inspection),
 }
 
-/// One attempt.
+/// One attempt: who tries what, and what must come of it.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     /// Stable, for example `tenants/get-job/viewer`.
     pub id: String,
-    /// For people.
+    /// What is tried, in one sentence for people.
     pub title: String,
-    /// What it reproduces.
+    /// The finding of the first attack that it reproduces.
     pub finding: Finding,
-    /// Who tries.
+    /// Who makes the attempt.
     pub from: From,
-    /// How.
+    /// What the executor does.
     pub step: Step,
     /// What must come of it.
     pub expect: Expect,
@@ -188,7 +188,7 @@ impl Attempt {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// As expected.
+    /// The attempt ended as expected: the defence held.
     Held,
     /// Not as expected, and what was seen.
     GaveWay(String),

@@ -9,7 +9,7 @@ use crate::model::{Attempt, Verdict};
 /// One attempt and what came of it.
 #[derive(Debug)]
 pub struct Line {
-    /// The attempt.
+    /// The attempt that was made.
     pub attempt: Attempt,
     /// What came of it.
     pub verdict: Verdict,

@@ -34,11 +34,11 @@ pub const NEIGHBOR: &str = "of-umar";
 
 /// A running cluster and everybody in it.
 pub struct World {
-    /// Its processes.
+    /// The cluster, whose processes end with it.
     pub cluster: Cluster,
     /// How it is reached.
     pub place: Target,
-    /// Its administrator.
+    /// The administrator of the cluster.
     pub admin: Person,
     /// Alpha's user, to whom the secrets belong.
     pub ann: Person,
@@ -117,7 +117,7 @@ impl World {
         self.people.get(&from).unwrap_or(&self.people[&From::Anonymous])
     }
 
-    /// Fills in `$NAME`.
+    /// Replaces every `$NAME` of a variable in a text by its value.
     pub fn filled(&self, text: &str) -> String {
         self.vars.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
     }

@@ -19,7 +19,7 @@ use crate::{
     survival,
 };
 
-/// Measures one row.
+/// A function that measures one row; the flag asks for fewer repetitions.
 pub type Row = fn(&report::Row<'_>, bool) -> Result<(), String>;
 
 /// The rows of this bench.

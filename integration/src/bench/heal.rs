@@ -37,10 +37,10 @@ const SEED: u64 = 6;
 const PCI: &str = "0000:18:00.0";
 /// The agent's own timing.
 const GOAL_MS: f64 = 250.0;
-/// Nothing takes longer.
+/// The longest wait for a NIC to be as its profile says.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Row E4.
+/// Measures row E4, with fewer rounds if `quick`.
 pub fn row(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let rounds = if quick { 20 } else { 200 };
     for (case, disturb) in CASES {

@@ -14,7 +14,7 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 /// A row and what measures it; the flag asks for fewer.
 pub type Measure = fn(&Row, bool) -> Result<(), String>;
 
-/// All rows.
+/// All rows with what measures each.
 pub const ROWS: [(&str, Measure); 2] = [("E4", heal::row), ("E5", plans)];
 
 /// Ports of each kind that the row asks for at least.

@@ -41,9 +41,9 @@ pub struct Callers {
     pub history: Arc<History>,
     /// This program, which is what jobs run.
     pub me: PathBuf,
-    /// Where ranks write.
+    /// The folder in which ranks write what they hold.
     pub ranks: PathBuf,
-    /// No new submits.
+    /// Set when no caller is to submit any more.
     pub over: Arc<AtomicBool>,
     /// Submits whose end their callers wait for.
     pub at_work: Arc<AtomicU64>,
@@ -76,7 +76,7 @@ impl Callers {
         Client::new(&endpoints, &credentials, &options()).map_err(|error| error.to_string())
     }
 
-    /// Beginning with one.
+    /// A client of all controllers that tries this one first.
     fn from(&self, first: usize) -> Result<Client, String> {
         let count = self.doors.len();
         self.client((0..count).map(|n| (first + n) % count))

@@ -28,11 +28,11 @@ const MEMBERSHIP: Duration = Duration::from_secs(25);
 
 /// Everything that faults are made of.
 pub struct Nemesis {
-    /// Whom they meet.
+    /// The processes that faults strike.
     pub parts: Arc<Parts>,
-    /// The callers' doors.
+    /// The doors between callers and controllers, which can lose answers.
     pub callers: Callers,
-    /// Asks who leads.
+    /// The runtime on which etcd and the controllers are asked who leads.
     pub runtime: tokio::runtime::Handle,
 }
 

@@ -23,10 +23,10 @@ enum Fate {
     Ends,
 }
 
-/// One door.
+/// A door to one controller, through which callers connect.
 #[derive(Debug, Clone)]
 pub struct Door {
-    /// Where callers come.
+    /// The address that callers connect to.
     pub address: SocketAddr,
     /// The fate of connections that are made from now on.
     fate: Arc<Mutex<watch::Sender<Fate>>>,

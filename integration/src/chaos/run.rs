@@ -132,7 +132,7 @@ fn programs() -> Result<Programs, String> {
     Ok(Programs { bin: binaries::directory()?.to_owned(), etcd, nft, clock })
 }
 
-/// The run.
+/// The part of the run inside its namespaces; the exit code is that of the verdict.
 pub fn inside(args: &Args) -> ExitCode {
     match judged(args) {
         Ok(true) => ExitCode::SUCCESS,

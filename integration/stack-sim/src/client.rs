@@ -25,7 +25,7 @@ pub struct Known {
     pub request: String,
     /// What the controller named the job.
     pub name: String,
-    /// The controller's own.
+    /// The uid that the controller gave the job.
     pub uid: String,
     /// The cancel was acknowledged.
     pub cancelled: bool,
@@ -40,7 +40,7 @@ pub struct ReportedState(Arc<Mutex<Tally>>);
 /// The sums of it.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Acknowledged jobs.
+    /// Jobs whose submit was acknowledged.
     pub jobs: Vec<Known>,
     /// Submits that were made, and that nothing is known of yet.
     pub open: u64,
@@ -51,19 +51,19 @@ pub struct Tally {
 }
 
 impl ReportedState {
-    /// All of it.
+    /// Locks the sums of all clients.
     pub fn tally(&self) -> MutexGuard<'_, Tally> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A client.
+/// A client and what it will do.
 pub struct Script {
     /// Its host, and its number there.
     pub name: String,
-    /// Controllers.
+    /// The names of the controllers' hosts.
     pub controllers: Vec<String>,
-    /// What it does.
+    /// What draws the things that it does, and their times.
     pub rng: Rng,
     /// How many submits it makes.
     pub submits: u64,
@@ -71,9 +71,9 @@ pub struct Script {
     pub think_ms: u64,
     /// Where it says what it was told.
     pub reported: ReportedState,
-    /// What happens.
+    /// The record of the run.
     pub record: Record,
-    /// What is planted.
+    /// The planted bug, if there is one.
     pub bug: Option<Bug>,
 }
 

@@ -21,7 +21,7 @@ pub struct Reader(Arc<Mutex<Copy>>);
 /// Keys with the revision of their last change and their value.
 #[derive(Default)]
 pub struct Copy {
-    /// Rows.
+    /// The rows by key, each with the revision of its last change.
     pub rows: BTreeMap<Bytes, (u64, Bytes)>,
     /// How often it began with a listing.
     pub listed: u64,
@@ -31,7 +31,7 @@ pub struct Copy {
 }
 
 impl Reader {
-    /// All of it.
+    /// Locks the copy as it is now.
     pub fn copy(&self) -> MutexGuard<'_, Copy> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -36,7 +36,7 @@ pub struct Args {
     write_docs: bool,
 }
 
-/// Builds and attacks.
+/// Builds the programs and runs the attack suite.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut build = vec!["build", "--quiet"];
     if args.release {

@@ -36,7 +36,7 @@ pub struct Args {
     keep: bool,
 }
 
-/// Builds and runs.
+/// Builds the programs and runs them under faults.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let bin = process::build_release()?;
     process::run(process::cargo([

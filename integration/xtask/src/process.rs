@@ -13,7 +13,7 @@ use std::{
 /// Whatever went wrong, told once by main.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The repository's root.
+/// The root folder of the repository.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_owned()

@@ -20,7 +20,7 @@ const NOT_EMULATED: &str = "loom";
 struct Check {
     name: &'static str,
     flags: &'static str,
-    /// What is tested.
+    /// The packages whose tests run under it.
     packages: &'static [&'static str],
     /// Which of their tests.
     tests: &'static str,

@@ -65,7 +65,7 @@ fn holds(path: &Path, words: &[u8]) -> bool {
     fs::read(path).is_ok_and(|bytes| bytes.windows(words.len()).any(|window| window == words))
 }
 
-/// Takes one.
+/// Makes one inspection and judges it.
 pub async fn perform(world: &World, check: Inspection) -> Result<Verdict, String> {
     let dir = world.cluster.dir();
     let controller = dir.join("controller");

@@ -81,7 +81,7 @@ fn root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Makes one.
+/// Makes one attempt with a job and judges it.
 pub async fn perform(world: &World, trick: JobTrick) -> Result<Verdict, String> {
     match trick {
         JobTrick::PreloadByEnv | JobTrick::AuditByEnv => loaded(world, trick).await,

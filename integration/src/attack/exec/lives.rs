@@ -148,7 +148,7 @@ pub struct Reborn {
     old: Person,
     /// The first one's token.
     old_token: Person,
-    /// The second one's.
+    /// The administrator of the second one.
     new: Person,
     new_viewer: Person,
     /// What the first one's watch was told after the end of its tenant.
@@ -162,7 +162,7 @@ pub struct Reborn {
 }
 
 impl Reborn {
-    /// Lives both lives.
+    /// Lets a tenant live, be deleted, and another one take its name.
     pub async fn start() -> Result<Self, String> {
         let lone = Lone::start(vec!["--log-level", "warn"]).await?;
         let name = "phoenix";
@@ -230,7 +230,7 @@ fn shut(answer: &Answer) -> Verdict {
     held_if(answer.error.is_some() && !reported.contains(NEW) && !reported.contains(OLD), || answer.words())
 }
 
-/// Makes one.
+/// Makes one attempt and judges it.
 pub async fn perform(world: &World, life: Life) -> Result<Verdict, String> {
     match life {
         Life::OldCertificateReads

@@ -32,7 +32,7 @@ pub enum Name {
 pub struct Captured(Vec<(Name, String)>);
 
 impl Captured {
-    /// Lets it happen.
+    /// Lets a job of alpha take the place of one of beta, and records what beta can read of it.
     pub async fn start(world: &World) -> Result<Self, String> {
         let stage = world.stage.get_or_init(Stage::start).await.as_ref().map_err(Clone::clone)?;
         let admin = &stage.admin.client;

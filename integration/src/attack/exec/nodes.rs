@@ -67,7 +67,7 @@ pub enum Lie {
 
 /// How many rogues there are.
 const ROGUES: u8 = Lie::SilentStream as u8 + 1;
-/// The honest one.
+/// The name of the node that reports the truth.
 pub const HONEST: &str = "n0";
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -85,7 +85,7 @@ pub struct Stage {
     _controllers: Controllers,
     /// How it is reached.
     pub place: Target,
-    /// Its administrator.
+    /// The administrator of its cluster.
     pub admin: Person,
     honest: Agent,
     honest_job: String,
@@ -231,7 +231,7 @@ pub async fn stand_in(place: &Target, admin: &Client) -> Result<Agent, String> {
     Agent::connect(&person, register(HONEST, inventory(address(HONEST)))).await
 }
 
-/// A node's stream.
+/// The stream of a node's agent, of which a test writes every message.
 pub struct Agent {
     say: mpsc::Sender<v1::AgentMessage>,
     heard: Arc<Mutex<Vec<v1::ControllerMessage>>>,
@@ -448,7 +448,7 @@ fn ended(uid: &str, code: &str, scope: &str, words: &str) -> Body {
     Body::Observation(seen)
 }
 
-/// Makes one.
+/// Makes one attempt of a rogue node and judges it.
 pub async fn perform(world: &World, lie: Lie) -> Result<Verdict, String> {
     let stage = world.stage.get_or_init(Stage::start).await.as_ref().map_err(Clone::clone)?;
     match lie {

@@ -29,7 +29,7 @@ pub enum RailTrick {
     Reset,
 }
 
-/// All of them.
+/// All tricks, in the order in which they are tried.
 pub const ALL: [RailTrick; 8] = [
     RailTrick::Garbage,
     RailTrick::Silent,

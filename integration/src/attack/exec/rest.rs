@@ -6,7 +6,7 @@ use crate::{
     world::World,
 };
 
-/// Makes one.
+/// Makes one request and judges the answer.
 pub async fn perform(world: &World, attempt: &Attempt, head: &str, body: &[u8]) -> Result<Verdict, String> {
     let person = world.person(attempt.from);
     let head = world.filled(head);

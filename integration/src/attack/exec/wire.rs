@@ -52,7 +52,7 @@ pub enum Hold {
     Http1KeepAlive,
 }
 
-/// Which frames.
+/// A flood of HTTP/2 frames of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flood {
     RapidReset,
@@ -67,7 +67,7 @@ pub enum Flood {
     GoAway,
 }
 
-/// Who shakes hands.
+/// A way to begin a connection that is not as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Handshake {
     PlainHttp,
@@ -129,7 +129,7 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl Gate {
-    /// Starts one.
+    /// Starts a controller of its own; a `small` one has room for few connections.
     pub async fn start(small: bool) -> Result<Self, String> {
         let room = ROOM.to_string();
         let controllers = tokio::task::spawn_blocking(move || {
@@ -163,7 +163,7 @@ impl Gate {
     }
 }
 
-/// Makes one.
+/// Makes one attempt and judges it.
 pub async fn perform(world: &World, wire: Wire) -> Result<Verdict, String> {
     let small = matches!(wire, Wire::Crowd(crowd) if crowd != Crowd::HealthWatch);
     let cell = if small { &world.small_gate } else { &world.gate };

@@ -35,7 +35,7 @@ pub enum Outcome {
 /// One line of results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Line {
-    /// What was tried.
+    /// The name of what was tried.
     pub probe: String,
     /// What came of it.
     pub outcome: Outcome,
@@ -46,11 +46,11 @@ pub struct Line {
 pub struct Targets {
     /// The victim's folder on the server.
     pub victim_dir: String,
-    /// The agent's folder.
+    /// The folder of the agent on the server.
     pub agent_dir: String,
     /// The controller's folder, of a local cluster.
     pub controller_dir: String,
-    /// The controller's socket.
+    /// The path of the controller's unix socket.
     pub controller_socket: String,
     /// The victim's user on the server.
     pub victim_uid: u32,
@@ -58,10 +58,10 @@ pub struct Targets {
     pub metrics: Vec<String>,
 }
 
-/// Something to try.
+/// A function that makes one attempt and says what came of it.
 pub type Try = fn(&Targets) -> Outcome;
 
-/// Everything, by name.
+/// All attempts of a hostile rank, by name.
 pub fn all() -> Vec<(&'static str, Try)> {
     [processes::ATTEMPTS, files::ATTEMPTS, sockets::ATTEMPTS, privileges::ATTEMPTS, limits::ATTEMPTS].concat()
 }

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketType, ipproto, soc
 use super::{Outcome, Targets, Try, unless};
 use crate::{rank::victim, world::SECRETS};
 
-/// What is tried.
+/// The attempts on sockets and the network, by name.
 pub const ATTEMPTS: &[(&str, Try)] = &[
     ("engine-socket", |t| connect(&format!("{}/engine.sock", t.victim_dir))),
     ("engine-control", |t| connect(&format!("{}/engine.control", t.victim_dir))),

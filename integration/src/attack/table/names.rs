@@ -5,7 +5,7 @@ use crate::{
     model::{Attempt, Expect, Finding, From, Step, Trace},
 };
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let name = |id: &str, title: &str, name| Attempt {
         id: format!("names/{id}"),

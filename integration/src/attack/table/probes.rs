@@ -136,7 +136,7 @@ const PROBES: &[(&str, Finding, &str)] = &[
     ("memory-hog", F13, "take memory until the server has none left"),
 ];
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let attempt = |probe: &str, finding, title: &str| Attempt {
         id: format!("ranks/{probe}"),

@@ -55,7 +55,7 @@ struct Agent {
 }
 
 impl Load {
-    /// Runs them.
+    /// Runs the agents until standard input ends.
     pub fn run(self) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

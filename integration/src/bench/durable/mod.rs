@@ -151,7 +151,7 @@ impl Turns {
     }
 }
 
-/// Measures all three.
+/// Measures all three cases of row D7.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let mut ground = match Ground::new() {
         Ok(ground) => ground,

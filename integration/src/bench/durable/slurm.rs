@@ -76,7 +76,7 @@ impl Drop for Ground {
     }
 }
 
-/// One that runs.
+/// A slurmctld that runs, with its munged.
 pub struct Slurm {
     dir: PathBuf,
     program: PathBuf,

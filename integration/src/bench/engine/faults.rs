@@ -30,7 +30,7 @@ const STEP: u64 = MIB;
 struct Random(u64);
 
 impl Random {
-    /// splitmix64.
+    /// One step of splitmix64, as a number below `below`.
     fn next(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -26,9 +26,9 @@ const CHECK: Duration = Duration::from_millis(200);
 pub struct Task {
     /// Bytes of the operand.
     pub bytes: u64,
-    /// Timed repetitions.
+    /// Repetitions that are timed.
     pub iterations: u32,
-    /// Repetitions before those.
+    /// Repetitions before the timed ones, which are not counted.
     pub warmup: u32,
     /// Fill before and check after each; otherwise they follow each other at once.
     pub verify: bool,
@@ -66,7 +66,7 @@ impl Task {
     }
 }
 
-/// One rank's answer.
+/// The answer of one rank, a line of JSON.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Answer {
@@ -87,7 +87,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// In milliseconds.
+    /// How long it took, in milliseconds.
     pub fn ms(self) -> f64 {
         self.end.saturating_sub(self.start) as f64 / 1e6
     }
@@ -131,7 +131,7 @@ impl Outcome {
         }
     }
 
-    /// Each operation.
+    /// The span of each repetition, in their order.
     pub fn spans(&self) -> Vec<Span> {
         let latest = |times: &dyn Fn(&Answer) -> u64| self.answers.iter().map(times).max().unwrap_or(0);
         let span = |at: usize| Span { start: latest(&|a| a.start[at]), end: latest(&|a| a.end[at]) };
@@ -197,7 +197,7 @@ impl Rank {
         Self { to: Box::new(to), from: receiver }
     }
 
-    /// Sends one line.
+    /// Sends one line to the program.
     pub fn notify(&mut self, line: &str) -> Result<(), String> {
         self.to.write_all(line.as_bytes()).and_then(|()| self.to.flush()).map_err(|e| format!("is gone: {e}"))
     }
@@ -223,7 +223,7 @@ impl Rank {
 
 /// A set of programs.
 pub struct Group {
-    /// Its ranks.
+    /// The ranks, by their number.
     pub ranks: Vec<Rank>,
     /// What was started, ended with the group: each with all processes of its process group.
     pub processes: Vec<Child>,

@@ -29,7 +29,7 @@ const NAMESPACE_ETC: &str = "/etc/netns";
 /// Hosts and rails of this bench.
 pub struct Lab {
     name: String,
-    /// Hosts.
+    /// The number of hosts.
     pub hosts: usize,
     /// Rails of each host.
     pub rails: usize,

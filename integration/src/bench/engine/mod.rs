@@ -31,7 +31,7 @@ use lab::Lab;
 
 pub use plot::plot;
 
-/// Measures one row.
+/// A function that measures one row.
 pub type Row = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
@@ -78,12 +78,12 @@ impl Helper {
     }
 }
 
-/// Who is measured.
+/// The library that is measured, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// Ours, with so many rails, ranks through the door.
     Ours { rails: usize },
-    /// Plain TCP streams.
+    /// Plain TCP streams, without a library: the most that the rails carry.
     Roof,
     /// Gloo through torch, all interfaces given to it.
     Gloo,
@@ -113,11 +113,11 @@ pub enum Environment {
 /// One set of programs: who, where, on how many hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Who.
+    /// The library that is measured.
     pub who: Who,
-    /// Where.
+    /// Where its ranks run.
     pub place: Environment,
-    /// How many ranks.
+    /// The number of ranks.
     pub n: usize,
 }
 

@@ -108,7 +108,7 @@ impl Job {
         command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))
     }
 
-    /// All engines, connected.
+    /// Starts all engines and connects them with each other.
     fn start(&self, lab: &Lab) -> Result<Group, String> {
         let mut group = Group {
             ranks: Vec::new(),

@@ -22,7 +22,7 @@ const OTHERS: RGBColor = RGBColor(0xb8, 0xb8, 0xb8);
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const GOAL: RGBColor = RGBColor(0xc0, 0x39, 0x2b);
 
-/// One bar.
+/// One bar of a plot.
 struct Bar {
     label: String,
     value: f64,

@@ -77,7 +77,7 @@ pub struct Roof {
     pub mean: f64,
 }
 
-/// Measures once.
+/// Measures the streams of all hosts once, for so many seconds.
 pub fn measure(group: &mut Group, seconds: f64) -> Result<Roof, String> {
     #[derive(Deserialize)]
     struct Got {

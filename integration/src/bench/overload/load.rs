@@ -64,7 +64,7 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl Caller {
-    /// Of files.
+    /// A caller with the identity of two files: `identity` with the endings `.pem` and `.key`.
     pub fn new(controller: &str, ca: &std::path::Path, identity: &std::path::Path) -> Result<Self, String> {
         let files = CredentialFiles {
             ca: Some(ca.to_owned()),
@@ -93,7 +93,7 @@ impl Caller {
 }
 
 impl Load {
-    /// Does it.
+    /// Makes the load until standard input ends.
     pub fn run(&self) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?;
         let caller = Arc::new(Caller::new(&self.controller, &self.ca, &self.identity)?);

@@ -39,7 +39,7 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl Server {
-    /// Starts one.
+    /// Starts a controller without further arguments.
     pub async fn start() -> Result<Self, String> {
         Self::start_with(&[]).await
     }
@@ -82,12 +82,12 @@ impl Server {
         Err(std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default())
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// The cluster's certificate.
+    /// The path of the certificate of its CA.
     pub fn ca(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
     }

@@ -50,7 +50,7 @@ pub struct Size {
 }
 
 impl Fill {
-    /// Fills it.
+    /// Fills the store that the options name.
     pub fn run(self) -> Result<(), String> {
         let runtime = tokio::runtime::Runtime::new().map_err(text)?;
         runtime.block_on(async {
@@ -76,7 +76,7 @@ pub fn in_folder(data_dir: PathBuf) -> Result<Filling, String> {
     Filling::embedded(options, REVISION_GAP, true).map_err(text)
 }
 
-/// Writes all rows.
+/// Writes all rows of a state of this size.
 pub async fn fill(mut filling: Filling, size: Size) -> Result<(), String> {
     let plan = site::Plan::of(&site::even(size.nodes, 1, BLOCK));
     put(&mut filling, Write::PutFabric(Arc::new(site::fabric(&plan)))).await?;

@@ -133,7 +133,7 @@ impl Loaded {
     }
 }
 
-/// C7.
+/// Measures row C7: a whole plan, one event, and how true plans are.
 pub fn backfill(row: &Row, bench: &Bench) -> Result<(), String> {
     let mut loaded = Loaded::new()?;
     full(row, bench, &mut loaded);

@@ -19,7 +19,7 @@ struct BandHits {
     late: usize,
 }
 
-/// J3.
+/// Measures row J3 on every trace that is there.
 pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
     for (name, found) in sites::all(bench) {
         let replay = match found {

@@ -199,7 +199,7 @@ fn job(dice: &mut Dice, names: &[NodeName]) -> JobSpec {
     spec
 }
 
-/// Who asks.
+/// The administrator who asks for plans and submits.
 fn root() -> Authority {
     Authority { role: Role::Admin, user: "root".to_owned() }
 }

@@ -25,7 +25,7 @@ pub fn spec(nodes: u32) -> JobSpec {
 pub struct Running {
     /// What it asked for.
     pub need: Need,
-    /// Where it is.
+    /// The nodes and GPUs that it holds.
     pub placement: Placement,
     /// The same by number, spares too.
     pub nodes: Vec<NodeIx>,

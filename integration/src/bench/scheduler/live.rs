@@ -31,7 +31,7 @@ const TENANTS: [(&str, u32); 3] = [("ja", 40), ("jb", 24), ("jc", 64)];
 const CLASS: (&str, u32) = ("few", 4);
 /// After the last submit all is over within this.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Between two looks.
+/// The time between two looks at the cluster.
 const PAUSE: Duration = Duration::from_millis(150);
 /// A job may be without a reason for so long after it came: the pass that looks at it follows.
 const SOON: Duration = Duration::from_secs(3);
@@ -42,7 +42,7 @@ fn text(error: impl ToString) -> Fault {
     error.to_string()
 }
 
-/// What was found.
+/// What the checker has counted and found so far.
 #[derive(Default)]
 struct Found {
     checks: u64,
@@ -65,7 +65,7 @@ impl Found {
     }
 }
 
-/// J7.
+/// Measures row J7 on a cluster of real processes.
 pub fn live(row: &Row, bench: &Bench) -> Result<(), String> {
     let count = if bench.quick { 100 } else { 500 };
     let cluster =

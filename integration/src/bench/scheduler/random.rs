@@ -22,7 +22,7 @@ const REPORTED: usize = 5;
 /// How far it is, on standard error, so often.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// What was found.
+/// What one thread has counted and found so far.
 #[derive(Debug, Default)]
 struct Found {
     placed: u64,

@@ -26,7 +26,7 @@ struct Kind {
     /// Servers of eight GPUs; so many a pod.
     nodes: u32,
     pod: u32,
-    /// Jobs at most.
+    /// The most jobs that are taken from the trace.
     jobs: usize,
 }
 

@@ -195,7 +195,7 @@ fn replay(trace: &Trace, backfill: Backfill) -> Result<Shown, String> {
     Ok(Shown { delays: trial.delays, starts: waits.len(), wait })
 }
 
-/// J2.
+/// Measures row J2 on drawn traces, and on that of Philly where it is there.
 pub fn strict(row: &Row, bench: &Bench) -> Result<(), String> {
     let count = if bench.quick { 300 } else { 4000 };
     let (cpu, mut traces) = (Cpu::start(), Vec::new());

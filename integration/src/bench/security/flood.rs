@@ -184,7 +184,7 @@ async fn audited(admin: &Client) -> Result<(Vec<String>, u64, u64), String> {
     Ok((kept, denials, denied))
 }
 
-/// The flood's process.
+/// The process that makes the flood, ended when dropped.
 struct Flooding(Child);
 
 impl Flooding {

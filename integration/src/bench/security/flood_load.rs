@@ -119,7 +119,7 @@ struct Target {
 }
 
 impl Flood {
-    /// Does it.
+    /// Makes the flood until standard input ends.
     pub fn run(&self) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?;
         let target = Arc::new(self.target()?);

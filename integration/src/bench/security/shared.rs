@@ -22,7 +22,7 @@ use crate::{
     report::{Cpu, Goal, Line, Row, Sample},
 };
 
-/// Both of them.
+/// The names of the two tenants.
 const TENANTS: [&str; 2] = ["xa", "xb"];
 /// Jobs of each tenant that are submitted and not over at a time.
 const AHEAD: usize = 24;
@@ -53,7 +53,7 @@ fn refuse_private(program: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs them all.
+/// Runs the jobs of both tenants and judges what they read and left.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let count = if quick { 60 } else { 1_000 };
     let bin = binaries::directory()?;
@@ -224,7 +224,7 @@ struct Outcome {
 struct Stay {
     tenant: String,
     node: String,
-    /// Seconds since 1970.
+    /// When the job started, in seconds since 1970.
     from: f64,
     until: f64,
 }

@@ -25,7 +25,7 @@ pub struct Thing {
     pub id: String,
     /// How it is done there.
     pub peer: String,
-    /// What is done.
+    /// What the user does, in words.
     pub what: String,
     /// How it is done here: a script for `bash -euo pipefail`.
     pub run: String,
@@ -63,9 +63,9 @@ pub struct Outcome {
     pub code: Option<i32>,
     /// It did not end in time.
     pub late: bool,
-    /// Its standard output.
+    /// What it wrote to its standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// What it wrote to its standard error.
     pub stderr: String,
 }
 

@@ -27,7 +27,7 @@ const WANTED: f64 = 115.0;
 /// The end of a text that is shown.
 const SHOWN: usize = 400;
 
-/// Where scripts run.
+/// The folders and the identity that scripts run with.
 struct Stage<'a> {
     /// The folder of all of them.
     home: PathBuf,

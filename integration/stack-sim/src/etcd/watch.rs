@@ -13,7 +13,7 @@ use crate::{
 
 type To = mpsc::Sender<Result<WatchResponse, Status>>;
 
-/// What is watched.
+/// The keys and the first revision that a client asked to watch.
 struct Asked {
     key: Vec<u8>,
     range_end: Vec<u8>,

@@ -47,7 +47,7 @@ const PROVIDERS: &str = "usr/lib/x86_64-linux-gnu/libibverbs";
 pub struct Base {
     /// Where all of it lies.
     pub folder: PathBuf,
-    /// The kernel, unpacked.
+    /// The path of the kernel, unpacked.
     pub kernel: PathBuf,
     /// The first part of the file system.
     archive: PathBuf,
