@@ -127,7 +127,7 @@ impl QueueState {
         }
     }
 
-    /// Somebody was told what the last forecast said of a waiting job: when it starts its band is judged by that, and those
+    /// The last forecast of a waiting job was shown to somebody: when it starts its band is judged by that, and those
     /// of later forecasts are made wider or narrower.
     pub fn reported(&mut self, uid: JobUid) {
         let Some(((at, raw), reported)) = self.cache.raw.get(&uid).copied().zip(self.eta(uid)) else {
@@ -136,7 +136,7 @@ impl QueueState {
         Arc::make_mut(&mut self.marks.bands).report(uid, raw, reported, at);
     }
 
-    /// Now and then, what a forecast says of the jobs that wait is noted as if they had been told: so that bands follow what
+    /// Now and then, what a forecast says of the jobs that wait is noted as if it had been shown: so that bands follow what
     /// becomes of it, whoever asks. Of each job the first that was said counts. Whether it was done now.
     pub fn note_forecast(&mut self, snapshot: &Snapshot, placer: &mut Placer, now: Timestamp) -> bool {
         let waiting = self.waiting();

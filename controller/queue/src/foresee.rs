@@ -1,6 +1,6 @@
 //! The queue's own rule in virtual time, on counts of GPUs: who starts when if everything takes as long as is likely.
 //!
-//! It is gone through several times, each with other lengths out of those that jobs took of late: what is told is the middle
+//! It is gone through several times, each with other lengths out of those that jobs took of late: the forecast is the middle
 //! of the starts, and its band the first and the last of them, within which four of five starts should lie.
 //!
 //! A plan of all starts from one moment overrates how long small jobs wait: jobs end long before their limits, and at each

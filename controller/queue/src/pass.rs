@@ -138,7 +138,7 @@ pub(crate) enum PassPurpose {
     Event,
     /// To decide, with everybody looked at.
     Uncut,
-    /// To foretell: nothing is done, and everybody is told.
+    /// For a forecast: nothing is done, and every job gets its reasons.
     Forecast,
 }
 

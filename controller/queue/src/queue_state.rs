@@ -335,7 +335,7 @@ impl QueueState {
         };
     }
 
-    /// An attempt of a job has ended. To be told before the job is set to waiting or gone.
+    /// An attempt of a job has ended. Must be called before the job is set to waiting or removed.
     pub fn remember(&mut self, past: &Past) {
         let policy = &self.policy;
         Arc::make_mut(&mut self.marks.ledger).remember(past, policy);

@@ -177,7 +177,7 @@ struct Riddle {
     closed: Vec<u32>,
     /// Nodes with other GPUs, of which some say nothing of themselves.
     others: BTreeMap<u32, &'static str>,
-    /// CPUs and memory of each node; a node without any does not tell.
+    /// CPUs and memory of each node; a node without any does not report them.
     hosts: Vec<Host>,
     /// What runs or waits already.
     held: Vec<Need>,

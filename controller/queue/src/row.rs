@@ -267,7 +267,7 @@ impl Row {
         self.join(from);
     }
 
-    /// Puts other values in place of those of a range, each told with where it holds.
+    /// Puts other values in place of those of a range, each with where it holds.
     pub(crate) fn change(
         &mut self,
         (from, to): (usize, usize),

@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl QueueState {
-    /// Whether surely nobody who waits could start or make room, and nobody who runs could grow: told by what they need at
+    /// Whether surely nobody who waits could start or make room, and nobody who runs could grow: known from what they need at
     /// the least, without a look at each.
     pub(crate) fn is_stuck(&self, ground: &Ground) -> bool {
         if self.may_grow() || !self.marks.privates.is_empty() {
@@ -55,7 +55,7 @@ pub(crate) struct PassOrder<'a> {
     chances: Vec<usize>,
     /// So many of the first of them still can, as far as the plan is known.
     left: usize,
-    /// Jobs that must not start yet, and that were never told why.
+    /// Jobs that must not start yet, and whose reasons are not known yet.
     new: BTreeSet<JobUid>,
 }
 

@@ -1,4 +1,4 @@
-//! Why a job waits: every cause that the queue knows. Causes about single nodes are the scheduler's to tell.
+//! Why a job waits: every cause that the queue knows. Causes about single nodes come from the scheduler.
 
 use proto_model::{
     Eta, JobUid, LicenseName, QueueName, Reason, ReservationName, Thing, Timestamp, many, size,
@@ -100,7 +100,7 @@ pub enum WaitCause {
 }
 
 impl WaitCause {
-    /// Whether time alone does not mend it.
+    /// Whether it stays as long as nobody changes something.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(
@@ -331,7 +331,7 @@ fn user_and_class(entry: &Entry) -> (&str, &str) {
     entry.class.as_ref().map_or(("", ""), |user| (user.user.as_str(), user.class.as_str()))
 }
 
-/// Which reservation it is, and what for, is told to those that it is for, and of a maintenance.
+/// Says which reservation it is, and what for, only to those that it is for, and of a maintenance.
 fn in_the_way(code: &'static str, queue_state: &QueueState, name: &ReservationName) -> Reason {
     let def = queue_state.reservations.get(name);
     let tenants = def.map_or_else(Vec::new, |def| def.tenants.iter().cloned().collect());

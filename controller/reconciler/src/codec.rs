@@ -498,7 +498,7 @@ pub fn audit(kv: &KeyValue) -> Result<AuditRow, CorruptError> {
     Ok(row)
 }
 
-/// As `audit`, for a controller that starts: what cannot be read is told, and does not keep it from leading.
+/// As `audit`, for a controller that starts: what cannot be read is reported, and does not keep it from leading.
 pub(crate) fn audit_or_fault(kv: &KeyValue) -> Result<AuditRow, BadAudit> {
     audit(kv).map_err(|error| {
         let under = |log: Log| kv.key.strip_prefix(keys::audit_of(log).as_bytes());

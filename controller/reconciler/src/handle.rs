@@ -49,7 +49,7 @@ impl Answer {
         Self(answers.into_iter().flat_map(|answer| answer.0).collect())
     }
 
-    /// Who has gone away meanwhile is not told.
+    /// Who has gone away meanwhile gets none.
     pub fn send(self, result: &Result<Applied, Refusal>) {
         for sender in self.0 {
             let _ = sender.send(result.clone());
@@ -129,7 +129,7 @@ pub struct Handle {
     pub(crate) revocations: Revocations,
     pub(crate) tenancies: Tenancies,
     pub(crate) page_key: Arc<tokio::sync::OnceCell<PageKey>>,
-    /// Sends what webhooks are to tell.
+    /// Sends the deliveries of webhooks.
     pub(crate) webhooks: Option<Outbound>,
     /// One at a time reads the list of revocations and writes to it.
     pub(crate) revoking: Arc<tokio::sync::Mutex<()>>,
@@ -256,7 +256,7 @@ impl Handle {
     /// Records that a call was refused for want of authority. Where many alike come at once they wait for one record.
     ///
     /// # Errors
-    /// It could not be recorded: the caller is told that instead of the denial.
+    /// It could not be recorded: the caller gets that instead of the denial.
     pub async fn deny(&self, actor: &Arc<Actor>, reason: &str, detail: &str) -> Result<(), Refusal> {
         let full = |cause: &'static str, waiting: usize| {
             self.metrics.refused.inc([cause]);
@@ -281,7 +281,7 @@ impl Handle {
     }
 
     /// Signs the heads of both audit logs, where they are not signed yet and there is a key: that of changes last, so that
-    /// it tells of the last denial.
+    /// it covers the last denial.
     ///
     /// # Errors
     /// As `apply`.
@@ -438,7 +438,7 @@ pub(crate) fn refusal(error: &StoreError) -> Refusal {
     }
 }
 
-/// One agent's connection. Dropping it tells the core that the agent is gone.
+/// One agent's connection. Dropping it reports to the core that the agent is gone.
 pub struct Session {
     handle: Handle,
     node: NodeName,

@@ -214,7 +214,7 @@ impl LoopMetrics {
         self.leads.inc();
     }
 
-    /// It leads no more: what it has counted of the cluster is another one's to tell.
+    /// It leads no more: what it has counted of the cluster is for another one to show.
     pub(crate) fn follow(&self) {
         self.leading.set(0);
         self.jobs.clear();

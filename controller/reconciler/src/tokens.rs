@@ -198,7 +198,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Removes tokens whose time is over; answers how many. That is nobody's wish, and leaves no record.
+    /// Removes tokens whose time is over; answers how many. Nobody asked for that, so it leaves no audit record.
     ///
     /// # Errors
     /// As above.

@@ -301,7 +301,7 @@ fn node(
     }
 }
 
-/// CPUs and memory, against what the server's agent tells and what other jobs hold of them.
+/// CPUs and memory, against what the server's agent reports and what other jobs hold of them.
 fn host(shape: NodeShape<'_>, place: &NodePlace, have: &Inventory, held: Host, found: &mut Vec<Violation>) {
     let (placed, asked) = (place.cpus, shape.cpus);
     if placed != asked || placed > 0 && u64::from(held.cpus) + u64::from(placed) > have.cpus.into() {

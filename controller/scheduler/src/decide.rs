@@ -53,16 +53,16 @@ pub struct Wait {
     pub never: usize,
     /// It could never start on this cluster as it is described now.
     pub infeasible: bool,
-    /// Its tenant's quota is a cause that time can mend.
+    /// Its tenant's quota is a cause, and may end without anybody's doing.
     pub quota: bool,
-    /// Missing capacity is a cause that time can mend.
+    /// Missing capacity is a cause, and may end without anybody's doing.
     pub capacity: bool,
     /// It backs off; when it may be tried again.
     pub until: Option<Timestamp>,
 }
 
 impl Wait {
-    /// Adds causes that are about capacity: those that time can mend behind the others.
+    /// Adds causes that are about capacity: those that may end by themselves behind the others.
     fn add(&mut self, reasons: Vec<Reason>, infeasible: bool) {
         if infeasible {
             let count = reasons.len();

@@ -15,7 +15,7 @@ impl Host {
     /// No CPUs and no memory.
     pub const NONE: Self = Self { cpus: 0, memory: 0 };
 
-    /// What a node's agent tells.
+    /// What a node's agent reports.
     #[must_use]
     pub fn of(inventory: &Inventory) -> Self {
         Self { cpus: inventory.cpus, memory: inventory.memory_bytes }

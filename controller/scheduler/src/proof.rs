@@ -1,4 +1,4 @@
-//! An independent proof of a choice: shares no code with it, and looks only at single nodes, never at the yard.
+//! An independent proof of a choice: shares no code with it, and looks only at single nodes, never at the capacity index.
 
 use std::collections::BTreeMap;
 

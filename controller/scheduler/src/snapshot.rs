@@ -189,7 +189,7 @@ impl Snapshot {
         snapshot
     }
 
-    /// Another fabric document, or none. What gangs load is to be told anew by [`Self::share`].
+    /// Another fabric document, or none. What gangs load must be set anew by [`Self::share`].
     pub fn set_fabric(&mut self, fabric: Option<&Fabric>) {
         self.topology.set_fabric(fabric);
         self.capacity_index =

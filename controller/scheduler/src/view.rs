@@ -1,4 +1,4 @@
-//! What the yard offers to jobs that ask alike of a node: kept from decision to decision, brought up to date by what
+//! What the capacity index offers to jobs that ask alike of a node: kept from decision to decision, brought up to date by what
 //! has changed since.
 
 use std::sync::Arc;
@@ -297,8 +297,8 @@ fn any(nodes: u64, planes: &[u64], count: u32) -> u64 {
     nodes & at_least(&digits, count)
 }
 
-/// The views of profiles that were asked for lately. Only what can be had again from the yard: it may be thrown away,
-/// copied or used with another yard at any time, and two of them count as equal.
+/// The views of profiles that were asked for lately. Only what can be had again from the capacity index: it may be thrown away,
+/// copied or used with another capacity index at any time, and two of them count as equal.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     kept: Vec<(Profile, View, u64)>,

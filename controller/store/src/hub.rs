@@ -107,7 +107,7 @@ impl Hub {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// For a test: another state, and nobody is told.
+    /// For a test: another state, without an event to any watch.
     #[cfg(test)]
     pub fn swap(&self, state: State) {
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;

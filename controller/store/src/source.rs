@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where wall time and random bytes come from.
 pub trait Source: Debug + Send + Sync + 'static {
-    /// What time it is, as people tell it.
+    /// The wall time.
     fn wall(&self) -> SystemTime;
 
     /// Fills the buffer with random bytes; false: there are none.

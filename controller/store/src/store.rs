@@ -18,7 +18,7 @@ use crate::types::{
 /// Batches of events in revision order, each exactly once. The first error ends the stream.
 pub type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchBatch, StoreError>> + Send>>;
 
-/// Pages of one revision in the order of their keys. The first error ends them; whoever hears of no last page has not all.
+/// Pages of one revision in the order of their keys. The first error ends them; whoever gets no last page does not have everything.
 pub type Pages = mpsc::Receiver<Result<RangeResult, StoreError>>;
 
 /// Pages that are fetched before somebody asks for them.

@@ -1,4 +1,4 @@
-//! Changes of the yard: nodes come, go and change; gangs take and give back.
+//! Changes of the capacity index: nodes come, go and change; gangs take and give back.
 
 use std::sync::Arc;
 
@@ -147,7 +147,7 @@ impl CapacityIndex {
         }
     }
 
-    /// Another yard is made for the same nodes: who is on them stays.
+    /// Another capacity index is made for the same nodes: who is on them stays.
     pub(crate) fn with_owners_of(self, other: &mut Self) -> Self {
         Self { owners: std::mem::take(&mut other.owners), ..self }
     }

@@ -140,7 +140,7 @@ pub(crate) enum Models {
     Asked,
     /// Some are of others, or there are none.
     Others,
-    /// They may be: of some its agent does not tell.
+    /// They may be: of some its agent reports nothing.
     Unknown,
 }
 

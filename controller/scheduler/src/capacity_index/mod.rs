@@ -1,4 +1,4 @@
-//! The yard: what every node can give at the moment, in the order of places, as bitmaps.
+//! The capacity index: what every node can give at the moment, in the order of places, as bitmaps.
 //!
 //! 64 nodes of the same leaves are one [`word::NodeBlock`]; a node is one bit in a few planes (takes jobs, holds nothing,
 //! the digits of its count of free GPUs) and in one plane per rail. What a job asks of a node is then a handful of
@@ -36,7 +36,7 @@ use crate::{
     snapshot::{Allocated, GPUS_MAX},
 };
 
-/// What the yard knows of one node.
+/// What the capacity index knows of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) slot: u32,
@@ -212,7 +212,7 @@ impl PartialEq for CapacityIndex {
 impl Eq for CapacityIndex {}
 
 impl CapacityIndex {
-    /// A yard without nodes, in a fabric of so many rails.
+    /// A capacity index without nodes, in a fabric of so many rails.
     #[must_use]
     pub fn new(fabric: Option<&Fabric>, rails: u32) -> Self {
         Self::empty(Arc::new(Layout::new(fabric)), rails)
@@ -243,7 +243,7 @@ impl CapacityIndex {
         }
     }
 
-    /// How many rails it tells apart.
+    /// How many rails it distinguishes.
     #[must_use]
     pub fn rails(&self) -> u32 {
         u32::try_from(self.stride).unwrap_or(u32::MAX)

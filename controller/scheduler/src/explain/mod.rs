@@ -52,13 +52,13 @@ pub enum Cause {
     CpuShape,
     /// Jobs hold too many of its CPUs.
     CpusHeld,
-    /// Its agent does not tell its CPUs, so that it has none to give.
+    /// Its agent does not report its CPUs, so that it has none to give.
     CpusUnknown,
     /// The node has too little memory.
     MemoryShape,
     /// Jobs hold too much of its memory.
     MemoryHeld,
-    /// Its agent does not tell its memory, so that it has none to give.
+    /// Its agent does not report its memory, so that it has none to give.
     MemoryUnknown,
     /// A job that wants nobody beside it holds the node.
     HeldAlone,
@@ -109,7 +109,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Whether it is about what jobs hold: an end of jobs mends it.
+    /// Whether it is about what jobs hold: an end of jobs removes it.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(

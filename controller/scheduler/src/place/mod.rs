@@ -1,4 +1,4 @@
-//! The decision where a gang goes: a pure function of the yard and of what is asked.
+//! The decision where a gang goes: a pure function of the capacity index and of what is asked.
 
 mod any;
 mod bound;
@@ -80,7 +80,7 @@ pub enum Time {
     Healed,
 }
 
-/// Nodes that must not be chosen, by place; for one yard at one time.
+/// Nodes that must not be chosen, by place; for one capacity index at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hidden(Vec<(u32, u64)>);
 
@@ -110,7 +110,7 @@ const FEW: usize = 8;
 /// Of sets of rails the first one is taken that cuts at most one part in so many more than the best that there could be.
 const NEAR: u64 = 64;
 
-/// Makes choices. It holds only what can be had again from the yard, and vectors that are used again, so that a
+/// Makes choices. It holds only what can be had again from the capacity index, and vectors that are used again, so that a
 /// decision allocates nothing: two placers choose alike, whatever they did before.
 #[derive(Debug, Default)]
 pub struct Placer {

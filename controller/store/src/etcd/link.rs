@@ -221,7 +221,7 @@ impl Link {
         }
     }
 
-    /// Reads the certificate again; a file that cannot be used is told, and the old certificate stays.
+    /// Reads the certificate again; a file that cannot be used is logged, and the old certificate stays.
     pub fn reload(&self) {
         let slot = self.credentials.as_ref().and_then(Credentials::slot);
         let (Some(slot), Some(certificate), Some(key)) = (slot, &self.tls.certificate, &self.tls.key) else {
@@ -247,7 +247,7 @@ pub(crate) struct Trying {
 }
 
 impl Trying {
-    /// While no member answers at all, each is asked once and no operation waits: callers shall hear quickly.
+    /// While no member answers at all, each is asked once and no operation waits: callers shall have an answer quickly.
     pub fn new(link: &Link) -> Self {
         let patience = if link.down().is_some() { Duration::ZERO } else { link.patience };
         Self { begin: Instant::now(), patience, wait: AGAIN_FIRST, made: 0 }

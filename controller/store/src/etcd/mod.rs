@@ -5,7 +5,7 @@
 //! - `space` keeps everything under one prefix; `format` says what is there.
 //! - `plan` makes one etcd transaction of each of ours; `slots` finds out what became of one whose answer did not come.
 //! - `walk` reads all keys in questions that are cheap to answer.
-//! - `mirror` follows all keys with one watch and serves all watchers; a listing from time to time mends what the watch
+//! - `mirror` follows all keys with one watch and serves all watchers; a listing from time to time corrects what the watch
 //!   may have missed.
 //! - `keeper` compacts, frees space, reads certificates again.
 
@@ -151,7 +151,7 @@ impl EtcdStore {
         format::replace(&self.inner.link, &self.inner.space, format).await
     }
 
-    /// For a test: as if etcd's watch had never told of a key. False: that cannot be missed yet.
+    /// For a test: as if etcd's watch had never reported a key. False: that cannot be missed yet.
     #[cfg(test)]
     pub(crate) fn lose_sight_of(&self, key: &Bytes) -> bool {
         self.inner.mirror.lose_sight_of(key)

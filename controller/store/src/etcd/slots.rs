@@ -7,7 +7,7 @@
 //! - the barrier held: the transaction had not run, and never will, because its guard cannot hold any more; or
 //! - it did not hold, and the mark in the slot says that it ran, at which revision, and which branch.
 //!
-//! A deletion needs no space, so this works in a full etcd too. As long as no barrier got through, nobody is told
+//! A deletion needs no space, so this works in a full etcd too. As long as no barrier got through, nobody learns
 //! anything of the store: what is read or written next waits for the barrier first.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -156,7 +156,7 @@ impl Slots {
         self.open.store(unsettled.len(), Ordering::SeqCst);
     }
 
-    /// Settles what earlier transactions left open. Their callers were told that they do not know.
+    /// Settles what earlier transactions left open. Their callers got [`StoreError::Unknown`](crate::StoreError::Unknown).
     ///
     /// # Errors
     /// One of them could not be settled within the patience; it and those not yet tried stay open.

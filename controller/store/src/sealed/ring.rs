@@ -3,7 +3,7 @@
 //! A sealed value is `00 01`, the key's id (4 bytes), a salt (16 random bytes), and the ciphertext with its tag
 //! (AES-256-GCM, NIST SP 800-38D). Each value has a key and a nonce of its own, derived from the ring's key and the salt
 //! (HKDF-SHA-256, RFC 5869), so that no number of values wears a key out; the row's name is authenticated with it, so
-//! that values cannot be exchanged. No message of ours begins with a zero byte: plain values are told apart.
+//! that values cannot be exchanged. No message of ours begins with a zero byte: so plain values are distinguished.
 
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
