@@ -92,7 +92,7 @@ mod tests {
             let need = asks(gpus, cpus, memory);
             assert_eq!((measure.gpus_of(&need), measure.is_whole(&need)), (of, whole), "{need:?}");
         }
-        // Where no node reports them, whoever asks for some takes its nodes whole.
+        // Where nobody tells, whoever asks for some takes its nodes whole.
         let silent = Measure { share: Host::NONE, ..measure };
         assert!(silent.is_whole(&asks(1, 1, 0)) && !silent.is_whole(&asks(1, 0, 0)));
         // It may find room on others' nodes all the same; whoever takes all GPUs only where somebody has none.

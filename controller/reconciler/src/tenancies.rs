@@ -247,7 +247,7 @@ mod tests {
         let known = Tenancies::default();
         known.change(|table| table.listed(10, BTreeMap::from([("red".to_owned(), life("a", 4).unwrap())])));
         assert_eq!(known.standing(&ann("a")), Standing::Holds(life("a", 4).unwrap()));
-        // Looked up before it was deleted, and reported after: the name must not come to life again.
+        // Looked up before it was deleted, and told after: the name must not come to life again.
         known.change(|table| table.changed(12, "red", None));
         known.change(|table| table.learn("red", 11, life("a", 4)));
         assert_eq!(known.standing(&ann("a")), Standing::Gone);

@@ -52,7 +52,7 @@ const ALL: [Disaster; 9] = [
     Disaster::Stopped,
 ];
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome {
     /// Calls that ended with a failure, over all ranks.

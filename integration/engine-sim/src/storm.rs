@@ -1,4 +1,4 @@
-//! Faults at random moments: rails are cut and mended, fall silent in one direction or both, ports go and come, payloads are
+//! Faults at random moments: rails are cut and repaired, fall silent in one direction or both, ports go and come, payloads are
 //! damaged, rails are drained. One rail of each pair of nodes is always left alone, so that work can go on.
 
 use crate::sim::{Net, Rng, World};

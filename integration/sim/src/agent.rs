@@ -34,7 +34,7 @@ pub struct Node {
     pub crossed: bool,
     /// NICs that are out of use until a probe passes, by rail.
     pub ill: BTreeMap<u32, Illness>,
-    /// Probes that its agent was ever told of.
+    /// Probes that its agent was ever sent.
     pub probes: BTreeSet<u64>,
     /// Its agent has said what is not true, or it was deleted while another posed as it.
     pub suspect: bool,

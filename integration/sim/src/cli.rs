@@ -241,7 +241,7 @@ fn hunt(out: &mut impl Write, seeds: &std::ops::Range<u64>, threads: usize, conf
     ExitCode::from(u8::from(missed > 0))
 }
 
-/// A failing seed: what, made small, how it came to that, and how to see it again.
+/// A failing seed: what, made small, how it got there, and how to see it again.
 fn fail(out: &mut impl Write, seed: u64, why: &str, config: &Config) {
     let Some(shrunk) = shrink(seed, config) else {
         let _ = writeln!(out, "seed {seed}: {why}\nreplay: {}", replay(seed, config));

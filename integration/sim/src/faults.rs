@@ -66,7 +66,7 @@ pub enum Kind {
     KillLeader,
     /// F1: the leader is killed when it wants to write.
     KillBeforeCommit,
-    /// F1, F5: the leader is killed when it has written and told nobody.
+    /// F1, F5: the leader is killed when it has written and answered nobody.
     KillAfterCommit,
     /// F1: a standby is killed.
     KillStandby,
@@ -80,7 +80,7 @@ pub enum Kind {
     HandOver,
     /// F3: the leader does not reach etcd.
     CutLeader,
-    /// F3, F5: the leader hears no answer of etcd.
+    /// F3, F5: the leader gets no answer of etcd.
     MuteLeader,
     /// F3, F13: a standby does not reach etcd.
     CutStandby,

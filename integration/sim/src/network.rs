@@ -21,7 +21,7 @@ pub enum ToController {
     Inventory,
     /// It sees a job.
     Observation(Box<Observation>),
-    /// It obeys this newer epoch.
+    /// It follows this newer epoch.
     StaleEpoch(u64),
 }
 

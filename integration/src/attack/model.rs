@@ -91,11 +91,11 @@ impl Finding {
 /// What must come of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// The call is refused with one of these reasons, and the words of the refusal tell nothing of tenant alpha.
+    /// The call is refused with one of these reasons, and the words of the refusal say nothing of tenant alpha.
     Reason(&'static [&'static str]),
-    /// The call is refused, whatever the reason, and nothing of tenant alpha is told.
+    /// The call is refused, whatever the reason, and nothing of tenant alpha is shown.
     Refused,
-    /// Answered or refused, nothing of tenant alpha is told.
+    /// Answered or refused, nothing of tenant alpha is shown.
     Hidden,
     /// It takes no more than a bounded part of time, memory, connections or records, and others are served.
     Bounded,
@@ -151,7 +151,7 @@ pub enum Step {
     Rails(RailTrick),
     /// Reading along on the rails of a job that asks for encryption.
     Tap,
-    /// What is told of another tenant that is in one's way.
+    /// What is shown of another tenant that is in one's way.
     Name(Name),
     /// A packet of a probe, sent again.
     Recorded(Recorded),
@@ -185,7 +185,7 @@ impl Attempt {
     }
 }
 
-/// What came of it.
+/// The judgement of an attempt's outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The attempt ended as expected: the defence held.

@@ -21,7 +21,7 @@ use crate::{
     model::From,
 };
 
-/// What tenant alpha hides; found anywhere else it is told.
+/// What tenant alpha hides; it must be found nowhere else.
 pub const SECRETS: [&str; 6] =
     ["kestrel-9f31", "merger-2027", "ann-of-alpha", "alpha-q-blue", "alpha-keep-77", "alpha-dead-drop"];
 /// The value in the environment of alpha's job.
@@ -50,7 +50,7 @@ pub struct World {
     pub rails: OnceCell<Result<Rails, String>>,
     /// A controller whose nodes are all made up.
     pub stage: OnceCell<Result<Stage, String>>,
-    /// What a tenant is told of another one that is in its way.
+    /// What a tenant is shown of another one that is in its way.
     pub reported_names: OnceCell<Result<Captured, String>>,
     /// A controller for what is done to its port.
     pub gate: OnceCell<Result<Gate, String>>,

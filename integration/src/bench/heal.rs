@@ -206,7 +206,7 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// One change by another tool, of any kind, also of files that no event tells of.
+/// One change by another tool, of any kind, also of files whose changes no event reports.
 fn foreign(kernel: &FakeKernel, random: &mut u64) {
     let (pick, small) = (next(random) % 9, (next(random) % 64) as u8);
     match pick {

@@ -1,4 +1,4 @@
-//! Class of service: E5, what the verdict and the plan of a port find, name and mend; E4 is in `heal.rs`.
+//! Class of service: E5, what the verdict and the plan of a port find, name and repair; E4 is in `heal.rs`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ const PORTS: u64 = 1000;
 /// Seeds of the long run.
 const MORE: u64 = 20_000;
 
-/// Wrong ports named exactly and mended, right ports with noise left alone.
+/// Wrong ports named exactly and repaired, right ports with noise left alone.
 fn plans(row: &Row, quick: bool) -> Result<(), String> {
     let count = if quick { PORTS } else { MORE };
     let mut drivers: BTreeMap<&str, u64> = BTreeMap::new();

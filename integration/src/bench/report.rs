@@ -152,7 +152,7 @@ impl Row<'_> {
         }));
     }
 
-    /// Says that this machine cannot tell.
+    /// Says that this machine cannot give the figure.
     pub fn void(&self, case: &str, why: &str) {
         self.print(&json!({
             "bench": self.report.bench, "row": self.id, "case": case, "value": null, "unit": null, "goal": null,

@@ -1,4 +1,4 @@
-//! What survives: D5 leaders that are killed or told to end, D6 an etcd whose leader is killed.
+//! What survives: D5 leaders that are killed or asked to end, D6 an etcd whose leader is killed.
 
 use std::{
     process::Command,
@@ -27,7 +27,7 @@ use crate::{
 const NEAR: [&str; 4] = ["--heartbeat-interval", "20", "--election-timeout", "200"];
 /// With them: a member that has lost the leader answers late, so each attempt is given up in time for another.
 const NEAR_DEADLINE: [&str; 2] = ["--etcd-deadline", "500ms"];
-/// A take-over that takes longer is told in detail.
+/// A take-over that takes longer is printed in detail.
 const SLOW_MS: f64 = 250.0;
 /// A caller that is lost without an answer gives up then.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -105,7 +105,7 @@ fn notify(controllers: &Controllers, kill: u32, killed: usize, taken: f64) {
 }
 
 /// From SIGKILL of the leader to the next acknowledged submit, for a client that was connected to it and for one that asks
-/// another controller; and calls that fail while leaders are told to end.
+/// another controller; and calls that fail while leaders are asked to end.
 pub fn leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let (kills, overs) = if quick { (10, 3) } else { (100, 20) };
     let (_etcd, mut controllers) = world(1, 3, &[])?;
@@ -158,7 +158,7 @@ pub fn leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
     hand_over(row, &mut controllers, &runtime, overs)
 }
 
-/// Callers that never try again, through controllers that stay, while the leader is told to end again and again.
+/// Callers that never try again, through controllers that stay, while the leader is asked to end again and again.
 fn hand_over(
     row: &Row<'_>,
     controllers: &mut Controllers,

@@ -52,7 +52,7 @@ pub struct Verdict {
     pub stale: usize,
     /// Ranks that ran, over all attempts.
     pub ranks: usize,
-    /// States of jobs that watches told.
+    /// States of jobs that watches delivered.
     pub reported: usize,
     /// Time from the last fault until all was well.
     pub converged_ms: Option<u64>,
@@ -185,11 +185,11 @@ fn audited(entries: &[Entry], submits: &BTreeMap<String, Known>, verdict: &mut V
     }
 }
 
-/// What one watch has told so far.
+/// What one watch has delivered so far.
 #[derive(Default)]
 struct WatchState {
     revision: u64,
-    /// All of the present state has been told.
+    /// All of the present state has been delivered.
     synced: bool,
     jobs: BTreeMap<String, Vec<String>>,
     ended: BTreeMap<String, (String, u32)>,

@@ -40,11 +40,11 @@ pub enum What {
     Cancelled { uid: String },
     /// A job was read, after its submit had been acknowledged.
     Read { uid: String, found: bool },
-    /// A watch begins with the present state: what it told before is over.
+    /// A watch begins with the present state: what it delivered before is over.
     Watching { watch: usize, afresh: bool },
-    /// It has told all of that, as of this revision; from here on changes follow.
+    /// It has delivered all of that, as of this revision; from here on changes follow.
     Synced { watch: usize, revision: u64 },
-    /// A watch told of a job: what it holds, and whether it has ended.
+    /// A watch delivered the state of a job: what it holds, and whether it has ended.
     Job {
         watch: usize,
         revision: u64,
@@ -56,7 +56,7 @@ pub enum What {
     },
     /// A job's record is gone.
     Gone { watch: usize, revision: u64, uid: String },
-    /// Who holds what, as the controller tells of its nodes at one revision.
+    /// Who holds what, as the controller reports its nodes at one revision.
     Holds { revision: u64, held: Vec<(String, String)> },
     /// A rank's own word.
     Rank(Rank),

@@ -53,7 +53,7 @@ pub struct Parts {
     pub members: usize,
     /// The number of agents.
     pub agents: usize,
-    /// What happens is told here.
+    /// The history that starts and ends of processes are added to.
     pub history: Arc<History>,
     all: BTreeMap<Part, Mutex<Process>>,
     /// Members that have joined anew, and arguments that agents need for one start only.
@@ -96,7 +96,7 @@ impl Parts {
         self.dir.join("logs").join(format!("{part}.log"))
     }
 
-    /// The file that tells its clock what to say.
+    /// The file that its clock reads its offset from.
     pub fn clock(&self, part: Part) -> PathBuf {
         self.dir.join("clocks").join(part.to_string())
     }

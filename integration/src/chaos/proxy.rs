@@ -107,7 +107,7 @@ async fn pass(mut caller: TcpStream, to: SocketAddr, mut fate: watch::Receiver<F
         ended = there => return ended.map(drop),
         ended = fate.wait_for(|fate| *fate == Fate::Ends) => drop(ended),
     }
-    // Both ends hear of a connection that is no more.
+    // Both ends notice a connection that is no more.
     caller.set_zero_linger()?;
     server.set_zero_linger()
 }

@@ -1,5 +1,5 @@
 //! Clients: they submit with request ids until they know what became of it, cancel, delete and read; and hold the
-//! controllers to what they were told.
+//! controllers to what they were answered.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -33,7 +33,7 @@ pub struct Known {
     pub deleted: Option<bool>,
 }
 
-/// What the clients have been told.
+/// What the clients have been answered.
 #[derive(Clone, Default)]
 pub struct ReportedState(Arc<Mutex<Tally>>);
 
@@ -69,7 +69,7 @@ pub struct Script {
     pub submits: u64,
     /// Milliseconds between two things that it does, at most.
     pub think_ms: u64,
-    /// Where it says what it was told.
+    /// Where it counts the answers that it got.
     pub reported: ReportedState,
     /// The record of the run.
     pub record: Record,

@@ -25,7 +25,7 @@ pub struct Copy {
     pub rows: BTreeMap<Bytes, (u64, Bytes)>,
     /// How often it began with a listing.
     pub listed: u64,
-    /// A watch told something again, or of the past.
+    /// A watch delivered something again, or of the past.
     pub wrong: Option<String>,
     at: u64,
 }

@@ -31,7 +31,7 @@ pub struct Args {
     seconds: u32,
 }
 
-/// What one target's run came to.
+/// The result of one target's run.
 struct Outcome {
     runs: String,
     coverage: String,

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Whatever went wrong, told once by main.
+/// Whatever went wrong; main prints it once.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The root folder of the repository.
@@ -89,7 +89,7 @@ pub fn within(mut command: Command, limit: Duration) -> Result<()> {
     let stderr = child.stderr.take();
     let said = std::thread::spawn(move || {
         let mut text = String::new();
-        // What came before an error is told.
+        // What came before an error is printed.
         let _ = stderr.map(|stderr| stderr.take(1 << 20).read_to_string(&mut text));
         text
     });

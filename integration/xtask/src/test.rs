@@ -26,7 +26,7 @@ pub struct Args {
     filter: Option<String>,
 }
 
-/// What the steps and the tests came to.
+/// The results of the steps and the tests.
 #[derive(Default)]
 struct Tally {
     passed: u64,

@@ -1,4 +1,4 @@
-//! One gRPC call of any method with a message in JSON, and what came of it.
+//! One gRPC call of any method with a message in JSON, and the answer to it.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// All that was told.
+    /// All that was answered.
     pub fn text(&self) -> String {
         let error = self
             .error

@@ -56,7 +56,7 @@ fn spec(argv: &[&str], more: Value) -> Value {
     })
 }
 
-/// What a job of tenant beta came to.
+/// How a job of tenant beta ended.
 struct Ran {
     status: Value,
     output: String,

@@ -74,7 +74,7 @@ pub struct Lone {
 }
 
 impl Lone {
-    /// Starts one with a node that obeys.
+    /// Starts one with a node that follows its desired state.
     pub async fn start(args: Vec<&'static str>) -> Result<Self, String> {
         let controllers = tokio::task::spawn_blocking(move || Controllers::start(1, &args));
         let controllers = controllers.await.map_err(text)??;
@@ -151,7 +151,7 @@ pub struct Reborn {
     /// The administrator of the second one.
     new: Person,
     new_viewer: Person,
-    /// What the first one's watch was told after the end of its tenant.
+    /// What the first one's watch got after the end of its tenant.
     watched: String,
     /// What its certificate was answered while there was no tenant.
     during: Answer,
@@ -205,7 +205,7 @@ impl Reborn {
     }
 }
 
-/// All that a watch tells for some seconds.
+/// All that a watch delivers for some seconds.
 async fn watch_long(client: &Client) -> String {
     let mut reported = String::new();
     let begin = Instant::now();
@@ -224,7 +224,7 @@ async fn watch_long(client: &Client) -> String {
     reported
 }
 
-/// Refused, and nothing of either life told.
+/// Refused, with nothing of either life in the answer.
 fn shut(answer: &Answer) -> Verdict {
     let reported = answer.text();
     held_if(answer.error.is_some() && !reported.contains(NEW) && !reported.contains(OLD), || answer.words())

@@ -119,7 +119,7 @@ impl Stage {
         names.filter(|name| !nodes.contains(&name.as_str())).collect()
     }
 
-    /// What the honest node was told of why jobs stop; that is written into their logs.
+    /// What the honest node was sent of why jobs stop; that is written into their logs.
     pub fn stop_reasons(&self) -> String {
         let orders = self.honest.orders();
         let reasons = orders.iter().filter_map(|order| match &order.body {
@@ -221,7 +221,7 @@ impl Stage {
     }
 }
 
-/// A fabric with the honest node, which joins and obeys for as long as what is given here lives.
+/// A fabric with the honest node, which joins and follows its desired state for as long as what is given here lives.
 ///
 /// # Errors
 /// The controller refused.
@@ -240,7 +240,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens the stream with a first message, beats, and obeys: what is desired, it says to be so.
+    /// Opens the stream with a first message, sends heartbeats, and reports that whatever is desired is so.
     async fn connect(person: &Person, first: Body) -> Result<Self, String> {
         let (say, said) = mpsc::channel::<v1::AgentMessage>(64);
         let heard = Arc::<Mutex<Vec<v1::ControllerMessage>>>::default();
@@ -287,7 +287,7 @@ impl Agent {
     }
 
     async fn say(&self, body: Body) {
-        // A stream that was ended for an earlier lie hears no more.
+        // A stream that was ended for an earlier lie gets no more messages.
         let _ = tokio::time::timeout(PATIENCE, self.say.send(message(body))).await;
     }
 
@@ -554,7 +554,7 @@ async fn of_a_foreign_job(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     })
 }
 
-/// In a gang of both, the rogue tells how the other's rank ended.
+/// In a gang of both, the rogue reports how the other's rank ended.
 async fn foreign_ranks(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let agent = stage.rogue(lie).await?;
     let uid = stage.job("gang-ranks", &[HONEST, &rogue(lie)]).await?;
@@ -774,7 +774,7 @@ async fn logs(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     if read.text().contains("forged line") {
         return Ok(gave("the reader was shown a line of the rogue"));
     }
-    // The head of an upload goes out before its end; who waits for nothing is told so there.
+    // The head of an upload goes out before its end; who waits for nothing gets that answer there.
     let refused = reported.err().map(|status| proto_rpc::RpcError::from_status(&status).reason);
     Ok(held_if(refused.as_deref() == Some("NO_SUCH_STREAM"), || format!("{refused:?}")))
 }

@@ -32,7 +32,7 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// What came of everything that a rank tried.
+/// The outcomes of everything that a rank tried.
 pub struct Scene {
     outcomes: BTreeMap<String, Outcome>,
     /// Why the two could not be on one server, if so.
@@ -200,7 +200,7 @@ fn is_helper(pid: i32) -> bool {
     String::from_utf8_lossy(&line).contains("rank-exec")
 }
 
-/// What came of one attempt.
+/// The verdict on one attempt.
 pub async fn perform(world: &World, probe: &str) -> Result<Verdict, String> {
     let scene = world.scene.get_or_init(|| Scene::start(world)).await.as_ref().map_err(Clone::clone)?;
     Ok(match scene.outcomes.get(probe) {

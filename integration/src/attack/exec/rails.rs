@@ -44,7 +44,7 @@ pub const ALL: [RailTrick; 8] = [
 /// Connections of one kind.
 const MANY: usize = 300;
 
-/// What came of all of them on one job.
+/// The outcomes of all of them on one job.
 pub struct Rails {
     seen: BTreeMap<RailTrick, Result<String, String>>,
     /// Why the job was harmed, if it was.
@@ -205,7 +205,7 @@ fn socket_reset(stream: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What came of one.
+/// The verdict on one of them.
 pub async fn perform(world: &World, trick: RailTrick) -> Result<Verdict, String> {
     let rails = world.rails.get_or_init(|| Rails::start(world)).await.as_ref().map_err(Clone::clone)?;
     if let Some(harm) = &rails.harm {

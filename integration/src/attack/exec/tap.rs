@@ -59,7 +59,7 @@ impl Heard {
     }
 }
 
-/// Reads along until told to stop.
+/// Reads along until it is asked to stop.
 fn listen(stop: &AtomicBool) -> io::Result<Heard> {
     let protocol = NonZeroU32::new(IPV4).map(Protocol::from_raw);
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::NONBLOCK, protocol)?;

@@ -21,7 +21,7 @@ pub const MARK: &str = "@@probe ";
 /// The variable with the targets.
 pub const TARGETS: &str = "ATTACK_TARGETS";
 
-/// What came of one thing that was tried.
+/// The outcome of one thing that was tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// It could not be done.
@@ -37,7 +37,7 @@ pub enum Outcome {
 pub struct Line {
     /// The name of what was tried.
     pub probe: String,
-    /// What came of it.
+    /// The outcome of the attempt.
     pub outcome: Outcome,
 }
 
@@ -58,7 +58,7 @@ pub struct Targets {
     pub metrics: Vec<String>,
 }
 
-/// A function that makes one attempt and says what came of it.
+/// A function that makes one attempt and gives its outcome.
 pub type Try = fn(&Targets) -> Outcome;
 
 /// All attempts of a hostile rank, by name.
@@ -71,7 +71,7 @@ fn unless(seen: Option<String>) -> Outcome {
     seen.map_or(Outcome::Held, Outcome::Gave)
 }
 
-/// `rank`: tries everything and prints what came of it.
+/// `rank`: tries everything and prints the outcomes.
 pub fn run() -> ExitCode {
     let targets: Targets =
         env::var(TARGETS).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();

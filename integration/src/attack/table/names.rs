@@ -1,4 +1,4 @@
-//! What a user of tenant beta is told when a job of tenant alpha takes the place of theirs, or is in its way.
+//! What a user of tenant beta is shown when a job of tenant alpha takes the place of theirs, or is in its way.
 
 use crate::{
     exec::names::Name,

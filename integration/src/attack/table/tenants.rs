@@ -48,7 +48,7 @@ fn foreign(
     Case { id, title, finding: Finding::Held, by, rpc, body, expect: FOREIGN, trace: Trace::Audited }
 }
 
-/// Let in, and must tell nothing.
+/// Let in, and must show nothing.
 fn hidden(
     id: &'static str,
     title: &'static str,

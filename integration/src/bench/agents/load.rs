@@ -1,5 +1,5 @@
 //! Agents of servers that are not there, in a process of their own: each with its own certificate and its own connection, as
-//! the real agent has, saying what it has once and a heartbeat as often as it is told to.
+//! the real agent has, saying what it has once and a heartbeat as often as the controller asks for one.
 
 use std::{
     io::{BufRead as _, stdin},

@@ -21,7 +21,7 @@ const MIB: u64 = 1 << 20;
 const OURS: Who = Who::Ours { rails: 4 };
 /// Errors after which a row stops: the engine does not survive, and each further try would only cost time.
 const ENOUGH_ERRORS: u32 = 3;
-/// Longest time until a mended rail is used again before the next cut; a proof of its own is B6.
+/// Longest time until a repaired rail is used again before the next cut; a proof of its own is B6.
 const REJOIN: Duration = Duration::from_secs(8);
 /// One operation of verified runs: small beside the stalls that are looked for.
 const STEP: u64 = MIB;
@@ -52,7 +52,7 @@ impl Random {
 const CUTS: [(Cut, &str, f64); 2] =
     [(Cut::Carrier, "carrier lost", 25.0), (Cut::Silent, "silently dropped", 100.0)];
 
-/// What many cuts came to.
+/// The results of many cuts.
 #[derive(Default)]
 struct Cuts {
     stalls: Vec<f64>,
@@ -92,7 +92,7 @@ pub fn cuts(row: &Row, bench: &Bench) -> Result<(), String> {
     Ok(())
 }
 
-/// Operations in a row; somewhere among them the rail is cut; then it is mended and used again.
+/// Operations in a row; somewhere among them the rail is cut; then it is repaired and used again.
 fn one_cut(
     bench: &Bench,
     lab: &Lab,

@@ -93,7 +93,7 @@ impl Span {
     }
 }
 
-/// What a task came to.
+/// The result of a task.
 #[derive(Debug)]
 pub struct Outcome {
     answers: Vec<Answer>,

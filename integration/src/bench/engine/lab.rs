@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process, setsid};
 
 /// Index of rail 0 of a host. Where an interface has the index of its peer in another namespace, the kernel takes it for one that
 /// stands on no other, and lets it wait up to a second for its change of carrier; a leaf's port that came up does not forward
-/// until then (net/core/link_watch.c; seen: 440 ms), so that a rail was not back when it was mended.
+/// until then (net/core/link_watch.c; seen: 440 ms), so that a rail was not back when it was repaired.
 const FIRST_INDEX: usize = 100;
 /// The least burst of a shaped rail: one offloaded 64 KiB packet with its headers must pass at once.
 const LEAST_BURST: u64 = 66_000;

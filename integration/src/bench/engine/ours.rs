@@ -125,7 +125,7 @@ impl Job {
         Ok(group)
     }
 
-    /// Tells every engine where the others listen; they meet when all have been told.
+    /// Sends every engine the addresses of the others; they connect when all have them.
     fn connect(&self) -> Result<(), String> {
         let listening = |node: usize| {
             let endpoints =

@@ -187,7 +187,7 @@ impl Series {
     }
 }
 
-/// Prints a line about rails: void where the processors were too busy to tell.
+/// Prints a line about rails: void where the processors were too busy for a figure.
 pub fn line_about_rails(row: &Row, line: &Line) {
     match too_busy(line.cpu) {
         Some(why) => row.spoilt(line, &why),

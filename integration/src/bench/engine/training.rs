@@ -54,7 +54,7 @@ impl Report {
         self.json[name].as_f64().unwrap_or(f64::NAN)
     }
 
-    /// What the training came to, to the bit.
+    /// The result of the training, to the bit.
     fn bits(&self) -> (&Value, &Value) {
         (&self.json["loss"], &self.json["parameters_sha256"])
     }
@@ -197,7 +197,7 @@ fn beside_gloo(
     Ok(())
 }
 
-/// For each cut, 1 if the training came to anything else than without a cut.
+/// For each cut, 1 if the result of the training is not that without a cut.
 fn differences(
     cuts: &[(Cut, u32)],
     mut run: impl FnMut(Option<(Cut, u32)>) -> Result<Report, String>,

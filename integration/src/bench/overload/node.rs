@@ -47,7 +47,7 @@ pub async fn join(
                         return;
                     }
                 }
-                // It obeys nobody: its jobs begin never, and the others wait.
+                // It does nothing that it is sent: its jobs never begin, and the others wait.
                 order = orders.message() => if !matches!(order, Ok(Some(_))) { return },
             }
         }

@@ -105,7 +105,7 @@ impl Churn {
 /// 1, 2, 4, ... 512: as many gangs of each size.
 const MIXED: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
-/// C1: placements a second, each a decision and the change of the yard, with the ends that make room for it and the
+/// C1: placements a second, each a decision and the change of the capacity index, with the ends that make room for it and the
 /// decisions that find none in the same time.
 pub fn placements(row: &Row, bench: &Bench) -> Result<(), String> {
     let cases = [

@@ -201,7 +201,7 @@ fn through(row: &Row, site: &Site) -> Result<(), Fault> {
     let cpu = Cpu::start();
     let done = site.run("import", &["fabric", "import", &list])?;
     reported(row, site, "fabric import", &done, &cpu, false)?;
-    // Commands tell YAML by the name or the text: this one has no ending that says JSON.
+    // Commands recognise YAML by the name or the text: this one has no ending that says JSON.
     let done = site.run("check", &["fabric", "check", document])?;
     reported(row, site, "fabric check", &done, &cpu, true)?;
     let said = fs::read_to_string(&done.out).map_err(text)?;

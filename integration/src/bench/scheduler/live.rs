@@ -1,6 +1,6 @@
 //! J7: a real cluster of eight agents, to which random jobs come that use everything a job can ask for, while rails are drained, servers
 //! closed and jobs held, changed and cancelled. A checker that knows only what the API says looks at every state: nothing is held
-//! twice, each gang has what it asked for, quotas and limits hold, and whoever waits is told why and until when.
+//! twice, each gang has what it asked for, quotas and limits hold, and whoever waits has reasons and a forecast.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -703,7 +703,7 @@ fn gang(id: &str, spec: &v1::JobSpec, placement: &v1::Placement, found: &mut Fou
     }
 }
 
-/// Whether a job that waits is told why, and until when; but for those of which nobody can say it.
+/// Whether a job that waits has reasons and a forecast; but for those of which nobody can say it.
 fn reported(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTreeMap<String, Instant>) {
     let since = *seen.entry(format!("{id}.{}", status.attempt)).or_insert_with(Instant::now);
     if since.elapsed() < SOON {

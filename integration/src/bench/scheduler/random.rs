@@ -16,7 +16,7 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 /// Clusters per thread; each takes its share of the placements.
 const CLUSTERS: u64 = 64;
 
-/// Violations that are told.
+/// Violations that are printed at most.
 const REPORTED: usize = 5;
 
 /// How far it is, on standard error, so often.

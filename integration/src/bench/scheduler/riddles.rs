@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Bench;
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
-/// States with faults that are told.
+/// States with faults that are printed at most.
 const REPORTED: usize = 5;
 
 #[derive(Default)]

@@ -239,7 +239,7 @@ pub fn needs(dice: &mut Dice, snapshot: &Snapshot, nodes: u32) -> Need {
     need
 }
 
-/// The facts of single nodes beside the yard, and what gangs hold there: what the proof looks at.
+/// The facts of single nodes beside the capacity index, and what gangs hold there: what the proof looks at.
 pub struct Ledger {
     nodes: Vec<Option<Entry>>,
     plan: Plan,

@@ -1,5 +1,5 @@
 //! Real traces on fabrics of their size, for the rows that replay them: Philly, Alibaba's openb, and jobs drawn by the
-//! statistics of Acme's Kalos. The data are not part of the repository; what is not there is told.
+//! statistics of Acme's Kalos. The data are not part of the repository; what is not there is reported.
 
 use std::{fs, path::Path};
 

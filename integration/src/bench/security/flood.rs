@@ -168,7 +168,7 @@ async fn change(admin: Client, stop: Arc<AtomicBool>) -> Result<Vec<String>, Str
     Ok(made)
 }
 
-/// Tenants of which a record tells; and how many records of denials there are, and denials they stand for.
+/// Tenants that a record names; and how many records of denials there are, and denials they stand for.
 async fn audited(admin: &Client) -> Result<(Vec<String>, u64, u64), String> {
     let mut audit = AuditServiceClient::new(admin.without_timeout());
     let mut records =

@@ -209,7 +209,7 @@ fn uids() -> BTreeSet<u32> {
     pids.filter_map(uid).filter(|uid| *uid >= 20_000 && *uid != 65_534).collect()
 }
 
-/// What came of all jobs.
+/// The outcome of all jobs.
 #[derive(Debug, Default)]
 struct Outcome {
     jobs: usize,

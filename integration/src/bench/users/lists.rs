@@ -48,7 +48,7 @@ pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
         list.time(row, runs, time)?;
         list.memory(row, runs, memory)?;
     }
-    // Of the jobs that run `top` tells again and again, others are not there for it.
+    // Of the jobs that run `top` shows the state again and again, others are not there for it.
     for (words, lines) in [(&["get", "jobs", "-w"][..], jobs), (&["top", "jobs", "-w"], 1)] {
         List { cluster: &cluster, words, jobs }.watch(row, &runtime, &access, (seconds, lines))?;
     }

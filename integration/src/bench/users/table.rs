@@ -44,7 +44,7 @@ pub struct Thing {
     /// Its standard output is JSON in which these values must stand, by JSON pointer.
     #[serde(default)]
     pub json: BTreeMap<String, Value>,
-    /// What is done behind it, whatever came of it.
+    /// What is done after it, whether it worked or not.
     #[serde(default)]
     pub after: String,
     /// Seconds that it may take.
@@ -56,7 +56,7 @@ fn usual_limit() -> u64 {
     30
 }
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Its exit code; none if a signal ended it.

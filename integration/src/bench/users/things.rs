@@ -60,7 +60,7 @@ pub fn measure_findings(row: &report::Row<'_>, bench: &Bench) -> Result<(), Stri
     Ok(())
 }
 
-/// What came of a table.
+/// The results of a table.
 struct Done {
     things: usize,
     works: u32,
