@@ -18,6 +18,9 @@ const SOON: Duration = Duration::from_secs(60);
 const JOB: &str = "gang: {nodes: 3, gpusPerNode: 1}\ncollective: {op: ALL_REDUCE, bytes: 65536, iterations: 1, verify: true}";
 
 /// Measures row E8: a local cluster, and the model.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn certifying(row: &Row<'_>, _quick: bool) -> Result<(), String> {
     local(row)?;
     modelled(row);

@@ -41,6 +41,9 @@ const GOAL_MS: f64 = 250.0;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Measures row E4, with fewer rounds if `quick`.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn row(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let rounds = if quick { 20 } else { 200 };
     for (case, disturb) in CASES {

@@ -56,6 +56,9 @@ async fn submit(client: &Client, name: &str, policy: &RetryPolicy) -> Result<u32
 }
 
 /// A node that has joined and never speaks, so that jobs can wait for it.
+///
+/// # Errors
+/// The controller refuses the token or the join.
 pub async fn join(client: &Client) -> Result<(), String> {
     let token = v1::CreateJoinTokenRequest { node: "n0".to_owned(), ..v1::CreateJoinTokenRequest::default() };
     let token = NodeServiceClient::new(client.clone())
@@ -106,6 +109,9 @@ fn notify(controllers: &Controllers, kill: u32, killed: usize, taken: f64) {
 
 /// From SIGKILL of the leader to the next acknowledged submit, for a client that was connected to it and for one that asks
 /// another controller; and calls that fail while leaders are asked to end.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let (kills, overs) = if quick { (10, 3) } else { (100, 20) };
     let (_etcd, mut controllers) = world(1, 3, &[])?;
@@ -218,6 +224,9 @@ fn hand_over(
 }
 
 /// Submits one after the other, each with a deadline of two seconds, while the leader of a three-member etcd is killed.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn etcd_leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let kills = if quick { 3 } else { 20 };
     let (mut etcd, controllers) = world(3, 1, &NEAR_DEADLINE)?;

@@ -111,6 +111,9 @@ pub struct History {
 
 impl History {
     /// A new file; its clock starts now.
+    ///
+    /// # Errors
+    /// The file cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self { begin: Instant::now(), file: Mutex::new(BufWriter::new(File::create(path)?)) })
     }
@@ -131,6 +134,9 @@ impl History {
     }
 
     /// Everything is in the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn flush(&self) -> io::Result<()> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).flush()
     }

@@ -81,6 +81,9 @@ type Jobs = JobServiceClient<Client>;
 
 impl Script {
     /// Does all of it.
+    ///
+    /// # Errors
+    /// A client cannot be made of the controllers' addresses.
     pub async fn run(mut self) -> turmoil::Result {
         let first = self.rng.below(self.controllers.len());
         let turned = self.controllers.iter().cycle().skip(first).take(self.controllers.len());

@@ -37,6 +37,9 @@ pub struct Args {
 }
 
 /// Builds the programs and runs the attack suite.
+///
+/// # Errors
+/// Something cannot be built, or the suite cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut build = vec!["build", "--quiet"];
     if args.release {

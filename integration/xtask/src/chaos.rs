@@ -37,6 +37,9 @@ pub struct Args {
 }
 
 /// Builds the programs and runs them under faults.
+///
+/// # Errors
+/// Something cannot be built or had, or the run cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let bin = process::build_release()?;
     process::run(process::cargo([

@@ -82,6 +82,9 @@ fn root() -> bool {
 }
 
 /// Makes one attempt with a job and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, trick: JobTrick) -> Result<Verdict, String> {
     match trick {
         JobTrick::PreloadByEnv | JobTrick::AuditByEnv => loaded(world, trick).await,

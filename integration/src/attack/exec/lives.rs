@@ -75,6 +75,9 @@ pub struct Lone {
 
 impl Lone {
     /// Starts one with a node that follows its desired state.
+    ///
+    /// # Errors
+    /// The controller does not start, or refuses what the attempts need.
     pub async fn start(args: Vec<&'static str>) -> Result<Self, String> {
         let controllers = tokio::task::spawn_blocking(move || Controllers::start(1, &args));
         let controllers = controllers.await.map_err(text)??;
@@ -163,6 +166,9 @@ pub struct Reborn {
 
 impl Reborn {
     /// Lets a tenant live, be deleted, and another one take its name.
+    ///
+    /// # Errors
+    /// The controller does not start, or refuses a step of either life.
     pub async fn start() -> Result<Self, String> {
         let lone = Lone::start(vec!["--log-level", "warn"]).await?;
         let name = "phoenix";
@@ -231,6 +237,9 @@ fn shut(answer: &Answer) -> Verdict {
 }
 
 /// Makes one attempt and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, life: Life) -> Result<Verdict, String> {
     match life {
         Life::OldCertificateReads

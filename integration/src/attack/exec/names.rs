@@ -33,6 +33,9 @@ pub struct Captured(Vec<(Name, String)>);
 
 impl Captured {
     /// Lets a job of alpha take the place of one of beta, and records what beta can read of it.
+    ///
+    /// # Errors
+    /// The stage cannot be had, or the controller refuses a tenant, a user or a job.
     pub async fn start(world: &World) -> Result<Self, String> {
         let stage = world.stage.get_or_init(Stage::start).await.as_ref().map_err(Clone::clone)?;
         let admin = &stage.admin.client;
@@ -93,6 +96,9 @@ async fn until(by: &Person, name: &str, phases: &[&str]) -> Result<(), String> {
 }
 
 /// Whether one place shows the other's name.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, name: Name) -> Result<Verdict, String> {
     let reported =
         world.reported_names.get_or_init(|| Captured::start(world)).await.as_ref().map_err(Clone::clone)?;

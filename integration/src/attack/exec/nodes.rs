@@ -93,6 +93,9 @@ pub struct Stage {
 
 impl Stage {
     /// Starts it with a job that runs on the honest node.
+    ///
+    /// # Errors
+    /// The controller does not start, or the honest node's job does not come to run.
     pub async fn start() -> Result<Self, String> {
         // Attempts to learn of another tenant's job need one that goes ahead of it.
         let args = ["--log-level", "warn", "--user-priority", "100"];
@@ -449,6 +452,9 @@ fn ended(uid: &str, code: &str, scope: &str, words: &str) -> Body {
 }
 
 /// Makes one attempt of a rogue node and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, lie: Lie) -> Result<Verdict, String> {
     let stage = world.stage.get_or_init(Stage::start).await.as_ref().map_err(Clone::clone)?;
     match lie {

@@ -102,6 +102,9 @@ pub const ENDED: [&str; 3] = ["COMPLETED", "FAILED", "CANCELLED"];
 
 impl Scene {
     /// Starts the victim and lets the attacker try everything.
+    ///
+    /// # Errors
+    /// The victim does not come to run, or the attacker's job cannot be submitted or read.
     pub async fn start(world: &World) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(text)?.display().to_string();
         let env = json!({"TOKEN_OF_ALPHA": SECRET});
@@ -201,6 +204,9 @@ fn is_helper(pid: i32) -> bool {
 }
 
 /// The verdict on one attempt.
+///
+/// # Errors
+/// What kept the attempt from being made, as text.
 pub async fn perform(world: &World, probe: &str) -> Result<Verdict, String> {
     let scene = world.scene.get_or_init(|| Scene::start(world)).await.as_ref().map_err(Clone::clone)?;
     Ok(match scene.outcomes.get(probe) {

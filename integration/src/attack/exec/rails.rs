@@ -57,6 +57,9 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl Rails {
     /// Runs a collective, and everything against it.
+    ///
+    /// # Errors
+    /// The collective cannot be submitted, or its ports cannot be found.
     pub async fn start(world: &World) -> Result<Self, String> {
         let by = world.person(From::User);
         let job = json!({
@@ -206,6 +209,9 @@ fn socket_reset(stream: TcpStream) -> std::io::Result<()> {
 }
 
 /// The verdict on one of them.
+///
+/// # Errors
+/// What kept the attempt from being made, as text.
 pub async fn perform(world: &World, trick: RailTrick) -> Result<Verdict, String> {
     let rails = world.rails.get_or_init(|| Rails::start(world)).await.as_ref().map_err(Clone::clone)?;
     if let Some(harm) = &rails.harm {

@@ -54,6 +54,9 @@ fn heard(socket: &UdpSocket) -> usize {
 }
 
 /// Makes one attempt with recorded packets and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(what: Recorded) -> Result<Verdict, String> {
     tokio::task::spawn_blocking(move || sent(what)).await.map_err(text)?
 }

@@ -110,6 +110,9 @@ async fn read_along(world: &World, name: &str, protection: &str) -> Result<io::R
 }
 
 /// Reads along with a job that asks for encryption, and with one that does not, to be sure that there is something to read.
+///
+/// # Errors
+/// What kept the attempt from being made, as text.
 pub async fn perform(world: &World) -> Result<Verdict, String> {
     let sealed = match read_along(world, "tapped", "ENCRYPTED").await? {
         Ok(heard) => heard,

@@ -130,6 +130,9 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl Gate {
     /// Starts a controller of its own; a `small` one has room for few connections.
+    ///
+    /// # Errors
+    /// The controller does not start, or its address or certificate cannot be read.
     pub async fn start(small: bool) -> Result<Self, String> {
         let room = ROOM.to_string();
         let controllers = tokio::task::spawn_blocking(move || {
@@ -164,6 +167,9 @@ impl Gate {
 }
 
 /// Makes one attempt and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, wire: Wire) -> Result<Verdict, String> {
     let small = matches!(wire, Wire::Crowd(crowd) if crowd != Crowd::HealthWatch);
     let cell = if small { &world.small_gate } else { &world.gate };

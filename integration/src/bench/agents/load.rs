@@ -56,6 +56,9 @@ struct Agent {
 
 impl Load {
     /// Runs the agents until standard input ends.
+    ///
+    /// # Errors
+    /// The administrator's files cannot be read, or a server cannot join.
     pub fn run(self) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -92,6 +92,9 @@ impl Drop for Agents {
 }
 
 /// Measures what the agents cost, and how soon all is well after a restart of etcd.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let (count, seconds, restarts) = if quick { (1_000, 10, 1) } else { (10_000, 60, 3) };
     let mut etcd = Etcd::start(1, &[])?;

@@ -62,6 +62,9 @@ struct Cuts {
 }
 
 /// Rails cut in the middle.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn cuts(row: &Row, bench: &Bench) -> Result<(), String> {
     let lab = match bench.lab() {
         Ok(lab) => lab,
@@ -283,6 +286,9 @@ fn ratio_line(row: &Row, case: &str, (values, unit, goal): (Vec<f64>, &str, Goal
 }
 
 /// A rail of one of four hosts is away: what all lose.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn degraded(row: &Row, bench: &Bench) -> Result<(), String> {
     const CASE: &str = "1 of 4 rails of one of 4 hosts lost, 16 MiB, time over healthy";
     let lab = match bench.lab() {
@@ -303,6 +309,9 @@ pub fn degraded(row: &Row, bench: &Bench) -> Result<(), String> {
 }
 
 /// A rail that comes back, and rails that come and go.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn back(row: &Row, bench: &Bench) -> Result<(), String> {
     let lab = match bench.lab() {
         Ok(lab) => lab,

@@ -198,6 +198,9 @@ impl Rank {
     }
 
     /// Sends one line to the program.
+    ///
+    /// # Errors
+    /// The program does not read any more.
     pub fn notify(&mut self, line: &str) -> Result<(), String> {
         self.to.write_all(line.as_bytes()).and_then(|()| self.to.flush()).map_err(|e| format!("is gone: {e}"))
     }
@@ -239,6 +242,9 @@ pub struct Group {
 
 impl Group {
     /// Waits until all ranks are there.
+    ///
+    /// # Errors
+    /// A rank is not there in time, or a program has ended.
     pub fn ready(&mut self) -> Result<(), String> {
         if !self.greets {
             return Ok(());
@@ -248,6 +254,10 @@ impl Group {
     }
 
     /// One line of each rank.
+    ///
+    /// # Errors
+    /// A rank does not answer in time, or a program has ended; the text ends with what the programs wrote
+    /// last.
     pub fn on_report(&mut self, deadline: Instant) -> Result<Vec<String>, String> {
         let processes = &mut self.processes;
         let mut lives = || processes.iter_mut().all(|child| matches!(child.try_wait(), Ok(None)));
@@ -259,6 +269,9 @@ impl Group {
     }
 
     /// The same line to all ranks.
+    ///
+    /// # Errors
+    /// A rank does not read any more; the text ends with what the programs wrote last.
     pub fn notify(&mut self, line: &str) -> Result<(), String> {
         let mut ranks = self.ranks.iter_mut().enumerate();
         let reported =
@@ -276,6 +289,9 @@ impl Group {
     }
 
     /// Starts a task on all ranks.
+    ///
+    /// # Errors
+    /// A rank does not read any more.
     pub fn begin(&mut self, task: &Task) -> Result<Running, String> {
         let running = Running {
             task: *task,
@@ -288,6 +304,9 @@ impl Group {
     }
 
     /// Waits for all answers. Errors of ranks are part of the outcome; an error here means that the set is lost.
+    ///
+    /// # Errors
+    /// A rank does not answer in time or answers with something else: the set is lost.
     pub fn end(&mut self, running: Running) -> Result<Outcome, String> {
         let lines = self.on_report(running.deadline)?;
         let busy = running.cpu.cores();
@@ -304,6 +323,9 @@ impl Group {
     }
 
     /// A task from start to end; wrong results and errors of ranks are errors here.
+    ///
+    /// # Errors
+    /// As [`Self::begin`] and [`Self::end`]; also a wrong result or an error of a rank.
     pub fn run(&mut self, task: &Task) -> Result<Outcome, String> {
         let running = self.begin(task)?;
         self.end(running)?.checked()

@@ -50,6 +50,9 @@ pub enum Cut {
 
 impl Lab {
     /// Builds all of it. The error says what is missing.
+    ///
+    /// # Errors
+    /// Namespaces cannot be made by this user, or `ip` or `tc` fails.
     pub fn up(hosts: usize, rails: usize, rate: u32) -> Result<Self, String> {
         if !binaries::may_make_namespaces() {
             return Err("network namespaces and shaping need root, ip and tc".to_owned());
@@ -88,6 +91,9 @@ impl Lab {
     }
 
     /// A new folder for the files of one set of programs, removed with the bench.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
     pub fn folder(&self, name: &str) -> Result<PathBuf, String> {
         let folder = self.folder.join(name);
         // A set that is started again begins anew.
@@ -150,6 +156,9 @@ impl Lab {
     }
 
     /// Sets the rate of one rail of one host, in Mbit/s, both ways; what is queued stays.
+    ///
+    /// # Errors
+    /// `tc` fails.
     pub fn shape(&self, host: usize, rail: usize, mbit: f64) -> Result<(), String> {
         let bits = (mbit * 1e6) as u64;
         let burst = (bits / 8 / 500).max(LEAST_BURST);
@@ -165,6 +174,9 @@ impl Lab {
     }
 
     /// All rails of all hosts at the full rate.
+    ///
+    /// # Errors
+    /// `tc` fails; rails before that one have the full rate.
     pub fn shape_all(&self) -> Result<(), String> {
         for host in 0..self.hosts {
             for rail in 0..self.rails {
@@ -175,6 +187,9 @@ impl Lab {
     }
 
     /// Cuts one rail of one host.
+    ///
+    /// # Errors
+    /// `ip` fails.
     pub fn cut(&self, host: usize, rail: usize, how: Cut) -> Result<(), String> {
         let line = match how {
             Cut::Carrier => format!("link set p{host} down"),
@@ -183,7 +198,10 @@ impl Lab {
         batch_in(&self.leaf(rail), &[line])
     }
 
-    /// Mends what [`Lab::cut`] cut.
+    /// Repairs what [`Lab::cut`] cut.
+    ///
+    /// # Errors
+    /// `ip` fails.
     pub fn remediate(&self, host: usize, rail: usize, how: Cut) -> Result<(), String> {
         let line = match how {
             Cut::Carrier => format!("link set p{host} up"),
@@ -253,6 +271,9 @@ fn start_guard(name: &str, folder: &Path) -> Result<Child, String> {
 }
 
 /// Waits until the bench is gone, however it went, and removes what it had made.
+///
+/// # Errors
+/// A namespace cannot be removed.
 pub fn guard(args: &GuardArgs) -> Result<(), String> {
     // Signals from the terminal are for the bench; fails only for a leader of a group, which no child is.
     let _ = setsid();

@@ -70,6 +70,9 @@ pub enum Helper {
 
 impl Helper {
     /// Runs to its end.
+    ///
+    /// # Errors
+    /// The error of the helper.
     pub fn run(&self) -> Result<(), String> {
         match self {
             Self::Guard(args) => lab::guard(args),
@@ -141,12 +144,18 @@ impl Bench {
     }
 
     /// The namespaces; the error is the reason for void rows.
+    ///
+    /// # Errors
+    /// Why the namespaces cannot be made, the same at every call.
     pub fn lab(&self) -> Result<&Lab, String> {
         self.lab.get_or_init(|| Lab::up(4, 4, self.settings.rate)).as_ref().map_err(Clone::clone)
     }
 
     /// Does something with one set of programs, which is started if it does not live yet. An error says why it is
     /// absent; a set that has failed once stays absent, since its processes may be in any state.
+    ///
+    /// # Errors
+    /// The set cannot be started or failed before, or the error of `act`.
     pub fn with<T>(&self, key: Key, act: impl FnOnce(&mut Group) -> Result<T, String>) -> Result<T, String> {
         let lab = self.lab()?;
         let mut groups = self.groups.borrow_mut();

@@ -149,6 +149,9 @@ impl Job {
 }
 
 /// One question to an engine's control socket.
+///
+/// # Errors
+/// The socket cannot be reached, does not answer in time, or answers with something that is no JSON.
 pub fn ask(socket: &Path, request: &Value) -> Result<Value, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", socket.display());
     let stream = UnixStream::connect(socket).map_err(failed)?;
@@ -168,6 +171,9 @@ pub struct Engines {
 }
 
 /// Starts engines, connected, for ranks that somebody else starts.
+///
+/// # Errors
+/// An engine does not start, or the engines do not connect.
 pub fn engines(lab: &Lab, key: Key, rails: usize) -> Result<Engines, String> {
     let job = Job::of(lab, key, rails, "engines")?;
     let group = job.start(lab)?;
@@ -175,6 +181,9 @@ pub fn engines(lab: &Lab, key: Key, rails: usize) -> Result<Engines, String> {
 }
 
 /// Starts engines and ranks, connected.
+///
+/// # Errors
+/// An engine or a rank does not start, or the engines do not connect.
 pub fn start(lab: &Lab, key: Key, rails: usize) -> Result<Group, String> {
     let job = Job::of(lab, key, rails, "ours")?;
     let mut group = job.start(lab)?;

@@ -38,6 +38,9 @@ struct Chart {
 }
 
 /// Draws all rows that have figures into a folder.
+///
+/// # Errors
+/// The folder or a file cannot be written.
 pub fn plot(report: &Report, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let lines = report.lines();

@@ -43,6 +43,9 @@ pub struct Series {
 impl Series {
     /// Lets the contenders take turns; with the roof in each turn where `roof` says for how many seconds. Who fails is
     /// absent from then on. The error is the reason for void rows.
+    ///
+    /// # Errors
+    /// Why no contender can be measured: the namespaces cannot be made, or the roof fails.
     pub fn take(
         bench: &Bench,
         (place, n): (Environment, usize),

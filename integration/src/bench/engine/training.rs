@@ -137,6 +137,9 @@ impl Run<'_> {
 }
 
 /// Communication time beside Gloo's, and a training that loses a rail.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn training(row: &Row, bench: &Bench) -> Result<(), String> {
     let lab = match bench.lab() {
         Ok(lab) => lab,

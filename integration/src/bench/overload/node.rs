@@ -19,6 +19,9 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 /// Joins, registers, and beats for as long as the runtime lives; gives the certificate and its key.
+///
+/// # Errors
+/// The controller refuses the token, the join or the registration.
 pub async fn join(
     admin: &Client,
     caller: impl Fn(Credentials) -> Result<Caller, String>,

@@ -134,6 +134,9 @@ impl Loaded {
 }
 
 /// Measures row C7: a whole plan, one event, and how true plans are.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn backfill(row: &Row, bench: &Bench) -> Result<(), String> {
     let mut loaded = Loaded::new()?;
     full(row, bench, &mut loaded);

@@ -20,6 +20,9 @@ struct BandHits {
 }
 
 /// Measures row J3 on every trace that is there.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
     for (name, found) in sites::all(bench) {
         let replay = match found {

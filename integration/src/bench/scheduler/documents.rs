@@ -183,6 +183,9 @@ fn reported(row: &Row, site: &Site, what: &str, done: &Done, cpu: &Cpu, to_read:
 }
 
 /// J6: every command on both kinds of sites.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn documents(row: &Row, bench: &Bench) -> Result<(), String> {
     let servers = if bench.quick { 12_500 } else { 125_000 };
     for kind in [Kind::InOrder, Kind::Irregular] {

@@ -66,6 +66,9 @@ impl Found {
 }
 
 /// Measures row J7 on a cluster of real processes.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn live(row: &Row, bench: &Bench) -> Result<(), String> {
     let count = if bench.quick { 100 } else { 500 };
     let cluster =

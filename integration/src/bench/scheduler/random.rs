@@ -44,6 +44,9 @@ impl Found {
 }
 
 /// Places random gangs in random small clusters, and proves each placement.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn proven(row: &Row, bench: &Bench) -> Result<(), String> {
     let all: u64 = bench.placements.unwrap_or(if bench.quick { 200_000 } else { 100_000_000 });
     let threads = thread::available_parallelism().map_or(1, |count| count.get() as u64);

@@ -70,6 +70,9 @@ fn share(seeds: impl Iterator<Item = u64>) -> Result<Found, String> {
 }
 
 /// Measures row J1 on random states.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn riddles(row: &Row, bench: &Bench) -> Result<(), String> {
     let cases: u64 = if bench.quick { 5_000 } else { 100_000 };
     let threads = thread::available_parallelism().map_or(1, |count| count.get() as u64);

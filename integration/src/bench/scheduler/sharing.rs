@@ -81,6 +81,9 @@ fn jobs(dice: &mut site::Dice, tenants: &[TenantName]) -> Result<Vec<TrialJob>, 
 }
 
 /// Measures row C10 by replays of random queues.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn sharing(row: &Row, bench: &Bench) -> Result<(), String> {
     let replays = if bench.quick { 500 } else { 10_000 };
     let tenants: Vec<TenantName> = TENANTS

@@ -196,6 +196,9 @@ fn replay(trace: &Trace, backfill: Backfill) -> Result<Shown, String> {
 }
 
 /// Measures row J2 on drawn traces, and on that of Philly where it is there.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn strict(row: &Row, bench: &Bench) -> Result<(), String> {
     let count = if bench.quick { 300 } else { 4000 };
     let (cpu, mut traces) = (Cpu::start(), Vec::new());

@@ -19,6 +19,9 @@ use super::{Bench, sites};
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
 /// Measures row J4 on every trace that is there.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn trade(row: &Row, bench: &Bench) -> Result<(), String> {
     for (name, found) in sites::all(bench) {
         let replay = match found {

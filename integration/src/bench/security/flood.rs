@@ -40,6 +40,9 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 /// Measures all of it.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let (quiet, flood) = if quick { (5, 10) } else { (20, 60) };
     let runtime = Runtime::new().map_err(text)?;

@@ -54,6 +54,9 @@ fn refuse_private(program: &Path) -> Result<(), String> {
 }
 
 /// Runs the jobs of both tenants and judges what they read and left.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let count = if quick { 60 } else { 1_000 };
     let bin = binaries::directory()?;

@@ -32,6 +32,9 @@ const LEFT: usize = 128 * 1024;
 const CHANGES: u64 = 20;
 
 /// Measures all of it.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
     let (arrays, runs, seconds) = if bench.quick { (4, 3, 3) } else { (10, 10, 10) };
     let cluster = Cluster::up(&Shape { nodes: 1, rails: 1, gpus: 1, ..Shape::default() })?;

@@ -71,6 +71,9 @@ pub struct Outcome {
 
 impl Thing {
     /// Whether it works, and why not.
+    ///
+    /// # Errors
+    /// Why it does not work: the first thing that differs from the table.
     pub fn judge(&self, outcome: &Outcome) -> Result<(), String> {
         if outcome.late {
             return Err(format!("it did not end within {} s", self.limit));
@@ -105,11 +108,17 @@ impl Thing {
 }
 
 /// Reads the table of what users of other programs do.
+///
+/// # Errors
+/// A part of the table does not parse.
 pub fn read() -> Result<Vec<Thing>, String> {
     parts(&PARTS)
 }
 
 /// Reads the table of what a new user met.
+///
+/// # Errors
+/// A part of the table does not parse.
 pub fn findings() -> Result<Vec<Thing>, String> {
     parts(&FINDINGS)
 }

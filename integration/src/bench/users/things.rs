@@ -40,6 +40,9 @@ struct Stage<'a> {
 }
 
 /// Does all things and counts those that work.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
     let done = do_all(row, bench, read()?)?;
     let Some(Done { things, works, cpu }) = done else { return Ok(()) };
@@ -51,6 +54,9 @@ pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
 }
 
 /// Does again what a new user met, and counts what is left of it.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure_findings(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
     let done = do_all(row, bench, findings()?)?;
     let Some(Done { things, works, cpu }) = done else { return Ok(()) };

@@ -29,6 +29,9 @@ pub struct Verdict {
 }
 
 /// Boots and waits for the end; the console is reported line by line.
+///
+/// # Errors
+/// The emulator cannot be had or started.
 pub fn boot(
     base: &Base,
     guest: &Path,

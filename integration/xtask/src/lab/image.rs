@@ -54,6 +54,9 @@ pub struct Base {
 }
 
 /// Makes it, unless it is there.
+///
+/// # Errors
+/// The packages cannot be had, or the image cannot be made of them.
 pub fn base() -> Result<Base, Trouble> {
     let folder = process::target_dir().map_err(Trouble::failed)?.join("lab");
     let base =
@@ -202,6 +205,9 @@ pub(super) fn scripts() -> PathBuf {
 }
 
 /// The whole file system of one suite.
+///
+/// # Errors
+/// A script or a program of the suite is missing, or the file cannot be written.
 pub fn of(base: &Base, suite: &Suite, bin: Option<&Path>) -> Result<PathBuf, Trouble> {
     if !script(suite).exists() {
         return Err(Trouble::Failed(format!("{} is missing", script(suite).display())));

@@ -90,6 +90,9 @@ pub const ALL: &[Suite] = &[
 ];
 
 /// The suites that a word means: `smoke`, `all`, or the name of one.
+///
+/// # Errors
+/// There is no such suite; the text has the names of all.
 pub fn named(word: &str) -> Result<Vec<Suite>, String> {
     let chosen: Vec<Suite> = match word {
         "all" => ALL.to_vec(),
