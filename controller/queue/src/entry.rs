@@ -45,7 +45,7 @@ pub struct Entry {
     pub array: Option<ArrayGroup>,
     /// Causes for which it must not start whatever room there is, for example dependencies. Empty: none.
     pub hold: Vec<Reason>,
-    /// The jobs that those causes are about, so that its start can be foretold.
+    /// The jobs that those causes are about, so that its start can be forecast.
     pub after: Vec<JobUid>,
     /// People hold it: nobody knows when that ends.
     pub open_ended: bool,

@@ -1,6 +1,6 @@
 //! When waiting jobs will probably start: a look at the queue that does nothing.
 //!
-//! What is promised reckons with limits, so that nobody is delayed. What is foretold reckons with what is likely:
+//! What is promised reckons with limits, so that nobody is delayed. A forecast reckons with what is likely:
 //! - a job takes of its estimate what jobs of its tenant and size took of theirs of late, and a running one what those took
 //!   that had not ended by its age (after Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions",
 //!   2007, who take the mean of the user's last two jobs);
@@ -101,7 +101,7 @@ impl QueueState {
         acts
     }
 
-    /// Gives the starts that were foretold the bands that forecasts of late have earned.
+    /// Gives the starts that were forecast the bands that forecasts of late have earned.
     fn correct(&mut self, now: Timestamp) {
         self.cache.raw.clear();
         let waiting = || self.waiting.values().flat_map(BTreeMap::values);
@@ -157,7 +157,7 @@ impl QueueState {
         true
     }
 
-    /// Whether something was foretold of a job that is held against its start when that comes.
+    /// Whether a job has a forecast that will be compared with its start.
     #[must_use]
     pub fn is_predicted(&self, uid: JobUid) -> bool {
         self.marks.bands.is_open(uid)

@@ -46,7 +46,7 @@ const COUNT_EVERY: Duration = Duration::from_secs(2);
 const PACES: [(usize, usize); 2] = [(1, 1), (1, 0)];
 /// The core's timers rest so long after a step that could not be stored whole.
 const TICK_REST: Duration = Duration::from_secs(5);
-/// Longest wait for the store when the lead is let go.
+/// Longest wait for the store when leadership is given up.
 const LONGEST_RELEASE: Duration = Duration::from_secs(2);
 /// When a deadline whose writes cannot be stored is looked at again.
 const POSTPONED: Duration = Duration::from_secs(60);
@@ -80,7 +80,7 @@ pub(crate) struct Loop {
     pub changed_webhooks: ChangedWebhooks,
     /// Ends with the loop: who does not lead sends nothing.
     pub _sending: DropGuard,
-    /// The lead is let go at the end.
+    /// Leadership is given up at the end.
     pub release: bool,
     pub stop: CancellationToken,
     pub(crate) outage: Option<Outage>,

@@ -96,7 +96,7 @@ pub(crate) async fn run(handle: Handle, changed: ChangedWebhooks, stop: Cancella
         in_flight: JoinSet::new(),
         unreported: Vec::new(),
     };
-    // What flies is let go: who comes next sends it again.
+    // Requests under way are dropped: the next leader sends them again.
     let _ = stop.run_until_cancelled(sender.run()).await;
 }
 

@@ -5,7 +5,7 @@ use proto_model::{Gang, Inventory};
 /// CPUs and main memory of a node, or a part of them. Jobs share what none of them asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Host {
-    /// Logical processors, by their number.
+    /// The number of logical processors.
     pub cpus: u32,
     /// Main memory in bytes.
     pub memory: u64,

@@ -306,7 +306,7 @@ impl World {
         matches!(self.config.bug, Some(Bug::UnknownIsDone | Bug::UnknownIsFailure | Bug::ErrorIsDone))
     }
 
-    /// What an agent is told.
+    /// Spoils a message to an agent, as the planted bug does.
     pub(crate) fn spoil_push(&self, push: &mut Push) {
         match (self.config.bug, &mut push.message) {
             (Some(Bug::StartUncertified), ToNode::Assignment(assignment)) => {

@@ -1,7 +1,7 @@
 //! Which faults come when: a pure function of the seed, the minutes and the number of agents.
 //!
-//! Faults are drawn in lanes. Within a lane they follow each other with a rest between them, so that no member of etcd is
-//! hurt while another one is down by the same lane; the lanes overlap as they like.
+//! Faults are drawn in sequences. Within a sequence they follow each other with a rest between them, so that no member of etcd is
+//! hurt while another one is down by the same one; the sequences overlap as they like.
 
 use std::fmt;
 

@@ -60,7 +60,7 @@ pub enum RepairFlaw {
     },
 }
 
-/// Proves a repair against the snapshot, in which the wounded gang still holds its nodes.
+/// Proves a repair against the snapshot, in which the gang still holds all its nodes, the failed ones too.
 ///
 /// # Errors
 /// Every flaw.

@@ -369,7 +369,7 @@ fn returns(bench: &Bench, lab: &Lab, how: Cut) -> Result<(Vec<f64>, f64), String
     Ok((times, Sample::new(busy).median()))
 }
 
-/// From the mending to the end of the first of three operations that took, together, at most what healthy ones take at 95 %.
+/// From the repair to the end of the first of three operations that took, together, at most what healthy ones take at 95 %.
 fn until_restored(spans: &[Span], remediated: u64, healthy_ms: f64) -> Option<f64> {
     let after: Vec<&Span> = spans.iter().filter(|span| span.end > remediated).collect();
     let good = |three: &[&Span]| three.iter().map(|s| s.ms()).sum::<f64>() <= 3.0 * healthy_ms / 0.95;

@@ -84,7 +84,7 @@ fn while_down(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
     Some(100.0 * healthy(ops, cut)? / down)
 }
 
-/// From the mending to the first of three operations that took, together, at most what healthy ones take at 95 %; if there is
+/// From the repair to the first of three operations that took, together, at most what healthy ones take at 95 %; if there is
 /// none before the next cut, endless.
 fn until_restored(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
     let most = 3.0 * healthy(ops, cut)? / 0.95;
