@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where wall time and random bytes come from.
 pub trait Source: Debug + Send + Sync + 'static {
-    /// The wall time.
+    /// The wall time, which may be set back or forward.
     fn wall(&self) -> SystemTime;
 
     /// Fills the buffer with random bytes; false: there are none.
