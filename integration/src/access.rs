@@ -10,13 +10,13 @@ use crate::Cluster;
 /// Where the controller is and whose files open it.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// The controller's addresses.
+    /// The addresses at which the controllers listen.
     pub endpoints: Vec<String>,
-    /// The CA's certificate.
+    /// The path of the CA's certificate.
     pub ca: PathBuf,
-    /// The administrator's certificate.
+    /// The path of the administrator's certificate.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The path of that certificate's private key.
     pub key: PathBuf,
 }
 

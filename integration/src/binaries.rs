@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// The repository's root.
+/// The root folder of the repository.
 #[must_use]
 pub fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -15,11 +15,11 @@ use crate::{binaries, eventually};
 /// What a cluster should look like.
 #[derive(Debug, Clone)]
 pub struct Shape {
-    /// Servers.
+    /// The number of servers.
     pub nodes: u32,
-    /// Rails of each.
+    /// Rails of each server.
     pub rails: u32,
-    /// GPUs of each.
+    /// GPUs of each server.
     pub gpus: u32,
     /// Pods that the servers are spread over.
     pub pods: u32,
@@ -38,14 +38,14 @@ impl Default for Shape {
     }
 }
 
-/// What `railctl` answered.
+/// The output and exit code of `railctl`.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Its exit code; 255 if a signal ended it.
     pub code: i32,
-    /// Data.
+    /// What it wrote to standard output: data.
     pub stdout: String,
-    /// Talk.
+    /// What it wrote to standard error: messages for people.
     pub stderr: String,
 }
 
@@ -59,7 +59,7 @@ impl From<Output> for Answer {
     }
 }
 
-/// A running cluster.
+/// A running cluster, ended and removed when dropped.
 pub struct Cluster {
     bin: PathBuf,
     home: TempDir,

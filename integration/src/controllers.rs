@@ -15,7 +15,7 @@ use crate::{binaries, etcd::tied, wait::eventually};
 /// Longest wait for a controller to serve.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The controllers.
+/// The processes of the controllers, killed when dropped.
 #[derive(Debug)]
 pub struct Controllers {
     args: Vec<String>,
@@ -92,7 +92,7 @@ impl Controllers {
         self.running[which].as_ref().map(Child::id)
     }
 
-    /// SIGKILL.
+    /// Kills one controller with SIGKILL and waits for its end.
     pub fn kill(&mut self, which: usize) {
         if let Some(mut child) = self.running[which].take() {
             // It may have ended by itself.

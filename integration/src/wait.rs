@@ -16,7 +16,7 @@ impl Deadline {
         Self(Instant::now() + duration)
     }
 
-    /// It has come.
+    /// Whether the time has come.
     #[must_use]
     pub fn passed(self) -> bool {
         Instant::now() >= self.0

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub enum Need {
     /// Nothing: the watch goes on.
     Nothing,
-    /// List all rows.
+    /// List all rows anew: the copy is empty, or the history after it is compacted.
     List,
     /// Watch all rows, beginning with this revision.
     Watch(u64),

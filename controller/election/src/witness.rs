@@ -17,7 +17,7 @@ const CALM: Duration = Duration::from_secs(600);
 /// What a standby observed of the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// A heartbeat.
+    /// A heartbeat of the leader came.
     Heartbeat {
         /// Whether the store takes the leader's writes, as the leader itself reports.
         writable: bool,

@@ -7,7 +7,7 @@ use proto_rpc::Client;
 use tokio::sync::watch;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-/// Who answers calls.
+/// Who answers the calls that this controller receives.
 #[derive(Clone, Default)]
 pub enum Leadership {
     /// No leader is known: calls wait.

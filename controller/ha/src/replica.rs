@@ -151,7 +151,7 @@ impl Replica {
         self.shared.leading.subscribe()
     }
 
-    /// Who answers calls.
+    /// Who answers the calls that this controller receives, now and whenever it changes.
     #[must_use]
     pub fn leadership(&self) -> &LeadershipWatch {
         &self.shared.leadership

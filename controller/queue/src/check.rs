@@ -30,9 +30,9 @@ pub enum Breach {
     /// More nodes than it wants, or fewer than it needs.
     #[error("job {uid} gets {nodes} nodes")]
     Size {
-        /// Which.
+        /// The job of the wrong size.
         uid: JobUid,
-        /// How many.
+        /// Nodes that the job gets.
         nodes: usize,
     },
     /// A tenant or queue that is not known.
@@ -41,11 +41,11 @@ pub enum Breach {
     /// A tenant or one of its queues would hold too much.
     #[error("tenant {tenant}, queue {queue:?} would hold {held} GPUs of {limit}")]
     Limit {
-        /// Whose.
+        /// The tenant whose limit is exceeded.
         tenant: TenantName,
         /// Which queue; `None`: the tenant itself.
         queue: Option<QueueName>,
-        /// With what starts.
+        /// GPUs that would be held, with those of the jobs that start.
         held: u64,
         /// What it may hold.
         limit: u32,
@@ -55,17 +55,17 @@ pub enum Breach {
     Count {
         /// The tenant or the array.
         whose: String,
-        /// With what starts.
+        /// Jobs that would run, with those that start.
         running: usize,
-        /// How many may.
+        /// Jobs that may run at a time.
         limit: u32,
     },
     /// A user would hold too much in a service class.
     #[error("user {} would hold {held} GPUs of {limit} in service class {}", .user.user, .user.class)]
     User {
-        /// Whose.
+        /// The user, and the service class whose limit is exceeded.
         user: ClassUser,
-        /// With what starts.
+        /// GPUs that the user would hold in the service class, with those of the jobs that start.
         held: u64,
         /// What the user may hold.
         limit: u32,
@@ -73,9 +73,9 @@ pub enum Breach {
     /// More of a license would be held than there are.
     #[error("{held} of {total} licenses {name} would be held")]
     License {
-        /// Which.
+        /// The license of which too many would be held.
         name: LicenseName,
-        /// With what starts.
+        /// Licenses that would be held, with those of the jobs that start.
         held: u64,
         /// How many there are.
         total: u32,
@@ -83,9 +83,9 @@ pub enum Breach {
     /// A job is stopped that may not be stopped for that one.
     #[error("job {victim} is stopped for job {by}, which has no claim on what it holds")]
     Unjust {
-        /// Who is stopped.
+        /// The job that is stopped.
         victim: JobUid,
-        /// For whom.
+        /// The job that the other one is stopped for.
         by: JobUid,
     },
     /// A job with a right to run neither runs nor starts, and nobody is being stopped for it.
@@ -94,11 +94,11 @@ pub enum Breach {
     /// A node that is reserved for others.
     #[error("job {uid} starts on node {node}, which is kept from {start} on")]
     Reserved {
-        /// Which.
+        /// The job that starts there.
         uid: JobUid,
-        /// Where.
+        /// The node, by its name.
         node: String,
-        /// From when.
+        /// When the reservation of the node begins.
         start: Timestamp,
     },
 }

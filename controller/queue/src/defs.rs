@@ -76,7 +76,7 @@ impl QueueDef {
     }
 }
 
-/// A service class.
+/// What a service class limits, and what rights its jobs have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassDef {
     /// Jobs of one user that run at a time at most; `None`: any number.
@@ -99,30 +99,30 @@ impl ClassDef {
 /// Nodes that are kept for somebody, or for maintenance, for a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationDef {
-    /// Which nodes.
+    /// The nodes that are reserved.
     pub nodes: ReservedNodes,
-    /// From when on.
+    /// When the reservation begins.
     pub start: Timestamp,
-    /// How long.
+    /// How long the reservation lasts, from its start.
     pub duration: Duration,
     /// Whose jobs may run there meanwhile.
     pub tenants: BTreeSet<TenantName>,
     /// No job at all runs there.
     pub maintenance: bool,
-    /// For people.
+    /// What the reservation is for, as text for people; may be empty.
     pub reason: String,
 }
 
 /// The nodes of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReservedNodes {
-    /// These.
+    /// These nodes, by name.
     Names(BTreeSet<NodeName>),
     /// So many, in so many pods at most.
     Count {
-        /// How many.
+        /// The number of nodes; the scheduler chooses which.
         nodes: u32,
-        /// 0: any number.
+        /// The most pods that the nodes may be in; 0: any number.
         pods_at_most: u32,
     },
 }
@@ -234,42 +234,42 @@ impl Budget {
 pub enum Act {
     /// A waiting job starts here.
     Start {
-        /// Which.
+        /// The job that starts.
         uid: proto_model::JobUid,
         /// Where, with the reasons why there.
         placement: proto_model::Placement,
     },
     /// A running job is stopped and waits again.
     Preempt {
-        /// Which.
+        /// The job that is stopped.
         victim: proto_model::JobUid,
-        /// For whom.
+        /// The job that it makes room for.
         by: proto_model::JobUid,
         /// Between signal and kill.
         grace: Duration,
         /// What its ranks get first.
         signal: i32,
-        /// Why.
+        /// Why it is stopped, as the victim's status shows it.
         reasons: Vec<Reason>,
     },
     /// A running elastic job goes on with fewer nodes, to make room.
     Shrink {
-        /// Which.
+        /// The job that gives nodes up.
         victim: proto_model::JobUid,
         /// With how many nodes.
         nodes: u32,
-        /// For whom.
+        /// The job that it makes room for.
         by: proto_model::JobUid,
         /// Between signal and kill.
         grace: Duration,
         /// What its ranks get first.
         signal: i32,
-        /// Why.
+        /// Why it goes on with fewer nodes, as its status shows it.
         reasons: Vec<Reason>,
     },
     /// A running elastic job goes on with more nodes: there is room and nobody waits.
     Grow {
-        /// Which.
+        /// The job that gets more nodes.
         uid: proto_model::JobUid,
         /// With how many nodes.
         nodes: u32,
@@ -277,7 +277,7 @@ pub enum Act {
         grace: Duration,
         /// What its ranks get first.
         signal: i32,
-        /// Why.
+        /// Why it gets more nodes, as its status shows it.
         reasons: Vec<Reason>,
     },
 }

@@ -12,9 +12,9 @@ use crate::{defs::Act, entry::Entry, queue_state::QueueState};
 /// A job that would start later because another one starts now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
-    /// Who waits ahead.
+    /// The job that waits ahead and would start later.
     pub job: JobUid,
-    /// Who starts.
+    /// The job whose start delays it.
     pub by: JobUid,
     /// When it was planned to start.
     pub from: Timestamp,
@@ -26,7 +26,7 @@ pub struct Delay {
     pub submitted: Timestamp,
 }
 
-/// What was found.
+/// The delays that were found, with the starts that were looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Delays {
     /// Starts of jobs while others wait ahead of them.

@@ -17,7 +17,8 @@ type Spot = (NodeIx, u32, u32);
 /// What is known of an empty cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Empty {
-    /// Of which ground.
+    /// The version of the nodes ([`Ground::version`]) for which this is known; when that changes, it is found
+    /// anew.
     version: (u64, u64),
     of: BTreeMap<JobUid, bool>,
     /// By what is asked, nodes that would do; empty: there are none.

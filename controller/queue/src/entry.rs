@@ -11,9 +11,9 @@ use proto_model::{
 /// Everything that the policy looks at in one job that has not ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Never reused.
+    /// The job's identity, which is never used again.
     pub uid: JobUid,
-    /// Tenant and name.
+    /// The job's tenant and name.
     pub id: JobId,
     /// What it asks for, with as many nodes as it wants.
     pub need: Need,
@@ -29,9 +29,9 @@ pub struct Entry {
     pub class: Option<ClassUser>,
     /// How many of which licenses it holds while it runs, whatever its number of nodes.
     pub licenses: BTreeMap<LicenseName, u32>,
-    /// Higher goes first.
+    /// The job's priority: a higher one goes first.
     pub priority: i32,
-    /// Older goes first.
+    /// When the job was submitted: of equal priority and share the older one goes first.
     pub submitted: Timestamp,
     /// Begin time, or the end of a back-off.
     pub not_before: Option<Timestamp>,
@@ -45,7 +45,7 @@ pub struct Entry {
     pub array: Option<ArrayGroup>,
     /// Causes for which it must not start whatever room there is, for example dependencies. Empty: none.
     pub hold: Vec<Reason>,
-    /// The jobs that those causes are about, so that its start can be foretold.
+    /// The jobs that those causes are about, so that its start can be forecast.
     pub after: Vec<JobUid>,
     /// People hold it: nobody knows when that ends.
     pub open_ended: bool,
@@ -57,7 +57,7 @@ pub struct Entry {
     pub preempted: u32,
     /// It gave up room for another job: it goes on with so many nodes at most. `None`: with as many as there are.
     pub cap: Option<u32>,
-    /// Waiting or running.
+    /// Whether it waits or runs, and what it holds while it runs.
     pub state: State,
 }
 
@@ -77,9 +77,9 @@ fn component(need: &ComponentNeed) -> Component {
 /// Elements of one array, of which so many run at a time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ArrayGroup {
-    /// The array's name.
+    /// The tenant and name of the array.
     pub array: JobId,
-    /// 0: no limit.
+    /// Elements that may run at a time; 0: any number.
     pub at_once: u32,
 }
 
@@ -88,14 +88,14 @@ pub struct ArrayGroup {
 pub enum State {
     /// It wants a place.
     Waiting,
-    /// It holds one.
+    /// It runs, and holds this.
     Running(Run),
 }
 
 /// What a running job holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Where.
+    /// The nodes, GPUs and rails that it holds.
     pub placement: Arc<Placement>,
     /// Since when it holds that.
     pub started: Timestamp,

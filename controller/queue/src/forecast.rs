@@ -1,6 +1,6 @@
 //! When waiting jobs will probably start: a look at the queue that does nothing.
 //!
-//! What is promised reckons with limits, so that nobody is delayed. What is foretold reckons with what is likely:
+//! What is promised reckons with limits, so that nobody is delayed. A forecast reckons with what is likely:
 //! - a job takes of its estimate what jobs of its tenant and size took of theirs of late, and a running one what those took
 //!   that had not ended by its age (after Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions",
 //!   2007, who take the mean of the user's last two jobs);
@@ -101,7 +101,7 @@ impl QueueState {
         acts
     }
 
-    /// Gives the starts that were foretold the bands that forecasts of late have earned.
+    /// Gives the starts that were forecast the bands that forecasts of late have earned.
     fn correct(&mut self, now: Timestamp) {
         self.cache.raw.clear();
         let waiting = || self.waiting.values().flat_map(BTreeMap::values);
@@ -127,7 +127,7 @@ impl QueueState {
         }
     }
 
-    /// Somebody was told what the last forecast said of a waiting job: when it starts its band is judged by that, and those
+    /// The last forecast of a waiting job was shown to somebody: when it starts its band is judged by that, and those
     /// of later forecasts are made wider or narrower.
     pub fn reported(&mut self, uid: JobUid) {
         let Some(((at, raw), reported)) = self.cache.raw.get(&uid).copied().zip(self.eta(uid)) else {
@@ -136,7 +136,7 @@ impl QueueState {
         Arc::make_mut(&mut self.marks.bands).report(uid, raw, reported, at);
     }
 
-    /// Now and then, what a forecast says of the jobs that wait is noted as if they had been told: so that bands follow what
+    /// Now and then, what a forecast says of the jobs that wait is noted as if it had been shown: so that bands follow what
     /// becomes of it, whoever asks. Of each job the first that was said counts. Whether it was done now.
     pub fn note_forecast(&mut self, snapshot: &Snapshot, placer: &mut Placer, now: Timestamp) -> bool {
         let waiting = self.waiting();
@@ -157,7 +157,7 @@ impl QueueState {
         true
     }
 
-    /// Whether something was foretold of a job that is held against its start when that comes.
+    /// Whether a job has a forecast that will be compared with its start.
     #[must_use]
     pub fn is_predicted(&self, uid: JobUid) -> bool {
         self.marks.bands.is_open(uid)

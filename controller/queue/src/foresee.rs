@@ -1,6 +1,6 @@
 //! The queue's own rule in virtual time, on counts of GPUs: who starts when if everything takes as long as is likely.
 //!
-//! It is gone through several times, each with other lengths out of those that jobs took of late: what is told is the middle
+//! It is gone through several times, each with other lengths out of those that jobs took of late: the forecast is the middle
 //! of the starts, and its band the first and the last of them, within which four of five starts should lie.
 //!
 //! A plan of all starts from one moment overrates how long small jobs wait: jobs end long before their limits, and at each
@@ -79,7 +79,7 @@ pub(crate) struct Foresight<'a> {
     /// GPUs that are free.
     free: i32,
     total: i32,
-    /// What limits leave.
+    /// GPUs that each limit of a tenant or a queue leaves; below 0 where more is held than it allows.
     left: Vec<i32>,
     quota_of: BTreeMap<(TenantName, Option<QueueName>), usize>,
     /// Licenses that are free.
@@ -321,7 +321,7 @@ impl<'a> Foresight<'a> {
     }
 }
 
-/// splitmix64.
+/// One step of the generator splitmix64: spreads a number over all 64 bits, always in the same way.
 fn mix(state: u64) -> u64 {
     let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto_model::Timestamp;
 
-/// Behind all steps.
+/// A step that is later than all others: never.
 pub(crate) const NEVER: usize = usize::MAX;
 
 /// Steps of one width of a coarse look before they double.
@@ -16,12 +16,12 @@ const LEVELS: usize = 15;
 /// Ends of running jobs at which a step of a coarse look begins exactly; the soonest ones.
 const ENDS: usize = 512;
 
-/// Ends of running jobs that an exact look tells apart; those behind them are rounded.
+/// Ends of running jobs that an exact look distinguishes; those behind them are rounded.
 pub(crate) const EXACT_ENDS: usize = 4096;
 
-/// How finely time is looked at. A step is told as milliseconds from now.
+/// How finely time is looked at. A step is a number of milliseconds from now.
 ///
-/// An exact look rounds nothing, as long as not more jobs run than it tells apart. Otherwise, what frees something counts
+/// An exact look rounds nothing, as long as not more jobs run than it distinguishes. Otherwise, what frees something counts
 /// from the start of the step in which it lies: nobody who waits for an end is kept waiting by rounding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grid {

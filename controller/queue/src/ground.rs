@@ -1,4 +1,4 @@
-//! What the nodes are and what of them is free, kept between passes and brought up to date from the yard's history. It is a
+//! What the nodes are and what of them is free, kept between passes and brought up to date from the capacity index's log. It is a
 //! function of the snapshot alone: throwing it away changes nothing.
 
 use std::{
@@ -14,24 +14,24 @@ use crate::measure::Measure;
 /// Kinds of asking that are kept at most; beyond that all are looked up anew.
 const KINDS: usize = 64;
 
-/// One node.
+/// One node, with what of it is free.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plot {
     pub(crate) gpus: u32,
-    /// CPUs and memory.
+    /// CPUs and memory that the node has.
     host: Host,
     /// GPUs that nobody holds.
     pub(crate) free: u32,
-    /// GPUs that are held and that the node does not tell of any more: it joined anew, or one broke.
+    /// GPUs that are held and that the node does not report any more: it joined anew, or one broke.
     lost: u32,
     /// Those of them that others can have beside whoever holds something here; 0 where nobody does.
     pub(crate) loose: u32,
     pub(crate) usable: RailSet,
     pub(crate) pod: u32,
     pub(crate) block: u32,
-    /// Takes jobs.
+    /// Whether the node takes jobs.
     pub(crate) open: bool,
-    /// Somebody holds something.
+    /// Whether any job holds something on the node.
     pub(crate) busy: bool,
     /// Cannot keep two tenants apart.
     pub(crate) apart: bool,
@@ -148,7 +148,7 @@ impl Kind {
     }
 }
 
-/// All nodes.
+/// All nodes, with the numbers over all of them that every pass needs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ground {
     mark: Option<Mark>,
@@ -158,7 +158,7 @@ pub(crate) struct Ground {
     kinds: Vec<Kind>,
     /// GPUs of the largest node.
     pub(crate) node_gpus: u32,
-    /// CPUs and memory that come with each GPU where they are fewest, of nodes that take jobs and tell theirs.
+    /// CPUs and memory that come with each GPU where they are fewest, of nodes that take jobs and report theirs.
     share: Host,
     /// Nodes that somebody is on without any of their GPUs.
     unbroken: u32,
@@ -168,7 +168,7 @@ pub(crate) struct Ground {
     pub(crate) apart: u32,
     /// GPUs of all nodes, whether they take jobs or not.
     pub(crate) gpus: u64,
-    /// GPUs that are held where no node tells of them any more.
+    /// GPUs that are held where no node reports them any more.
     lost: u64,
     /// Nodes with GPUs of the largest pod.
     largest_pod: u32,
@@ -262,7 +262,7 @@ impl Ground {
         false
     }
 
-    /// Counts everything anew.
+    /// Counts everything anew that is kept over all nodes, after nodes have changed.
     fn count(&mut self) {
         self.version.1 += 1;
         let open = || self.plots.iter().filter(|plot| plot.open);
@@ -315,7 +315,7 @@ impl Ground {
         kind
     }
 
-    /// By what is told which jobs take nodes whole, in a fabric of so many rails.
+    /// What decides which jobs take nodes whole, in a fabric of so many rails.
     pub(crate) fn measure(&self, rails: u32) -> Measure {
         Measure { gpus: self.node_gpus.max(1), rails, share: self.share, unbroken: self.unbroken > 0 }
     }

@@ -31,23 +31,23 @@ const FORGOTTEN: u64 = 12;
 /// One attempt of a job that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Past {
-    /// The job.
+    /// The identity of the job.
     pub uid: JobUid,
-    /// Tenant and name.
+    /// The job's tenant and name.
     pub id: JobId,
-    /// Its queue.
+    /// The queue that the job was in; `None`: in none.
     pub queue: Option<QueueName>,
     /// GPUs that it held.
     pub gpus: u64,
     /// Nodes that it held.
     pub nodes: u32,
-    /// Its priority.
+    /// The priority of the job.
     pub priority: i32,
-    /// When it came.
+    /// When the job was submitted.
     pub submitted: Timestamp,
-    /// Since when.
+    /// When the attempt started.
     pub started: Timestamp,
-    /// Until when.
+    /// When the attempt ended.
     pub ended: Timestamp,
     /// Its user's own estimate or limit, if there was one.
     pub estimate: Option<Duration>,
@@ -76,7 +76,7 @@ impl Past {
     }
 }
 
-/// GPU-milliseconds by period.
+/// GPU-milliseconds that were used, by the number of the period.
 type Periods = Arc<BTreeMap<u64, u64>>;
 
 /// Lengths of past jobs and use of tenants. A value: copies are cheap.
@@ -148,7 +148,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Ledger {
-    /// Remembers an attempt.
+    /// Adds an ended attempt to the lengths of past jobs and to its tenant's use.
     pub(crate) fn remember(&mut self, past: &Past, policy: &Policy) {
         let tenant = &past.id.tenant;
         let length = past.ended.since(past.started);

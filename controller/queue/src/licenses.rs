@@ -44,7 +44,7 @@ pub struct LicenseUse {
 }
 
 impl Licenses {
-    /// A job comes.
+    /// Counts the licenses of a job that enters the queue state, whether it waits or runs.
     pub(crate) fn enter(&mut self, entry: &Entry) {
         for (name, count) in &entry.licenses {
             if entry.run().is_some() {

@@ -1,4 +1,4 @@
-//! By what is told which jobs take nodes whole, as the plan counts: those that leave nobody room beside them, and those that ask
+//! What decides which jobs take nodes whole, as the plan counts: those that leave nobody room beside them, and those that ask
 //! for more of a node's CPUs or memory than come with their GPUs. Of the others counting GPUs says enough: where GPUs are free,
 //! so are the CPUs and the memory that come with them, as far as jobs hold no more than that.
 
@@ -12,7 +12,7 @@ pub(crate) struct Measure {
     pub(crate) gpus: u32,
     /// Rails of the fabric.
     pub(crate) rails: u32,
-    /// CPUs and memory that come with each GPU where they are fewest, of nodes that tell theirs.
+    /// CPUs and memory that come with each GPU where they are fewest, of nodes that report theirs.
     pub(crate) share: Host,
     /// Somebody is on a node of which all GPUs are free.
     pub(crate) unbroken: bool,

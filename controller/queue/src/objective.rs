@@ -14,7 +14,7 @@ use crate::{defs::Policy, entry::Entry};
 /// Doublings of GPUs of the largest job that a head start counts for.
 const DOUBLINGS: u32 = 24;
 
-/// Doublings of GPUs of the largest job that is told from larger ones by [`Objective::LargeFirst`].
+/// Doublings of GPUs of the largest job that is distinguished from larger ones by [`Objective::LargeFirst`].
 const SIZES: u32 = 16;
 
 /// A job that runs so long, and any longer one, has all the delay of [`Objective::MeanWait`].

@@ -153,7 +153,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The next one.
+    /// The job that is looked at next; `None` when all were.
     pub(crate) fn next(&mut self) -> Option<&'a Arc<Entry>> {
         let queue_state = self.queue_state;
         while let Some(uid) = self.first.pop() {

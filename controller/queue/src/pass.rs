@@ -138,7 +138,7 @@ pub(crate) enum PassPurpose {
     Event,
     /// To decide, with everybody looked at.
     Uncut,
-    /// To foretell: nothing is done, and everybody is told.
+    /// For a forecast: nothing is done, and every job gets its reasons.
     Forecast,
 }
 
@@ -392,7 +392,7 @@ impl<'a> Pass<'a> {
         (mut step, mut place): (usize, Option<usize>),
     ) -> Option<(usize, Promise)> {
         let promise = match self.queue_state.policy.backfill {
-            // What is foretold is no promise, and the nearer to what will be the more of them have a place.
+            // A forecast is no promise, and the nearer to what will be the more of them have a place.
             _ if self.check == PassPurpose::Forecast => Promise::Estimate,
             Backfill::Conservative => Promise::Conservative,
             Backfill::Easy => {
@@ -454,7 +454,7 @@ impl<'a> Pass<'a> {
         if let Some(fits) = self.empty.known(entry.uid) {
             return fits;
         }
-        // What is foretold decides nothing.
+        // A forecast decides nothing.
         if self.check == PassPurpose::Forecast {
             return true;
         }

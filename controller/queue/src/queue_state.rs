@@ -84,13 +84,14 @@ pub(crate) struct Sum {
 /// What can be had again: it decides nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cache {
-    /// The nodes.
+    /// All nodes, as the last pass found them.
     pub(crate) ground: Arc<Ground>,
     /// What was found of waiting jobs when they were looked at last.
     pub(crate) seen: BTreeMap<JobUid, WaitReasons>,
     /// Nodes of running jobs by number, with their GPUs.
     pub(crate) nodes: BTreeMap<JobUid, Arc<[(NodeIx, u32)]>>,
-    /// Of which cluster.
+    /// Nodes and slots of the topology that this was found with; when either number changes, it is found
+    /// anew.
     pub(crate) cluster: (usize, usize),
     /// Jobs that changed since the private clusters were brought up to date.
     pub(crate) touched: BTreeSet<JobUid>,
@@ -126,7 +127,7 @@ impl PartialEq for QueueState {
 }
 
 impl QueueState {
-    /// An empty one.
+    /// A queue state without tenants, queues and jobs.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         Self { policy, ..Self::default() }
@@ -334,7 +335,7 @@ impl QueueState {
         };
     }
 
-    /// An attempt of a job has ended. To be told before the job is set to waiting or gone.
+    /// An attempt of a job has ended. Must be called before the job is set to waiting or removed.
     pub fn remember(&mut self, past: &Past) {
         let policy = &self.policy;
         Arc::make_mut(&mut self.marks.ledger).remember(past, policy);
@@ -347,7 +348,7 @@ impl QueueState {
         self.marks.clone()
     }
 
-    /// Puts it back.
+    /// Puts back what [`Self::marks`] gave.
     pub fn restore(&mut self, marks: Marks) {
         self.marks = marks;
         // Whatever was brought up to date may be behind again.
@@ -373,7 +374,7 @@ impl QueueState {
         self.jobs.values()
     }
 
-    /// Jobs that wait.
+    /// The number of jobs that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.values().map(BTreeMap::len).sum()

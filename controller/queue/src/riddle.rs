@@ -52,7 +52,7 @@ pub enum Fault {
 pub struct Answer {
     /// What it was about, for people.
     pub riddle: String,
-    /// It started.
+    /// Whether the queue started the job.
     pub started: bool,
     /// What trying every way has found for it.
     pub best: Option<Best>,
@@ -177,7 +177,7 @@ struct Riddle {
     closed: Vec<u32>,
     /// Nodes with other GPUs, of which some say nothing of themselves.
     others: BTreeMap<u32, &'static str>,
-    /// CPUs and memory of each node; a node without any does not tell.
+    /// CPUs and memory of each node; a node without any does not report them.
     hosts: Vec<Host>,
     /// What runs or waits already.
     held: Vec<Need>,

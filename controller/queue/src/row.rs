@@ -267,7 +267,7 @@ impl Row {
         self.join(from);
     }
 
-    /// Puts other values in place of those of a range, each told with where it holds.
+    /// Puts other values in place of those of a range, each with where it holds.
     pub(crate) fn change(
         &mut self,
         (from, to): (usize, usize),
@@ -357,7 +357,8 @@ impl Row {
         }
     }
 
-    /// Of a range.
+    /// Folds `of` over the chunks of the steps `from..to`, and over the single values where the range cuts a
+    /// chunk; `none` if it is empty.
     fn fold(
         &self,
         from: usize,
@@ -420,7 +421,7 @@ impl<'a> Sum<'a> {
         self.sum(|_, row| row.at(step))
     }
 
-    /// As [`Row::last_below`].
+    /// As [`Row::last_below`], of the sum of the rows.
     pub(crate) fn last_below(&self, from: usize, to: usize, least: i32) -> Option<usize> {
         if from >= to {
             return None;
@@ -479,7 +480,7 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// As [`Row::first_with`].
+    /// As [`Row::first_with`], of the sum of the rows.
     pub(crate) fn first_with(&self, from: usize, least: i32) -> Option<usize> {
         let mut step = from;
         loop {

@@ -15,11 +15,11 @@ use crate::{
 /// Why a waiting job stands where it does: compared from the first factor to the last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
-    /// Which.
+    /// The job that waits.
     pub uid: JobUid,
     /// It has a right to run, by its tenant's guarantee: such jobs go first.
     pub entitled: bool,
-    /// Higher goes first.
+    /// The job's priority: a higher one goes first.
     pub priority: i32,
     /// GPU-seconds that its tenant has used of late against its weight, with those of jobs that run and that are ahead; less goes first.
     pub tenant_share: f64,
@@ -44,7 +44,7 @@ pub(crate) struct Factors {
 /// What a tenant, or one of its queues, has used of late.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Share {
-    /// Whose.
+    /// The tenant whose use this is.
     pub tenant: TenantName,
     /// Which queue; `None`: the tenant as a whole.
     pub queue: Option<QueueName>,
@@ -56,7 +56,7 @@ pub struct Share {
     pub held: u64,
     /// GPUs that it can always have.
     pub guaranteed: u64,
-    /// Jobs that wait.
+    /// The number of its jobs that wait.
     pub waiting: u32,
     /// Jobs that hold a place.
     pub running: u32,

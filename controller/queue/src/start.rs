@@ -22,7 +22,7 @@ pub(crate) enum Try {
     Started,
     /// It would take from what is planned.
     Planned,
-    /// No gang.
+    /// Enough is free, but no gang can be placed: not near enough together, or not on the same rails.
     Scattered,
 }
 

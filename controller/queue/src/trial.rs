@@ -35,11 +35,11 @@ pub struct TrialJob {
 /// What became of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Row {
-    /// Each start.
+    /// When each of its attempts started.
     pub starts: Vec<Timestamp>,
     /// The nodes of the last start.
     pub nodes: usize,
-    /// Its end.
+    /// When it ended; `None` if it did not.
     pub end: Option<Timestamp>,
     /// When it was first planned to start, at its submit.
     pub planned: Option<Timestamp>,
@@ -50,9 +50,9 @@ pub struct Row {
 /// A replay under way.
 #[derive(Debug, Clone)]
 pub struct Trial {
-    /// The queue.
+    /// The queue state that is replayed.
     pub queue_state: QueueState,
-    /// The cluster.
+    /// The cluster, with what jobs hold at the moment.
     pub snapshot: Snapshot,
     /// What became of every job.
     pub rows: BTreeMap<JobUid, Row>,
@@ -62,7 +62,7 @@ pub struct Trial {
     pub forecasts: bool,
     /// Looks at every start for whom it delays: of jobs that take nodes of one pool whole.
     pub watched: Option<Watch>,
-    /// What that found.
+    /// The delays that `watched` found.
     pub delays: Delays,
     /// Ends when this job has started.
     until: Option<JobUid>,

@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl QueueState {
-    /// Whether surely nobody who waits could start or make room, and nobody who runs could grow: told by what they need at
+    /// Whether surely nobody who waits could start or make room, and nobody who runs could grow: known from what they need at
     /// the least, without a look at each.
     pub(crate) fn is_stuck(&self, ground: &Ground) -> bool {
         if self.may_grow() || !self.marks.privates.is_empty() {
@@ -47,7 +47,7 @@ impl QueueState {
 
 /// The waiting jobs of one look at the queue.
 pub(crate) struct PassOrder<'a> {
-    /// In their order.
+    /// The jobs that are looked at, in the order of the queue.
     pub(crate) list: Vec<&'a Arc<Entry>>,
     /// Those with a right to run, which go first.
     pub(crate) entitled: BTreeSet<JobUid>,
@@ -55,7 +55,7 @@ pub(crate) struct PassOrder<'a> {
     chances: Vec<usize>,
     /// So many of the first of them still can, as far as the plan is known.
     left: usize,
-    /// Jobs that must not start yet, and that were never told why.
+    /// Jobs that must not start yet, and whose reasons are not known yet.
     new: BTreeSet<JobUid>,
 }
 

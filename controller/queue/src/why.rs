@@ -1,4 +1,4 @@
-//! Why a job waits: every cause that the queue knows. Causes about single nodes are the scheduler's to tell.
+//! Why a job waits: every cause that the queue knows. Causes about single nodes come from the scheduler.
 
 use proto_model::{
     Eta, JobUid, LicenseName, QueueName, Reason, ReservationName, Thing, Timestamp, many, size,
@@ -13,7 +13,7 @@ pub struct WaitReasons {
     pub eta: Option<Eta>,
     /// Jobs that were looked at before it.
     pub ahead: usize,
-    /// Every cause.
+    /// Every cause for which it waits.
     pub causes: Vec<WaitCause>,
     /// When it was looked at.
     pub checked: Timestamp,
@@ -34,7 +34,7 @@ pub enum WaitCause {
     LimitTooSmall(u64),
     /// A queue, or the tenant (`None`), holds too much for it now.
     Limit {
-        /// Whose limit.
+        /// The queue whose limit it is; `None`: the tenant's.
         queue: Option<QueueName>,
         /// GPUs that it holds, those of jobs that start now too.
         held: u64,
@@ -56,7 +56,7 @@ pub enum WaitCause {
     },
     /// Too few of a license are free for it.
     License {
-        /// Which.
+        /// The license of which too few are free.
         name: LicenseName,
         /// Those that jobs hold, jobs that start now too.
         held: u64,
@@ -100,7 +100,7 @@ pub enum WaitCause {
 }
 
 impl WaitCause {
-    /// Whether time alone does not mend it.
+    /// Whether it stays as long as nobody changes something.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(
@@ -114,7 +114,7 @@ impl WaitCause {
         ) || matches!(self, Self::License { total, asked, .. } if asked > total)
     }
 
-    /// Its stable code.
+    /// The stable code of the cause, as [`Reason`] has it.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ impl WaitCause {
         }
     }
 
-    /// About one job.
+    /// The cause as a reason that the status of the waiting job shows.
     fn reason(&self, queue_state: &QueueState, entry: &Entry, checked: Timestamp) -> Reason {
         if let Self::Reserved(name) = self {
             return in_the_way(self.code(), queue_state, name);
@@ -196,7 +196,7 @@ impl WaitCause {
         }
     }
 
-    /// In one sentence.
+    /// The cause in one sentence for people.
     fn message(&self, entry: &Entry, checked: Timestamp) -> String {
         let (tenant, nodes) = (&entry.id.tenant, many(entry.min_nodes, "node"));
         let gpus = entry.gpus(entry.min_nodes);
@@ -331,7 +331,7 @@ fn user_and_class(entry: &Entry) -> (&str, &str) {
     entry.class.as_ref().map_or(("", ""), |user| (user.user.as_str(), user.class.as_str()))
 }
 
-/// Which reservation it is, and what for, is told to those that it is for, and of a maintenance.
+/// Says which reservation it is, and what for, only to those that it is for, and of a maintenance.
 fn in_the_way(code: &'static str, queue_state: &QueueState, name: &ReservationName) -> Reason {
     let def = queue_state.reservations.get(name);
     let tenants = def.map_or_else(Vec::new, |def| def.tenants.iter().cloned().collect());

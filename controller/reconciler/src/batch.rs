@@ -10,7 +10,7 @@ use crate::handle::Answer;
 pub(crate) struct Stepped {
     /// Kept for a repetition.
     pub event: Event,
-    /// Who waits.
+    /// Where the caller waits for the answer; `None` if nobody does.
     pub answer: Option<Answer>,
     /// What the core answered.
     pub reply: Option<Result<Reply, CoreError>>,

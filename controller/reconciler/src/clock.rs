@@ -28,7 +28,7 @@ impl Clock {
         Self { wall: Timestamp(0).plus(since), start: Instant::now() }
     }
 
-    /// Now.
+    /// The wall time at the start and the time that has passed since.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.wall.plus(self.start.elapsed())

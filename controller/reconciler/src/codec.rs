@@ -193,28 +193,37 @@ fn at_home(kv: &KeyValue, expected: &Bytes) -> Result<(), CorruptError> {
 /// A stored job.
 ///
 /// # Errors
-/// [`CorruptError`] names the key; so for all below.
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn job(kv: &KeyValue) -> Result<Job, CorruptError> {
     let job: Job = domain::<v1::Job, _>(kv)?;
     at_home(kv, &keys::job(&job.id))?;
     Ok(job)
 }
 
-/// A stored node.
+/// Decodes a stored node, which must lie at its own key.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn node(kv: &KeyValue) -> Result<Node, CorruptError> {
     let node: Node = domain::<v1::Node, _>(kv)?;
     at_home(kv, &keys::node(&node.name))?;
     Ok(node)
 }
 
-/// A stored tenant.
+/// Decodes a stored tenant, which must lie at its own key.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn tenant(kv: &KeyValue) -> Result<Tenant, CorruptError> {
     let tenant: Tenant = domain::<v1::Tenant, _>(kv)?;
     at_home(kv, &keys::tenant(&tenant.name))?;
     Ok(tenant)
 }
 
-/// A stored queue.
+/// Decodes a stored queue, which must lie at its own key.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn queue(kv: &KeyValue) -> Result<Queue, CorruptError> {
     let queue: Queue = domain::<v1::Queue, _>(kv)?;
     at_home(kv, &keys::queue(&queue.tenant, &queue.name))?;
@@ -222,27 +231,39 @@ pub fn queue(kv: &KeyValue) -> Result<Queue, CorruptError> {
 }
 
 /// A stored service class.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn service_class(kv: &KeyValue) -> Result<ServiceClass, CorruptError> {
     let class: ServiceClass = domain::<v1::ServiceClass, _>(kv)?;
     at_home(kv, &keys::service_class(&class.name))?;
     Ok(class)
 }
 
-/// A stored license.
+/// Decodes a stored license, which must lie at its own key.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn license(kv: &KeyValue) -> Result<License, CorruptError> {
     let license: License = domain::<v1::License, _>(kv)?;
     at_home(kv, &keys::license(&license.name))?;
     Ok(license)
 }
 
-/// A stored reservation.
+/// Decodes a stored reservation, which must lie at its own key.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn reservation(kv: &KeyValue) -> Result<Reservation, CorruptError> {
     let reservation: Reservation = domain::<v1::Reservation, _>(kv)?;
     at_home(kv, &keys::reservation(&reservation.name))?;
     Ok(reservation)
 }
 
-/// A stored schedule.
+/// Decodes a stored schedule, which must lie at its own key.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn schedule(kv: &KeyValue) -> Result<JobSchedule, CorruptError> {
     let schedule: JobSchedule = domain::<v1::Schedule, _>(kv)?;
     at_home(kv, &keys::schedule(&schedule.tenant, &schedule.name))?;
@@ -250,6 +271,9 @@ pub fn schedule(kv: &KeyValue) -> Result<JobSchedule, CorruptError> {
 }
 
 /// A stored secret or config.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn values(kind: ValuesKind, kv: &KeyValue) -> Result<Values, CorruptError> {
     let values: Values = match kind {
         ValuesKind::Secret => domain::<v1::Secret, _>(kv)?,
@@ -259,7 +283,10 @@ pub fn values(kind: ValuesKind, kv: &KeyValue) -> Result<Values, CorruptError> {
     Ok(values)
 }
 
-/// A stored webhook.
+/// Decodes a stored webhook, which must lie at its own key.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn webhook(kv: &KeyValue) -> Result<Webhook, CorruptError> {
     let webhook: Webhook = domain::<v1::Webhook, _>(kv)?;
     at_home(kv, &keys::webhook(&webhook.tenant, &webhook.name))?;
@@ -272,6 +299,9 @@ fn stored_phase(number: i32) -> Result<Phase, String> {
 }
 
 /// What waits to be sent by a webhook.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn delivery(kv: &KeyValue) -> Result<Delivery, CorruptError> {
     let wrong = |what: String| CorruptError::new(&kv.key, what);
     let record: records::Delivery = decode(kv)?;
@@ -302,7 +332,10 @@ pub fn delivery(kv: &KeyValue) -> Result<Delivery, CorruptError> {
     Ok(delivery)
 }
 
-/// The stored fabric.
+/// Decodes the stored fabric document, packed or as older releases wrote it.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode.
 pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
     match packed::decode(&kv.value).map_err(|error| CorruptError::new(&kv.key, error))? {
         None => domain::<v1::Fabric, _>(kv),
@@ -311,11 +344,17 @@ pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
 }
 
 /// The stored roll-out of a profile.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode.
 pub fn qos(kv: &KeyValue) -> Result<QosRollout, CorruptError> {
     domain::<v1::QosRollout, _>(kv)
 }
 
 /// The stored name of a deleted tenant.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode.
 pub fn resting_name(kv: &KeyValue) -> Result<RestingName, CorruptError> {
     let record: records::RestingName = decode(kv)?;
     let name = String::from_utf8_lossy(&kv.key);
@@ -324,14 +363,20 @@ pub fn resting_name(kv: &KeyValue) -> Result<RestingName, CorruptError> {
     Ok(RestingName { name, uid: record.uid, deleted: Timestamp(record.deleted_ms) })
 }
 
-/// A stored drain.
+/// Decodes a stored drain, which must lie at its own key.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn drain(kv: &KeyValue) -> Result<Drain, CorruptError> {
     let drain: Drain = domain::<v1::RailDrain, _>(kv)?;
     at_home(kv, &keys::of(&controller_core::Key::Drain(drain.target.clone())))?;
     Ok(drain)
 }
 
-/// A stored attempt.
+/// Decodes the stored record of a running attempt, which must lie at its own key.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn attempt(kv: &KeyValue) -> Result<Attempt, CorruptError> {
     let wrong = |what: String| CorruptError::new(&kv.key, what);
     let record: records::Attempt = decode(kv)?;
@@ -371,6 +416,9 @@ fn ending(record: records::Ending) -> Result<Ending, String> {
 }
 
 /// A stored request id.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode.
 pub fn request(kv: &KeyValue) -> Result<RequestRecord, CorruptError> {
     let wrong = |what: String| CorruptError::new(&kv.key, what);
     let record: records::Request = decode(kv)?;
@@ -388,6 +436,9 @@ pub fn request(kv: &KeyValue) -> Result<RequestRecord, CorruptError> {
 }
 
 /// A stored join token.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode.
 pub fn join_token(kv: &KeyValue) -> Result<TokenRecord, CorruptError> {
     let wrong = |what: String| CorruptError::new(&kv.key, what);
     let record: records::JoinToken = decode(kv)?;
@@ -404,6 +455,9 @@ pub fn join_token(kv: &KeyValue) -> Result<TokenRecord, CorruptError> {
 }
 
 /// A stored row of the decision log.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn decisions(kv: &KeyValue) -> Result<DecisionRow, CorruptError> {
     let wrong = |what: String| CorruptError::new(&kv.key, what);
     let row: records::Decisions = decode(kv)?;
@@ -428,6 +482,9 @@ pub fn decisions(kv: &KeyValue) -> Result<DecisionRow, CorruptError> {
 }
 
 /// A stored row of the audit log. Whether the hashes are right is another question.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn audit(kv: &KeyValue) -> Result<AuditRow, CorruptError> {
     let row: records::Audit = decode(kv)?;
     let records = row.records.into_iter().map(|record| Record::try_from(record).map(Arc::new));
@@ -441,7 +498,7 @@ pub fn audit(kv: &KeyValue) -> Result<AuditRow, CorruptError> {
     Ok(row)
 }
 
-/// As `audit`, for a controller that starts: what cannot be read is told, and does not keep it from leading.
+/// As `audit`, for a controller that starts: what cannot be read is reported, and does not keep it from leading.
 pub(crate) fn audit_or_fault(kv: &KeyValue) -> Result<AuditRow, BadAudit> {
     audit(kv).map_err(|error| {
         let under = |log: Log| kv.key.strip_prefix(keys::audit_of(log).as_bytes());

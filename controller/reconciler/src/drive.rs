@@ -1,7 +1,7 @@
 //! The leader loop: gather, step, commit, release. One task owns the core's state.
 //!
 //! Nothing leaves the controller before the writes that it follows from are durable. When the store does not take
-//! them, the state goes back to the last commit; clients are told why, and what agents said is said again later.
+//! them, the state goes back to the last commit; clients get the reason, and agents' reports are repeated later.
 
 use std::{
     ops::ControlFlow,
@@ -46,7 +46,7 @@ const COUNT_EVERY: Duration = Duration::from_secs(2);
 const PACES: [(usize, usize); 2] = [(1, 1), (1, 0)];
 /// The core's timers rest so long after a step that could not be stored whole.
 const TICK_REST: Duration = Duration::from_secs(5);
-/// Longest wait for the store when the lead is let go.
+/// Longest wait for the store when leadership is given up.
 const LONGEST_RELEASE: Duration = Duration::from_secs(2);
 /// When a deadline whose writes cannot be stored is looked at again.
 const POSTPONED: Duration = Duration::from_secs(60);
@@ -80,7 +80,7 @@ pub(crate) struct Loop {
     pub changed_webhooks: ChangedWebhooks,
     /// Ends with the loop: who does not lead sends nothing.
     pub _sending: DropGuard,
-    /// The lead is let go at the end.
+    /// Leadership is given up at the end.
     pub release: bool,
     pub stop: CancellationToken,
     pub(crate) outage: Option<Outage>,
@@ -96,7 +96,7 @@ pub(crate) struct Loop {
     pace: usize,
     /// The step at work may place nothing.
     cut_short: bool,
-    /// No Tick before.
+    /// The state gets no `Tick` before this time; `None`: whenever it asks for one.
     tick_after: Option<Timestamp>,
     /// Denials that wait for a record.
     pub(crate) flood: Denials<Answer>,
@@ -228,7 +228,7 @@ impl Loop {
         }
     }
 
-    /// Whoever still waits is told; agents' streams end, so that they look for the next leader.
+    /// Whoever still waits gets the reason; agents' streams end, so that they look for the next leader.
     fn end(mut self, round: Vec<Request>) {
         self.clients.close();
         self.agents.close();
@@ -460,7 +460,7 @@ impl Loop {
         ControlFlow::Continue(())
     }
 
-    /// An agent says that it obeys a newer controller. An agent can be wrong, or lie: only the store's leader key
+    /// An agent says that it follows a newer controller. An agent can be wrong, or lie: only the store's leader key
     /// says who leads.
     async fn answer_challenge(&mut self, node: NodeName, seen: u64) -> ControlFlow<()> {
         if self.outage.is_some() {
@@ -478,7 +478,7 @@ impl Loop {
         ControlFlow::Continue(())
     }
 
-    /// Everything of the batch is durable. What was decided without a write is told when it is sure that this controller
+    /// Everything of the batch is durable. What was decided without a write is answered when it is sure that this controller
     /// still leads.
     fn release(&mut self, batch: Batch, wrote: bool) -> ControlFlow<()> {
         for Stepped { reply, answer, .. } in batch.stepped {
@@ -600,7 +600,7 @@ impl Loop {
         ControlFlow::Continue(())
     }
 
-    /// Clients are told why; what agents said is said again later.
+    /// Clients get the reason; agents' reports are repeated later.
     fn undone(&mut self, batch: Batch, refused: &Refusal) {
         for Stepped { event, answer, .. } in batch.stepped {
             match answer {

@@ -12,7 +12,7 @@ use thiserror::Error;
     "the stored value at {key} cannot be read: {cause}; nothing was overwritten: restore it from a backup or remove the key"
 )]
 pub struct CorruptError {
-    /// The key, printable.
+    /// The key, in printable characters.
     pub key: String,
     /// What is wrong with the value.
     pub cause: String,
@@ -34,7 +34,7 @@ pub enum Refusal {
     /// Too much is waiting.
     #[error("the controller has {waiting} requests waiting, its limit; try again later")]
     Busy {
-        /// How many wait.
+        /// Requests that wait, which are as many as may.
         waiting: usize,
         /// When it may be better.
         retry_after: Duration,
@@ -66,7 +66,7 @@ pub enum Refusal {
     /// The store cannot be read.
     #[error("the store cannot be read: {cause}")]
     Unreadable {
-        /// What it said.
+        /// The reason as the store states it.
         cause: String,
     },
     /// A stored value cannot be read.
@@ -75,13 +75,13 @@ pub enum Refusal {
     /// Another controller leads, or this one is ending.
     #[error("this controller does not lead (any more): {cause}")]
     Stopped {
-        /// Why.
+        /// Why this controller does not lead, as text for people.
         cause: &'static str,
     },
 }
 
 impl Refusal {
-    /// A failed read.
+    /// The refusal of a call for which the store could not be read.
     #[must_use]
     pub fn read(error: &StoreError) -> Self {
         Self::Unreadable { cause: error.to_string() }
@@ -91,7 +91,7 @@ impl Refusal {
 /// Why the controller does not lead.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum StartError {
-    /// The store failed.
+    /// A call to the store failed.
     #[error("the store failed: {0}")]
     Store(#[from] StoreError),
     /// A stored value cannot be read.
@@ -102,7 +102,7 @@ pub enum StartError {
         "the store holds {key}, which no release of Railyard wrote; move it away, nothing was overwritten"
     )]
     ForeignKey {
-        /// The key, printable.
+        /// The key, in printable characters.
         key: String,
     },
     /// The stored resources contradict each other.
@@ -111,7 +111,7 @@ pub enum StartError {
     /// Another controller was faster.
     #[error("another controller leads (epoch {epoch})")]
     Taken {
-        /// Its epoch.
+        /// The epoch of the controller that leads.
         epoch: u64,
     },
     /// No randomness for job keys.

@@ -49,7 +49,7 @@ impl Answer {
         Self(answers.into_iter().flat_map(|answer| answer.0).collect())
     }
 
-    /// Who has gone away meanwhile is not told.
+    /// Who has gone away meanwhile gets none.
     pub fn send(self, result: &Result<Applied, Refusal>) {
         for sender in self.0 {
             let _ = sender.send(result.clone());
@@ -88,7 +88,7 @@ pub(crate) enum Request {
 pub struct StoreHealth {
     /// Whether writes are taken.
     pub writable: bool,
-    /// Why not.
+    /// Why writes are not taken; `None` while they are.
     pub cause: Option<String>,
     /// The newest revision that the loop committed.
     pub revision: u64,
@@ -129,7 +129,7 @@ pub struct Handle {
     pub(crate) revocations: Revocations,
     pub(crate) tenancies: Tenancies,
     pub(crate) page_key: Arc<tokio::sync::OnceCell<PageKey>>,
-    /// Sends what webhooks are to tell.
+    /// Sends the deliveries of webhooks.
     pub(crate) webhooks: Option<Outbound>,
     /// One at a time reads the list of revocations and writes to it.
     pub(crate) revoking: Arc<tokio::sync::Mutex<()>>,
@@ -256,7 +256,7 @@ impl Handle {
     /// Records that a call was refused for want of authority. Where many alike come at once they wait for one record.
     ///
     /// # Errors
-    /// It could not be recorded: the caller is told that instead of the denial.
+    /// It could not be recorded: the caller gets that instead of the denial.
     pub async fn deny(&self, actor: &Arc<Actor>, reason: &str, detail: &str) -> Result<(), Refusal> {
         let full = |cause: &'static str, waiting: usize| {
             self.metrics.refused.inc([cause]);
@@ -281,7 +281,7 @@ impl Handle {
     }
 
     /// Signs the heads of both audit logs, where they are not signed yet and there is a key: that of changes last, so that
-    /// it tells of the last denial.
+    /// it covers the last denial.
     ///
     /// # Errors
     /// As `apply`.
@@ -398,7 +398,7 @@ impl Handle {
         self.sessions.close_all();
     }
 
-    /// The connected agents.
+    /// The agents that are connected, with their streams.
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
@@ -416,7 +416,7 @@ impl Handle {
         &self.steps
     }
 
-    /// The loop's clock.
+    /// The time by the loop's clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -438,7 +438,7 @@ pub(crate) fn refusal(error: &StoreError) -> Refusal {
     }
 }
 
-/// One agent's connection. Dropping it tells the core that the agent is gone.
+/// One agent's connection. Dropping it reports to the core that the agent is gone.
 pub struct Session {
     handle: Handle,
     node: NodeName,
@@ -448,7 +448,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Whose.
+    /// The node whose agent is connected.
     #[must_use]
     pub fn node(&self) -> &NodeName {
         &self.node

@@ -42,7 +42,7 @@ const KINDS: [(&str, &str); 28] = [
     (keys::PAGE_KEY, "key of page tokens"),
 ];
 
-/// What was found.
+/// What a store holds, and what is wrong with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inspection {
     /// The revision that was looked at.

@@ -19,41 +19,41 @@ pub const FABRIC: &str = "/rail/v1/fabric";
 pub const DRAINS: &str = "/rail/v1/drains/";
 /// The roll-out of a profile of class of service.
 pub const QOS: &str = "/rail/v1/qos";
-/// Jobs, `<tenant>/<name>`.
+/// Prefix of jobs, which are at `<tenant>/<name>`.
 pub const JOBS: &str = "/rail/v1/jobs/";
 /// The controller's own records of running attempts, `<job uid>`; they hold secrets.
 pub const ATTEMPTS: &str = "/rail/v1/attempts/";
-/// Nodes, `<name>`.
+/// Prefix of nodes, which are at `<name>`.
 pub const NODES: &str = "/rail/v1/nodes/";
-/// Tenants, `<name>`.
+/// Prefix of tenants, which are at `<name>`.
 pub const TENANTS: &str = "/rail/v1/tenants/";
 /// Names of deleted tenants, `<name>`.
 pub const RESTING_NAMES: &str = "/rail/v1/resting-names/";
 /// What was deleted and can be brought back, `fabric/<name>` or `tenant/<name>`.
 pub const TOMBSTONES: &str = "/rail/v1/tombstones/";
-/// Queues, `<tenant>/<name>`.
+/// Prefix of queues, which are at `<tenant>/<name>`.
 pub const QUEUES: &str = "/rail/v1/queues/";
-/// Service classes, `<name>`.
+/// Prefix of service classes, which are at `<name>`.
 pub const SERVICE_CLASSES: &str = "/rail/v1/service-classes/";
-/// Licenses, `<name>`.
+/// Prefix of licenses, which are at `<name>`.
 pub const LICENSES: &str = "/rail/v1/licenses/";
-/// Reservations, `<name>`.
+/// Prefix of reservations, which are at `<name>`.
 pub const RESERVATIONS: &str = "/rail/v1/reservations/";
-/// Schedules, `<tenant>/<name>`.
+/// Prefix of schedules, which are at `<tenant>/<name>`.
 pub const SCHEDULES: &str = "/rail/v1/schedules/";
-/// Webhooks, `<tenant>/<name>`.
+/// Prefix of webhooks, which are at `<tenant>/<name>`.
 pub const WEBHOOKS: &str = "/rail/v1/webhooks/";
-/// Secrets, `<tenant>/<name>`.
+/// Prefix of secrets, which are at `<tenant>/<name>`.
 pub const SECRETS: &str = "/rail/v1/secrets/";
-/// Configs, `<tenant>/<name>`.
+/// Prefix of configs, which are at `<tenant>/<name>`.
 pub const CONFIGS: &str = "/rail/v1/configs/";
 /// What waits to be sent by webhooks, `<tenant>/<name>/<number>`.
 pub const DELIVERIES: &str = "/rail/v1/deliveries/";
-/// Request ids, `<tenant>/<id>`.
+/// Prefix of the ids of requests that made a job, which are at `<tenant>/<id>`.
 pub const REQUESTS: &str = "/rail/v1/requests/";
-/// Join tokens, `<hash>`.
+/// Prefix of join tokens, which are at `<hash>`, in hex.
 pub const JOIN_TOKENS: &str = "/rail/v1/tokens/join/";
-/// API tokens, `<id>`.
+/// Prefix of API tokens, which are at `<id>`.
 pub const USER_TOKENS: &str = "/rail/v1/tokens/user/";
 /// What was taken back before its end, `node/<name>`, `tenant/<tenant>/user/<user>`, `admin/<user>` or `serial/<hex>`.
 pub const REVOCATIONS: &str = "/rail/v1/revocations/";
@@ -104,7 +104,7 @@ pub fn of(key: &Key) -> Bytes {
     }
 }
 
-/// A job's key.
+/// The key of a job.
 #[must_use]
 pub fn job(id: &JobId) -> Bytes {
     format!("{JOBS}{}/{}", id.tenant, id.name).into()
@@ -116,19 +116,19 @@ pub fn jobs_of(tenant: Option<&TenantName>) -> Bytes {
     tenant.map_or_else(|| JOBS.into(), |tenant| format!("{JOBS}{tenant}/").into())
 }
 
-/// A node's key.
+/// The key of a node.
 #[must_use]
 pub fn node(name: &NodeName) -> Bytes {
     format!("{NODES}{name}").into()
 }
 
-/// A tenant's key.
+/// The key of a tenant.
 #[must_use]
 pub fn tenant(name: &TenantName) -> Bytes {
     format!("{TENANTS}{name}").into()
 }
 
-/// A queue's key.
+/// The key of a queue.
 #[must_use]
 pub fn queue(tenant: &TenantName, name: &QueueName) -> Bytes {
     format!("{QUEUES}{tenant}/{name}").into()
@@ -140,7 +140,7 @@ pub fn queues_of(tenant: Option<&TenantName>) -> Bytes {
     tenant.map_or_else(|| QUEUES.into(), |tenant| format!("{QUEUES}{tenant}/").into())
 }
 
-/// A schedule's key.
+/// The key of a schedule.
 #[must_use]
 pub fn schedule(tenant: &TenantName, name: &ScheduleName) -> Bytes {
     format!("{SCHEDULES}{tenant}/{name}").into()
@@ -152,7 +152,7 @@ pub fn schedules_of(tenant: Option<&TenantName>) -> Bytes {
     tenant.map_or_else(|| SCHEDULES.into(), |tenant| format!("{SCHEDULES}{tenant}/").into())
 }
 
-/// A webhook's key.
+/// The key of a webhook.
 #[must_use]
 pub fn webhook(tenant: &TenantName, name: &WebhookName) -> Bytes {
     format!("{WEBHOOKS}{tenant}/{name}").into()
@@ -205,13 +205,13 @@ pub fn service_class(name: &ServiceClassName) -> Bytes {
     format!("{SERVICE_CLASSES}{name}").into()
 }
 
-/// A license's key.
+/// The key of a license.
 #[must_use]
 pub fn license(name: &LicenseName) -> Bytes {
     format!("{LICENSES}{name}").into()
 }
 
-/// A reservation's key.
+/// The key of a reservation.
 #[must_use]
 pub fn reservation(name: &ReservationName) -> Bytes {
     format!("{RESERVATIONS}{name}").into()

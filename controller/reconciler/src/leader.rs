@@ -39,7 +39,7 @@ pub(crate) struct Lead {
 }
 
 impl Lead {
-    /// A candidate that has asked nothing yet. `life`, 16 random bytes, tells this life of the process from every other one.
+    /// A candidate that has asked nothing yet. `life`, 16 random bytes, distinguishes this life of the process from every other one.
     pub fn new(options: &Options, life: [u8; 16]) -> Self {
         let (candidate, action) = Candidate::begin();
         let own = records::Leader {

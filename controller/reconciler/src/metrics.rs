@@ -22,7 +22,7 @@ pub struct LoopMetrics {
     pub queue: GaugeBy<1>,
     /// Events per committed batch, as a sum; divide by `commits`.
     pub events: Counter,
-    /// Committed batches.
+    /// Batches that were committed since the start.
     pub commits: Counter,
     /// Batches that the store did not take, by cause.
     pub failures: CounterBy<1>,
@@ -34,7 +34,7 @@ pub struct LoopMetrics {
     pub refused: CounterBy<1>,
     /// What of agents' reports was not taken over, by verdict (ignored, untrue, quarantined) and kind.
     pub claims: CounterBy<2>,
-    /// Jobs by phase.
+    /// Jobs that are stored, by phase.
     pub jobs: GaugeBy<1>,
     /// Records that the audit log keeps, by log.
     pub audit_records: GaugeBy<1>,
@@ -42,7 +42,7 @@ pub struct LoopMetrics {
     pub webhook_attempts: CounterBy<1>,
     /// Deliveries of webhooks that wait.
     pub webhook_queue: Gauge,
-    /// Agents connected.
+    /// Agents that are connected at the moment.
     pub agents: Gauge,
     /// Agents' streams ended because they did not read.
     pub slow_agents: Counter,
@@ -214,7 +214,7 @@ impl LoopMetrics {
         self.leads.inc();
     }
 
-    /// It leads no more: what it has counted of the cluster is another one's to tell.
+    /// It leads no more: what it has counted of the cluster is for another one to show.
     pub(crate) fn follow(&self) {
         self.leading.set(0);
         self.jobs.clear();

@@ -140,7 +140,7 @@ impl Loop {
         self.shared.set_cause(None);
         self.metrics.writable.set(1);
         if outage.overflow || outage.reload {
-            // They register again and tell everything that they know.
+            // They register again and report everything that they know.
             self.sessions.close_all();
         }
         let beats = outage.beats.into_iter().map(|(node, session)| Event::AgentHeartbeat { node, session });

@@ -1,6 +1,6 @@
 //! The fabric document as a value of the store. A store's values are bounded (etcd takes 1.5 MiB in a request), a document of
 //! many servers whose names follow no order is larger: what is long is compressed. The first bytes of gzip begin no message,
-//! so that a value tells which it is.
+//! so that a value shows which it is.
 
 use std::io::{self, Read as _, Write as _};
 

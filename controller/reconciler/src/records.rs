@@ -7,10 +7,10 @@ use proto_wire::v1;
 /// Who leads, for people; the fence is the key's create revision and not this value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Leader {
-    /// Host and process.
+    /// The leader's host and process, as text for people.
     #[prost(string, tag = "1")]
     pub holder: String,
-    /// Milliseconds since 1970.
+    /// When it took the lead, in milliseconds since 1970.
     #[prost(uint64, tag = "2")]
     pub since_ms: u64,
     /// 16 random bytes of one life of one process, by which it knows a key of its own again.
@@ -24,19 +24,19 @@ pub struct Leader {
     pub place: Vec<u8>,
 }
 
-/// [`controller_core::Attempt`].
+/// A running attempt of a job, as [`controller_core::Attempt`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Attempt {
-    /// The job.
+    /// The uid of the job.
     #[prost(string, tag = "1")]
     pub job_uid: String,
-    /// Which attempt.
+    /// The number of the attempt, from 1.
     #[prost(uint32, tag = "2")]
     pub attempt: u32,
     /// 32 bytes, a secret.
     #[prost(bytes = "vec", tag = "3")]
     pub job_key: Vec<u8>,
-    /// Where engines listen.
+    /// Where every engine listens, in rank order of the nodes; empty before the phase Running.
     #[prost(message, repeated, tag = "4")]
     pub peers: Vec<v1::NodeEndpoints>,
     /// Set once it is to end.
@@ -53,7 +53,7 @@ pub struct Attempt {
     pub again: bool,
 }
 
-/// [`controller_core::Ending`].
+/// Why and how an attempt is to end, as [`controller_core::Ending`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Ending {
     /// 2 requeue, 3 fail, 4 cancel, 5 preempt, 6 move.
@@ -62,10 +62,10 @@ pub struct Ending {
     /// Between SIGTERM and SIGKILL.
     #[prost(uint64, tag = "2")]
     pub grace_ms: u64,
-    /// Milliseconds since 1970.
+    /// When it was decided, in milliseconds since 1970.
     #[prost(uint64, tag = "3")]
     pub since_ms: u64,
-    /// Why.
+    /// The reasons why the attempt is to end.
     #[prost(message, repeated, tag = "4")]
     pub causes: Vec<v1::Reason>,
     /// What the ranks get first; 0 is SIGTERM.
@@ -73,39 +73,39 @@ pub struct Ending {
     pub signal: i32,
 }
 
-/// [`controller_core::RequestRecord`].
+/// A request id that made a job, as [`controller_core::RequestRecord`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Request {
-    /// Whose.
+    /// The tenant that sent the request.
     #[prost(string, tag = "1")]
     pub tenant: String,
-    /// The id.
+    /// The request id that the client chose.
     #[prost(string, tag = "2")]
     pub request: String,
-    /// 32 bytes.
+    /// Digest of the request's body, 32 bytes.
     #[prost(bytes = "vec", tag = "3")]
     pub digest: Vec<u8>,
     /// The job that it made.
     #[prost(string, tag = "4")]
     pub job_uid: String,
-    /// That job's name.
+    /// The name of the job that it made.
     #[prost(string, tag = "5")]
     pub job: String,
-    /// Milliseconds since 1970.
+    /// When it was taken, in milliseconds since 1970.
     #[prost(uint64, tag = "6")]
     pub time_ms: u64,
 }
 
-/// [`controller_core::TokenRecord`].
+/// A join token, as [`controller_core::TokenRecord`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct JoinToken {
-    /// 32 bytes.
+    /// Hash of the token, 32 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub hash: Vec<u8>,
     /// Who may use it.
     #[prost(string, tag = "2")]
     pub node: String,
-    /// Milliseconds since 1970.
+    /// When the token expires, in milliseconds since 1970.
     #[prost(uint64, tag = "3")]
     pub expires_ms: u64,
     /// 32 bytes; empty if it was not used.
@@ -127,7 +127,7 @@ pub struct RestingName {
 /// [`controller_core::Tombstone`]; what it is of stands in the key.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Tombstone {
-    /// Milliseconds since 1970.
+    /// When it was deleted, in milliseconds since 1970.
     #[prost(uint64, tag = "1")]
     pub deleted_ms: u64,
     /// Who has asked for it.
@@ -136,13 +136,13 @@ pub struct Tombstone {
     /// The fabric document, as it is stored.
     #[prost(bytes = "vec", tag = "3")]
     pub fabric: Vec<u8>,
-    /// The tenant.
+    /// The tenant as it was stored; absent if a fabric was deleted.
     #[prost(message, optional, tag = "4")]
     pub tenant: Option<v1::Tenant>,
-    /// Its queues.
+    /// The queues that the tenant had.
     #[prost(message, repeated, tag = "5")]
     pub queues: Vec<v1::Queue>,
-    /// Its schedules.
+    /// The schedules that the tenant had.
     #[prost(message, repeated, tag = "6")]
     pub schedules: Vec<v1::Schedule>,
     /// Its webhooks, with their secrets.
@@ -159,49 +159,49 @@ pub struct Tombstone {
     pub left_out: u32,
 }
 
-/// [`controller_core::webhooks::Delivery`].
+/// A delivery of a webhook that waits, as [`controller_core::webhooks::Delivery`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Delivery {
-    /// Whose.
+    /// The tenant of the webhook.
     #[prost(string, tag = "1")]
     pub tenant: String,
-    /// By which webhook.
+    /// The name of the webhook.
     #[prost(string, tag = "2")]
     pub webhook: String,
-    /// Its uid.
+    /// The uid of the webhook: one that was made anew under the same name has another.
     #[prost(string, tag = "3")]
     pub webhook_uid: String,
-    /// The number.
+    /// The number of the delivery, by which its webhook's deliveries are ordered.
     #[prost(uint64, tag = "4")]
     pub seq: u64,
-    /// The event's word.
+    /// The event, by its name in the webhook.
     #[prost(string, tag = "5")]
     pub event: String,
     /// When it was, in milliseconds since 1970.
     #[prost(uint64, tag = "6")]
     pub time_ms: u64,
-    /// The job's name.
+    /// The name of the job that the event concerns.
     #[prost(string, tag = "7")]
     pub job: String,
-    /// The job's uid.
+    /// The uid of that job.
     #[prost(string, tag = "8")]
     pub job_uid: String,
-    /// Which attempt.
+    /// The number of the job's attempt; 0 before the first one.
     #[prost(uint32, tag = "9")]
     pub attempt: u32,
-    /// As in `rail.v1.JobStatus`.
+    /// The phase of the job after the event, as in `rail.v1.JobStatus`.
     #[prost(int32, tag = "10")]
     pub phase: i32,
     /// Its queue; may be empty.
     #[prost(string, tag = "11")]
     pub queue: String,
-    /// Its nodes.
+    /// The number of nodes that the job held then; 0 while it had none.
     #[prost(uint32, tag = "12")]
     pub nodes: u32,
     /// When the job was submitted, in milliseconds since 1970.
     #[prost(uint64, tag = "13")]
     pub submitted_ms: u64,
-    /// Why.
+    /// The first reason of the job's phase, shortened; absent if it has none.
     #[prost(message, optional, tag = "14")]
     pub reason: Option<v1::Reason>,
 }
@@ -215,7 +215,7 @@ pub struct UserToken {
     /// Whom it speaks for, as the identity's URI.
     #[prost(string, tag = "2")]
     pub identity: String,
-    /// Milliseconds since 1970.
+    /// When the token expires, in milliseconds since 1970.
     #[prost(uint64, tag = "3")]
     pub expires_ms: u64,
     /// Who had it made.
@@ -235,10 +235,10 @@ pub struct Revocation {
     /// Nothing that it takes back could be valid any more then; milliseconds since 1970.
     #[prost(uint64, tag = "2")]
     pub expires_ms: u64,
-    /// Why, for people.
+    /// The reason for the revocation, as text for people.
     #[prost(string, tag = "3")]
     pub reason: String,
-    /// Who did it.
+    /// The identity that revoked it.
     #[prost(string, tag = "4")]
     pub revoked_by: String,
 }
@@ -254,7 +254,7 @@ pub struct PageKey {
 /// What the first start of a cluster has made.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Bootstrap {
-    /// Milliseconds since 1970.
+    /// When the cluster was started first, in milliseconds since 1970.
     #[prost(uint64, tag = "1")]
     pub time_ms: u64,
     /// Version of the release that made it.
@@ -262,16 +262,16 @@ pub struct Bootstrap {
     pub version: String,
 }
 
-/// [`controller_core::DecisionRow`].
+/// A row of the decision log, as [`controller_core::DecisionRow`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Decisions {
     /// Number of the row.
     #[prost(uint64, tag = "1")]
     pub seq: u64,
-    /// Milliseconds since 1970.
+    /// When the decisions were made, in milliseconds since 1970.
     #[prost(uint64, tag = "2")]
     pub time_ms: u64,
-    /// What was decided.
+    /// The decisions of one step that are recorded.
     #[prost(message, repeated, tag = "3")]
     pub records: Vec<DecisionRecord>,
     /// Decisions that are not recorded.
@@ -279,25 +279,25 @@ pub struct Decisions {
     pub omitted: u32,
 }
 
-/// [`controller_core::DecisionRecord`].
+/// One decision about a job, as [`controller_core::DecisionRecord`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DecisionRecord {
-    /// Whose job.
+    /// The tenant of the job.
     #[prost(string, tag = "1")]
     pub tenant: String,
-    /// Its name.
+    /// The name of the job.
     #[prost(string, tag = "2")]
     pub job: String,
-    /// Its identity.
+    /// The uid of the job.
     #[prost(string, tag = "3")]
     pub job_uid: String,
-    /// rail.v1.JobStatus.Phase.
+    /// The phase that the job got, a `rail.v1.JobStatus.Phase`.
     #[prost(int32, tag = "4")]
     pub phase: i32,
-    /// Which attempt.
+    /// The number of the job's attempt; 0 before the first one.
     #[prost(uint32, tag = "5")]
     pub attempt: u32,
-    /// Why.
+    /// The reasons for the decision.
     #[prost(message, repeated, tag = "6")]
     pub reasons: Vec<v1::Reason>,
     /// Nodes of the placement.
@@ -308,7 +308,7 @@ pub struct DecisionRecord {
     pub digest: u64,
 }
 
-/// [`controller_core::AuditRow`].
+/// A row of the audit log, as [`controller_core::AuditRow`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Audit {
     /// The records, in order.

@@ -39,9 +39,9 @@ pub struct Revocation {
     pub at: Timestamp,
     /// The entry goes then.
     pub expires: Timestamp,
-    /// Why, for people.
+    /// The reason for the revocation, as text for people.
     pub reason: String,
-    /// Who did it.
+    /// The identity that revoked it.
     pub by: String,
     /// The store's revision of it; 0 while it is being written.
     pub revision: u64,

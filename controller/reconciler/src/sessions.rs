@@ -38,7 +38,7 @@ struct Shared {
 struct Open {
     session: u64,
     sender: mpsc::Sender<Box<v1::ControllerMessage>>,
-    /// What the server uses, as its agent told it last.
+    /// What the server uses, as its agent reported it last.
     usage: Option<Arc<ServerUsage>>,
 }
 
@@ -108,14 +108,14 @@ impl Sessions {
         session.map_or(Delivery::Gone, |session| self.send(node, session, message))
     }
 
-    /// Takes what a connection tells of what its server uses.
+    /// Takes the report of a connection on what its server uses.
     pub(crate) fn report_usage(&self, node: &NodeName, session: u64, usage: ServerUsage) {
         if let Some(entry) = self.open_map().get_mut(node).filter(|entry| entry.session == session) {
             entry.usage = Some(Arc::new(usage));
         }
     }
 
-    /// What a connected server uses, if its agent tells it.
+    /// What a connected server uses, if its agent reports it.
     #[must_use]
     pub fn usage(&self, node: &NodeName) -> Option<Arc<ServerUsage>> {
         self.open_map().get(node).and_then(|entry| entry.usage.clone())
@@ -127,7 +127,7 @@ impl Sessions {
         self.open_map().contains_key(node)
     }
 
-    /// Ends every stream.
+    /// Ends the stream of every connected agent.
     pub(crate) fn close_all(&self) {
         let mut open = self.open_map();
         open.clear();

@@ -1,5 +1,5 @@
 //! A controller that does not lead: it keeps a copy of what is stored, decoded, follows the leader key, and takes the lead when
-//! it is told that the leader is gone. What tells it is evidence, the guard is the fence ([`controller_election::lead`]).
+//! the evidence says that the leader is gone. Evidence may be wrong; the guard is the fence ([`controller_election::lead`]).
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ use crate::{
 const ABSENT: Duration = Duration::from_millis(150);
 /// Wait after the store did not answer, and while several fight for the key.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A watch may miss what it should tell: the leader key is read so often, and the copy compared with all that is stored.
+/// A watch may miss an event: the leader key is read so often, and the copy compared with all that is stored.
 const READ_EVERY: Duration = Duration::from_secs(2);
 const COMPARE_EVERY: Duration = Duration::from_secs(300);
 /// Wait for a watch to bring what was stored before the lead was taken; then everything is listed, unless that takes longer.
@@ -47,7 +47,7 @@ const PROBE_TIME: Duration = Duration::from_millis(500);
 /// The leader as the store names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leader {
-    /// Its epoch.
+    /// The epoch of the leader's term.
     pub epoch: u64,
     /// Host and process, for people.
     pub holder: String,
@@ -55,7 +55,7 @@ pub struct Leader {
     pub endpoints: Vec<String>,
 }
 
-/// The leader of this epoch is gone, as far as somebody can tell.
+/// The leader of this epoch is gone, as far as the evidence goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone(pub u64);
 
@@ -73,7 +73,7 @@ pub async fn leader(store: &dyn Store) -> Result<Option<Leader>, StartError> {
     Ok(Some(Leader { epoch: kv.create_revision, holder, endpoints }))
 }
 
-/// Removes a leader key that names `place`, for a process of that place that ends: it may have been told to between taking the key and
+/// Removes a leader key that names `place`, for a process of that place that ends: it may have been asked to end between taking the key and
 /// leading. True if there was one.
 ///
 /// # Errors
@@ -98,7 +98,7 @@ pub async fn takes_writes(store: &SharedStore, epoch: u64) -> bool {
 
 type Copy = Mirror<Bytes, Row>;
 
-/// A standby.
+/// A controller that does not lead, with its copy of what is stored.
 pub struct Standby {
     store: Arc<dyn Store>,
     options: Options,
@@ -193,7 +193,7 @@ impl Standby {
                 evidence = gone.recv() => match evidence {
                     Some(Gone(of)) if of == epoch => return self.lead.report(LeaderReport::Gone(epoch)),
                     Some(_) => {}
-                    // Nobody brings evidence any more; what the store tells is still followed.
+                    // Nobody brings evidence any more; what the store shows is still followed.
                     None => tokio::time::sleep_until(read_at).await,
                 },
                 batch = next(&mut self.changes) => {
@@ -218,7 +218,7 @@ impl Standby {
                         match self.store.get(keys::LEADER.into()).await {
                             Ok(Some(kv)) if kv.create_revision == epoch => {}
                             Ok(found) => return self.lead.found(found.as_ref()),
-                            // It is told where the lead hangs on it.
+                            // It is reported where leading depends on it.
                             Err(error) => tracing::debug!(%error, "the leader key cannot be read"),
                         }
                     }
@@ -279,7 +279,7 @@ impl Standby {
         Ok(())
     }
 
-    /// A watch is a hint: what it did not tell is found here.
+    /// A watch is a hint: what it missed is found here.
     async fn compare(&mut self) {
         let Ok((list, revision)) = rows::revisions(&self.store).await else { return };
         let wrong = self.copy.differs(revision, &list);

@@ -73,7 +73,7 @@ pub struct Options {
     pub place: Vec<u8>,
     /// A loop that is asked to end lets the lead go, so that a standby need not wait for evidence.
     pub release: bool,
-    /// Sends what webhooks are to tell; without it nothing is sent.
+    /// Sends the deliveries of webhooks; without it nothing is sent.
     pub webhooks: Option<Outbound>,
     /// What is revoked; shared with whoever lets callers in.
     pub revocations: Revocations,
@@ -81,12 +81,12 @@ pub struct Options {
     pub tenancies: Tenancies,
     /// Wall time and random bytes.
     pub source: Arc<dyn Source>,
-    /// Stops the loop.
+    /// Ends the loop when it is cancelled.
     pub stop: CancellationToken,
 }
 
 impl Options {
-    /// Defaults.
+    /// The defaults, for a controller that calls itself `holder`.
     #[must_use]
     pub fn new(holder: impl Into<String>, stop: CancellationToken) -> Self {
         let (config, holder) = (Config::default(), holder.into());
@@ -148,7 +148,7 @@ pub async fn follow_callers(
     follow_tenancies(store, &options.tenancies, stop).await
 }
 
-/// What tells one life of a process from every other one.
+/// What distinguishes one life of a process from every other one.
 pub(crate) fn life(rng: &mut ChaCha20Rng) -> [u8; 16] {
     let mut life = [0; 16];
     rng.fill_bytes(&mut life);

@@ -31,7 +31,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// One life of a tenant's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenancy {
-    /// The tenant's uid.
+    /// The uid of the tenant that has the name.
     pub uid: Arc<str>,
     /// The revision that made it: what is older belongs to somebody else.
     pub since: u64,
@@ -104,7 +104,7 @@ impl Table {
 #[derive(Debug, Clone)]
 pub struct Tenancies {
     table: Arc<RwLock<Table>>,
-    /// Counts changes.
+    /// A counter that every change of the table increases, to be waited for.
     changes: Arc<watch::Sender<u64>>,
 }
 

@@ -22,13 +22,13 @@ use crate::{
 /// A token that was issued, without what makes it one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuedToken {
-    /// Its public id.
+    /// The public id, by which the token is looked up and revoked.
     pub id: String,
     /// For whom it speaks.
     pub identity: Identity,
     /// Who asked for it.
     pub issued_by: String,
-    /// When.
+    /// When it was issued.
     pub issued: Timestamp,
     /// Until when it is good.
     pub expires: Timestamp,
@@ -198,7 +198,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Removes tokens whose time is over; answers how many. That is nobody's wish, and leaves no record.
+    /// Removes tokens whose time is over; answers how many. Nobody asked for that, so it leaves no audit record.
     ///
     /// # Errors
     /// As above.

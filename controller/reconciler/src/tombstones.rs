@@ -40,7 +40,10 @@ where
     wire.into_iter().map(one).collect()
 }
 
-/// A stored one.
+/// Decodes a stored tombstone; its key says what was deleted.
+///
+/// # Errors
+/// The value does not decode, or the key names nothing that can be deleted and brought back.
 pub fn tombstone(kv: &KeyValue) -> Result<Tombstone, CorruptError> {
     let wrong = |what: String| CorruptError::new(&kv.key, what);
     let record: records::Tombstone = codec::decode(kv)?;

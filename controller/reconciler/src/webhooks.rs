@@ -1,4 +1,4 @@
-//! Sends what webhooks are to tell, beside the loop: nothing of it waits in the loop, and nothing is sent that is not durable.
+//! Sends the deliveries of webhooks, beside the loop: nothing of it waits in the loop, and nothing is sent that is not durable.
 //!
 //! `controller_core::webhooks::dispatcher` decides what is attempted when; here is the request, its signature (Standard Webhooks: HMAC-SHA256
 //! over id, time and body), and what an answer means. It ends with the loop.
@@ -96,7 +96,7 @@ pub(crate) async fn run(handle: Handle, changed: ChangedWebhooks, stop: Cancella
         in_flight: JoinSet::new(),
         unreported: Vec::new(),
     };
-    // What flies is let go: who comes next sends it again.
+    // Requests under way are dropped: the next leader sends them again.
     let _ = stop.run_until_cancelled(sender.run()).await;
 }
 
@@ -191,7 +191,7 @@ fn found(state: &State, key: WebhookKey) -> Waiting {
     (key, webhook, waiting)
 }
 
-/// What a receiver is told.
+/// The body of the request to a receiver.
 #[must_use]
 pub fn body(delivery: &Delivery) -> Vec<u8> {
     let reason = delivery.reason.as_ref();
@@ -291,7 +291,7 @@ pub struct Ping {
 }
 
 impl Handle {
-    /// Whether the controller would call what a webhook's URL names, as far as the URL alone tells.
+    /// Whether the controller would call what a webhook's URL names, as far as the URL alone shows.
     ///
     /// # Errors
     /// It would not, since the address is neither public nor allowed.

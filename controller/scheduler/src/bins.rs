@@ -13,7 +13,7 @@ const TIES: usize = 32;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bins {
     counts: Vec<u32>,
-    /// Words per row.
+    /// 64-bit words of the bitmap of one row.
     stride: usize,
     /// Which places are in a row, as bitmaps; row 0 is not kept.
     rows: Vec<u64>,

@@ -15,17 +15,17 @@ pub enum Violation {
     /// Not the whole gang, or more than it.
     #[error("nodes placed: {placed}, asked for: {asked}")]
     Gang {
-        /// Placed.
+        /// Nodes of the placement, without spares.
         placed: usize,
-        /// Asked for.
+        /// Nodes that the job asks for.
         asked: usize,
     },
     /// Not as many idle nodes as were asked for.
     #[error("spare nodes placed: {placed}, asked for: {asked}")]
     Spares {
-        /// Placed.
+        /// Spare nodes of the placement.
         placed: usize,
-        /// Asked for.
+        /// Spare nodes that the job asks for.
         asked: usize,
     },
     /// One of two jobs wants the node alone.
@@ -37,15 +37,15 @@ pub enum Violation {
     /// Less isolation than the job must have.
     #[error("node '{node}' does not give {missing}, which the job must have")]
     Isolation {
-        /// Which.
+        /// The node that gives less.
         node: NodeName,
-        /// What it lacks.
+        /// The isolation that the job must have and the node does not give.
         missing: IsolationSet,
     },
-    /// A node twice.
+    /// A node is in the placement twice.
     #[error("node '{0}' is placed twice")]
     NodeTwice(NodeName),
-    /// No such node.
+    /// The placement names a node that is not in the cluster.
     #[error("node '{0}' is not in the cluster")]
     NodeUnknown(NodeName),
     /// The node takes no jobs.
@@ -54,11 +54,11 @@ pub enum Violation {
     /// Not the number of GPUs that was asked for.
     #[error("distinct GPUs of node '{node}': {placed}, asked for: {asked}")]
     GpuCount {
-        /// Where.
+        /// The node with the wrong number of GPUs.
         node: NodeName,
-        /// Placed.
+        /// Different GPUs that the placement has on the node.
         placed: usize,
-        /// Asked for.
+        /// GPUs that the job asks for on each node.
         asked: usize,
     },
     /// A GPU that the node does not have.
@@ -67,9 +67,9 @@ pub enum Violation {
     /// A GPU that is of none of the models that will do.
     #[error("GPU {gpu} of node '{node}' is of model '{model}', which the job does not ask for")]
     GpuModel {
-        /// Where.
+        /// The node of the GPU.
         node: NodeName,
-        /// Which.
+        /// The GPU, by its index on the node.
         gpu: u32,
         /// What its driver calls it.
         model: String,
@@ -82,13 +82,13 @@ pub enum Violation {
         "CPUs of node '{node}': {placed} placed, {asked} asked for, {held} of {total} held by other jobs"
     )]
     Cpus {
-        /// Where.
+        /// The node whose CPUs are wrong.
         node: NodeName,
-        /// Placed.
+        /// CPUs that the placement takes on the node.
         placed: u32,
-        /// Asked for.
+        /// CPUs that the job asks for on each node.
         asked: u32,
-        /// Held by others.
+        /// CPUs of the node that other jobs hold.
         held: u32,
         /// What the node has.
         total: u32,
@@ -98,13 +98,13 @@ pub enum Violation {
         "memory of node '{node}': {placed} placed, {asked} asked for, {held} of {total} held by other jobs"
     )]
     Memory {
-        /// Where.
+        /// The node whose memory is wrong.
         node: NodeName,
-        /// Placed.
+        /// Bytes that the placement takes on the node.
         placed: u64,
-        /// Asked for.
+        /// Bytes that the job asks for on each node.
         asked: u64,
-        /// Held by others.
+        /// Bytes of the node that other jobs hold.
         held: u64,
         /// What the node has.
         total: u64,
@@ -112,7 +112,7 @@ pub enum Violation {
     /// Not the rails that were asked for.
     #[error("rails {placed:?} are placed: {why}")]
     Rails {
-        /// Placed.
+        /// The rails of the placement, by number.
         placed: Vec<u32>,
         /// What would be right.
         why: &'static str,
@@ -129,27 +129,27 @@ pub enum Violation {
     /// The rank map does not fit the gang.
     #[error("rank {rank}: {why}")]
     Ranks {
-        /// Which.
+        /// The rank whose entry in the rank map is wrong.
         rank: u32,
-        /// What is wrong.
+        /// What is wrong with the rank's entry.
         why: &'static str,
     },
     /// The number of pods is wrong.
     #[error("pods said: {said}, used: {counted}")]
     Pods {
-        /// Said.
+        /// Pods as the placement counts them.
         said: u32,
-        /// Used.
+        /// Pods that the nodes of the placement are in.
         counted: usize,
     },
     /// More than the tenant may hold.
     #[error("tenant '{tenant}' would hold {would} GPUs of {quota}")]
     Quota {
-        /// Whose.
+        /// The tenant whose quota is exceeded.
         tenant: TenantName,
-        /// With this placement.
+        /// GPUs that the tenant would hold with this placement.
         would: u64,
-        /// The limit.
+        /// GPUs that the tenant may hold.
         quota: u32,
     },
 }
@@ -301,7 +301,7 @@ fn node(
     }
 }
 
-/// CPUs and memory, against what the server's agent tells and what other jobs hold of them.
+/// CPUs and memory, against what the server's agent reports and what other jobs hold of them.
 fn host(shape: NodeShape<'_>, place: &NodePlace, have: &Inventory, held: Host, found: &mut Vec<Violation>) {
     let (placed, asked) = (place.cpus, shape.cpus);
     if placed != asked || placed > 0 && u64::from(held.cpus) + u64::from(placed) > have.cpus.into() {

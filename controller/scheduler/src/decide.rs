@@ -14,9 +14,9 @@ use crate::{
 /// The order of the queue: priority, then age, then identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueKey {
-    /// Higher goes first.
+    /// The job's priority: a higher one goes first.
     pub priority: Reverse<i32>,
-    /// Older goes first.
+    /// When the job was submitted: of the same priority the older one goes first.
     pub submitted: Timestamp,
     /// So that no two are equal.
     pub uid: JobUid,
@@ -27,7 +27,7 @@ pub struct QueueKey {
 pub struct GangRequest<'a> {
     /// Its place in the queue.
     pub key: QueueKey,
-    /// Tenant and name.
+    /// The job's tenant and name.
     pub id: &'a JobId,
     /// What it asks for.
     pub spec: &'a JobSpec,
@@ -38,9 +38,9 @@ pub struct GangRequest<'a> {
 /// What becomes of a job now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// It starts, here.
+    /// The job starts now, with this placement.
     Place(Box<Placement>),
-    /// It waits.
+    /// The job waits, for these reasons.
     Wait(Wait),
 }
 
@@ -53,16 +53,16 @@ pub struct Wait {
     pub never: usize,
     /// It could never start on this cluster as it is described now.
     pub infeasible: bool,
-    /// Its tenant's quota is a cause that time can mend.
+    /// Its tenant's quota is a cause, and may end without anybody's doing.
     pub quota: bool,
-    /// Missing capacity is a cause that time can mend.
+    /// Missing capacity is a cause, and may end without anybody's doing.
     pub capacity: bool,
     /// It backs off; when it may be tried again.
     pub until: Option<Timestamp>,
 }
 
 impl Wait {
-    /// Adds causes that are about capacity: those that time can mend behind the others.
+    /// Adds causes that are about capacity: those that may end by themselves behind the others.
     fn add(&mut self, reasons: Vec<Reason>, infeasible: bool) {
         if infeasible {
             let count = reasons.len();
@@ -92,9 +92,9 @@ impl Wait {
 pub struct Reservation {
     /// The job's place in the queue.
     pub key: QueueKey,
-    /// The job.
+    /// The job that the nodes are kept for.
     pub id: JobId,
-    /// The nodes.
+    /// The nodes that no later job may take.
     pub nodes: NodeSet,
 }
 
@@ -151,7 +151,7 @@ impl Pass {
         &self.blocked
     }
 
-    /// Ends the pass.
+    /// Ends the pass and gives what kept jobs waiting in it.
     #[must_use]
     pub fn into_blocked(self) -> Blocked {
         self.blocked
@@ -302,14 +302,14 @@ impl Pass {
         }
     }
 
-    /// Why this placement.
+    /// The reasons for a placement that this pass chose, with the free nodes that it could choose from.
     fn why(&mut self, snapshot: &Snapshot, need: &Need, placement: &Placement) -> Vec<Reason> {
         let free = self.placer.free(snapshot.capacity_index(), need, self.choice.rails, self.kept.as_ref());
         why(snapshot, need, placement, usize::try_from(free).unwrap_or(usize::MAX))
     }
 }
 
-/// Why this placement.
+/// The reasons for a placement that is the best of so many `candidates`, which are free nodes.
 fn why(snapshot: &Snapshot, need: &Need, placement: &Placement, candidates: usize) -> Vec<Reason> {
     let pods: std::collections::BTreeSet<&str> =
         placement.nodes.iter().map(|node| node.pod.as_str()).collect();

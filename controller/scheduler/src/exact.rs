@@ -12,7 +12,7 @@ use crate::place::{ACROSS_LEAVES, ACROSS_PODS, Pattern};
 pub struct Puzzle<'a> {
     /// Free nodes, per pod and block.
     pub pods: &'a [Vec<u32>],
-    /// The gang.
+    /// Nodes of the gang.
     pub nodes: u32,
     /// Nodes that must stay on the same leaves, and in one pod: the gang is a multiple of each.
     pub units: (u32, u32),

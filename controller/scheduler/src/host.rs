@@ -5,17 +5,17 @@ use proto_model::{Gang, Inventory};
 /// CPUs and main memory of a node, or a part of them. Jobs share what none of them asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Host {
-    /// Logical processors.
+    /// The number of logical processors.
     pub cpus: u32,
-    /// Bytes.
+    /// Main memory in bytes.
     pub memory: u64,
 }
 
 impl Host {
-    /// None of either.
+    /// No CPUs and no memory.
     pub const NONE: Self = Self { cpus: 0, memory: 0 };
 
-    /// What a node's agent tells.
+    /// What a node's agent reports.
     #[must_use]
     pub fn of(inventory: &Inventory) -> Self {
         Self { cpus: inventory.cpus, memory: inventory.memory_bytes }

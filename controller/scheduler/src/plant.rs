@@ -15,9 +15,9 @@ pub(crate) enum Bug {
     Closed,
     /// That the leaves of a rail may not all reach one another.
     Islands,
-    /// CPUs and memory.
+    /// That the CPUs and the memory of a node are limited.
     Host,
-    /// Taints and labels.
+    /// That nodes have taints, and jobs terms on labels.
     Filter,
 }
 

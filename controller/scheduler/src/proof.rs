@@ -1,4 +1,4 @@
-//! An independent proof of a choice: shares no code with it, and looks only at single nodes, never at the yard.
+//! An independent proof of a choice: shares no code with it, and looks only at single nodes, never at the capacity index.
 
 use std::collections::BTreeMap;
 
@@ -31,10 +31,10 @@ pub trait World {
     fn has_others(&self, node: NodeIx, tenant: &TenantName) -> bool;
 }
 
-/// One node.
+/// What the proof looks at of one node.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Takes new jobs.
+    /// Whether the node takes new jobs.
     pub open: bool,
     /// Its GPUs, as a bitmap.
     pub gpus: u64,
@@ -56,15 +56,15 @@ pub enum Flaw {
     /// Not the whole gang, or more than it.
     #[error("nodes placed: {placed}, asked for: {asked}")]
     Gang {
-        /// Placed, spares too.
+        /// Nodes of the choice, spares included.
         placed: usize,
         /// Asked for, spares too.
         asked: usize,
     },
-    /// A node twice.
+    /// A node is in the choice twice.
     #[error("node {0:?} is placed twice")]
     Twice(NodeIx),
-    /// No such node.
+    /// The choice has a node that does not exist.
     #[error("node {0:?} is not there")]
     Unknown(NodeIx),
     /// The node takes no jobs.
@@ -73,17 +73,17 @@ pub enum Flaw {
     /// Not the number of GPUs that was asked for, or GPUs that it does not have or that are held.
     #[error("node {node:?} cannot give GPUs {gpus:#x}")]
     Gpus {
-        /// Where.
+        /// The node that cannot give them.
         node: NodeIx,
-        /// Placed.
+        /// The GPUs that the choice takes there, as a bitmap by index.
         gpus: u64,
     },
     /// Not the CPUs and memory that were asked for, or more than jobs leave there.
     #[error("node {node:?} cannot give {} CPUs and {} bytes of memory", .host.cpus, .host.memory)]
     Host {
-        /// Where.
+        /// The node that cannot give them.
         node: NodeIx,
-        /// Placed.
+        /// The CPUs and the memory that the choice takes there.
         host: Host,
     },
     /// Not the rails that were asked for.
@@ -92,9 +92,9 @@ pub enum Flaw {
     /// A rail of the gang that the node does not have, that is down, or that is held.
     #[error("node {node:?} cannot give rails {rails}")]
     NodeRails {
-        /// Where.
+        /// The node that cannot give them.
         node: NodeIx,
-        /// Which.
+        /// The rails of the gang that the node cannot give.
         rails: RailSet,
     },
     /// The nodes do not reach one another on each rail.
@@ -123,7 +123,7 @@ pub enum Flaw {
     Apart {
         /// The first node, in rank order.
         first: usize,
-        /// The last.
+        /// The last node, in rank order.
         last: usize,
         /// Where they should stay.
         within: Within,
@@ -131,9 +131,9 @@ pub enum Flaw {
     /// The number of pods is wrong.
     #[error("pods said: {said}, used: {counted}")]
     Pods {
-        /// Said.
+        /// Pods as the choice counts them.
         said: u32,
-        /// Used.
+        /// Pods that the nodes of the choice are in.
         counted: usize,
     },
 }

@@ -79,7 +79,7 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
     reasons
 }
 
-/// What a gang needs of nodes that are as they should be. Taints come and go like other troubles of nodes; and an administrator may mend
+/// What a gang needs of nodes that are as they should be. Taints come and go like other troubles of nodes; and an administrator may repair
 /// what a node lacks of isolation.
 fn healed(need: &Need) -> Need {
     need.with_filter(|filter| {
@@ -316,7 +316,7 @@ pub fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &Jo
     reasons
 }
 
-/// What would mend that some nodes do not keep jobs apart as is demanded, by the first of them.
+/// What would help against nodes that do not keep jobs apart as is demanded, by the first of them.
 fn remediated(snapshot: &Snapshot, blocker: &Blocker, mut reason: Reason) -> Reason {
     let wanted = match blocker.cause {
         Cause::Isolation(feature) => feature,

@@ -97,7 +97,7 @@ pub struct Capacity {
     pub gpus: u64,
     /// Its CPUs and memory.
     pub host: Host,
-    /// What jobs hold.
+    /// What jobs hold on the node.
     pub held: Allocated,
 }
 
@@ -137,12 +137,12 @@ impl NodeSet {
         self.0.binary_search(&ix).is_ok()
     }
 
-    /// The nodes, ascending.
+    /// The nodes of the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = NodeIx> {
         self.0.iter().copied()
     }
 
-    /// How many.
+    /// The number of nodes in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -189,7 +189,7 @@ impl Snapshot {
         snapshot
     }
 
-    /// Another fabric document, or none. What gangs load is to be told anew by [`Self::share`].
+    /// Another fabric document, or none. What gangs load must be set anew by [`Self::share`].
     pub fn set_fabric(&mut self, fabric: Option<&Fabric>) {
         self.topology.set_fabric(fabric);
         self.capacity_index =
@@ -282,7 +282,7 @@ impl Snapshot {
         !self.drained.is_empty()
     }
 
-    /// A node leaves.
+    /// Removes a node from the snapshot; an unknown name changes nothing.
     pub fn remove_node(&mut self, name: &NodeName) {
         if let Some(ix) = self.topology.remove_node(name) {
             let gone = std::mem::take(&mut self.slots[ix.index()]);

@@ -1,4 +1,4 @@
-//! What the yard offers to jobs that ask alike of a node: kept from decision to decision, brought up to date by what
+//! What the capacity index offers to jobs that ask alike of a node: kept from decision to decision, brought up to date by what
 //! has changed since.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const KEPT: usize = 64;
 /// Which nodes a profile takes, by what they hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Idle {
-    /// Any.
+    /// Any node, whether jobs hold something there or not.
     Either,
     /// Only those that hold nothing: the job wants its nodes alone.
     Only,
@@ -243,7 +243,7 @@ impl View {
         }
     }
 
-    /// Undoes [`Self::hide`].
+    /// Undoes [`Self::hide`], given what it left in `undo`.
     pub(crate) fn show(&mut self, capacity_index: &CapacityIndex, undo: &[(u32, u64)]) {
         for (word, bits) in undo.iter().rev() {
             self.put(capacity_index, *word, *bits);
@@ -297,8 +297,8 @@ fn any(nodes: u64, planes: &[u64], count: u32) -> u64 {
     nodes & at_least(&digits, count)
 }
 
-/// The views of profiles that were asked for lately. Only what can be had again from the yard: it may be thrown away,
-/// copied or used with another yard at any time, and two of them count as equal.
+/// The views of profiles that were asked for lately. Only what can be had again from the capacity index: it may be thrown away,
+/// copied or used with another capacity index at any time, and two of them count as equal.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     kept: Vec<(Profile, View, u64)>,

@@ -70,7 +70,7 @@ pub(crate) fn fabric(rails: u32, places: &[(u8, u8)], name: impl Fn(usize) -> No
     fabric
 }
 
-/// What an agent tells of a MIG instance.
+/// What an agent reports of a MIG instance.
 fn instance() -> GpuFacts {
     let mig = Some(MigInstance { gpu_instance: 1, compute_instance: 0 });
     GpuFacts { mig, ..GpuFacts::default() }

@@ -35,7 +35,7 @@ pub struct BackupSummary {
     pub revision: u64,
     /// When it was made, in milliseconds since 1970.
     pub time_ms: u64,
-    /// Keys in it.
+    /// The number of keys in the file.
     pub keys: u64,
     /// The file's last 32 bytes, the SHA-256 of all before, in hex.
     pub sha256: String,

@@ -24,7 +24,7 @@ use crate::{
 /// A store under test and the hand on its clock.
 #[async_trait]
 pub trait Rig: Send + Sync {
-    /// The store.
+    /// The store under test.
     fn store(&self) -> Arc<dyn Store>;
     /// Lets `by` pass for leases, and waits until the store has noticed.
     async fn advance(&self, by: Duration);

@@ -77,13 +77,13 @@ pub enum StoreError {
     /// One transaction writes the same key twice (etcd refuses this too).
     #[error("key {key:?} is written twice in one transaction")]
     DuplicateKey {
-        /// The key.
+        /// The key that is written twice.
         key: Bytes,
     },
     /// The lease does not exist or has expired.
     #[error("lease {lease} does not exist or has expired")]
     LeaseNotFound {
-        /// The lease.
+        /// The lease that was named.
         lease: LeaseId,
     },
     /// The lease's time to live is zero or longer than the limit.
@@ -98,7 +98,7 @@ pub enum StoreError {
     /// stored; reads go on, and writes work again by themselves when there is space.
     #[error("the store is full, nothing was stored: {cause}; free space and try again")]
     Full {
-        /// What is full.
+        /// What is full, as text for people.
         cause: String,
     },
     /// The disk refused; nothing of the transaction was stored; reads go on.
@@ -129,7 +129,7 @@ pub enum StoreError {
     /// The store refused the call for another reason; nothing was stored.
     #[error("the store refused: {cause}")]
     Refused {
-        /// What it said.
+        /// The reason as the store states it.
         cause: String,
     },
     /// There is no store.
@@ -141,7 +141,7 @@ pub enum StoreError {
     /// There is something already where a restore, a migration or a backup was to be written.
     #[error("{place} exists and was not overwritten; look at it, then move it away or say --force")]
     Exists {
-        /// What exists.
+        /// The file, the folder, or the place in etcd that exists.
         place: String,
     },
     /// A restore or a migration into the store began and did not end.
@@ -155,7 +155,7 @@ pub enum StoreError {
     /// A stored item does not decode or its checksum is wrong. Nothing was overwritten.
     #[error("{place} is corrupt at {key}: {reason}; nothing was overwritten, restore from a backup")]
     Corrupt {
-        /// File or table.
+        /// The file or the table that holds the item.
         place: String,
         /// The item: a key, a revision, or a part of the file.
         key: String,
@@ -165,7 +165,7 @@ pub enum StoreError {
     /// A secret value that cannot be opened. Nothing was overwritten.
     #[error("{key} cannot be read: {reason}")]
     Sealed {
-        /// The row.
+        /// The key of the row whose value it is.
         key: String,
         /// Which key is missing, or what else is wrong.
         reason: String,
@@ -173,9 +173,9 @@ pub enum StoreError {
     /// The store was written by a newer release. Nothing was overwritten.
     #[error("{} has format {found}, this release reads up to {supported}; run the newer release, nothing was overwritten", path.display())]
     NewerFormat {
-        /// The store's file.
+        /// The path of the store's file.
         path: PathBuf,
-        /// The format found.
+        /// The format that the file has.
         found: u32,
         /// The newest format that this release reads.
         supported: u32,
@@ -183,7 +183,7 @@ pub enum StoreError {
     /// The file is not a store of ours. Nothing was overwritten.
     #[error("{} is not a Railyard store ({found}); move it away, nothing was overwritten", path.display())]
     Foreign {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What its first bytes look like.
         found: String,

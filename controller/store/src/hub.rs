@@ -107,7 +107,7 @@ impl Hub {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// For a test: another state, and nobody is told.
+    /// For a test: another state, without an event to any watch.
     #[cfg(test)]
     pub fn swap(&self, state: State) {
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
@@ -158,10 +158,18 @@ impl Hub {
         self.state().kv.get(key).cloned()
     }
 
+    /// Reads a page of the committed state.
+    ///
+    /// # Errors
+    /// As [`State::range`].
     pub fn range(&self, request: &RangeRequest) -> Result<RangeResult, StoreError> {
         self.state().range(request, &self.limits)
     }
 
+    /// Opens a watch of the keys under `prefix` from `start_revision` on (0: from the next commit on).
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] if the history from `start_revision` on is no longer kept.
     pub fn watch(self: &Arc<Self>, prefix: Bytes, start_revision: u64) -> Result<Watch, StoreError> {
         let state = self.state();
         let seen = if start_revision == 0 { state.revision } else { start_revision - 1 };

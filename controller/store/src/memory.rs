@@ -37,7 +37,7 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Makes an empty store whose leases expire by `clock`.
     pub fn new(clock: Arc<dyn Clock>, limits: Limits, history: History) -> Self {
         Self { hub: Hub::new(State::default(), limits, history), clock, writer: Mutex::default() }
     }
@@ -83,7 +83,7 @@ pub(crate) fn expect_txn(reply: Reply) -> Result<TxnOutcome, StoreError> {
     if let Reply::Txn(outcome) = reply { Ok(outcome) } else { Err(StoreError::Closed) }
 }
 
-/// See [`expect_txn`].
+/// As [`expect_txn`], for the reply to a command about a lease.
 pub(crate) fn expect_lease(reply: Reply) -> Result<LeaseGrant, StoreError> {
     if let Reply::Lease(grant) = reply { Ok(grant) } else { Err(StoreError::Closed) }
 }

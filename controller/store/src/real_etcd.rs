@@ -63,7 +63,7 @@ impl RealEtcd {
         panic!("etcd does not serve:\n{}", log(dir.path()));
     }
 
-    /// Its address.
+    /// The address at which it serves clients.
     #[must_use]
     pub fn endpoint(&self) -> EtcdEndpoint {
         format!("{}://{}", self.scheme, self.client).parse().unwrap()
@@ -86,7 +86,7 @@ impl RealEtcd {
         self.signal("-STOP");
     }
 
-    /// SIGCONT.
+    /// Continues the process (SIGCONT) that [`Self::pause`] stopped.
     pub fn resume(&self) {
         self.signal("-CONT");
     }

@@ -5,14 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where wall time and random bytes come from.
 pub trait Source: Debug + Send + Sync + 'static {
-    /// What time it is, as people tell it.
+    /// The wall time, which may be set back or forward.
     fn wall(&self) -> SystemTime;
 
     /// Fills the buffer with random bytes; false: there are none.
     fn fill(&self, bytes: &mut [u8]) -> bool;
 }
 
-/// The system.
+/// The wall clock and the random bytes of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemSource;
 
@@ -26,7 +26,7 @@ impl Source for SystemSource {
     }
 }
 
-/// Seconds since 1970.
+/// The wall time of a source in whole seconds since 1970; 0 for a time before that.
 pub(crate) fn unix_seconds(source: &dyn Source) -> u64 {
     source.wall().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

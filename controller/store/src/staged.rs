@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Compact(u64),
 }
 
-/// Its answer.
+/// The answer to a [`Command`].
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Txn(TxnOutcome),
@@ -144,6 +144,9 @@ impl<'a> Staged<'a> {
     }
 
     /// Runs one command. An error leaves the staging as it was.
+    ///
+    /// # Errors
+    /// What the command breaks: a limit, or a lease or revision that it names and that does not exist.
     pub fn apply(&mut self, command: &Command) -> Result<Reply, StoreError> {
         match command {
             Command::Txn(txn) => self.txn(txn).map(Reply::Txn),

@@ -55,7 +55,7 @@ pub(crate) struct Delta {
     pub next_lease: u64,
 }
 
-/// The committed state.
+/// The committed state: live keys, history and leases.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub kv: BTreeMap<Bytes, KeyValue>,
@@ -209,6 +209,10 @@ impl State {
     }
 
     /// Reads a page at the newest or an older revision.
+    ///
+    /// # Errors
+    /// [`StoreError::FutureRevision`] or [`StoreError::Compacted`] if the revision that is asked for is not
+    /// there yet, or no longer.
     pub fn range(&self, request: &RangeRequest, limits: &Limits) -> Result<RangeResult, StoreError> {
         let revision = request.revision.unwrap_or(self.revision);
         if revision > self.revision {

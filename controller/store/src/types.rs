@@ -8,9 +8,9 @@ use bytes::Bytes;
 /// One key as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyValue {
-    /// The key.
+    /// The whole key, as bytes.
     pub key: Bytes,
-    /// The value.
+    /// The value, as it was put.
     pub value: Bytes,
     /// Revision at which the key came into being (since its last deletion).
     pub create_revision: u64,
@@ -35,7 +35,7 @@ impl fmt::Display for LeaseId {
 /// A lease as granted or kept alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseGrant {
-    /// The lease.
+    /// The id of the lease.
     pub id: LeaseId,
     /// Time until it expires, from now.
     pub ttl: Duration,
@@ -44,26 +44,26 @@ pub struct LeaseGrant {
 /// What a compare looks at. An absent key has revisions and version 0, and fails every value compare, as in etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// `mod_revision`.
+    /// The revision of the key's last change.
     ModRevision(u64),
-    /// `create_revision`.
+    /// The revision at which the key was created.
     CreateRevision(u64),
-    /// `version`.
+    /// The number of changes since the key was created, from 1.
     Version(u64),
-    /// The value, bytewise.
+    /// The value, compared byte by byte.
     Value(Bytes),
 }
 
 /// How the stored side must stand to the given side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompareOp {
-    /// stored == given
+    /// The stored side is equal to the given one.
     Equal,
-    /// stored != given
+    /// The stored side differs from the given one.
     NotEqual,
-    /// stored > given
+    /// The stored side is greater than the given one.
     Greater,
-    /// stored < given
+    /// The stored side is less than the given one.
     Less,
 }
 
@@ -72,9 +72,9 @@ pub enum CompareOp {
 pub struct Compare {
     /// The key looked at.
     pub key: Bytes,
-    /// The relation.
+    /// How the stored side must compare to the given one.
     pub op: CompareOp,
-    /// The side given.
+    /// What is compared, with the given side.
     pub target: Target,
 }
 
@@ -84,7 +84,7 @@ impl Compare {
         Self { key: key.into(), op: CompareOp::Equal, target: Target::CreateRevision(0) }
     }
 
-    /// The key exists.
+    /// Holds if the key exists.
     pub fn exists(key: impl Into<Bytes>) -> Self {
         Self { key: key.into(), op: CompareOp::Greater, target: Target::CreateRevision(0) }
     }
@@ -136,26 +136,26 @@ impl Compare {
 pub enum Op {
     /// Writes a key; the lease replaces the one that the key had.
     Put {
-        /// The key.
+        /// The key to write.
         key: Bytes,
-        /// The new value.
+        /// The value to write.
         value: Bytes,
         /// The lease that the key dies with.
         lease: Option<LeaseId>,
     },
     /// Deletes a key; an absent key is no error.
     Delete {
-        /// The key.
+        /// The key to delete.
         key: Bytes,
     },
     /// Deletes every key that starts with the prefix.
     DeletePrefix {
-        /// The prefix.
+        /// The prefix of the keys to delete.
         prefix: Bytes,
     },
     /// Reads a key as it stands at this point of the transaction.
     Get {
-        /// The key.
+        /// The key to read.
         key: Bytes,
     },
 }
@@ -171,7 +171,7 @@ impl Op {
         Self::Put { key: key.into(), value: value.into(), lease: Some(lease) }
     }
 
-    /// Deletes one key.
+    /// Deletes one key; an absent one is no error.
     pub fn delete(key: impl Into<Bytes>) -> Self {
         Self::Delete { key: key.into() }
     }
@@ -181,7 +181,7 @@ impl Op {
         Self::DeletePrefix { prefix: prefix.into() }
     }
 
-    /// Reads one key.
+    /// Reads one key at this point of the transaction.
     pub fn get(key: impl Into<Bytes>) -> Self {
         Self::Get { key: key.into() }
     }
@@ -199,12 +199,12 @@ pub struct Txn {
 }
 
 impl Txn {
-    /// An empty transaction.
+    /// A transaction without conditions and operations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a condition.
+    /// Adds a condition: all of them must hold for the transaction to succeed.
     #[must_use]
     pub fn when(mut self, compare: Compare) -> Self {
         self.compares.push(compare);
@@ -305,7 +305,7 @@ pub enum Event {
     },
     /// The key was deleted.
     Delete {
-        /// The key.
+        /// The key that was deleted.
         key: Bytes,
         /// The revision of the deletion.
         revision: u64,
@@ -379,7 +379,7 @@ impl Default for Limits {
 /// How much history is kept for watches and reads in the past; beyond it the oldest is compacted by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
-    /// Most revisions kept.
+    /// The most revisions that are kept.
     pub revisions: usize,
     /// Most bytes of events kept.
     pub bytes: u64,
@@ -396,11 +396,11 @@ impl Default for History {
 /// Size and health of a store, for metrics and `describe`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreStatus {
-    /// Newest committed revision.
+    /// The newest committed revision.
     pub revision: u64,
     /// Newest revision whose history is gone.
     pub compact_revision: u64,
-    /// Live keys.
+    /// The number of live keys.
     pub keys: u64,
     /// Bytes of live keys and values.
     pub bytes: u64,
@@ -410,9 +410,9 @@ pub struct StoreStatus {
     pub history_revisions: u64,
     /// Bytes of the history.
     pub history_bytes: u64,
-    /// Live leases.
+    /// The number of live leases.
     pub leases: u64,
-    /// Open watches.
+    /// The number of open watches.
     pub watchers: u64,
     /// Durable commits since the store was opened; fewer than transactions, because many share one.
     pub commits: u64,

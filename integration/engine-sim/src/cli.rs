@@ -18,7 +18,7 @@ const USAGE: &str = "usage: rail-engine-sim [--row b9|b11] [--seeds N] [--seed S
   --seed S   one seed
   --json     one JSON object for each row";
 
-/// Failing seeds that are told; of the others only the number is.
+/// Failing seeds that are listed; of the others only the number is shown.
 const REPORTED: usize = 5;
 
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ pub fn main_from_args(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What many runs came to.
+/// The results of many runs.
 struct Tally<T> {
     runs: u64,
     seconds: f64,

@@ -17,7 +17,7 @@ pub const SLACK: Time = Time::from_millis(100);
 /// Steps of one run.
 const MOST_STEPS: usize = 5_000_000;
 
-/// What strikes.
+/// What goes wrong in a run, once and for good or for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disaster {
     /// A node's process ends: its connections are closed.
@@ -52,10 +52,10 @@ const ALL: [Disaster; 9] = [
     Disaster::Stopped,
 ];
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome {
-    /// Calls that failed.
+    /// Calls that ended with a failure, over all ranks.
     pub failures: usize,
     /// The most that a call took beyond its timeout.
     pub over: Time,
@@ -69,7 +69,7 @@ pub fn run(seed: u64) -> Result<Outcome, String> {
     caught(|| Run::new(seed).run())
 }
 
-/// One rank's call.
+/// When a rank posted one call and when that ended; `None` until then.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     posted: Option<Time>,

@@ -30,6 +30,9 @@ pub mod reference;
 mod tests;
 
 /// Runs what may panic, and gives the panic's words as an error.
+///
+/// # Errors
+/// The error of `run`, or the text of its panic.
 pub fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
     result.unwrap_or_else(|panic| {

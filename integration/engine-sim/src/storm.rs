@@ -1,4 +1,4 @@
-//! Faults at random moments: rails are cut and mended, fall silent in one direction or both, ports go and come, payloads are
+//! Faults at random moments: rails are cut and repaired, fall silent in one direction or both, ports go and come, payloads are
 //! damaged, rails are drained. One rail of each pair of nodes is always left alone, so that work can go on.
 
 use crate::sim::{Net, Rng, World};
@@ -6,7 +6,7 @@ use crate::sim::{Net, Rng, World};
 /// Rails that flap faster than they can prove themselves let nothing pass.
 const MOST_FAULTS: usize = 60;
 
-/// A storm.
+/// A source of random faults that strike between the steps of a run.
 pub struct Storm {
     rng: Rng,
     /// About one fault in so many steps.

@@ -20,13 +20,13 @@ use crate::{
 /// How often an agent speaks.
 const HEARTBEAT_MS: u64 = 30_000;
 
-/// A server.
+/// A server with its disk, its agent and what the agent has started.
 pub struct Node {
-    /// Its name.
+    /// The name of its node.
     pub name: NodeName,
-    /// Its GPUs.
+    /// The number of its GPUs.
     pub gpus: u32,
-    /// Its rails.
+    /// The number of its rails.
     pub rails: u32,
     /// Rails whose NIC is down, as a bitmap.
     pub down: u64,
@@ -34,7 +34,7 @@ pub struct Node {
     pub crossed: bool,
     /// NICs that are out of use until a probe passes, by rail.
     pub ill: BTreeMap<u32, Illness>,
-    /// Probes that its agent was ever told of.
+    /// Probes that its agent was ever sent.
     pub probes: BTreeSet<u64>,
     /// Its agent has said what is not true, or it was deleted while another posed as it.
     pub suspect: bool,
@@ -46,13 +46,13 @@ pub struct Node {
     pub apart: bool,
     /// It says that it does.
     pub boasts: bool,
-    /// It has power.
+    /// Whether it has power; without, nothing runs on it.
     pub powered: bool,
-    /// Its agent's process.
+    /// The state of its agent's process; `None` while none runs.
     pub agent: Option<core::State>,
     /// Numbers the lives of its agent.
     pub life: u64,
-    /// The agent's stream.
+    /// The agent's stream to a controller, by number; `None` while it has none.
     pub connection: Option<u64>,
     /// No stream before this time.
     pub cut_until: u64,
@@ -258,7 +258,7 @@ impl World {
         self.agent_event(node, core::Event::Connected);
     }
 
-    /// An agent's timer.
+    /// Steps an agent's core by time, if this life of the agent has not ended.
     pub fn agent_tick(&mut self, node: usize, life: u64) {
         if !self.lives(node, life) {
             return;

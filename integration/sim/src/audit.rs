@@ -1,4 +1,4 @@
-//! The audit log in the simulator: who asks, checkpoints, and the invariant that what was told was recorded before, once,
+//! The audit log in the simulator: who asks, checkpoints, and the invariant that what was answered was recorded before, once,
 //! in one chain.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -132,7 +132,7 @@ impl World {
         }
     }
 
-    /// A client is told: what is told was recorded, once, or nothing was to be recorded.
+    /// A client gets an answer: what it says was recorded, once, or nothing was to be recorded.
     pub(crate) fn report_client(&mut self, controller: usize, step: &mut Stepped) {
         let found = self.checks.recorded.calls.get(&step.call).copied().unwrap_or(0);
         let expected = if matches!(step.from, From::Client(..)) { expected(step) } else { None };

@@ -14,17 +14,17 @@ pub const TIMEOUT_MS: u64 = 2000;
 /// What a controller asks of etcd.
 #[derive(Debug, Clone)]
 pub enum Call {
-    /// A fenced transaction.
+    /// Runs a transaction that is fenced by the leader key.
     Commit(Arc<Body>),
     /// Whether this epoch still leads.
     Confirm(u64),
-    /// The leader key.
+    /// Reads the leader key.
     Read,
     /// The leader key away, if it was created then.
     Remove(u64),
     /// The leader key, if it is absent.
     Claim,
-    /// Everything.
+    /// Lists all rows as of one revision.
     List,
     /// The history up to this revision away, and the alarm taken back.
     Compact(u64),
@@ -40,12 +40,12 @@ pub struct Sent {
     call: Call,
 }
 
-/// What etcd answers.
+/// The answer of etcd to a [`Call`].
 #[derive(Debug)]
 pub enum Outcome {
     /// Done, at this revision.
     Done(u64),
-    /// Another one leads.
+    /// It was refused, because another controller leads.
     Fenced,
     /// There is no room; nothing was done.
     NoSpace,

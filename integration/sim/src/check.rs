@@ -23,7 +23,7 @@ pub struct Checks {
     pub deleting: BTreeSet<JobId>,
     /// Attempts that were stored as Running.
     running: BTreeSet<(JobUid, u32)>,
-    /// Attempts that came to be Running, also where one transaction has taken them further.
+    /// Attempts that became Running, also where one transaction has taken them further.
     ran: BTreeSet<(JobUid, u32)>,
     /// GPUs (false) and rails (true) of nodes, as stored jobs hold them.
     held: BTreeMap<(NodeName, bool, u32), JobUid>,
@@ -405,7 +405,7 @@ impl World {
         }
     }
 
-    /// A client was told that its job exists.
+    /// A client got the answer that its job exists.
     pub fn acknowledged(&mut self, client: usize, uid: JobUid) {
         let id = self.clients[client].id.clone();
         if let Some(before) = self.clients[client].uid.replace(uid)
@@ -466,11 +466,11 @@ impl World {
         }
     }
 
-    /// A controller that leads tells an agent something: it must be stored.
+    /// A controller that leads sends an agent something: it must be stored.
     pub fn check_push(&mut self, push: &Push) {
         for assignment in assignments(&push.message) {
             let starts = !matches!(assignment.desired, DesiredState::Stopped { .. });
-            // What begins and ends in one transaction is told in order: to start, then to forget.
+            // What begins and ends in one transaction is sent in order: to start, then to forget.
             let key = (assignment.uid, assignment.attempt);
             let known = self.checks.attempts.contains(&key) || self.checks.ended.contains(&key.0);
             if starts && !known {
@@ -480,7 +480,7 @@ impl World {
         }
     }
 
-    /// An agent is told something: to run what has come to be Running only, for then every node was ready.
+    /// An agent gets a message: to run only what has become Running, for then every node was ready.
     pub fn check_reported(&mut self, push: &Push) {
         for assignment in assignments(&push.message) {
             let (uid, attempt) = (assignment.uid, assignment.attempt);
@@ -491,7 +491,7 @@ impl World {
         }
     }
 
-    /// An agent obeys a command of an epoch.
+    /// An agent follows a command of an epoch.
     pub fn check_applied(&mut self, node: usize, epoch: u64) {
         let applied = self.nodes[node].applied;
         if epoch < applied {
@@ -500,7 +500,7 @@ impl World {
         self.nodes[node].applied = applied.max(epoch);
     }
 
-    /// A client was told that its job does not exist.
+    /// A client got the answer that its job does not exist.
     pub fn check_gone(&mut self, client: usize) {
         let id = self.clients[client].id.clone();
         if self.clients[client].uid.is_some() && !self.checks.deleting.contains(&id) {

@@ -55,11 +55,11 @@ pub struct Sums {
     pub seeds: u64,
     /// Of these, run twice and found identical.
     pub twice: u64,
-    /// Events.
+    /// Events of all runs together.
     pub events: u64,
-    /// Simulated milliseconds.
+    /// Simulated milliseconds of all runs together.
     pub simulated_ms: u64,
-    /// Faults.
+    /// Faults that were injected in all runs together.
     pub faults: u64,
     /// Submits that were acknowledged.
     pub acknowledged: u64,
@@ -241,7 +241,7 @@ fn hunt(out: &mut impl Write, seeds: &std::ops::Range<u64>, threads: usize, conf
     ExitCode::from(u8::from(missed > 0))
 }
 
-/// A failing seed: what, made small, how it came to that, and how to see it again.
+/// A failing seed: what, made small, how it got there, and how to see it again.
 fn fail(out: &mut impl Write, seed: u64, why: &str, config: &Config) {
     let Some(shrunk) = shrink(seed, config) else {
         let _ = writeln!(out, "seed {seed}: {why}\nreplay: {}", replay(seed, config));

@@ -27,15 +27,15 @@ const PATIENCE_MS: u64 = 3000;
 /// What a client wants next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Want {
-    /// Its job submitted.
+    /// It wants to submit its job.
     Submit(Box<Submit>),
     /// Another job submitted by the same request id; that must be refused.
     Reuse(Box<Submit>),
     /// Its job held, released or changed.
     Change(Box<Core>),
-    /// Its job cancelled.
+    /// It wants to cancel its job.
     Cancel,
-    /// Its job removed.
+    /// It wants to delete the record of its job.
     Delete,
     /// What the client may not do.
     Denied,
@@ -43,7 +43,7 @@ pub enum Want {
     Admin(Box<Core>),
 }
 
-/// An administrator's submit.
+/// A submit by an administrator; `at` makes its request id and its digest.
 fn submit(at: u64, tenant: &TenantName, name: &JobName, spec: JobSpec) -> Submit {
     Submit {
         tenant: tenant.clone(),
@@ -79,10 +79,10 @@ impl Want {
     }
 }
 
-/// A client.
+/// A client with its job and the requests that it still has to make.
 #[derive(Debug)]
 pub struct Client {
-    /// Its job.
+    /// The tenant and name of its job.
     pub id: JobId,
     /// What it wants, in order.
     pub wants: VecDeque<Want>,
@@ -114,7 +114,7 @@ pub struct Request {
 pub enum Answer {
     /// The controller could not write; nothing was done.
     Unavailable,
-    /// The core's reply.
+    /// The core's reply to the request.
     Done(Box<Result<Reply, CoreError>>),
 }
 

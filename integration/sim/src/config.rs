@@ -5,11 +5,11 @@ use crate::plant::Bug;
 /// The size of a run; what is not here is drawn from the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Controllers at most.
+    /// The most controllers that a run has.
     pub controllers: u64,
     /// Servers at most; at least two.
     pub nodes: u64,
-    /// Jobs at most.
+    /// The most jobs that a run has.
     pub jobs: u64,
     /// Faults of the plan.
     pub faults: u64,
@@ -32,7 +32,7 @@ pub struct Config {
     pub lie: bool,
     /// Only these faults of the plan.
     pub only_faults: Option<Vec<usize>>,
-    /// Only these jobs.
+    /// The jobs that are submitted, by number; `None`: all.
     pub only_jobs: Option<Vec<usize>>,
     /// Keep the story: every event as a line.
     pub story: bool,

@@ -23,20 +23,20 @@ const BATCH_MAX: usize = 16;
 /// Who waits for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// A client's request.
+    /// A client's request: the client, and the number of the request.
     Client(usize, u64),
-    /// An agent's connection.
+    /// An agent's stream, by number.
     Agent(u64),
-    /// Nobody.
+    /// A timer: nobody waits for an answer.
     Timer,
 }
 
 /// An event on its way into the core.
 #[derive(Debug, Clone)]
 pub struct Inbound {
-    /// What.
+    /// The event for the core.
     pub event: Core,
-    /// Who waits.
+    /// Who waits for the answer to it.
     pub from: From,
 }
 
@@ -61,7 +61,7 @@ struct Batch {
 pub struct Controller {
     /// Its place among the processes.
     pub slot: usize,
-    /// Its process lives.
+    /// Whether this life of the process goes on.
     pub alive: bool,
     /// Its epoch, once it has led.
     pub epoch: u64,
@@ -87,7 +87,7 @@ pub struct Controller {
     pub lag_until: u64,
     /// It does not reach etcd until this time.
     pub cut_until: u64,
-    /// In which direction.
+    /// The direction in which it is cut off from etcd until then.
     pub cut: Cut,
     /// Its clock: what it shows beyond the world's, less an hour; its pace in a thousandth; since when.
     pub clock: (u64, u64, u64),
@@ -100,7 +100,7 @@ pub struct Controller {
     pub frozen_until: u64,
     /// It could not write; it tries again then.
     pause_until: u64,
-    /// It crashes at its next transaction: before it is sent, or after it was done and before anybody is told.
+    /// It crashes at its next transaction: before it is sent, or after it was done and before anybody has an answer.
     pub crash_at_commit: Option<bool>,
     /// For a planted bug: the head of the audit log that was not stored.
     pub(crate) lost_head: Option<proto_audit::Hash>,
@@ -274,7 +274,7 @@ impl World {
         if !writes.is_empty() {
             return self.begin_commit(controller, steps, writes);
         }
-        // A refusal, too, is only as good as the leadership of who gives it: it is confirmed before it is told.
+        // A refusal, too, is only as good as the leadership of who gives it: it is confirmed before it is sent.
         if steps.iter().any(|step| matches!(step.from, From::Client(..))) && !self.bug(Bug::RefuseUnconfirmed)
         {
             let number = self.call(controller, Call::Confirm(self.controllers[controller].epoch));
@@ -349,7 +349,7 @@ impl World {
         self.release(controller, batch.steps);
     }
 
-    /// Nothing was stored: memory goes back, clients are told, agents' words are heard again later.
+    /// Nothing was stored: memory goes back, clients get the reason, agents' reports are handled again later.
     fn not_committed(&mut self, controller: usize, batch: Batch) {
         self.notify(|| format!("controller {controller} could not write"));
         let (revision, alarm) = (self.etcd.revision, self.etcd.alarm);

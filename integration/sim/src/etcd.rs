@@ -17,7 +17,7 @@ pub type Rows = BTreeMap<Key, (Write, u64)>;
 /// What a transaction replaced, by the place of the write in it.
 pub type Replaced = Vec<(usize, Option<Write>)>;
 
-/// The leader key.
+/// The leader key as etcd holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaderKey {
     /// Its creation revision: the epoch.
@@ -55,14 +55,14 @@ struct Change {
     body: Option<Arc<Body>>,
 }
 
-/// What is durable.
+/// Everything that etcd holds, all of it durable.
 #[derive(Debug, Default)]
 pub struct Etcd {
-    /// The rows.
+    /// The rows of the controllers, with the revision of the last write of each.
     pub rows: Rows,
-    /// The newest revision.
+    /// The revision of the newest transaction.
     pub revision: u64,
-    /// The leader key.
+    /// The leader key; `None` while no controller leads.
     pub leader: Option<LeaderKey>,
     /// Until when the lease of a life of a controller lives; none once it has ended.
     pub leases: BTreeMap<usize, u64>,
@@ -164,7 +164,7 @@ impl Etcd {
         self.history.len()
     }
 
-    /// A stored job.
+    /// A job as it is stored; `None` if there is no such record.
     #[must_use]
     pub fn job(&self, id: &JobId) -> Option<&Job> {
         match self.rows.get(&Key::Job(id.clone())) {
@@ -173,7 +173,7 @@ impl Etcd {
         }
     }
 
-    /// All stored jobs.
+    /// All jobs as they are stored, in the order of their keys.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.rows.values().filter_map(|(write, _)| match write {
             Write::PutJob(job) => Some(&**job),

@@ -21,13 +21,13 @@ use crate::{
 pub enum Fault {
     /// An engine's process ends.
     EngineEnds {
-        /// Where.
+        /// The server of the engine, by number.
         node: usize,
-        /// Whose.
+        /// The attempt that the engine belongs to.
         key: Key,
-        /// Which process.
+        /// The number of the engine's process; 0: whichever runs then.
         number: u64,
-        /// In which way.
+        /// How the process ends.
         end: EngineEnd,
     },
     /// A server gets its power back.
@@ -53,7 +53,7 @@ pub enum Fault {
 pub struct Planned {
     /// When, in milliseconds from the start.
     pub at_ms: u64,
-    /// What.
+    /// The kind of the fault.
     pub kind: Kind,
     /// What else is drawn for it.
     pub rng: Rng,
@@ -66,7 +66,7 @@ pub enum Kind {
     KillLeader,
     /// F1: the leader is killed when it wants to write.
     KillBeforeCommit,
-    /// F1, F5: the leader is killed when it has written and told nobody.
+    /// F1, F5: the leader is killed when it has written and answered nobody.
     KillAfterCommit,
     /// F1: a standby is killed.
     KillStandby,
@@ -80,7 +80,7 @@ pub enum Kind {
     HandOver,
     /// F3: the leader does not reach etcd.
     CutLeader,
-    /// F3, F5: the leader hears no answer of etcd.
+    /// F3, F5: the leader gets no answer of etcd.
     MuteLeader,
     /// F3, F13: a standby does not reach etcd.
     CutStandby,

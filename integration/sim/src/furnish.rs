@@ -31,7 +31,7 @@ pub fn name(node: usize) -> Option<NodeName> {
 /// Jobs of a user that hold a place at once, in the service class that some jobs are of.
 pub const FEW_JOBS: u32 = 2;
 
-/// That service class.
+/// The service class whose users hold a place with at most [`FEW_JOBS`] jobs at once.
 #[must_use]
 pub fn few() -> Option<ServiceClass> {
     let name = ServiceClassName::new("few").ok()?;

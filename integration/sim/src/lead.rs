@@ -72,7 +72,7 @@ impl World {
         self.controllers[controller].asked = Some(number);
     }
 
-    /// A candidate hears something.
+    /// A candidate gets an answer or a message.
     pub fn candidate(&mut self, controller: usize, report: LeaderReport) {
         if self.controllers[controller].alive {
             let ask = self.controllers[controller].candidate.step(report);
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// Something was written: whoever watches hears of it.
+    /// Something was written: whoever watches gets the event.
     pub(crate) fn wake_watchers(&mut self) {
         for controller in self.controllers.len().saturating_sub(8)..self.controllers.len() {
             if self.controllers[controller].watch.is_some() {
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// A standby's watch breaks: it hears of nothing for a while, then looks for what it missed.
+    /// A standby's watch breaks: it gets no events for a while, then looks for what it missed.
     pub fn break_watch(&mut self, controller: usize, lag: u64) {
         if self.controllers[controller].watch.is_some() {
             self.controllers[controller].lag_until = self.now + lag;

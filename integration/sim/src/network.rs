@@ -15,13 +15,13 @@ use crate::{
 pub enum ToController {
     /// First on every stream.
     Register(u64, Vec<Observation>),
-    /// It is alive.
+    /// A sign that the agent is alive.
     Heartbeat,
     /// A NIC went down or came up.
     Inventory,
     /// It sees a job.
     Observation(Box<Observation>),
-    /// It obeys this newer epoch.
+    /// It follows this newer epoch.
     StaleEpoch(u64),
 }
 
@@ -29,14 +29,14 @@ pub enum ToController {
 #[derive(Debug, Clone)]
 pub struct ToAgent(pub Box<Push>, pub bool);
 
-/// A stream.
+/// A stream between an agent and a controller.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    /// The server.
+    /// The agent's server, by number.
     pub node: usize,
     /// The life of its agent.
     pub life: u64,
-    /// The controller.
+    /// The controller's process, by its place.
     pub controller: usize,
     /// The agent holds it open.
     pub agent_open: bool,
@@ -74,7 +74,7 @@ impl World {
         if self.stormy() && self.rng.chance(150) { self.rng.range(50..3000) } else { self.rng.range(1..6) }
     }
 
-    /// An agent speaks.
+    /// Sends a message of an agent on its stream, late, and now and then twice.
     pub fn send_to_controller(&mut self, connection: u64, message: ToController) {
         let (latency, stormy) = (self.latency(), self.stormy());
         let now = self.now;
@@ -94,7 +94,7 @@ impl World {
         self.at(at, Event::ToController(connection, message));
     }
 
-    /// A controller speaks.
+    /// Sends a message of a controller to the agent of a node.
     pub fn send_to_agent(&mut self, controller: usize, mut push: Push) {
         if self.leader() == Some(controller) {
             self.check_push(&push);

@@ -16,12 +16,12 @@ use crate::{
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
-        /// A planted bug.
+        /// A bug that can be planted for a run.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Bug { $($(#[doc = $doc])+ $name),+ }
 
         impl Bug {
-            /// All of them.
+            /// All bugs, in the order of their definition.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
             /// What it is, in words.
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// What is written.
+    /// Spoils a transaction before it is sent, as the planted bug does.
     pub(crate) fn spoil_body(&mut self, controller: usize, body: &mut Body) {
         let Some(bug) = self.config.bug else { return };
         let lost = |write: &Write| match bug {
@@ -306,7 +306,7 @@ impl World {
         matches!(self.config.bug, Some(Bug::UnknownIsDone | Bug::UnknownIsFailure | Bug::ErrorIsDone))
     }
 
-    /// What an agent is told.
+    /// Spoils a message to an agent, as the planted bug does.
     pub(crate) fn spoil_push(&self, push: &mut Push) {
         match (self.config.bug, &mut push.message) {
             (Some(Bug::StartUncertified), ToNode::Assignment(assignment)) => {

@@ -22,10 +22,10 @@ const CONNECT_MS: u64 = 15_000;
 /// How often a supervisor looks at its clock while it waits for something.
 const TICK_MS: u64 = 500;
 
-/// An engine's process.
+/// The process of a job's engine on one server.
 #[derive(Debug, Clone, Default)]
 pub struct Engine {
-    /// It lives.
+    /// Whether the process lives.
     pub up: bool,
     /// It ended otherwise than by being asked to.
     pub broke: bool,
@@ -46,13 +46,13 @@ impl Engine {
 /// A supervisor, what it has on disk, and its processes.
 #[derive(Debug, Clone)]
 pub struct Supervised {
-    /// Its process lives.
+    /// Whether the supervisor's process lives.
     pub alive: bool,
     /// On disk: what it has published.
     pub durable: Snapshot,
     /// What it may use here.
     pub place: NodePlace,
-    /// Its engine.
+    /// The engine that it has started.
     pub engine: Engine,
     /// Its ranks' processes: living or ended.
     pub ranks: BTreeMap<u32, bool>,

@@ -20,14 +20,14 @@ use crate::{
 pub struct Illness {
     /// Until then the way does not carry anything.
     pub broken_until: u64,
-    /// Since when.
+    /// When it began, in simulated milliseconds.
     since: u64,
-    /// The last probe.
+    /// The last probe of the NIC's path; `None` before the first one.
     probe: Option<NicProbe>,
 }
 
 impl Illness {
-    /// As its agent tells it. It was quiet long enough.
+    /// As its agent reports it. It was quiet long enough.
     #[must_use]
     pub fn reported(&self, device: String) -> NicHealth {
         let condition = NicCondition {
@@ -44,11 +44,11 @@ impl Illness {
 /// A probe that a server begins.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Which.
+    /// The number of the probe.
     pub id: u64,
-    /// Of which rail.
+    /// The number of the rail that is probed.
     pub rail: u32,
-    /// With whom.
+    /// The node at the other end.
     pub peer: NodeName,
 }
 
@@ -98,7 +98,7 @@ impl World {
         Some(supervised.place.nics.iter().map(report).collect())
     }
 
-    /// An agent was told of probes, and takes part in each once.
+    /// An agent was sent probes, and takes part in each once.
     pub fn take_part(&mut self, node: usize, proofs: Vec<RailProof>) {
         for RailProof { id, rail, peer, first, .. } in proofs {
             if !self.nodes[node].probes.insert(id) {
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// A probe has ended. It passes only if the way is whole, and the partner was there and was told of the same one.
+    /// A probe has ended. It passes only if the way is whole, and the partner was there and was sent the same one.
     pub fn probe_ends(&mut self, node: usize, life: u64, probe: &Probe) {
         let Probe { id, rail, peer } = probe;
         if !self.lives(node, life) {

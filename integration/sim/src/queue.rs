@@ -7,7 +7,7 @@ use crate::world::Event;
 /// Time, order of coming, place of the event.
 type EventKey = Reverse<(u64, u32, u32)>;
 
-/// Events that come.
+/// The events that are still to come.
 #[derive(Debug, Default)]
 pub struct Queue {
     turns: BinaryHeap<EventKey>,

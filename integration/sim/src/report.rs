@@ -14,11 +14,11 @@ pub struct Violation {
 /// What a run has found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
     /// Events of the run.
     pub events: u64,
-    /// Simulated milliseconds.
+    /// How long the run was, in simulated milliseconds.
     pub simulated_ms: u64,
     /// Faults that were injected.
     pub faults: u64,

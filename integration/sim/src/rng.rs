@@ -22,7 +22,7 @@ impl Rng {
         Self([next(), next(), next(), next()])
     }
 
-    /// The next number.
+    /// The next 64 random bits.
     pub fn draw(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.0;
         let result = b.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
@@ -52,7 +52,7 @@ impl Rng {
         self.draw() % 1000 < per_mille
     }
 
-    /// Fills a buffer.
+    /// Fills a buffer with random bytes.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         for chunk in buffer.chunks_mut(8) {
             chunk.copy_from_slice(&self.draw().to_le_bytes()[..chunk.len()]);

@@ -10,7 +10,7 @@ const RUNS: usize = 400;
 pub struct Shrunk {
     /// How to run it.
     pub config: Config,
-    /// What it found.
+    /// The report of the run with that configuration, which has the same violation.
     pub report: Report,
     /// Runs that it took.
     pub runs: usize,

@@ -48,7 +48,7 @@ pub enum Event {
     Apart(usize, Arc<Body>),
     /// A planted bug persists something late.
     PersistLate(usize, u64, Box<node_agent_core::Record>),
-    /// A controller's timer.
+    /// A timer of a controller's process, by its place.
     ControllerTick(usize),
     /// A message reaches a controller.
     ToController(u64, Box<ToController>),
@@ -60,7 +60,7 @@ pub enum Event {
     AgentStart(usize),
     /// An agent tries to connect; its life, so that a dead one does not.
     AgentConnect(usize, u64),
-    /// An agent's timer.
+    /// A timer of an agent's process: its server, and its life.
     AgentTick(usize, u64),
     /// A supervisor's word reaches the agent.
     FromSupervisor(usize, Key, Box<SupervisorReport>),
@@ -82,11 +82,11 @@ pub enum Event {
     Planned(usize),
 }
 
-/// Everything.
+/// Everything that a run consists of.
 pub struct World {
-    /// The run's size.
+    /// The size of the run.
     pub config: Config,
-    /// Simulated milliseconds.
+    /// The simulated time in milliseconds since the start.
     pub now: u64,
     /// The one source of chance.
     pub rng: Rng,
@@ -99,13 +99,13 @@ pub struct World {
     pub slots: usize,
     /// Controllers' clocks may be an hour off and a tenth too fast or slow.
     pub skewed: bool,
-    /// The servers.
+    /// The servers, by number.
     pub nodes: Vec<Node>,
     /// The clients, one per job, and the administrator last.
     pub clients: Vec<Client>,
-    /// Requests under way.
+    /// Requests that are not answered yet, by number.
     pub requests: BTreeMap<u64, Request>,
-    /// Open connections.
+    /// Open streams between agents and controllers, by number.
     pub connections: BTreeMap<u64, Connection>,
     /// Numbers connections, requests, lives of processes and ports.
     pub numbers: u64,
@@ -117,7 +117,7 @@ pub struct World {
     pub plan: Vec<Planned>,
     /// Until when messages are lost, late and doubled.
     pub storm_until: u64,
-    /// What was found.
+    /// What the run has found so far.
     pub report: Report,
     /// Used again by each batch.
     pub(crate) spare_steps: Vec<Stepped>,
@@ -276,7 +276,7 @@ impl World {
     }
 }
 
-/// Runs one seed.
+/// Runs one seed to its end and reports what was found.
 #[must_use]
 pub fn run(seed: u64, config: &Config) -> Report {
     let mut world = World {

@@ -1,5 +1,5 @@
 //! `rail-attack`: the attack suite. What is tried is a table of values, an executor makes each attempt against a local cluster of real
-//! processes, and what came of it is judged against the table.
+//! processes, and its outcome is judged against the table.
 //!
 //! All traffic stays on loopback and unix sockets of what the suite has started itself, and is bounded in count and time.
 

@@ -10,7 +10,7 @@ use crate::{
     table::authz,
 };
 
-/// Who tries.
+/// Who makes an attempt: the caller's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum From {
     /// Whoever reaches the port, without certificate or token.
@@ -70,7 +70,7 @@ pub enum Finding {
     Number(u8),
     /// One of its findings of low severity.
     Low,
-    /// It held then.
+    /// Nothing: it was tried in the first attack, and held.
     Held,
     /// It was not tried then.
     New,
@@ -91,11 +91,11 @@ impl Finding {
 /// What must come of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// The call is refused with one of these reasons, and the words of the refusal tell nothing of tenant alpha.
+    /// The call is refused with one of these reasons, and the words of the refusal say nothing of tenant alpha.
     Reason(&'static [&'static str]),
-    /// The call is refused, whatever the reason, and nothing of tenant alpha is told.
+    /// The call is refused, whatever the reason, and nothing of tenant alpha is shown.
     Refused,
-    /// Answered or refused, nothing of tenant alpha is told.
+    /// Answered or refused, nothing of tenant alpha is shown.
     Hidden,
     /// It takes no more than a bounded part of time, memory, connections or records, and others are served.
     Bounded,
@@ -151,7 +151,7 @@ pub enum Step {
     Rails(RailTrick),
     /// Reading along on the rails of a job that asks for encryption.
     Tap,
-    /// What is told of another tenant that is in one's way.
+    /// What is shown of another tenant that is in one's way.
     Name(Name),
     /// A packet of a probe, sent again.
     Recorded(Recorded),
@@ -159,18 +159,18 @@ pub enum Step {
     Inspection(Inspection),
 }
 
-/// One attempt.
+/// One attempt: who tries what, and what must come of it.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     /// Stable, for example `tenants/get-job/viewer`.
     pub id: String,
-    /// For people.
+    /// What is tried, in one sentence for people.
     pub title: String,
-    /// What it reproduces.
+    /// The finding of the first attack that it reproduces.
     pub finding: Finding,
-    /// Who tries.
+    /// Who makes the attempt.
     pub from: From,
-    /// How.
+    /// What the executor does.
     pub step: Step,
     /// What must come of it.
     pub expect: Expect,
@@ -185,10 +185,10 @@ impl Attempt {
     }
 }
 
-/// What came of it.
+/// The judgement of an attempt's outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// As expected.
+    /// The attempt ended as expected: the defence held.
     Held,
     /// Not as expected, and what was seen.
     GaveWay(String),

@@ -6,12 +6,12 @@ use serde_json::json;
 
 use crate::model::{Attempt, Verdict};
 
-/// One attempt and what came of it.
+/// One attempt and its verdict.
 #[derive(Debug)]
 pub struct Line {
-    /// The attempt.
+    /// The attempt that was made.
     pub attempt: Attempt,
-    /// What came of it.
+    /// The judgement of its outcome.
     pub verdict: Verdict,
     /// How long it took.
     pub taken: Duration,

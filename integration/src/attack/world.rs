@@ -21,7 +21,7 @@ use crate::{
     model::From,
 };
 
-/// What tenant alpha hides; found anywhere else it is told.
+/// What tenant alpha hides; it must be found nowhere else.
 pub const SECRETS: [&str; 6] =
     ["kestrel-9f31", "merger-2027", "ann-of-alpha", "alpha-q-blue", "alpha-keep-77", "alpha-dead-drop"];
 /// The value in the environment of alpha's job.
@@ -34,11 +34,11 @@ pub const NEIGHBOR: &str = "of-umar";
 
 /// A running cluster and everybody in it.
 pub struct World {
-    /// Its processes.
+    /// The cluster, whose processes end with it.
     pub cluster: Cluster,
     /// How it is reached.
     pub place: Target,
-    /// Its administrator.
+    /// The administrator of the cluster.
     pub admin: Person,
     /// Alpha's user, to whom the secrets belong.
     pub ann: Person,
@@ -50,7 +50,7 @@ pub struct World {
     pub rails: OnceCell<Result<Rails, String>>,
     /// A controller whose nodes are all made up.
     pub stage: OnceCell<Result<Stage, String>>,
-    /// What a tenant is told of another one that is in its way.
+    /// What a tenant is shown of another one that is in its way.
     pub reported_names: OnceCell<Result<Captured, String>>,
     /// A controller for what is done to its port.
     pub gate: OnceCell<Result<Gate, String>>,
@@ -117,7 +117,7 @@ impl World {
         self.people.get(&from).unwrap_or(&self.people[&From::Anonymous])
     }
 
-    /// Fills in `$NAME`.
+    /// Replaces every `$NAME` of a variable in a text by its value.
     pub fn filled(&self, text: &str) -> String {
         self.vars.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
     }

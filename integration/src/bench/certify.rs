@@ -17,7 +17,10 @@ const LOCAL: (u32, u32, u32) = (3, 4, 3);
 const SOON: Duration = Duration::from_secs(60);
 const JOB: &str = "gang: {nodes: 3, gpusPerNode: 1}\ncollective: {op: ALL_REDUCE, bytes: 65536, iterations: 1, verify: true}";
 
-/// E8.
+/// Measures row E8: a local cluster, and the model.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn certifying(row: &Row<'_>, _quick: bool) -> Result<(), String> {
     local(row)?;
     modelled(row);

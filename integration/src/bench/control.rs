@@ -19,7 +19,7 @@ use crate::{
     survival,
 };
 
-/// Measures one row.
+/// A function that measures one row; the flag asks for fewer repetitions.
 pub type Row = fn(&report::Row<'_>, bool) -> Result<(), String>;
 
 /// The rows of this bench.
@@ -69,6 +69,9 @@ async fn submit(jobs: &mut Jobs, job: v1::Job) -> Result<(), String> {
 }
 
 /// Submits and waits until all ranks have been started; then until the job has ended.
+///
+/// # Errors
+/// A call fails, the job fails, or it ends without having started.
 pub async fn one_start(jobs: &mut Jobs, name: &str) -> Result<Duration, String> {
     let watch =
         v1::WatchJobsRequest { tenant: "default".to_owned(), name: name.to_owned(), ..Default::default() };

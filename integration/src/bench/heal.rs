@@ -37,10 +37,13 @@ const SEED: u64 = 6;
 const PCI: &str = "0000:18:00.0";
 /// The agent's own timing.
 const GOAL_MS: f64 = 250.0;
-/// Nothing takes longer.
+/// The longest wait for a NIC to be as its profile says.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Row E4.
+/// Measures row E4, with fewer rounds if `quick`.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn row(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let rounds = if quick { 20 } else { 200 };
     for (case, disturb) in CASES {
@@ -206,7 +209,7 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// One change by another tool, of any kind, also of files that no event tells of.
+/// One change by another tool, of any kind, also of files whose changes no event reports.
 fn foreign(kernel: &FakeKernel, random: &mut u64) {
     let (pick, small) = (next(random) % 9, (next(random) % 64) as u8);
     match pick {

@@ -25,7 +25,7 @@ use crate::{
     report::{Cpu, Goal, Line, Row, Sample},
 };
 
-/// Measures one row.
+/// A function that measures one row; the flag asks for fewer repetitions.
 pub type Measure = fn(&Row<'_>, bool) -> Result<(), String>;
 
 /// The rows, in order.

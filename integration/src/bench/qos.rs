@@ -1,4 +1,4 @@
-//! Class of service: E5, what the verdict and the plan of a port find, name and mend; E4 is in `heal.rs`.
+//! Class of service: E5, what the verdict and the plan of a port find, name and repair; E4 is in `heal.rs`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 /// A row and what measures it; the flag asks for fewer.
 pub type Measure = fn(&Row, bool) -> Result<(), String>;
 
-/// All rows.
+/// All rows with what measures each.
 pub const ROWS: [(&str, Measure); 2] = [("E4", heal::row), ("E5", plans)];
 
 /// Ports of each kind that the row asks for at least.
@@ -22,7 +22,7 @@ const PORTS: u64 = 1000;
 /// Seeds of the long run.
 const MORE: u64 = 20_000;
 
-/// Wrong ports named exactly and mended, right ports with noise left alone.
+/// Wrong ports named exactly and repaired, right ports with noise left alone.
 fn plans(row: &Row, quick: bool) -> Result<(), String> {
     let count = if quick { PORTS } else { MORE };
     let mut drivers: BTreeMap<&str, u64> = BTreeMap::new();

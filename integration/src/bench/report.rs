@@ -34,7 +34,7 @@ impl Sample {
         self.0.get(index.saturating_sub(1).min(last)).copied().unwrap_or(f64::NAN)
     }
 
-    /// The middle one.
+    /// The median of the measurements.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
@@ -53,13 +53,13 @@ impl Sample {
 /// What a case should reach.
 #[derive(Clone, Copy)]
 pub enum Goal {
-    /// Not more than.
+    /// The value is at most this.
     AtMost(f64),
-    /// Not less than.
+    /// The value is at least this.
     AtLeast(f64),
     /// Neither less than the first nor more than the second.
     Between(f64, f64),
-    /// Only shown.
+    /// There is no goal: the value is only shown.
     None,
 }
 
@@ -73,13 +73,13 @@ impl Goal {
     }
 }
 
-/// One line.
+/// One line of the report: a figure with its goal.
 pub struct Line<'a> {
-    /// What was varied.
+    /// What the case varied, as text.
     pub case: &'a str,
-    /// The figure.
+    /// The figure, in `unit`.
     pub value: f64,
-    /// Its unit.
+    /// The unit of the figure.
     pub unit: &'a str,
     /// What it should be.
     pub goal: Goal,
@@ -92,7 +92,7 @@ pub struct Line<'a> {
 }
 
 impl Report {
-    /// For one bench.
+    /// An empty report of one bench; its lines are printed as `json` or as a table.
     pub fn new(bench: &str, json: bool) -> Self {
         Self { bench: bench.to_owned(), json, lines: RefCell::default() }
     }
@@ -109,12 +109,12 @@ impl Report {
 }
 
 impl Row<'_> {
-    /// The row's name.
+    /// The name of the row, such as `A1`.
     pub fn id(&self) -> &str {
         self.id
     }
 
-    /// Prints one line.
+    /// Prints one line, with whether its goal holds.
     pub fn line(&self, line: &Line) {
         let holds = match line.goal {
             Goal::AtMost(limit) => json!(line.value <= limit),
@@ -152,7 +152,7 @@ impl Row<'_> {
         }));
     }
 
-    /// Says that this machine cannot tell.
+    /// Says that this machine cannot give the figure.
     pub fn void(&self, case: &str, why: &str) {
         self.print(&json!({
             "bench": self.report.bench, "row": self.id, "case": case, "value": null, "unit": null, "goal": null,
@@ -199,7 +199,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Starts counting.
+    /// Starts counting the time that processors are busy.
     pub fn start() -> Self {
         Self { begin: Instant::now(), busy: busy_seconds() }
     }

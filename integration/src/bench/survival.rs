@@ -1,4 +1,4 @@
-//! What survives: D5 leaders that are killed or told to end, D6 an etcd whose leader is killed.
+//! What survives: D5 leaders that are killed or asked to end, D6 an etcd whose leader is killed.
 
 use std::{
     process::Command,
@@ -27,7 +27,7 @@ use crate::{
 const NEAR: [&str; 4] = ["--heartbeat-interval", "20", "--election-timeout", "200"];
 /// With them: a member that has lost the leader answers late, so each attempt is given up in time for another.
 const NEAR_DEADLINE: [&str; 2] = ["--etcd-deadline", "500ms"];
-/// A take-over that takes longer is told in detail.
+/// A take-over that takes longer is printed in detail.
 const SLOW_MS: f64 = 250.0;
 /// A caller that is lost without an answer gives up then.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -56,6 +56,9 @@ async fn submit(client: &Client, name: &str, policy: &RetryPolicy) -> Result<u32
 }
 
 /// A node that has joined and never speaks, so that jobs can wait for it.
+///
+/// # Errors
+/// The controller refuses the token or the join.
 pub async fn join(client: &Client) -> Result<(), String> {
     let token = v1::CreateJoinTokenRequest { node: "n0".to_owned(), ..v1::CreateJoinTokenRequest::default() };
     let token = NodeServiceClient::new(client.clone())
@@ -105,7 +108,10 @@ fn notify(controllers: &Controllers, kill: u32, killed: usize, taken: f64) {
 }
 
 /// From SIGKILL of the leader to the next acknowledged submit, for a client that was connected to it and for one that asks
-/// another controller; and calls that fail while leaders are told to end.
+/// another controller; and calls that fail while leaders are asked to end.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let (kills, overs) = if quick { (10, 3) } else { (100, 20) };
     let (_etcd, mut controllers) = world(1, 3, &[])?;
@@ -158,7 +164,7 @@ pub fn leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
     hand_over(row, &mut controllers, &runtime, overs)
 }
 
-/// Callers that never try again, through controllers that stay, while the leader is told to end again and again.
+/// Callers that never try again, through controllers that stay, while the leader is asked to end again and again.
 fn hand_over(
     row: &Row<'_>,
     controllers: &mut Controllers,
@@ -218,6 +224,9 @@ fn hand_over(
 }
 
 /// Submits one after the other, each with a deadline of two seconds, while the leader of a three-member etcd is killed.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn etcd_leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let kills = if quick { 3 } else { 20 };
     let (mut etcd, controllers) = world(3, 1, &NEAR_DEADLINE)?;

@@ -37,13 +37,13 @@ pub struct Callers {
     pub doors: Vec<Door>,
     /// Where the administrator's files are.
     pub admin: PathBuf,
-    /// What happens is told here.
+    /// The history that every call and answer is added to.
     pub history: Arc<History>,
     /// This program, which is what jobs run.
     pub me: PathBuf,
-    /// Where ranks write.
+    /// The folder in which ranks write what they hold.
     pub ranks: PathBuf,
-    /// No new submits.
+    /// Set when no caller is to submit any more.
     pub over: Arc<AtomicBool>,
     /// Submits whose end their callers wait for.
     pub at_work: Arc<AtomicU64>,
@@ -76,7 +76,7 @@ impl Callers {
         Client::new(&endpoints, &credentials, &options()).map_err(|error| error.to_string())
     }
 
-    /// Beginning with one.
+    /// A client of all controllers that tries this one first.
     fn from(&self, first: usize) -> Result<Client, String> {
         let count = self.doors.len();
         self.client((0..count).map(|n| (first + n) % count))
@@ -256,7 +256,7 @@ impl Callers {
         let request =
             v1::WatchJobsRequest { tenant: TENANT.to_owned(), after_revision: *after, ..Default::default() };
         let mut events = JobServiceClient::new(client.clone()).watch_jobs(request).await?.into_inner();
-        // While the present state is told, there is no revision from which to go on.
+        // While the present state is delivered, there is no revision from which to go on.
         let mut synced = *after > 0;
         let mut last = 0;
         while let Some(event) = events.message().await? {
@@ -278,7 +278,7 @@ impl Callers {
                 }
                 v1::job_event::Type::Unspecified => {}
             }
-            // The rest of this revision may be still to come: it is told again.
+            // The rest of this revision may be still to come: it is delivered again.
             if synced && revision > last {
                 *after = (*after).max(last);
                 last = revision;
@@ -311,7 +311,7 @@ impl Callers {
         Ok(())
     }
 
-    /// The cluster's health, as one controller tells it.
+    /// The cluster's health, as one controller reports it.
     ///
     /// # Errors
     /// What the controller said.

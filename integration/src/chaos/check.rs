@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_map};
 
 use crate::history::{Entry, Point, Rank, What};
 
-/// What was promised.
+/// A promise of the product that the history must keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
     /// An acknowledged submit is there for ever.
@@ -29,9 +29,9 @@ pub enum Promise {
 /// One promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The promise that was broken.
     pub promise: Promise,
-    /// How.
+    /// What broke it, with the jobs and times.
     pub detail: String,
 }
 
@@ -50,13 +50,13 @@ pub struct Verdict {
     pub cancelled: usize,
     /// Jobs that were read after their acknowledgement and were not found: another controller's past.
     pub stale: usize,
-    /// Ranks that ran.
+    /// Ranks that ran, over all attempts.
     pub ranks: usize,
-    /// States of jobs that watches told.
+    /// States of jobs that watches delivered.
     pub reported: usize,
     /// Time from the last fault until all was well.
     pub converged_ms: Option<u64>,
-    /// Broken promises.
+    /// Every broken promise that was found.
     pub violations: Vec<Violation>,
 }
 
@@ -71,7 +71,7 @@ impl Verdict {
     }
 }
 
-/// Judges a history.
+/// Judges a history, whose entries are in the order of their times.
 pub fn check(entries: &[Entry]) -> Verdict {
     let mut verdict = Verdict::default();
     let submits = submits(entries, &mut verdict);
@@ -185,11 +185,11 @@ fn audited(entries: &[Entry], submits: &BTreeMap<String, Known>, verdict: &mut V
     }
 }
 
-/// What one watch has told so far.
+/// What one watch has delivered so far.
 #[derive(Default)]
 struct WatchState {
     revision: u64,
-    /// All of the present state has been told.
+    /// All of the present state has been delivered.
     synced: bool,
     jobs: BTreeMap<String, Vec<String>>,
     ended: BTreeMap<String, (String, u32)>,

@@ -14,12 +14,12 @@ use crate::net::feed;
 /// How long a slow disk stalls at a time, and how long it goes on between.
 const STALL: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(150));
 
-/// One of them.
+/// A small file system on a loop device, for one part.
 #[derive(Debug, Clone)]
 pub struct Disk {
     /// Where it is mounted.
     pub mount: PathBuf,
-    /// Takes its room.
+    /// The file that takes the room of a full disk.
     filler: PathBuf,
 }
 

@@ -10,12 +10,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// One line.
+/// One line of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Milliseconds after the start of the faults, by the clock that does not jump.
     pub at: u64,
-    /// What.
+    /// What happened, with its details.
     #[serde(flatten)]
     pub what: What,
 }
@@ -26,13 +26,13 @@ pub struct Entry {
 pub enum What {
     /// A fault began, or could not be brought about.
     Fault { number: usize, kind: String, victims: String, done: bool, note: String },
-    /// It was healed.
+    /// The fault of this number was healed.
     Healed { number: usize, note: String },
     /// A process ended although nobody had ended it.
     Ended { part: String, status: String },
     /// A submit was sent, for the first time or again.
     Submit { request: String, attempt: u32 },
-    /// It was acknowledged.
+    /// The submit was acknowledged, and made this job.
     Acknowledged { request: String, uid: String, name: String, revision: u64 },
     /// It was refused, or nobody knows what became of it.
     Unanswered { request: String, error: String, refused: bool },
@@ -40,11 +40,11 @@ pub enum What {
     Cancelled { uid: String },
     /// A job was read, after its submit had been acknowledged.
     Read { uid: String, found: bool },
-    /// A watch begins with the present state: what it told before is over.
+    /// A watch begins with the present state: what it delivered before is over.
     Watching { watch: usize, afresh: bool },
-    /// It has told all of that, as of this revision; from here on changes follow.
+    /// It has delivered all of that, as of this revision; from here on changes follow.
     Synced { watch: usize, revision: u64 },
-    /// A watch told of a job: what it holds, and whether it has ended.
+    /// A watch delivered the state of a job: what it holds, and whether it has ended.
     Job {
         watch: usize,
         revision: u64,
@@ -56,7 +56,7 @@ pub enum What {
     },
     /// A job's record is gone.
     Gone { watch: usize, revision: u64, uid: String },
-    /// Who holds what, as the controller tells of its nodes at one revision.
+    /// Who holds what, as the controller reports its nodes at one revision.
     Holds { revision: u64, held: Vec<(String, String)> },
     /// A rank's own word.
     Rank(Rank),
@@ -73,19 +73,19 @@ pub enum What {
 /// What a rank says of itself, while it is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rank {
-    /// Its job.
+    /// The uid of its job.
     pub uid: String,
-    /// The job's attempt.
+    /// The number of the job's attempt.
     pub attempt: u32,
-    /// Its number.
+    /// The number of the rank in its job.
     pub rank: u32,
-    /// Its process.
+    /// The id of its process.
     pub pid: u32,
     /// Nanoseconds of the clock that does not jump.
     pub ns: u64,
     /// What it was given.
     pub things: Vec<String>,
-    /// Its point.
+    /// At which point of its life it speaks.
     pub point: Point,
 }
 
@@ -103,7 +103,7 @@ pub enum Point {
     Clash,
 }
 
-/// Where lines go.
+/// The file that the lines go to, and the time that they count from.
 pub struct History {
     begin: Instant,
     file: Mutex<BufWriter<File>>,
@@ -111,6 +111,9 @@ pub struct History {
 
 impl History {
     /// A new file; its clock starts now.
+    ///
+    /// # Errors
+    /// The file cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self { begin: Instant::now(), file: Mutex::new(BufWriter::new(File::create(path)?)) })
     }
@@ -120,7 +123,7 @@ impl History {
         u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Adds a line.
+    /// Adds a line, with the time of now.
     pub fn add(&self, what: What) {
         let entry = Entry { at: self.now(), what };
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,6 +134,9 @@ impl History {
     }
 
     /// Everything is in the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn flush(&self) -> io::Result<()> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).flush()
     }

@@ -1,4 +1,4 @@
-//! What is asked of etcd's members and told to them, over HTTP at each member's own loopback address.
+//! Calls to etcd's members, over HTTP at each member's own loopback address.
 
 use std::{
     fs::File,

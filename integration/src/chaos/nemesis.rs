@@ -28,19 +28,19 @@ const MEMBERSHIP: Duration = Duration::from_secs(25);
 
 /// Everything that faults are made of.
 pub struct Nemesis {
-    /// Whom they meet.
+    /// The processes that faults strike.
     pub parts: Arc<Parts>,
-    /// The callers' doors.
+    /// The doors between callers and controllers, which can lose answers.
     pub callers: Callers,
-    /// Asks who leads.
+    /// The runtime on which etcd and the controllers are asked who leads.
     pub runtime: tokio::runtime::Handle,
 }
 
-/// What a fault came to.
+/// The result of a fault.
 type Outcome = Result<String, String>;
 
 impl Nemesis {
-    /// Does all of it; gives the time of the last healing. A fault that cannot be brought about is told and not counted.
+    /// Does all of it; gives the time of the last healing. A fault that cannot be brought about is recorded and not counted.
     pub fn run(self: &Arc<Self>, plan: &[Fault]) -> Instant {
         let begin = Instant::now();
         let mut running = Vec::new();
@@ -53,7 +53,7 @@ impl Nemesis {
             running.push(thread::spawn(move || this.one(number, &fault)));
         }
         for fault in running {
-            // One that broke has told less than it should; counts show it.
+            // One that broke has recorded less than it should; counts show it.
             let _ = fault.join();
         }
         Instant::now()

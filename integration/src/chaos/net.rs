@@ -8,7 +8,7 @@ use std::{
 
 use crate::plan::Part;
 
-/// Where callers are.
+/// The address of the namespace in which callers are.
 pub const HUB: &str = "10.77.0.1";
 /// Rails of a node.
 pub const RAILS: usize = 2;
@@ -139,7 +139,7 @@ pub fn hurt(nft: &Path, fault: usize, at: &[Part], from: &[Part], verdict: Verdi
     })
 }
 
-/// Takes them away.
+/// Takes the rules of a fault away at these parts; gives what went wrong.
 pub fn heal(nft: &Path, fault: usize, at: &[Part]) -> Vec<String> {
     let delete = |part: &Part| {
         let rules = format!("table inet f{fault}\ndelete table inet f{fault}\n");

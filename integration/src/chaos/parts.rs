@@ -22,9 +22,9 @@ use crate::{
 pub struct Programs {
     /// Folder of the product's programs.
     pub bin: PathBuf,
-    /// etcd.
+    /// The path of etcd's program.
     pub etcd: PathBuf,
-    /// nft.
+    /// The path of the program `nft`.
     pub nft: PathBuf,
     /// The library that moves a process's clock, where there is one.
     pub clock: Option<PathBuf>,
@@ -39,21 +39,21 @@ pub struct Process {
     child: Option<Child>,
     /// It is meant to run.
     wanted: bool,
-    /// Not before this.
+    /// It is not started again before this time; `None`: at once.
     due: Option<Instant>,
 }
 
-/// All of them.
+/// All processes of the cluster, and how each is started.
 pub struct Parts {
     /// Everything of this run is in it.
     pub dir: PathBuf,
-    /// Programs.
+    /// The programs that the parts run.
     pub programs: Programs,
-    /// Controllers and members.
+    /// The number of controllers, and of members of etcd.
     pub members: usize,
-    /// Agents.
+    /// The number of agents.
     pub agents: usize,
-    /// What happens is told here.
+    /// The history that starts and ends of processes are added to.
     pub history: Arc<History>,
     all: BTreeMap<Part, Mutex<Process>>,
     /// Members that have joined anew, and arguments that agents need for one start only.
@@ -61,7 +61,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// None runs yet.
+    /// The parts of a cluster, of which none runs yet.
     pub fn new(
         dir: &Path,
         programs: Programs,
@@ -74,12 +74,12 @@ impl Parts {
         Self { dir: dir.to_owned(), programs, members, agents, history, all, special }
     }
 
-    /// Every part.
+    /// Every part of the cluster, in order.
     pub fn every(&self) -> Vec<Part> {
         self.all.keys().copied().collect()
     }
 
-    /// Its folder.
+    /// The folder that holds a part's data.
     pub fn folder(&self, part: Part) -> PathBuf {
         match part {
             // On its own disk.
@@ -91,12 +91,12 @@ impl Parts {
         }
     }
 
-    /// Where it logs.
+    /// The file that a part's output goes to.
     pub fn log(&self, part: Part) -> PathBuf {
         self.dir.join("logs").join(format!("{part}.log"))
     }
 
-    /// The file that tells its clock what to say.
+    /// The file that its clock reads its offset from.
     pub fn clock(&self, part: Part) -> PathBuf {
         self.dir.join("clocks").join(part.to_string())
     }

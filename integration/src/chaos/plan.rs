@@ -1,7 +1,7 @@
 //! Which faults come when: a pure function of the seed, the minutes and the number of agents.
 //!
-//! Faults are drawn in lanes. Within a lane they follow each other with a rest between them, so that no member of etcd is
-//! hurt while another one is down by the same lane; the lanes overlap as they like.
+//! Faults are drawn in sequences. Within a sequence they follow each other with a rest between them, so that no member of etcd is
+//! hurt while another one is down by the same one; the sequences overlap as they like.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum Part {
     Etcd(usize),
     /// Whichever of them leads.
     EtcdLeader,
-    /// A node's agent.
+    /// The agent of a node, by number.
     Agent(usize),
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// What is done.
+/// The kind of a fault, with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Kind {
@@ -83,7 +83,7 @@ pub const KINDS: [&str; 12] = [
 ];
 
 impl Kind {
-    /// Its name.
+    /// The name of the kind, as the history has it.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kill { .. } => "kill",
@@ -135,14 +135,14 @@ impl Kind {
     }
 }
 
-/// One fault.
+/// One fault of the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Milliseconds after the start.
     pub at: u64,
     /// It is healed after so many milliseconds.
     pub lasts: u64,
-    /// What.
+    /// The kind of the fault, with its parameters.
     #[serde(flatten)]
     pub kind: Kind,
 }
@@ -150,13 +150,13 @@ pub struct Fault {
 /// What a plan depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Seed.
+    /// The seed of the plan.
     pub seed: u64,
     /// How long faults go on, in seconds.
     pub seconds: u64,
     /// Controllers and members of etcd.
     pub members: usize,
-    /// Agents.
+    /// The number of agents.
     pub agents: usize,
     /// The first so many agents have a file system of their own.
     pub agent_disks: usize,

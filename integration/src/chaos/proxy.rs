@@ -23,10 +23,10 @@ enum Fate {
     Ends,
 }
 
-/// One door.
+/// A door to one controller, through which callers connect.
 #[derive(Debug, Clone)]
 pub struct Door {
-    /// Where callers come.
+    /// The address that callers connect to.
     pub address: SocketAddr,
     /// The fate of connections that are made from now on.
     fate: Arc<Mutex<watch::Sender<Fate>>>,
@@ -107,7 +107,7 @@ async fn pass(mut caller: TcpStream, to: SocketAddr, mut fate: watch::Receiver<F
         ended = there => return ended.map(drop),
         ended = fate.wait_for(|fate| *fate == Fate::Ends) => drop(ended),
     }
-    // Both ends hear of a connection that is no more.
+    // Both ends notice a connection that is no more.
     caller.set_zero_linger()?;
     server.set_zero_linger()
 }

@@ -33,7 +33,7 @@ pub fn log(dir: &Path) -> PathBuf {
     dir.join("ranks.jsonl")
 }
 
-/// Runs one.
+/// Runs one rank until its time is over.
 pub fn run(args: &Args) -> ExitCode {
     match hold(args) {
         Ok(()) => ExitCode::SUCCESS,

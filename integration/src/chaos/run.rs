@@ -132,7 +132,7 @@ fn programs() -> Result<Programs, String> {
     Ok(Programs { bin: binaries::directory()?.to_owned(), etcd, nft, clock })
 }
 
-/// The run.
+/// The part of the run inside its namespaces; the exit code is that of the verdict.
 pub fn inside(args: &Args) -> ExitCode {
     match judged(args) {
         Ok(true) => ExitCode::SUCCESS,
@@ -195,7 +195,7 @@ fn play(world: &World, shape: &Shape, rate: f64, plan: &[plan::Fault]) {
     keeping.store(false, Ordering::Relaxed);
 }
 
-/// Starts again what ends by itself, as an init system does, until it is told to stop.
+/// Starts again what ends by itself, as an init system does, until it is asked to stop.
 fn keep(parts: &Arc<Parts>) -> Arc<AtomicBool> {
     let going = Arc::new(AtomicBool::new(true));
     let (parts, goes) = (Arc::clone(parts), Arc::clone(&going));

@@ -100,7 +100,7 @@ fn amiss(health: &v1::ClusterHealth, agents: usize) -> Option<String> {
 /// Writes down what is stored, and what the audit log has.
 ///
 /// # Errors
-/// Nobody tells.
+/// No controller answers, or one refuses.
 pub fn collect(world: &World) -> Result<(), String> {
     jobs(world)?;
     records(world)?;

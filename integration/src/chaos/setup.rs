@@ -33,9 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A cluster that runs.
 pub struct World {
-    /// Its processes.
+    /// The processes of the cluster.
     pub parts: Arc<Parts>,
-    /// Its callers.
+    /// How callers reach its controllers.
     pub callers: Callers,
     /// What calls run on.
     pub runtime: Runtime,

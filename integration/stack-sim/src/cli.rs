@@ -24,7 +24,7 @@ const USAGE: &str = "usage: rail-stack-sim [--seed N | --seeds A..B | --bugs] [o
 const TWICE_EVERY: u64 = 500;
 /// Lines of a failing seed's story that are printed.
 const STORY: usize = 120;
-/// How often it is told how far it is.
+/// How often the progress is printed.
 const TELL_EVERY: u64 = 5000;
 
 struct Arguments {

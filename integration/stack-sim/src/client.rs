@@ -1,5 +1,5 @@
 //! Clients: they submit with request ids until they know what became of it, cancel, delete and read; and hold the
-//! controllers to what they were told.
+//! controllers to what they were answered.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,7 +25,7 @@ pub struct Known {
     pub request: String,
     /// What the controller named the job.
     pub name: String,
-    /// The controller's own.
+    /// The uid that the controller gave the job.
     pub uid: String,
     /// The cancel was acknowledged.
     pub cancelled: bool,
@@ -33,14 +33,14 @@ pub struct Known {
     pub deleted: Option<bool>,
 }
 
-/// What the clients have been told.
+/// What the clients have been answered.
 #[derive(Clone, Default)]
 pub struct ReportedState(Arc<Mutex<Tally>>);
 
 /// The sums of it.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Acknowledged jobs.
+    /// Jobs whose submit was acknowledged.
     pub jobs: Vec<Known>,
     /// Submits that were made, and that nothing is known of yet.
     pub open: u64,
@@ -51,29 +51,29 @@ pub struct Tally {
 }
 
 impl ReportedState {
-    /// All of it.
+    /// Locks the sums of all clients.
     pub fn tally(&self) -> MutexGuard<'_, Tally> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A client.
+/// A client and what it will do.
 pub struct Script {
     /// Its host, and its number there.
     pub name: String,
-    /// Controllers.
+    /// The names of the controllers' hosts.
     pub controllers: Vec<String>,
-    /// What it does.
+    /// What draws the things that it does, and their times.
     pub rng: Rng,
     /// How many submits it makes.
     pub submits: u64,
     /// Milliseconds between two things that it does, at most.
     pub think_ms: u64,
-    /// Where it says what it was told.
+    /// Where it counts the answers that it got.
     pub reported: ReportedState,
-    /// What happens.
+    /// The record of the run.
     pub record: Record,
-    /// What is planted.
+    /// The planted bug, if there is one.
     pub bug: Option<Bug>,
 }
 
@@ -81,6 +81,9 @@ type Jobs = JobServiceClient<Client>;
 
 impl Script {
     /// Does all of it.
+    ///
+    /// # Errors
+    /// A client cannot be made of the controllers' addresses.
     pub async fn run(mut self) -> turmoil::Result {
         let first = self.rng.below(self.controllers.len());
         let turned = self.controllers.iter().cycle().skip(first).take(self.controllers.len());

@@ -5,9 +5,9 @@ use crate::plant::Bug;
 /// The size of a run; what is not here is drawn from the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Controllers, at most.
+    /// The most controllers that a run has.
     pub controllers: u64,
-    /// Clients.
+    /// The number of clients.
     pub clients: u64,
     /// Submits of a client, at most.
     pub submits: u64,

@@ -23,7 +23,7 @@ use crate::{etcd::PREFIX, net, plant::Bug, reader::Reader, record::Record, sourc
 pub const PORT: u16 = 7443;
 /// The port of every member of etcd.
 pub const ETCD_PORT: u16 = 2379;
-/// The cluster's name.
+/// The name of the cluster that every run simulates.
 pub const CLUSTER: &str = "sim";
 /// A leader without a heartbeat for longer is considered gone.
 const SILENCE: Duration = Duration::from_millis(400);
@@ -79,7 +79,7 @@ impl Posts {
 /// Whether and how a process has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum End {
-    /// It runs.
+    /// It has not ended: it runs.
     #[default]
     Not,
     /// It has ended because it was asked to.

@@ -7,11 +7,11 @@ use integration_sim::rng::Rng;
 /// A fault, and how long it lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// When it begins.
+    /// When it begins, in simulated milliseconds.
     pub at_ms: u64,
     /// When it is over.
     pub until_ms: u64,
-    /// What it is.
+    /// What goes wrong meanwhile.
     pub what: What,
 }
 
@@ -49,16 +49,16 @@ pub enum What {
 /// The hosts of a run.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// Controllers.
+    /// The names of the controllers' hosts.
     pub controllers: Vec<String>,
-    /// Members of etcd.
+    /// The names of the hosts of etcd's members.
     pub members: Vec<String>,
-    /// Clients.
+    /// The names of the clients' hosts.
     pub clients: Vec<String>,
 }
 
 impl Hosts {
-    /// All of them.
+    /// The names of all hosts.
     #[must_use]
     pub fn all(&self) -> Vec<String> {
         [&self.controllers[..], &self.members, &self.clients].concat()

@@ -1,6 +1,6 @@
 //! Bugs that can be planted at the edges of what is real, each as if the real part had it: the checks must find it.
 
-/// A bug.
+/// A bug that can be planted for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     /// A leader's writes do not compare the leader key.
@@ -24,7 +24,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// All of them.
+    /// All bugs, in the order of their definition.
     pub const ALL: &[Self] = &[
         Self::NoFence,
         Self::NoGuard,
@@ -39,7 +39,7 @@ impl Bug {
 }
 
 impl Bug {
-    /// What it is.
+    /// What the bug does, in words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

@@ -21,17 +21,17 @@ pub struct Reader(Arc<Mutex<Copy>>);
 /// Keys with the revision of their last change and their value.
 #[derive(Default)]
 pub struct Copy {
-    /// Rows.
+    /// The rows by key, each with the revision of its last change.
     pub rows: BTreeMap<Bytes, (u64, Bytes)>,
     /// How often it began with a listing.
     pub listed: u64,
-    /// A watch told something again, or of the past.
+    /// A watch delivered something again, or of the past.
     pub wrong: Option<String>,
     at: u64,
 }
 
 impl Reader {
-    /// All of it.
+    /// Locks the copy as it is now.
     pub fn copy(&self) -> MutexGuard<'_, Copy> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Clone, Default)]
 pub struct Record(Arc<Mutex<RecordedEvent>>);
 
-/// What was noted.
+/// What one run has recorded so far.
 #[derive(Debug, Default)]
 pub struct RecordedEvent {
-    /// Simulated milliseconds.
+    /// The simulated time in milliseconds since the start.
     pub now_ms: u64,
     /// Of every event with its time.
     pub digest: Digest,
-    /// Events.
+    /// The number of events.
     pub events: u64,
     /// Lines for people, if they are kept.
     pub story: Option<Vec<String>>,
@@ -32,7 +32,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// Takes in bytes.
+    /// Takes bytes into the digest.
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -49,12 +49,12 @@ impl Record {
         record
     }
 
-    /// All of it.
+    /// Locks what was recorded so far.
     pub fn noted(&self) -> MutexGuard<'_, RecordedEvent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Simulated milliseconds.
+    /// The simulated time in milliseconds since the start.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.noted().now_ms

@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-/// Of one seed.
+/// The report of one seed's run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
     /// Of every event with its time.
     pub digest: u64,
-    /// Events.
+    /// The number of events.
     pub events: u64,
-    /// Simulated milliseconds.
+    /// How long the run was, in simulated milliseconds.
     pub simulated_ms: u64,
-    /// Faults that began.
+    /// The number of faults that began.
     pub faults: u64,
     /// Submits that were acknowledged.
     pub acknowledged: u64,

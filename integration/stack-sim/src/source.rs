@@ -20,7 +20,7 @@ pub struct Seeded {
 }
 
 impl Seeded {
-    /// Of a seed.
+    /// Random bytes that this seed determines, and a clock that is so far `ahead`.
     #[must_use]
     pub fn new(seed: u64, ahead: Duration) -> Self {
         Self { rng: Mutex::new(Rng::new(seed)), ahead }

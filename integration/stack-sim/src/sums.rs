@@ -2,24 +2,24 @@
 
 use crate::report::Report;
 
-/// The sums.
+/// Sums over the reports of all seeds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Seeds that were run.
     pub seeds: u64,
     /// Of these, run twice and found identical.
     pub twice: u64,
-    /// Events.
+    /// Events of all runs together.
     pub events: u64,
-    /// Simulated milliseconds.
+    /// Simulated milliseconds of all runs together.
     pub simulated_ms: u64,
-    /// Faults.
+    /// Faults that began in all runs together.
     pub faults: u64,
     /// Submits that were acknowledged.
     pub acknowledged: u64,
-    /// Calls of clients.
+    /// Calls that clients made, repeated ones too.
     pub calls: u64,
-    /// Transactions of etcd.
+    /// Transactions that etcd committed.
     pub commits: u64,
     /// Times that a controller began to lead.
     pub take_overs: u64,
@@ -88,7 +88,7 @@ impl Sums {
         text
     }
 
-    /// What [`Sums::line`] wrote.
+    /// Reads the line that [`Sums::line`] wrote; `None` if it is none.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut sums = Self::default();

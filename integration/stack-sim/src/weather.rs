@@ -35,19 +35,19 @@ pub struct Weather {
     next: Option<Fault>,
     active: Vec<Fault>,
     links: BTreeMap<(String, String), Link>,
-    /// Killed, until then.
+    /// Hosts that are killed, each with the time at which it is started again.
     down: BTreeMap<String, u64>,
     /// Asked to end, and started again from the first time on; killed at the second.
     leaving: BTreeMap<String, (u64, u64)>,
     etcd: Arc<Etcd>,
     posts: Posts,
     record: Record,
-    /// Faults that began.
+    /// The number of faults that began.
     pub begun: u64,
 }
 
 impl Weather {
-    /// Of a plan.
+    /// Carries out this plan, from its first fault on.
     #[must_use]
     pub fn new(hosts: Hosts, plan: Vec<Fault>, etcd: Arc<Etcd>, posts: Posts, record: Record) -> Self {
         let mut plan = plan.into_iter();
@@ -92,7 +92,7 @@ impl Weather {
         }
     }
 
-    /// Everything ends now.
+    /// Ends all faults now, and lets no further one begin.
     pub fn heal(&mut self, sim: &mut Sim<'_>, now: u64) {
         self.next = None;
         self.plan = Vec::new().into_iter();

@@ -38,7 +38,7 @@ const LOOK_EVERY_MS: u64 = 40;
 
 type Rows = Pin<Box<dyn Future<Output = Result<Vec<check::Row>, Refusal>>>>;
 
-/// Runs a seed.
+/// Runs one seed to its end and reports what was found.
 #[must_use]
 pub fn run(seed: u64, config: &Config) -> Report {
     align_tasks();

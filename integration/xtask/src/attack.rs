@@ -36,7 +36,10 @@ pub struct Args {
     write_docs: bool,
 }
 
-/// Builds and attacks.
+/// Builds the programs and runs the attack suite.
+///
+/// # Errors
+/// Something cannot be built, or the suite cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut build = vec!["build", "--quiet"];
     if args.release {
@@ -70,7 +73,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// The whole suite, for `cargo xtask test`: as this user and, where that is root, as an unprivileged one. Nothing may run beside it:
-/// parts of it are about who is served how fast while a port is flooded. Gives each with what came of it, and reasons why one was
+/// parts of it are about who is served how fast while a port is flooded. Gives each with its outcome, and reasons why one was
 /// left out.
 pub fn test(bin: &Path) -> (Vec<(&'static str, Result<()>)>, Vec<String>) {
     let program = bin.join("rail-attack");

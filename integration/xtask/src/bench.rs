@@ -37,7 +37,10 @@ pub struct Args {
     traces: Option<PathBuf>,
 }
 
-/// Builds and measures.
+/// Builds what is measured and runs the bench.
+///
+/// # Errors
+/// Something cannot be built or had, or the bench cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.name == "verbs" {
         return lab::bench(args.row.as_deref(), args.json);

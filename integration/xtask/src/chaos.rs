@@ -36,7 +36,10 @@ pub struct Args {
     keep: bool,
 }
 
-/// Builds and runs.
+/// Builds the programs and runs them under faults.
+///
+/// # Errors
+/// Something cannot be built or had, or the run cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let bin = process::build_release()?;
     process::run(process::cargo([

@@ -105,6 +105,9 @@ fn railctl(bin: &Path, dir: &Path) -> Command {
 }
 
 /// Runs the demo; exit 0 means that every element of every result was right.
+///
+/// # Errors
+/// Something cannot be built, the cluster does not come up, or the result is not right.
 pub fn run(args: &Args) -> Result<ExitCode> {
     println!("==> building (the first time takes some minutes)");
     let bin = process::build_release()?;

@@ -31,7 +31,7 @@ pub struct Args {
     seconds: u32,
 }
 
-/// What one target's run came to.
+/// The result of one target's run.
 struct Outcome {
     runs: String,
     coverage: String,
@@ -41,6 +41,9 @@ struct Outcome {
 }
 
 /// Builds and runs; exit 1 on a crash.
+///
+/// # Errors
+/// There is no such target, or the nightly compiler or cargo-fuzz cannot be had.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let dir = process::root().join("integration/fuzz");
     let targets = chosen(&dir, args.target.as_deref())?;

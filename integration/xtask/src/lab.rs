@@ -73,6 +73,9 @@ impl std::fmt::Display for Trouble {
 }
 
 /// Runs what the arguments say.
+///
+/// # Errors
+/// There is no such suite, or one fails. What cannot be had here is exit code 2 and no error.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.list {
         for suite in suite::ALL {
@@ -97,6 +100,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Folder with the headers of libibverbs, from the guest's packages. (Those of the system are found without.)
+///
+/// # Errors
+/// The guest's packages cannot be had, or have no such headers.
 pub fn headers() -> std::result::Result<PathBuf, Trouble> {
     let folder = image::base()?.folder.join("include");
     folder.exists().then_some(folder).ok_or_else(|| Trouble::Absent("the guest's packages have none".into()))

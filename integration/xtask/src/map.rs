@@ -18,6 +18,9 @@ const BEGIN: &str = "<!-- map: begin -->";
 const END: &str = "<!-- map: end -->";
 
 /// Writes or shows the map.
+///
+/// # Errors
+/// `cargo metadata` fails, or the document cannot be read or written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let output = process::capture(process::cargo(["metadata", "--format-version", "1", "--no-deps"]))?;
     let map = render(&serde_json::from_slice(&output.stdout)?);

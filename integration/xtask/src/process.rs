@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Whatever went wrong, told once by main.
+/// Whatever went wrong; main prints it once.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The repository's root.
+/// The root folder of the repository.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_owned()
@@ -47,6 +47,9 @@ pub fn nightly(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Where cargo puts what it builds.
+///
+/// # Errors
+/// `cargo metadata` fails, or does not say it.
 pub fn target_dir() -> Result<PathBuf> {
     let output =
         cargo(["metadata", "--format-version", "1", "--no-deps"]).stderr(Stdio::inherit()).output()?;
@@ -56,18 +59,27 @@ pub fn target_dir() -> Result<PathBuf> {
 }
 
 /// Runs to the end, the output shown; an error if it fails.
+///
+/// # Errors
+/// The command cannot be started, or its exit status is not 0.
 pub fn run(mut command: Command) -> Result<()> {
     let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
 }
 
 /// Runs to the end, the output shown; its exit code becomes ours.
+///
+/// # Errors
+/// The command cannot be started.
 pub fn exit_code(mut command: Command) -> Result<ExitCode> {
     let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
 /// Runs to the end and keeps what it prints to stdout; an error carries its stderr.
+///
+/// # Errors
+/// The command cannot be started, or its exit status is not 0.
 pub fn capture(mut command: Command) -> Result<Output> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if output.status.success() {
@@ -78,18 +90,24 @@ pub fn capture(mut command: Command) -> Result<Output> {
 }
 
 /// Builds what a user runs, optimised, and says where it is.
+///
+/// # Errors
+/// The build fails.
 pub fn build_release() -> Result<PathBuf> {
     run(cargo(["build", "--release"]))?;
     Ok(target_dir()?.join("release"))
 }
 
 /// Runs to the end or for so long; an error says which, or carries the last line of its stderr.
+///
+/// # Errors
+/// The command cannot be started, its exit status is not 0, or it took longer than the limit.
 pub fn within(mut command: Command, limit: Duration) -> Result<()> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let stderr = child.stderr.take();
     let said = std::thread::spawn(move || {
         let mut text = String::new();
-        // What came before an error is told.
+        // What came before an error is printed.
         let _ = stderr.map(|stderr| stderr.take(1 << 20).read_to_string(&mut text));
         text
     });
@@ -126,6 +144,9 @@ pub fn may_make_namespaces() -> bool {
 }
 
 /// Runs to the end without showing what it prints; an error carries its stderr.
+///
+/// # Errors
+/// The command cannot be started, or its exit status is not 0.
 pub fn run_quiet(command: &mut Command) -> Result<()> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if output.status.success() {

@@ -20,7 +20,7 @@ const NOT_EMULATED: &str = "loom";
 struct Check {
     name: &'static str,
     flags: &'static str,
-    /// What is tested.
+    /// The packages whose tests run under it.
     packages: &'static [&'static str],
     /// Which of their tests.
     tests: &'static str,
@@ -63,6 +63,9 @@ const CHECKS: [Check; 3] = [
 const NOT_OURS: &str = "race:test::\nrace:std::sync::mpmc\nrace:std::thread\n";
 
 /// Runs all of them, each with a line.
+///
+/// # Errors
+/// Never: a check that fails is printed, and is the exit code.
 pub fn alone() -> Result<ExitCode> {
     let mut failed = 0;
     let step = |name: &str, outcome: Result<()>| match outcome {

@@ -21,6 +21,9 @@ pub struct Args {
 }
 
 /// Runs what the arguments say.
+///
+/// # Errors
+/// The program cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let program =
         ["run", "--quiet", "--release", "-p", "integration-stack-sim", "--bin", "rail-stack-sim", "--"];
@@ -31,6 +34,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// A bounded part, by the program that is in `bin`: seeds that hold and are the same when they are run again, and every planted
 /// bug found.
+///
+/// # Errors
+/// A seed fails, or a planted bug is not found.
 pub fn test(bin: &Path) -> Result<()> {
     for args in [&["--seeds", TESTED, "--twice", "--threads", "2"][..], &["--seeds", HUNTED, "--hunt"]] {
         let mut simulator = Command::new(bin.join("rail-stack-sim"));

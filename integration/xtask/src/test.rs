@@ -26,7 +26,7 @@ pub struct Args {
     filter: Option<String>,
 }
 
-/// What the steps and the tests came to.
+/// The results of the steps and the tests.
 #[derive(Default)]
 struct Tally {
     passed: u64,
@@ -78,6 +78,9 @@ fn is_path(line: &str) -> bool {
 }
 
 /// Runs everything and prints one closing line with the counts.
+///
+/// # Errors
+/// Cargo cannot be run, or its log cannot be written. A test that fails is counted, and is the exit code.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let begin = Instant::now();
     let mut tally = Tally::default();

@@ -15,6 +15,9 @@ const MDBOOK: &str = "0.5.4";
 const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";
 
 /// The Python environment with the tools, made on first use. An error says why it cannot be had.
+///
+/// # Errors
+/// There is no Python, or its packages cannot be installed.
 pub fn python_tools() -> Result<PathBuf> {
     let venv = process::target_dir()?.join("tools");
     let stamp = venv.join("stamp");
@@ -32,11 +35,17 @@ pub fn python_tools() -> Result<PathBuf> {
 }
 
 /// cargo-deny: from the PATH, or built once into the target directory. An error says why it cannot be had.
+///
+/// # Errors
+/// It is not there and cannot be built.
 pub fn cargo_deny() -> Result<PathBuf> {
     installed("cargo-deny", CARGO_DENY, &[])
 }
 
 /// cargo-fuzz, in the same way.
+///
+/// # Errors
+/// It is not there and cannot be built.
 pub fn cargo_fuzz() -> Result<PathBuf> {
     installed("cargo-fuzz", CARGO_FUZZ, &[])
 }
@@ -48,6 +57,9 @@ pub fn mdbook() -> Result<PathBuf> {
 
 /// etcd: from the PATH, or Debian's package unpacked into the target directory, which needs no root. An error says why it
 /// cannot be had.
+///
+/// # Errors
+/// It is not there, and the package cannot be had or does not run.
 pub fn etcd() -> Result<PathBuf> {
     if answers("etcd") {
         return Ok("etcd".into());
@@ -60,6 +72,9 @@ pub fn etcd() -> Result<PathBuf> {
 }
 
 /// promtool, in the same way; of what else the package has nothing is kept.
+///
+/// # Errors
+/// It is not there, and the package cannot be had or does not run.
 pub fn promtool() -> Result<PathBuf> {
     if answers("promtool") {
         return Ok("promtool".into());
@@ -82,6 +97,9 @@ pub fn promtool() -> Result<PathBuf> {
 }
 
 /// nft, in the same way. What it links is unpacked beside it.
+///
+/// # Errors
+/// It is not there, and the packages cannot be had or do not run.
 pub fn nft() -> Result<PathBuf> {
     const PACKAGES: [&str; 10] = [
         "nftables",
@@ -112,6 +130,9 @@ pub fn nft() -> Result<PathBuf> {
 }
 
 /// The library that moves the clock of one process, in the same way.
+///
+/// # Errors
+/// It is not there, and the package cannot be had.
 pub fn faketime() -> Result<PathBuf> {
     const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
     let unpacked = process::target_dir()?.join("tools/faketime");

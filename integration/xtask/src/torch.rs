@@ -39,6 +39,9 @@ const PACKAGES: &[&str] = &[
 const PATIENCE: Duration = Duration::from_secs(480);
 
 /// The Python program of an environment with PyTorch, made on first use. An error says why it cannot be had.
+///
+/// # Errors
+/// There is no Python, or PyTorch cannot be installed in time.
 pub fn python() -> Result<PathBuf> {
     let venv = process::target_dir()?.join("tools").join("torch-venv");
     let (stamp, python, wanted) = (venv.join("stamp"), venv.join("bin/python"), PACKAGES.join("\n"));

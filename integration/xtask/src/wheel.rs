@@ -17,6 +17,9 @@ pub struct Args {
 }
 
 /// Builds the library optimised and packs it; prints where the wheel is.
+///
+/// # Errors
+/// The library cannot be built or packed.
 pub fn run(args: &Args) -> Result<ExitCode> {
     process::run(process::cargo(["build", "--release", "--quiet", "-p", "node-agent-door"]))?;
     let target = process::target_dir()?;

@@ -2,17 +2,17 @@
 //!
 //! What a forecast said of a job is compared with its start once that has come: by how much longer it waited than was said,
 //! as a ratio. The band of the next forecast reaches from a low to a high quantile of the last such ratios, of forecasts
-//! that looked as far ahead; and which quantiles those are follows the starts that fell out of the bands that were told
+//! that looked as far ahead; and which quantiles those are follows the starts that fell out of the bands that were given
 //! (adaptive conformal inference: Gibbs and Candès, "Adaptive conformal inference under distribution shift", 2021). So one
 //! start of ten comes before its band and one after it in the long run, whatever the law of the errors, and nothing is used
-//! that was not known when a band was told. Who still waits counts too, with the wait so far. All of it is bounded, and
-//! decides nothing but what is told.
+//! that was not known when a band was given. Who still waits counts too, with the wait so far. All of it is bounded, and
+//! decides nothing but the bands that are shown.
 //!
 //! Three things make that run short enough to be of use:
 //! - All bands move their quantiles together, however far ahead they look: what is promised is a share of all starts, and a
-//!   quantile that hears of every start follows sooner than ten that hear of a tenth each.
+//!   quantile that learns of every start follows sooner than ten that hear of a tenth each.
 //! - Jobs come in bursts and share one fate, and hours go by until the first of a burst starts. Until then it counts what the
-//!   newest forecast says of those that wait: that it will come before or after the band that it was told, or in it. That is
+//!   newest forecast says of those that wait: that it will come before or after the band that it was given, or in it. That is
 //!   reckoned anew with every forecast and gives way to what really came.
 //! - Which side of its band a start has missed, or not, is learned as soon as it is known, not first at the start.
 
@@ -30,7 +30,7 @@ const MISSED: i64 = 100;
 /// Forecasts that are kept of one kind: of a law that changes, old errors say little.
 const KEPT: usize = 80;
 
-/// Fewer say nothing.
+/// Ratios of one kind from which a band is made at the least; from fewer there is none.
 const FEW: usize = 24;
 
 /// Forecasts that wait to be compared with a start; of those that come beyond that nothing is learned.
@@ -51,7 +51,7 @@ const WIDER: i64 = ALL;
 /// And inwards: beyond the middle, for where the law has changed the errors that are kept lie on one side of what comes.
 const NARROWER: i64 = 600_000;
 
-/// Bands are told in whole ones of this: nobody reads more of them, and what a forecast says to the millisecond is not missed
+/// Bands are given in whole ones of this: nobody reads more of them, and what a forecast says to the millisecond is not missed
 /// for the last digit of a logarithm.
 const DIGIT: u64 = 1000;
 
@@ -86,23 +86,23 @@ impl Prediction {
     }
 }
 
-/// What came of one forecast: the logarithm of the real wait by that which was told, in millionths.
+/// The error of one forecast: the logarithm of the real wait by the forecast one, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Error {
     /// The job has started.
     Known(i64),
-    /// It still waits: of what was told then, with the logarithm of the wait that was told.
+    /// It still waits: the time of the forecast, with the logarithm of the wait that it gave.
     Open { at: Timestamp, ahead: i64 },
 }
 
 /// Forecasts that looked about as far ahead.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Kind {
-    /// The last that were told, in that order.
+    /// The last forecasts that were given, in that order.
     reported: VecDeque<(JobUid, Error)>,
 }
 
-/// What was told and what came of it.
+/// The forecasts that were given, and their errors.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Bands {
     open: BTreeMap<JobUid, Prediction>,
@@ -289,7 +289,7 @@ impl Bands {
         near.filter_map(enough).next().map(Arc::as_ref)
     }
 
-    /// Something was told of a job. The first that was counts.
+    /// A forecast of a job's start was given. The first one counts.
     pub(crate) fn report(&mut self, uid: JobUid, raw: Timestamp, reported: Eta, at: Timestamp) {
         if self.open.len() >= OPEN || self.open.contains_key(&uid) {
             return;
@@ -300,7 +300,7 @@ impl Bands {
         Arc::make_mut(self.kinds.entry(kind(ahead)).or_default()).report(uid, at, log(ahead));
     }
 
-    /// Whether something was told of a job that has not started since.
+    /// Whether a forecast was given for a job that has not started since.
     pub(crate) fn is_open(&self, uid: JobUid) -> bool {
         self.open.contains_key(&uid)
     }

@@ -6,14 +6,14 @@ use crate::{
     row::Row,
 };
 
-/// One row each.
+/// What is free at each step: a row for GPUs, and one for each license.
 pub(super) struct Rooms {
     gpus: Row,
     licenses: Vec<Row>,
 }
 
 impl Rooms {
-    /// What is free now, and what is given back at the ends of those that run, told as steps.
+    /// What is free now, and what is given back at the ends of those that run, by step.
     pub(super) fn new<'a>(free: i32, licenses: &[i32], ends: impl Iterator<Item = (usize, &'a Run)>) -> Self {
         let row = |free: i32| {
             let mut row = Row::default();

@@ -20,9 +20,9 @@ use crate::{
 /// Where a job would take from what is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Short {
-    /// Of all nodes.
+    /// Among all nodes of the cluster.
     Nodes,
-    /// Of a pod.
+    /// Among the nodes of this pod, by its number.
     Pod(u32),
     /// Of nodes on the same leaves.
     Block(u32),

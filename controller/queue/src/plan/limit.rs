@@ -93,7 +93,7 @@ impl Plan {
         self.keep_limit(whose, Quota { left, gpus, limit })
     }
 
-    /// The number of a limit that is told of for the first time.
+    /// Adds a limit that the plan does not have yet, and gives its number.
     pub(super) fn keep_limit(&mut self, whose: Limited, quota: Quota) -> usize {
         self.quotas.push(quota);
         self.quota_of.insert(whose, self.quotas.len() - 1);

@@ -37,7 +37,7 @@ pub(crate) struct Node {
     pub(crate) whole_at: usize,
     pub(crate) pod: u32,
     pub(crate) block: u32,
-    /// Takes jobs.
+    /// Whether the node takes jobs.
     pub(crate) open: bool,
     /// Cannot keep two tenants apart.
     apart: bool,
@@ -79,7 +79,7 @@ struct Quota {
     limit: u64,
 }
 
-/// Whose limit.
+/// What a limit is set for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Limited {
     Queue(TenantName, Option<QueueName>),
@@ -95,7 +95,7 @@ pub(crate) enum Limited {
 /// What one job asks of the plan.
 #[derive(Debug, Clone)]
 pub(crate) struct PlanRequest {
-    /// Spares too.
+    /// Nodes that the job asks for, spares included.
     pub(crate) nodes: u32,
     /// Those of them that are spares: they need not be in the same place as the rest.
     pub(crate) spares: u32,
@@ -214,7 +214,7 @@ impl Bounds {
     }
 }
 
-/// The profile.
+/// The profile: what is free at each step, over all nodes and in each part that jobs ask for.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) grid: Grid,

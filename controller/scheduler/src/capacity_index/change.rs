@@ -1,4 +1,4 @@
-//! Changes of the yard: nodes come, go and change; gangs take and give back.
+//! Changes of the capacity index: nodes come, go and change; gangs take and give back.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{host::Host, snapshot::Allocated};
 struct Run {
     word: u32,
     mask: u64,
-    /// What they were.
+    /// The value that each of these nodes had before the change.
     old: Value,
     value: Value,
 }
@@ -147,7 +147,7 @@ impl CapacityIndex {
         }
     }
 
-    /// Another yard is made for the same nodes: who is on them stays.
+    /// Another capacity index is made for the same nodes: who is on them stays.
     pub(crate) fn with_owners_of(self, other: &mut Self) -> Self {
         Self { owners: std::mem::take(&mut other.owners), ..self }
     }
@@ -173,12 +173,12 @@ impl CapacityIndex {
         self.owners.remove(ix)
     }
 
-    /// It comes back.
+    /// Puts the tenants back that [`Self::take_tenants`] took off the node.
     pub(crate) fn put_tenants(&mut self, ix: NodeIx, tenants: &Tenants) {
         self.owners.put(ix, tenants);
     }
 
-    /// A node leaves.
+    /// Removes a node, with everything that the capacity index knows of it; an unknown node changes nothing.
     pub fn remove_node(&mut self, ix: NodeIx) {
         if let Some(other) = &mut self.undrained {
             other.drop_node(ix);

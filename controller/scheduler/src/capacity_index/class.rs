@@ -117,7 +117,7 @@ fn pci(address: &str) -> Option<u32> {
 /// Which nodes a job may have, by their labels and taints.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Filter {
-    /// All must hold.
+    /// Terms on the node's labels, all of which must hold; empty takes every node.
     pub selector: Vec<Term>,
     /// Each taint must be covered by one.
     pub tolerations: Vec<Toleration>,
@@ -140,7 +140,7 @@ pub(crate) enum Models {
     Asked,
     /// Some are of others, or there are none.
     Others,
-    /// They may be: of some its agent does not tell.
+    /// They may be: of some its agent reports nothing.
     Unknown,
 }
 
@@ -228,7 +228,7 @@ impl Classes {
         self.numbers.get_key_value(&traits).map_or(traits, |(known, _)| Arc::clone(known))
     }
 
-    /// One node less.
+    /// Counts one node less in the class of this number.
     pub(crate) fn leave(&mut self, number: u32) {
         let (traits, nodes) = &mut self.list[number as usize];
         *nodes -= 1;

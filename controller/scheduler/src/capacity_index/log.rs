@@ -22,7 +22,7 @@ pub struct Mark {
     digest: u64,
 }
 
-/// Two histories are not told apart by equality: what they led to is compared.
+/// Equality does not distinguish two histories: what they led to is compared.
 impl PartialEq for Log {
     fn eq(&self, _: &Self) -> bool {
         true

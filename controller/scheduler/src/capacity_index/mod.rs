@@ -1,4 +1,4 @@
-//! The yard: what every node can give at the moment, in the order of places, as bitmaps.
+//! The capacity index: what every node can give at the moment, in the order of places, as bitmaps.
 //!
 //! 64 nodes of the same leaves are one [`word::NodeBlock`]; a node is one bit in a few planes (takes jobs, holds nothing,
 //! the digits of its count of free GPUs) and in one plane per rail. What a job asks of a node is then a handful of
@@ -36,16 +36,16 @@ use crate::{
     snapshot::{Allocated, GPUS_MAX},
 };
 
-/// What the yard knows of one node.
+/// What the capacity index knows of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) slot: u32,
     pub(crate) class: u32,
-    /// Takes new jobs.
+    /// Whether the node takes new jobs.
     pub(crate) open: bool,
     /// By index, as a bitmap.
     pub(crate) gpus: u64,
-    /// CPUs and memory.
+    /// The CPUs and the memory that the node has, held or not.
     pub(crate) host: Host,
     /// Rails with a cabled NIC.
     pub(crate) present: RailSet,
@@ -121,11 +121,11 @@ pub(crate) fn ones(set: u64) -> u32 {
 /// What a node is, for [`CapacityIndex::set_node`].
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// Takes new jobs.
+    /// Whether the node takes new jobs.
     pub open: bool,
     /// GPUs by index, as a bitmap.
     pub gpus: u64,
-    /// CPUs and memory.
+    /// The CPUs and the memory that the node has, held or not.
     pub host: Host,
     /// Rails with a cabled NIC.
     pub present: RailSet,
@@ -133,14 +133,14 @@ pub struct Facts {
     pub usable: RailSet,
     /// What jobs hold on it.
     pub held: Allocated,
-    /// Its class.
+    /// Labels, taints and wiring, which put the node into its class.
     pub traits: Arc<Traits>,
 }
 
 /// One node of a gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pick {
-    /// Which.
+    /// The node, by its index.
     pub node: NodeIx,
     /// The GPUs that the job takes there, as a bitmap.
     pub gpus: u64,
@@ -212,7 +212,7 @@ impl PartialEq for CapacityIndex {
 impl Eq for CapacityIndex {}
 
 impl CapacityIndex {
-    /// A yard without nodes, in a fabric of so many rails.
+    /// A capacity index without nodes, in a fabric of so many rails.
     #[must_use]
     pub fn new(fabric: Option<&Fabric>, rails: u32) -> Self {
         Self::empty(Arc::new(Layout::new(fabric)), rails)
@@ -243,7 +243,7 @@ impl CapacityIndex {
         }
     }
 
-    /// How many rails it tells apart.
+    /// How many rails it distinguishes.
     #[must_use]
     pub fn rails(&self) -> u32 {
         u32::try_from(self.stride).unwrap_or(u32::MAX)

@@ -132,7 +132,7 @@ impl Owners {
         tenants
     }
 
-    /// It comes back.
+    /// Puts back the tenants that a node had, with how many jobs each of them has there.
     pub(crate) fn put(&mut self, node: NodeIx, tenants: &Tenants) {
         for (tenant, jobs) in tenants {
             let number = self.number(tenant);

@@ -12,7 +12,7 @@ const DIGITS: usize = 7;
 pub(crate) struct NodeBlock {
     /// Takes new jobs and is not held as a whole.
     pub(crate) open: u64,
-    /// Holds nothing.
+    /// Nodes on which no job holds anything.
     pub(crate) idle: u64,
     /// The count of free GPUs, digit by digit.
     free: [u64; DIGITS],

@@ -21,7 +21,7 @@ pub struct Tally {
     pub alone: u32,
 }
 
-/// What was counted.
+/// How many nodes each constraint keeps from the gang, over all nodes of the cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Census {
     /// Nodes of the cluster.
@@ -52,7 +52,7 @@ mod fixed {
     pub(super) const MODEL: usize = 13;
     pub(super) const MODEL_UNKNOWN: usize = 14;
     pub(super) const RAIL_DRAINED: usize = 15;
-    /// Of CPUs, then of memory: not told, too few, held.
+    /// Of CPUs, then of memory: not reported, too few, held.
     pub(super) const CPUS: usize = 16;
     pub(super) const MEMORY: usize = 19;
     pub(super) const ISOLATION: usize = 22;
@@ -144,7 +144,7 @@ impl Count<'_> {
                 } else if free.len() < count {
                     self.hit(fixed::FEW_HELD, true);
                 } else if free.and(undrained).len() < count {
-                    // The end of a job mends it as well.
+                    // The end of a job removes this cause as well.
                     self.hit(fixed::RAIL_DRAINED, true);
                 }
             }

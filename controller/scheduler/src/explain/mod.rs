@@ -52,13 +52,13 @@ pub enum Cause {
     CpuShape,
     /// Jobs hold too many of its CPUs.
     CpusHeld,
-    /// Its agent does not tell its CPUs, so that it has none to give.
+    /// Its agent does not report its CPUs, so that it has none to give.
     CpusUnknown,
     /// The node has too little memory.
     MemoryShape,
     /// Jobs hold too much of its memory.
     MemoryHeld,
-    /// Its agent does not tell its memory, so that it has none to give.
+    /// Its agent does not report its memory, so that it has none to give.
     MemoryUnknown,
     /// A job that wants nobody beside it holds the node.
     HeldAlone,
@@ -109,7 +109,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Whether it is about what jobs hold: an end of jobs mends it.
+    /// Whether it is about what jobs hold: an end of jobs removes it.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(
@@ -134,7 +134,7 @@ impl Cause {
 /// A constraint with its counts; see the module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blocker {
-    /// What.
+    /// The constraint that is in the way.
     pub cause: Cause,
     /// Nodes that it costs; GPUs for a quota.
     pub lost: u32,
@@ -145,9 +145,9 @@ pub struct Blocker {
 /// Free nodes that are not for this job.
 #[derive(Debug, Clone, Copy)]
 pub struct WithheldNodes<'a> {
-    /// For what.
+    /// The job or reservation that they are withheld for.
     pub thing: &'a Thing,
-    /// Which.
+    /// The nodes that are withheld.
     pub nodes: &'a NodeSet,
 }
 
@@ -163,7 +163,7 @@ pub struct QueueFacts<'a> {
 /// A job that holds what the gang waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder<J> {
-    /// Which.
+    /// The job that holds something.
     pub job: J,
     /// Nodes on which it holds something, and which nothing but what jobs hold there keeps from the gang.
     pub nodes: u32,
@@ -184,7 +184,7 @@ pub struct Explanation<J> {
     pub blockers: Vec<Blocker>,
     /// Who holds what it waits for, those with the most nodes first.
     pub holders: Vec<Holder<J>>,
-    /// Further ones.
+    /// Holders that are not in the list, by their number; 0 if it is complete.
     pub holders_omitted: u32,
     /// The least that would have to be given up, the smallest amount first; empty if nothing short of waiting helps, or
     /// if nothing needs to.
@@ -230,7 +230,8 @@ pub fn explain<J: Ord, N: IntoIterator<Item = NodeIx>>(
     }
 }
 
-/// What [`summary`] finds.
+/// What [`summary`] gives: the nodes of the cluster, those that are free for the gang, its reach, and its
+/// blockers.
 pub(crate) struct ExplainSummary {
     pub(crate) nodes: u32,
     pub(crate) free: u32,

@@ -27,35 +27,35 @@ const GIVEN: usize = 16;
 /// Taints, terms and groups that are thought away at most, each.
 const EACH: usize = 8;
 
-/// One constraint relaxed.
+/// One constraint of a gang that is relaxed, with what was asked and what would be enough.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// Fewer nodes.
+    /// A gang of fewer nodes.
     Nodes {
-        /// Asked for.
+        /// Nodes that the gang asks for.
         from: u32,
-        /// Enough.
+        /// The most nodes with which it could start now.
         to: u32,
     },
     /// Fewer GPUs on each node.
     Gpus {
-        /// Asked for.
+        /// GPUs that it asks for on each node.
         from: u32,
-        /// Enough.
+        /// The most GPUs a node with which it could start now.
         to: u32,
     },
     /// So many rails, whichever are common to all nodes.
     Rails {
-        /// Asked for.
+        /// Rails that it asks for.
         from: u32,
-        /// Enough.
+        /// The most rails with which it could start now.
         to: u32,
     },
-    /// A wider place.
+    /// A wider part of the fabric that the gang may spread over.
     Within {
-        /// Asked for.
+        /// What the gang must stay within.
         from: Within,
-        /// Wide enough.
+        /// The narrowest confinement with which it could start now.
         to: Within,
     },
     /// These groups may be split.
@@ -85,16 +85,16 @@ pub enum Change {
     },
     /// Drained rails where nothing else is left.
     Drained,
-    /// Fewer spares.
+    /// A gang of fewer spare nodes.
     Spares {
-        /// Asked for.
+        /// Spare nodes that it asks for.
         from: u32,
-        /// Enough.
+        /// The most spare nodes with which it could start now.
         to: u32,
     },
     /// More quota for the tenant.
     Quota {
-        /// GPUs more.
+        /// GPUs that the quota would have to be larger by.
         more: u64,
     },
 }
@@ -104,7 +104,7 @@ pub enum Change {
 pub struct Relaxation {
     /// What is given up in all, in thousandths of what was asked.
     pub amount: u64,
-    /// Each a constraint.
+    /// The changes, each of another constraint; all of them are needed.
     pub changes: Vec<Change>,
 }
 

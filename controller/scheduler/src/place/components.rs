@@ -147,7 +147,7 @@ struct Candidates<'a> {
     time: Time,
     /// Per component the nodes that could be of it, word by word.
     fits: Vec<Vec<u64>>,
-    /// By block.
+    /// The nodes that fit, counted by block, idleness and set of components, in the order of blocks.
     supply: Vec<Supply>,
 }
 
@@ -220,7 +220,8 @@ impl Candidates<'_> {
         lay.matching.is_whole().then_some(lay)
     }
 
-    /// The best block.
+    /// The allocation in the block that is the best of those that hold the whole gang; `None` if no block
+    /// does.
     fn one_block(&self) -> Option<Allocation> {
         let mut best: Option<((u32, u32, u32, u32), Allocation)> = None;
         for supply in self.supply.chunk_by(|a, b| a.block == b.block) {

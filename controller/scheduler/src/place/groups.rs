@@ -25,7 +25,7 @@ const SHAPES: usize = 96;
 /// Rows of split groups that are carried on.
 const WIDTH: usize = 12;
 
-/// Nodes per part.
+/// How many nodes of one group are in each of at most [`PARTS`] blocks.
 pub(super) type Shape = [u32; PARTS];
 
 /// A block with what it offers.

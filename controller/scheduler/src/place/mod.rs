@@ -1,4 +1,4 @@
-//! The decision where a gang goes: a pure function of the yard and of what is asked.
+//! The decision where a gang goes: a pure function of the capacity index and of what is asked.
 
 mod any;
 mod bound;
@@ -34,7 +34,7 @@ pub(crate) use fit::Take;
 use fit::{FitRequest, Fitter};
 pub(crate) use rails::Masks;
 
-/// A chosen gang.
+/// The nodes, GPUs and rails that were chosen for a gang.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
     /// The rails in use.
@@ -49,7 +49,7 @@ pub struct Choice {
     pub hosts: Vec<(u32, Host)>,
     /// Nobody else is let onto its nodes.
     pub exclusive: bool,
-    /// How many pods.
+    /// The number of pods that the gang is spread over.
     pub pods: u32,
     /// The weighted cut of its traffic, see [`ACROSS_LEAVES`] and [`ACROSS_PODS`].
     pub cut: u64,
@@ -72,7 +72,7 @@ impl Choice {
 /// As of when nodes count as free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Time {
-    /// Now.
+    /// As of now: what jobs hold is not free.
     Now,
     /// When all jobs have ended, of nodes that take jobs.
     Ended,
@@ -80,12 +80,12 @@ pub enum Time {
     Healed,
 }
 
-/// Nodes that must not be chosen, by place; for one yard at one time.
+/// Nodes that must not be chosen, by place; for one capacity index at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hidden(Vec<(u32, u64)>);
 
 impl Hidden {
-    /// These nodes.
+    /// Hides these nodes of the capacity index.
     pub fn of(capacity_index: &CapacityIndex, nodes: impl Iterator<Item = NodeIx>) -> Self {
         let mut hidden = Self::default();
         hidden.add(capacity_index, nodes);
@@ -110,7 +110,7 @@ const FEW: usize = 8;
 /// Of sets of rails the first one is taken that cuts at most one part in so many more than the best that there could be.
 const NEAR: u64 = 64;
 
-/// Makes choices. It holds only what can be had again from the yard, and vectors that are used again, so that a
+/// Makes choices. It holds only what can be had again from the capacity index, and vectors that are used again, so that a
 /// decision allocates nothing: two placers choose alike, whatever they did before.
 #[derive(Debug, Default)]
 pub struct Placer {

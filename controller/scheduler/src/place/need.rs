@@ -12,10 +12,10 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// Which rails.
+/// The rails that a gang needs on every node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RailNeed {
-    /// These.
+    /// Exactly the rails of this set.
     Exactly(RailSet),
     /// Any so many, the same on every node.
     Any(u32),
@@ -28,7 +28,7 @@ pub struct ComponentNeed {
     pub name: ComponentName,
     /// How many nodes; at least 1.
     pub nodes: u32,
-    /// GPUs on each.
+    /// GPUs on each of its nodes.
     pub gpus: u32,
     /// CPUs and memory on each.
     pub host: Host,
@@ -44,9 +44,9 @@ pub struct ComponentNeed {
 pub struct Need {
     /// How many nodes; at least 1.
     pub nodes: u32,
-    /// GPUs on each.
+    /// GPUs on each node; of a gang of components the most that any of them asks for.
     pub gpus: u32,
-    /// Rails on each.
+    /// The rails that each node must have.
     pub rails: RailNeed,
     /// CPUs and memory on each that are its alone.
     pub host: Host,
@@ -62,7 +62,7 @@ pub struct Need {
     pub pattern: Pattern,
     /// Further nodes that are held idle for it, near it where possible.
     pub spares: u32,
-    /// Labels and taints.
+    /// Labels and taints of the nodes that the gang may have.
     pub filter: Arc<Filter>,
     /// Nodes that it does not want.
     pub exclude: Vec<NodeIx>,
@@ -273,7 +273,7 @@ impl Need {
         self.components.iter().map(|component| component.gpus).min().unwrap_or(self.gpus)
     }
 
-    /// How many rails.
+    /// The number of rails that the gang needs on each node.
     #[must_use]
     pub fn rail_count(&self) -> u32 {
         match self.rails {

@@ -123,7 +123,7 @@ impl Sieve {
         self.undo.len() > before
     }
 
-    /// Undoes every [`Self::hide`].
+    /// Undoes every [`Self::hide`] since the last call: the view is as it was.
     pub(super) fn show(&mut self, capacity_index: &CapacityIndex, view: &mut View) {
         view.show(capacity_index, &self.undo);
         self.undo.clear();

@@ -22,7 +22,7 @@ fn of_each(need: &Need, mut causes: impl FnMut(&Need) -> Vec<Reason>) -> Vec<Rea
     reported
 }
 
-/// See [`super::infeasible`].
+/// As [`super::infeasible`], of a gang of components: why it could not start even with every job ended.
 pub(super) fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<Reason> {
     let mut reasons = of_each(need, |part| super::infeasible(snapshot, part, placer));
     let (nodes, wanted) = (snapshot.topology().len(), need.nodes as usize);
@@ -43,7 +43,7 @@ pub(super) fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) 
     reasons
 }
 
-/// See [`super::not_now`].
+/// As [`super::not_now`], of a gang of components: why each component cannot start now.
 pub(super) fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &JobId)>) -> Vec<Reason> {
     of_each(need, |part| super::not_now(snapshot, part, reserved))
 }

@@ -11,7 +11,7 @@ use crate::{explain::Cause, host::Host, place::Need, snapshot::Snapshot};
 struct Kind {
     /// Code where too few nodes have enough of it.
     shape: &'static str,
-    /// What they are, for those whose agents do not tell.
+    /// What they are, for those whose agents do not report them.
     what: &'static str,
     of: fn(Host) -> u64,
     text: fn(u64) -> String,

@@ -19,7 +19,7 @@ pub const CHECKS: usize = 40_000;
 /// What a choice costs: free nodes taken, pods, weighted cut.
 type Cost = (u32, u32, u64);
 
-/// What was chosen.
+/// The replacements that were chosen, with the pods of the repaired gang and its weighted cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Assigned {
     /// For each lost node in rank order what takes its place.

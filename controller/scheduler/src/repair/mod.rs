@@ -36,7 +36,7 @@ use stock::Stock;
 /// What a node has lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureScope {
-    /// All of it.
+    /// The node as a whole.
     Node,
     /// The NICs of these rails.
     Rails(RailSet),
@@ -78,7 +78,7 @@ pub struct RepairRequest<'a> {
 pub struct Swap {
     /// The node's place in rank order.
     pub position: u32,
-    /// The lost one.
+    /// The node that failed.
     pub old: NodeName,
     /// The one that takes over its ranks.
     pub new: NodeName,
@@ -102,7 +102,7 @@ pub struct Repaired {
 /// A gang that cannot be made whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Irreparable {
-    /// Every reason.
+    /// Every reason why the gang cannot be made whole.
     pub reasons: Vec<Reason>,
     /// What could be done in place of it: the gang on one rail less, or without the rails that were lost.
     pub fewer_rails: Option<Box<Repaired>>,

@@ -20,9 +20,9 @@ pub enum RepairFlaw {
     /// The gang has another size.
     #[error("nodes now: {now}, before: {before}")]
     Size {
-        /// Before.
+        /// Nodes of the gang before the repair.
         before: usize,
-        /// Now.
+        /// Nodes of the gang after the repair.
         now: usize,
     },
     /// A rank of a healthy node moved, or got other GPUs.
@@ -37,9 +37,9 @@ pub enum RepairFlaw {
     /// A replacement that is not free, or not what was asked for.
     #[error("node '{node}' cannot stand in: {why}")]
     Unfit {
-        /// Which.
+        /// The node that was chosen as replacement.
         node: NodeName,
-        /// What is wrong.
+        /// What it lacks, or who holds it.
         why: &'static str,
     },
     /// A node is not on exactly the rails of the gang, or the rails are not a part of what they were.
@@ -51,16 +51,16 @@ pub enum RepairFlaw {
     /// The gang or a group is no longer in one place.
     #[error("ranks {first} to {last} are not in one place ({within:?})")]
     Apart {
-        /// First node.
+        /// The first node, in rank order.
         first: usize,
-        /// Last.
+        /// The last node, in rank order.
         last: usize,
         /// Where they should stay.
         within: Within,
     },
 }
 
-/// Proves a repair against the snapshot, in which the wounded gang still holds its nodes.
+/// Proves a repair against the snapshot, in which the gang still holds all its nodes, the failed ones too.
 ///
 /// # Errors
 /// Every flaw.

@@ -10,7 +10,7 @@ use crate::types::{Event, KeyValue, LeaseId};
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
-/// CRC-32 (IEEE 802.3).
+/// The CRC-32 (IEEE 802.3) of all parts, one behind the other.
 pub fn crc32(parts: &[&[u8]]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     parts.iter().for_each(|part| crc.update(part));
@@ -30,6 +30,10 @@ pub fn encode_kv(kv: &KeyValue) -> Vec<u8> {
     out
 }
 
+/// Decodes the value of `key` as [`encode_kv`] lays it out.
+///
+/// # Errors
+/// It is too short, or its checksum is wrong.
 pub fn decode_kv(key: &[u8], stored: &[u8]) -> Result<KeyValue, Damage> {
     let body = checked(&[key], stored)?;
     let mut body = Bytes::copy_from_slice(body);
@@ -64,6 +68,10 @@ pub fn encode_events(revision: u64, events: &[Event]) -> Vec<u8> {
     out
 }
 
+/// Decodes the events of one revision as [`encode_events`] lays them out.
+///
+/// # Errors
+/// They are cut short, or their checksum is wrong.
 pub fn decode_events(revision: u64, stored: &[u8]) -> Result<Arc<[Event]>, Damage> {
     let mut body = Bytes::copy_from_slice(checked(&[&revision.to_le_bytes()], stored)?);
     let count = body.try_get_u32_le().map_err(|_| SHORT)?;
@@ -144,6 +152,9 @@ pub fn encode_header(format: u32) -> Vec<u8> {
 }
 
 /// The format of a header; `Err` when its checksum is wrong. The caller has looked at the magic already.
+///
+/// # Errors
+/// It is too short, or its checksum is wrong.
 pub fn decode_header(header: &[u8]) -> Result<u32, Damage> {
     let body = checked(&[], header.get(..24).ok_or(SHORT)?)?;
     let format = body.last_chunk::<4>().ok_or(SHORT)?;

@@ -12,7 +12,7 @@ use crate::error::StoreError;
 /// A program that this process starts has its files, this lock too, for the moment between fork and exec: so long a lock that this very
 /// process gave back is waited for.
 const OWN_CHILDREN: Duration = Duration::from_secs(1);
-/// Between two looks.
+/// The time between two tries for a lock that is held.
 const STEP: Duration = Duration::from_millis(5);
 
 /// Held as long as the store is open; the system releases it when the process dies, however it dies.

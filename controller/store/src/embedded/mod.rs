@@ -46,7 +46,7 @@ const GRANULE: usize = 16 * 1024;
 pub struct EmbeddedOptions {
     /// Directory of the store; made (mode 0700) when absent.
     pub dir: PathBuf,
-    /// Limits to enforce.
+    /// Limits on keys, values, transactions and leases that the store enforces.
     pub limits: Limits,
     /// How much history to keep.
     pub history: History,
@@ -146,6 +146,9 @@ impl EmbeddedStore {
     }
 
     /// Ends the leases whose time is over by the injected clock; done when they are gone.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`] if the store is closed or its writer has ended.
     pub async fn tick(&self) -> Result<(), StoreError> {
         let (done, ticked) = oneshot::channel();
         self.queue.send(Message::Tick(done)).map_err(|_| StoreError::Closed)?;

@@ -35,6 +35,9 @@ type Anything<T> = Result<T, redb::Error>;
 
 impl Tables {
     /// Opens (and, after a crash, repairs) the database behind the header; on an empty disk it makes a new one.
+    ///
+    /// # Errors
+    /// The database cannot be read, or is damaged beyond repair.
     pub fn open(disk: Arc<dyn Disk>, cache_bytes: usize) -> Result<Self, StoreError> {
         let fault = Arc::new(Fault::default());
         let backend = Backend { disk: disk.clone(), fault: fault.clone() };
@@ -50,6 +53,9 @@ impl Tables {
     }
 
     /// Writes the tables of an empty store that stands at `revision`.
+    ///
+    /// # Errors
+    /// The disk refuses the writes.
     pub fn initialise(&self, revision: u64) -> Result<(), StoreError> {
         let compact_revision = if revision == FIRST_REVISION { 0 } else { revision };
         let state = State { revision, compact_revision, ..State::default() };
@@ -65,6 +71,9 @@ impl Tables {
     }
 
     /// Everything in the file, each item checked, and the number of its last commit.
+    ///
+    /// # Errors
+    /// The disk refuses to read, or [`StoreError::Corrupt`] names the first damaged item.
     pub fn load(&self) -> Result<(State, u64), StoreError> {
         let mut damage = None;
         let loaded = guarded(&self.fault, || {
@@ -96,6 +105,9 @@ impl Tables {
     }
 
     /// The number of the last commit on disk.
+    ///
+    /// # Errors
+    /// The disk refuses to read.
     pub fn commits(&self) -> Result<u64, StoreError> {
         guarded(&self.fault, || {
             let txn = self.db.begin_read()?;
@@ -105,6 +117,9 @@ impl Tables {
     }
 
     /// Makes a group of transactions durable: one commit, one sync of the disk.
+    ///
+    /// # Errors
+    /// The disk refuses; [`Failed::nothing_stored`] says whether part of the commit may be on it.
     pub fn commit(&self, delta: &Delta, commits: u64) -> Result<(), Failed> {
         self.fault.begin();
         guarded(&self.fault, || {
@@ -118,6 +133,9 @@ impl Tables {
 
     /// Takes back a commit that reached the disk although it was reported as failed: what it touched is written
     /// again as `state` has it. Answers how far the disk's history is compacted, which is never taken back.
+    ///
+    /// # Errors
+    /// The disk refuses, or what it holds does not decode.
     pub fn undo(&self, state: &State, commits: u64) -> Result<u64, StoreError> {
         guarded(&self.fault, || {
             let txn = self.db.begin_write()?;

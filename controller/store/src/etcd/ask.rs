@@ -1,4 +1,4 @@
-//! What is asked of etcd, as values: cheap to repeat, of a known size, and told in etcd-client's words.
+//! What is asked of etcd, as values: cheap to repeat, of a known size, and converted to etcd-client's types.
 
 use bytes::Bytes;
 use etcd_client::{CompareOp, DeleteOptions, GetOptions, PutOptions, TxnOp, WatchOptions};
@@ -41,7 +41,7 @@ impl Range {
     }
 }
 
-/// Changes to be told from a revision on.
+/// A watch of changes from a revision on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watch {
     pub key: Bytes,

@@ -60,41 +60,68 @@ impl Session {
     }
 
     /// The token of a login.
+    ///
+    /// # Errors
+    /// etcd refuses the user or the password, or does not answer.
     pub async fn log_in(&self, user: &str, password: &str) -> Result<String, Status> {
         let answer = self.0.auth.clone().authenticate(user.to_owned(), password.to_owned()).await;
         answer.map(|answer| answer.token().to_owned()).map_err(status)
     }
 
+    /// Reads a range of keys.
+    ///
+    /// # Errors
+    /// etcd refuses it, or does not answer.
     pub async fn range(&self, ask: &ask::Range) -> Result<GetResponse, Status> {
         self.0.kv.clone().get(ask.key.to_vec(), Some(ask.options())).await.map_err(status)
     }
 
+    /// Runs a transaction.
+    ///
+    /// # Errors
+    /// etcd refuses it, or does not answer: then it may have run.
     pub async fn txn(&self, ask: &ask::Txn) -> Result<TxnResponse, Status> {
         self.0.kv.clone().txn(ask.words()).await.map_err(status)
     }
 
     /// Forgets the history before etcd's `revision`.
+    ///
+    /// # Errors
+    /// etcd refuses it, as it does a revision that is compacted or in the future, or does not answer.
     pub async fn compact(&self, revision: i64) -> Result<(), Status> {
         self.0.kv.clone().compact(revision, None).await.map(drop).map_err(status)
     }
 
     /// Opens a watch. It ends when what is answered is dropped.
+    ///
+    /// # Errors
+    /// etcd refuses it, or does not answer.
     pub async fn watch(&self, ask: &ask::Watch) -> Result<WatchStream, Status> {
         self.0.watch.clone().watch(ask.key.to_vec(), Some(ask.options())).await.map_err(status)
     }
 
     /// Grants a lease by the number `id`; answers its seconds.
+    ///
+    /// # Errors
+    /// etcd refuses it, as it does a number that is in use, or does not answer.
     pub async fn lease_grant(&self, id: i64, ttl: i64) -> Result<i64, Status> {
         let options = LeaseGrantOptions::new().with_id(id);
         let granted = self.0.lease.clone().grant(ttl, Some(options)).await;
         granted.map(|granted| granted.ttl()).map_err(status)
     }
 
+    /// Ends a lease and deletes its keys.
+    ///
+    /// # Errors
+    /// etcd refuses it, as it does when there is no such lease, or does not answer.
     pub async fn lease_revoke(&self, id: i64) -> Result<(), Status> {
         self.0.lease.clone().revoke(id).await.map(drop).map_err(status)
     }
 
     /// Renews a lease; answers its seconds, 0 when it is gone.
+    ///
+    /// # Errors
+    /// etcd refuses it, or does not answer.
     pub async fn lease_keep_alive(&self, id: i64) -> Result<i64, Status> {
         let lost = || Status::unavailable("no answer to the keep-alive of a lease");
         let (mut keeper, mut answers) = match self.0.lease.clone().keep_alive(id).await {
@@ -110,27 +137,43 @@ impl Session {
     }
 
     /// Seconds that a lease has left; less than 0 when it is gone.
+    ///
+    /// # Errors
+    /// etcd refuses it, or does not answer.
     pub async fn lease_left(&self, id: i64) -> Result<i64, Status> {
         let left = self.0.lease.clone().time_to_live(id, None).await;
         left.map(|left| left.ttl()).map_err(status)
     }
 
+    /// The state of the member that this session is with.
+    ///
+    /// # Errors
+    /// etcd refuses it, or does not answer.
     pub async fn status(&self) -> Result<StatusResponse, Status> {
         self.0.maintenance.clone().status().await.map_err(status)
     }
 
     /// Gives back what a member's file does not use; the member answers nobody meanwhile, two minutes at most.
+    ///
+    /// # Errors
+    /// etcd refuses it, or does not answer in time.
     pub async fn defragment(&self) -> Result<(), Status> {
         self.0.patient.clone().defragment().await.map(drop).map_err(status)
     }
 
     /// Members that have raised an alarm because their space is used up.
+    ///
+    /// # Errors
+    /// etcd refuses it, or does not answer.
     pub async fn alarms(&self) -> Result<Vec<u64>, Status> {
         let alarms = self.0.maintenance.clone().alarm(AlarmAction::Get, AlarmType::Nospace, None).await;
         Ok(alarms.map_err(status)?.alarms().iter().map(etcd_client::AlarmMember::member_id).collect())
     }
 
     /// Takes back a member's alarm.
+    ///
+    /// # Errors
+    /// etcd refuses it, or does not answer.
     pub async fn disarm(&self, member: u64) -> Result<(), Status> {
         let mut options = AlarmOptions::new();
         options.with_member(member);

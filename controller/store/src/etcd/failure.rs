@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     NoSpace,
     /// Our login has expired; log in again.
     LoginExpired,
-    /// Certificate, user, rights.
+    /// etcd refuses this caller: its certificate, its user, or the rights of that user.
     Denied,
     /// The request is larger than etcd takes.
     TooLarge,
@@ -24,17 +24,17 @@ pub(crate) enum Kind {
     Compacted,
     /// The revision is not there yet.
     Future,
-    /// No such lease.
+    /// The lease does not exist or has expired.
     NoLease,
     /// The lease is there already.
     LeaseExists,
     /// The answer is larger than we take.
     Oversize,
-    /// Anything else.
+    /// Any other refusal; its text is in [`Failure`].
     Other,
 }
 
-/// A failed call.
+/// A failed call to etcd.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub kind: Kind,

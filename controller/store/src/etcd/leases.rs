@@ -93,7 +93,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The newest revision whose history is gone. etcd tells it only to a watch that begins before it.
+    /// The newest revision whose history is gone. etcd gives it only to a watch that begins before it.
     pub(super) async fn compacted(&self) -> Result<u64, StoreError> {
         let ask = &ask::Watch { key: self.space.format_key(), start_revision: 1, ..ask::Watch::default() };
         let reported = self.link.call(|session| async move {

@@ -19,7 +19,7 @@ use crate::hub::lock;
 const AGAIN_FIRST: Duration = Duration::from_millis(20);
 const AGAIN_LONGEST: Duration = Duration::from_millis(400);
 
-/// One member.
+/// One member of the etcd cluster.
 struct Member {
     name: String,
     session: Session,
@@ -139,6 +139,10 @@ impl Link {
     }
 
     /// One call at one member; logs in first where that is needed.
+    ///
+    /// # Errors
+    /// The login or the call failed at this member; [`Failure::doubt`] says whether it may have had its
+    /// effect.
     pub async fn once<T, F, Fut>(&self, call: F) -> Result<T, Failure>
     where
         F: FnOnce(Session) -> Fut,
@@ -171,6 +175,9 @@ impl Link {
     }
 
     /// A call that may be repeated at will: until a member answers, for as long as our patience lasts.
+    ///
+    /// # Errors
+    /// etcd refused it, or no member answered within the patience.
     pub async fn call<T, F, Fut>(&self, call: F) -> Result<T, Failure>
     where
         F: Fn(Session) -> Fut,
@@ -214,7 +221,7 @@ impl Link {
         }
     }
 
-    /// Reads the certificate again; a file that cannot be used is told, and the old certificate stays.
+    /// Reads the certificate again; a file that cannot be used is logged, and the old certificate stays.
     pub fn reload(&self) {
         let slot = self.credentials.as_ref().and_then(Credentials::slot);
         let (Some(slot), Some(certificate), Some(key)) = (slot, &self.tls.certificate, &self.tls.key) else {
@@ -240,7 +247,7 @@ pub(crate) struct Trying {
 }
 
 impl Trying {
-    /// While no member answers at all, each is asked once and no operation waits: callers shall hear quickly.
+    /// While no member answers at all, each is asked once and no operation waits: callers shall have an answer quickly.
     pub fn new(link: &Link) -> Self {
         let patience = if link.down().is_some() { Duration::ZERO } else { link.patience };
         Self { begin: Instant::now(), patience, wait: AGAIN_FIRST, made: 0 }

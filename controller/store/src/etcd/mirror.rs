@@ -2,7 +2,7 @@
 //!
 //! The mirror knows the events of the last while, and soon after its beginning every key with its revisions but without its
 //! value: a process that starts has more urgent things to read. It goes on from the revision that it has whenever the connection is lost. When etcd has compacted that revision, and when a listing
-//! shows that an event never came, it starts anew from a snapshot: every watcher is told `Compacted`, reads a snapshot too,
+//! shows that an event never came, it starts anew from a snapshot: every watcher gets `Compacted`, reads a snapshot too,
 //! and goes on from there. A watch is only a hint; no watcher can be left behind for good.
 
 use std::collections::BTreeMap;
@@ -303,7 +303,7 @@ impl Inner {
         Ok(odd)
     }
 
-    /// A new snapshot; every watcher is told.
+    /// A new snapshot takes the place of the mirror; every watcher gets `Compacted`.
     async fn start_anew(&self, hub: &Hub) -> Result<(), Failure> {
         let state = self.snapshot(0).await?;
         self.mirror.whole.store(true, Ordering::SeqCst);

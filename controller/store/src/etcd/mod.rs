@@ -5,7 +5,7 @@
 //! - `space` keeps everything under one prefix; `format` says what is there.
 //! - `plan` makes one etcd transaction of each of ours; `slots` finds out what became of one whose answer did not come.
 //! - `walk` reads all keys in questions that are cheap to answer.
-//! - `mirror` follows all keys with one watch and serves all watchers; a listing from time to time mends what the watch
+//! - `mirror` follows all keys with one watch and serves all watchers; a listing from time to time corrects what the watch
 //!   may have missed.
 //! - `keeper` compacts, frees space, reads certificates again.
 
@@ -151,7 +151,7 @@ impl EtcdStore {
         format::replace(&self.inner.link, &self.inner.space, format).await
     }
 
-    /// For a test: as if etcd's watch had never told of a key. False: that cannot be missed yet.
+    /// For a test: as if etcd's watch had never reported a key. False: that cannot be missed yet.
     #[cfg(test)]
     pub(crate) fn lose_sight_of(&self, key: &Bytes) -> bool {
         self.inner.mirror.lose_sight_of(key)
@@ -216,12 +216,19 @@ impl Inner {
         self.link.call(call).await
     }
 
+    /// Reads a range of etcd's keys, after earlier transactions are settled.
+    ///
+    /// # Errors
+    /// etcd refused it, or no member answered within the patience.
     pub async fn range_of(&self, ask: ask::Range) -> Result<GetResponse, Failure> {
         let ask = &ask;
         self.read(|session| async move { session.range(ask).await }).await
     }
 
-    /// etcd's newest revision.
+    /// The newest revision of etcd, as etcd counts.
+    ///
+    /// # Errors
+    /// etcd refused to read, or no member answered within the patience.
     pub async fn newest(&self) -> Result<i64, Failure> {
         let ask = ask::Range { key: self.space.format_key(), count_only: true, ..ask::Range::default() };
         Ok(revision_of(&self.range_of(ask).await?))
@@ -265,6 +272,10 @@ impl Inner {
     }
 
     /// The next page of a reading of etcd's keys, at the reading's revision; `None` behind the last one.
+    ///
+    /// # Errors
+    /// etcd refused to read, as it does when the reading's revision is compacted, or no member answered
+    /// within the patience.
     pub async fn page(&self, reading: &mut Reading) -> Result<Option<Vec<etcd_client::KeyValue>>, Failure> {
         while let Some((key, range_end)) = reading.walk.next() {
             let ask = ask::Range {

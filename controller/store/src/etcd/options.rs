@@ -20,7 +20,7 @@ const PONG_WITHIN: Duration = Duration::from_secs(4);
 /// One member of an etcd cluster: `https://host:2379`, or `http://` for one on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdEndpoint {
-    /// Host and port.
+    /// The member's host and port.
     pub at: Endpoint,
     /// Whether it speaks TLS.
     pub tls: bool,
@@ -63,18 +63,18 @@ impl FromStr for EtcdEndpoint {
 pub struct EtcdTls {
     /// The CA that signed etcd's certificates, PEM. Needed for `https://`.
     pub ca: Option<PathBuf>,
-    /// Our certificate, PEM.
+    /// The certificate of this client, as PEM; `None`: the client has none.
     pub certificate: Option<PathBuf>,
-    /// Its key, PEM.
+    /// The private key of the certificate, as PEM; `None`: the client has no certificate.
     pub key: Option<PathBuf>,
 }
 
 /// An etcd user; its password never shows in a log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EtcdLogin {
-    /// The user.
+    /// The name of the user.
     pub user: String,
-    /// The password.
+    /// The password of the user.
     pub password: String,
 }
 
@@ -91,7 +91,7 @@ pub struct EtcdOptions {
     pub endpoints: Vec<EtcdEndpoint>,
     /// Everything of ours is under it: two clusters may share an etcd under two prefixes.
     pub prefix: String,
-    /// Certificates.
+    /// How TLS is spoken with the members whose endpoint is `https://`.
     pub tls: EtcdTls,
     /// The user, where etcd asks for one; a client certificate may name it too.
     pub login: Option<EtcdLogin>,
@@ -103,13 +103,13 @@ pub struct EtcdOptions {
     pub patience: Duration,
     /// A ping after so much silence while a call is at work, and the longest wait for its answer.
     pub ping_every: Duration,
-    /// See `ping_every`.
+    /// The longest wait for the answer to a ping, see `ping_every`.
     pub pong_within: Duration,
     /// History that is older is compacted; `None`: somebody else does that.
     pub keep_history: Option<Duration>,
     /// How often what the watch brought is compared with what etcd holds.
     pub check_every: Duration,
-    /// etcd's `--max-request-bytes`.
+    /// The largest request in bytes that etcd takes, its `--max-request-bytes`.
     pub max_request_bytes: usize,
     /// What is kept of events in memory, for watches.
     pub history: History,

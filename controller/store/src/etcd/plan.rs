@@ -27,7 +27,7 @@ use crate::types::{Op, OpResult, Txn};
 const GROUP: usize = 42;
 /// Most operations of one branch.
 pub(crate) const MOST_OPS: usize = GROUP * (GROUP - 1);
-/// Most conditions.
+/// The most conditions that one transaction may have.
 const MOST_COMPARES: usize = GROUP - 1;
 /// Up to so many deletions without a put take a revision only if they delete something; more always take one.
 const EXACT_DELETES: usize = 8;
@@ -154,7 +154,7 @@ fn operation(space: &Space, op: &Op) -> ask::Op {
     }
 }
 
-/// What etcd answered.
+/// The answer of etcd to a planned transaction.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// etcd's revision: of the transaction, or the newest if it changed nothing.

@@ -9,7 +9,7 @@ use super::space::end_of;
 use super::{Inner, ask};
 use crate::types::{Op, OpResult};
 
-/// The results of `ops`, which ran at etcd's `revision`; `None` when they cannot be told any more.
+/// The results of `ops`, which ran at etcd's `revision`; `None` when they are not known any more.
 pub(super) async fn results(inner: &Inner, ops: &[Op], revision: i64) -> Option<Vec<OpResult>> {
     let mut gone: BTreeSet<Bytes> = BTreeSet::new();
     let mut written: BTreeSet<Bytes> = BTreeSet::new();

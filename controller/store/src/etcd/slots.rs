@@ -7,7 +7,7 @@
 //! - the barrier held: the transaction had not run, and never will, because its guard cannot hold any more; or
 //! - it did not hold, and the mark in the slot says that it ran, at which revision, and which branch.
 //!
-//! A deletion needs no space, so this works in a full etcd too. As long as no barrier got through, nobody is told
+//! A deletion needs no space, so this works in a full etcd too. As long as no barrier got through, nobody learns
 //! anything of the store: what is read or written next waits for the barrier first.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -75,7 +75,7 @@ impl Pending {
 /// What became of it.
 #[derive(Debug)]
 pub(crate) enum Settled {
-    /// It ran.
+    /// It ran, at this revision; the slot is as it left it, and `succeeded` says whether the conditions held.
     Ran { slot: Slot, revision: i64, succeeded: bool },
     /// It did not run and never will, or it changed nothing.
     Not,
@@ -110,12 +110,15 @@ impl Slots {
         }
     }
 
-    /// Seconds since 1970.
+    /// The time of the source, in seconds since 1970.
     pub fn now(&self) -> u64 {
         unix_seconds(self.source.as_ref())
     }
 
     /// An idle slot, or a new one.
+    ///
+    /// # Errors
+    /// A new slot was needed and could not be made.
     pub async fn take(&self, link: &Link, space: &Space) -> Result<Slot, Failure> {
         let idle = lock(&self.idle).pop();
         match idle {
@@ -124,7 +127,10 @@ impl Slots {
         }
     }
 
-    /// A new slot.
+    /// Makes a new slot, whose key no process has used before.
+    ///
+    /// # Errors
+    /// etcd refused it, or no member answered within the patience.
     pub async fn make(&self, link: &Link, space: &Space) -> Result<Slot, Failure> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let key: Bytes = format!("{}{}-{number}", space.writers(), self.writer).into();
@@ -150,7 +156,10 @@ impl Slots {
         self.open.store(unsettled.len(), Ordering::SeqCst);
     }
 
-    /// Settles what earlier transactions left open. Their callers were told that they do not know.
+    /// Settles what earlier transactions left open. Their callers got [`StoreError::Unknown`](crate::StoreError::Unknown).
+    ///
+    /// # Errors
+    /// One of them could not be settled within the patience; it and those not yet tried stay open.
     pub async fn settle_all(&self, link: &Link) -> Result<(), Failure> {
         if self.open.load(Ordering::SeqCst) == 0 {
             return Ok(());
@@ -174,6 +183,9 @@ impl Slots {
     }
 
     /// Finds out what became of a transaction, for as long as our patience lasts.
+    ///
+    /// # Errors
+    /// etcd refused the barrier, or no member answered within the patience.
     pub async fn settle(&self, link: &Link, pending: &mut Pending) -> Result<Settled, Failure> {
         let mut trying = Trying::new(link);
         loop {
@@ -185,6 +197,9 @@ impl Slots {
     }
 
     /// Removes slots of processes that are long gone.
+    ///
+    /// # Errors
+    /// etcd refused a read or a deletion, or no member answered within the patience.
     pub async fn sweep(&self, link: &Link, space: &Space) -> Result<usize, Failure> {
         let writers = space.writers();
         let ask = &ask::Range {

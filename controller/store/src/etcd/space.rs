@@ -23,11 +23,11 @@ const LONGEST_PREFIX: usize = 128;
 /// whose epoch, which is a revision, is lower than one that they have seen. So revisions are etcd's plus `base`.
 #[derive(Debug, Clone)]
 pub(crate) struct Space {
-    /// `/railyard/`
+    /// The prefix of everything, such as `/railyard/`.
     pub root: String,
-    /// `/railyard/meta/`
+    /// The prefix of what this store notes of itself, such as `/railyard/meta/`.
     pub meta: String,
-    /// `/railyard/data`
+    /// What is put before each key of the store, such as `/railyard/data`.
     pub data: String,
     pub base: u64,
 }

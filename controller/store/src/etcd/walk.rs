@@ -46,7 +46,7 @@ pub(crate) struct Walk {
     done: bool,
 }
 
-/// What etcd answered.
+/// The answer of etcd to one question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer<'a> {
     /// First and last key; `None` if there was none.

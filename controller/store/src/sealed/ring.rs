@@ -3,7 +3,7 @@
 //! A sealed value is `00 01`, the key's id (4 bytes), a salt (16 random bytes), and the ciphertext with its tag
 //! (AES-256-GCM, NIST SP 800-38D). Each value has a key and a nonce of its own, derived from the ring's key and the salt
 //! (HKDF-SHA-256, RFC 5869), so that no number of values wears a key out; the row's name is authenticated with it, so
-//! that values cannot be exchanged. No message of ours begins with a zero byte: plain values are told apart.
+//! that values cannot be exchanged. No message of ours begins with a zero byte: so plain values are distinguished.
 
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -52,41 +52,41 @@ impl fmt::Debug for KeyId {
 /// What is wrong with a file of keys, or with a sealed value.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyRingError {
-    /// The file.
+    /// The file of keys cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
     /// Others can read it.
     #[error("{} can be read by others (mode {mode:03o}); chmod 600 it", path.display())]
     Open {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// The permission bits that the file has.
         mode: u32,
     },
     /// A line that is no key.
     #[error("{}, line {line}: a key is 64 hex digits (rail-controller store key makes one)", path.display())]
     Line {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The number of the line, from 1.
         line: usize,
     },
     /// The same key, or two keys with one id.
     #[error("{}, line {line}: key {id} is there twice", path.display())]
     Twice {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The number of the second one's line, from 1.
         line: usize,
-        /// The key.
+        /// The id that the two keys share.
         id: KeyId,
     },
     /// Not a single key, or too many.
     #[error("{} holds {count} keys; it must hold 1 to {MOST_KEYS}", path.display())]
     Count {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// How many.
+        /// The number of keys in it.
         count: usize,
     },
     /// Whoever protects the file does not give it out.
@@ -109,7 +109,7 @@ pub enum KeyRingError {
     /// Not what was sealed.
     #[error("it is sealed with key {id} and was changed since, or belongs to another row")]
     Forged {
-        /// The key.
+        /// The id of the key that the value names.
         id: KeyId,
     },
     /// Written by something newer, or cut.
@@ -184,7 +184,7 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// No keys.
+    /// A ring without keys: it leaves values plain, and opens no sealed one.
     #[must_use]
     pub fn empty() -> Self {
         Self::new(None, Box::new(read), Arc::new([]))

@@ -1,4 +1,4 @@
-//! One gRPC call of any method with a message in JSON, and what came of it.
+//! One gRPC call of any method with a message in JSON, and the answer to it.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// All that was told.
+    /// All that was answered.
     pub fn text(&self) -> String {
         let error = self
             .error
@@ -131,7 +131,7 @@ pub async fn call(client: &Client, rpc: &str, body: &Value) -> Result<Answer, St
     Ok(frame(client, rpc, encoded(rpc, body)?).await)
 }
 
-/// Calls with bytes.
+/// Calls a method with these bytes as its message, whether they decode or not.
 pub async fn frame(client: &Client, rpc: &str, bytes: Vec<u8>) -> Answer {
     let mut answer = Answer::default();
     let done = tokio::time::timeout(PATIENCE, read(client, rpc, bytes, &mut answer)).await;

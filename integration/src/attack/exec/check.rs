@@ -65,7 +65,10 @@ fn holds(path: &Path, words: &[u8]) -> bool {
     fs::read(path).is_ok_and(|bytes| bytes.windows(words.len()).any(|window| window == words))
 }
 
-/// Takes one.
+/// Makes one inspection and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, check: Inspection) -> Result<Verdict, String> {
     let dir = world.cluster.dir();
     let controller = dir.join("controller");

@@ -5,7 +5,7 @@ use super::wire::{Flood, Malformed};
 /// What a client says first.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// One frame.
+/// One frame, with a header that fits its payload.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes();
     let mut frame = length[1..].to_vec();

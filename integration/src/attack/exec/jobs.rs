@@ -56,7 +56,7 @@ fn spec(argv: &[&str], more: Value) -> Value {
     })
 }
 
-/// What a job of tenant beta came to.
+/// How a job of tenant beta ended.
 struct Ran {
     status: Value,
     output: String,
@@ -81,7 +81,10 @@ fn root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Makes one.
+/// Makes one attempt with a job and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, trick: JobTrick) -> Result<Verdict, String> {
     match trick {
         JobTrick::PreloadByEnv | JobTrick::AuditByEnv => loaded(world, trick).await,

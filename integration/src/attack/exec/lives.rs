@@ -74,7 +74,10 @@ pub struct Lone {
 }
 
 impl Lone {
-    /// Starts one with a node that obeys.
+    /// Starts one with a node that follows its desired state.
+    ///
+    /// # Errors
+    /// The controller does not start, or refuses what the attempts need.
     pub async fn start(args: Vec<&'static str>) -> Result<Self, String> {
         let controllers = tokio::task::spawn_blocking(move || Controllers::start(1, &args));
         let controllers = controllers.await.map_err(text)??;
@@ -148,10 +151,10 @@ pub struct Reborn {
     old: Person,
     /// The first one's token.
     old_token: Person,
-    /// The second one's.
+    /// The administrator of the second one.
     new: Person,
     new_viewer: Person,
-    /// What the first one's watch was told after the end of its tenant.
+    /// What the first one's watch got after the end of its tenant.
     watched: String,
     /// What its certificate was answered while there was no tenant.
     during: Answer,
@@ -162,7 +165,10 @@ pub struct Reborn {
 }
 
 impl Reborn {
-    /// Lives both lives.
+    /// Lets a tenant live, be deleted, and another one take its name.
+    ///
+    /// # Errors
+    /// The controller does not start, or refuses a step of either life.
     pub async fn start() -> Result<Self, String> {
         let lone = Lone::start(vec!["--log-level", "warn"]).await?;
         let name = "phoenix";
@@ -205,7 +211,7 @@ impl Reborn {
     }
 }
 
-/// All that a watch tells for some seconds.
+/// All that a watch delivers for some seconds.
 async fn watch_long(client: &Client) -> String {
     let mut reported = String::new();
     let begin = Instant::now();
@@ -224,13 +230,16 @@ async fn watch_long(client: &Client) -> String {
     reported
 }
 
-/// Refused, and nothing of either life told.
+/// Refused, with nothing of either life in the answer.
 fn shut(answer: &Answer) -> Verdict {
     let reported = answer.text();
     held_if(answer.error.is_some() && !reported.contains(NEW) && !reported.contains(OLD), || answer.words())
 }
 
-/// Makes one.
+/// Makes one attempt and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, life: Life) -> Result<Verdict, String> {
     match life {
         Life::OldCertificateReads

@@ -1,4 +1,4 @@
-//! What one tenant is told when another tenant's job is in its way: on the stage, where a job of tenant alpha takes the place of one of
+//! What one tenant is shown when another tenant's job is in its way: on the stage, where a job of tenant alpha takes the place of one of
 //! tenant beta, and another one waits behind it.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::{
     world::{JOB, World},
 };
 
-/// Where the other's name could be told.
+/// Where the other's name could be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     Status,
@@ -28,11 +28,14 @@ pub enum Name {
     Audit,
 }
 
-/// What was told at each of these places.
+/// What was shown at each of these places.
 pub struct Captured(Vec<(Name, String)>);
 
 impl Captured {
-    /// Lets it happen.
+    /// Lets a job of alpha take the place of one of beta, and records what beta can read of it.
+    ///
+    /// # Errors
+    /// The stage cannot be had, or the controller refuses a tenant, a user or a job.
     pub async fn start(world: &World) -> Result<Self, String> {
         let stage = world.stage.get_or_init(Stage::start).await.as_ref().map_err(Clone::clone)?;
         let admin = &stage.admin.client;
@@ -92,7 +95,10 @@ async fn until(by: &Person, name: &str, phases: &[&str]) -> Result<(), String> {
     super::probes::until(by, name, phases, Duration::from_secs(10)).await.map(drop)
 }
 
-/// Whether one place tells the other's name.
+/// Whether one place shows the other's name.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, name: Name) -> Result<Verdict, String> {
     let reported =
         world.reported_names.get_or_init(|| Captured::start(world)).await.as_ref().map_err(Clone::clone)?;

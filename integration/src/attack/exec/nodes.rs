@@ -67,7 +67,7 @@ pub enum Lie {
 
 /// How many rogues there are.
 const ROGUES: u8 = Lie::SilentStream as u8 + 1;
-/// The honest one.
+/// The name of the node that reports the truth.
 pub const HONEST: &str = "n0";
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -85,7 +85,7 @@ pub struct Stage {
     _controllers: Controllers,
     /// How it is reached.
     pub place: Target,
-    /// Its administrator.
+    /// The administrator of its cluster.
     pub admin: Person,
     honest: Agent,
     honest_job: String,
@@ -93,6 +93,9 @@ pub struct Stage {
 
 impl Stage {
     /// Starts it with a job that runs on the honest node.
+    ///
+    /// # Errors
+    /// The controller does not start, or the honest node's job does not come to run.
     pub async fn start() -> Result<Self, String> {
         // Attempts to learn of another tenant's job need one that goes ahead of it.
         let args = ["--log-level", "warn", "--user-priority", "100"];
@@ -119,7 +122,7 @@ impl Stage {
         names.filter(|name| !nodes.contains(&name.as_str())).collect()
     }
 
-    /// What the honest node was told of why jobs stop; that is written into their logs.
+    /// What the honest node was sent of why jobs stop; that is written into their logs.
     pub fn stop_reasons(&self) -> String {
         let orders = self.honest.orders();
         let reasons = orders.iter().filter_map(|order| match &order.body {
@@ -221,7 +224,7 @@ impl Stage {
     }
 }
 
-/// A fabric with the honest node, which joins and obeys for as long as what is given here lives.
+/// A fabric with the honest node, which joins and follows its desired state for as long as what is given here lives.
 ///
 /// # Errors
 /// The controller refused.
@@ -231,7 +234,7 @@ pub async fn stand_in(place: &Target, admin: &Client) -> Result<Agent, String> {
     Agent::connect(&person, register(HONEST, inventory(address(HONEST)))).await
 }
 
-/// A node's stream.
+/// The stream of a node's agent, of which a test writes every message.
 pub struct Agent {
     say: mpsc::Sender<v1::AgentMessage>,
     heard: Arc<Mutex<Vec<v1::ControllerMessage>>>,
@@ -240,7 +243,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens the stream with a first message, beats, and obeys: what is desired, it says to be so.
+    /// Opens the stream with a first message, sends heartbeats, and reports that whatever is desired is so.
     async fn connect(person: &Person, first: Body) -> Result<Self, String> {
         let (say, said) = mpsc::channel::<v1::AgentMessage>(64);
         let heard = Arc::<Mutex<Vec<v1::ControllerMessage>>>::default();
@@ -287,7 +290,7 @@ impl Agent {
     }
 
     async fn say(&self, body: Body) {
-        // A stream that was ended for an earlier lie hears no more.
+        // A stream that was ended for an earlier lie gets no more messages.
         let _ = tokio::time::timeout(PATIENCE, self.say.send(message(body))).await;
     }
 
@@ -448,7 +451,10 @@ fn ended(uid: &str, code: &str, scope: &str, words: &str) -> Body {
     Body::Observation(seen)
 }
 
-/// Makes one.
+/// Makes one attempt of a rogue node and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, lie: Lie) -> Result<Verdict, String> {
     let stage = world.stage.get_or_init(Stage::start).await.as_ref().map_err(Clone::clone)?;
     match lie {
@@ -554,7 +560,7 @@ async fn of_a_foreign_job(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     })
 }
 
-/// In a gang of both, the rogue tells how the other's rank ended.
+/// In a gang of both, the rogue reports how the other's rank ended.
 async fn foreign_ranks(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let agent = stage.rogue(lie).await?;
     let uid = stage.job("gang-ranks", &[HONEST, &rogue(lie)]).await?;
@@ -774,7 +780,7 @@ async fn logs(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     if read.text().contains("forged line") {
         return Ok(gave("the reader was shown a line of the rogue"));
     }
-    // The head of an upload goes out before its end; who waits for nothing is told so there.
+    // The head of an upload goes out before its end; who waits for nothing gets that answer there.
     let refused = reported.err().map(|status| proto_rpc::RpcError::from_status(&status).reason);
     Ok(held_if(refused.as_deref() == Some("NO_SUCH_STREAM"), || format!("{refused:?}")))
 }

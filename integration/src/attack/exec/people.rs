@@ -33,9 +33,9 @@ pub struct Person {
 /// Where the controller is and what it is known by.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// By TCP.
+    /// The address of the controller, by TCP.
     pub endpoint: Endpoint,
-    /// The CA's certificate.
+    /// The CA's certificate, as PEM.
     pub ca: String,
 }
 

@@ -32,7 +32,7 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// What came of everything that a rank tried.
+/// The outcomes of everything that a rank tried.
 pub struct Scene {
     outcomes: BTreeMap<String, Outcome>,
     /// Why the two could not be on one server, if so.
@@ -102,6 +102,9 @@ pub const ENDED: [&str; 3] = ["COMPLETED", "FAILED", "CANCELLED"];
 
 impl Scene {
     /// Starts the victim and lets the attacker try everything.
+    ///
+    /// # Errors
+    /// The victim does not come to run, or the attacker's job cannot be submitted or read.
     pub async fn start(world: &World) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(text)?.display().to_string();
         let env = json!({"TOKEN_OF_ALPHA": SECRET});
@@ -200,7 +203,10 @@ fn is_helper(pid: i32) -> bool {
     String::from_utf8_lossy(&line).contains("rank-exec")
 }
 
-/// What came of one attempt.
+/// The verdict on one attempt.
+///
+/// # Errors
+/// What kept the attempt from being made, as text.
 pub async fn perform(world: &World, probe: &str) -> Result<Verdict, String> {
     let scene = world.scene.get_or_init(|| Scene::start(world)).await.as_ref().map_err(Clone::clone)?;
     Ok(match scene.outcomes.get(probe) {

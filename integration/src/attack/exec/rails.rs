@@ -29,7 +29,7 @@ pub enum RailTrick {
     Reset,
 }
 
-/// All of them.
+/// All tricks, in the order in which they are tried.
 pub const ALL: [RailTrick; 8] = [
     RailTrick::Garbage,
     RailTrick::Silent,
@@ -44,7 +44,7 @@ pub const ALL: [RailTrick; 8] = [
 /// Connections of one kind.
 const MANY: usize = 300;
 
-/// What came of all of them on one job.
+/// The outcomes of all of them on one job.
 pub struct Rails {
     seen: BTreeMap<RailTrick, Result<String, String>>,
     /// Why the job was harmed, if it was.
@@ -57,6 +57,9 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl Rails {
     /// Runs a collective, and everything against it.
+    ///
+    /// # Errors
+    /// The collective cannot be submitted, or its ports cannot be found.
     pub async fn start(world: &World) -> Result<Self, String> {
         let by = world.person(From::User);
         let job = json!({
@@ -205,7 +208,10 @@ fn socket_reset(stream: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What came of one.
+/// The verdict on one of them.
+///
+/// # Errors
+/// What kept the attempt from being made, as text.
 pub async fn perform(world: &World, trick: RailTrick) -> Result<Verdict, String> {
     let rails = world.rails.get_or_init(|| Rails::start(world)).await.as_ref().map_err(Clone::clone)?;
     if let Some(harm) = &rails.harm {

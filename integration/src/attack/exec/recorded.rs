@@ -13,7 +13,7 @@ use node_agent_probe::{
 
 use crate::model::{Verdict, held_if};
 
-/// Who sends what.
+/// Who sends a recorded packet, and which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Recorded {
     /// The peer's own packets, from another address.
@@ -53,7 +53,10 @@ fn heard(socket: &UdpSocket) -> usize {
     bytes
 }
 
-/// Makes one.
+/// Makes one attempt with recorded packets and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(what: Recorded) -> Result<Verdict, String> {
     tokio::task::spawn_blocking(move || sent(what)).await.map_err(text)?
 }

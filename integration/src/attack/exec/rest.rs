@@ -6,7 +6,10 @@ use crate::{
     world::World,
 };
 
-/// Makes one.
+/// Makes one request and judges the answer.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, attempt: &Attempt, head: &str, body: &[u8]) -> Result<Verdict, String> {
     let person = world.person(attempt.from);
     let head = world.filled(head);

@@ -59,7 +59,7 @@ impl Heard {
     }
 }
 
-/// Reads along until told to stop.
+/// Reads along until it is asked to stop.
 fn listen(stop: &AtomicBool) -> io::Result<Heard> {
     let protocol = NonZeroU32::new(IPV4).map(Protocol::from_raw);
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::NONBLOCK, protocol)?;
@@ -110,6 +110,9 @@ async fn read_along(world: &World, name: &str, protection: &str) -> Result<io::R
 }
 
 /// Reads along with a job that asks for encryption, and with one that does not, to be sure that there is something to read.
+///
+/// # Errors
+/// What kept the attempt from being made, as text.
 pub async fn perform(world: &World) -> Result<Verdict, String> {
     let sealed = match read_along(world, "tapped", "ENCRYPTED").await? {
         Ok(heard) => heard,

@@ -75,7 +75,7 @@ pub async fn connect(place: &Target, slot: Option<&CertificateSlot>, alpn: &[u8]
 pub struct Reply {
     /// 0 where the connection ended without an answer.
     pub status: u16,
-    /// All that came.
+    /// All that came until the connection ended.
     pub text: String,
 }
 

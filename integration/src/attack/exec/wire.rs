@@ -52,7 +52,7 @@ pub enum Hold {
     Http1KeepAlive,
 }
 
-/// Which frames.
+/// A flood of HTTP/2 frames of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flood {
     RapidReset,
@@ -67,7 +67,7 @@ pub enum Flood {
     GoAway,
 }
 
-/// Who shakes hands.
+/// A way to begin a connection that is not as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Handshake {
     PlainHttp,
@@ -129,7 +129,10 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl Gate {
-    /// Starts one.
+    /// Starts a controller of its own; a `small` one has room for few connections.
+    ///
+    /// # Errors
+    /// The controller does not start, or its address or certificate cannot be read.
     pub async fn start(small: bool) -> Result<Self, String> {
         let room = ROOM.to_string();
         let controllers = tokio::task::spawn_blocking(move || {
@@ -163,7 +166,10 @@ impl Gate {
     }
 }
 
-/// Makes one.
+/// Makes one attempt and judges it.
+///
+/// # Errors
+/// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, wire: Wire) -> Result<Verdict, String> {
     let small = matches!(wire, Wire::Crowd(crowd) if crowd != Crowd::HealthWatch);
     let cell = if small { &world.small_gate } else { &world.gate };

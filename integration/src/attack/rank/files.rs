@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use super::{Outcome, Targets, Try, unless};
 use crate::{rank::victim, world::SECRET};
 
-/// What is tried.
+/// The attempts on files, by name.
 pub const ATTEMPTS: &[(&str, Try)] = &[
     ("file-work", |t| in_victim(t, "work/own.secret")),
     ("file-open-mode", |t| in_victim(t, "work/open.secret")),

@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Outcome, Targets, Try, unless};
 
-/// What is tried.
+/// The attempts to exceed limits, by name.
 pub const ATTEMPTS: &[(&str, Try)] = &[
     ("limit-memory", memory),
     ("limit-pids", pids),

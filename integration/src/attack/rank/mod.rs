@@ -21,7 +21,7 @@ pub const MARK: &str = "@@probe ";
 /// The variable with the targets.
 pub const TARGETS: &str = "ATTACK_TARGETS";
 
-/// What came of one thing that was tried.
+/// The outcome of one thing that was tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// It could not be done.
@@ -35,9 +35,9 @@ pub enum Outcome {
 /// One line of results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Line {
-    /// What was tried.
+    /// The name of what was tried.
     pub probe: String,
-    /// What came of it.
+    /// The outcome of the attempt.
     pub outcome: Outcome,
 }
 
@@ -46,11 +46,11 @@ pub struct Line {
 pub struct Targets {
     /// The victim's folder on the server.
     pub victim_dir: String,
-    /// The agent's folder.
+    /// The folder of the agent on the server.
     pub agent_dir: String,
     /// The controller's folder, of a local cluster.
     pub controller_dir: String,
-    /// The controller's socket.
+    /// The path of the controller's unix socket.
     pub controller_socket: String,
     /// The victim's user on the server.
     pub victim_uid: u32,
@@ -58,10 +58,10 @@ pub struct Targets {
     pub metrics: Vec<String>,
 }
 
-/// Something to try.
+/// A function that makes one attempt and gives its outcome.
 pub type Try = fn(&Targets) -> Outcome;
 
-/// Everything, by name.
+/// All attempts of a hostile rank, by name.
 pub fn all() -> Vec<(&'static str, Try)> {
     [processes::ATTEMPTS, files::ATTEMPTS, sockets::ATTEMPTS, privileges::ATTEMPTS, limits::ATTEMPTS].concat()
 }
@@ -71,7 +71,7 @@ fn unless(seen: Option<String>) -> Outcome {
     seen.map_or(Outcome::Held, Outcome::Gave)
 }
 
-/// `rank`: tries everything and prints what came of it.
+/// `rank`: tries everything and prints the outcomes.
 pub fn run() -> ExitCode {
     let targets: Targets =
         env::var(TARGETS).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();

@@ -30,7 +30,7 @@ struct Finds {
     read: Vec<String>,
 }
 
-/// `neighbour`.
+/// The program of `rail-attack neighbour`.
 pub fn run() -> ExitCode {
     let secret = env::var("X4_SECRET").unwrap_or_default();
     let tenant = env::var("RAIL_TENANT").unwrap_or_default();

@@ -9,7 +9,7 @@ use rustix::{
 
 use super::{Outcome, Targets, Try, unless};
 
-/// What is tried.
+/// The attempts on what the rank itself may do, by name.
 pub const ATTEMPTS: &[(&str, Try)] = &[
     ("uid-root", |_| unless(getuid().is_root().then(|| "it runs as root".to_owned()))),
     ("uid-shared", uid_shared),

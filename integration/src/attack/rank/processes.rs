@@ -9,7 +9,7 @@ use rustix::process::{
 use super::{Outcome, Targets, Try, unless};
 use crate::world::SECRET;
 
-/// What is tried.
+/// The attempts on processes of others, by name.
 pub const ATTEMPTS: &[(&str, Try)] = &[
     ("proc-environ", environ),
     ("proc-mem", mem),

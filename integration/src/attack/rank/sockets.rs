@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketType, ipproto, soc
 use super::{Outcome, Targets, Try, unless};
 use crate::{rank::victim, world::SECRETS};
 
-/// What is tried.
+/// The attempts on sockets and the network, by name.
 pub const ATTEMPTS: &[(&str, Try)] = &[
     ("engine-socket", |t| connect(&format!("{}/engine.sock", t.victim_dir))),
     ("engine-control", |t| connect(&format!("{}/engine.control", t.victim_dir))),
@@ -65,7 +65,7 @@ fn own_control(_: &Targets) -> Outcome {
     own("engine.control")
 }
 
-/// By which the agent tells the supervisor what to do.
+/// By which the agent commands the supervisor.
 fn own_supervisor(_: &Targets) -> Outcome {
     own("supervisor.sock")
 }
@@ -153,7 +153,7 @@ fn unix_names(_: &Targets) -> Outcome {
     unless(names.lines().find(|line| line.contains(victim::MARKER)).map(str::to_owned))
 }
 
-/// What the server's processes tell everybody on loopback must name no tenant's things.
+/// What the server's processes show everybody on loopback must name no tenant's things.
 fn metrics(targets: &Targets) -> Outcome {
     for address in &targets.metrics {
         let Ok(mut stream) = TcpStream::connect(address) else { continue };

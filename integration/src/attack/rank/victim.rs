@@ -23,7 +23,7 @@ pub const MARKER: &str = "alpha-dead-drop";
 /// What it says when all of it is there.
 pub const READY: &str = "victim is ready";
 
-/// `victim`.
+/// The program of `rail-attack victim`.
 pub fn run() -> ExitCode {
     // In its memory.
     let heap: Vec<u8> = std::hint::black_box(SECRET.repeat(1_000).into_bytes());

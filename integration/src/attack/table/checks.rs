@@ -17,7 +17,7 @@ fn check(id: &str, title: &str, finding: Finding, check: Inspection) -> Attempt 
     }
 }
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let (held, low) = (Finding::Held, Finding::Low);
     vec![

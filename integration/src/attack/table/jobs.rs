@@ -17,7 +17,7 @@ fn job(id: &str, title: &str, finding: Finding, trick: JobTrick, expect: Expect)
     }
 }
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let (one, two, ten, thirteen, held, low) = (
         Finding::Number(1),

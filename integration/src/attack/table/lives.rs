@@ -17,7 +17,7 @@ fn life(id: &str, title: &str, finding: Finding, from: From, life: Life, expect:
     }
 }
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let (three, four, six, low, held) =
         (Finding::Number(3), Finding::Number(4), Finding::Number(6), Finding::Low, Finding::Held);

@@ -1,11 +1,11 @@
-//! What a user of tenant beta is told when a job of tenant alpha takes the place of theirs, or is in its way.
+//! What a user of tenant beta is shown when a job of tenant alpha takes the place of theirs, or is in its way.
 
 use crate::{
     exec::names::Name,
     model::{Attempt, Expect, Finding, From, Step, Trace},
 };
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let name = |id: &str, title: &str, name| Attempt {
         id: format!("names/{id}"),

@@ -17,7 +17,7 @@ fn lie(id: &str, title: &str, finding: Finding, lie: Lie, expect: Expect) -> Att
     }
 }
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let (five, held, low, new) = (Finding::Number(5), Finding::Held, Finding::Low, Finding::New);
     let (none, bound, refused) = (Expect::NoEffect, Expect::Bounded, Expect::Refused);

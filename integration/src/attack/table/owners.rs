@@ -7,7 +7,7 @@ use crate::{
     world::NEIGHBOR,
 };
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let job = || json!({"name": NEIGHBOR});
     let with = |field: &str, value: Value| {

@@ -12,7 +12,7 @@ const F13: Finding = Finding::Number(13);
 const HELD: Finding = Finding::Held;
 const NEW: Finding = Finding::New;
 
-/// What is tried, and how it is told to people.
+/// What is tried, and how it is described to people.
 const PROBES: &[(&str, Finding, &str)] = &[
     ("proc-environ", F2, "read another process's environment"),
     ("proc-mem", F2, "open another process's memory"),
@@ -136,7 +136,7 @@ const PROBES: &[(&str, Finding, &str)] = &[
     ("memory-hog", F13, "take memory until the server has none left"),
 ];
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let attempt = |probe: &str, finding, title: &str| Attempt {
         id: format!("ranks/{probe}"),

@@ -5,7 +5,7 @@ use crate::{
     model::{Attempt, Expect, Finding, From, Step, Trace},
 };
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let rail = |id: &str, title: &str, trick| Attempt {
         id: format!("rails/{id}"),

@@ -38,7 +38,7 @@ fn hidden(id: &str, title: &str, head: &str) -> Attempt {
     request(id, title, From::Viewer, head, b"", Expect::Hidden, Trace::None)
 }
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     [tenants(), headers(), framing(), bodies(), doors()].concat()
 }

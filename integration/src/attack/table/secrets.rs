@@ -26,7 +26,7 @@ fn attempts(
     by.iter().map(attempt).collect()
 }
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let foreign = (Expect::Reason(&["FOREIGN_TENANT"]), Trace::Audited);
     let theirs = || json!({"name": "alpha-keep-77", "tenant": "alpha"});

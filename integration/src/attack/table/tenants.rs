@@ -48,7 +48,7 @@ fn foreign(
     Case { id, title, finding: Finding::Held, by, rpc, body, expect: FOREIGN, trace: Trace::Audited }
 }
 
-/// Let in, and must tell nothing.
+/// Let in, and must show nothing.
 fn hidden(
     id: &'static str,
     title: &'static str,
@@ -83,7 +83,7 @@ fn job(name: &str, extra: Value) -> Value {
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let parts = [reads(), changes(), grants(), names(), tokens(), requests()];
     parts.into_iter().flatten().flat_map(Case::attempts).chain(frames()).collect()

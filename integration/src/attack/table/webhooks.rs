@@ -43,7 +43,7 @@ fn to(url: &str) -> Value {
     }})
 }
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     let foreign = (Expect::Reason(&["FOREIGN_TENANT"]), Trace::Audited);
     let theirs = || json!({"name": "alpha-keep-77", "tenant": "alpha"});

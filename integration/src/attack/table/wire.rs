@@ -17,7 +17,7 @@ fn attempt(id: &str, title: &str, finding: Finding, wire: Wire, expect: Expect) 
     }
 }
 
-/// All of them.
+/// All attempts of this part of the table.
 pub fn all() -> Vec<Attempt> {
     [holds(), floods(), handshakes(), malformed(), crowds()].concat()
 }

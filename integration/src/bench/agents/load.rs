@@ -1,5 +1,5 @@
 //! Agents of servers that are not there, in a process of their own: each with its own certificate and its own connection, as
-//! the real agent has, saying what it has once and a heartbeat as often as it is told to.
+//! the real agent has, saying what it has once and a heartbeat as often as the controller asks for one.
 
 use std::{
     io::{BufRead as _, stdin},
@@ -55,7 +55,10 @@ struct Agent {
 }
 
 impl Load {
-    /// Runs them.
+    /// Runs the agents until standard input ends.
+    ///
+    /// # Errors
+    /// The administrator's files cannot be read, or a server cannot join.
     pub fn run(self) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

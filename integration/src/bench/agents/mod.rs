@@ -31,12 +31,12 @@ pub use load::Load;
 const PROCESSES: u32 = 2;
 /// Longest wait for all to be well.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks.
+/// The time between two looks at the controller's state.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long etcd is away.
 const AWAY: Duration = Duration::from_secs(3);
 
-/// All agents.
+/// The processes that run the agents, with the pipes to and from each.
 struct Agents(Vec<(Child, ChildStdin, BufReader<ChildStdout>)>);
 
 impl Agents {
@@ -91,7 +91,10 @@ impl Drop for Agents {
     }
 }
 
-/// Measures both.
+/// Measures what the agents cost, and how soon all is well after a restart of etcd.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let (count, seconds, restarts) = if quick { (1_000, 10, 1) } else { (10_000, 60, 3) };
     let mut etcd = Etcd::start(1, &[])?;

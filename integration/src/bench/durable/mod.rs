@@ -151,7 +151,10 @@ impl Turns {
     }
 }
 
-/// Measures all three.
+/// Measures all three cases of row D7.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let mut ground = match Ground::new() {
         Ok(ground) => ground,

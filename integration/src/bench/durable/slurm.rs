@@ -59,6 +59,9 @@ impl Ground {
     }
 
     /// A controller of an empty queue.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or slurmctld does not come up.
     pub fn start(&mut self) -> Result<Slurm, String> {
         self.made += 1;
         let dir = self.dir.path().join("state").join(self.made.to_string());
@@ -76,7 +79,7 @@ impl Drop for Ground {
     }
 }
 
-/// One that runs.
+/// A slurmctld that runs, with its munged.
 pub struct Slurm {
     dir: PathBuf,
     program: PathBuf,
@@ -127,6 +130,9 @@ impl Slurm {
     }
 
     /// Submits through the library; answers the seconds, and each submit's milliseconds.
+    ///
+    /// # Errors
+    /// The program that submits fails; its standard error is the text.
     pub fn submit(&self, processes: usize, seconds: u64, rate: u32) -> Result<(f64, Vec<f64>), String> {
         let args = [processes.to_string(), seconds.to_string(), rate.to_string()];
         let output = self.client(&self.program).args(args).output().map_err(text)?;

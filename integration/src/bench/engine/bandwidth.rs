@@ -40,6 +40,9 @@ fn size(bytes: u64) -> String {
 }
 
 /// One call of 16 and of 64 MiB.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn large(row: &Row, bench: &Bench) -> Result<(), String> {
     for n in [2, 4] {
         for (bytes, iterations) in [(16 * MIB, 4), (64 * MIB, 2)] {
@@ -78,6 +81,9 @@ fn large_lines(row: &Row, name: &str, series: &Series) {
 }
 
 /// 1 MiB and 64 KiB.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn small(row: &Row, bench: &Bench) -> Result<(), String> {
     for n in [2, 4] {
         for (bytes, iterations) in [(MIB, 48), (MIB / 16, 300)] {
@@ -145,6 +151,9 @@ fn one_rail_tenth(lab: &Lab, _: usize) -> Result<(), String> {
 }
 
 /// Rails of unequal rates, and rates that change while an operation runs.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn unequal(row: &Row, bench: &Bench) -> Result<(), String> {
     let lab = match bench.lab() {
         Ok(lab) => lab,

@@ -10,6 +10,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Waits until all have ended well and gives what each printed. When one fails or the time is up, all are ended, and the
 /// error holds what they said. Each must lead its own process group and write little: the pipes are read at the end.
+///
+/// # Errors
+/// One of them fails or the time is up, with what they wrote.
 pub fn ended(mut children: Vec<Child>, limit: Duration) -> Result<Vec<String>, String> {
     let deadline = Instant::now() + limit;
     let failed = loop {

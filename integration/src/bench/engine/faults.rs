@@ -21,7 +21,7 @@ const MIB: u64 = 1 << 20;
 const OURS: Who = Who::Ours { rails: 4 };
 /// Errors after which a row stops: the engine does not survive, and each further try would only cost time.
 const ENOUGH_ERRORS: u32 = 3;
-/// Longest time until a mended rail is used again before the next cut; a proof of its own is B6.
+/// Longest time until a repaired rail is used again before the next cut; a proof of its own is B6.
 const REJOIN: Duration = Duration::from_secs(8);
 /// One operation of verified runs: small beside the stalls that are looked for.
 const STEP: u64 = MIB;
@@ -30,7 +30,7 @@ const STEP: u64 = MIB;
 struct Random(u64);
 
 impl Random {
-    /// splitmix64.
+    /// One step of splitmix64, as a number below `below`.
     fn next(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -52,7 +52,7 @@ impl Random {
 const CUTS: [(Cut, &str, f64); 2] =
     [(Cut::Carrier, "carrier lost", 25.0), (Cut::Silent, "silently dropped", 100.0)];
 
-/// What many cuts came to.
+/// The results of many cuts.
 #[derive(Default)]
 struct Cuts {
     stalls: Vec<f64>,
@@ -62,6 +62,9 @@ struct Cuts {
 }
 
 /// Rails cut in the middle.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn cuts(row: &Row, bench: &Bench) -> Result<(), String> {
     let lab = match bench.lab() {
         Ok(lab) => lab,
@@ -92,7 +95,7 @@ pub fn cuts(row: &Row, bench: &Bench) -> Result<(), String> {
     Ok(())
 }
 
-/// Operations in a row; somewhere among them the rail is cut; then it is mended and used again.
+/// Operations in a row; somewhere among them the rail is cut; then it is repaired and used again.
 fn one_cut(
     bench: &Bench,
     lab: &Lab,
@@ -283,6 +286,9 @@ fn ratio_line(row: &Row, case: &str, (values, unit, goal): (Vec<f64>, &str, Goal
 }
 
 /// A rail of one of four hosts is away: what all lose.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn degraded(row: &Row, bench: &Bench) -> Result<(), String> {
     const CASE: &str = "1 of 4 rails of one of 4 hosts lost, 16 MiB, time over healthy";
     let lab = match bench.lab() {
@@ -303,6 +309,9 @@ pub fn degraded(row: &Row, bench: &Bench) -> Result<(), String> {
 }
 
 /// A rail that comes back, and rails that come and go.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn back(row: &Row, bench: &Bench) -> Result<(), String> {
     let lab = match bench.lab() {
         Ok(lab) => lab,
@@ -360,7 +369,7 @@ fn returns(bench: &Bench, lab: &Lab, how: Cut) -> Result<(Vec<f64>, f64), String
     Ok((times, Sample::new(busy).median()))
 }
 
-/// From the mending to the end of the first of three operations that took, together, at most what healthy ones take at 95 %.
+/// From the repair to the end of the first of three operations that took, together, at most what healthy ones take at 95 %.
 fn until_restored(spans: &[Span], remediated: u64, healthy_ms: f64) -> Option<f64> {
     let after: Vec<&Span> = spans.iter().filter(|span| span.end > remediated).collect();
     let good = |three: &[&Span]| three.iter().map(|s| s.ms()).sum::<f64>() <= 3.0 * healthy_ms / 0.95;

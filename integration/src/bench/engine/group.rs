@@ -26,9 +26,9 @@ const CHECK: Duration = Duration::from_millis(200);
 pub struct Task {
     /// Bytes of the operand.
     pub bytes: u64,
-    /// Timed repetitions.
+    /// Repetitions that are timed.
     pub iterations: u32,
-    /// Repetitions before those.
+    /// Repetitions before the timed ones, which are not counted.
     pub warmup: u32,
     /// Fill before and check after each; otherwise they follow each other at once.
     pub verify: bool,
@@ -66,7 +66,7 @@ impl Task {
     }
 }
 
-/// One rank's answer.
+/// The answer of one rank, a line of JSON.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Answer {
@@ -87,13 +87,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// In milliseconds.
+    /// How long it took, in milliseconds.
     pub fn ms(self) -> f64 {
         self.end.saturating_sub(self.start) as f64 / 1e6
     }
 }
 
-/// What a task came to.
+/// The result of a task.
 #[derive(Debug)]
 pub struct Outcome {
     answers: Vec<Answer>,
@@ -131,7 +131,7 @@ impl Outcome {
         }
     }
 
-    /// Each operation.
+    /// The span of each repetition, in their order.
     pub fn spans(&self) -> Vec<Span> {
         let latest = |times: &dyn Fn(&Answer) -> u64| self.answers.iter().map(times).max().unwrap_or(0);
         let span = |at: usize| Span { start: latest(&|a| a.start[at]), end: latest(&|a| a.end[at]) };
@@ -197,7 +197,10 @@ impl Rank {
         Self { to: Box::new(to), from: receiver }
     }
 
-    /// Sends one line.
+    /// Sends one line to the program.
+    ///
+    /// # Errors
+    /// The program does not read any more.
     pub fn notify(&mut self, line: &str) -> Result<(), String> {
         self.to.write_all(line.as_bytes()).and_then(|()| self.to.flush()).map_err(|e| format!("is gone: {e}"))
     }
@@ -223,7 +226,7 @@ impl Rank {
 
 /// A set of programs.
 pub struct Group {
-    /// Its ranks.
+    /// The ranks, by their number.
     pub ranks: Vec<Rank>,
     /// What was started, ended with the group: each with all processes of its process group.
     pub processes: Vec<Child>,
@@ -239,6 +242,9 @@ pub struct Group {
 
 impl Group {
     /// Waits until all ranks are there.
+    ///
+    /// # Errors
+    /// A rank is not there in time, or a program has ended.
     pub fn ready(&mut self) -> Result<(), String> {
         if !self.greets {
             return Ok(());
@@ -248,6 +254,10 @@ impl Group {
     }
 
     /// One line of each rank.
+    ///
+    /// # Errors
+    /// A rank does not answer in time, or a program has ended; the text ends with what the programs wrote
+    /// last.
     pub fn on_report(&mut self, deadline: Instant) -> Result<Vec<String>, String> {
         let processes = &mut self.processes;
         let mut lives = || processes.iter_mut().all(|child| matches!(child.try_wait(), Ok(None)));
@@ -259,6 +269,9 @@ impl Group {
     }
 
     /// The same line to all ranks.
+    ///
+    /// # Errors
+    /// A rank does not read any more; the text ends with what the programs wrote last.
     pub fn notify(&mut self, line: &str) -> Result<(), String> {
         let mut ranks = self.ranks.iter_mut().enumerate();
         let reported =
@@ -276,6 +289,9 @@ impl Group {
     }
 
     /// Starts a task on all ranks.
+    ///
+    /// # Errors
+    /// A rank does not read any more.
     pub fn begin(&mut self, task: &Task) -> Result<Running, String> {
         let running = Running {
             task: *task,
@@ -288,6 +304,9 @@ impl Group {
     }
 
     /// Waits for all answers. Errors of ranks are part of the outcome; an error here means that the set is lost.
+    ///
+    /// # Errors
+    /// A rank does not answer in time or answers with something else: the set is lost.
     pub fn end(&mut self, running: Running) -> Result<Outcome, String> {
         let lines = self.on_report(running.deadline)?;
         let busy = running.cpu.cores();
@@ -304,6 +323,9 @@ impl Group {
     }
 
     /// A task from start to end; wrong results and errors of ranks are errors here.
+    ///
+    /// # Errors
+    /// As [`Self::begin`] and [`Self::end`]; also a wrong result or an error of a rank.
     pub fn run(&mut self, task: &Task) -> Result<Outcome, String> {
         let running = self.begin(task)?;
         self.end(running)?.checked()

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process, setsid};
 
 /// Index of rail 0 of a host. Where an interface has the index of its peer in another namespace, the kernel takes it for one that
 /// stands on no other, and lets it wait up to a second for its change of carrier; a leaf's port that came up does not forward
-/// until then (net/core/link_watch.c; seen: 440 ms), so that a rail was not back when it was mended.
+/// until then (net/core/link_watch.c; seen: 440 ms), so that a rail was not back when it was repaired.
 const FIRST_INDEX: usize = 100;
 /// The least burst of a shaped rail: one offloaded 64 KiB packet with its headers must pass at once.
 const LEAST_BURST: u64 = 66_000;
@@ -29,7 +29,7 @@ const NAMESPACE_ETC: &str = "/etc/netns";
 /// Hosts and rails of this bench.
 pub struct Lab {
     name: String,
-    /// Hosts.
+    /// The number of hosts.
     pub hosts: usize,
     /// Rails of each host.
     pub rails: usize,
@@ -50,6 +50,9 @@ pub enum Cut {
 
 impl Lab {
     /// Builds all of it. The error says what is missing.
+    ///
+    /// # Errors
+    /// Namespaces cannot be made by this user, or `ip` or `tc` fails.
     pub fn up(hosts: usize, rails: usize, rate: u32) -> Result<Self, String> {
         if !binaries::may_make_namespaces() {
             return Err("network namespaces and shaping need root, ip and tc".to_owned());
@@ -88,6 +91,9 @@ impl Lab {
     }
 
     /// A new folder for the files of one set of programs, removed with the bench.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
     pub fn folder(&self, name: &str) -> Result<PathBuf, String> {
         let folder = self.folder.join(name);
         // A set that is started again begins anew.
@@ -150,6 +156,9 @@ impl Lab {
     }
 
     /// Sets the rate of one rail of one host, in Mbit/s, both ways; what is queued stays.
+    ///
+    /// # Errors
+    /// `tc` fails.
     pub fn shape(&self, host: usize, rail: usize, mbit: f64) -> Result<(), String> {
         let bits = (mbit * 1e6) as u64;
         let burst = (bits / 8 / 500).max(LEAST_BURST);
@@ -165,6 +174,9 @@ impl Lab {
     }
 
     /// All rails of all hosts at the full rate.
+    ///
+    /// # Errors
+    /// `tc` fails; rails before that one have the full rate.
     pub fn shape_all(&self) -> Result<(), String> {
         for host in 0..self.hosts {
             for rail in 0..self.rails {
@@ -175,6 +187,9 @@ impl Lab {
     }
 
     /// Cuts one rail of one host.
+    ///
+    /// # Errors
+    /// `ip` fails.
     pub fn cut(&self, host: usize, rail: usize, how: Cut) -> Result<(), String> {
         let line = match how {
             Cut::Carrier => format!("link set p{host} down"),
@@ -183,7 +198,10 @@ impl Lab {
         batch_in(&self.leaf(rail), &[line])
     }
 
-    /// Mends what [`Lab::cut`] cut.
+    /// Repairs what [`Lab::cut`] cut.
+    ///
+    /// # Errors
+    /// `ip` fails.
     pub fn remediate(&self, host: usize, rail: usize, how: Cut) -> Result<(), String> {
         let line = match how {
             Cut::Carrier => format!("link set p{host} up"),
@@ -253,6 +271,9 @@ fn start_guard(name: &str, folder: &Path) -> Result<Child, String> {
 }
 
 /// Waits until the bench is gone, however it went, and removes what it had made.
+///
+/// # Errors
+/// A namespace cannot be removed.
 pub fn guard(args: &GuardArgs) -> Result<(), String> {
     // Signals from the terminal are for the bench; fails only for a leader of a group, which no child is.
     let _ = setsid();

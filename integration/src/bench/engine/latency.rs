@@ -56,6 +56,9 @@ const SMALL: [Small; 3] = [
 ];
 
 /// Latency through the door and inside the engine, beside the best peer.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn small(row: &Row, bench: &Bench) -> Result<(), String> {
     for case in &SMALL {
         let name = format!("all-reduce {}", case.name);
@@ -176,6 +179,9 @@ fn inside(lab: &Lab, case: &Small) -> Result<Inside, String> {
 }
 
 /// Ranks of one server, with the door's buffers and with any.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn server(row: &Row, bench: &Bench) -> Result<(), String> {
     for n in [2, 4] {
         for bytes in [16 * MIB, 64 * MIB] {

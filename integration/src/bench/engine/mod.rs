@@ -31,7 +31,7 @@ use lab::Lab;
 
 pub use plot::plot;
 
-/// Measures one row.
+/// A function that measures one row.
 pub type Row = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
@@ -70,6 +70,9 @@ pub enum Helper {
 
 impl Helper {
     /// Runs to its end.
+    ///
+    /// # Errors
+    /// The error of the helper.
     pub fn run(&self) -> Result<(), String> {
         match self {
             Self::Guard(args) => lab::guard(args),
@@ -78,12 +81,12 @@ impl Helper {
     }
 }
 
-/// Who is measured.
+/// The library that is measured, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// Ours, with so many rails, ranks through the door.
     Ours { rails: usize },
-    /// Plain TCP streams.
+    /// Plain TCP streams, without a library: the most that the rails carry.
     Roof,
     /// Gloo through torch, all interfaces given to it.
     Gloo,
@@ -113,11 +116,11 @@ pub enum Environment {
 /// One set of programs: who, where, on how many hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Who.
+    /// The library that is measured.
     pub who: Who,
-    /// Where.
+    /// Where its ranks run.
     pub place: Environment,
-    /// How many ranks.
+    /// The number of ranks.
     pub n: usize,
 }
 
@@ -141,12 +144,18 @@ impl Bench {
     }
 
     /// The namespaces; the error is the reason for void rows.
+    ///
+    /// # Errors
+    /// Why the namespaces cannot be made, the same at every call.
     pub fn lab(&self) -> Result<&Lab, String> {
         self.lab.get_or_init(|| Lab::up(4, 4, self.settings.rate)).as_ref().map_err(Clone::clone)
     }
 
     /// Does something with one set of programs, which is started if it does not live yet. An error says why it is
     /// absent; a set that has failed once stays absent, since its processes may be in any state.
+    ///
+    /// # Errors
+    /// The set cannot be started or failed before, or the error of `act`.
     pub fn with<T>(&self, key: Key, act: impl FnOnce(&mut Group) -> Result<T, String>) -> Result<T, String> {
         let lab = self.lab()?;
         let mut groups = self.groups.borrow_mut();

@@ -108,7 +108,7 @@ impl Job {
         command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))
     }
 
-    /// All engines, connected.
+    /// Starts all engines and connects them with each other.
     fn start(&self, lab: &Lab) -> Result<Group, String> {
         let mut group = Group {
             ranks: Vec::new(),
@@ -125,7 +125,7 @@ impl Job {
         Ok(group)
     }
 
-    /// Tells every engine where the others listen; they meet when all have been told.
+    /// Sends every engine the addresses of the others; they connect when all have them.
     fn connect(&self) -> Result<(), String> {
         let listening = |node: usize| {
             let endpoints =
@@ -149,6 +149,9 @@ impl Job {
 }
 
 /// One question to an engine's control socket.
+///
+/// # Errors
+/// The socket cannot be reached, does not answer in time, or answers with something that is no JSON.
 pub fn ask(socket: &Path, request: &Value) -> Result<Value, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", socket.display());
     let stream = UnixStream::connect(socket).map_err(failed)?;
@@ -168,6 +171,9 @@ pub struct Engines {
 }
 
 /// Starts engines, connected, for ranks that somebody else starts.
+///
+/// # Errors
+/// An engine does not start, or the engines do not connect.
 pub fn engines(lab: &Lab, key: Key, rails: usize) -> Result<Engines, String> {
     let job = Job::of(lab, key, rails, "engines")?;
     let group = job.start(lab)?;
@@ -175,6 +181,9 @@ pub fn engines(lab: &Lab, key: Key, rails: usize) -> Result<Engines, String> {
 }
 
 /// Starts engines and ranks, connected.
+///
+/// # Errors
+/// An engine or a rank does not start, or the engines do not connect.
 pub fn start(lab: &Lab, key: Key, rails: usize) -> Result<Group, String> {
     let job = Job::of(lab, key, rails, "ours")?;
     let mut group = job.start(lab)?;

@@ -34,6 +34,9 @@ fn tool(path: &str) -> Result<PathBuf, String> {
 }
 
 /// A Python that has torch.
+///
+/// # Errors
+/// It is not installed.
 pub fn python() -> Result<PathBuf, String> {
     tool("torch-venv/bin/python")
 }
@@ -46,6 +49,9 @@ struct Peer<'a> {
 }
 
 /// Starts one rank a host.
+///
+/// # Errors
+/// The library is not installed, or a rank cannot be started.
 pub fn start(lab: &Lab, key: Key) -> Result<Group, String> {
     let folder = lab.folder(&format!("{:?}-{:?}-{}", key.who, key.place, key.n).to_lowercase())?;
     let peer = Peer { lab, key, folder };

@@ -22,7 +22,7 @@ const OTHERS: RGBColor = RGBColor(0xb8, 0xb8, 0xb8);
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const GOAL: RGBColor = RGBColor(0xc0, 0x39, 0x2b);
 
-/// One bar.
+/// One bar of a plot.
 struct Bar {
     label: String,
     value: f64,
@@ -38,6 +38,9 @@ struct Chart {
 }
 
 /// Draws all rows that have figures into a folder.
+///
+/// # Errors
+/// The folder or a file cannot be written.
 pub fn plot(report: &Report, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let lines = report.lines();

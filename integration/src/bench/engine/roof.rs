@@ -43,6 +43,9 @@ pub struct HostArgs {
 }
 
 /// Starts one process a host.
+///
+/// # Errors
+/// A process cannot be started.
 pub fn start(lab: &Lab, n: usize) -> Result<Group, String> {
     let folder = lab.folder(&format!("roof-{n}"))?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this executable: {error}"))?;
@@ -77,7 +80,10 @@ pub struct Roof {
     pub mean: f64,
 }
 
-/// Measures once.
+/// Measures the streams of all hosts once, for so many seconds.
+///
+/// # Errors
+/// A host does not answer in time, or with something else.
 pub fn measure(group: &mut Group, seconds: f64) -> Result<Roof, String> {
     #[derive(Deserialize)]
     struct Got {
@@ -115,6 +121,9 @@ impl Gate {
 }
 
 /// One host: answers each line of standard input, a number of seconds, with what it received in that time.
+///
+/// # Errors
+/// An address cannot be bound, or another host cannot be reached.
 pub fn host(args: &HostArgs) -> Result<(), String> {
     let gate = Arc::new(Gate::default());
     for address in &args.own {

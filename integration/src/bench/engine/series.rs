@@ -26,13 +26,13 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub struct Contender {
     /// Its name in the report.
     pub label: &'static str,
-    /// Who.
+    /// The library that is measured.
     pub who: Who,
-    /// What it does.
+    /// What its ranks do in each repetition.
     pub task: Task,
 }
 
-/// All repetitions.
+/// All repetitions of all contenders in one case.
 pub struct Series {
     runs: BTreeMap<&'static str, Vec<Outcome>>,
     roofs: Vec<Roof>,
@@ -43,6 +43,9 @@ pub struct Series {
 impl Series {
     /// Lets the contenders take turns; with the roof in each turn where `roof` says for how many seconds. Who fails is
     /// absent from then on. The error is the reason for void rows.
+    ///
+    /// # Errors
+    /// Why no contender can be measured: the namespaces cannot be made, or the roof fails.
     pub fn take(
         bench: &Bench,
         (place, n): (Environment, usize),
@@ -187,7 +190,7 @@ impl Series {
     }
 }
 
-/// Prints a line about rails: void where the processors were too busy to tell.
+/// Prints a line about rails: void where the processors were too busy for a figure.
 pub fn line_about_rails(row: &Row, line: &Line) {
     match too_busy(line.cpu) {
         Some(why) => row.spoilt(line, &why),
@@ -217,13 +220,13 @@ fn quiet_moment() -> f64 {
 
 /// What a line says.
 pub struct Figure<'a> {
-    /// The measurements.
+    /// All measurements of the figure.
     pub sample: &'a Sample,
-    /// Their unit.
+    /// The unit of the measurements.
     pub unit: &'a str,
     /// What they should be.
     pub goal: Goal,
-    /// Side by side.
+    /// The figures of other libraries, to be shown beside it.
     pub peers: Value,
     /// It keeps the processors busy itself; only what others use spoils it.
     pub may_be_busy: bool,

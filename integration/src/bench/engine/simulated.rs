@@ -8,6 +8,9 @@ use super::Bench;
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
 /// The same bits over rails, faults and splits, and what the order that guarantees it costs.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn same_bits(row: &Row, bench: &Bench) -> Result<(), String> {
     let figures = [
         ("differences", "runs over rails, faults and splits whose bits differ", "runs", 0.0),
@@ -17,6 +20,9 @@ pub fn same_bits(row: &Row, bench: &Bench) -> Result<(), String> {
 }
 
 /// No call exceeds its timeout, and every failure says why.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn deadlines(row: &Row, bench: &Bench) -> Result<(), String> {
     let figures = [
         ("violations", "fault schedules with a call that exceeds its timeout by 100 ms", "runs", 0.0),

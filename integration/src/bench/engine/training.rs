@@ -54,7 +54,7 @@ impl Report {
         self.json[name].as_f64().unwrap_or(f64::NAN)
     }
 
-    /// What the training came to, to the bit.
+    /// The result of the training, to the bit.
     fn bits(&self) -> (&Value, &Value) {
         (&self.json["loss"], &self.json["parameters_sha256"])
     }
@@ -137,6 +137,9 @@ impl Run<'_> {
 }
 
 /// Communication time beside Gloo's, and a training that loses a rail.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn training(row: &Row, bench: &Bench) -> Result<(), String> {
     let lab = match bench.lab() {
         Ok(lab) => lab,
@@ -197,7 +200,7 @@ fn beside_gloo(
     Ok(())
 }
 
-/// For each cut, 1 if the training came to anything else than without a cut.
+/// For each cut, 1 if the result of the training is not that without a cut.
 fn differences(
     cuts: &[(Cut, u32)],
     mut run: impl FnMut(Option<(Cut, u32)>) -> Result<Report, String>,

@@ -64,7 +64,10 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl Caller {
-    /// Of files.
+    /// A caller with the identity of two files: `identity` with the endings `.pem` and `.key`.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the address is none.
     pub fn new(controller: &str, ca: &std::path::Path, identity: &std::path::Path) -> Result<Self, String> {
         let files = CredentialFiles {
             ca: Some(ca.to_owned()),
@@ -77,11 +80,17 @@ impl Caller {
     }
 
     /// Of credentials at hand.
+    ///
+    /// # Errors
+    /// The address is none.
     pub fn of(controller: &str, credentials: Credentials) -> Result<Self, String> {
         Ok(Self { endpoint: controller.parse().map_err(text)?, credentials })
     }
 
     /// A connection of its own. It answers pings and sends none, as most do that are idle.
+    ///
+    /// # Errors
+    /// The credentials cannot be used.
     pub fn client(&self) -> Result<Client, String> {
         let options = ClientOptions {
             connect_timeout: Duration::from_secs(30),
@@ -93,7 +102,10 @@ impl Caller {
 }
 
 impl Load {
-    /// Does it.
+    /// Makes the load until standard input ends.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the load cannot be started.
     pub fn run(&self) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?;
         let caller = Arc::new(Caller::new(&self.controller, &self.ca, &self.identity)?);

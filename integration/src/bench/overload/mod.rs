@@ -39,7 +39,10 @@ struct Times {
     turn: Duration,
 }
 
-/// Measures all cases.
+/// Measures all cases of row D9.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &report::Row<'_>, quick: bool) -> Result<(), String> {
     let scale = if quick { 10 } else { 1 };
     let times = Times { turn: Duration::from_secs(if quick { 2 } else { 5 }) };

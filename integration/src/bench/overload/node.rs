@@ -19,6 +19,9 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 /// Joins, registers, and beats for as long as the runtime lives; gives the certificate and its key.
+///
+/// # Errors
+/// The controller refuses the token, the join or the registration.
 pub async fn join(
     admin: &Client,
     caller: impl Fn(Credentials) -> Result<Caller, String>,
@@ -47,7 +50,7 @@ pub async fn join(
                         return;
                     }
                 }
-                // It obeys nobody: its jobs begin never, and the others wait.
+                // It does nothing that it is sent: its jobs never begin, and the others wait.
                 order = orders.message() => if !matches!(order, Ok(Some(_))) { return },
             }
         }

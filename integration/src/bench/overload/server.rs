@@ -39,12 +39,19 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl Server {
-    /// Starts one.
+    /// Starts a controller without further arguments.
+    ///
+    /// # Errors
+    /// As [`Self::start_with`].
     pub async fn start() -> Result<Self, String> {
         Self::start_with(&[]).await
     }
 
     /// Starts one with further flags.
+    ///
+    /// # Errors
+    /// `init` fails, with its standard error as text; the controller does not come up in time, with its log
+    /// as text; or it refuses the tenants, the users or the node.
     pub async fn start_with(flags: &[&str]) -> Result<Self, String> {
         let program = binaries::directory()?.join("rail-controller");
         let dir = TempDir::with_prefix("railyard-overload-").map_err(text)?;
@@ -82,12 +89,12 @@ impl Server {
         Err(std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default())
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// The cluster's certificate.
+    /// The path of the certificate of its CA.
     pub fn ca(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
     }
@@ -101,16 +108,25 @@ impl Server {
     }
 
     /// The caller that is measured.
+    ///
+    /// # Errors
+    /// The files of its identity cannot be read.
     pub fn modest(&self) -> Result<Client, String> {
         self.caller(TENANTS[0])
     }
 
     /// An administrator, on a connection of its own.
+    ///
+    /// # Errors
+    /// The files of its identity cannot be read.
     pub fn administrator(&self) -> Result<Client, String> {
         self.caller("admin")
     }
 
     /// The agent of the one server.
+    ///
+    /// # Errors
+    /// The files of its identity cannot be read.
     pub fn agent(&self) -> Result<Client, String> {
         self.caller("agent")
     }
@@ -176,6 +192,9 @@ pub struct Company(Child);
 
 impl Company {
     /// Starts it, and waits until all of its load is there.
+    ///
+    /// # Errors
+    /// The process cannot be started, or its load is not there.
     pub fn start(server: &Server, kind: Kind, count: usize) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(text)?;
         let name = match kind {
@@ -203,6 +222,9 @@ impl Company {
     }
 
     /// Ends it; an error if it ended before.
+    ///
+    /// # Errors
+    /// The process ended before, with its exit status as text.
     pub fn end(mut self) -> Result<(), String> {
         match self.0.try_wait().map_err(text)? {
             Some(status) => Err(format!("the load ended too early: {status}")),

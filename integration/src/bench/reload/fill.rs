@@ -50,7 +50,10 @@ pub struct Size {
 }
 
 impl Fill {
-    /// Fills it.
+    /// Fills the store that the options name.
+    ///
+    /// # Errors
+    /// The store cannot be made or written.
     pub fn run(self) -> Result<(), String> {
         let runtime = tokio::runtime::Runtime::new().map_err(text)?;
         runtime.block_on(async {
@@ -64,11 +67,17 @@ impl Fill {
 }
 
 /// The usual prefix of an etcd.
+///
+/// # Errors
+/// etcd cannot be reached, or holds something under the prefix.
 pub async fn in_etcd(endpoint: EtcdEndpoint) -> Result<Filling, String> {
     Filling::etcd(EtcdOptions::new(vec![endpoint]), REVISION_GAP, true).await.map_err(text)
 }
 
 /// The embedded store of a data folder.
+///
+/// # Errors
+/// The folder cannot be written, or holds a store.
 pub fn in_folder(data_dir: PathBuf) -> Result<Filling, String> {
     let mut options = EmbeddedOptions::new(data_dir.join("store"));
     options.limits.txn_ops = 1000;
@@ -76,7 +85,10 @@ pub fn in_folder(data_dir: PathBuf) -> Result<Filling, String> {
     Filling::embedded(options, REVISION_GAP, true).map_err(text)
 }
 
-/// Writes all rows.
+/// Writes all rows of a state of this size.
+///
+/// # Errors
+/// The store refuses a write.
 pub async fn fill(mut filling: Filling, size: Size) -> Result<(), String> {
     let plan = site::Plan::of(&site::even(size.nodes, 1, BLOCK));
     put(&mut filling, Write::PutFabric(Arc::new(site::fabric(&plan)))).await?;

@@ -32,6 +32,9 @@ const UNTIL_IT_ANSWERS: RetryPolicy = RetryPolicy {
 const GOAL: Goal = Goal::AtMost(10.0);
 
 /// Measures all of it.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let size =
         if quick { Size { nodes: 12_500, jobs: 100_000 } } else { Size { nodes: 125_000, jobs: 1_000_000 } };

@@ -133,7 +133,10 @@ impl Loaded {
     }
 }
 
-/// C7.
+/// Measures row C7: a whole plan, one event, and how true plans are.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn backfill(row: &Row, bench: &Bench) -> Result<(), String> {
     let mut loaded = Loaded::new()?;
     full(row, bench, &mut loaded);
@@ -231,22 +234,22 @@ struct Load {
     every: usize,
 }
 
-/// The queue keeps its length: what is told here says how true forecasts are.
+/// The queue keeps its length: the figures here say how true forecasts are.
 const SERVED: Load = Load { share: "0.95", gap: 1482, every: 16 };
 
 /// The queue grows as long as jobs come, and then nobody comes any more, which no forecast can know: those who came late
-/// are told too much. Most of the first half start before that.
+/// get too long a forecast. Most of the first half start before that.
 const CROWDED: Load = Load { share: "1.76", gap: 800, every: 32 };
 
 /// Jobs of 1 to 32 nodes come to 256 nodes, in all 3,000 of eight tenants with weights of 1 to 3, whose fair shares make
-/// late arrivals overtake: what was told at the submit against what came.
+/// late arrivals overtake: the forecast at the submit against the real start.
 ///
-/// The error is the distance of the start that was told from the real one, as a share of the job's own wait, for all that
+/// The error is the distance of the start that was forecast from the real one, as a share of the job's own wait, for all that
 /// waited more than a minute: a short wait counts as much as a long one. Nobody can know two things: who will come, and of
-/// what limits promise (one to four times the truth, evenly) what jobs will take. How much of the error is theirs is told
+/// what limits promise (one to four times the truth, evenly) what jobs will take. How much of the error is theirs is shown
 /// beside it, by the production code itself: the futures of some jobs are gone through once with true lengths and nobody
 /// who comes, and several times with those who come and lengths drawn by the law that they follow, of which the middle
-/// start is told: about what can be known without the lengths.
+/// start is forecast: about what can be known without the lengths.
 fn errors(row: &Row, bench: &Bench, load: &Load) -> Result<(), String> {
     let jobs = if bench.quick { 400 } else { 3000 };
     let (list, snapshot) = crowd(jobs, load.gap)?;
@@ -295,11 +298,11 @@ fn errors(row: &Row, bench: &Bench, load: &Load) -> Result<(), String> {
     Ok(())
 }
 
-/// Of a job that waited, how far off what was told is.
+/// Of a job that waited, how far off its forecast was.
 fn error(job: &TrialJob, reported: Timestamp, start: Timestamp) -> Option<f64> {
     let wait = start.since(job.entry.submitted);
     let off = reported.since(start).max(start.since(reported));
-    // Who starts at once was told so.
+    // Who starts at once had that forecast.
     (wait > Duration::from_secs(60)).then(|| off.as_secs_f64() / wait.as_secs_f64() * 100.0)
 }
 

@@ -1,5 +1,5 @@
-//! J3: how often the start of a job lies in the band that it was told when it came. Each trace goes once through the controller's
-//! own queue; each job that has to wait is told its band at its submit, and that is held against its real start.
+//! J3: how often the start of a job lies in the band that it was given when it came. Each trace goes once through the controller's
+//! own queue; each job that has to wait is given its band at its submit, and that is held against its real start.
 
 use controller_simulator::{Rules, policy::ours::Ours, run};
 use serde_json::json;
@@ -7,10 +7,10 @@ use serde_json::json;
 use super::{Bench, sites};
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
-/// Bands that are told first rest on nothing: so many are not counted.
+/// The first bands rest on nothing: so many are not counted.
 const FIRST: usize = 200;
 
-/// Starts in their bands, of those that were told.
+/// Starts in their bands, of jobs that had one.
 #[derive(Default)]
 struct BandHits {
     reported: usize,
@@ -19,7 +19,10 @@ struct BandHits {
     late: usize,
 }
 
-/// J3.
+/// Measures row J3 on every trace that is there.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
     for (name, found) in sites::all(bench) {
         let replay = match found {

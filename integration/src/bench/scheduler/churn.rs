@@ -105,8 +105,11 @@ impl Churn {
 /// 1, 2, 4, ... 512: as many gangs of each size.
 const MIXED: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
-/// C1: placements a second, each a decision and the change of the yard, with the ends that make room for it and the
+/// C1: placements a second, each a decision and the change of the capacity index, with the ends that make room for it and the
 /// decisions that find none in the same time.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn placements(row: &Row, bench: &Bench) -> Result<(), String> {
     let cases = [
         ("10,000 nodes, pods of 64", site::even(10_000, 1, 64), Some(200_000.0)),
@@ -152,6 +155,9 @@ pub fn placements(row: &Row, bench: &Bench) -> Result<(), String> {
 }
 
 /// C2: the time of one decision at 125,000 nodes, what has changed since the last one of its kind included.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn decisions(row: &Row, bench: &Bench) -> Result<(), String> {
     for (name, sizes) in
         [("pods of 64", site::even(125_000, 1, 64)), ("pods of 8 x 32", site::even(125_000, 8, 32))]

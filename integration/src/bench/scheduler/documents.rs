@@ -183,6 +183,9 @@ fn reported(row: &Row, site: &Site, what: &str, done: &Done, cpu: &Cpu, to_read:
 }
 
 /// J6: every command on both kinds of sites.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn documents(row: &Row, bench: &Bench) -> Result<(), String> {
     let servers = if bench.quick { 12_500 } else { 125_000 };
     for kind in [Kind::InOrder, Kind::Irregular] {
@@ -201,7 +204,7 @@ fn through(row: &Row, site: &Site) -> Result<(), Fault> {
     let cpu = Cpu::start();
     let done = site.run("import", &["fabric", "import", &list])?;
     reported(row, site, "fabric import", &done, &cpu, false)?;
-    // Commands tell YAML by the name or the text: this one has no ending that says JSON.
+    // Commands recognise YAML by the name or the text: this one has no ending that says JSON.
     let done = site.run("check", &["fabric", "check", document])?;
     reported(row, site, "fabric check", &done, &cpu, true)?;
     let said = fs::read_to_string(&done.out).map_err(text)?;

@@ -199,7 +199,7 @@ fn job(dice: &mut Dice, names: &[NodeName]) -> JobSpec {
     spec
 }
 
-/// Who asks.
+/// The administrator who asks for plans and submits.
 fn root() -> Authority {
     Authority { role: Role::Admin, user: "root".to_owned() }
 }
@@ -227,6 +227,9 @@ fn same(site: &Site, tenant: &TenantName, spec: &JobSpec) -> Result<(bool, bool)
 }
 
 /// C9: the share of random cases in which the dry run says what the submit does.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn dry_runs(row: &Row, bench: &Bench) -> Result<(), String> {
     let (sites, each) = if bench.quick { (100, 25) } else { (4_000, 25) };
     let mut dice = Dice::new(9);

@@ -25,13 +25,16 @@ pub fn spec(nodes: u32) -> JobSpec {
 pub struct Running {
     /// What it asked for.
     pub need: Need,
-    /// Where it is.
+    /// The nodes and GPUs that it holds.
     pub placement: Placement,
     /// The same by number, spares too.
     pub nodes: Vec<NodeIx>,
 }
 
 /// Fills a cluster with gangs of mixed sizes up to a share of its nodes.
+///
+/// # Errors
+/// Never: the name of the tenant is a valid one.
 pub fn fill(
     snapshot: &mut Snapshot,
     dice: &mut site::Dice,
@@ -63,6 +66,9 @@ pub fn fill(
 
 /// C8: p99 of an explanation with holders and relaxations at 125,000 nodes. That it is complete is what the crate's
 /// tests compare with brute force.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn explanations(row: &Row, bench: &Bench) -> Result<(), String> {
     for (name, sizes) in
         [("pods of 64", site::even(125_000, 1, 64)), ("pods of 8 x 32", site::even(125_000, 8, 32))]

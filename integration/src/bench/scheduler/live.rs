@@ -1,6 +1,6 @@
 //! J7: a real cluster of eight agents, to which random jobs come that use everything a job can ask for, while rails are drained, servers
 //! closed and jobs held, changed and cancelled. A checker that knows only what the API says looks at every state: nothing is held
-//! twice, each gang has what it asked for, quotas and limits hold, and whoever waits is told why and until when.
+//! twice, each gang has what it asked for, quotas and limits hold, and whoever waits has reasons and a forecast.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ const TENANTS: [(&str, u32); 3] = [("ja", 40), ("jb", 24), ("jc", 64)];
 const CLASS: (&str, u32) = ("few", 4);
 /// After the last submit all is over within this.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Between two looks.
+/// The time between two looks at the cluster.
 const PAUSE: Duration = Duration::from_millis(150);
 /// A job may be without a reason for so long after it came: the pass that looks at it follows.
 const SOON: Duration = Duration::from_secs(3);
@@ -42,7 +42,7 @@ fn text(error: impl ToString) -> Fault {
     error.to_string()
 }
 
-/// What was found.
+/// What the checker has counted and found so far.
 #[derive(Default)]
 struct Found {
     checks: u64,
@@ -65,7 +65,10 @@ impl Found {
     }
 }
 
-/// J7.
+/// Measures row J7 on a cluster of real processes.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn live(row: &Row, bench: &Bench) -> Result<(), String> {
     let count = if bench.quick { 100 } else { 500 };
     let cluster =
@@ -703,7 +706,7 @@ fn gang(id: &str, spec: &v1::JobSpec, placement: &v1::Placement, found: &mut Fou
     }
 }
 
-/// Whether a job that waits is told why, and until when; but for those of which nobody can say it.
+/// Whether a job that waits has reasons and a forecast; but for those of which nobody can say it.
 fn reported(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTreeMap<String, Instant>) {
     let since = *seen.entry(format!("{id}.{}", status.attempt)).or_insert_with(Instant::now);
     if since.elapsed() < SOON {

@@ -19,6 +19,9 @@ use super::{Bench, site};
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
 /// Measures both at 125,000 nodes.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn memory(row: &Row, bench: &Bench) -> Result<(), String> {
     let (nodes, jobs) = if bench.quick { (12_500, 100_000) } else { (125_000, 1_000_000) };
     let cpu = Cpu::start();

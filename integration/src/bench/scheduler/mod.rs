@@ -22,7 +22,7 @@ mod trade;
 
 use crate::report;
 
-/// Measures one row.
+/// A function that measures one row.
 pub type MeasureRow = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
@@ -48,7 +48,7 @@ pub const ROWS: [(&str, MeasureRow); 17] = [
 
 /// What the command line chose.
 pub struct Bench {
-    /// Fewer repetitions.
+    /// Whether to make fewer repetitions.
     pub quick: bool,
     /// Random placements of row C4 in place of the usual number.
     pub placements: Option<u64>,

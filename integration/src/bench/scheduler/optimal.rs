@@ -10,7 +10,10 @@ use serde_json::json;
 use super::{Bench, site};
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
-/// Compares seeded instances.
+/// Measures row C5: compares decisions on seeded instances with the optimum.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn against_optimum(row: &Row, bench: &Bench) -> Result<(), String> {
     let instances: u32 = if bench.quick { 500 } else { 10_000 };
     let cpu = Cpu::start();

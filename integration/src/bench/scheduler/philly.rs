@@ -22,6 +22,9 @@ const CABLING: &str = "zhejianglab_a100_cabling.csv";
 const HEAD_START: Duration = Duration::from_secs(12 * 3600);
 
 /// What the row shows, case by case.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn philly(row: &Row, bench: &Bench) -> Result<(), String> {
     let (trace, cabling) = (bench.traces.join(TRACE), bench.traces.join(CABLING));
     let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));

@@ -16,13 +16,13 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 /// Clusters per thread; each takes its share of the placements.
 const CLUSTERS: u64 = 64;
 
-/// Violations that are told.
+/// Violations that are printed at most.
 const REPORTED: usize = 5;
 
 /// How far it is, on standard error, so often.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// What was found.
+/// What one thread has counted and found so far.
 #[derive(Debug, Default)]
 struct Found {
     placed: u64,
@@ -44,6 +44,9 @@ impl Found {
 }
 
 /// Places random gangs in random small clusters, and proves each placement.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn proven(row: &Row, bench: &Bench) -> Result<(), String> {
     let all: u64 = bench.placements.unwrap_or(if bench.quick { 200_000 } else { 100_000_000 });
     let threads = thread::available_parallelism().map_or(1, |count| count.get() as u64);

@@ -14,6 +14,9 @@ use super::{
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
 /// C11: the longest of many repairs of gangs that lose one node or eight at once, at 10,000 nodes.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn repairs(row: &Row, bench: &Bench) -> Result<(), String> {
     for (name, sizes) in
         [("pods of 64", site::even(10_000, 1, 64)), ("pods of 8 x 32", site::even(10_000, 8, 32))]

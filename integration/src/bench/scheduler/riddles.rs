@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Bench;
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
-/// States with faults that are told.
+/// States with faults that are printed at most.
 const REPORTED: usize = 5;
 
 #[derive(Default)]
@@ -69,7 +69,10 @@ fn share(seeds: impl Iterator<Item = u64>) -> Result<Found, String> {
     Ok(found)
 }
 
-/// J1.
+/// Measures row J1 on random states.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn riddles(row: &Row, bench: &Bench) -> Result<(), String> {
     let cases: u64 = if bench.quick { 5_000 } else { 100_000 };
     let threads = thread::available_parallelism().map_or(1, |count| count.get() as u64);

@@ -80,7 +80,10 @@ fn jobs(dice: &mut site::Dice, tenants: &[TenantName]) -> Result<Vec<TrialJob>, 
     Ok(list)
 }
 
-/// C10.
+/// Measures row C10 by replays of random queues.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn sharing(row: &Row, bench: &Bench) -> Result<(), String> {
     let replays = if bench.quick { 500 } else { 10_000 };
     let tenants: Vec<TenantName> = TENANTS

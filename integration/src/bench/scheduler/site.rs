@@ -20,7 +20,7 @@ pub const RAILS: u32 = 8;
 pub struct Dice(u64);
 
 impl Dice {
-    /// From a seed.
+    /// Random numbers that this seed determines.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
     }
@@ -34,7 +34,7 @@ impl Dice {
         ((((z ^ z >> 31) >> 32) * u64::from(end)) >> 32) as u32
     }
 
-    /// One of some.
+    /// One of several things, each as likely.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len() as u32) as usize]
     }
@@ -63,7 +63,7 @@ pub fn even(nodes: u32, blocks: u32, block: u32) -> Sizes {
 /// How a cluster is cabled.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Its pods.
+    /// The number of nodes per pod, and in it per group of leaves.
     pub sizes: Sizes,
     /// Odd rails are in two islands: pods with even numbers, and those with odd ones.
     pub split: bool,
@@ -239,7 +239,7 @@ pub fn needs(dice: &mut Dice, snapshot: &Snapshot, nodes: u32) -> Need {
     need
 }
 
-/// The facts of single nodes beside the yard, and what gangs hold there: what the proof looks at.
+/// The facts of single nodes beside the capacity index, and what gangs hold there: what the proof looks at.
 pub struct Ledger {
     nodes: Vec<Option<Entry>>,
     plan: Plan,

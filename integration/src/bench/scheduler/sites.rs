@@ -1,5 +1,5 @@
 //! Real traces on fabrics of their size, for the rows that replay them: Philly, Alibaba's openb, and jobs drawn by the
-//! statistics of Acme's Kalos. The data are not part of the repository; what is not there is told.
+//! statistics of Acme's Kalos. The data are not part of the repository; what is not there is reported.
 
 use std::{fs, path::Path};
 
@@ -26,7 +26,7 @@ struct Kind {
     /// Servers of eight GPUs; so many a pod.
     nodes: u32,
     pod: u32,
-    /// Jobs at most.
+    /// The most jobs that are taken from the trace.
     jobs: usize,
 }
 

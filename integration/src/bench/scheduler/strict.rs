@@ -148,7 +148,7 @@ fn drawn(kind: &Kind, count: u64, seed: u64) -> Result<Trace, String> {
     Ok(Trace { name: kind.name, nodes: kind.nodes, jobs })
 }
 
-/// Philly's arrivals, lengths and GPUs, each GPU a node of its own; limits, which it does not tell, are one to four times the length.
+/// Philly's arrivals, lengths and GPUs, each GPU a node of its own; limits, which the trace lacks, are one to four times the length.
 fn philly(bench: &Bench, count: usize) -> Result<Trace, String> {
     let path = bench.traces.join(TRACE);
     let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -195,7 +195,10 @@ fn replay(trace: &Trace, backfill: Backfill) -> Result<Shown, String> {
     Ok(Shown { delays: trial.delays, starts: waits.len(), wait })
 }
 
-/// J2.
+/// Measures row J2 on drawn traces, and on that of Philly where it is there.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn strict(row: &Row, bench: &Bench) -> Result<(), String> {
     let count = if bench.quick { 300 } else { 4000 };
     let (cpu, mut traces) = (Cpu::start(), Vec::new());

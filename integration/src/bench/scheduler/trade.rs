@@ -18,7 +18,10 @@ use serde_json::{Value, json};
 use super::{Bench, sites};
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
-/// J4.
+/// Measures row J4 on every trace that is there.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn trade(row: &Row, bench: &Bench) -> Result<(), String> {
     for (name, found) in sites::all(bench) {
         let replay = match found {

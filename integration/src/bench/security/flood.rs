@@ -40,6 +40,9 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 /// Measures all of it.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let (quiet, flood) = if quick { (5, 10) } else { (20, 60) };
     let runtime = Runtime::new().map_err(text)?;
@@ -168,7 +171,7 @@ async fn change(admin: Client, stop: Arc<AtomicBool>) -> Result<Vec<String>, Str
     Ok(made)
 }
 
-/// Tenants of which a record tells; and how many records of denials there are, and denials they stand for.
+/// Tenants that a record names; and how many records of denials there are, and denials they stand for.
 async fn audited(admin: &Client) -> Result<(Vec<String>, u64, u64), String> {
     let mut audit = AuditServiceClient::new(admin.without_timeout());
     let mut records =
@@ -184,7 +187,7 @@ async fn audited(admin: &Client) -> Result<(Vec<String>, u64, u64), String> {
     Ok((kept, denials, denied))
 }
 
-/// The flood's process.
+/// The process that makes the flood, ended when dropped.
 struct Flooding(Child);
 
 impl Flooding {

@@ -119,7 +119,10 @@ struct Target {
 }
 
 impl Flood {
-    /// Does it.
+    /// Makes the flood until standard input ends.
+    ///
+    /// # Errors
+    /// The certificate cannot be read, or the address is none.
     pub fn run(&self) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?;
         let target = Arc::new(self.target()?);

@@ -15,6 +15,9 @@ use crate::{
 const MOST: f64 = 5.0;
 
 /// Starts jobs in turn.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     const CASE: &str = "p50 of submit to all ranks started, 4 nodes, full isolation less none";
     if !rustix::process::geteuid().is_root() {
@@ -72,6 +75,9 @@ pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
 }
 
 /// What a cluster's first server says that it gives.
+///
+/// # Errors
+/// `railctl` fails.
 pub fn active(cluster: &Cluster) -> Result<Vec<String>, String> {
     let node = cluster.json(&["get", "nodes", "n0"])?;
     let features =

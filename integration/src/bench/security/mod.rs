@@ -11,7 +11,7 @@ use crate::report;
 
 pub use flood_load::Flood;
 
-/// Measures one row.
+/// A function that measures one row; the flag asks for fewer repetitions.
 pub type Row = fn(&report::Row<'_>, bool) -> Result<(), String>;
 
 /// The rows of this bench.

@@ -22,7 +22,7 @@ use crate::{
     report::{Cpu, Goal, Line, Row, Sample},
 };
 
-/// Both of them.
+/// The names of the two tenants.
 const TENANTS: [&str; 2] = ["xa", "xb"];
 /// Jobs of each tenant that are submitted and not over at a time.
 const AHEAD: usize = 24;
@@ -53,7 +53,10 @@ fn refuse_private(program: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs them all.
+/// Runs the jobs of both tenants and judges what they read and left.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let count = if quick { 60 } else { 1_000 };
     let bin = binaries::directory()?;
@@ -209,7 +212,7 @@ fn uids() -> BTreeSet<u32> {
     pids.filter_map(uid).filter(|uid| *uid >= 20_000 && *uid != 65_534).collect()
 }
 
-/// What came of all jobs.
+/// The outcome of all jobs.
 #[derive(Debug, Default)]
 struct Outcome {
     jobs: usize,
@@ -224,7 +227,7 @@ struct Outcome {
 struct Stay {
     tenant: String,
     node: String,
-    /// Seconds since 1970.
+    /// When the job started, in seconds since 1970.
     from: f64,
     until: f64,
 }

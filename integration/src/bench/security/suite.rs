@@ -11,6 +11,9 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 const ATTEMPTS: f64 = 220.0;
 
 /// Runs it once; the flag has no meaning, for less of it would say nothing.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &Row<'_>, _quick: bool) -> Result<(), String> {
     let bin = binaries::directory()?;
     let (cpu, begin) = (Cpu::start(), Instant::now());

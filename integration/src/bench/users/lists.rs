@@ -32,6 +32,9 @@ const LEFT: usize = 128 * 1024;
 const CHANGES: u64 = 20;
 
 /// Measures all of it.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
     let (arrays, runs, seconds) = if bench.quick { (4, 3, 3) } else { (10, 10, 10) };
     let cluster = Cluster::up(&Shape { nodes: 1, rails: 1, gpus: 1, ..Shape::default() })?;
@@ -48,7 +51,7 @@ pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
         list.time(row, runs, time)?;
         list.memory(row, runs, memory)?;
     }
-    // Of the jobs that run `top` tells again and again, others are not there for it.
+    // Of the jobs that run `top` shows the state again and again, others are not there for it.
     for (words, lines) in [(&["get", "jobs", "-w"][..], jobs), (&["top", "jobs", "-w"], 1)] {
         List { cluster: &cluster, words, jobs }.watch(row, &runtime, &access, (seconds, lines))?;
     }

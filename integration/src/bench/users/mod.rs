@@ -9,15 +9,15 @@ mod yaml;
 
 use crate::report;
 
-/// What to measure.
+/// What the command line chose.
 pub struct Bench {
-    /// Fewer repetitions.
+    /// Whether to make fewer repetitions.
     pub quick: bool,
     /// Only things of row Y2 whose id begins so.
     pub only: Option<String>,
 }
 
-/// Measures one row.
+/// A function that measures one row.
 pub type Row = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.

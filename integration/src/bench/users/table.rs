@@ -25,7 +25,7 @@ pub struct Thing {
     pub id: String,
     /// How it is done there.
     pub peer: String,
-    /// What is done.
+    /// What the user does, in words.
     pub what: String,
     /// How it is done here: a script for `bash -euo pipefail`.
     pub run: String,
@@ -44,7 +44,7 @@ pub struct Thing {
     /// Its standard output is JSON in which these values must stand, by JSON pointer.
     #[serde(default)]
     pub json: BTreeMap<String, Value>,
-    /// What is done behind it, whatever came of it.
+    /// What is done after it, whether it worked or not.
     #[serde(default)]
     pub after: String,
     /// Seconds that it may take.
@@ -56,21 +56,24 @@ fn usual_limit() -> u64 {
     30
 }
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Its exit code; none if a signal ended it.
     pub code: Option<i32>,
     /// It did not end in time.
     pub late: bool,
-    /// Its standard output.
+    /// What it wrote to its standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// What it wrote to its standard error.
     pub stderr: String,
 }
 
 impl Thing {
     /// Whether it works, and why not.
+    ///
+    /// # Errors
+    /// Why it does not work: the first thing that differs from the table.
     pub fn judge(&self, outcome: &Outcome) -> Result<(), String> {
         if outcome.late {
             return Err(format!("it did not end within {} s", self.limit));
@@ -105,11 +108,17 @@ impl Thing {
 }
 
 /// Reads the table of what users of other programs do.
+///
+/// # Errors
+/// A part of the table does not parse.
 pub fn read() -> Result<Vec<Thing>, String> {
     parts(&PARTS)
 }
 
 /// Reads the table of what a new user met.
+///
+/// # Errors
+/// A part of the table does not parse.
 pub fn findings() -> Result<Vec<Thing>, String> {
     parts(&FINDINGS)
 }

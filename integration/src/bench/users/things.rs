@@ -27,7 +27,7 @@ const WANTED: f64 = 115.0;
 /// The end of a text that is shown.
 const SHOWN: usize = 400;
 
-/// Where scripts run.
+/// The folders and the identity that scripts run with.
 struct Stage<'a> {
     /// The folder of all of them.
     home: PathBuf,
@@ -40,6 +40,9 @@ struct Stage<'a> {
 }
 
 /// Does all things and counts those that work.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
     let done = do_all(row, bench, read()?)?;
     let Some(Done { things, works, cpu }) = done else { return Ok(()) };
@@ -51,6 +54,9 @@ pub fn measure(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
 }
 
 /// Does again what a new user met, and counts what is left of it.
+///
+/// # Errors
+/// What kept the row from being measured, as text.
 pub fn measure_findings(row: &report::Row<'_>, bench: &Bench) -> Result<(), String> {
     let done = do_all(row, bench, findings()?)?;
     let Some(Done { things, works, cpu }) = done else { return Ok(()) };
@@ -60,7 +66,7 @@ pub fn measure_findings(row: &report::Row<'_>, bench: &Bench) -> Result<(), Stri
     Ok(())
 }
 
-/// What came of a table.
+/// The results of a table.
 struct Done {
     things: usize,
     works: u32,

@@ -51,11 +51,11 @@ pub struct Etcd {
 
 /// The truth, and what is wrong with who serves it.
 pub struct Inner {
-    /// What is stored.
+    /// The rows that all members serve.
     pub rows: Rows,
-    /// No leader before.
+    /// The members have no leader before this time, in simulated milliseconds.
     pub leaderless_until_ms: u64,
-    /// The members.
+    /// What is wrong with each member, by number.
     pub moods: Vec<Mood>,
     /// Watches' events come so many milliseconds late, at most.
     pub watch_lag_ms: u64,
@@ -80,7 +80,7 @@ enum Fate {
 }
 
 impl Etcd {
-    /// An empty one.
+    /// An etcd of so many members, without rows.
     #[must_use]
     pub fn new(members: usize, rng: Rng, record: Record, bug: Option<Bug>) -> Arc<Self> {
         let inner = Inner {
@@ -95,7 +95,7 @@ impl Etcd {
         Arc::new(Self { inner: Mutex::new(inner), changed: Notify::new(), record, bug })
     }
 
-    /// All of it.
+    /// Locks what all members share.
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

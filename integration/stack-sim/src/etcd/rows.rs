@@ -18,14 +18,14 @@ pub enum Refused {
     Future,
     /// The alarm is raised.
     NoSpace,
-    /// No such lease.
+    /// There is no lease of this number.
     NoLease,
     /// The lease is there already.
     LeaseExists,
 }
 
 impl Refused {
-    /// etcd's own words.
+    /// The message with which etcd refuses it.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -38,10 +38,10 @@ impl Refused {
     }
 }
 
-/// A lease.
+/// A lease as etcd holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// Seconds granted.
+    /// The time to live that was granted, in seconds.
     pub ttl: i64,
     /// Until when it lives.
     pub until_ms: u64,
@@ -58,9 +58,9 @@ pub struct Rows {
     pub compacted: i64,
     /// What each revision changed.
     pub log: BTreeMap<i64, Vec<Event>>,
-    /// Leases by number.
+    /// Live leases, by number.
     pub leases: BTreeMap<i64, Lease>,
-    /// Nothing more fits.
+    /// Whether the alarm is raised: puts are refused.
     pub full: bool,
     /// The next transaction that puts something is applied, and raises the alarm.
     pub brimming: bool,

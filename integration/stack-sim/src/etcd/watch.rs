@@ -13,7 +13,7 @@ use crate::{
 
 type To = mpsc::Sender<Result<WatchResponse, Status>>;
 
-/// What is watched.
+/// The keys and the first revision that a client asked to watch.
 struct Asked {
     key: Vec<u8>,
     range_end: Vec<u8>,
@@ -76,7 +76,7 @@ async fn follow(etcd: &Etcd, ask: Asked, to: &To) {
     }
 }
 
-/// What there is to be told now.
+/// What there is to be delivered now.
 fn answer(etcd: &Etcd, inner: &Inner, ask: &Asked, next: &mut i64) -> Option<WatchResponse> {
     let rows = &inner.rows;
     let header = Some(rows.header());

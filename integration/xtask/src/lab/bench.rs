@@ -96,6 +96,9 @@ fn round(value: f64) -> f64 {
 }
 
 /// Runs one row, or all.
+///
+/// # Errors
+/// There is no such row, or its programs cannot be built. A guest that fails is a line.
 pub fn run(row: Option<&str>, json: bool) -> Result<ExitCode> {
     let rows: Vec<&Row> = ROWS.iter().filter(|each| row.is_none_or(|row| row == each.id)).collect();
     if rows.is_empty() {

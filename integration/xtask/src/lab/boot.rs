@@ -17,7 +17,7 @@ const MEMORY: &str = "1536";
 const SHOWN: usize = 40;
 const KEPT: usize = 100_000;
 
-/// What a guest came to.
+/// The result of a guest.
 #[derive(Debug, PartialEq)]
 pub struct Verdict {
     /// What the suite exited with.
@@ -28,7 +28,10 @@ pub struct Verdict {
     pub said: Vec<String>,
 }
 
-/// Boots and waits for the end; the console is told line by line.
+/// Boots and waits for the end; the console is reported line by line.
+///
+/// # Errors
+/// The emulator cannot be had or started.
 pub fn boot(
     base: &Base,
     guest: &Path,

@@ -13,6 +13,9 @@ impl std::fmt::Display for NoKernel {
 
 /// The kernel, compressed by xz, inside a bzImage (format: Documentation/arch/x86/boot.rst of the kernel, fields `setup_sects`,
 /// `boot_flag`, `header`, `version`, `payload_offset` and `payload_length`).
+///
+/// # Errors
+/// It is no bzImage, or its kernel is compressed otherwise.
 pub fn payload(image: &[u8]) -> Result<&[u8], NoKernel> {
     const MAGIC: [u8; 6] = *b"\xfd7zXZ\0";
     let number = |at: usize| {

@@ -47,13 +47,16 @@ const PROVIDERS: &str = "usr/lib/x86_64-linux-gnu/libibverbs";
 pub struct Base {
     /// Where all of it lies.
     pub folder: PathBuf,
-    /// The kernel, unpacked.
+    /// The path of the kernel, unpacked.
     pub kernel: PathBuf,
     /// The first part of the file system.
     archive: PathBuf,
 }
 
 /// Makes it, unless it is there.
+///
+/// # Errors
+/// The packages cannot be had, or the image cannot be made of them.
 pub fn base() -> Result<Base, Trouble> {
     let folder = process::target_dir().map_err(Trouble::failed)?.join("lab");
     let base =
@@ -202,6 +205,9 @@ pub(super) fn scripts() -> PathBuf {
 }
 
 /// The whole file system of one suite.
+///
+/// # Errors
+/// A script or a program of the suite is missing, or the file cannot be written.
 pub fn of(base: &Base, suite: &Suite, bin: Option<&Path>) -> Result<PathBuf, Trouble> {
     if !script(suite).exists() {
         return Err(Trouble::Failed(format!("{} is missing", script(suite).display())));

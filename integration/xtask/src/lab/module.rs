@@ -12,6 +12,9 @@ use crate::process;
 const SOURCES: [&str; 2] = ["labnic.c", "Kbuild"];
 
 /// The module for the kernel of this guest; made unless it is there and of these sources.
+///
+/// # Errors
+/// The headers of the kernel cannot be had, or the module cannot be built.
 pub fn built(folder: &Path) -> Result<PathBuf, Trouble> {
     let release = std::fs::read_to_string(folder.join("release")).map_err(Trouble::failed)?;
     let (module, stamp) = (folder.join("labnic.ko"), folder.join("labnic.stamp"));

@@ -30,6 +30,9 @@ type Needs<'a> = dyn Fn(&str) -> Result<Option<Vec<String>>, String> + 'a;
 
 /// The modules below a folder of a kernel, in an order in which each comes after those that it needs. Names of what is built into the
 /// kernel are left out.
+///
+/// # Errors
+/// The folder cannot be read, or a module needs one that is not there.
 pub fn closure(folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let mut found = BTreeMap::new();
     walk(&folder.join("kernel"), &mut found).map_err(|error| format!("{}: {error}", folder.display()))?;

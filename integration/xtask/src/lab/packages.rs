@@ -47,6 +47,9 @@ pub fn recipe() -> String {
 }
 
 /// Downloads what the guest is made of into a new folder and unpacks it there.
+///
+/// # Errors
+/// This system cannot have the guest, or the packages cannot be downloaded or unpacked.
 pub fn unpack(folder: &Path) -> Result<(), Trouble> {
     if !(cfg!(target_arch = "x86_64") && cfg!(target_os = "linux")) {
         return Err(Trouble::Absent("the guest is an x86-64 Linux".into()));
@@ -58,6 +61,9 @@ pub fn unpack(folder: &Path) -> Result<(), Trouble> {
 }
 
 /// Downloads what a module for the kernel of this release is built with, and unpacks it.
+///
+/// # Errors
+/// The packages cannot be downloaded or unpacked, or there are none for this release.
 pub fn unpack_headers(release: &str, folder: &Path) -> Result<(), Trouble> {
     let headers = format!("linux-headers-{release}");
     let parts = || -> Result<Vec<String>, Trouble> {
@@ -133,6 +139,9 @@ fn update() -> Result<(), Trouble> {
 }
 
 /// The emulator: from the PATH, or installed.
+///
+/// # Errors
+/// It is not there and cannot be installed.
 pub fn emulator() -> Result<PathBuf, Trouble> {
     const NAME: &str = "qemu-system-x86_64";
     let answers = || {

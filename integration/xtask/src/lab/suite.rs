@@ -1,11 +1,11 @@
 //! What can run in the guest: scripts in `integration/lab`, each with the programs of the project that it needs.
 
-/// A suite.
+/// One suite that runs in the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suite {
     /// Its script is `integration/lab/suite-NAME.sh`.
     pub name: &'static str,
-    /// What it shows.
+    /// What it shows, in a few words for people.
     pub about: &'static str,
     /// Part of the short run.
     pub smoke: bool,
@@ -20,7 +20,7 @@ pub struct Suite {
 pub struct Program {
     /// The package that it is built from.
     pub package: &'static str,
-    /// Its name.
+    /// The name of the program's file.
     pub name: &'static str,
 }
 
@@ -29,7 +29,7 @@ const AGENT: Program = Program { package: "node-agent", name: "rail-node-agent" 
 const CONTROLLER: Program = Program { package: "controller", name: "rail-controller" };
 const RAILCTL: Program = Program { package: "cli", name: "railctl" };
 
-/// All suites.
+/// All suites, in the order in which they run.
 pub const ALL: &[Suite] = &[
     Suite {
         name: "rails",
@@ -90,6 +90,9 @@ pub const ALL: &[Suite] = &[
 ];
 
 /// The suites that a word means: `smoke`, `all`, or the name of one.
+///
+/// # Errors
+/// There is no such suite; the text has the names of all.
 pub fn named(word: &str) -> Result<Vec<Suite>, String> {
     let chosen: Vec<Suite> = match word {
         "all" => ALL.to_vec(),

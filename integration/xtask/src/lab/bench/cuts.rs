@@ -27,7 +27,7 @@ impl Op {
     }
 }
 
-/// One cut: its kind, when it was made and mended, and when the next was made.
+/// One cut: its kind, when it was made and repaired, and when the next was made.
 #[derive(Debug)]
 struct Cut<'a> {
     kind: &'a str,
@@ -70,7 +70,7 @@ fn healthy(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
     median(before.map(|op| op.ms))
 }
 
-/// The longest operation from the cut until it was mended, less a healthy one.
+/// The longest operation from the cut until it was repaired, less a healthy one.
 fn added_stall(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
     let hit = ops.iter().filter(|op| op.end() >= cut.at && op.start < cut.remediated);
     Some(hit.map(|op| op.ms).reduce(f64::max)? - healthy(ops, cut)?)
@@ -84,7 +84,7 @@ fn while_down(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
     Some(100.0 * healthy(ops, cut)? / down)
 }
 
-/// From the mending to the first of three operations that took, together, at most what healthy ones take at 95 %; if there is
+/// From the repair to the first of three operations that took, together, at most what healthy ones take at 95 %; if there is
 /// none before the next cut, endless.
 fn until_restored(ops: &[Op], cut: &Cut<'_>) -> Option<f64> {
     let most = 3.0 * healthy(ops, cut)? / 0.95;
