@@ -186,7 +186,7 @@ impl From<ProtectionArg> for proto_model::RailProtection {
     }
 }
 
-impl From<CertificationArg> for controller_reconciler::Certification {
+impl From<CertificationArg> for controller_leader::Certification {
     fn from(arg: CertificationArg) -> Self {
         match arg {
             CertificationArg::Off => Self::Off,
@@ -205,7 +205,7 @@ pub enum IsolationArg {
     Required,
 }
 
-impl From<IsolationArg> for controller_reconciler::IsolationPolicy {
+impl From<IsolationArg> for controller_leader::IsolationPolicy {
     fn from(arg: IsolationArg) -> Self {
         match arg {
             IsolationArg::BestEffort => Self::BestEffort,
@@ -309,7 +309,7 @@ pub struct Which {
 /// How logs are written.
 #[derive(Debug, clap::Args)]
 pub struct Logs {
-    /// Level, or a filter such as `info,controller_reconciler=debug`.
+    /// Level, or a filter such as `info,controller_leader=debug`.
     #[arg(long, env = "RAIL_CONTROLLER_LOG_LEVEL", default_value = "info")]
     pub log_level: String,
     /// `text` or `json`, on standard error.

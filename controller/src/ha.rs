@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::SystemTime};
 use aws_lc_rs::rand;
 use controller_api::ApiMetrics;
 use controller_ha::{Observer, Replica, ReplicaConfig};
-use controller_reconciler::{Handle, LoopMetrics, follow_callers};
+use controller_leader::{Handle, LoopMetrics, follow_callers};
 use proto_rpc::{Credentials, Listen, Metrics, files, tls::Trust};
 use tokio_util::sync::CancellationToken;
 

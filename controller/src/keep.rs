@@ -8,7 +8,7 @@ use std::{
 
 use aws_lc_rs::digest::{Context, SHA256};
 use controller_keys::KeyError;
-use controller_reconciler::{Inspection, inspect, is_of_the_process, keys};
+use controller_leader::{Inspection, inspect, is_of_the_process, keys};
 use controller_store::{
     EmbeddedStore, EtcdStore, Filling, History, KeyRing, KeyRingError, KeyValue, Limits, MemoryStore, Op,
     REVISION_GAP, RangeRequest, SealedStore, Store, StoreError, SystemClock, Txn,

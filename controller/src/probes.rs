@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_ha::LeadershipWatch;
-use controller_reconciler::Handle;
+use controller_leader::Handle;
 use proto_rpc::probes::{Check, Checks};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

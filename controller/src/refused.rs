@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_api::handshake;
-use controller_reconciler::Handle;
+use controller_leader::Handle;
 use proto_rpc::RefusedPeer;
 use tokio::sync::{Semaphore, mpsc, watch};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use controller_keys::{Guards, ProviderSpec, Purpose};
-use controller_reconciler::keys;
+use controller_leader::keys;
 use controller_store::{Compare, KeyRing, KeyValue, Op, RangeRequest, Txn};
 
 use crate::{

@@ -8,7 +8,7 @@ use std::{
 use axum::Router;
 use controller_api::{Api, ApiMetrics, Context};
 use controller_ha::LOOP_END;
-use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Seal};
+use controller_leader::{Ended, Handle, LoopMetrics, Options, Seal};
 use controller_store::Lock;
 use proto_rpc::{
     Authority, CertificateSlot, Endpoint, Listen, Metrics, Outbound, RefusedPeer, Revocations,
@@ -242,8 +242,8 @@ async fn lead(
     // Only now is it sure that no other process serves from this folder.
     ready::clear(&run.cluster.data_dir)?;
     let options = options(run, ca, stop.state.clone())?;
-    let (handle, running) = controller_reconciler::start(store, options, LoopMetrics::new(metrics)).await?;
-    controller_reconciler::bootstrap(&handle, VERSION).await?;
+    let (handle, running) = controller_leader::start(store, options, LoopMetrics::new(metrics)).await?;
+    controller_leader::bootstrap(&handle, VERSION).await?;
     Ok((handle, running))
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use controller_keys::{Guards, KeyError, Purpose};
-use controller_reconciler::keys;
+use controller_leader::keys;
 use controller_store::{
     Compare, KeyId, KeyRing, KeyRingError, KeyValue, Op, RangeRequest, SealedStore, Store, StoreError, Txn,
 };

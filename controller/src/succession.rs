@@ -8,7 +8,7 @@ use std::{
 };
 
 use controller_keys::{CA_CERTIFICATE, CaFolder};
-use controller_reconciler::Handle;
+use controller_leader::Handle;
 use proto_audit::Actor;
 use proto_rpc::{
     Authority, Holder, Standing, TrustSlot,

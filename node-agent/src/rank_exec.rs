@@ -67,7 +67,7 @@ fn receive() -> Result<Received, String> {
     let received = Received::read(file).map_err(|error| error.to_string())?;
     // What whoever started the agent left open is not the job's. A kernel that does not know this call (before 5.11) leaves what is open
     // with the programs of the agent's own service manager.
-    let _ = node_agent_local::close_on_exec();
+    let _ = node_agent_ipc::close_on_exec();
     let null = File::open("/dev/null").map_err(|error| format!("cannot open /dev/null: {error}"))?;
     rustix::stdio::dup2_stdin(&null).map_err(|error| format!("cannot close the launch: {error}"))?;
     Ok(received)

@@ -9,7 +9,7 @@ use std::{
 };
 
 use controller_core::{CoreError, Event, Register};
-use controller_reconciler::{Messages, Refusal, Session};
+use controller_leader::{Messages, Refusal, Session};
 use proto_model::{NodeName, Timestamp};
 use proto_rpc::{ErrorClass, Identity, PeerInfo, RpcError, Standing, ca::NODE_LIFETIME};
 use proto_wire::{

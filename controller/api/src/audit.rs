@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use controller_reconciler::{codec, keys};
+use controller_leader::{codec, keys};
 use controller_store::{KeyValue, RangeRequest, RangeResult, Store};
 use prost::Message;
 use proto_audit::{Content, Log, Record};

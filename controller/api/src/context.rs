@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_core::{Event, State};
-use controller_reconciler::{Applied, Handle};
+use controller_leader::{Applied, Handle};
 use proto_model::Timestamp;
 use proto_rpc::{Authority, ErrorClass, RpcError};
 use tokio_util::sync::CancellationToken;

@@ -1,7 +1,7 @@
 //! DocumentService: documents judged together, each as if those before it had been applied.
 
 use controller_core::{DryRunResult, Effect, Event, Reply};
-use controller_reconciler::{Refusal, codec};
+use controller_leader::{Refusal, codec};
 use proto_model::ValuesKind;
 use proto_rpc::{ErrorClass, RpcError};
 use proto_wire::v1::{

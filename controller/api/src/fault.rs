@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_core::{CoreError, ErrorKind, values::ValuesError};
-use controller_reconciler::{Refusal, RevokeError, UserTokenError};
+use controller_leader::{Refusal, RevokeError, UserTokenError};
 use controller_store::StoreError;
 use proto_rpc::{ErrorClass, REVOKED, RpcError, ca::CaError};
 use proto_wire::FieldErrors;

@@ -9,7 +9,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use controller_reconciler::{Handle, Refusal, Standing, Tenancy};
+use controller_leader::{Handle, Refusal, Standing, Tenancy};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use proto_audit::{ANONYMOUS, Actor};
@@ -421,7 +421,7 @@ impl Caller {
     pub fn tenant(&self, field: &str, asked: &str) -> Result<TenantName, RpcError> {
         match self.scope(field, asked)? {
             Some(tenant) => Ok(tenant),
-            None => TenantName::new(controller_reconciler::DEFAULT_TENANT)
+            None => TenantName::new(controller_leader::DEFAULT_TENANT)
                 .map_err(|error| crate::fault::field(field, error)),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_reconciler::{Handle, Refusal};
+use controller_leader::{Handle, Refusal};
 use proto_audit::{ANONYMOUS, Actor};
 use proto_rpc::RefusedPeer;
 

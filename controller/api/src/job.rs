@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use aws_lc_rs::digest;
 use controller_core::{CoreError, Event, Naming, Reply, Submit};
-use controller_reconciler::{Applied, codec, keys};
+use controller_leader::{Applied, codec, keys};
 use controller_store::KeyValue;
 use prost::Message;
 use proto_model::{ArraySpec, JobId, JobName, JobSpec, Reason, RequestId, TenantName, Timestamp};

@@ -1,7 +1,7 @@
 //! LicenseService: what the cluster has a number of beside its servers.
 
 use controller_core::{CoreError, Event, Reply, State};
-use controller_reconciler::{codec, keys};
+use controller_leader::{codec, keys};
 use controller_store::KeyValue;
 use proto_model::{License, LicenseName};
 use proto_rpc::{ErrorClass, RpcError};

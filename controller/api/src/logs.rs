@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use controller_reconciler::{CHUNKS, NoUpload, Opening, keys};
+use controller_leader::{CHUNKS, NoUpload, Opening, keys};
 use proto_model::{JobId, NodeName};
 use proto_rpc::{ErrorClass, RpcError};
 use proto_wire::v1::{self, job_status::Phase};

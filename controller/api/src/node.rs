@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use controller_core::{CoreError, Event, NodeChange, Reply};
-use controller_reconciler::{codec, keys};
+use controller_leader::{codec, keys};
 use controller_store::KeyValue;
 use proto_model::{NodeName, TenantName};
 use proto_rpc::{ErrorClass, RpcError, Token, TokenKind};

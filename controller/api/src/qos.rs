@@ -1,7 +1,7 @@
 //! QosService: a profile of class of service, rolled out in stages.
 
 use controller_core::{Event, QosAction, QosOrder, QosPlan, QosView, Reply};
-use controller_reconciler::Refusal;
+use controller_leader::Refusal;
 use proto_rpc::RpcError;
 use proto_wire::{
     convert,

@@ -1,7 +1,7 @@
 //! QueueService: how a tenant shares what it has.
 
 use controller_core::{Event, OrderRow, Reply, Share, State};
-use controller_reconciler::{codec, keys};
+use controller_leader::{codec, keys};
 use controller_store::KeyValue;
 use proto_model::{Queue, QueueName, TenantName};
 use proto_rpc::{ErrorClass, RpcError};

@@ -1,7 +1,7 @@
 //! ReservationService: servers that are kept for somebody, or for maintenance.
 
 use controller_core::{CoreError, Event, Reply};
-use controller_reconciler::{codec, keys};
+use controller_leader::{codec, keys};
 use controller_store::KeyValue;
 use proto_model::{Reservation, ReservationName, TenantName};
 use proto_rpc::{ErrorClass, RpcError};

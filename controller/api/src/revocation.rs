@@ -11,7 +11,7 @@ use axum::{
     http::HeaderMap,
     response::Response,
 };
-use controller_reconciler::{Handle, Revocation};
+use controller_leader::{Handle, Revocation};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use proto_rpc::{
     ErrorClass, Identity, PeerInfo, REVOKED, REVOKED_ADVICE, Revocations, RpcError, Subject,

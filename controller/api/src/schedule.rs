@@ -1,7 +1,7 @@
 //! ScheduleService: jobs that start by the clock.
 
 use controller_core::{CoreError, Event, Reply, State};
-use controller_reconciler::{codec, keys};
+use controller_leader::{codec, keys};
 use controller_store::KeyValue;
 use proto_model::{JobSchedule, ScheduleName, TenantName, Timestamp};
 use proto_rpc::{ErrorClass, RpcError};

@@ -139,6 +139,6 @@ fn reflection() -> Result<Router, ReflectionError> {
 
 /// The door of a router, with its metrics.
 #[must_use]
-pub fn guard(handle: &controller_reconciler::Handle, cluster: &str, metrics: &ApiMetrics) -> Guard {
+pub fn guard(handle: &controller_leader::Handle, cluster: &str, metrics: &ApiMetrics) -> Guard {
     Guard::new(handle.clone(), cluster, metrics)
 }

@@ -1,7 +1,7 @@
 //! ServiceClassService: what jobs of one kind may ask for, and what their users may have at once.
 
 use controller_core::{CoreError, Event, Reply, State};
-use controller_reconciler::{codec, keys};
+use controller_leader::{codec, keys};
 use controller_store::KeyValue;
 use proto_model::{ServiceClass, ServiceClassName, TenantName};
 use proto_rpc::{ErrorClass, RpcError};

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use controller_core::CoreError;
-use controller_reconciler::{CHUNKS, NoUpload, Opening, StepPart};
+use controller_leader::{CHUNKS, NoUpload, Opening, StepPart};
 use proto_model::{Authority, JobId, JobName, NodeName, StepInput, StepOrder, StepRequest, StepWork};
 use proto_rpc::{ErrorClass, NOT_RUNNING, RpcError};
 use proto_wire::v1::{

@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller_core::{CoreError, Event, Reply};
-use controller_reconciler::{IssuedToken, Refusal, codec, keys};
+use controller_leader::{IssuedToken, Refusal, codec, keys};
 use controller_store::KeyValue;
 use proto_model::{Tenant, TenantName};
 use proto_rpc::{ErrorClass, Identity, Role, RpcError};

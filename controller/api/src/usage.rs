@@ -1,6 +1,6 @@
 //! What servers and running jobs use now: what their agents have told this controller, which leads.
 
-use controller_reconciler::keys;
+use controller_leader::keys;
 use proto_model::{JobUid, NodeName};
 use proto_rpc::RpcError;
 use proto_wire::{

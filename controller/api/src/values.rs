@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use controller_core::{CoreError, Event, Reply, values::ValuesError};
-use controller_reconciler::{codec, keys};
+use controller_leader::{codec, keys};
 use controller_store::KeyValue;
 use prost::Message;
 use proto_model::{TenantName, Values, ValuesId, ValuesKind, ValuesName};

@@ -1,7 +1,7 @@
 //! WebhookService: receivers that are told what becomes of a tenant's jobs.
 
 use controller_core::{CoreError, Event, Reply, State};
-use controller_reconciler::{Refusal, codec, keys};
+use controller_leader::{Refusal, codec, keys};
 use controller_store::KeyValue;
 use proto_model::{TenantName, Webhook, WebhookName, WebhookUrl};
 use proto_rpc::{ErrorClass, Role, RpcError};

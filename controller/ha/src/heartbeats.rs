@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use controller_reconciler::Handle;
+use controller_leader::Handle;
 use proto_rpc::{ErrorClass, Identity, PeerInfo, RpcError};
 use proto_wire::v1::{self, controller_service_server::ControllerService};
 use tokio::sync::{mpsc, watch};

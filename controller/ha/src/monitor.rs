@@ -3,7 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use controller_election::witness::{Evidence, Heard, Verdict, Witness};
-use controller_reconciler::{Clock, Gone, Leader, takes_writes};
+use controller_leader::{Clock, Gone, Leader, takes_writes};
 use proto_rpc::{Client, ClientOptions, Credentials, Endpoint, RpcError};
 use proto_wire::v1::{self, controller_service_client::ControllerServiceClient};
 use tokio::{
@@ -34,7 +34,7 @@ pub struct MonitorConfig {
     /// A controller's certificate and whom it trusts.
     pub credentials: Credentials,
     /// Where a standby tries whether the store takes writes.
-    pub store: controller_reconciler::SharedStore,
+    pub store: controller_leader::SharedStore,
 }
 
 /// Monitors whichever controller leads, for the life of the process.

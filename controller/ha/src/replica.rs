@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use controller_api::{Api, ApiMetrics, Context, ReflectionError};
-use controller_reconciler::{
+use controller_leader::{
     Ended, Handle, Leader, LoopMetrics, Options, SharedStore, Standby, StartError, bootstrap,
     bootstrap_later, who_leads, withdraw,
 };

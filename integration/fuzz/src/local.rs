@@ -1,6 +1,6 @@
 //! Messages between a rank and its engine, and entries of their queues: anything is one or a typed error.
 
-use node_agent_local::{ENTRY, MAX_MESSAGE, Reply, Request, entry, to_entry};
+use node_agent_ipc::{ENTRY, MAX_MESSAGE, Reply, Request, entry, to_entry};
 
 /// Decodes as both directions; what was read fits into a packet again, and means the same.
 pub fn run(data: &[u8]) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use controller_core::Key;
-use controller_reconciler::keys;
+use controller_leader::keys;
 use prost::Message as _;
 use proto_wire::v1::{self, job_status::Phase};
 

@@ -10,7 +10,7 @@ use std::{
 use controller_api::{ApiMetrics, fair::FairLimits};
 use controller_core::Event;
 use controller_ha::{Observer, Replica, ReplicaConfig};
-use controller_reconciler::{Handle, LoopMetrics, Options, Refusal, SharedStore, keys};
+use controller_leader::{Handle, LoopMetrics, Options, Refusal, SharedStore, keys};
 use controller_store::{EtcdOptions, EtcdStore};
 use proto_audit::Actor;
 use proto_model::NodeName;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_reconciler::{SharedStore, keys};
+use controller_leader::{SharedStore, keys};
 use controller_store::{Event, StoreError};
 use tokio_stream::StreamExt as _;
 

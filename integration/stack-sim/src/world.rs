@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use controller_reconciler::Refusal;
+use controller_leader::Refusal;
 use integration_sim::rng::Rng;
 use turmoil::Sim;
 

@@ -30,7 +30,7 @@ const SOURCES: [(&str, &[&str], usize); 2] = [
     (
         "controller",
         &[
-            "controller/reconciler/src/metrics.rs",
+            "controller/leader/src/metrics.rs",
             "controller/api/src/guard.rs",
             "controller/api/src/fair/gate.rs",
         ],

@@ -32,12 +32,12 @@ fn no_file_grows_beyond_reading() {
 #[test]
 fn unsafe_lives_in_its_rooms_only() {
     let rooms = [
-        "node-agent/local",
-        "node-agent/door",
+        "node-agent/ipc",
+        "node-agent/capi",
         "node-agent/netlink",
         "node-agent/verbs",
         "node-agent/gpu",
-        "node-agent/loader",
+        "node-agent/dylib",
         "node-agent/probe",
     ];
     for manifest in tracked("*Cargo.toml") {

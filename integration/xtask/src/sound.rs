@@ -32,7 +32,7 @@ const CHECKS: [Check; 3] = [
     Check {
         name: "address",
         flags: "-Zsanitizer=address",
-        packages: &["node-agent-local", "node-agent-door"],
+        packages: &["node-agent-ipc", "node-agent-capi"],
         tests: "--lib",
         stand_ins: &[],
     },
@@ -40,7 +40,7 @@ const CHECKS: [Check; 3] = [
         name: "address",
         flags: "-Zsanitizer=address",
         packages: &[
-            "node-agent-loader",
+            "node-agent-dylib",
             "node-agent-verbs",
             "node-agent-gpu",
             "node-agent-netlink",
@@ -52,7 +52,7 @@ const CHECKS: [Check; 3] = [
     Check {
         name: "thread",
         flags: "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
-        packages: &["node-agent-local"],
+        packages: &["node-agent-ipc"],
         tests: "--lib",
         stand_ins: &[],
     },
@@ -75,7 +75,7 @@ pub fn alone() -> Result<ExitCode> {
             failed += 1;
         }
     };
-    run(&["--package", "node-agent-local"], step, |reason| println!("    skipped: {reason}"));
+    run(&["--package", "node-agent-ipc"], step, |reason| println!("    skipped: {reason}"));
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -107,7 +107,7 @@ fn starts(command: &mut Command) -> bool {
 
 fn miri() -> Command {
     let mut command = process::nightly("cargo");
-    command.args(["miri", "test", "--quiet", "-p", "node-agent-local", "--lib", "--"]).args(INTERPRETED);
+    command.args(["miri", "test", "--quiet", "-p", "node-agent-ipc", "--lib", "--"]).args(INTERPRETED);
     command.env("MIRIFLAGS", "-Zmiri-permissive-provenance");
     command
 }
@@ -118,7 +118,7 @@ fn memcheck(built: &[&str]) -> Result<()> {
     build.args(built);
     let built = String::from_utf8(process::capture(build)?.stdout)?;
     let built = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut programs = built.filter(|line| line["target"]["name"] == "node_agent_local");
+    let mut programs = built.filter(|line| line["target"]["name"] == "node_agent_ipc");
     let program = programs.find_map(|line| line["executable"].as_str().map(str::to_owned));
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--error-exitcode=9"]).arg(program.ok_or("cargo names no test program")?);

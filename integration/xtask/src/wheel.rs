@@ -21,10 +21,10 @@ pub struct Args {
 /// # Errors
 /// The library cannot be built or packed.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    process::run(process::cargo(["build", "--release", "--quiet", "-p", "node-agent-door"]))?;
+    process::run(process::cargo(["build", "--release", "--quiet", "-p", "node-agent-capi"]))?;
     let target = process::target_dir()?;
     let out = args.out.clone().unwrap_or_else(|| target.join("wheels"));
-    let backend = process::root().join("node-agent/door/python/backend/railyard_build.py");
+    let backend = process::root().join("node-agent/capi/python/backend/railyard_build.py");
     let mut python = Command::new("python3");
     python.arg(backend).arg("--library").arg(target.join("release/librail.so")).arg("--out").arg(out);
     if let Some(platform) = &args.platform {

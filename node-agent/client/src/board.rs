@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use node_agent_collective::{Call, OpKind};
-use node_agent_local::{
+use node_agent_ipc::{
     Board, Claim, Failure, FailureCode, NOTHING_TO_COPY, Post, Presence, Region, Reply, Request, Span, Table,
 };
 
@@ -146,7 +146,7 @@ impl Local {
         let local = Self {
             me,
             ranks,
-            most: (most as usize).min(node_agent_local::DEPTH - 1),
+            most: (most as usize).min(node_agent_ipc::DEPTH - 1),
             state: Mutex::new(State { next: board.posted(me).wrapping_add(1), under_way: VecDeque::new() }),
             stage: Mutex::default(),
             maps: Mutex::new(Maps { regions: BTreeMap::new(), freed: vec![0; ranks] }),

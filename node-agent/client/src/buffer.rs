@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use node_agent_local::{Element, Region, Reply, Request, Span};
+use node_agent_ipc::{Element, Region, Reply, Request, Span};
 
 use crate::Error;
 use crate::link::Link;

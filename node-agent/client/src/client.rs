@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use node_agent_collective::Call;
 use node_agent_gpu::export::Gpus;
-use node_agent_local::{
+use node_agent_ipc::{
     Channel, Failure, FailureCode, Post, RailBytes, Reply, Request, SocketError, Span, Welcome,
 };
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use node_agent_gpu::export::ExportError;
-use node_agent_local::{Failure, FailureCode, ProtocolError, RegionError, SocketError};
+use node_agent_ipc::{Failure, FailureCode, ProtocolError, RegionError, SocketError};
 
 /// Why a call failed. After [`Error::EngineLost`], [`Error::EngineSilent`] and [`Error::Engine`] the client is of no use any
 /// more: every later call fails the same way. After [`Error::Failed`] it depends on the cause in it.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use node_agent_collective::{Call, Operation};
 use node_agent_gpu::export::{GpuMemory, Gpus};
-use node_agent_local::{Lent, Reply, Request, Span};
+use node_agent_ipc::{Lent, Reply, Request, Span};
 
 use crate::buffer::Buffer;
 use crate::link::Link;

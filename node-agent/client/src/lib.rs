@@ -38,6 +38,6 @@ pub use gpu::{GpuBuffer, GpuPlace, TransferPath};
 pub use node_agent_collective::call::UnknownName;
 pub use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use node_agent_gpu::export::{ExportError, Gpus};
-pub use node_agent_local::{Element, Failure, FailureCode, RailBytes, Welcome};
+pub use node_agent_ipc::{Element, Failure, FailureCode, RailBytes, Welcome};
 pub use pending::Pending;
 pub use staged::{Begun, Operands, Source, Target};

@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use node_agent_local::{
+use node_agent_ipc::{
     Channel, Post, ProtocolError, Pushed, Queues, Received, Reply, Request, SocketError, Submitter, Taker,
     to_entry,
 };

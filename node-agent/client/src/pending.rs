@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use node_agent_local::Reply;
+use node_agent_ipc::Reply;
 
 use crate::board::{Local, Op};
 use crate::link::{Answer, Link};

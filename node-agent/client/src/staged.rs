@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use node_agent_collective::{Call, Operation, ReduceOp};
-use node_agent_local::{Element, Span};
+use node_agent_ipc::{Element, Span};
 
 use crate::gpu::HeldPlace;
 use crate::{Buffer, BufferOffset, Client, Error, GpuPlace, Pending, TransferPath, Work};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use node_agent_engine::bench::{self, Options};
 use node_agent_engine::{Config, Engine, EngineError, Transport, bench_engine};
-use node_agent_local::PEER_LOST_STATUS;
+use node_agent_ipc::PEER_LOST_STATUS;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tracing_subscriber::EnvFilter;
 

@@ -123,7 +123,7 @@ pub enum EngineBenchError {
     Failed(#[from] Failure),
     /// The system gives no memory that can be shared.
     #[error("memory for operands: {0}")]
-    Memory(#[from] node_agent_local::RegionError),
+    Memory(#[from] node_agent_ipc::RegionError),
     /// Operands are not where they were.
     #[error("the operands are gone")]
     Gone,
@@ -353,7 +353,7 @@ impl<'a> Bench<'a> {
     fn size(&mut self, bytes: u64) -> Result<i64, EngineBenchError> {
         let count = usize::try_from(bytes).unwrap_or(usize::MAX) / 4;
         // As ranks have it: shared with the engine, so that rails carry it from and to where it lies.
-        let (memory, _file) = node_agent_local::Region::create(count.max(1) as u64 * 4)?;
+        let (memory, _file) = node_agent_ipc::Region::create(count.max(1) as u64 * 4)?;
         let buffer = self.memory.share(&Arc::new(memory), 0, count * 4);
         self.fill(buffer)?;
         let began = Instant::now();

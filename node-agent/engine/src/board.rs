@@ -4,7 +4,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use node_agent_local::{Board, Failure as RankFailure, FailureCode, MAX_LOCAL, Presence, Reply, Table};
+use node_agent_ipc::{Board, Failure as RankFailure, FailureCode, MAX_LOCAL, Presence, Reply, Table};
 use tracing::{info, warn};
 
 use crate::control::FirstCollective;

@@ -1,11 +1,11 @@
 //! The ranks' queues: calls that come in, and completions that go out, without a system call.
 //!
-//! Everything in them may be anything: see [`node_agent_local::Queues`]. A rank that scribbles there is expelled like one that
+//! Everything in them may be anything: see [`node_agent_ipc::Queues`]. A rank that scribbles there is expelled like one that
 //! sends garbage.
 
 use std::os::fd::AsFd;
 
-use node_agent_local::{
+use node_agent_ipc::{
     Acceptor, Completer, ENTRY, FailureCode, Lines, ProtocolError, Pushed, Queues, Reply, Request, entry,
 };
 use tracing::warn;

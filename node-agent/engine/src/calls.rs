@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use node_agent_collective::shape::Time;
 use node_agent_collective::{Call, CallError, Completion, Memory, Operation, Region, Ticket};
-use node_agent_local::{Failure as RankFailure, FailureCode, Post, Reply, Span};
+use node_agent_ipc::{Failure as RankFailure, FailureCode, Post, Reply, Span};
 
 use crate::board::stopping;
 use crate::engine::{Engine, after};
@@ -14,7 +14,7 @@ use crate::failure::{of_call_error, of_failure, plain};
 use crate::first::{First, unix_ns};
 
 /// Where the bytes of an operand are in shared memory.
-type Shared = (Arc<node_agent_local::Region>, usize);
+type Shared = (Arc<node_agent_ipc::Region>, usize);
 
 /// A call of a local rank that is under way.
 #[derive(Debug)]
@@ -295,7 +295,7 @@ impl Engine {
 
 /// The shared memory that a span names, after checking that it is there and long enough.
 fn resolve<'a>(
-    buffer: impl Fn(u32) -> Option<&'a Arc<node_agent_local::Region>>,
+    buffer: impl Fn(u32) -> Option<&'a Arc<node_agent_ipc::Region>>,
     call: &Call,
     name: &str,
     span: &Span,

@@ -315,7 +315,7 @@ pub struct ChoiceView {
 
 /// Asks one question over a new connection and waits for the answer.
 pub fn ask(socket: &Path, request: &Request, timeout: Duration) -> std::io::Result<Reply> {
-    let stream = UnixStream::connect(node_agent_local::ShortPath::of(socket)?)?;
+    let stream = UnixStream::connect(node_agent_ipc::ShortPath::of(socket)?)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     let mut line = serde_json::to_vec(request)?;

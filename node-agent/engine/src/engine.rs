@@ -59,7 +59,7 @@ pub enum EngineError {
     Verbs(String),
     /// The ranks' socket could not be opened.
     #[error("ranks' socket: {0}")]
-    RankSocket(#[from] node_agent_local::SocketError),
+    RankSocket(#[from] node_agent_ipc::SocketError),
     /// The control socket could not be opened.
     #[error("control socket {path}: {source}")]
     ControlSocket {

@@ -2,7 +2,7 @@
 
 use node_agent_collective::error::CauseKind;
 use node_agent_collective::{CallError, Failure};
-use node_agent_local::{Failure as RankFailure, FailureCode};
+use node_agent_ipc::{Failure as RankFailure, FailureCode};
 
 use crate::config::Config;
 

@@ -4,9 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use node_agent_collective::{Call, Operation};
-use node_agent_local::{
-    Failure as RankFailure, FailureCode, Lent, MAX_NEIGHBOURS, Region, RegionError, Reply,
-};
+use node_agent_ipc::{Failure as RankFailure, FailureCode, Lent, MAX_NEIGHBOURS, Region, RegionError, Reply};
 use tracing::info;
 
 use crate::engine::Engine;

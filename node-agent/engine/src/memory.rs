@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use node_agent_collective::{BufferId, Dtype, Memory, ReduceOp, Region};
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::pieces::{Source, Target};
 use node_agent_transport::Buffers;
 
 /// Bytes of freed copies that are kept: two operands of 64 MiB for each of two ranks.
 const KEEP: usize = 256 << 20;
 
 /// Memory that a rank shares.
-type Shared = Arc<node_agent_local::Region>;
+type Shared = Arc<node_agent_ipc::Region>;
 
 /// Buffers by name.
 #[derive(Debug, Default)]
@@ -136,7 +136,7 @@ impl Memory for Operands {
     }
 
     fn fold(&self, dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
-        node_agent_local::fold(dtype, op, acc, src);
+        node_agent_ipc::fold(dtype, op, acc, src);
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     /// What is shared can be read, written, sent and received into, and never be had as a slice; when it is released it is gone.
     #[test]
     fn shared_operands_have_no_slices() {
-        let (memory, _file) = node_agent_local::Region::create(100).unwrap();
+        let (memory, _file) = node_agent_ipc::Region::create(100).unwrap();
         let (memory, mut operands) = (Arc::new(memory), Operands::default());
         let region = operands.share(&memory, 40, 20);
         assert!(operands.bytes(region).is_none() && operands.bytes_mut(region).is_none());
@@ -192,8 +192,8 @@ mod tests {
     fn memory_of_a_gpu_is_only_sent() {
         let file = rustix::fs::memfd_create("gpu", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 4096).unwrap();
-        let on_gpu = Arc::new(node_agent_local::Region::of_device(file, 0, 4096).unwrap());
-        let (staging, _file) = node_agent_local::Region::create(8192).unwrap();
+        let on_gpu = Arc::new(node_agent_ipc::Region::of_device(file, 0, 4096).unwrap());
+        let (staging, _file) = node_agent_ipc::Region::create(8192).unwrap();
         let (staging, mut operands) = (Arc::new(staging), Operands::default());
         let (input, output) = (operands.share(&on_gpu, 0, 4096), operands.share(&staging, 0, 8192));
         let other = operands.share(&staging, 0, 4096);

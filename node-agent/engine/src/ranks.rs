@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use node_agent_collective::shape::Time;
-use node_agent_local::{
+use node_agent_ipc::{
     Channel, Failure as RankFailure, FailureCode, Listener, PeerIdentity, Presence, Pushed, RailBytes,
     Region, Reply, Request, SocketError, Welcome,
 };
@@ -402,7 +402,7 @@ impl Engine {
 
     fn counters(&self) -> Reply {
         let stats = self.stats();
-        let rails = stats.rails.iter().take(node_agent_local::MAX_RAILS).map(|rail| RailBytes {
+        let rails = stats.rails.iter().take(node_agent_ipc::MAX_RAILS).map(|rail| RailBytes {
             rail: rail.rail,
             tx_bytes: rail.tx_bytes,
             rx_bytes: rail.rx_bytes,

@@ -47,7 +47,7 @@ impl Supervisor {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let short = node_agent_local::ShortPath::of(path)?;
+        let short = node_agent_ipc::ShortPath::of(path)?;
         rustix::net::bind(&socket, &SocketAddrUnix::new(short.as_ref())?)?;
         let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(path, owner_only)?;

@@ -17,5 +17,5 @@ mod reader;
 
 pub use asked::{Device, Driver, Instance, Link, Peer, Trouble};
 pub use library::{Library, NvmlError};
-pub use node_agent_loader::LoadError;
+pub use node_agent_dylib::LoadError;
 pub use reader::{ReadError, Reader};

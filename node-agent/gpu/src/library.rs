@@ -6,7 +6,7 @@ use std::{
     ptr::null_mut,
 };
 
-use node_agent_loader::{LoadError, Loaded, functions, known};
+use node_agent_dylib::{LoadError, Loaded, functions, known};
 
 use crate::ffi::{self, Code, Handle, Memory, PciInfo};
 

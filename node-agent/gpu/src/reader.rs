@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use node_agent_loader::LoadError;
+use node_agent_dylib::LoadError;
 
 use crate::{
     asked::{self, Driver},

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use node_agent_dylib::{About, Loaded, known};
 use node_agent_gpudirect::{Iommu, Library, Pair, Peer, Server, Vendor, choose, config};
-use node_agent_loader::{About, Loaded, known};
 use proto_model::{Distance, Gpu, Nic};
 
 use crate::{

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use node_agent_core::Key;
-use node_agent_local::ShortPath;
+use node_agent_ipc::ShortPath;
 use proto_rpc::{Client, MAX_MESSAGE_BYTES};
 use proto_wire::v1::{
     self, agent_service_client::AgentServiceClient, attach_step_response::Body, step_event::What,

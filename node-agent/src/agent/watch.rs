@@ -7,7 +7,7 @@ use std::{
 };
 
 use node_agent_core::{Event, Key, Order, Report};
-use node_agent_local::ShortPath;
+use node_agent_ipc::ShortPath;
 use proto_model::{Assignment, JobId};
 use proto_rpc::trace;
 use tokio::{

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use node_agent_local::ShortPath;
+use node_agent_ipc::ShortPath;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{

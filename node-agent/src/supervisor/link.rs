@@ -10,7 +10,7 @@ use std::{
 };
 
 use node_agent_core::Order;
-use node_agent_local::ShortPath;
+use node_agent_ipc::ShortPath;
 
 use crate::saved::SavedOrder;
 

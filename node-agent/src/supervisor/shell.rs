@@ -498,7 +498,7 @@ impl Shell {
         let how = if words.is_empty() { how } else { format!("{how}: {words}") };
         let end = match status.exit_status() {
             Some(0) => EngineEnd::Clean,
-            Some(code) if code == i32::from(node_agent_local::PEER_LOST_STATUS) => {
+            Some(code) if code == i32::from(node_agent_ipc::PEER_LOST_STATUS) => {
                 let last = engine::last_status(&self.dir);
                 EngineEnd::PeerLost { peer: last.and_then(|reply| peer_of(&self.task, &reply)) }
             }

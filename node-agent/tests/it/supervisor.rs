@@ -26,7 +26,7 @@ use node_agent::{
     },
 };
 use node_agent_core::{Order, Snapshot};
-use node_agent_local::ShortPath;
+use node_agent_ipc::ShortPath;
 use node_agent_qos::DataClass;
 use proto_model::{
     Algorithm, Assignment, DesiredState, EngineOptions, NodeEndpoints, NodeName, Observed, RailProtection,

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use node_agent_collective::RailCause;
 use node_agent_collective::shape::{Node, Rail};
-use node_agent_local::Region;
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::Region;
+use node_agent_ipc::pieces::{Source, Target};
 
 /// Most bytes of an offer.
 pub const MAX_OFFER: usize = 222;

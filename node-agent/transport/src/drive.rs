@@ -6,7 +6,7 @@ use node_agent_collective::shape::{Node, Rail, Time};
 use node_agent_collective::{
     Arena, Command, FrameError, Header, Landing, Machine, Memory, RailCause, Region,
 };
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::pieces::{Source, Target};
 
 use crate::transport::{Sink, Transport, TransportError};
 

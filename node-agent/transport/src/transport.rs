@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{FrameError, Header, RailCause, Region, Transmit};
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::pieces::{Source, Target};
 
 /// Who takes what comes in and gives the bytes that go out. [`crate::Bridge`] is the one for a machine.
 pub trait Sink {

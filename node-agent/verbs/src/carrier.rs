@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::{Node, Rail};
-use node_agent_local::Region;
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::Region;
+use node_agent_ipc::pieces::{Source, Target};
 use node_agent_transport::carrier::{Carrier, ChannelId, ENTROPY, News};
 
 use crate::cache::{Bounds, Cache};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use node_agent_collective::RailCause;
 use node_agent_collective::shape::{Node, Rail};
-use node_agent_local::Region;
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::Region;
+use node_agent_ipc::pieces::{Source, Target};
 
 use crate::ffi;
 use crate::imm::Imm;

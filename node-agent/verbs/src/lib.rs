@@ -31,4 +31,4 @@ mod spread;
 
 pub use carrier::{Config, VerbsCarrier};
 pub use library::Library;
-pub use node_agent_loader::LoadError;
+pub use node_agent_dylib::LoadError;

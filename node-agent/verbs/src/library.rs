@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::path::Path;
 
-use node_agent_loader::{LoadError, Loaded, functions, known};
+use node_agent_dylib::{LoadError, Loaded, functions, known};
 
 use crate::ffi;
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
-use node_agent_local::Region;
+use node_agent_ipc::Region;
 
 use crate::ffi;
 use crate::library::{Library, checked, last_error};

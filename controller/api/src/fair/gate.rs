@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use controller_reconciler::Clock;
+use controller_leader::Clock;
 use proto_model::Timestamp;
 use proto_rpc::{
     ErrorClass, Identity, Metrics, RpcError,

@@ -92,7 +92,7 @@ async fn what_agents_say_while_the_disk_is_full_is_not_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_that_cannot_be_read_is_named_and_nothing_is_overwritten() {
-    use controller_reconciler::{LoopMetrics, Options, keys};
+    use controller_leader::{LoopMetrics, Options, keys};
     use controller_store::{MemoryStore, Store};
     use std::sync::Arc;
     for (key, value, named) in [
@@ -104,7 +104,7 @@ async fn a_value_that_cannot_be_read_is_named_and_nothing_is_overwritten() {
         let revision = store.put(key.into(), value.to_vec().into()).await.unwrap();
         let metrics = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
         let options = Options::new("test", tokio_util::sync::CancellationToken::new());
-        let started = controller_reconciler::start(store.clone(), options, LoopMetrics::new(&metrics)).await;
+        let started = controller_leader::start(store.clone(), options, LoopMetrics::new(&metrics)).await;
         let text = started.err().unwrap().to_string();
         assert!(text.contains(named), "{text}");
         assert_eq!(store.status().await.unwrap().revision, revision, "not even the leader key was written");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use controller_reconciler::{MAX_REVOCATIONS, records};
+use controller_leader::{MAX_REVOCATIONS, records};
 use controller_store::{MemoryStore, Op, Store as _, Txn};
 use prost::Message as _;
 use proto_rpc::{

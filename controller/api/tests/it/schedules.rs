@@ -133,7 +133,7 @@ async fn a_controller_that_comes_back_submits_the_last_run_that_was_missed() {
     {
         let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path().join("store"))).unwrap();
         let tenant = TenantName::new("default").unwrap();
-        let key = controller_reconciler::keys::schedule(&tenant, &"turn".parse().unwrap());
+        let key = controller_leader::keys::schedule(&tenant, &"turn".parse().unwrap());
         let kv = store.get(key.clone()).await.unwrap().unwrap();
         let mut row = v1::Schedule::decode(kv.value).unwrap();
         let then = i64::try_from((now - Duration::from_secs(3 * 3600)).as_secs()).unwrap();

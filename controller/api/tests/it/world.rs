@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use controller_api::{Api, ApiMetrics, Context, fair::FairLimits};
 use controller_core::Event;
-use controller_reconciler::{Handle, LoopMetrics, Options, Seal, keys};
+use controller_leader::{Handle, LoopMetrics, Options, Seal, keys};
 use controller_store::{
     EmbeddedOptions, EmbeddedStore, KeyValue, LeaseGrant, LeaseId, Limits as StoreLimits, RangeRequest,
     RangeResult, Store, StoreError, StoreStatus, Txn, TxnOutcome, WatchStream,
@@ -118,8 +118,8 @@ impl World {
         let signer = ca.clone();
         options.seal = Some(Seal::new(move |message| signer.sign_message(message).ok()));
         let (handle, running) =
-            controller_reconciler::start(store.clone(), options, LoopMetrics::new(&metrics)).await.unwrap();
-        controller_reconciler::bootstrap(&handle, "0.0.0").await.unwrap();
+            controller_leader::start(store.clone(), options, LoopMetrics::new(&metrics)).await.unwrap();
+        controller_leader::bootstrap(&handle, "0.0.0").await.unwrap();
         let leaf =
             ca.issue_server(&["127.0.0.1".into()], Duration::from_secs(3600), SystemTime::now()).unwrap();
         let slot = CertificateSlot::new(&leaf.issued.chain_pem, &leaf.key_pem).unwrap();

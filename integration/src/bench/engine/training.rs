@@ -96,7 +96,7 @@ impl Run<'_> {
     }
 
     fn command(&self, rank: usize, folder: &Path) -> Result<Command, String> {
-        let script = binaries::root().join("node-agent/door/python/examples/ddp.py");
+        let script = binaries::root().join("node-agent/capi/python/examples/ddp.py");
         let mut command = self.lab.inside(&self.lab.host(rank), peers::python()?);
         command.args(["-W", "ignore"]).arg(script);
         command.args(["--steps", &self.steps.to_string(), "--warmup", "2"]);
@@ -122,7 +122,7 @@ impl Run<'_> {
         let library = binaries::directory()?.join("librail.so");
         command.env("RAIL_ENGINE_SOCKET", socket).env("RAIL_JOB_UID", ours::JOB_UID);
         command.env("RAIL_LIBRARY", library);
-        command.env("PYTHONPATH", binaries::root().join("node-agent/door/python"));
+        command.env("PYTHONPATH", binaries::root().join("node-agent/capi/python"));
         Ok(())
     }
 

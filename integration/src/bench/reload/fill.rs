@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use controller_core::{Attempt, Write};
-use controller_reconciler::{codec, keys, records};
+use controller_leader::{codec, keys, records};
 use controller_store::{EmbeddedOptions, EtcdEndpoint, EtcdOptions, Filling, Op, REVISION_GAP};
 use proto_model::{
     CommandSpec, FailurePolicy, Gang, Health, Job, JobId, JobKey, JobName, JobSpec, JobStatus, JobUid,

@@ -6,7 +6,7 @@
 //! thread at a time. Where f16 and bf16 are reduced, the order and the rounding are those of the collective core.
 
 use node_agent_collective::{Call, Operation};
-use node_agent_local::{Extent, STAGE_SLOT, WINDOW};
+use node_agent_ipc::{Extent, STAGE_SLOT, WINDOW};
 
 /// Sizes of tiles, in bytes: a multiple of 64, so that elements stay whole.
 const SMALLEST_TILE: usize = 16 << 10;

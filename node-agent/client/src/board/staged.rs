@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use node_agent_collective::Call;
-use node_agent_local::{Table, WINDOW};
+use node_agent_ipc::{Table, WINDOW};
 
 use super::plan::Plan;
 use super::work::Workplace;

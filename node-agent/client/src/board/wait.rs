@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use node_agent_local::{FailureCode, Presence, Table};
+use node_agent_ipc::{FailureCode, Presence, Table};
 
 use super::{Local, Op, Step};
 use crate::Error;

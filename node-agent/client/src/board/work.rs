@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use node_agent_collective::{BufferId, Call, Dtype, Memory, Region as Range, kernel};
-use node_agent_local::{Board, Region, RegionError, fold};
+use node_agent_ipc::{Board, Region, RegionError, fold};
 
 use super::plan::{Block, Plan, Tile};
 
@@ -159,7 +159,7 @@ impl Workplace {
             }
         }
         if far {
-            node_agent_local::settle();
+            node_agent_ipc::settle();
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use node_agent_client::{Attach, Call, Client, Dtype, Error, FailureCode, Operation, ReduceOp, Work};
 use node_agent_engine::control::{Reply, Request, Stats};
 use node_agent_engine::{Engine, EngineError, JobKey, Transport};
-use node_agent_local::{
+use node_agent_ipc::{
     Channel, ENTRY, Post, Queues, Reply as RankReply, Request as RankRequest, Span, Submitter, Taker,
     to_entry,
 };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use node_agent_client::{Buffer, Call, Client, Dtype, FailureCode, Operands, Operation, ReduceOp, Work};
 use node_agent_collective::{Arena, Region, kernel};
 use node_agent_engine::control::{EngineState, Reply, Request, Stats};
-use node_agent_local::{Board, Channel, Reply as RankReply, Request as RankRequest, Table};
+use node_agent_ipc::{Board, Channel, Reply as RankReply, Request as RankRequest, Table};
 
 use crate::world::{LONG, World};
 

@@ -171,7 +171,7 @@ fn an_engine_killed_hard_is_noticed_everywhere_in_time() {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     for engine in &mut engines[..2] {
         let (code, text) = engine.end();
-        assert_eq!(code, Some(i32::from(node_agent_local::PEER_LOST_STATUS)), "{text}");
+        assert_eq!(code, Some(i32::from(node_agent_ipc::PEER_LOST_STATUS)), "{text}");
         assert!(text.contains("node 2"), "{text}");
     }
 }

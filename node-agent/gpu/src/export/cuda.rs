@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 
-use node_agent_loader::{Loaded, functions, known};
+use node_agent_dylib::{Loaded, functions, known};
 
 use super::ffi::{self, CuPointer, CuResult};
 use super::{ExportError, Exported, page, window};

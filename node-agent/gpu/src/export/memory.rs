@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use node_agent_local::Region;
+use node_agent_ipc::Region;
 
 use super::{Cuda, ExportError, Exported, Hsa, Mapping};
 

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 pub use cuda::{Cuda, CudaDevice, Mapping};
 pub use hsa::Hsa;
 pub use memory::{GpuMemory, Gpus};
-use node_agent_loader::LoadError;
+use node_agent_dylib::LoadError;
 pub use window::{Window, window};
 
 /// Memory of a GPU that a NIC can register.

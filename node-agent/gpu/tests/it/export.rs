@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use node_agent_gpu::LoadError;
 use node_agent_gpu::export::{Cuda, ExportError, Gpus, Hsa, Mapping, page};
-use node_agent_local::Region;
+use node_agent_ipc::Region;
 
 /// The libraries have one state for the process: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());

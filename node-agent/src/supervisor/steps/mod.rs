@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-use node_agent_local::ShortPath;
+use node_agent_ipc::ShortPath;
 use proto_model::Timestamp;
 use rustix::{
     event::{PollFd, PollFlags},

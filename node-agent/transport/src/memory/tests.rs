@@ -8,7 +8,7 @@ use node_agent_collective::{
     Arena, BufferId, Call, Completion, Config, Dtype, Failure, FrameError, Machine, Memory, Operation,
     ReduceOp, Region,
 };
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::pieces::{Source, Target};
 
 const COUNT: usize = 50_000;
 

@@ -11,8 +11,8 @@ use mio::Interest;
 use mio::unix::SourceFd;
 use node_agent_collective::RailCause;
 use node_agent_collective::shape::{Node, Rail};
-use node_agent_local::Region;
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::Region;
+use node_agent_ipc::pieces::{Source, Target};
 
 use super::handshake::{Handshake, Seal, Side};
 use super::rails::{CARRIER, Conn, State, TcpRails};

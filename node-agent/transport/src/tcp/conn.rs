@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{HEADER_BYTES, Header, RailCause, Transmit};
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::pieces::{Source, Target};
 
 use super::stream::Stream;
 use crate::transport::{Counters, Sink};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use node_agent_local::pieces::{self, Source, Target};
+use node_agent_ipc::pieces::{self, Source, Target};
 
 /// A connection's stream of bytes, which the kernel moves from and to pieces of memory. Neither call blocks.
 pub trait Stream {

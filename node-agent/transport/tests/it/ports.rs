@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{FrameError, Header, RailCause, Region};
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::pieces::{Source, Target};
 use node_agent_transport::{JobKey, Sink, TcpConfig, TcpRails, Transport, Wiring};
 
 /// Set in the process that runs inside the namespace.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use node_agent_collective::shape::{Node, Rail};
-use node_agent_local::Region;
+use node_agent_ipc::Region;
 use node_agent_transport::carrier::ENTROPY;
 
 use super::{Channel, Peer, Shape, TELLINGS, request_id};

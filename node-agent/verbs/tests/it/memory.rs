@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use node_agent_local::Region;
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::Region;
+use node_agent_ipc::pieces::{Source, Target};
 use node_agent_transport::Wiring;
 use node_agent_transport::carrier::{Carrier, ChannelId, ENTROPY, News};
 use node_agent_verbs::VerbsCarrier;

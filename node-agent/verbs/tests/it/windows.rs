@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use node_agent_local::pieces::Source;
+use node_agent_ipc::pieces::Source;
 use node_agent_transport::Wiring;
 use node_agent_transport::carrier::{Carrier, ENTROPY, News};
 use node_agent_verbs::VerbsCarrier;

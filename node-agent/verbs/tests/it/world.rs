@@ -11,7 +11,7 @@ use node_agent_collective::shape::{Node, Rail, Tuning};
 use node_agent_collective::{
     Arena, BufferId, Call, Completion, Config, Dtype, Machine, Memory, Operation, ReduceOp, Region,
 };
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::pieces::{Source, Target};
 use node_agent_transport::{Bridge, Buffers, Clock, JobKey, TcpConfig, TcpRails, Transport, drive};
 use node_agent_verbs::VerbsCarrier;
 
@@ -166,13 +166,13 @@ impl Net {
 #[derive(Default)]
 pub struct Ranks {
     own: Arena,
-    shared: BTreeMap<BufferId, Arc<node_agent_local::Region>>,
+    shared: BTreeMap<BufferId, Arc<node_agent_ipc::Region>>,
 }
 
 impl Ranks {
     /// What a rank has under this number.
     fn share(&mut self, number: u64, bytes: &[u8]) -> Region {
-        let (memory, _file) = node_agent_local::Region::create(bytes.len() as u64).unwrap();
+        let (memory, _file) = node_agent_ipc::Region::create(bytes.len() as u64).unwrap();
         memory.write(0, bytes).unwrap();
         let id = BufferId(1 << 40 | number);
         self.shared.insert(id, Arc::new(memory));

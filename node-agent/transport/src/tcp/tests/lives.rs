@@ -1,6 +1,6 @@
 //! Lives of links: generations, ports, dials that hang.
 
-use node_agent_local::pieces::{Source, Target};
+use node_agent_ipc::pieces::{Source, Target};
 use socket2::{Domain, Socket, Type};
 
 use super::*;

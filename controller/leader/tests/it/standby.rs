@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_reconciler::{Ended, Gone, Handle, Leader, LoopMetrics, Options, Standby, who_leads};
+use controller_leader::{Ended, Gone, Handle, Leader, LoopMetrics, Options, Standby, who_leads};
 use proto_rpc::Metrics;
 use tokio::{
     sync::{mpsc, watch},

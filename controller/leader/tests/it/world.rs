@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_core::{Event, Naming, Register, Submit};
-use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
+use controller_leader::{Ended, Handle, LoopMetrics, Options, Session};
 use controller_store::Store;
 use proto_audit::Actor;
 use proto_model::{
@@ -36,8 +36,8 @@ impl World {
         let mut options = Options::new("test", stop.clone());
         change(&mut options);
         let (handle, running) =
-            controller_reconciler::start(store, options, LoopMetrics::new(&metrics)).await.unwrap();
-        controller_reconciler::bootstrap(&handle, "0").await.unwrap();
+            controller_leader::start(store, options, LoopMetrics::new(&metrics)).await.unwrap();
+        controller_leader::bootstrap(&handle, "0").await.unwrap();
         Self { handle, running, metrics, stop }
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller_core::{Event, Register};
-use controller_reconciler::{Ended, Options, Refusal, keys};
+use controller_leader::{Ended, Options, Refusal, keys};
 use controller_store::Store;
 use proto_model::Inventory;
 
@@ -220,11 +220,11 @@ async fn a_new_cluster_that_cannot_be_written_yet_gets_what_it_needs_later() {
     let metrics = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
     let stop = tokio_util::sync::CancellationToken::new();
     let options = Options::new("test", stop.clone());
-    let metrics = controller_reconciler::LoopMetrics::new(&metrics);
-    let (handle, running) = controller_reconciler::start(store.clone(), options, metrics).await.unwrap();
+    let metrics = controller_leader::LoopMetrics::new(&metrics);
+    let (handle, running) = controller_leader::start(store.clone(), options, metrics).await.unwrap();
     store.set(Mood::Full);
-    controller_reconciler::bootstrap(&handle, "0").await.unwrap_err();
-    let later = tokio::spawn(controller_reconciler::bootstrap_later(handle.clone(), "0"));
+    controller_leader::bootstrap(&handle, "0").await.unwrap_err();
+    let later = tokio::spawn(controller_leader::bootstrap_later(handle.clone(), "0"));
     store.set(Mood::Well);
     tokio::time::timeout(PATIENCE, later).await.unwrap().unwrap();
     assert!(store.get(keys::BOOTSTRAP.into()).await.unwrap().is_some());
@@ -233,5 +233,5 @@ async fn a_new_cluster_that_cannot_be_written_yet_gets_what_it_needs_later() {
     // One that has nothing to wait for ends with the loop.
     stop.cancel();
     assert_eq!(tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap(), Ended::Asked);
-    tokio::time::timeout(PATIENCE, controller_reconciler::bootstrap_later(handle, "0")).await.unwrap();
+    tokio::time::timeout(PATIENCE, controller_leader::bootstrap_later(handle, "0")).await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use controller_core::{CoreError, Event};
-use controller_reconciler::{Ended, Options, Refusal, keys};
+use controller_leader::{Ended, Options, Refusal, keys};
 use controller_store::Store;
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_core::{AuditRow, Event};
-use controller_reconciler::{Options, Refusal, Seal, codec, inspect, keys};
+use controller_leader::{Options, Refusal, Seal, codec, inspect, keys};
 use controller_store::{MemoryStore, Op, Store, Txn};
 use proto_audit::{Content, Log, Record, Summary, Verifier};
 use proto_model::Timestamp;

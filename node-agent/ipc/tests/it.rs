@@ -1,7 +1,7 @@
 //! Properties of the messages: what is written is read back, and no packet at all makes a reader panic.
 
 use node_agent_collective::{Call, Dtype, Operation, ReduceOp};
-use node_agent_local::{
+use node_agent_ipc::{
     Failure, FailureCode, Lent, MAX_MESSAGE, MAX_RAILS, MAX_TEXT, Post, RailBytes, Reply, Request, Span,
     Welcome,
 };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use controller_core::{Config, Event, Register};
-use controller_reconciler::Refusal;
+use controller_leader::Refusal;
 use controller_store::Limits;
 use prost::Message;
 use proto_model::{Gpu, Health, Inventory, Job, NodeName, Work};

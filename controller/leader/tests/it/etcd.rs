@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use controller_reconciler::{Refusal, keys};
+use controller_leader::{Refusal, keys};
 use controller_store::{Compare, EtcdOptions, EtcdStore, Op, Store, Txn, real_etcd::RealEtcd};
 
 use crate::world::{World, submit, who};

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use node_agent_client::{Call, Dtype, Error, FailureCode, Operation, ReduceOp, Source, Target};
 use node_agent_engine::GpuConfig;
-use node_agent_local::{Channel, Post, Reply, Request, Span};
+use node_agent_ipc::{Channel, Post, Reply, Request, Span};
 
 use crate::fake::{DMA_BUF, FAILS, Fake, LONG, attach, drain, each, socket};
 use crate::world::World;
