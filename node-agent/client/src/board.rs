@@ -96,7 +96,7 @@ impl Op {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Complete,
-    /// Something was done.
+    /// This rank did a part of the operation; there may be more for it to do.
     Worked,
     /// Others must do something first.
     Idle,

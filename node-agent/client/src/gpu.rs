@@ -57,9 +57,9 @@ struct Inner {
 /// A place in memory of a GPU where an operand begins.
 #[derive(Debug, Clone, Copy)]
 pub struct GpuPlace<'a> {
-    /// The memory.
+    /// The registered GPU memory in which the operand lies.
     pub buffer: &'a GpuBuffer,
-    /// First byte.
+    /// The operand's first byte, counted from the beginning of the registered memory.
     pub offset: u64,
 }
 
@@ -106,7 +106,7 @@ impl GpuBuffer {
         self.inner.memory.pointer()
     }
 
-    /// Its bytes.
+    /// Length of the registered memory, in bytes.
     pub fn len(&self) -> u64 {
         self.inner.memory.length()
     }
