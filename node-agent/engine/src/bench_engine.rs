@@ -98,15 +98,15 @@ pub enum EngineBenchError {
     /// The directory cannot be used.
     #[error("{path}: {source}")]
     Meeting {
-        /// The file.
+        /// The directory or file that could not be used.
         path: PathBuf,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// A node did not come.
     #[error("not all nodes and rails were there in time: {0}")]
     Absent(String),
-    /// The rails.
+    /// The rails' sockets could not be opened.
     #[error(transparent)]
     Rails(#[from] SetupError),
     /// What was to carry the rails.
@@ -118,7 +118,7 @@ pub enum EngineBenchError {
     /// The core refused a call.
     #[error(transparent)]
     Call(#[from] node_agent_collective::CallError),
-    /// An operation failed.
+    /// A collective failed while it ran.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// The system gives no memory that can be shared.
@@ -127,7 +127,7 @@ pub enum EngineBenchError {
     /// Operands are not where they were.
     #[error("the operands are gone")]
     Gone,
-    /// Waiting failed.
+    /// Waiting for events of the rails failed.
     #[error(transparent)]
     Wait(#[from] TransportError),
 }
@@ -168,6 +168,9 @@ struct Spread {
 }
 
 /// Runs the nodes that this process is; node 0 prints. Gives the number of wrong elements.
+///
+/// # Errors
+/// The nodes did not meet in time, the rails or their carrier cannot be opened, or an operation failed.
 pub fn run(options: &Options) -> Result<u64, EngineBenchError> {
     match options.node {
         Some(node) => Bench::new(options, node)?.run(),
