@@ -48,6 +48,9 @@ impl<'a> From<&'a mut [u8]> for Target<'a> {
 
 impl Region {
     /// A range of the buffer, to be read by the kernel.
+    ///
+    /// # Errors
+    /// The range goes past the end of the buffer.
     pub fn source(&self, offset: usize, bytes: usize) -> Result<Source<'_>, RegionError> {
         self.check(offset, bytes)?;
         let base = self.as_ptr().wrapping_add(offset);
@@ -55,6 +58,9 @@ impl Region {
     }
 
     /// A range of the buffer, to be written by the kernel. Others may write the same at the same time.
+    ///
+    /// # Errors
+    /// The range goes past the end of the buffer, or the buffer is memory of a GPU.
     pub fn target(&self, offset: usize, bytes: usize) -> Result<Target<'_>, RegionError> {
         self.check(offset, bytes)?;
         Ok(Target { base: self.as_ptr().wrapping_add(offset), len: bytes, memory: PhantomData })
@@ -85,7 +91,7 @@ impl<'a> Source<'a> {
         self.owner.map(|memory| (memory, self.base.addr() - memory.as_ptr().addr()))
     }
 
-    /// Bytes of it.
+    /// Number of bytes to be read.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -133,7 +139,7 @@ impl<'a> Source<'a> {
 }
 
 impl Target<'_> {
-    /// Bytes of room.
+    /// Number of bytes that can be written.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len

@@ -10,14 +10,14 @@ use crate::codec::{ProtocolError, Reader, Writer};
 pub struct Span {
     /// The buffer's name; 0 means none, which is right where the call moves no bytes on this side.
     pub buffer: u32,
-    /// First byte.
+    /// The operand's first byte, counted from the beginning of the buffer.
     pub offset: u64,
 }
 
 /// A call with its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Post {
-    /// What to do.
+    /// The operation, its element type and its number of elements.
     pub call: Call,
     /// Where the input is. May be the same place as the output where both are as long.
     pub input: Span,
@@ -36,6 +36,9 @@ impl Post {
     }
 
     /// Reads what [`Post::to_words`] made: the post and the extra word.
+    ///
+    /// # Errors
+    /// A word holds a value that its field cannot have.
     pub fn from_words(words: &[u64; WORDS]) -> Result<(Self, u64), ProtocolError> {
         Ok((Self::unpack(words)?, words[WORDS - 1]))
     }

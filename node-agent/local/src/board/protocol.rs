@@ -51,7 +51,7 @@ pub struct Head {
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct Member {
-    /// Its last operation.
+    /// Number of the last operation that this rank has posted; 0 before the first.
     posted: AtomicU64,
     /// Its last operation that it will never touch again.
     retired: AtomicU64,
@@ -104,14 +104,14 @@ pub enum Claim {
     Tile(u32),
     /// The next tile waits for somebody's copy.
     NotReady,
-    /// All are claimed.
+    /// Every tile of the operation is claimed already.
     None,
 }
 
 /// What the end of a tile brought to an end with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
-    /// Its piece.
+    /// The tile was the last one of its piece.
     pub piece: bool,
     /// The work of the operation.
     pub all: bool,
@@ -120,9 +120,9 @@ pub struct Finished {
 /// Whether a rank is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Not yet.
+    /// The rank has not attached yet.
     Absent,
-    /// It is.
+    /// The rank is attached.
     Present,
     /// It was, and left cleanly.
     Left,
@@ -134,9 +134,9 @@ pub trait Table {
     fn ranks(&self) -> usize;
     /// The board's own line.
     fn head(&self) -> &Head;
-    /// A rank's line.
+    /// The counters of the rank with this number on this server.
     fn member(&self, rank: usize) -> &Member;
-    /// An operation's line.
+    /// The counters of the operation with this number, of which only the last few have a place.
     fn slot(&self, seq: u64) -> &Slot;
     /// A rank's line in an operation.
     fn entry(&self, seq: u64, rank: usize) -> &Entry;
