@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use node_agent_client::{Error, FailureCode};
 
-/// Success.
+/// What a function of the C interface returns when it succeeded.
 pub(crate) const OK: c_int = 0;
 /// A bug in this library; the number lies outside the failure codes.
 pub(crate) const PANIC: c_int = -100;
