@@ -5,7 +5,7 @@
 const EXTENDED: usize = 0x100;
 /// Bytes of the configuration space of a PCI Express device.
 const ALL: usize = 4096;
-/// `PCI_EXT_CAP_ID_ACS`.
+/// Number of the extended capability Access Control Services (`PCI_EXT_CAP_ID_ACS` in Linux `pci_regs.h`).
 const ACS: u16 = 0x0d;
 /// `PCI_ACS_CTRL`, from the capability's beginning.
 const CONTROL: usize = 6;
