@@ -21,7 +21,7 @@ pub enum LoadError {
     Load {
         /// What was looked for.
         name: String,
-        /// The loader's answer.
+        /// What the dynamic loader answered.
         source: libloading::Error,
         /// Where it comes from.
         from: &'static str,
@@ -29,9 +29,9 @@ pub enum LoadError {
     /// It lacks a function.
     #[error("{name} has no {symbol}: {needs}")]
     Symbol {
-        /// The library.
+        /// Name of the library that was loaded.
         name: String,
-        /// The function.
+        /// Name of the function that it lacks.
         symbol: &'static str,
         /// The version that has it.
         needs: &'static str,
