@@ -21,7 +21,7 @@ impl Clock {
         Clock(Instant::now())
     }
 
-    /// The time.
+    /// The time since this clock was made.
     #[must_use]
     pub fn now(&self) -> Time {
         self.0.elapsed()
@@ -38,7 +38,7 @@ pub trait Callers {
     fn sleeps(&self, asleep: bool);
 }
 
-/// Nobody.
+/// The callers of a program in which nobody hands in work by shared memory.
 impl Callers for () {
     fn is_called(&self) -> bool {
         false
@@ -65,9 +65,9 @@ impl Buffers for Arena {}
 
 /// Hands a transport's events to a machine and its memory's bytes to the transport.
 pub struct Bridge<'a, M> {
-    /// The machine.
+    /// The state machine of the collectives, which gets the events.
     pub machine: &'a mut Machine,
-    /// Its buffers.
+    /// The memory in which the machine's operands lie.
     pub memory: &'a mut M,
     /// The time it is told.
     pub clock: Clock,

@@ -85,13 +85,13 @@ pub trait Sink {
 /// Bytes and frames of one link since its start, headers included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Bytes sent.
+    /// Bytes sent, headers included.
     pub tx_bytes: u64,
-    /// Bytes received.
+    /// Bytes received, headers included.
     pub rx_bytes: u64,
-    /// Frames sent.
+    /// Number of frames sent.
     pub tx_frames: u64,
-    /// Frames received.
+    /// Number of frames received.
     pub rx_frames: u64,
     /// Times that the link came up.
     pub ups: u64,

@@ -29,7 +29,7 @@ impl Packet {
     }
 }
 
-/// One direction's queue.
+/// The packets that are on their way in one direction of a link.
 #[derive(Debug, Default)]
 struct Pipe {
     packets: VecDeque<Packet>,
@@ -151,6 +151,9 @@ impl State {
     }
 
     /// The life of a link that is open at the end of `node`, or why none is.
+    ///
+    /// # Errors
+    /// The cause for which the link is down; [`RailCause::Closed`] where it never was up.
     pub fn open(&self, node: Node, peer: Node, rail: Rail) -> Result<u32, RailCause> {
         let (id, at) = pair(node, peer, rail);
         let link = self.links.get(&id).ok_or(RailCause::Closed)?;
@@ -233,6 +236,9 @@ impl State {
 
     /// Takes the frame that has arrived, or gives the time when the next one will. A way that is silent keeps its frames,
     /// as a sender's kernel does that repeats them until they get through.
+    ///
+    /// # Errors
+    /// No frame has arrived yet: the time at which the next one will, `None` where none is on its way.
     pub fn take(&mut self, way: DirectedLink, now: Instant) -> Result<Packet, Option<Instant>> {
         let (from, to, rail) = way;
         if !self.clear_one(way) || self.open(to, from, rail).is_err() {

@@ -83,7 +83,7 @@ impl Stream for Carried<'_> {
 
 /// What follows from a message of the peer.
 pub(super) enum Step {
-    /// Go on.
+    /// The exchange goes on with another message of the peer.
     More,
     /// The channel is joined at both ends.
     Done(Node, u32),

@@ -33,7 +33,7 @@ pub enum PollOutcome {
     More,
 }
 
-/// The receiving direction.
+/// The receiving direction of a connection: reads frames, their headers first, from the stream.
 #[derive(Debug)]
 pub struct Receiver {
     ahead: Box<[u8; AHEAD]>,
@@ -60,6 +60,9 @@ impl Receiver {
 
     /// Reads until the stream is drained or the turn is over, and reports every frame. A short read drains it, unless
     /// the end is known to be near (`closing`): no event would follow for an end that was there at the last one.
+    ///
+    /// # Errors
+    /// The cause for which the connection is of no use any more: it ended or failed, or what came is no frame.
     pub fn read(
         &mut self,
         stream: &mut impl Stream,
@@ -173,7 +176,7 @@ struct Outgoing {
     at: usize,
 }
 
-/// The sending direction.
+/// The sending direction of a connection: the frames that wait to be written to the stream.
 #[derive(Debug, Default)]
 pub struct Sender {
     queue: VecDeque<Outgoing>,
@@ -205,6 +208,9 @@ impl Sender {
     }
 
     /// Writes what the stream takes, and reports frames that are gone, and those that are not read any more.
+    ///
+    /// # Errors
+    /// The cause for which the connection is of no use any more: it ended or failed.
     pub fn write(&mut self, stream: &mut impl Stream, place: &mut FrameTarget<'_>) -> Result<(), RailCause> {
         self.release_buffer(stream, place);
         while self.wants() {

@@ -122,7 +122,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The other end.
+    /// The side at the other end of the connection.
     pub fn other(self) -> Self {
         match self {
             Side::Dialer => Side::Listener,
@@ -143,7 +143,7 @@ impl Side {
 pub struct Seal(pub [u8; MAC]);
 
 impl Seal {
-    /// Bytes of it.
+    /// Length of a seal, in bytes.
     pub const BYTES: usize = MAC;
 }
 
@@ -173,7 +173,7 @@ pub struct Handshake {
 /// What follows from a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// To be sent.
+    /// The message to be sent to the peer now; empty where there is none.
     pub send: Vec<u8>,
     /// The handshake is over: this is the peer, and the generation of the link.
     pub done: Option<(Node, u32)>,
@@ -270,6 +270,9 @@ impl Handshake {
     }
 
     /// Takes a message of the awaited length.
+    ///
+    /// # Errors
+    /// [`Refused`]: the message is none of this handshake, names another job or node, or was not made with the job key.
     pub fn take(&mut self, message: &[u8], party: &Party) -> Result<Next, Refused> {
         if message.len() != self.expects() || !self.plausible(message) {
             return Err(Refused::Garbage);

@@ -69,7 +69,7 @@ impl Ports {
     }
 }
 
-/// The watch.
+/// Watches the ports of this node's rails over netlink: whether they have a carrier.
 #[derive(Debug)]
 pub struct Watch {
     socket: OwnedFd,
@@ -83,6 +83,9 @@ pub struct Watch {
 
 impl Watch {
     /// Watches the ports with these addresses, one for each rail, and finds out how they are now.
+    ///
+    /// # Errors
+    /// The netlink socket cannot be made, or the kernel does not list interfaces and addresses.
     pub fn open(rails: &[IpAddr]) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;

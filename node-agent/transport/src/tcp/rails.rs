@@ -44,7 +44,7 @@ pub(super) struct Conn {
 
 #[derive(Debug)]
 pub(super) enum State {
-    /// Not authenticated yet.
+    /// The connection is not authenticated yet: its handshake is under way.
     Meeting {
         handshake: Handshake,
         inbox: Vec<u8>,
@@ -56,7 +56,7 @@ pub(super) enum State {
         /// Authenticated: a channel is being joined.
         joining: Option<Joining>,
     },
-    /// A link.
+    /// The connection is the link to `peer`, and carries frames.
     Open { peer: Node, generation: u32, receiver: Receiver, sender: Sender, sealed: Option<Box<Sealed>> },
 }
 

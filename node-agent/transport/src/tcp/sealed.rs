@@ -43,7 +43,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// In a hello.
+    /// The number that stands for this protection in a hello.
     pub(super) fn code(self) -> u8 {
         match self {
             Self::None => 0,
@@ -109,7 +109,7 @@ struct Out {
     gone: usize,
 }
 
-/// What comes in.
+/// The receiving direction of a protected connection: opens records and hands on what was in them.
 #[derive(Debug)]
 struct In {
     keys: Keys,

@@ -48,7 +48,7 @@ pub struct Spin {
     spins: Option<Instant>,
     /// Longest wait that is worth it: [`SHORT`] or [`SMALL`].
     limit: Duration,
-    /// No spinning before.
+    /// Before this time there is no spinning; `None` where it may begin at once.
     until: Option<Instant>,
     rest: Duration,
     pause: Duration,
@@ -58,9 +58,9 @@ pub struct Spin {
 /// What a lap of spinning says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lap {
-    /// Ask again.
+    /// The time for spinning is not over: look for events again.
     Go,
-    /// Sleep.
+    /// The time for spinning is over: sleep until an event comes.
     Stop,
 }
 

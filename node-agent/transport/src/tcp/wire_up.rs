@@ -87,7 +87,7 @@ impl Wanted {
     }
 }
 
-/// All wanted links.
+/// The links that this node is to make by dialing, each with what its attempts came to so far.
 #[derive(Debug, Default)]
 pub struct Dial {
     wanted: BTreeMap<(Rail, Node), Wanted>,
@@ -156,7 +156,7 @@ impl Dial {
         lit.filter_map(|(_, w)| w.next).chain(self.knocks.values().copied()).chain(deadline).min()
     }
 
-    /// An attempt failed.
+    /// Records that an attempt to connect failed, and when the next one is due.
     pub fn failed(&mut self, rail: Rail, peer: Node, miss: Miss, why: &str, now: Instant) {
         let Some(wanted) = self.wanted.get_mut(&(rail, peer)) else { return };
         wanted.error = Some(why.to_owned());
