@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Most memories, and most bytes of them, that are kept registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Memories.
+    /// Most memories that are kept registered.
     pub memories: usize,
     /// Bytes of all of them together, each counted once.
     pub bytes: u64,
@@ -54,7 +54,7 @@ pub struct Cache<M, R> {
 }
 
 impl<M, R> Cache<M, R> {
-    /// An empty one.
+    /// An empty cache for memories that are registered on `rails` rails.
     #[must_use]
     pub fn new(rails: usize, bounds: Bounds) -> Self {
         Cache { bounds, rails, entries: HashMap::new(), bytes: 0, lookups: 0 }

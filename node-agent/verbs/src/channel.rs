@@ -47,17 +47,17 @@ impl Shape {
     }
 }
 
-/// The peer's end.
+/// What the peer's offer says of its end of the channel.
 #[derive(Debug)]
 struct Peer {
     address: u64,
-    /// By queue pair.
+    /// The keys by which this end may write to the peer's ring (rkey), one for each queue pair.
     rkeys: Vec<u32>,
     slots: u32,
     slot_bytes: u32,
 }
 
-/// A channel.
+/// One channel: the queue pairs to a peer on one rail, and the rings of both directions.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) rail: Rail,

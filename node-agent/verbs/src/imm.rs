@@ -19,12 +19,12 @@ pub(crate) const MOST_SLOTS: u32 = 1 << 13;
 pub(crate) struct Imm {
     /// The number of a message with bytes.
     pub(crate) number: Option<u16>,
-    /// Messages taken.
+    /// Number of messages that the sender has taken out of its own ring so far, modulo [`MODULUS`].
     pub(crate) taken: u16,
 }
 
 impl Imm {
-    /// Of whole numbers.
+    /// Makes them from whole numbers, each of which is reduced modulo [`MODULUS`].
     pub(crate) fn of(number: Option<u64>, taken: u64) -> Self {
         Imm { number: number.map(|n| (n % MODULUS) as u16), taken: (taken % MODULUS) as u16 }
     }

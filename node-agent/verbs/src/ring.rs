@@ -17,7 +17,7 @@ pub(crate) enum RingError {
     Taken {
         /// Said to be taken.
         taken: u64,
-        /// Sent.
+        /// Number of messages that were sent on the channel.
         sent: u64,
     },
     /// Not what the bytes beside a message can be.
@@ -25,11 +25,11 @@ pub(crate) enum RingError {
     Immediate(u32),
 }
 
-/// What goes out.
+/// The sending direction: which slots of the peer's ring are free, by what was sent and what the peer took.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     slots: u64,
-    /// Messages sent.
+    /// Number of messages sent on the channel.
     sent: u64,
     /// Messages that the peer took out of its ring.
     taken: u64,
@@ -114,7 +114,7 @@ impl Outgoing {
     }
 }
 
-/// What comes in.
+/// The receiving direction: this end's ring, what was taken out of it, and what the peer knows of that.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     slot_bytes: u32,

@@ -68,7 +68,7 @@ const NO_REQUEST: ffi::SendWr = ffi::SendWr {
     bind_info: ffi::MwBindInfo { mr: null_mut(), addr: 0, length: 0, mw_access_flags: 0 },
 };
 
-/// A reliable connection.
+/// A queue pair of the type reliable connection (RC), destroyed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Qp {
     raw: NonNull<ffi::Qp>,
@@ -130,7 +130,7 @@ impl Qp {
         })
     }
 
-    /// Its number.
+    /// The queue pair's number on its device (`qp_num`), 24 bits.
     pub(crate) fn number(&self) -> u32 {
         // SAFETY: the library made it with this layout; it lives until `self` is dropped.
         unsafe { self.raw.as_ref() }.qp_num
