@@ -25,7 +25,7 @@ pub struct Driver {
     pub troubles: Vec<Trouble>,
 }
 
-/// A GPU.
+/// A GPU as NVML describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
     /// As sysfs writes it, for example `0000:1b:00.0`.
@@ -60,9 +60,9 @@ pub struct Instance {
 /// Links with the same other end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The other end.
+    /// The device that these links end at.
     pub peer: Peer,
-    /// How many.
+    /// Number of links of this GPU that end there.
     pub count: u32,
     /// NVLink's version; 0 if it does not tell.
     pub version: u32,
@@ -73,7 +73,7 @@ pub struct Link {
 pub enum Peer {
     /// A GPU, by its PCI address.
     Gpu(String),
-    /// A switch.
+    /// An NVSwitch.
     Switch,
     /// Something else, or it does not tell.
     Other,
@@ -86,11 +86,11 @@ pub struct Trouble {
     pub gpu: Option<u32>,
     /// Its PCI address, where that is known.
     pub pci_address: Option<String>,
-    /// The answer.
+    /// What NVML answered.
     pub error: NvmlError,
 }
 
-/// Asks everything.
+/// Asks NVML for the driver's version and for everything that is kept of each GPU.
 pub(crate) fn ask(library: &Library) -> Result<Driver, NvmlError> {
     let session = library.session()?;
     let mut driver = Driver::default();

@@ -14,9 +14,9 @@ use crate::ffi::{self, Code, Handle, Memory, PciInfo};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {words} ({code})")]
 pub struct NvmlError {
-    /// The function.
+    /// Name of the NVML function that was called.
     pub call: &'static str,
-    /// `nvmlReturn_t`.
+    /// The `nvmlReturn_t` that it returned.
     pub code: Code,
     /// What NVML says of that code.
     pub words: String,
@@ -48,7 +48,7 @@ functions! {
     }
 }
 
-/// The loaded library.
+/// NVML as it is loaded into this process, with the functions that are used of it.
 pub struct Library {
     functions: Functions,
     /// Last, so that the functions are never there without it.

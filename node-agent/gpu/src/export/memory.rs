@@ -78,7 +78,7 @@ fn reported<T>(loaded: Result<T, ExportError>) -> Result<Arc<T>, String> {
 }
 
 impl GpuMemory {
-    /// Where it begins.
+    /// The address at which the range begins, in GPU memory.
     #[must_use]
     pub fn pointer(&self) -> u64 {
         self.pointer
