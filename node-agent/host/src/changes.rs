@@ -25,14 +25,14 @@ pub struct Change {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $words:literal,)*) => {
-        /// Kinds of changes.
+        /// What can change between two inventories of a server.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum ChangeKind {
             $($(#[$doc])* $kind,)*
         }
 
         impl ChangeKind {
-            /// All of them.
+            /// All kinds of changes, in the order in which they are listed.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
 
             /// As programs read it: UpperCamelCase, stable.
@@ -50,9 +50,9 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A NIC came.
+    /// A NIC is there that was not there before.
     NicAdded = "the NIC is there",
-    /// A NIC went.
+    /// A NIC that was there before is gone.
     NicGone = "the NIC is gone",
     /// A NIC has another name.
     NicRenamed = "the NIC's name changed",
@@ -82,9 +82,9 @@ kinds! {
     NicPci = "the PCIe place or link changed",
     /// Something else of a NIC changed.
     NicOther = "something else of the NIC changed",
-    /// A GPU came.
+    /// A GPU is there that was not there before.
     GpuAdded = "the GPU is there",
-    /// A GPU went.
+    /// A GPU that was there before is gone.
     GpuGone = "the GPU is gone",
     /// Under this index is another GPU.
     GpuReplaced = "another GPU is there",
@@ -333,7 +333,7 @@ impl Recent {
         self.reasons.drain(..over);
     }
 
-    /// What is told.
+    /// The changes that are reported now, with their reasons.
     #[must_use]
     pub fn reasons(&self) -> &[Reason] {
         &self.reasons

@@ -11,7 +11,7 @@ use crate::{
 
 const NVIDIA: &str = "0x10de";
 const AMD: &str = "0x1002";
-/// Habana Labs (Gaudi).
+/// PCI vendor id of Habana Labs, which makes Gaudi accelerators.
 const HABANA: &str = "0x1da3";
 /// PCI class 0x0300 is a VGA controller, 0x0302 a 3D controller (PCI Code and ID Assignment Specification).
 const CLASSES: [&str; 2] = ["0x0300", "0x0302"];

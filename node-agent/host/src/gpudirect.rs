@@ -29,11 +29,11 @@ const PREFETCH: u64 = 0x2000;
 /// What was found of the libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Found {
-    /// libibverbs.
+    /// State of libibverbs.
     pub verbs: Library,
-    /// CUDA's driver library.
+    /// State of CUDA's driver library.
     pub cuda: Library,
-    /// The HSA runtime.
+    /// State of the HSA runtime, AMD's library.
     pub hsa: Library,
 }
 

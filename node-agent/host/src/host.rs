@@ -42,11 +42,11 @@ pub struct Discovery {
 /// A PCIe link as sysfs words it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PciLink {
-    /// For example `0x030200`.
+    /// The PCI class code, for example `0x030200`.
     pub class: String,
     /// For example `32.0 GT/s PCIe`.
     pub speed: String,
-    /// For example `16`.
+    /// The number of lanes in use, for example `16`.
     pub width: String,
 }
 
@@ -115,7 +115,7 @@ pub struct RealHost {
     held: Arc<Mutex<PreviousFindings>>,
     /// None for a recorded server: this machine's library knows nothing of it.
     nvml: Option<Arc<Nvml>>,
-    /// Likewise.
+    /// Libraries for GPUDirect; `None` for a recorded server, as for `nvml`.
     libraries: Option<Arc<Libraries>>,
 }
 

@@ -46,7 +46,7 @@ pub fn discover(pass: &mut DiscoveryPass<'_>, here: bool, needed: bool) -> Vec<N
     found
 }
 
-/// What systemd-networkd keeps.
+/// The neighbours that systemd-networkd keeps as raw frames below `/run/systemd/netif/lldp`.
 fn kept_frames(tree: &Tree) -> Vec<Neighbor> {
     let mut found = Vec::new();
     for netdev in tree.names("sys/class/net") {

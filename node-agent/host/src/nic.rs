@@ -31,7 +31,7 @@ pub struct Known<'a> {
     pub rdma: &'a [rdma::Device],
     /// What network devices hear over LLDP.
     pub neighbors: &'a [Neighbor],
-    /// Physical slots.
+    /// The physical PCI slots of the server.
     pub slots: &'a Slots,
 }
 

@@ -33,7 +33,7 @@ pub struct Nvml {
 }
 
 impl Nvml {
-    /// By this reader.
+    /// Asks NVML by this reader.
     #[must_use]
     pub fn new(reader: Reader) -> Self {
         Self { reader, last: Mutex::default() }

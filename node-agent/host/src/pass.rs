@@ -11,14 +11,14 @@ const LINE_MAX: usize = 128;
 /// A look under way.
 #[derive(Debug)]
 pub struct DiscoveryPass<'a> {
-    /// What is read.
+    /// The file system of the server that is read.
     pub tree: &'a Tree,
-    /// What was odd.
+    /// The findings so far; more are added as files are read.
     pub findings: &'a mut Vec<Finding>,
 }
 
 impl DiscoveryPass<'_> {
-    /// Notes something odd.
+    /// Adds a finding of this kind about `subject`.
     pub fn find(&mut self, kind: FindingKind, subject: &str, message: impl Into<String>) {
         self.findings.push(Finding::new(kind, subject, message));
     }

@@ -176,7 +176,7 @@ impl PortReader {
         })
     }
 
-    /// Which port.
+    /// The device and the number of the port whose counters are read.
     #[must_use]
     pub fn key(&self) -> &PortKey {
         &self.key

@@ -55,7 +55,7 @@ impl std::fmt::Debug for KernelStatistics {
 }
 
 impl KernelStatistics {
-    /// Of this kernel.
+    /// Reads private statistics by asking this kernel over ethtool.
     #[must_use]
     pub fn new(kernel: Arc<dyn Kernel>) -> Self {
         Self { kernel }
@@ -127,7 +127,7 @@ pub struct FolderStatistics {
 }
 
 impl FolderStatistics {
-    /// Below this root.
+    /// Reads private statistics from files of a recorded server below this root.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { tree: Tree::new(root) }

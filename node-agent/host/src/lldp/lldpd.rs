@@ -37,15 +37,15 @@ pub(super) enum LldpdError {
     /// The client cannot be started or read.
     #[error("{}: {source}", program.display())]
     Client {
-        /// Which.
+        /// Path of the client program.
         program: PathBuf,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// The client did not end in time.
     #[error("{} says nothing within {limit:?}; restart lldpd", program.display())]
     Silent {
-        /// Which.
+        /// Path of the client program.
         program: PathBuf,
         /// How long it was waited for.
         limit: Duration,
@@ -53,13 +53,13 @@ pub(super) enum LldpdError {
     /// The client said more than any server hears.
     #[error("{} says more than {ANSWER_MAX} bytes", program.display())]
     TooLong {
-        /// Which.
+        /// Path of the client program.
         program: PathBuf,
     },
-    /// The client failed.
+    /// The client ended with a status that is not 0.
     #[error("{} ends with {status}; lldpd answers root and the group _lldpd only", program.display())]
     Failed {
-        /// Which.
+        /// Path of the client program.
         program: PathBuf,
         /// As the kernel words it.
         status: std::process::ExitStatus,

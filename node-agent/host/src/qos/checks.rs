@@ -30,11 +30,11 @@ impl Default for Timing {
 /// Why a NIC is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckTrigger {
-    /// It is time.
+    /// The interval between two checks has passed.
     Poll,
     /// The last look came too early, or failed.
     Again,
-    /// Events were lost.
+    /// Netlink events were lost, so anything may have changed.
     Lost,
     /// Its link, MTU or name changed, or it came.
     Link,
@@ -47,9 +47,9 @@ pub enum CheckTrigger {
 /// A NIC to be looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicCheck {
-    /// Its name now.
+    /// The network device's name at the time of the check.
     pub netdev: String,
-    /// Why.
+    /// What made the check due.
     pub cause: CheckTrigger,
     /// When what it is about was first heard, or when it was found to be due.
     pub since: Duration,
@@ -70,7 +70,7 @@ struct Seen {
     mtu: u32,
 }
 
-/// What is due.
+/// The NICs that are to be checked, and when each is due.
 #[derive(Debug, Clone)]
 pub struct Looks {
     timing: Timing,
@@ -102,7 +102,7 @@ impl Looks {
         *due = Due { at: due.at.min(at), cause: due.cause.max(cause), since: due.since.min(since) };
     }
 
-    /// Takes an event.
+    /// Takes an event of the kernel into account: the NIC that it is about is due after a time for settling.
     pub fn on_report(&mut self, event: &Event, now: Duration) {
         let at = now + self.timing.settle;
         match event {

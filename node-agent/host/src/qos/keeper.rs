@@ -49,7 +49,7 @@ pub enum Verdict {
 /// A look and what became of it.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Which NIC.
+    /// Name of the NIC's network device.
     pub netdev: String,
     /// Why it was looked at.
     pub cause: CheckTrigger,
@@ -93,7 +93,7 @@ impl Aim {
     }
 }
 
-/// The keeper.
+/// Keeps the class of service of all NICs as the profile wants it: checks them, and corrects drift where it may.
 pub struct Keeper {
     kernel: Arc<dyn Kernel>,
     journal: Box<dyn Journal>,

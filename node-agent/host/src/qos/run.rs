@@ -27,43 +27,43 @@ pub enum RunError {
     /// It was not begun, or not gone on with: what is done cannot be recorded.
     #[error("class of service of {netdev}: nothing more is done, the journal cannot be written: {source}")]
     Journal {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// Why.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// Something failed, and everything was taken back.
     #[error("{netdev}: {why}; everything was taken back")]
     TakenBack {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// What failed.
+        /// The change that failed, and why.
         why: String,
     },
     /// It is neither as it was nor as it should be.
     #[error("{netdev}: {why}; the NIC is out of service until this is mended")]
     Stuck {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// What failed.
+        /// The changes that failed, and why.
         why: String,
     },
     /// There is no apply to be taken back.
     #[error("{netdev}: nothing was applied here that could be taken back")]
     NothingToUndo {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
     },
     /// There is no apply to be confirmed.
     #[error("{netdev}: nothing here waits to be confirmed")]
     NothingToConfirm {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
     },
     /// Taking it back harms traffic, and jobs may run.
     #[error("{netdev}: taking it back causes {blast}, and the server is not drained; drain it, or force")]
     Harmful {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
         /// What it would do.
         blast: Blast,
@@ -82,7 +82,7 @@ pub struct Asked {
 /// What became of an apply that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outlook {
-    /// It stays.
+    /// The apply stays in force without being confirmed.
     Stays,
     /// It is taken back at this time, unless it is confirmed.
     Waits(Timestamp),

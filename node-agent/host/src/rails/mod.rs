@@ -43,7 +43,7 @@ pub enum RailRule {
 pub struct Candidate<'a> {
     /// RDMA device, or the network device.
     pub device: &'a str,
-    /// Network device.
+    /// Name of the network device.
     pub netdev: &'a str,
     /// Empty if not known.
     pub pci_address: &'a str,
@@ -64,7 +64,7 @@ pub struct Candidate<'a> {
 /// The rail that a NIC serves, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
-    /// The rail.
+    /// Number of the rail in the cluster.
     pub rail: u32,
     /// By what, in words.
     pub reason: String,
