@@ -18,11 +18,11 @@ pub(crate) use compare::{Compared, State, all};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Deviation {
-    /// Which.
+    /// The setting that differs.
     pub item: Item,
     /// What the profile says.
     pub wanted: String,
-    /// What is.
+    /// The value that the port has.
     pub found: String,
     /// What it does to RDMA traffic.
     pub meaning: String,

@@ -31,23 +31,23 @@ pub enum Stage {
     Planned,
     /// This edit is being made, or is about to be.
     Applying {
-        /// Which.
+        /// Index of the edit in the plan.
         edit: usize,
     },
     /// All edits are made; what they left is being read.
     ReadBack,
     /// It is as planned; somebody has to say so before this time.
     AwaitConfirm {
-        /// Milliseconds since 1970.
+        /// The latest time for the confirmation, in milliseconds since 1970.
         deadline: u64,
     },
-    /// It stays.
+    /// The apply was confirmed: the port stays as it is now.
     Confirmed,
     /// This edit is being undone, or is about to be.
     RollingBack {
-        /// Which.
+        /// Index of the edit in the plan.
         edit: usize,
-        /// Why.
+        /// What made the rollback necessary.
         why: String,
     },
     /// All undos are made; what they left is being read.
@@ -57,12 +57,12 @@ pub enum Stage {
     },
     /// It is as it was before.
     RolledBack {
-        /// Why.
+        /// What made the rollback necessary.
         why: String,
     },
     /// Neither; somebody, or a new plan, has to see to it.
     Stuck {
-        /// Why.
+        /// What could not be done, and why.
         reason: String,
     },
 }
@@ -79,33 +79,33 @@ pub enum Service {
     Yes,
 }
 
-/// What happened.
+/// What happened: the outcome of the last action, a request, or the passing of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Begin.
+    /// The apply is to begin.
     Start,
     /// The change that was asked for last is made.
     Made,
     /// It was refused, or the port is gone.
     Failed {
-        /// The kernel's answer.
+        /// What the kernel answered.
         error: String,
     },
     /// What the port was read to be.
     Read(Box<Observed>),
     /// It could not be read.
     ReadFailed {
-        /// The kernel's answer.
+        /// What the kernel answered.
         error: String,
     },
-    /// It stays.
+    /// Somebody confirms the apply: the port is to stay as it is now.
     Confirm,
     /// It must not stay.
     Reject {
-        /// Why.
+        /// Why it is rejected.
         why: String,
     },
-    /// Time has passed.
+    /// Time has passed: what has a deadline may be over.
     Tick,
     /// The agent has come up with this journal. Whether the last change was made is not known.
     Restarted,
@@ -116,16 +116,16 @@ pub enum Event {
 pub enum Action {
     /// Make this change and tell `Made` or `Failed`.
     Make {
-        /// What.
+        /// The change to be made.
         change: Change,
-        /// How.
+        /// The interface of the kernel by which it is to be made.
         via: Via,
     },
     /// Read the port and tell `Read` or `ReadFailed`.
     Read,
     /// Tell `Tick` at this time.
     Wake(Timestamp),
-    /// It is over.
+    /// The apply is over; nothing more is to be done.
     Over,
 }
 
@@ -143,7 +143,7 @@ pub struct Journal {
     pub before: Observed,
     /// How long a confirmation may take, in ms.
     pub confirm_within_ms: u64,
-    /// Where it is.
+    /// How far the apply is.
     pub stage: Stage,
 }
 

@@ -67,7 +67,7 @@ pub struct Device {
     pub driver_version: String,
     /// For example `28.39.2048`; empty where there is none.
     pub firmware: String,
-    /// In Mbit/s.
+    /// Speed of the link, in Mbit/s.
     pub speed_mbps: Reading<u64>,
     /// Whether the link is up.
     pub link_up: Reading<bool>,
@@ -116,7 +116,7 @@ pub struct Congestion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Settings {
-    /// Who negotiates.
+    /// Who decides over DCB settings, and by which protocol.
     pub dcbx: Reading<DcbxMode>,
     /// Whether an LLDP agent in the firmware runs (ice: the private flag `fw-lldp-agent`).
     pub firmware_lldp: Reading<bool>,
@@ -124,15 +124,15 @@ pub struct Settings {
     pub trust: Reading<Trust>,
     /// Entries as read; two for one DSCP may be there.
     pub app: Reading<AppTable>,
-    /// Priority-based flow control.
+    /// Priorities with flow control (PFC, IEEE 802.1Qbb).
     pub pfc: Reading<Pfc>,
-    /// Transmission selection.
+    /// How traffic classes share the link (ETS, IEEE 802.1Qaz).
     pub ets: Reading<Ets>,
     /// The greatest rate of each traffic class in kbit/s; 0 is no limit.
     pub max_rate: Reading<[u64; 8]>,
-    /// Buffers.
+    /// Sizes of the receive buffers, and which priority uses which.
     pub buffer: Reading<Buffer>,
-    /// Global pause.
+    /// Global pause (IEEE 802.3 annex 31B).
     pub pause: Reading<Pause>,
     /// MTU of the network device in bytes.
     pub mtu: Reading<u32>,
@@ -145,7 +145,7 @@ pub struct Settings {
     /// After how many ms a port that is paused all the time drops (`ETHTOOL_PFC_PREVENTION_TOUT`); 0 never,
     /// 65535 when the driver thinks fit.
     pub pfc_prevention: Reading<u16>,
-    /// Congestion control.
+    /// Settings of congestion control (DCQCN).
     pub congestion: Congestion,
 }
 
@@ -153,12 +153,12 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Observed {
-    /// Which.
+    /// The NIC that was read.
     pub device: Device,
     /// Whether its server is drained: no job runs there, and none will be placed.
     pub drained: bool,
     /// Programs on the server that set class of service by themselves.
     pub agents: Reading<Vec<DcbAgent>>,
-    /// What is set.
+    /// The settings of its port as they were read.
     pub settings: Settings,
 }

@@ -12,11 +12,11 @@ use crate::{
 pub struct Wanted {
     /// What the priority of a packet is read from.
     pub trust: Trust,
-    /// DSCP entries.
+    /// The entries that map DSCPs to priorities.
     pub dscp: AppTable,
     /// The entry for RoCE v2's port, where the driver needs one.
     pub roce_port: Option<AppEntry>,
-    /// Transmission selection.
+    /// How traffic classes share the link (ETS).
     pub ets: Ets,
     /// Priorities with flow control.
     pub pfc: PrioritySet,

@@ -62,7 +62,7 @@ pub const ORDER: &[(Knob, &str)] = &[
 ];
 
 impl Knob {
-    /// Its name.
+    /// The name of the knob in texts for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::FirmwareLldp => "firmware-lldp",
