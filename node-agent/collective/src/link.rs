@@ -25,15 +25,15 @@ const MEASURED_FROM: u64 = 16 << 10;
 /// A rate sample is of so many bytes in no less than [`SAMPLE_TIME`], or of four times that time: a link that is as fast
 /// as the processor is measured over many of the processor's pauses.
 const SAMPLE: u64 = 256 << 10;
-/// See [`SAMPLE`].
+/// The least time that a rate sample takes; see [`SAMPLE`].
 const SAMPLE_TIME: Time = Time::from_millis(10);
 /// The rate that rails are chosen and bounded by is the greatest of the last one to two of these times, each over so much busy time,
 /// unless the rate is by now less than this part of it. Acknowledgements wait behind what goes the other way and come in heaps: what
 /// follows each of them takes a link for slow that merely has little on its way, gives it less, and never learns better.
 const PEAK_AGE: Time = Time::from_secs(1);
-/// See [`PEAK_AGE`].
+/// The busy time that each of these rates is measured over; see [`PEAK_AGE`].
 const PEAK_OVER: Time = Time::from_millis(100);
-/// See [`PEAK_AGE`].
+/// The part of the greatest rate below which the present rate counts instead; see [`PEAK_AGE`].
 const PEAK_PART: f64 = 0.25;
 /// Of the longest silence of a link's life, so much counts for the next: what was dark and is dark again soon must not keep others
 /// waiting for long.
@@ -44,12 +44,12 @@ const MOST_PATIENCE: Time = Time::from_secs(2);
 /// How a link stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
-    /// Not connected.
+    /// Not connected: it carries nothing.
     #[default]
     Down,
     /// Connected again, and not proved yet: it carries no data.
     Proving,
-    /// Carries data.
+    /// Connected and proved: it carries data.
     Up,
 }
 
@@ -66,7 +66,7 @@ struct OnWay {
 /// A life that ended, of which the peer has not yet said how many frames it took.
 #[derive(Debug, Clone)]
 pub struct UnackedGeneration {
-    /// Which life.
+    /// The generation of the link that has ended.
     pub generation: u32,
     /// Number of the first of `tokens` on the link.
     pub first: u32,
@@ -168,7 +168,7 @@ impl Link {
         self.taken = self.taken.max(frame.map_or(self.acked, |f| f.end));
     }
 
-    /// How it stands.
+    /// How the link stands: down, being proved, or up.
     #[must_use]
     pub fn state(&self) -> State {
         self.state

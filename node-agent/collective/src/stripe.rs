@@ -56,7 +56,7 @@ pub struct Links {
     links: Vec<Link>,
     /// Bytes that each rail has carried; a rail that fell far behind is forgiven.
     carried: Vec<u64>,
-    /// And each link.
+    /// Bytes that each link has carried, in the order of `links`.
     by_link: Vec<u64>,
 }
 
@@ -86,13 +86,13 @@ impl Links {
         usize::from(peer) * self.rails + usize::from(rail)
     }
 
-    /// One link.
+    /// The link to `peer` on `rail`.
     #[must_use]
     pub fn get(&self, rail: Rail, peer: Node) -> &Link {
         &self.links[self.index(rail, peer)]
     }
 
-    /// One link.
+    /// The link to `peer` on `rail`, to be changed.
     pub fn get_mut(&mut self, rail: Rail, peer: Node) -> &mut Link {
         let at = self.index(rail, peer);
         &mut self.links[at]

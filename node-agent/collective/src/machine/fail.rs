@@ -67,7 +67,7 @@ impl Machine {
         acks.chain(since).chain(late).chain(rails).chain(lost.filter(|_| self.failure.is_none())).min()
     }
 
-    /// Time has passed.
+    /// Does what is due by `now`: rails and links that have been silent too long, operations whose time is over.
     pub fn tick(&mut self, now: Time) {
         self.tend_rails(now);
         self.tend_plan(now);

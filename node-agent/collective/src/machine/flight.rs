@@ -14,17 +14,17 @@ use crate::shape::Node;
 /// Where a payload lies until its arrival is known.
 #[derive(Debug, Clone, Copy)]
 pub enum Hold {
-    /// There is none.
+    /// The frame has no payload.
     Nothing,
     /// In a rank's buffer.
     Loan,
     /// In a sending slot.
     Slot(Slot),
-    /// In the keep.
+    /// In a copy that was made before the buffers became the ranks' own again.
     Copy(CopyId),
 }
 
-/// One frame.
+/// One frame that was handed to a rail.
 #[derive(Debug, Clone, Copy)]
 pub struct Flight {
     pub peer: Node,

@@ -52,7 +52,7 @@ pub struct ReceiveState {
     pub here: Vec<bool>,
 }
 
-/// A reduction's progress.
+/// How far the reduction of one schedule entry is.
 #[derive(Debug, Clone, Default)]
 pub struct ReduceState {
     /// Staged contributions: chunk by chunk, in the reduction's order.
@@ -73,7 +73,7 @@ pub struct ReduceState {
     pub notified: Vec<usize>,
 }
 
-/// One operation.
+/// One operation that is under way on this node.
 #[derive(Debug, Clone)]
 pub struct Op {
     pub key: Key,

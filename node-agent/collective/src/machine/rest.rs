@@ -13,7 +13,7 @@ use crate::shape::{Rail, Time};
 const GATHER: f64 = 32768.0;
 /// A shorter pause is not worth it.
 const LEAST: Time = Time::from_micros(100);
-/// The longest pause.
+/// The longest pause that is made.
 const MOST: Time = Time::from_millis(2);
 /// An operation that may end within so many pauses is not kept waiting.
 const FAR: f64 = 40.0;
@@ -32,7 +32,7 @@ const ENOUGH: u64 = 3;
 pub struct Pace {
     /// When it was worked out.
     since: Time,
-    /// Zero: no pause.
+    /// The pause that is made before frames are read; zero where none is worth it.
     pause: Time,
     /// Bytes that all rails carry in [`FAR`] pauses.
     far: usize,

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::hosts::Hosts;
 use super::world::{Event, World};
 
-/// What was found.
+/// What the search found: how much it explored, and the first violation.
 #[derive(Debug)]
 pub struct Report {
     pub states: usize,
     pub transitions: usize,
-    /// Longest path.
+    /// Number of events on the longest path.
     pub depth: usize,
     /// States in which all calls have ended.
     pub ends: usize,

@@ -12,7 +12,7 @@ use crate::shape::Time;
 const MOST_ON_WIRE: usize = 16;
 /// What an end may have to hear.
 const MOST_NEWS: usize = 4;
-/// No packet.
+/// Stands for no packet where an id is expected.
 const NONE: Id = Id::MAX;
 
 /// How many of each kind may still happen.
@@ -308,6 +308,9 @@ impl World {
     }
 
     /// The world after an event, or what is wrong with it.
+    ///
+    /// # Errors
+    /// The text says which property the event violates.
     pub fn after(&self, hosts: &mut Hosts, event: Event) -> Result<World, String> {
         let mut next = self.clone();
         next.happen(hosts, event)?;
