@@ -15,16 +15,16 @@ pub enum GidType {
     RoceV1,
     /// `RoCE v2`: UDP port 4791.
     RoceV2,
-    /// Something newer.
+    /// A type that this program does not know, as the kernel writes it.
     Other(String),
 }
 
-/// An entry.
+/// An entry of a port's GID table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gid {
-    /// Its index now.
+    /// Index of the entry in the table; it may be another one later.
     pub index: u32,
-    /// The GID.
+    /// The GID, which is written as an IPv6 address.
     pub raw: Ipv6Addr,
     /// What it is for.
     pub kind: GidType,

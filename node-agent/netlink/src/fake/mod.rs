@@ -44,7 +44,7 @@ pub struct FakeKernel {
 }
 
 impl FakeKernel {
-    /// Without devices.
+    /// A kernel without any device or file.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -113,7 +113,7 @@ impl FakeKernel {
         self.change(|world| world.lives = Some(changes));
     }
 
-    /// Calls succeed again.
+    /// Ends what [`Self::die_after`] began: calls succeed again.
     pub fn revive(&self) {
         self.change(|world| world.lives = None);
     }

@@ -34,16 +34,16 @@ pub(super) struct Queue {
     pub(super) lost: bool,
 }
 
-/// Everything.
+/// Everything that the fake kernel holds.
 #[derive(Debug, Default)]
 pub struct World {
     /// Network devices by name.
     pub devices: BTreeMap<String, Device>,
-    /// RDMA devices.
+    /// RDMA devices, as RDMA netlink lists them.
     pub rdma: Vec<rdma::Device>,
     /// Counters of RDMA devices' ports, by the device's index and the port.
     pub counters: BTreeMap<(u32, u32), Vec<(String, u64)>>,
-    /// Files.
+    /// Files of sysfs, debugfs and configfs.
     pub files: Folder,
     /// Changes that were asked for and done, in words, in their order.
     pub done: Vec<String>,
