@@ -19,11 +19,11 @@ const PIECE_MAX: usize = 8 * 1024;
 /// Where a piece came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
-    /// Standard output.
+    /// The standard output of a rank.
     Out,
-    /// Standard error.
+    /// The standard error of a rank.
     Err,
-    /// Railyard itself.
+    /// A note by Railyard itself.
     Note,
 }
 
@@ -175,7 +175,7 @@ impl Drop for LogWriter {
     }
 }
 
-/// Milliseconds since 1970.
+/// The time by the wall clock, in milliseconds since 1970.
 fn now() -> u64 {
     let passed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
@@ -188,7 +188,7 @@ pub struct Piece {
     pub time: Option<u64>,
     /// Where it came from.
     pub stream: Stream,
-    /// The bytes.
+    /// The bytes as they were written.
     pub data: Vec<u8>,
 }
 

@@ -38,9 +38,9 @@ pub enum RankUserError {
     /// There is no such account.
     #[error("--rank-user {name}: {detail}; make the account, or give UID:GID")]
     Unknown {
-        /// What was given.
+        /// The value of `--rank-user`.
         name: String,
-        /// What is wrong.
+        /// Why no account is found by it.
         detail: String,
     },
     /// Root, and nothing that says whom ranks run as.
@@ -65,9 +65,9 @@ pub enum RankUserError {
     /// Ranks of that user would find something they need closed.
     #[error("--rank-user {name}: {what} ({detail}); the user must be able to enter every folder above it")]
     Closed {
-        /// What was given.
+        /// The value of `--rank-user`.
         name: String,
-        /// What is closed.
+        /// The file or folder that the user cannot reach.
         what: String,
         /// What the user got to see.
         detail: String,
@@ -77,9 +77,9 @@ pub enum RankUserError {
 /// What a process needs to be somebody.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
-    /// User.
+    /// Id of the user.
     pub uid: u32,
-    /// Group.
+    /// Id of the user's first group.
     pub gid: u32,
     /// All groups, for devices that belong to one.
     pub groups: Vec<u32>,
@@ -88,7 +88,7 @@ pub struct Ids {
 /// The user that ranks run as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankUser {
-    /// Its numbers.
+    /// The user's id and groups.
     pub ids: Ids,
     /// Its name; the user's number where it has none.
     pub name: String,

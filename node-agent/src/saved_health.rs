@@ -33,7 +33,7 @@ pub struct SavedCondition {
     bytes: u64,
 }
 
-/// For the disk.
+/// The conditions as they are written to disk.
 pub fn saved(held: Vec<(PortKey, Condition, ActiveCondition)>) -> Vec<SavedCondition> {
     let each = held.into_iter().map(|(key, condition, held)| SavedCondition {
         pci_address: key.pci_address,

@@ -110,7 +110,7 @@ impl Pace {
 /// The thread that hears events; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Notices {
-    /// Something has changed.
+    /// Gets a message whenever the kernel reports a change that a check should look at.
     pub heard: mpsc::Receiver<()>,
     stop: Arc<AtomicBool>,
 }

@@ -31,7 +31,7 @@ pub enum IdentityError {
         "this server has no certificate yet: give --join-token and --ca-pin, as `railctl node token {node}` prints them"
     )]
     NoToken {
-        /// This server's name.
+        /// Name of this server, as the controller knows it.
         node: String,
     },
     /// A token without the pin by which the controller is known.
@@ -43,9 +43,9 @@ pub enum IdentityError {
         dir.display()
     )]
     OtherNode {
-        /// Where.
+        /// The directory that holds the certificate.
         dir: PathBuf,
-        /// Whose it is.
+        /// The server that the certificate names.
         found: String,
         /// Whose it should be.
         wanted: String,
@@ -56,23 +56,23 @@ pub enum IdentityError {
     /// The controller refused or could not be reached.
     #[error("cannot join at {controller}: {source}")]
     Join {
-        /// Where.
+        /// The controller's address, as it was given.
         controller: String,
-        /// What it said.
+        /// Why the call failed, or what the controller answered.
         source: RpcError,
     },
     /// As above, for a new certificate in place of the one that is here.
     #[error("cannot renew at {controller}: {source}")]
     Renew {
-        /// Where.
+        /// The controller's address, as it was given.
         controller: String,
-        /// What it said.
+        /// Why the call failed, or what the controller answered.
         source: Box<RpcError>,
     },
-    /// A file.
+    /// A file of the identity cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The files' content.
+    /// What is in the files is no key or certificate that can be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// The key could not be made.

@@ -35,7 +35,7 @@ const OPEN_LIMIT: Duration = Duration::from_secs(10);
 pub struct Outgoing {
     /// Messages go here, the registration first.
     pub sender: mpsc::Sender<v1::AgentMessage>,
-    /// Ends the stream.
+    /// Ends the stream when it is cancelled.
     pub hang_up: CancellationToken,
 }
 
@@ -44,9 +44,9 @@ pub struct Outgoing {
 pub enum LinkEvent {
     /// A stream was opened.
     Up(Outgoing),
-    /// It ended.
+    /// The stream has ended; the link tries to open another one.
     Down,
-    /// The controller spoke.
+    /// The controller has sent a message.
     Core(Event),
 }
 

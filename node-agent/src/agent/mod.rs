@@ -62,9 +62,9 @@ pub enum AgentError {
     /// The data directory cannot be used.
     #[error("cannot use the data directory {}: {source}; give another --data-dir or mend its permissions", path.display())]
     DataDir {
-        /// Which.
+        /// Path of the data directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: io::Error,
     },
     /// Another agent uses it.

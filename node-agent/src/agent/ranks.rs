@@ -280,7 +280,7 @@ impl GivenCpus {
         given
     }
 
-    /// An attempt begins.
+    /// Records the CPUs that an attempt has when it begins.
     pub(crate) fn give(&mut self, key: Key, supervisor_config: &SupervisorConfig) {
         if let Some(list) = supervisor_config.limits.cpus.as_ref().filter(|_| supervisor_config.own_cpus) {
             self.0.insert(key, cpus::listed(list));

@@ -67,7 +67,7 @@ struct Runner {
     health: Option<Watcher>,
     /// What the health thread has been told of jobs.
     noted: Option<Vec<JobUse>>,
-    /// What changed lately.
+    /// Changes of the inventory that are reported, the latest ones.
     recent: Recent,
     /// Probes of rails that are out of use.
     provers: Provers,

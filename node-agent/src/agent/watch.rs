@@ -35,6 +35,9 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 const LINE_MAX: u64 = 2 << 20;
 
 /// Writes the files and starts the process; the key and the values of variables go through its standard input.
+///
+/// # Errors
+/// A file cannot be written, or the process cannot be started.
 pub async fn spawn(
     setup: &Setup,
     assignment: &Assignment,
@@ -74,7 +77,7 @@ pub async fn spawn(
 /// The job that an attempt is of, for the trace.
 #[derive(Debug, Clone)]
 pub struct About {
-    /// Tenant and name.
+    /// Tenant and name of the job.
     pub id: JobId,
     /// W3C trace context of the submit; may be empty.
     pub trace_parent: String,

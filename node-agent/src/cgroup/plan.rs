@@ -15,9 +15,9 @@ pub(super) const PARENT: &str = "railyard";
 /// One value for one file of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// The file's name.
+    /// Name of the file in the group's directory.
     pub file: &'static str,
-    /// What is written.
+    /// The text that is written to the file.
     pub value: String,
     /// What depends on it; `None`: it may fail, where the kernel does not have it.
     pub feature: Option<IsolationFeature>,
@@ -32,7 +32,7 @@ pub struct Group {
     pub hand_down: Vec<String>,
     /// For the group around all groups of ranks.
     pub around: Vec<Write>,
-    /// Its own name.
+    /// Name of the group's own directory.
     pub name: String,
     /// For itself, in this order.
     pub own: Vec<Write>,
@@ -45,7 +45,7 @@ impl Group {
         self.base.join(PARENT)
     }
 
-    /// Its path.
+    /// Path of the group's own directory.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.parent().join(&self.name)

@@ -44,7 +44,7 @@ pub struct Order {
     pub isolation: Isolation,
     /// The ranks' user, who this process becomes, too.
     pub ids: Option<Ids>,
-    /// What ranks see.
+    /// The part of the server's file system that ranks see.
     pub view: View,
     /// Device files of the job's GPUs.
     pub devices: Vec<PathBuf>,

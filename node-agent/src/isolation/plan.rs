@@ -59,9 +59,9 @@ pub struct Policy {
     pub seccomp: bool,
     /// A network namespace: ranks reach each other over rails alone.
     pub network: bool,
-    /// Bytes of `/tmp`.
+    /// Size of `/tmp`, in bytes.
     pub tmp_bytes: u64,
-    /// Bytes of `/dev/shm`.
+    /// Size of `/dev/shm`, in bytes.
     pub shm_bytes: u64,
     /// What ranks see of this server's private folders.
     pub shown: Vec<PathBuf>,
@@ -69,7 +69,7 @@ pub struct Policy {
     pub device_groups: Vec<u32>,
 }
 
-/// The decision.
+/// Decides what ranks get by what the server can do and the operator wants, and says of each feature whether it is there.
 #[must_use]
 pub fn plan(facts: &Facts, policy: &Policy) -> (Isolation, Vec<IsolationState>) {
     let namespaces = match (policy.namespaces, &facts.all, &facts.files) {

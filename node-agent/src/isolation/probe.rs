@@ -23,10 +23,10 @@ use crate::{
     rank_user::Ids,
 };
 
-/// Paths and numbers.
+/// Most bytes that a trial may have as JSON: it is made of paths and numbers.
 const TRIAL_MAX: u64 = 1 << 20;
 
-/// What is tried.
+/// What is tried: the isolation that ranks would get, and a program that is run in it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
@@ -36,7 +36,7 @@ pub struct Trial {
     pub ids: Option<Ids>,
     /// What they would see.
     pub view: View,
-    /// What is run.
+    /// The program that is run in it, with its arguments.
     pub argv: Vec<String>,
     /// The program that starts it, where it is not the agent's own.
     #[serde(default)]

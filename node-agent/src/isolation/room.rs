@@ -46,7 +46,7 @@ const END_LIMIT: Duration = Duration::from_millis(100);
 pub struct Join {
     /// The process that holds them, by its pid where the rank is.
     pub holder: i32,
-    /// Which to enter.
+    /// The namespaces that the rank enters.
     pub namespaces: Namespaces,
 }
 

@@ -28,18 +28,18 @@ pub enum Step {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
-    /// By path.
+    /// The steps, each with the path that it is about.
     pub steps: Vec<(PathBuf, Step)>,
 }
 
 /// Owner, group and mode of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Whose it is.
+    /// User id of the owner.
     pub uid: u32,
-    /// Its group.
+    /// Group id of the folder.
     pub gid: u32,
-    /// Its mode.
+    /// Permission bits of the folder.
     pub mode: u32,
 }
 

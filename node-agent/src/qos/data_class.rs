@@ -19,7 +19,7 @@ struct DesiredProfiles {
     kept: BTreeSet<u32>,
     /// Of rails that are kept.
     profile: Option<DataClass>,
-    /// Of the others.
+    /// The data class of all other rails, by the profile from before the rollout; `None`: the agent's own.
     before: Option<DataClass>,
 }
 
@@ -54,7 +54,7 @@ impl DataClasses {
         desired.unwrap_or(self.own)
     }
 
-    /// Each rail's.
+    /// The data class of each of these rails, by number.
     #[must_use]
     pub fn each(&self, rails: impl IntoIterator<Item = u32>) -> BTreeMap<u32, DataClass> {
         rails.into_iter().map(|rail| (rail, self.of(rail))).collect()

@@ -79,7 +79,7 @@ pub struct Progress {
     desired: Arc<DesiredQos>,
     profile: Result<Arc<QosProfile>, String>,
     before: Option<Result<Arc<QosProfile>, String>>,
-    /// By network device.
+    /// The state of each NIC, by the name of its network device.
     ports: BTreeMap<String, QosPort>,
     /// What each NIC is to be.
     aims: BTreeMap<String, Aim>,

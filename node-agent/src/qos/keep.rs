@@ -41,7 +41,8 @@ const NICS_MAX: usize = 256;
 const TURN: Duration = Duration::from_millis(500);
 /// How often the journal is looked at while there is nothing to be kept: somebody may have died in the middle of an apply.
 const GLANCE: Duration = Duration::from_secs(1);
-/// So long a NIC has been told to be unfit before what harms traffic is done to it: the controller knows by then, and starts nothing there.
+/// How long a NIC is reported as unfit before anything that harms traffic is done to it: by then the controller knows, and starts
+/// nothing there.
 const HEARD: Duration = Duration::from_secs(10);
 
 /// The way to the thread, which ends when this is dropped.
@@ -81,7 +82,7 @@ impl Keeping {
         Self::start_after(HEARD, data_dir, kernel, nics, profile, faults)
     }
 
-    /// The same; `heard` is how long a NIC is told to be unfit before what harms traffic is done to it.
+    /// The same; `heard` is how long a NIC is reported as unfit before anything that harms traffic is done to it.
     fn start_after(
         heard: Duration,
         data_dir: &Path,
@@ -164,7 +165,7 @@ impl Drop for Keeping {
 struct Thread {
     data_dir: PathBuf,
     kernel: Arc<dyn Kernel>,
-    /// See [`HEARD`].
+    /// How long a NIC is reported as unfit before anything that harms traffic is done to it; see [`HEARD`].
     heard: Duration,
     /// For all NICs, where the controller desires nothing.
     profile: Option<QosProfile>,

@@ -25,7 +25,7 @@ pub(super) enum End {
     Confirmed,
     /// It is not to stay.
     Rejected,
-    /// Nobody said anything.
+    /// The time for a confirmation has passed.
     Late,
     /// Another process has ended it, either way.
     Others,

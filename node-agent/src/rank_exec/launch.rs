@@ -26,7 +26,7 @@ const REFUSAL_MAX: usize = 4096;
 /// What a program finds as its standard input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
-    /// Nothing.
+    /// Nothing: the program reads from `/dev/null`.
     #[default]
     Nothing,
     /// What the process has inherited under this number.
@@ -51,13 +51,13 @@ pub struct Confinement {
     pub cgroups: Vec<PathBuf>,
     /// Whom to become; the agent's own user if none.
     pub ids: Option<Ids>,
-    /// Resource limits.
+    /// Resource limits (`setrlimit`) of the rank.
     pub limits: RankLimits,
     /// Namespaces of the attempt.
     pub join: Option<Join>,
     /// Refuse the list of system calls.
     pub seccomp: bool,
-    /// Standard input.
+    /// What the rank finds as its standard input.
     #[serde(default, skip_serializing_if = "Input::is_nothing")]
     pub input: Input,
 }
@@ -68,16 +68,16 @@ pub struct Confinement {
 pub struct Program {
     /// Program and arguments; the program is looked for in the job's own `PATH`.
     pub argv: Vec<String>,
-    /// The whole environment.
+    /// All environment variables that the program gets.
     pub environment: BTreeMap<String, String>,
-    /// Where it begins.
+    /// The directory in which the program begins.
     pub working_dir: PathBuf,
 }
 
 /// Why a launch cannot be used.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The kernel refused.
+    /// The kernel refused to make or read the file that carries the launch.
     #[error("the launch cannot be passed on: {0}")]
     Io(#[from] io::Error),
     /// More than the kernel would take.
@@ -91,7 +91,7 @@ pub enum LaunchError {
     /// The first line does not end, or is too long.
     #[error("the launch has no confinement")]
     NoConfinement,
-    /// No program.
+    /// The command has no program.
     #[error("the job's command is empty")]
     NoCommand,
     /// No kernel passes this to a program.
@@ -216,7 +216,7 @@ impl Received {
         Ok(Self { file, bytes })
     }
 
-    /// Everything that came.
+    /// All bytes of the launch, as they were received.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

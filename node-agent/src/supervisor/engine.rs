@@ -35,10 +35,10 @@ const LOG_BYTES: u64 = 512 * 1024;
 /// Its last words, for the cause.
 const LAST_WORDS: usize = 1024;
 
-/// A running engine.
+/// The engine of the attempt, as a process that this supervisor has started or taken over.
 #[derive(Debug)]
 pub struct Engine {
-    /// Its process.
+    /// The engine's process.
     pub id: Identity,
     /// It ends when this closes.
     stdin: Option<ChildStdin>,
@@ -103,6 +103,9 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
 
 impl Engine {
     /// Starts it and hands it the job's key.
+    ///
+    /// # Errors
+    /// The program cannot be started, or the key cannot be handed over.
     pub fn spawn(dir: &JobDir, task: &Task) -> Result<Self, String> {
         let config = config(dir, task)?;
         // What an earlier one left there says nothing of this one.
@@ -176,7 +179,7 @@ impl Engine {
         self.stdin = None;
     }
 
-    /// Kills it.
+    /// Kills the engine's process with SIGKILL.
     pub fn kill(&self) {
         self.id.signal(Signal::KILL);
     }
@@ -198,6 +201,9 @@ pub fn stats(dir: &JobDir) -> Option<Reply> {
 }
 
 /// Has it connect; waits for the answer, so it is called on a thread of its own.
+///
+/// # Errors
+/// The engine cannot be asked, or answers that it could not connect.
 pub fn connect(dir: &JobDir, peers: Vec<Peer>) -> Result<(), String> {
     let limit = CONNECT + Duration::from_secs(2);
     let answer = ask(&dir.engine_control(), &Request::Connect { peers }, limit);

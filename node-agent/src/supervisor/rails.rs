@@ -106,6 +106,9 @@ impl Rails {
 }
 
 /// Has the engine drain these rails of its own, and use its others.
+///
+/// # Errors
+/// The engine cannot be asked, or refuses.
 pub fn drain(dir: &JobDir, task: &Task, wanted: &BTreeSet<u32>) -> Result<(), String> {
     // A single node has no rails between engines; its NICs need no address.
     let single = task.placement.nodes.len() == 1;

@@ -44,7 +44,7 @@ const ROOM_CHECKS: usize = 20;
 /// A process that was started as ranks are.
 #[derive(Debug)]
 pub struct Started {
-    /// Which.
+    /// The process that was started.
     pub id: Identity,
     /// What it was started with.
     pub launch: Launch,
@@ -217,7 +217,10 @@ impl Ranks {
         self.running.iter().find(|(_, running)| running.id.pid == pid).map(|(rank, _)| *rank)
     }
 
-    /// Starts one rank.
+    /// Starts the process of one rank, with its logs, its control group and its namespaces.
+    ///
+    /// # Errors
+    /// The rank's environment cannot be made, or the process cannot be started.
     pub fn spawn(&mut self, dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<(), String> {
         let program = environment::program(dir, task, rank)?;
         let started = self.start(task, &program, Wiring::Quiet);

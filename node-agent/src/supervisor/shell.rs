@@ -52,7 +52,7 @@ const MEMORY_EVERY: Duration = Duration::from_secs(5);
 /// What comes of a question to the engine that takes long.
 type Answers = (Sender<Event>, Receiver<Event>);
 
-/// The supervisor's hands.
+/// Does what the supervisor's core decides: processes, sockets, files and timers of one attempt.
 pub struct Shell {
     dir: JobDir,
     task: Task,
@@ -86,6 +86,9 @@ fn pidfd(pid: i32) -> Option<OwnedFd> {
 
 impl Shell {
     /// Listens for the agent; nothing is started yet.
+    ///
+    /// # Errors
+    /// The socket for the agent cannot be made.
     pub fn new(dir: JobDir, task: Task) -> io::Result<Self> {
         let link = Link::listen(&dir.socket())?;
         let steps = Steps::listen(&dir.steps())?;

@@ -19,23 +19,23 @@ use crate::{
     rank_user::RankUser,
 };
 
-/// The file `supervisor_config.json`.
+/// What the agent tells a supervisor in the file `supervisor_config.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SupervisorConfig {
-    /// This server.
+    /// Name of this server.
     pub node: String,
-    /// The program `rail-engine`.
+    /// Path of the program `rail-engine`.
     pub engine: PathBuf,
     /// The program that starts ranks, where it is not the agent's own.
     #[serde(default)]
     pub starter: Option<PathBuf>,
     /// `librail.so`, where there is one.
     pub library: Option<PathBuf>,
-    /// NCCL's environment.
+    /// Environment variables for NCCL, for all ranks.
     pub environment: BTreeMap<String, String>,
     /// Bytes of one log file; a rank has two.
     pub log_bytes: u64,
-    /// Make control groups.
+    /// Whether ranks get control groups of their own.
     pub cgroups: bool,
     /// What the ranks may use of this server.
     #[serde(default)]
@@ -89,7 +89,7 @@ impl SupervisorConfig {
 /// How memory of a GPU reaches NICs, as the engine is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuSummary {
-    /// Its PCI address.
+    /// PCI address of the GPU.
     pub gpu: String,
     /// NICs can register its dma-bufs, as far as that shows.
     pub dma_buf: bool,
@@ -122,7 +122,7 @@ pub enum SupervisorConfigError {
     Damaged {
         /// The attempt's directory.
         dir: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         detail: String,
     },
     /// The key is not 64 hexadecimal digits.
@@ -141,11 +141,11 @@ pub enum SupervisorConfigError {
 pub struct Task {
     /// The desired state, as it came.
     pub assignment: Assignment,
-    /// What to run.
+    /// What the job says is to be run.
     pub spec: JobSpec,
-    /// Where everybody runs.
+    /// The nodes and ranks of the whole job.
     pub placement: Placement,
-    /// This server's part.
+    /// The part of the placement that is this server's.
     pub place: NodePlace,
     /// This server's index in the placement.
     pub node_index: usize,
@@ -153,7 +153,7 @@ pub struct Task {
     pub ranks: Vec<RankPlace>,
     /// What the agent said.
     pub supervisor_config: SupervisorConfig,
-    /// The engines' secret.
+    /// The job key, by which engines know each other.
     pub key: JobKey,
     /// Variables with values of secrets and configs.
     pub env: Arc<HiddenEnv>,

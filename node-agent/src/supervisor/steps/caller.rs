@@ -95,6 +95,9 @@ impl Caller {
     }
 
     /// The order, once it is there.
+    ///
+    /// # Errors
+    /// What came is no order; the text says why.
     pub fn order(&mut self) -> Result<Option<StepOrder>, String> {
         let Some(wire) = self.next::<v1::StepOrder>(ORDER_MAX)? else { return Ok(None) };
         self.ordered = true;
@@ -102,6 +105,9 @@ impl Caller {
     }
 
     /// The next input that has come.
+    ///
+    /// # Errors
+    /// What came is no input; the text says why.
     pub fn input(&mut self) -> Result<Option<StepInput>, String> {
         let Some(wire) = self.next::<v1::StepInput>(FRAME_MAX)? else { return Ok(None) };
         StepInput::try_from(wire).map(Some).map_err(|error| format!("the input is not understood: {error}"))

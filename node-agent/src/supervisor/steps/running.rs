@@ -29,7 +29,7 @@ const END_OF_TRANSMISSION: u8 = 4;
 /// At most so many pieces of one process before the others get their turn.
 const TURN: usize = 16;
 
-/// One process.
+/// One process of a step.
 #[derive(Debug)]
 struct Process {
     rank: u32,
@@ -47,7 +47,7 @@ pub struct Running {
     feed: Option<File>,
     /// The other side of the terminal, to change its size.
     master: Option<File>,
-    /// For standard input.
+    /// Bytes that wait to be written to standard input.
     pending: VecDeque<u8>,
     /// Standard input ends when all of that is given.
     closing: bool,
