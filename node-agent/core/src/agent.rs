@@ -82,25 +82,25 @@ pub enum Event {
     Recovered {
         /// The highest epoch that was obeyed.
         epoch: u64,
-        /// Every record.
+        /// Every record that was found on disk.
         records: Vec<Recovered>,
     },
     /// A stream to the controller stands.
     Connected,
-    /// It broke.
+    /// The stream to the controller has ended.
     Disconnected,
-    /// The controller spoke.
+    /// The controller has sent a command.
     Command {
-        /// Its fencing number.
+        /// The epoch of the controller's leadership term.
         epoch: u64,
-        /// What it said.
+        /// The command, which is refused where the epoch is lower than one that was seen.
         command: Command,
     },
     /// A supervisor spoke, or was found gone.
     Supervisor {
-        /// Whose.
+        /// The attempt that the supervisor is for.
         key: Key,
-        /// What.
+        /// What it reports.
         report: Box<Report>,
     },
     /// Time has passed; at least one every few seconds.
@@ -112,7 +112,7 @@ pub enum Event {
 pub enum Command {
     /// All that this server should run.
     Welcome(Vec<Assignment>),
-    /// One wish.
+    /// The desired state of one attempt.
     Assignment(Box<Assignment>),
     /// Rails of this server that are drained now, all of them.
     Drained(BTreeSet<u32>),
@@ -135,9 +135,9 @@ pub enum Action {
     SpawnSupervisor(Box<Assignment>),
     /// Tell it something; if it cannot be reached now, its next `Report::State` brings the order again.
     TellSupervisor {
-        /// Whose.
+        /// The attempt that the supervisor is for.
         key: Key,
-        /// What.
+        /// The order for it.
         order: Order,
     },
     /// The supervisor died: kill what it had started (pid and start time, process group, cgroup), then report
@@ -163,11 +163,11 @@ pub enum Message {
         /// Everything that is known here.
         observations: Vec<Observation>,
     },
-    /// One attempt changed.
+    /// The observation of one attempt, because it changed.
     Observation(Box<Observation>),
     /// A command was refused.
     StaleEpoch {
-        /// The command's epoch.
+        /// The epoch of the command that was refused.
         refused: u64,
         /// The one that is obeyed here.
         current: u64,
@@ -268,7 +268,7 @@ fn drain_order(state: &State, record: &Record) -> Option<Order> {
     (follows != wanted).then(|| Order::Drain { rails: wanted.clone() })
 }
 
-/// One wish.
+/// Takes in the desired state of one attempt.
 fn apply(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mut Vec<Action>) {
     let key = Key::of(&assignment);
     if state.records.contains_key(&key) {

@@ -10,9 +10,9 @@ use proto_model::{
 /// One attempt of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The job.
+    /// Uid of the job.
     pub uid: JobUid,
-    /// Which attempt.
+    /// Number of the attempt, counted from 1.
     pub attempt: u32,
 }
 
@@ -42,7 +42,7 @@ pub enum Goal {
         /// Measure, and start no rank before the goal comes without this.
         certify: Option<Certify>,
     },
-    /// Everything ended.
+    /// All processes of the attempt have ended.
     Stopped {
         /// Between the signal and SIGKILL.
         grace: Duration,
@@ -200,7 +200,7 @@ pub enum Order {
         /// Measure in between, and start no rank before the order comes without this.
         certify: Option<Certify>,
     },
-    /// End everything.
+    /// End the ranks and the engine.
     Stop {
         /// Between the signal and SIGKILL.
         grace: Duration,
@@ -219,15 +219,15 @@ pub enum Order {
 /// What the agent knows of one attempt of one job. Holds no secret: it is written to disk as it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Which attempt.
+    /// The attempt that the record is of.
     pub key: Key,
-    /// Tenant and name.
+    /// Tenant and name of the job.
     pub id: JobId,
-    /// What should be.
+    /// The desired state, as the latest goal.
     pub goal: Goal,
     /// Where its supervisor stands.
     pub life: Life,
-    /// What was seen.
+    /// The latest snapshot of the supervisor, by which the attempt is observed.
     pub seen: Snapshot,
     /// W3C trace context of the submit; may be empty.
     pub trace_parent: String,

@@ -16,7 +16,7 @@ pub const SIGTERM: i32 = 15;
 /// The signal that nobody can refuse.
 pub const SIGKILL: i32 = 9;
 
-/// What has happened.
+/// What has happened to a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The caller sent something.
@@ -29,7 +29,7 @@ pub enum Event {
     InputRefused,
     /// A process has ended.
     Exited(u32),
-    /// Time has passed.
+    /// Time has passed: deadlines may be over.
     Tick,
 }
 
