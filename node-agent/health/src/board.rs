@@ -33,7 +33,7 @@ pub(crate) const EPISODES: &Fact = &EPISODES_FACT;
 pub struct ActiveCondition {
     /// The worst that it has been.
     pub severity: Severity,
-    /// Since when.
+    /// Since when the condition holds.
     pub since: Timestamp,
     /// When there was a sign of it last.
     pub last_sign: Timestamp,
@@ -75,9 +75,9 @@ impl ActiveCondition {
 /// What became of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It holds now.
+    /// The condition holds from now on.
     Raised,
-    /// It is worse.
+    /// The condition held already, and is more severe now.
     Worse,
     /// It is not over, but jobs may use the rail again.
     Eased,
@@ -95,7 +95,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// All that hold.
+    /// All conditions that hold, each with its state.
     pub fn held(&self) -> impl Iterator<Item = (Condition, &ActiveCondition)> {
         Condition::ALL
             .into_iter()
@@ -109,7 +109,7 @@ impl Board {
         self.held().map(|(_, held)| held.severity).max()
     }
 
-    /// One that holds.
+    /// The state of `condition`; `None` where it does not hold.
     #[must_use]
     pub fn get(&self, condition: Condition) -> Option<&ActiveCondition> {
         self.held[condition.index()].as_ref()

@@ -23,11 +23,11 @@ pub enum Condition {
     Slow,
     /// Its cable leads to another rail.
     Swapped,
-    /// It loses packets.
+    /// Packets are lost on its way through the fabric.
     Lossy,
     /// What comes in is damaged.
     Corrupt,
-    /// It drops packets.
+    /// It drops packets that have arrived.
     Dropping,
     /// The host holds it up.
     HostStalled,
@@ -145,7 +145,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// 2^30 bytes.
+/// Number of bytes in a GiB.
 const GIB: u64 = 1 << 30;
 
 /// What must be seen, from the last sign of a condition on, before the condition is over.
@@ -190,13 +190,13 @@ pub struct Fact {
 /// What shows a condition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
-    /// Which rule.
+    /// The rule that was broken.
     pub fact: &'static Fact,
-    /// What was seen.
+    /// The value that was measured, in the rule's unit.
     pub value: f64,
     /// What it must not pass.
     pub limit: f64,
-    /// Over which time.
+    /// The time over which it was measured.
     pub over: Duration,
 }
 
@@ -230,9 +230,9 @@ impl fmt::Display for Plain {
 /// A condition that a look at a port found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Finding {
-    /// How bad.
+    /// How severe the condition is.
     pub severity: Severity,
-    /// What shows it.
+    /// The measurement that shows the condition.
     pub evidence: Evidence,
 }
 
@@ -242,9 +242,9 @@ pub enum DetectorResult {
     /// Nothing: what it would take could not be seen.
     #[default]
     Unknown,
-    /// Not so.
+    /// The condition does not hold.
     Good,
-    /// So.
+    /// The condition holds.
     Bad(Finding),
 }
 

@@ -11,7 +11,7 @@ pub struct Limits {
     pub life_grace: Duration,
     /// Downs of a link within [`Limits::flap_window`] that drain it. (gpud: 3 in 12 h.)
     pub flaps: u64,
-    /// See there.
+    /// The time within which [`Limits::flaps`] downs drain a link.
     pub flap_window: Duration,
     /// Changes of the carrier within one look that drain it. (NVSentinel: more than 2 per interval.)
     pub carrier_changes: u64,
@@ -22,7 +22,7 @@ pub struct Limits {
     pub storm_for: Duration,
     /// Share of time paused that is no more congestion's work, though it lets some traffic through.
     pub pause_share: f64,
-    /// So long.
+    /// How long that share must last.
     pub pause_for: Duration,
     /// Share of time paused below which a storm is over.
     pub calm_share: f64,
@@ -30,7 +30,7 @@ pub struct Limits {
     pub priority_share: f64,
     /// Bytes a second outside the priority below which nobody is told: the host's own small talk.
     pub priority_floor: f64,
-    /// So long.
+    /// How long that share must last.
     pub priority_for: Duration,
     /// What a rail carries of what its peers do, below which it is slow. (Three quarters of the 20 % that must be found;
     /// SuperBench: 5 % below a baseline that was measured in peace.)

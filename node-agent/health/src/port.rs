@@ -51,7 +51,7 @@ pub struct Port {
     pub link: Option<bool>,
     /// Sums since the first look, by word: they never go back.
     pub totals: PerWord<u64>,
-    /// Its conditions.
+    /// The conditions of the port, and those that hold.
     pub board: Board,
     /// Failures to read it.
     pub backoff: Backoff,
@@ -63,7 +63,7 @@ pub struct Port {
     pub slow: Slow,
     /// Rules with their state.
     pub gauges: Vec<Gauge>,
-    /// Pauses.
+    /// Detector of pause storms.
     pub storm: Storm,
     /// What the looks since the last round say.
     pub checks: Looks,

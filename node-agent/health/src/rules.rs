@@ -19,7 +19,7 @@ pub enum Of {
 /// When a rule is broken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Test {
-    /// By any increase.
+    /// It is broken by any increase.
     Any,
     /// By more than so many within the time.
     Within(u64, Duration),
@@ -41,14 +41,14 @@ impl Test {
     }
 }
 
-/// One rule.
+/// One rule of health on a counter.
 #[derive(Debug, PartialEq)]
 pub struct Rule {
-    /// What it counts.
+    /// The counters that the rule looks at.
     pub of: Of,
     /// When it is broken.
     pub test: Test,
-    /// What that shows.
+    /// The condition that a broken rule shows.
     pub condition: Condition,
     /// How bad that is.
     pub severity: Severity,
@@ -56,7 +56,7 @@ pub struct Rule {
     pub shared: bool,
     /// Does not hold where routes are adaptive.
     pub ordered_only: bool,
-    /// Its words.
+    /// The rule in words, with its unit.
     pub fact: Fact,
 }
 

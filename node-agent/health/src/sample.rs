@@ -13,7 +13,7 @@ pub struct PortKey {
     pub pci_address: String,
     /// Node GUID as the kernel writes it; empty where there is none.
     pub guid: String,
-    /// 1, 2, ...
+    /// Number of the port on its device, counted from 1.
     pub port: u32,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for PortKey {
 /// One look at one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
-    /// Which port.
+    /// The port that was read.
     pub port: &'a PortKey,
     /// When it was read, by a clock that never steps: the wall clock at the agent's start and the time that has passed
     /// since.
@@ -55,6 +55,6 @@ pub enum ReadFailure {
     Firmware,
     /// The device is not there (ENODEV, ENOENT).
     Absent,
-    /// Anything else.
+    /// Reading failed for another reason.
     Other,
 }

@@ -39,16 +39,16 @@ static FAILURES: Fact = Fact {
 /// All that it says.
 pub(crate) const FACTS: [&Fact; 2] = [&ABSENT, &FAILURES];
 
-/// What happens.
+/// What happens to the server's ports and jobs.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A port was read.
     Sample(Sample<'a>),
     /// A port could not be read.
     Failed {
-        /// Which.
+        /// The port that could not be read.
         port: &'a PortKey,
-        /// Why.
+        /// Why it could not be read.
         why: ReadFailure,
     },
     /// All ports that were to be read have been: now rails are compared, and verdicts follow.
@@ -57,7 +57,7 @@ pub enum Event<'a> {
     Jobs(Vec<JobUse>),
     /// Where a port's cable leads, told by somebody who knows the plan; agents know none, and controllers find such cables by themselves.
     Cabling {
-        /// Which.
+        /// The port that the cable is at.
         port: &'a PortKey,
         /// The rail that is planned.
         planned: u32,
@@ -66,22 +66,22 @@ pub enum Event<'a> {
     },
     /// A probe of a rail's whole path begins: counters that tell of loss or damage must not rise until it has ended.
     Probing {
-        /// Of which port.
+        /// The port whose rail is probed.
         port: &'a PortKey,
     },
     /// A probe of a rail's whole path ended. One that passed counts at once where [`Event::Probing`] was not told, and else when
     /// counters have been read: [`Verdict::Probe`].
     Probed {
-        /// Of which port.
+        /// The port whose rail was probed.
         port: &'a PortKey,
-        /// How.
+        /// Whether the probe passed.
         passed: bool,
     },
     /// The link of a port will go down and up: its configuration is being changed.
     Expected {
-        /// Of which port.
+        /// The port whose configuration is being changed.
         port: &'a PortKey,
-        /// Until when.
+        /// The end of the time for which that is expected.
         until: Timestamp,
     },
 }
@@ -89,7 +89,7 @@ pub enum Event<'a> {
 /// What somebody should know, or do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Of one rail.
+    /// One condition of one rail has changed.
     Rail(RailVerdict),
     /// Of the whole server: most of its rails are unfit, and have been drained before.
     Node {
@@ -102,7 +102,7 @@ pub enum Verdict {
     },
     /// Counters have been read after a probe that passed.
     Probe {
-        /// Of which port.
+        /// The port whose rail was probed.
         port: PortKey,
         /// It counts; or what rose while it lasted.
         outcome: Result<(), CounterKind>,
@@ -112,13 +112,13 @@ pub enum Verdict {
 /// What became of one condition of one rail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RailVerdict {
-    /// Of which port.
+    /// The port that has the condition.
     pub port: PortKey,
     /// What it is called now.
     pub device: String,
-    /// Its rail.
+    /// Number of the rail that the port is on.
     pub rail: u32,
-    /// What.
+    /// The condition that has changed.
     pub condition: Condition,
     /// What became of it.
     pub change: Change,

@@ -15,7 +15,7 @@ const QUIET: [CounterKind; 6] = [
 /// Looks after its end until its last packet is told for sure: drivers bring some counters up to date once a second.
 const CHECKS: u8 = 2;
 
-/// A probe.
+/// A probe of a rail during which counters of loss or damage must not rise.
 #[derive(Debug, Clone)]
 pub(crate) struct Trial {
     /// Sums when it began.
@@ -29,7 +29,7 @@ impl Trial {
         Self { before, left: None }
     }
 
-    /// It has passed.
+    /// The probe has passed; the counters are looked at a few times more.
     pub(crate) fn end(&mut self) {
         self.left = Some(CHECKS);
     }

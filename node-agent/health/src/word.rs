@@ -17,7 +17,7 @@ pub enum CounterKind {
     Reorder,
     /// Packets that came with the mark of congestion (CE).
     EcnSeen,
-    /// Congestion notifications sent.
+    /// Congestion notification packets (CNPs) that the NIC sent.
     CnpSent,
     /// Congestion notifications received and obeyed.
     CnpGot,
@@ -41,9 +41,9 @@ pub enum CounterKind {
     Rnr,
     /// Faults of an application (access, length, operation): never the fabric's.
     AppFault,
-    /// Bytes sent.
+    /// Bytes that the port sent.
     TxBytes,
-    /// Bytes received.
+    /// Bytes that the port received.
     RxBytes,
 }
 

@@ -45,14 +45,14 @@ pub(crate) const FACTS: [&Fact; 4] = [&ONCE, &OFTEN, &FAST, &DOWN];
 /// Where the counters of a link are in a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Places {
-    /// Counters of downs.
+    /// Places of the counters that count how often the link went down.
     pub downs: Vec<usize>,
     /// The counter of changes, which are two for a down.
     pub carrier: Option<usize>,
 }
 
 impl Places {
-    /// In this layout.
+    /// The places of these counters in `layout`.
     #[must_use]
     pub fn of(layout: &crate::layout::Layout) -> Self {
         let named = |name: &str| layout.columns().iter().position(|column| column.name == name);
@@ -71,7 +71,7 @@ pub struct Flap {
 }
 
 impl Flap {
-    /// None yet.
+    /// A detector that has seen no change of the link yet.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self { day: Window::new(limits.flap_window), last: None, excused_until: Timestamp::default() }

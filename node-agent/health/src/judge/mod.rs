@@ -17,7 +17,7 @@ pub(crate) fn facts() -> impl Iterator<Item = &'static Fact> {
 /// What changed between two looks at one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// Which counters.
+    /// The counters that the port has, in the order of `deltas`.
     pub layout: &'a Layout,
     /// How far each went; `None` if that is not known.
     pub deltas: &'a [Option<u64>],

@@ -61,9 +61,9 @@ struct Side {
 /// Which priorities are a job's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its data.
+    /// The priority of the job's RDMA data.
     pub lossless: u8,
-    /// Notifications of congestion.
+    /// The priority of congestion notification packets (CNPs).
     pub cnp: u8,
 }
 

@@ -18,7 +18,7 @@ const CLIP: f64 = 4.0;
 /// One rule on one port.
 #[derive(Debug, Clone)]
 pub struct Gauge {
-    /// Which.
+    /// The rule that is measured.
     pub rule: &'static Rule,
     test: Test,
     places: Arc<[usize]>,

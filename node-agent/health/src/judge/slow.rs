@@ -129,7 +129,7 @@ pub struct Peer {
 pub struct Share {
     /// By the last look.
     pub now: f64,
-    /// Over [`Limits::slow_over`].
+    /// The mean over the time of [`Limits::slow_over`].
     pub mean: f64,
     /// The fabric slows this rail, and not its peers.
     pub congested: bool,

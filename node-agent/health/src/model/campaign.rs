@@ -22,14 +22,14 @@ pub struct Alarm {
     pub at: u64,
     /// Of which rail; `None` of the whole server.
     pub rail: Option<u32>,
-    /// What it said.
+    /// The text of the alarm.
     pub what: String,
 }
 
 /// What came of a run without faults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Noise {
-    /// Looks at ports.
+    /// Number of looks at ports.
     pub samples: u64,
     /// Conditions that were true: a driver was loaded anew, and its device was away.
     pub justified: u64,
