@@ -23,13 +23,13 @@ use crate::{
 const BURST_PACKET: u32 = 7_600;
 /// Times that a partner is asked how a burst arrived.
 const ENDED: u32 = 3;
-/// Sequence numbers.
+/// Sequence numbers of questions about bursts begin here.
 const BURSTS: u32 = 1_000_000;
 
 /// What bursts have shown of one way, in Mbit/s.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Speed {
-    /// The fastest.
+    /// The fastest burst so far, in Mbit/s; `None` before the first.
     best: Option<u32>,
     /// The fastest of those which nothing but the rail held up.
     sure: Option<u32>,

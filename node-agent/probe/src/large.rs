@@ -16,7 +16,7 @@ const ATTEMPTS_MAX: u32 = 8;
 const SIZES: [u32; 6] = [9000, 4200, 2000, 1500, 1400, 1280];
 /// Told as the MTU where not even the least size that is tried passed.
 const BYTES_ONLY: u32 = 576;
-/// Sequence numbers.
+/// Sequence numbers of large packets begin here.
 const LARGE: u32 = 3_000_000;
 
 impl Prober {

@@ -19,7 +19,7 @@ const ROOM: Duration = Duration::from_millis(20);
 /// The longest IP packet.
 const LONGEST: u32 = 65_535;
 
-/// An open port.
+/// A UDP socket from which one rail is probed.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) socket: UdpSocket,
@@ -94,7 +94,7 @@ impl Port {
         Ok(waited)
     }
 
-    /// Something has come.
+    /// Whether a packet waits to be read.
     pub(crate) fn waits(&self) -> bool {
         self.poll(PollFlags::IN, Duration::ZERO)
     }

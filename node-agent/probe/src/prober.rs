@@ -40,17 +40,17 @@ const MARKS: usize = 256;
 /// What a prober must know.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// This node.
+    /// Index of this node in the job, counted from 0.
     pub node: u16,
-    /// The job's key.
+    /// The job key, which authenticates packets.
     pub key: [u8; 32],
-    /// The job's uid.
+    /// Uid of the job.
     pub job_uid: String,
-    /// The attempt.
+    /// Number of the job's attempt.
     pub attempt: u32,
     /// The IP traffic class of the job's packets.
     pub traffic_class: u8,
-    /// This node's rails.
+    /// The rails of this node.
     pub rails: Vec<Rail>,
     /// How long and how much.
     pub limits: Limits,
@@ -59,7 +59,7 @@ pub struct Config {
 /// One rail of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rail {
-    /// Its number.
+    /// Number of the rail.
     pub rail: u16,
     /// Its address and the port to listen on; 0 for any.
     pub address: SocketAddr,
@@ -67,10 +67,10 @@ pub struct Rail {
     pub device: Option<String>,
 }
 
-/// Another node.
+/// Another node of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Which.
+    /// Index of the node in the job.
     pub node: u16,
     /// Where its rails listen, in the order of this node's rails.
     pub rails: Vec<SocketAddr>,
@@ -82,11 +82,11 @@ pub enum SetupError {
     /// Its socket could not be made.
     #[error("rail {rail}: cannot probe from {address}: {error}")]
     Rail {
-        /// Which.
+        /// Number of the rail.
         rail: u16,
-        /// Its address.
+        /// This node's address on the rail.
         address: IpAddr,
-        /// The kernel's answer.
+        /// What the operating system answered.
         error: io::Error,
     },
 }
