@@ -78,7 +78,7 @@ impl DataDir {
         self.root.join("agent.lock")
     }
 
-    /// The highest epoch that was obeyed.
+    /// The highest epoch of which a command was accepted.
     #[must_use]
     pub fn epoch(&self) -> PathBuf {
         self.root.join("epoch")
@@ -171,7 +171,7 @@ files! {
     record = "record.json";
     /// The desired state, as `rail.v1.Assignment` without the job's key.
     assignment = "assignment.pb";
-    /// What the agent tells the supervisor beside the desired state.
+    /// What the agent gives the supervisor besides the desired state.
     supervisor_config = "supervisor.json";
     /// What the supervisor knows, durable.
     state = "state.json";

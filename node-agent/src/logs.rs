@@ -2,7 +2,7 @@
 //!
 //! A line of the file is one piece of output: a letter, a space, the bytes. `O` is a line of standard output, `E` of
 //! standard error, `N` a note of Railyard's own; `o` and `e` are pieces whose line goes on. So the file can be read
-//! by people, and given back byte by byte. `t MILLISECONDS` tells when what follows was written, in milliseconds since
+//! by people, and given back byte by byte. `t MILLISECONDS` says when what follows was written, in milliseconds since
 //! 1970; what earlier releases wrote has none.
 
 use std::{
@@ -55,7 +55,7 @@ pub struct LogWriter {
     limit: u64,
     dropped: u64,
     partial: [Vec<u8>; 2],
-    /// The time that the file tells last.
+    /// The last time that the file has.
     reported: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ fn now() -> u64 {
 /// A piece of output, with the newline that it had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// When it was written, in milliseconds since 1970, where the file tells.
+    /// When it was written, in milliseconds since 1970, where the file says it.
     pub time: Option<u64>,
     /// Where it came from.
     pub stream: Stream,
@@ -192,7 +192,7 @@ pub struct Piece {
     pub data: Vec<u8>,
 }
 
-/// The time that a line tells.
+/// The time that a line has.
 fn time(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(line.strip_prefix(b"t ")?).ok()?.trim_end().parse().ok()
 }

@@ -41,7 +41,7 @@ pub struct Stat {
     pub memory: u64,
 }
 
-/// CPU time that the kernel tells in clock ticks (`USER_HZ`, proc_pid_stat(5)).
+/// CPU time, which the kernel gives in clock ticks (`USER_HZ`, proc_pid_stat(5)).
 #[must_use]
 pub fn ticks(ticks: u64) -> Duration {
     let per_second = clock_ticks_per_second().max(1);

@@ -18,7 +18,7 @@ pub enum UidRangeError {
     /// The text is no range of the form FIRST-LAST.
     #[error("`{0}` is not FIRST-LAST, for example 200000-265535")]
     Form(String),
-    /// Ids that are somebody's.
+    /// The range has ids that are reserved for others.
     #[error("{0}: a range begins at {FIRST_MIN} at least, and holds neither {OVERFLOW} nor 4294967295")]
     Reserved(UidRange),
     /// The end is before the beginning, or too far off.

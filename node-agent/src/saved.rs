@@ -86,7 +86,7 @@ pub struct SavedRail {
     pub rx_bytes: u64,
 }
 
-/// When the engine's first collective ran, for the job's trace; as `rail-engine` tells it.
+/// When the engine's first collective ran, for the job's trace; as `rail-engine` reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstCollective {
     /// The operation's name: `all-reduce`, `broadcast`, ...
@@ -156,7 +156,7 @@ impl SavedState {
     }
 }
 
-/// What the agent tells a supervisor.
+/// What the agent orders of a supervisor, as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "lowercase")]
 pub enum SavedOrder {
@@ -175,7 +175,7 @@ pub enum SavedOrder {
         /// What the ranks get first; 0 is SIGTERM.
         #[serde(default)]
         signal: i32,
-        /// For the ranks' log.
+        /// The reason, for the ranks' logs.
         reason: String,
     },
     /// Keep these rails drained, and no others.

@@ -27,7 +27,7 @@ pub struct SavedTurn {
     first: bool,
 }
 
-/// What was measured, as the engine tells it, too.
+/// What was measured, in the form that the engine reports it, too.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SavedMeasured {

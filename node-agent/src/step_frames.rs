@@ -16,7 +16,7 @@ pub enum FrameError {
     /// Longer than it may be.
     #[error("a frame of {0} bytes is too long")]
     TooLong(usize),
-    /// Not of this form.
+    /// The frame holds no message of the expected type.
     #[error("a frame is damaged: {0}")]
     Damaged(#[from] prost::DecodeError),
 }

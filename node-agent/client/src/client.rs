@@ -15,7 +15,7 @@ use crate::link::Link;
 use crate::staged::Staging;
 use crate::{Attach, Buffer, BufferOffset, Error, Pending};
 
-/// How much longer than the engine's own limit a rank waits: the engine, which knows the cause, should speak first.
+/// How much longer than the engine's own limit a rank waits: the engine, which knows the cause, should answer first.
 const GRACE: Duration = Duration::from_secs(2);
 /// Sleeps of a thread that looks after calls, between looks at the socket: while the engine owes an answer, and else.
 const SHORT_SLICE: Duration = Duration::from_micros(100);

@@ -53,7 +53,7 @@ pub enum Error {
     /// The arguments do not fit together.
     #[error("invalid argument: {0}")]
     Argument(String),
-    /// Memory of a GPU cannot be used, and what would mend it.
+    /// Memory of a GPU cannot be used, and what would fix it.
     #[error("memory of a GPU: {0}")]
     Gpu(Arc<ExportError>),
     /// Memory of a GPU is still used by calls under way.

@@ -1,4 +1,4 @@
-//! Memory of GPUs as a rank hands it to its engine.
+//! Memory of GPUs as a rank registers it with its engine.
 //!
 //! A rank registers a range once and names places of it in calls. Where rails can send from the GPU, the engine gets a dma-buf of it and
 //! the input of calls that need no arithmetic goes from there to the wire; everything else is staged: copied between the GPU and shared
@@ -71,7 +71,7 @@ impl Client {
     ///
     /// # Errors
     /// It is not memory of one GPU in one allocation, or no library is there that would know ([`Error::Gpu`] says what to install); or the
-    /// engine's limits. That rails cannot send from it is no error: [`GpuBuffer::way`] tells.
+    /// engine's limits. That rails cannot send from it is no error: [`GpuBuffer::way`] says so.
     pub fn register(&self, pointer: u64, bytes: u64) -> Result<GpuBuffer, Error> {
         let memory = self.gpus.get_or_init(libraries).find(pointer, bytes)?;
         let exported = match memory.export() {

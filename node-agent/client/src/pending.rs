@@ -18,7 +18,7 @@ use crate::{Buffer, Error, Work};
 pub struct Pending {
     way: Executor,
     call: &'static str,
-    /// An outcome was given.
+    /// The outcome was given to the caller already.
     taken: bool,
 }
 

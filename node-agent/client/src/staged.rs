@@ -18,7 +18,7 @@ const ALIGN: u64 = 64;
 const LEAST: u64 = 64 << 10;
 /// Bytes of idle staging buffers that are kept for later calls.
 const KEEP_BYTES: u64 = 512 << 20;
-/// Idle staging buffers that are kept; the engine allows 256 in all unless it is told otherwise.
+/// Idle staging buffers that are kept; the engine allows 256 in all unless it is configured otherwise.
 const KEEP: usize = 64;
 /// An idle buffer may be this many times larger than a call needs.
 const WASTE: u64 = 4;
@@ -78,7 +78,7 @@ pub enum Operands<'a> {
     Output(&'a mut [u8]),
     /// The output replaces the input; both have one block.
     InPlace(&'a mut [u8]),
-    /// Input and output apart.
+    /// The call has an input and an output, in different memory.
     Both(&'a [u8], &'a mut [u8]),
 }
 
@@ -115,7 +115,7 @@ pub enum Source<'a> {
 pub enum Target<'a> {
     /// In ordinary memory, by [`Begun::fetch`].
     Bytes,
-    /// In a shared buffer.
+    /// The output goes to a place in a shared buffer.
     Shared(BufferOffset<'a>),
     /// On a GPU, by [`Begun::store`].
     Gpu(GpuPlace<'a>),

@@ -60,7 +60,7 @@ pub enum CallError {
         call: Call,
         /// The rank that it names.
         rank: Rank,
-        /// How many there are.
+        /// Number of ranks of the job.
         world: usize,
     },
     /// Too many different (from, to, tag).
@@ -118,7 +118,7 @@ pub enum RailCause {
     /// The rail was never up before the deadline.
     #[error("not connected within {0:?}")]
     NeverUp(Time),
-    /// Taken down on purpose.
+    /// This node took the rail down on purpose.
     #[error("taken down here")]
     Local,
     /// This node's own port on the rail has no carrier, was switched off, or is gone.
@@ -245,7 +245,7 @@ impl Failure {
         }
     }
 
-    /// The failure as other nodes are told.
+    /// The failure as it is reported to other nodes.
     #[must_use]
     pub fn reported(&self) -> RemoteCause {
         let (kind, seq) = match self {
@@ -419,7 +419,7 @@ pub enum FrameError {
     /// A frame of a link is missing.
     #[error("frame {number} came, {next} is the next")]
     Gap {
-        /// The number that came.
+        /// The number of the frame that arrived.
         number: u32,
         /// The number that was to come.
         next: u32,
@@ -429,7 +429,7 @@ pub enum FrameError {
     Checksum {
         /// The checksum of the payload that came in.
         found: u32,
-        /// What the header says.
+        /// The checksum that the header has.
         sent: u32,
         /// Length of the payload, in bytes.
         length: u32,

@@ -93,12 +93,12 @@ pub enum Kind {
     Fence {
         /// The rail that the link is on.
         rail: Rail,
-        /// Which life of it.
+        /// The generation of the link that is over.
         generation: u32,
         /// Counted frames that the sender of this received on it, whole and without a gap. Nothing after them will ever
         /// count, so what the receiver of this has sent beyond them is to be sent again.
         frames: u32,
-        /// The sender has not been told the same by the receiver yet.
+        /// The receiver has not said the same to the sender yet.
         asks: bool,
     },
     /// Asks whether the receiver is there; answered by [`Kind::Echo`].
@@ -313,7 +313,7 @@ pub struct Header {
     pub number: u32,
     /// Low byte of the version of the plan that the operation four later follows. Node 0 says so with its calls.
     pub plan: u8,
-    /// When the sender handed the frame to the link, in microseconds of its own clock, which begins anywhere and runs over; 0: not told.
+    /// When the sender handed the frame to the link, in microseconds of its own clock, which begins anywhere and runs over; 0: not known.
     pub sent_us: u32,
 }
 

@@ -83,7 +83,7 @@ pub struct Proof {
     pub answered: u32,
     /// The number of the probe that is under way.
     pub number: u64,
-    /// When it went out.
+    /// When that probe went out.
     pub since: Time,
     /// When this life began, or the last answer of a link that is proved and waits for the word of the life before.
     pub began: Time,
@@ -102,7 +102,7 @@ pub struct Link {
     numbers: (u32, u32),
     /// The last life, while the peer has not said what it took.
     pub unacked: Option<UnackedGeneration>,
-    /// The proof under way.
+    /// The probes by which the link is being proved.
     pub proof: Proof,
     /// Drained by this node, and by the peer.
     pub drained: (bool, bool),
@@ -113,7 +113,7 @@ pub struct Link {
     pub asked: Time,
     /// How often it went down, and why the last time.
     pub flaps: u32,
-    /// Why it went down.
+    /// Why the link went down last; `None` where it never did.
     pub cause: Option<RailCause>,
     /// Since when it stands as it does.
     pub since: Time,
@@ -126,7 +126,7 @@ pub struct Link {
     taken_frames: u32,
     acked: u64,
     on_way: VecDeque<OnWay>,
-    /// When the peer told of the last bytes that it took: by this node's clock, and before that word waited on its way.
+    /// When the peer acknowledged the last bytes that it took: by this node's clock, less the time that the frame waited on its way.
     last_ack: Time,
     /// What waits on the way from the peer.
     way: PathEstimate,
@@ -276,7 +276,7 @@ impl Link {
         (self.cause, self.since) = (None, now);
     }
 
-    /// Bytes of whole frames received, to be told to the peer.
+    /// Bytes of whole frames received, to be acknowledged to the peer.
     pub fn report(&mut self) -> u64 {
         self.reported = self.received;
         self.unacked_since = None;
@@ -324,12 +324,12 @@ impl Link {
     }
 
     /// A frame came that the peer handed over when its clock showed this. Gives when it would have come had it waited behind nothing on
-    /// its way: what it tells was true then.
+    /// its way: what it says was true then.
     pub(crate) fn heard(&mut self, sent_us: u32, now: Time) -> Time {
         now.saturating_sub(self.way.heard(sent_us, now)).max(self.last_ack)
     }
 
-    /// The peer has told how much it received, as of `now` ([`Link::heard`]): `released` takes the tokens of frames that it has.
+    /// The peer has said how much it received, as of `now` ([`Link::heard`]): `released` takes the tokens of frames that it has.
     ///
     /// # Errors
     /// It cannot have received more than was sent.

@@ -63,7 +63,7 @@ pub struct Config {
     /// Region for staging, at least [`Config::scratch_bytes`] long; used by the machine alone.
     pub scratch: Region,
     /// Whether payloads carry a CRC32C, and what fails it is sent again over another rail (or over the same one, once it is
-    /// connected anew). Equal on all nodes.
+    /// connected again). Equal on all nodes.
     pub checksum: bool,
     /// Numbers that trade memory for speed; the default suits.
     pub tuning: Tuning,

@@ -350,8 +350,8 @@ mod tests {
         }
     }
 
-    /// A rail is slow in one direction for a while. Then it is not, and what waits in the other direction must not make it look so: if frames
-    /// did not tell when they were handed over, it would.
+    /// A rail is slow in one direction for a while. Then it is not, and what waits in the other direction must not make it look so: if
+    /// frames did not say when they were handed over, it would.
     #[test]
     fn a_link_is_not_judged_by_what_waits_the_other_way() {
         for (rate, check, slow) in [(10e6, 1, 100), (10e6, 1, 300), (10e6, 1, 500), (15e6, 3, 100)] {

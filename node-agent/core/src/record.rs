@@ -89,7 +89,7 @@ impl Goal {
 /// Where the supervisor of an attempt stands, as far as the agent knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// None was started yet.
+    /// No supervisor was started yet.
     None,
     /// One was started; it lives until its snapshot says `Ended` or it is reported lost.
     Spawned,
@@ -97,10 +97,10 @@ pub enum Life {
     Lost,
 }
 
-/// What a supervisor knows of its attempt. It always tells the whole, so that a repeated or missed telling is harmless.
+/// What a supervisor knows of its attempt. It always reports the whole, so that a repeated or missed report is harmless.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// How far it is.
+    /// How far the attempt is on this server.
     pub state: Observed,
     /// Where the engine listens.
     pub endpoints: Vec<RailEndpoint>,
@@ -108,7 +108,7 @@ pub struct Snapshot {
     pub exits: Vec<RankExit>,
     /// Why it failed here, by another cause than a rank's own exit.
     pub cause: Option<Reason>,
-    /// What rank 0 measured.
+    /// The result that rank 0 measured; `None` where there is none.
     pub result: Option<RunResult>,
     /// Bytes that the engine moved.
     pub rails: Vec<RailBytes>,
@@ -174,7 +174,7 @@ impl Snapshot {
     }
 }
 
-/// What a supervisor, or the shell in its place, tells the agent.
+/// What a supervisor, or the shell in its place, reports to the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
     /// The supervisor is there and this is all it knows.
@@ -190,7 +190,7 @@ pub enum Report {
     Reaped(Snapshot),
 }
 
-/// What the agent tells a supervisor. Repeating an order is harmless.
+/// What the agent orders of a supervisor. Repeating an order is harmless.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     /// Connect the engine, then start the ranks.
@@ -225,7 +225,7 @@ pub struct Record {
     pub id: JobId,
     /// The desired state, as the latest goal.
     pub goal: Goal,
-    /// Where its supervisor stands.
+    /// Whether its supervisor was started, lives, or is lost.
     pub life: Life,
     /// The latest snapshot of the supervisor, by which the attempt is observed.
     pub seen: Snapshot,
@@ -251,7 +251,7 @@ impl Record {
         self.seen.state == Observed::Ended
     }
 
-    /// What the controller is told of it.
+    /// What is reported of it to the controller.
     #[must_use]
     pub fn observation(&self) -> Observation {
         let stopping = matches!(self.goal, Goal::Stopped { .. }) || self.life == Life::Lost;

@@ -160,7 +160,7 @@ fn sum_over_nodes(
     let pairs = before.iter().zip(after);
     let moved = pairs
         .flat_map(|(b, a)| [a.tx_bytes.saturating_sub(b.tx_bytes), a.rx_bytes.saturating_sub(b.rx_bytes)]);
-    // All ranks of a node read the same counters, so one of them speaks for it.
+    // All ranks of a node read the same counters, so one of them gives them for all.
     let speaks = client.local_rank() == 0;
     let mut bytes: Vec<i64> =
         moved.map(|n| if speaks { i64::try_from(n).unwrap_or(i64::MAX) } else { 0 }).collect();

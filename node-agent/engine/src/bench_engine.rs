@@ -269,7 +269,7 @@ impl<'a> Bench<'a> {
             if Instant::now() > deadline {
                 return Err(EngineBenchError::Absent(format!("only nodes {:?} came", peers.keys())));
             }
-            // There is nothing else that could tell.
+            // There is nothing else that shows it.
             std::thread::sleep(Duration::from_millis(5));
         }
         self.rails.connect(&peers, deadline)?;

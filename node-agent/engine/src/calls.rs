@@ -29,7 +29,7 @@ struct Pending {
     operand_bytes: u64,
     /// Its own limit, where the rank gave one.
     deadline: Option<Time>,
-    /// That limit has passed.
+    /// The rank's own limit has passed.
     timed_out: bool,
 }
 

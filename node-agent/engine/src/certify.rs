@@ -24,7 +24,7 @@ const CHECK: Duration = Duration::from_millis(5);
 /// Turns of one node at most.
 const MAX_TURNS: usize = 4096;
 
-/// How far it is.
+/// The state of measuring the rails before ranks start.
 #[derive(Debug)]
 pub(crate) enum Certifier {
     /// Sockets are open: what peers send waits there.

@@ -26,7 +26,7 @@ pub struct Config {
     pub uid: String,
     /// Attempt of the job, from 1.
     pub attempt: u32,
-    /// The controller's fencing number.
+    /// The epoch of the controller's leadership term.
     pub epoch: u64,
     /// Index of this engine's node in `nodes`.
     pub node: usize,
@@ -38,7 +38,7 @@ pub struct Config {
     pub rails: Vec<RailConfig>,
     /// Path of the Unix socket on which ranks attach.
     pub socket: PathBuf,
-    /// Where the supervisor asks.
+    /// Path of the Unix socket on which the supervisor sends requests.
     pub control: PathBuf,
     /// How long `connect` may take when it does not say, in milliseconds.
     #[serde(default = "defaults::connect_timeout_ms")]
@@ -90,7 +90,7 @@ pub struct GpuConfig {
     pub gpu: String,
     /// NICs can register its dma-bufs, as far as that shows.
     pub dma_buf: bool,
-    /// What speaks for that, or against it and what mends it.
+    /// Why that is so; where they cannot, also what would change it.
     pub why: String,
 }
 

@@ -28,7 +28,7 @@ pub enum Request {
     Drain {
         /// Numbers of the rails to drain or to use again.
         rails: Vec<u16>,
-        /// Off, or on again.
+        /// True: move work off them. False: use them again.
         on: bool,
     },
     /// How are the rails, and how are operations carried out? Answered by [`Rails`].
@@ -58,9 +58,9 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Its index in `nodes`.
+    /// Index of the node in `nodes` of the configuration.
     pub node: usize,
-    /// Where its rails listen.
+    /// Where the rails of that node listen.
     pub endpoints: Vec<Endpoint>,
 }
 
@@ -70,7 +70,7 @@ pub struct Peer {
 pub struct Endpoint {
     /// Number of the rail in the cluster.
     pub rail: u16,
-    /// Its address and port.
+    /// The address and port on which it listens.
     pub address: SocketAddr,
 }
 
@@ -132,7 +132,7 @@ pub enum EngineState {
 /// The engine's condition: what it waits for, which peers and ranks are there, and what failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// How far it is.
+    /// How far the engine is, from listening to its end.
     pub state: EngineState,
     /// Where its own rails listen.
     pub endpoints: Vec<Endpoint>,
@@ -237,7 +237,7 @@ pub struct RailView {
     pub rx_bytes: u64,
     /// How often one of its links was lost.
     pub flaps: u32,
-    /// Why, the last time.
+    /// Why a link of the rail was lost last; `None` where none was.
     pub cause: Option<String>,
     /// Number of other nodes of the job, which each are a peer on the rail.
     pub peers: u32,
@@ -273,7 +273,7 @@ pub struct PairView {
     pub crossed: Option<u16>,
 }
 
-/// One way of it.
+/// What was measured of one direction between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WayView {
     /// Number of small packets sent this way.
@@ -284,7 +284,7 @@ pub struct WayView {
     pub mtu: Option<u32>,
     /// The DSCP of what arrived.
     pub dscp: Option<u8>,
-    /// Mbit/s, as far as the probe can tell.
+    /// Mbit/s, as far as the probe can measure.
     pub mbps: Option<u32>,
     /// It may be more: a busy host, and not the rail, held the measurement up.
     #[serde(default)]

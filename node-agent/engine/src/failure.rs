@@ -52,7 +52,7 @@ pub(crate) fn of_call_error(error: &CallError, config: &Config) -> RankFailure {
 }
 
 /// Whether the cluster failed, not a rank: a peer or a rail is gone, or a peer's engine makes no sense, here or as another
-/// node tells it.
+/// node reports it.
 pub(crate) fn is_loss(failure: &Failure) -> bool {
     match failure {
         Failure::PeerLost { .. } | Failure::Protocol { .. } => true,

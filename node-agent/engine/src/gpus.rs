@@ -1,4 +1,4 @@
-//! Memory of GPUs that ranks lend: rails send from it where they can.
+//! Memory of GPUs that ranks register with the engine: rails send from it where they can.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) enum Came {
     Lost,
 }
 
-/// Where memory that a rank lends is.
+/// Where memory that a rank has registered is.
 pub(crate) struct Offer<'a> {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,

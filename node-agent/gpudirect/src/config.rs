@@ -16,7 +16,7 @@ fn word(config: &[u8], at: usize) -> Option<u16> {
     config.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes)
 }
 
-/// Whether a bridge redirects traffic between peers; `None` if that cannot be told: who is not root reads the first 64 bytes only.
+/// Whether a bridge redirects traffic between peers; `None` if that cannot be found out: who is not root reads the first 64 bytes only.
 #[must_use]
 pub fn redirects(config: &[u8]) -> Option<bool> {
     if config.len() < ALL {

@@ -8,7 +8,7 @@ pub enum Library {
     /// Whether it can be loaded has not been found out.
     #[default]
     Unknown,
-    /// It is not there.
+    /// The library is not there.
     Absent,
     /// It is there, and has not what is needed.
     TooOld,
@@ -24,14 +24,14 @@ pub enum Peer {
     Absent,
     /// Loaded, but the RDMA core knows nothing of it.
     Unregistered,
-    /// Loaded, and known to the RDMA core where that tells.
+    /// Loaded, and known to the RDMA core where it says so.
     Ready,
 }
 
 /// What an IOMMU does to a device's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Iommu {
-    /// It cannot be told.
+    /// It cannot be found out.
     #[default]
     Unknown,
     /// There is none, or it passes addresses through (`iommu=pt`).
@@ -45,7 +45,7 @@ pub enum Iommu {
 pub enum Vendor {
     /// NVIDIA: memory is exported by CUDA, or registered by the kernel module `nvidia_peermem`.
     Nvidia,
-    /// HIP on HSA, amdgpu.
+    /// AMD: HIP on the HSA runtime, with the kernel driver amdgpu.
     Amd,
     /// No way is known here.
     Other,
@@ -81,7 +81,7 @@ pub struct Pair {
     pub rdma: bool,
     /// Its RDMA is done in software (Soft-RoCE): there is no device that could reach a GPU.
     pub software: bool,
-    /// How far it is.
+    /// How far the NIC is from the GPU on the PCI buses.
     pub distance: Distance,
     /// The worse of what the IOMMU does to both.
     pub iommu: Iommu,

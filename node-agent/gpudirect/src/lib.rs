@@ -1,5 +1,5 @@
 //! Which way a GPU's memory takes to a NIC, decided: by dma-buf, by a peer-memory module, or through host memory; with what speaks
-//! against each better way, and what mends it.
+//! against each better way, and what fixes it.
 //!
 //! Contracts:
 //! 1. [`choose`] takes the best way that nothing speaks against. Host staging is always possible.

@@ -37,7 +37,7 @@ pub struct ActiveCondition {
     pub since: Timestamp,
     /// When there was a sign of it last.
     pub last_sign: Timestamp,
-    /// What showed it last.
+    /// The measurement that showed the condition last.
     pub evidence: Evidence,
     /// Time without a sign in which there could have been one, in milliseconds.
     pub quiet_ms: u64,

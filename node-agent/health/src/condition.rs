@@ -58,7 +58,7 @@ impl Condition {
         Self::QpDied,
         Self::RateControlOff,
     ];
-    /// How many there are.
+    /// Number of conditions.
     pub const COUNT: usize = Self::ALL.len();
 
     /// Its place in [`Condition::ALL`].

@@ -106,7 +106,7 @@ impl Layout {
         Self { vendor, columns, tx, rx, pause_rx, pause_tx }
     }
 
-    /// Whose device it is.
+    /// The vendor whose driver the device has.
     #[must_use]
     pub fn vendor(&self) -> Vendor {
         self.vendor

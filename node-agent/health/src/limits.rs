@@ -28,7 +28,7 @@ pub struct Limits {
     pub calm_share: f64,
     /// Share of a job's bytes outside its priority. (The bar of the wrong-priority detector: 0.1 %.)
     pub priority_share: f64,
-    /// Bytes a second outside the priority below which nobody is told: the host's own small talk.
+    /// Bytes a second outside the priority below which nothing is reported: the host's own control traffic.
     pub priority_floor: f64,
     /// How long that share must last.
     pub priority_for: Duration,

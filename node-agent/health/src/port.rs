@@ -41,7 +41,7 @@ pub type Looks = [DetectorResult; Condition::COUNT];
 /// Everything that is known of one port.
 #[derive(Debug, Clone)]
 pub struct Port {
-    /// What it is called.
+    /// Name of the RDMA device, as it is now.
     pub device: String,
     /// The rail that it serves.
     pub rail: u32,
@@ -55,9 +55,9 @@ pub struct Port {
     pub board: Board,
     /// Failures to read it.
     pub backoff: Backoff,
-    /// Where its cable leads.
+    /// Detector of cables that lead to another rail.
     pub swap: Swap,
-    /// What it carried lately.
+    /// What the port carried in the last looks.
     pub load: Load,
     /// Whether it carries less than its peers.
     pub slow: Slow,
@@ -75,7 +75,7 @@ pub struct Port {
     seen_at: Timestamp,
     values: Vec<Option<(u64, Timestamp)>>,
     deltas: Vec<Option<u64>>,
-    /// Deltas that tell of looks before the last one as well.
+    /// Deltas that cover looks before the last one as well.
     longer: Vec<bool>,
     flap: Flap,
     priority: PriorityWindow,
@@ -118,7 +118,7 @@ impl Port {
         }
     }
 
-    /// A probe of its path begins: what its counters tell from now on belongs to it.
+    /// A probe of its path begins: what its counters say from now on belongs to it.
     pub fn probing(&mut self) {
         self.trial = Some(Trial::new(self.totals));
     }
@@ -163,8 +163,8 @@ impl Port {
         *said = said.and(check);
     }
 
-    /// Says what a rule or a detector with these words saw. That a condition is over can be said only by the one whose words showed it: what
-    /// another counter tells is no proof for one that is missing. Where nobody here has these words, each may.
+    /// Says what a rule or a detector with these words saw. That a condition is over can be said only by the one whose words showed it:
+    /// what another counter tells is no proof for one that is missing. Where nobody here has these words, each may.
     fn say_as(&mut self, condition: Condition, words: &[&Fact], check: DetectorResult) {
         let held = self.board.get(condition).map(|held| held.evidence.fact.id);
         let is_mine = |id: &str| words.iter().any(|fact| fact.id == id);

@@ -50,7 +50,7 @@ pub struct Rule {
     pub test: Test,
     /// The condition that a broken rule shows.
     pub condition: Condition,
-    /// How bad that is.
+    /// How severe the condition is.
     pub severity: Severity,
     /// Not the rail's doing where most rails of the same load show it at the same time: a peer or a job died.
     pub shared: bool,

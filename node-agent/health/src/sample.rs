@@ -6,7 +6,7 @@ use proto_model::Timestamp;
 
 use crate::layout::Layout;
 
-/// Which port: what stays when a device is renamed, or its driver is loaded anew.
+/// Which port: what stays when a device is renamed, or its driver is reloaded.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortKey {
     /// PCI address; empty for a device in software.
@@ -36,7 +36,7 @@ pub struct Sample<'a> {
     pub device: &'a str,
     /// The rail that it serves.
     pub rail: u32,
-    /// Another number after each time that the device was opened anew: a driver was loaded, a device came back.
+    /// Another number after each time that the device was opened again: a driver was loaded, a device came back.
     pub life: u64,
     /// Whether its link is up, where that is known.
     pub link: Option<bool>,

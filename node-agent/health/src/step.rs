@@ -36,7 +36,7 @@ static FAILURES: Fact = Fact {
     source: "as for a device that is absent",
     hint: "its firmware does not answer its driver; it is asked less and less, at most every 5 minutes",
 };
-/// All that it says.
+/// The facts of which verdicts of this module speak.
 pub(crate) const FACTS: [&Fact; 2] = [&ABSENT, &FAILURES];
 
 /// What happens to the server's ports and jobs.
@@ -55,7 +55,7 @@ pub enum Event<'a> {
     Round,
     /// Which jobs are on this server now, all of them.
     Jobs(Vec<JobUse>),
-    /// Where a port's cable leads, told by somebody who knows the plan; agents know none, and controllers find such cables by themselves.
+    /// Where a port's cable leads, said by somebody who knows the plan; agents know none, and controllers find such cables by themselves.
     Cabling {
         /// The port that the cable is at.
         port: &'a PortKey,
@@ -64,12 +64,12 @@ pub enum Event<'a> {
         /// The rail that is heard; `None` where nobody speaks.
         heard: Option<u32>,
     },
-    /// A probe of a rail's whole path begins: counters that tell of loss or damage must not rise until it has ended.
+    /// A probe of a rail's whole path begins: counters of loss or damage must not rise until it has ended.
     Probing {
         /// The port whose rail is probed.
         port: &'a PortKey,
     },
-    /// A probe of a rail's whole path ended. One that passed counts at once where [`Event::Probing`] was not told, and else when
+    /// A probe of a rail's whole path ended. One that passed counts at once where there was no [`Event::Probing`], and else when
     /// counters have been read: [`Verdict::Probe`].
     Probed {
         /// The port whose rail was probed.
@@ -95,9 +95,9 @@ pub enum Verdict {
     Node {
         /// True: no new job should be placed here. False: it is fit again.
         drain: bool,
-        /// Rails that are unfit.
+        /// Number of rails that are unfit.
         unfit: u32,
-        /// All of its rails.
+        /// Number of all rails of the server.
         rails: u32,
     },
     /// Counters have been read after a probe that passed.
@@ -120,7 +120,7 @@ pub struct RailVerdict {
     pub rail: u32,
     /// The condition that has changed.
     pub condition: Condition,
-    /// What became of it.
+    /// How the condition has changed.
     pub change: Change,
     /// The condition as it is, or was.
     pub held: ActiveCondition,

@@ -1,4 +1,4 @@
-//! A probe of a port's path while it lasts: what counters tell of it.
+//! A probe of a port's path while it lasts: what counters say of it.
 
 use crate::word::{CounterKind, PerWord};
 
@@ -12,7 +12,7 @@ const QUIET: [CounterKind; 6] = [
     CounterKind::Reorder,
     CounterKind::Corrupt,
 ];
-/// Looks after its end until its last packet is told for sure: drivers bring some counters up to date once a second.
+/// Looks after its end until its last packet is counted for sure: drivers bring some counters up to date once a second.
 const CHECKS: u8 = 2;
 
 /// A probe of a rail during which counters of loss or damage must not rise.

@@ -71,7 +71,7 @@ impl CounterKind {
         Self::TxBytes,
         Self::RxBytes,
     ];
-    /// How many there are.
+    /// Number of counter kinds.
     pub const COUNT: usize = Self::ALL.len();
 
     /// As metrics and people write it.

@@ -316,13 +316,13 @@ fn neighbors(before: &[Neighbor], after: &[Neighbor], changes: &mut Vec<Change>)
     }
 }
 
-/// The last changes, oldest first, as a controller is told: so many that a person sees what happened, and no more.
+/// The last changes, oldest first, as they are reported: enough for a person to see what happened, and no more.
 #[derive(Debug, Clone, Default)]
 pub struct Recent {
     reasons: Vec<Reason>,
 }
 
-/// Changes that are told at most.
+/// Most changes that are reported.
 pub const RECENT_MOST: usize = 16;
 
 impl Recent {

@@ -65,7 +65,7 @@ fn read(pass: &mut DiscoveryPass<'_>, address: String, slots: &Slots) -> Option<
     })
 }
 
-/// What a vendor's driver tells.
+/// What a vendor's driver says of a GPU.
 #[derive(Debug, Default)]
 struct Own {
     uuid: String,
@@ -78,7 +78,7 @@ fn or(text: String, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text }
 }
 
-/// What NVIDIA's driver tells without NVML: model and UUID, not the memory.
+/// What NVIDIA's driver says without NVML: model and UUID, not the memory.
 fn nvidia(pass: &mut DiscoveryPass<'_>, address: &str) -> Own {
     let path = format!("proc/driver/nvidia/gpus/{address}/information");
     let text = pass.tree.text(&path).unwrap_or_default();

@@ -23,7 +23,7 @@ use crate::{
     sysfs::{Tree, list_len},
 };
 
-/// Findings that a controller is told of; a server with more has one cause for most of them.
+/// Findings that are reported to a controller; a server with more has one cause for most of them.
 const FINDINGS_REPORTED: usize = 32;
 
 /// What a look at the server found.
@@ -51,7 +51,7 @@ pub struct PciLink {
 }
 
 impl Discovery {
-    /// What an inventory tells by itself: the paths and links of its devices too.
+    /// What an inventory has by itself: the paths and links of its devices too.
     #[must_use]
     pub fn of_inventory(inventory: Inventory) -> Self {
         let (mut pci_paths, mut pci_links) = (BTreeMap::new(), BTreeMap::new());

@@ -19,11 +19,11 @@ pub enum LoadError {
     /// It is not there, or cannot be loaded.
     #[error("{name} cannot be loaded: {source} ({from})")]
     Load {
-        /// What was looked for.
+        /// The file names that were looked for.
         name: String,
         /// What the dynamic loader answered.
         source: libloading::Error,
-        /// Where it comes from.
+        /// Which package or driver the library comes with.
         from: &'static str,
     },
     /// It lacks a function.

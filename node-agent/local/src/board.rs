@@ -43,7 +43,7 @@ pub struct Board {
 pub struct FirstRun {
     /// Kind of the collective.
     pub kind: OpKind,
-    /// Nanoseconds since the epoch.
+    /// When it began, in nanoseconds since 1970.
     pub began: u64,
     /// Nanoseconds since the epoch, 0 while it runs.
     pub ended: u64,

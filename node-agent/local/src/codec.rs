@@ -21,7 +21,7 @@ pub enum ProtocolError {
     /// The first bytes are not those of this protocol.
     #[error("not a message of the rank protocol (magic {found:#010x})")]
     Magic {
-        /// The first four bytes.
+        /// The first four bytes of the message, which should be the protocol's magic number.
         found: u32,
     },
     /// The other side speaks another version.

@@ -66,8 +66,8 @@ pub enum Request {
     Queues,
     /// A call is in the queues, and the engine sleeps. Never answered.
     Doorbell,
-    /// Here is memory of a GPU, `bytes` from `offset` of the dma-buf that comes with this message: rails are to send from it where they
-    /// can. Answered by [`Reply::Lent`]; given back by [`Request::Free`].
+    /// Register memory of a GPU, `bytes` from `offset` of the dma-buf that comes with this message: rails are to send from it where they
+    /// can. Answered by [`Reply::Lent`]; released by [`Request::Free`].
     Lend {
         /// Where it begins in the dma-buf.
         offset: u64,

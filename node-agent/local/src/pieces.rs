@@ -21,7 +21,7 @@ const MOST: usize = 64;
 pub struct Source<'a> {
     base: *const u8,
     len: usize,
-    /// Whose it is, where a device may be told of it.
+    /// Its owner, where a device may register it.
     owner: Option<&'a Arc<Region>>,
     memory: PhantomData<&'a [u8]>,
 }
@@ -122,9 +122,9 @@ impl<'a> Source<'a> {
             return 0;
         }
         let n = self.len.min(to.len());
-        // SAFETY: it is not on a device, so a source is made of a slice that it borrows, or of a checked range of a mapping that it borrows, and of that only
-        // the end is left off; so `n` bytes from `base` can be read. `to` is exclusively borrowed, hence disjoint from both.
-        // Shared memory is reached through `copy` only; for a slice that nobody writes it is an ordinary copy.
+        // SAFETY: it is not on a device, so a source is made of a slice that it borrows, or of a checked range of a mapping that it
+        // borrows, and of that only the end is left off; so `n` bytes from `base` can be read. `to` is exclusively borrowed, hence
+        // disjoint from both. Shared memory is reached through `copy` only; for a slice that nobody writes it is an ordinary copy.
         unsafe { copy::from_shared(self.base.cast_mut(), &mut to[..n]) };
         n
     }

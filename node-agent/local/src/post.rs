@@ -21,7 +21,7 @@ pub struct Post {
     pub call: Call,
     /// Where the input is. May be the same place as the output where both are as long.
     pub input: Span,
-    /// Where the output goes.
+    /// The place that the output goes to; its name 0 where the call has none on this rank.
     pub output: Span,
     /// How long it may take, in milliseconds; 0 means the engine's own limit.
     pub timeout_ms: u32,

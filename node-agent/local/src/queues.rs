@@ -23,7 +23,7 @@ mod sync {
 
 use sync::AtomicU64;
 
-/// Entries of either queue: more than the calls that an engine lets a rank have under way, unless it is told otherwise.
+/// Entries of either queue: more than the calls that an engine lets a rank have under way, unless it is configured otherwise.
 const ENTRIES: u32 = 128;
 const LINE: usize = 128;
 /// Submitted entries come after the two lines, completed ones after those.

@@ -31,7 +31,7 @@ pub enum RegionError {
         /// Length that the other side says the buffer has, in bytes.
         wanted: u64,
     },
-    /// A dma-buf that is shorter than the buffer that it should hold, or tells no length.
+    /// A dma-buf that is shorter than the buffer that it should hold, or has no length.
     #[error("the dma-buf holds {found} bytes, the buffer needs {wanted} from byte {offset}")]
     ShortDevice {
         /// Bytes of the dma-buf.
@@ -212,7 +212,7 @@ impl Region {
         Ok(())
     }
 
-    /// As [`Self::write`], past the caches: for what nobody reads soon. Whoever then tells others that it is there calls
+    /// As [`Self::write`], past the caches: for what nobody reads soon. Whoever then lets others know that it is there calls
     /// [`crate::settle`] first.
     ///
     /// # Errors

@@ -195,7 +195,7 @@ impl Channel {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
                 // The other side closed before it read all of ours. What it said before that is still to be read: the error
-                // is told once, ahead of it.
+                // is reported once, ahead of it.
                 Err(Errno::CONNRESET) if !reset => reset = true,
                 Err(Errno::CONNRESET | Errno::NOTCONN) => return Err(SocketError::Closed),
                 Err(e) => return Err(connection("receive on", e)),

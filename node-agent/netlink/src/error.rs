@@ -120,7 +120,7 @@ pub enum NetlinkError {
     Unreadable {
         /// The question, and the device that it is about.
         what: String,
-        /// Where it is wrong.
+        /// Which part of the answer is wrong.
         source: WireError,
     },
     /// The kernel answered and said nothing of what was asked.
@@ -136,7 +136,7 @@ pub enum NetlinkError {
     Silent {
         /// The question, and the device that it is about.
         what: String,
-        /// How long was waited.
+        /// The time that was waited.
         limit: Duration,
     },
     /// A datagram that is longer than any that the kernel sends.

@@ -1,5 +1,5 @@
-//! What changes, as the kernel tells it: interfaces, addresses, RDMA devices, DCB state, pause frames. A stream of typed changes; what was lost is a
-//! change too ("look at everything again").
+//! What changes, as the kernel reports it: interfaces, addresses, RDMA devices, DCB state, pause frames. A stream of typed
+//! changes; what was lost is a change too ("look at everything again").
 
 use std::{collections::VecDeque, io, os::fd::BorrowedFd, time::Duration};
 
@@ -28,7 +28,7 @@ const GROUP_RDMA: u32 = 4;
 /// Something that the kernel reports to have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// An interface is there, in this state; also after a rename, and for changes of things that are not told here.
+    /// An interface is there, in this state; also after a rename, and for changes of things that are not reported here.
     Link(Link),
     /// An interface is gone.
     LinkGone {
@@ -47,7 +47,7 @@ pub enum Event {
         /// Name of the network device.
         device: String,
     },
-    /// An address came to a device or went from it.
+    /// A device has an address more or less than before.
     Address {
         /// Index of the device that has or had the address.
         index: u32,
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Events {
 
 impl Events {
     /// Subscribes to what class of service depends on: interfaces, DCB state, pause settings. What is read after this call is not
-    /// older than what the stream tells.
+    /// older than what the stream reports.
     ///
     /// # Errors
     /// The kernel has no route netlink.

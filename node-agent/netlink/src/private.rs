@@ -1,4 +1,4 @@
-//! What drivers tell only by the ethtool ioctl (`include/uapi/linux/ethtool.h`): private statistics and flags, firmware, and the
+//! What drivers give only by the ethtool ioctl (`include/uapi/linux/ethtool.h`): private statistics and flags, firmware, and the
 //! tunable against PFC storms. The bytes are made and read here, without unsafe code; `sys` only passes them on.
 
 use std::{io, time::Duration};
@@ -43,7 +43,7 @@ pub struct Driver {
     pub name: String,
     /// Its own version; the kernel's where it has none.
     pub version: String,
-    /// Of the device's firmware.
+    /// Version of the device's firmware; empty where there is none.
     pub firmware: String,
     /// Bus address of the device, such as `0000:18:00.0`.
     pub bus: String,
@@ -164,7 +164,7 @@ pub fn statistics(kernel: &dyn Kernel, device: &str) -> Result<Vec<(String, u64)
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        // A driver that was loaded anew between the questions has other names for these values.
+        // A driver that was reloaded between the questions has other names for these values.
         if values.read(kernel, device, names.len())? {
             let value = |index: usize| values.get(index).unwrap_or(0);
             return Ok(names.into_iter().enumerate().map(|(index, name)| (name, value(index))).collect());

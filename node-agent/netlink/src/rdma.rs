@@ -1,5 +1,5 @@
 //! RDMA netlink (kernel `drivers/infiniband/core/nldev.c`, `include/uapi/rdma/rdma_netlink.h`): devices, ports, the network device
-//! behind each port, hardware counters, and whether devices are shared by network namespaces. What the kernel does not tell this way
+//! behind each port, hardware counters, and whether devices are shared by network namespaces. What the kernel does not give this way
 //! is read from `/sys/class/infiniband`.
 
 use crate::{
@@ -49,7 +49,7 @@ const PORTS_MOST: u32 = 255;
 /// An RDMA device, as the kernel lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
-    /// The kernel's number for it; `None` where sysfs told.
+    /// The kernel's number for it; `None` where the device was found by sysfs.
     pub index: Option<u32>,
     /// Name of the device, such as `mlx5_0`.
     pub name: String,
@@ -76,7 +76,7 @@ pub struct Port {
     pub netdev: Option<String>,
 }
 
-/// What the kernel tells of an RDMA device unasked.
+/// An event of an RDMA device, as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// The kernel's number for the device.
@@ -320,7 +320,7 @@ pub fn devices(kernel: &dyn Kernel) -> Vec<Device> {
     Rdma::open(kernel).and_then(|mut rdma| rdma.devices()).unwrap_or_else(|_| from_sysfs(kernel.files()))
 }
 
-/// All devices as sysfs tells.
+/// All devices, as sysfs lists them.
 #[must_use]
 pub fn from_sysfs(files: &dyn Files) -> Vec<Device> {
     let base = "sys/class/infiniband";

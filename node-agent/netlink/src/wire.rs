@@ -48,7 +48,7 @@ pub enum WireError {
     /// A message is said to be shorter than its header or longer than what is there.
     #[error("a message says that it has {length} bytes; its header takes {HEADER}, and {left} are there")]
     MessageLength {
-        /// As the message says.
+        /// Length that the message's header says, in bytes.
         length: u32,
         /// Number of bytes that are there.
         left: usize,
@@ -66,7 +66,7 @@ pub enum WireError {
     AttributeLength {
         /// Kind of the attribute.
         kind: u16,
-        /// As the attribute says.
+        /// Length that the attribute's header says, in bytes.
         length: u16,
         /// Number of bytes that are there.
         left: usize,

@@ -1,6 +1,6 @@
 //! Bandwidth: bursts each way on each rail.
 //!
-//! A burst shows how fast a rail is only if nothing else was slower. Its sender tells how long it took itself, without waiting for
+//! A burst shows how fast a rail is only if nothing else was slower. Its sender says how long it took itself, without waiting for
 //! the rail: a burst that took about as long to arrive as to send was held up by its sender, or at the rail's speed by chance; it
 //! shows that the rail is at least so fast, and nothing more. The same where the receiver's socket had no room.
 

@@ -94,7 +94,7 @@ pub(crate) struct Heard {
     spent_order: VecDeque<(u64, u16, usize)>,
 }
 
-/// What answers tell of this node.
+/// What answers say of this node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Now {
     /// The round that it is in.

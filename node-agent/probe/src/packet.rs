@@ -32,7 +32,7 @@ pub enum Body {
     },
     /// One of a burst.
     Burst {
-        /// How many there are.
+        /// Number of packets of the burst.
         of: u32,
     },
     /// "Send me a burst."

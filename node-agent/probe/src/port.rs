@@ -29,7 +29,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Every packet has this traffic class, is never fragmented, and is told with class and time when it arrives. With a device
+    /// Every packet has this traffic class, is never fragmented, and is given with class and time when it arrives. With a device
     /// it hears only what comes in there: a kernel takes packets for any of its addresses on all of its devices (weak host
     /// model, RFC 1122 3.3.4.2), which hides cables that are swapped.
     pub(crate) fn open(at: SocketAddr, class: u8, device: Option<&str>) -> io::Result<Self> {

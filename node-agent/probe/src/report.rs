@@ -11,7 +11,7 @@ pub struct RoundPart {
     pub first: bool,
 }
 
-/// All of one node.
+/// Everything that one node measured in a series.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Each pair that it began, each rail.

@@ -2,7 +2,7 @@
 //!
 //! A node may not run for a while, for its server is busy. So no time limit alone makes a finding here: what has not come is missed
 //! only once a later question is answered (`settle.rs`), what found no room in a socket is not counted (`small.rs`), and a burst is no
-//! faster than its sender ran (`burst.rs`). What could not be found out in time is not told.
+//! faster than its sender ran (`burst.rs`). What could not be found out in time is not reported.
 
 use std::{
     cmp::Ordering,
@@ -181,7 +181,7 @@ enum Meeting {
     /// It has given this round up.
     Gone,
     Silent,
-    /// It was hardly asked.
+    /// It was asked too seldom to conclude anything from its silence.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! The data class of RDMA data: what senders write into their packets, and the priorities in which NICs then count them; and how much of it is
-//! known. What the driver can set and nobody can read is no deviation, for missing is no default; but a port of which that is so is
+//! The data class of RDMA data: what senders write into their packets, and the priorities in which NICs then count them; and how much of
+//! it is known. What the driver can set and nobody can read is no deviation, for missing is no default; but a port of which that is so is
 //! not known to be as its profile says either.
 
 use serde::{Deserialize, Serialize};

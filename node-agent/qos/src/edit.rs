@@ -59,7 +59,7 @@ pub enum FileRoot {
 }
 
 impl FileRoot {
-    /// Where it usually is.
+    /// The path at which it usually is mounted.
     #[must_use]
     pub const fn usual(self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ pub enum Change {
         to: AppTable,
         /// The steps that lead from `from` to `to`.
         ops: Vec<AppOp>,
-        /// How it is undone.
+        /// The steps that lead back from `to` to `from`.
         undo_ops: Vec<AppOp>,
     },
     /// Enhanced transmission selection (IEEE 802.1Qaz): how traffic classes share the link.
@@ -283,7 +283,8 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether it is about the lossless data class of RDMA data itself: what a packet's priority is read from, the maps, the classes, flow control.
+    /// Whether it is about the lossless data class of RDMA data itself: what a packet's priority is read from, the maps, the classes,
+    /// flow control.
     #[must_use]
     pub const fn is_of_data_class(&self) -> bool {
         matches!(self, Self::Trust { .. } | Self::App { .. } | Self::Ets { .. } | Self::Pfc { .. })
@@ -377,6 +378,6 @@ pub struct Edit {
     pub commands: Vec<String>,
     /// What brings back what was.
     pub undo: Change,
-    /// The same in commands.
+    /// The undo in commands that a network engineer knows; nothing runs them.
     pub undo_commands: Vec<String>,
 }

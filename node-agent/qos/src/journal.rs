@@ -23,7 +23,7 @@ use crate::{
 
 use reading::{Where, differing, locate};
 
-/// Where an apply is.
+/// How far an apply is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Stage {
@@ -100,7 +100,7 @@ pub enum Event {
     },
     /// Somebody confirms the apply: the port is to stay as it is now.
     Confirm,
-    /// It must not stay.
+    /// Somebody rejects the apply: the port is to be as it was before.
     Reject {
         /// Why it is rejected.
         why: String,
@@ -114,14 +114,14 @@ pub enum Event {
 /// What the shell has to do, after it has saved the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Make this change and tell `Made` or `Failed`.
+    /// Make this change and report `Made` or `Failed`.
     Make {
         /// The change to be made.
         change: Change,
         /// The interface of the kernel by which it is to be made.
         via: Via,
     },
-    /// Read the port and tell `Read` or `ReadFailed`.
+    /// Read the port and report `Read` or `ReadFailed`.
     Read,
     /// Tell `Tick` at this time.
     Wake(Timestamp),
@@ -176,13 +176,13 @@ impl Journal {
         }
     }
 
-    /// Whether nothing more will come of it.
+    /// Whether the apply is over.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Confirmed | Stage::RolledBack { .. } | Stage::Stuck { .. })
     }
 
-    /// What the edits touch and `observed` does not tell, with the reason; none if it tells all of it.
+    /// What the edits touch and `observed` does not have, with the reason; none if it has all of it.
     #[must_use]
     pub fn unread(&self, observed: &Observed) -> Option<String> {
         self.edits.iter().find_map(|edit| {
@@ -234,7 +234,7 @@ impl Journal {
     }
 }
 
-/// What comes of `event`: the journal to be saved, and then what is to be done. Events that do not fit change nothing.
+/// What follows from `event`: the journal to be saved, and then what is to be done. Events that do not fit change nothing.
 #[must_use]
 pub fn step(journal: &Journal, event: &Event, now: Timestamp) -> (Journal, Vec<Action>) {
     let Some(vendor) = vendor::named(&journal.vendor) else {
@@ -338,7 +338,7 @@ fn await_confirm(
         Event::Read(observed) if journal.unread(observed).is_some() => (journal.clone(), Vec::new()),
         Event::Read(observed) => match differing(journal, &journal.after(all, vendor), observed) {
             None => (journal.clone(), Vec::new()),
-            // A driver that was loaded anew, or somebody else: what is tried is not that any more, and the way back is still known.
+            // A driver that was reloaded, or somebody else: what is tried is not that any more, and the way back is still known.
             Some(what) => {
                 journal.undo_below(all, format!("while it was tried others changed the port: {what}"))
             }

@@ -61,9 +61,9 @@ pub struct Device {
     pub port: u32,
     /// For example `0000:18:00.0`; none for a software device.
     pub pci: Option<String>,
-    /// The network driver as `ethtool -i` tells it, for example `mlx5_core`.
+    /// The network driver as `ethtool -i` prints it, for example `mlx5_core`.
     pub driver: String,
-    /// Its version as `ethtool -i` tells it; drivers of the kernel tell the kernel's.
+    /// The driver's version as `ethtool -i` prints it; drivers of the kernel have the kernel's.
     pub driver_version: String,
     /// For example `28.39.2048`; empty where there is none.
     pub firmware: String,
@@ -104,9 +104,9 @@ pub struct Congestion {
     pub cnp_dscp: Reading<Dscp>,
     /// Priority of CNPs that this NIC sends.
     pub cnp_priority: Reading<Priority>,
-    /// The DSCP that the device takes for that of RDMA data, where it has to be told (bnxt_re).
+    /// The DSCP that the device takes for that of RDMA data, where it has to be set (bnxt_re).
     pub roce_dscp: Reading<Dscp>,
-    /// The priority that the device takes for that of RDMA data, where it has to be told (bnxt_re).
+    /// The priority that the device takes for that of RDMA data, where it has to be set (bnxt_re).
     pub roce_priority: Reading<Priority>,
     /// Parameters; one that is not there was not asked for.
     pub params: BTreeMap<CcParam, Reading<u32>>,

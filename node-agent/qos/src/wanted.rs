@@ -94,7 +94,7 @@ pub const fn pause(found: Pause, profile: &QosProfile) -> Pause {
     Pause { autoneg: found.autoneg, rx: wanted.rx, tx: wanted.tx }
 }
 
-/// ETS as the driver has it when it is told to trust the VLAN tag; for those that put it back.
+/// ETS as the driver has it when it is set to trust the VLAN tag; for those that put it back.
 pub const RESET_TO_PCP: Ets = Ets {
     willing: true,
     tsa: {
@@ -106,7 +106,7 @@ pub const RESET_TO_PCP: Ets = Ets {
     prio_tc: [0; 8],
 };
 
-/// ETS as the driver has it when it is told to trust DSCPs; for those that put it back.
+/// ETS as the driver has it when it is set to trust DSCPs; for those that put it back.
 pub const RESET_TO_DSCP: Ets = Ets {
     willing: false,
     tsa: [Tsa::Ets; 8],

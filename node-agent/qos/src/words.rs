@@ -14,7 +14,7 @@ pub const DSCPS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{found} is no {what}: it must be from 0 to {max}")]
 pub struct OutOfRange {
-    /// What it should be.
+    /// What the number was to be: a priority, a DSCP, ...
     pub what: &'static str,
     /// The number that was given.
     pub found: u64,

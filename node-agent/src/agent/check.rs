@@ -1,4 +1,4 @@
-//! Looks at this server, one at a time and beside everything else: a device that hangs holds up no job. What the kernel tells of changes
+//! Looks at this server, one at a time and beside everything else: a device that hangs holds up no job. What the kernel reports of changes
 //! brings the next look forward; without that there is the poll.
 
 use std::{
@@ -19,16 +19,16 @@ const TURN: Duration = Duration::from_millis(500);
 
 /// How this server is looked at.
 pub struct Watch {
-    /// What is looked at.
+    /// The server that is looked at.
     pub host: Arc<dyn Host>,
-    /// Whoever tells of changes.
+    /// The events of changes; `None` where there are none, and the interval alone decides.
     pub notices: Option<Notices>,
-    /// How often it is looked at whatever is told.
+    /// How often it is looked at, whatever events come.
     pub every: Duration,
 }
 
 impl Watch {
-    /// This machine, whose kernel tells of changes. What it does not tell of (files of drivers, NVLinks) is seen half a minute later.
+    /// This machine, whose kernel reports changes. What it does not report (files of drivers, NVLinks) is seen half a minute later.
     #[must_use]
     pub fn machine(host: Arc<dyn Host>) -> Self {
         Self { host, notices: Notices::start(), every: Duration::from_secs(30) }
@@ -116,7 +116,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Listens to this machine's kernel; none where it tells nothing, and the poll does it all.
+    /// Listens to this machine's kernel; `None` where it reports nothing, and polling alone finds changes.
     #[must_use]
     pub fn start() -> Option<Self> {
         let events = Events::of_inventory(&RealKernel::new());

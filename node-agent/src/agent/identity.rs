@@ -47,7 +47,7 @@ pub enum IdentityError {
         dir: PathBuf,
         /// The server that the certificate names.
         found: String,
-        /// Whose it should be.
+        /// The server that it should name.
         wanted: String,
     },
     /// It has expired while the agent was away.
@@ -217,7 +217,7 @@ async fn join(setup: &Setup, token: &str, pins: Vec<CaPin>, at: &Files) -> Resul
     Ok(())
 }
 
-/// The controllers refuse this server's certificate: the next start must not take it again, but join anew. Told once.
+/// The controllers refuse this server's certificate: the next start must not take it again, but join again. Logged once.
 pub(crate) fn set_aside(setup: &Setup) {
     let at = paths(setup);
     let aside = at.dir.join("node.revoked.pem");
@@ -227,7 +227,7 @@ pub(crate) fn set_aside(setup: &Setup) {
             "this server's certificate was revoked; jobs go on, but nothing new begins here: to bring it back, start the agent anew with the --join-token and --ca-pin that `railctl node token {}` prints",
             setup.node
         ),
-        // It was told before.
+        // It was logged before.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => {
             tracing::error!(%error, "the revoked certificate cannot be put aside; remove {}", at.certificate.display())
@@ -343,7 +343,7 @@ async fn renew(
 }
 
 /// Shows the new certificate to each controller, on a connection of its own: the one that is open goes on with the old one. So
-/// they know that it is in use, and this server hears of a certificate that is not good while it can still mend that.
+/// they know that it is in use, and this server hears of a certificate that is not good while it can still fix that.
 async fn show(setup: &Setup, kept: &RenewedIdentity) {
     for endpoint in &setup.controller {
         let address = std::slice::from_ref(endpoint);

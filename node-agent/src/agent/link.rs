@@ -39,7 +39,7 @@ pub struct Outgoing {
     pub hang_up: CancellationToken,
 }
 
-/// What the link tells the agent.
+/// What the link reports to the agent.
 #[derive(Debug)]
 pub enum LinkEvent {
     /// A stream was opened.

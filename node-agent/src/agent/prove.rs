@@ -75,7 +75,7 @@ impl Provers {
     }
 }
 
-/// Makes one probe, and tells what became of it.
+/// Makes one probe, and reports its outcome.
 fn make(proof: &RailProof, netdev: Option<&str>, data_class: DataClass, health: Option<&SyncSender<Note>>) {
     let note = |note| health.is_none_or(|health| health.send(note).is_ok());
     // Only the end of the agent ends that thread.

@@ -1,4 +1,4 @@
-//! One task for each supervisor: starts it if need be, stays connected to it, and tells the agent what it says.
+//! One task for each supervisor: starts it if need be, stays connected to it, and passes on to the agent what it reports.
 
 use std::{
     process::Stdio,
@@ -129,7 +129,7 @@ pub async fn watch(
         let starting = child.is_some() && recover::state(&dir).is_none();
         let gone = match child.as_mut().map(Child::try_wait) {
             Some(Ok(None)) => starting && started.elapsed() > START_LIMIT,
-            // Ended, or not our child: then the lock tells.
+            // Ended, or not our child: then the lock shows it.
             _ => !files::is_locked(&dir.lock()),
         };
         if gone && recover::has_ended(&dir) {
@@ -177,7 +177,7 @@ where
     loop {
         tokio::select! {
             length = read.read_until(b'\n', &mut line) => {
-                // A line that was cut by the end of the supervisor is not told; its durable state is.
+                // A line that was cut by the end of the supervisor is not reported; its durable state is.
                 if !matches!(length, Ok(1..)) || line.last() != Some(&b'\n') {
                     return;
                 }

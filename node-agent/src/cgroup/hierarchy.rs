@@ -5,8 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The group of the agent itself in a subtree that is ours: version 2 lets no group have both processes and groups with limits. systemd makes it
-/// (`DelegateSubgroup=`), else the agent does.
+/// The group of the agent itself in a subtree that is ours: version 2 lets no group have both processes and groups with limits. systemd
+/// makes it (`DelegateSubgroup=`), else the agent does.
 pub(super) const OWN: &str = "railyard-agent";
 
 /// Controllers that are of use here.

@@ -136,7 +136,7 @@ pub struct Limits {
     pub devices: Option<Vec<String>>,
 }
 
-/// What the kernel tells of this server: CPUs of each NUMA node, and its memory.
+/// What the kernel says of this server: CPUs of each NUMA node, and its memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Server {
     /// CPUs by NUMA node, as ranges.

@@ -41,7 +41,7 @@ const FEATURES: [IsolationFeature; 4] = [
 pub struct Made {
     /// Where they are; the processes of the attempt are those of the first.
     pub groups: Vec<PathBuf>,
-    /// What is in force.
+    /// The features that are in force for the attempt.
     pub active: Vec<IsolationFeature>,
     /// What is not, and why.
     pub absent: Vec<(IsolationFeature, String)>,

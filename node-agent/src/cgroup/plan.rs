@@ -39,7 +39,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The group around it.
+    /// Path of the group around all groups of ranks.
     #[must_use]
     pub fn parent(&self) -> PathBuf {
         self.base.join(PARENT)
@@ -65,8 +65,8 @@ fn optional(file: &'static str, value: impl ToString) -> Write {
     Write { file, value: value.to_string(), feature: None }
 }
 
-/// The groups of one attempt. Each controller is used in the one hierarchy that has it; a hierarchy without any that is wanted is used only where
-/// it is the first, so that no process of the attempt is missed.
+/// The groups of one attempt. Each controller is used in the one hierarchy that has it; a hierarchy without any that is wanted is used
+/// only where it is the first, so that no process of the attempt is missed.
 #[must_use]
 pub fn plan(found: &[Hierarchy], name: &str, limits: &Limits) -> Vec<Group> {
     let group = |(at, hierarchy): (usize, &Hierarchy)| {

@@ -34,7 +34,7 @@ use crate::{
 /// All paths of an attempt fit many times.
 const ORDER_MAX: u64 = 1 << 20;
 
-/// What the supervisor tells it, as one line of JSON on the socket that is its standard input.
+/// What the supervisor sends to it, as one line of JSON on the socket that is its standard input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {

@@ -2,7 +2,7 @@
 //! files and devices (`mounts.rs`, `view.rs`), and which system calls they may make (`seccomp.rs`).
 //!
 //! What a server permits is found by trying (`probe.rs`); what ranks get follows from that and from the operator's policy by a pure
-//! function (`plan.rs`), which also says, feature by feature, what is absent, why, and what mends it.
+//! function (`plan.rs`), which also says, feature by feature, what is absent, why, and what fixes it.
 
 pub mod devices;
 pub mod init;

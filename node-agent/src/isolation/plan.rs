@@ -1,5 +1,5 @@
 //! What ranks get, as a pure function of what this server permits and of what its operator wants; and, feature by feature, what is
-//! absent, why, and what mends it.
+//! absent, why, and what fixes it.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use proto_model::{IsolationFeature as Kind, IsolationState};
 
 use super::{Isolation, Namespaces};
 
-/// The features that are decided here, in the order in which they are told.
+/// The features that are decided here, in the order in which they are reported.
 const FEATURES: [Kind; 11] = [
     Kind::UidPerAttempt,
     Kind::UserNamespace,
@@ -22,7 +22,7 @@ const FEATURES: [Kind; 11] = [
     Kind::Seccomp,
 ];
 
-/// Whom ranks run as.
+/// The user that ranks run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
     /// The agent's own user, who is not root.
@@ -31,14 +31,14 @@ pub enum Identity {
     Root,
     /// One user of their own for all attempts.
     Shared,
-    /// One for each attempt.
+    /// A user of its own for each attempt.
     PerAttempt,
 }
 
 /// What was found by trying. An error is what the kernel, or we, said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Whom ranks run as.
+    /// The user that ranks run as.
     pub identity: Identity,
     /// The agent is root: it needs no user namespace.
     pub root: bool,

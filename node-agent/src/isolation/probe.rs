@@ -30,11 +30,11 @@ const TRIAL_MAX: u64 = 1 << 20;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
-    /// What ranks would get.
+    /// The isolation that ranks would get.
     pub isolation: Isolation,
-    /// Whom they would be.
+    /// The user that ranks would run as; `None`: the agent's own.
     pub ids: Option<Ids>,
-    /// What they would see.
+    /// The part of the server's file system that ranks would see.
     pub view: View,
     /// The program that is run in it, with its arguments.
     pub argv: Vec<String>,

@@ -62,7 +62,7 @@ pub struct Room {
     pidfd: OwnedFd,
     /// It ends when this closes.
     socket: UnixStream,
-    /// It has been told what to arrange.
+    /// It has got its order.
     reported: bool,
     ready: Option<Result<(), String>>,
     /// Starts processes in the PID namespace: a thread's children are born where it was told, and only its own. (To come back from there
@@ -106,7 +106,7 @@ impl Room {
         (&self.socket).write_all(&line)
     }
 
-    /// True once it has been told what to arrange.
+    /// True once it has got its order.
     #[must_use]
     pub fn is_reported(&self) -> bool {
         self.reported
@@ -120,7 +120,7 @@ impl Room {
         self.ready.get_or_insert_with(|| answer(&self.socket)).clone()
     }
 
-    /// What a rank is told to enter.
+    /// What a rank is to enter.
     #[must_use]
     pub fn join(&self) -> Join {
         let holder = if self.namespaces.pid { 1 } else { self.holder.pid };

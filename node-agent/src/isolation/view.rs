@@ -64,7 +64,7 @@ impl Access {
 }
 
 /// The view of an attempt. `data` is the agent's folder, which is hidden; `needed` is what a rank must reach, wherever it is; `access`
-/// tells of folders. A folder that is closed to the ranks' user is hidden as a whole, so that what is shown below it can be reached.
+/// says of folders. A folder that is closed to the ranks' user is hidden as a whole, so that what is shown below it can be reached.
 #[must_use]
 pub fn view(
     data: &Path,

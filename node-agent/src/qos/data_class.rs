@@ -17,7 +17,7 @@ pub struct DataClasses {
 #[derive(Debug, Clone, Default)]
 struct DesiredProfiles {
     kept: BTreeSet<u32>,
-    /// Of rails that are kept.
+    /// The data class of the rails in `kept`, by the desired profile; `None`: the agent's own.
     profile: Option<DataClass>,
     /// The data class of all other rails, by the profile from before the rollout; `None`: the agent's own.
     before: Option<DataClass>,
@@ -46,7 +46,7 @@ impl DataClasses {
         };
     }
 
-    /// That of one rail.
+    /// The data class of the rail with this number.
     #[must_use]
     pub fn of(&self, rail: u32) -> DataClass {
         let DesiredProfiles { kept, profile, before } = &self.desired;

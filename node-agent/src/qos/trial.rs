@@ -21,7 +21,7 @@ const CHECK: Duration = Duration::from_millis(200);
 /// How a trial has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// It is to stay.
+    /// Somebody has confirmed it: it stays.
     Confirmed,
     /// It is not to stay.
     Rejected,

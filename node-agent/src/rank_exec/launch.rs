@@ -85,7 +85,7 @@ pub enum LaunchError {
         "the job's command and environment have {0} bytes; at most {PROGRAM_MAX} can be passed to a program"
     )]
     TooLong(usize),
-    /// Not of this form.
+    /// The launch is no JSON of this form.
     #[error("the launch is damaged: {0}")]
     Damaged(#[from] serde_json::Error),
     /// The first line does not end, or is too long.
@@ -226,7 +226,7 @@ impl Received {
     pub fn refuse(&self, why: &str) {
         let end = why.char_indices().map(|(at, _)| at).take_while(|at| *at < REFUSAL_MAX).last().unwrap_or(0);
         let text = if why.len() <= REFUSAL_MAX { why } else { why.get(..end).unwrap_or_default() };
-        // Where this fails the exit code is all that is told.
+        // Where this fails the exit code is all that the supervisor learns.
         let _ = self.file.write_all_at(text.as_bytes(), self.bytes.len() as u64);
     }
 }

@@ -1,4 +1,4 @@
-//! The engine's control socket as the supervisor speaks it: newline-delimited JSON, one reply for each request.
+//! The engine's control socket as the supervisor uses it: newline-delimited JSON, one reply for each request.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -63,7 +63,7 @@ pub enum Request {
 pub struct Peer {
     /// Its index in the configuration's `nodes`.
     pub node: usize,
-    /// Where its rails listen.
+    /// Where the rails of the peer listen.
     pub endpoints: Vec<SavedEndpoint>,
 }
 
@@ -117,11 +117,11 @@ pub struct Rail {
     pub rx_bytes: u64,
     /// How often a link of it was lost.
     pub flaps: u32,
-    /// Of the last loss.
+    /// Why a link of the rail was lost last; `None` where none was.
     pub cause: Option<String>,
     /// Number of other nodes of the job.
     pub peers: u32,
-    /// Those that are reached.
+    /// Number of those nodes that are reached over the rail.
     pub peers_up: u32,
 }
 

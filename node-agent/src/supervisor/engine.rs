@@ -195,7 +195,7 @@ pub fn last_status(dir: &JobDir) -> Option<Reply> {
     files::read_json(&dir.engine_end()).ok().flatten()
 }
 
-/// What it has moved.
+/// The engine's counters; `None` where it does not answer.
 pub fn stats(dir: &JobDir) -> Option<Reply> {
     ask(&dir.engine_control(), &Request::Stats {}, ANSWER).ok()
 }

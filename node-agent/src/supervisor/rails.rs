@@ -53,7 +53,7 @@ impl Rails {
     ) -> Option<(Vec<RailReport>, Vec<AlgorithmChoice>)> {
         let reply: RailsReply = ask(&dir.engine_control(), &Request::Rails {}, ANSWER).ok()?;
         let reports = self.reports(reply.rails?, wall, Instant::now());
-        // The same on all nodes of a job: the first tells it for all.
+        // The same on all nodes of a job: the first reports it for all.
         let says = task.node_index == 0;
         let choices = reply.choices.into_iter().filter(|_| says).take(MAX_CHOICES);
         let choice = |choice: super::control::Choice| AlgorithmChoice {

@@ -137,7 +137,7 @@ impl Ranks {
         }
     }
 
-    /// Starts the process that will hold the attempt's namespaces, so that it is up when it is told what to arrange.
+    /// Starts the process that will hold the attempt's namespaces, so that it is up when its order comes.
     ///
     /// # Errors
     /// What the kernel refused.

@@ -1,4 +1,4 @@
-//! What the agent hands to a supervisor beside the desired state, and what both make of it.
+//! What the agent gives a supervisor besides the desired state, and what both make of it.
 
 use std::{collections::BTreeMap, env, io, path::PathBuf, sync::Arc};
 
@@ -86,19 +86,19 @@ impl SupervisorConfig {
     }
 }
 
-/// How memory of a GPU reaches NICs, as the engine is told.
+/// How memory of a GPU reaches NICs, as the engine gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuSummary {
     /// PCI address of the GPU.
     pub gpu: String,
     /// NICs can register its dma-bufs, as far as that shows.
     pub dma_buf: bool,
-    /// What speaks for that, or against it and what mends it.
+    /// Why that is so; where they cannot, also what would change it.
     pub why: String,
 }
 
 impl GpuSummary {
-    /// What the engine is told of a GPU; nothing where nothing was found.
+    /// What the engine gets to know of a GPU; nothing where nothing was found.
     #[must_use]
     pub fn of(gpu: &Gpu) -> Option<Self> {
         let found = gpu.facts.as_deref()?.gpu_direct.as_ref()?;
@@ -151,7 +151,7 @@ pub struct Task {
     pub node_index: usize,
     /// This server's ranks, ascending.
     pub ranks: Vec<RankPlace>,
-    /// What the agent said.
+    /// What the agent wrote for the supervisor of this attempt.
     pub supervisor_config: SupervisorConfig,
     /// The job key, by which engines know each other.
     pub key: JobKey,
@@ -179,17 +179,17 @@ pub fn key_from_hex(text: &str) -> Option<JobKey> {
     Some(JobKey::new(bytes))
 }
 
-/// What a supervisor is told through its standard input, and what is in no file: the key, and the values of variables.
+/// What a supervisor gets through its standard input, and what is in no file: the key, and the values of variables.
 #[must_use]
 pub fn whispered(key: &JobKey, env: &HiddenEnv) -> String {
     let values = serde_json::to_string(&env_values_to_wire(env)).unwrap_or_default();
     format!("{}\n{values}\n", key_to_hex(key))
 }
 
-/// The values that it was told; an agent that knows of none says nothing.
+/// The values that it was given; an agent that knows of none gives none.
 ///
 /// # Errors
-/// They are damaged. What they say is not told.
+/// They are damaged. Their content is not repeated in messages.
 pub fn heard(text: &str) -> Result<HiddenEnv, SupervisorConfigError> {
     if text.trim().is_empty() {
         return Ok(HiddenEnv::new());
@@ -214,7 +214,7 @@ pub fn write(dir: &JobDir, assignment: &Assignment, supervisor_config: &Supervis
     }
     let mut wire = v1::Assignment::from(assignment);
     wire.job_key.clear();
-    // Their names stay, so that a supervisor that was told too little knows it.
+    // Their names stay, so that a supervisor that was given too few knows it.
     wire.env_values.values_mut().for_each(String::clear);
     let bytes = prost::Message::encode_to_vec(&wire);
     files::write_atomic(&dir.assignment(), &bytes, files::Durability::Process)?;

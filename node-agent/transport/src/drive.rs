@@ -10,7 +10,7 @@ use node_agent_local::pieces::{Source, Target};
 
 use crate::transport::{Sink, Transport, TransportError};
 
-/// The time that a machine is told: since the clock was made.
+/// The clock of a machine: its time is what has passed since the clock was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock(Instant);
 
@@ -69,7 +69,7 @@ pub struct Bridge<'a, M> {
     pub machine: &'a mut Machine,
     /// The memory in which the machine's operands lie.
     pub memory: &'a mut M,
-    /// The time it is told.
+    /// The clock by which events are timed.
     pub clock: Clock,
     /// Takes the tokens of the caller's own event sources.
     pub external: &'a mut Vec<usize>,

@@ -64,7 +64,7 @@ impl JobKey {
 }
 
 impl JobKey {
-    /// A key for another use of the job's engines, which tells nothing of this one: HMAC-SHA256 of the use.
+    /// A key for another use of the job's engines, which reveals nothing of this one: HMAC-SHA256 of the use.
     #[must_use]
     pub fn derive(&self, usage: &[u8]) -> [u8; 32] {
         let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &self.0);
@@ -96,7 +96,7 @@ pub struct TcpConfig {
     pub job_uid: String,
     /// Number of the job's attempt, which both ends of a connection must name.
     pub attempt: u32,
-    /// The controller's fencing number.
+    /// The epoch of the controller's leadership term, which both ends of a connection must name.
     pub epoch: u64,
     /// The job key, which authenticates connections.
     pub key: JobKey,
@@ -132,7 +132,7 @@ pub enum SetupError {
     /// Frames that a device carries are neither encrypted nor verified.
     #[error("links are to be protected, and {carrier} carries frames without that; they can go over TCP")]
     Unprotected {
-        /// What would carry them.
+        /// Name of what would carry the frames.
         carrier: &'static str,
     },
     /// No random numbers for the handshake.

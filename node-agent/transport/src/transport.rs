@@ -19,7 +19,8 @@ pub trait Sink {
     /// The link is closed with this cause.
     fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<(), FrameError>;
 
-    /// The bytes to be filled by the payload of the frame that is coming in, from `at` on (perhaps not all the rest); `None` if they are to be thrown away.
+    /// The bytes to be filled by the payload of the frame that is coming in, from `at` on (perhaps not all the rest); `None` if they are
+    /// to be thrown away.
     fn landing(&mut self, rail: Rail, peer: Node, at: usize) -> Option<Target<'_>>;
 
     /// The frame that began is complete.

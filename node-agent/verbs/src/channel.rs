@@ -82,11 +82,11 @@ pub(crate) struct Channel {
     /// The peer's ring was full when something was to be sent.
     pub(crate) blocked: bool,
     pub(crate) broken: Option<RailCause>,
-    /// Somebody was told that it is broken.
+    /// That it is broken has been reported.
     reported_broken: bool,
 }
 
-/// Stands for no number.
+/// Stands for no number of a queue pair.
 const NO_NUMBER: u64 = u32::MAX as u64;
 
 /// Which message of a channel a completion is about: its number, or none for messages without bytes and for what comes in.

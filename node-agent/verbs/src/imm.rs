@@ -2,7 +2,7 @@
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 31 | whether the message has bytes, in the slot of its number; else it only tells the rest |
+//! | 31 | whether the message has bytes, in the slot of its number; else it has the rest only |
 //! | 30..16 | the message's number, modulo 2^15 |
 //! | 15 | zero |
 //! | 14..0 | how many of the peer's messages the sender has taken out of its ring, modulo 2^15 |

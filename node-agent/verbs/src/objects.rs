@@ -172,7 +172,7 @@ impl Drop for Pd {
 /// What a memory is registered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// To be sent from.
+    /// The memory is only sent from.
     Send,
     /// For everybody to write who has its key and a queue pair of the same protection domain.
     Written,

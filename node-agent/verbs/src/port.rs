@@ -34,7 +34,7 @@ pub(crate) struct Port {
     pub(crate) windows: bool,
     /// A completion queue has failed: there have to be new ones.
     pub(crate) spoilt: bool,
-    /// The device has failed: nothing of it works any more, and when to look for it anew, with the pause before the look after that.
+    /// The device has failed: nothing of it works any more, and when to look for it again, with the pause before the look after that.
     pub(crate) failed: Option<(Instant, Duration)>,
     /// The device has not said in time that it let go of messages, and nothing since.
     pub(crate) hung: bool,

@@ -15,7 +15,7 @@ pub(crate) enum RingError {
     /// The peer says it took what was not sent.
     #[error("{taken} messages taken of {sent}")]
     Taken {
-        /// Said to be taken.
+        /// Number of messages that the peer says it took.
         taken: u64,
         /// Number of messages that were sent on the channel.
         sent: u64,
@@ -120,7 +120,7 @@ pub(crate) struct Incoming {
     slot_bytes: u32,
     /// Messages taken out; the next one has this number.
     taken: u64,
-    /// How many the peer was told.
+    /// How many of them the peer knows to be taken.
     reported: u64,
     /// Bytes in each slot; zero where there is no message.
     lengths: Vec<u32>,
@@ -188,13 +188,13 @@ impl Incoming {
         }
     }
 
-    /// Whether the peer should be told by a message of its own how many were taken: it would else wait, at the latest, for
+    /// Whether a message of its own should say to the peer how many were taken: it would else wait, at the latest, for
     /// the slots that it has not.
     pub(crate) fn wants_to_report(&self) -> bool {
         self.taken - self.reported >= (self.slots() / 4).max(1)
     }
 
-    /// What a message says beside its bytes; the peer is told by it what was taken.
+    /// What a message says beside its bytes; it says to the peer what was taken.
     pub(crate) fn beside(&mut self, number: Option<u64>) -> Imm {
         self.reported = self.taken;
         Imm::of(number, self.taken)

@@ -1,6 +1,6 @@
 //! How the nodes of a job agree on a [`Plan`], while operations run.
 //!
-//! Every node reports to node 0 what is left of its capacity and what it measures. Node 0 makes a plan of that, tells it to
+//! Every node reports to node 0 what is left of its capacity and what it measures. Node 0 makes a plan of that, sends it to
 //! all, and when all have it, each of its announcements of an operation names it from then on.
 //!
 //! **Operation s follows the plan that node 0's announcement of operation s - 4 named** ([`MAX_ACTIVE`]). A node starts it only
@@ -244,7 +244,7 @@ impl Machine {
         self.peers[usize::from(MAKER)].control.push_back(header);
     }
 
-    /// Asks a peer over a link that is idle, so that the answer tells the time of a trip and not of a queue.
+    /// Asks a peer over a link that is idle, so that the answer shows the time of a trip and not of a queue.
     fn time_a_trip(&mut self, now: Time) {
         let (rail, peer) = self.agreement.asked;
         let link = self.links.get(rail, peer);

@@ -28,7 +28,7 @@ pub enum Hold {
 #[derive(Debug, Clone, Copy)]
 pub struct Flight {
     pub peer: Node,
-    /// As it was first handed; its place on the link is set anew each time.
+    /// As it was first handed; its place on the link is set again each time.
     pub header: Header,
     pub payload: Option<Region>,
     pub hold: Hold,

@@ -80,7 +80,7 @@ impl Machine {
         !self.ops.is_empty() && self.ops.values().all(small)
     }
 
-    /// Works the pause out anew from time to time.
+    /// Works the pause out again from time to time.
     pub(super) fn tend_pace(&mut self, now: Time) {
         if now < self.pace.since + LASTS || self.ops.is_empty() {
             return;

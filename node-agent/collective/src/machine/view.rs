@@ -53,7 +53,7 @@ pub struct LinkView {
     pub cause: Option<RailCause>,
     /// Measured rate in bytes per second, if it was measured lately.
     pub rate: Option<f64>,
-    /// Bytes on their way.
+    /// Bytes that were sent and are not acknowledged.
     pub outstanding: u64,
 }
 
@@ -64,11 +64,11 @@ pub struct RailView {
     pub rail: Rail,
     /// The best that any link of it is; drained only when all are left or down.
     pub state: RailState,
-    /// Links lost on it.
+    /// Number of times that a link of the rail was lost.
     pub flaps: u32,
     /// Sum of the measured rates of its links, in bytes per second.
     pub rate: f64,
-    /// Its links, by node.
+    /// The rail's links, by node.
     pub links: Vec<LinkView>,
 }
 

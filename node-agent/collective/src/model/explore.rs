@@ -67,7 +67,7 @@ struct Step {
 
 const STUCK: &str = "nothing can happen any more, and calls have not ended";
 
-/// Visits every world that can come of one, until one is wrong.
+/// Visits every world that can follow from one, until one is wrong.
 ///
 /// A state that was met again on the way to itself would be a circle. Faults are counted down, so a circle has none: it would
 /// be a run that goes on for ever without getting anywhere. There must be none; and where nothing can happen any more,

@@ -91,7 +91,7 @@ pub enum Out {
     Close { rail: u8, peer: u8, life: u8 },
 }
 
-/// What comes of an input.
+/// The outcome of an input: the host after it, and what it sent.
 #[derive(Debug)]
 pub struct Outcome {
     pub host: Id,
@@ -240,7 +240,7 @@ impl Hosts {
         id
     }
 
-    /// What comes of an input to a host.
+    /// The outcome of an input to a host.
     ///
     /// # Errors
     /// The host breaks a rule that the model checks; the text says which.

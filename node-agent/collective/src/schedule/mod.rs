@@ -259,7 +259,7 @@ impl Schedule {
         })
     }
 
-    /// Whether a node hears early enough that this one has made the call without being told by itself: from others, or from what
+    /// Whether a node hears early enough that this one has made the call without a message of its own: from others, or from what
     /// will be gathered for it.
     pub fn hears_anyhow(&self, node: Node) -> bool {
         let gathered = |f: &Send| f.peer == node && matches!(f.source, Source::Gathered { .. });

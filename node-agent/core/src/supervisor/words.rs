@@ -19,7 +19,7 @@ pub enum EngineEnd {
         /// The peer's server, where the engine said so.
         peer: Option<NodeName>,
     },
-    /// In any other way.
+    /// It ended in any other way.
     Failed,
 }
 
@@ -75,7 +75,7 @@ pub enum Event {
     Rails {
         /// One report for each rail.
         reports: Vec<RailReport>,
-        /// How it carries out operations, if this server tells that.
+        /// How it carries out operations, if this server reports that.
         choices: Vec<AlgorithmChoice>,
     },
     /// It did not answer a question about its rails.
@@ -125,7 +125,7 @@ pub enum Action {
     KillEngine,
     /// A line of Railyard's own in every rank's log.
     Note(String),
-    /// Make the snapshot durable, then tell the agent if it is there.
+    /// Make the snapshot durable, then report it to the agent if it is there.
     Publish,
     /// The supervisor's work is done.
     Exit,

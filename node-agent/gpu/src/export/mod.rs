@@ -73,9 +73,9 @@ pub enum ExportError {
     /// No library knows memory of GPUs.
     #[error("no library knows memory of GPUs: {cuda}; {hsa}")]
     NoLibrary {
-        /// Why CUDA does not.
+        /// Why CUDA knows none.
         cuda: String,
-        /// Why ROCm does not.
+        /// Why ROCm knows none.
         hsa: String,
     },
     /// A copy would leave its memories.

@@ -39,7 +39,7 @@ static DOWN: Fact = Fact {
     source: "the port's state",
     hint: "look at the cable, the optics and the leaf's port",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 4] = [&ONCE, &OFTEN, &FAST, &DOWN];
 
 /// Where the counters of a link are in a layout.
@@ -82,7 +82,7 @@ impl Flap {
         self.excused_until = self.excused_until.max(until);
     }
 
-    /// The device was opened anew: what the link was before says nothing.
+    /// The device was opened again: what the link was before says nothing.
     pub fn forget_state(&mut self) {
         self.last = None;
     }

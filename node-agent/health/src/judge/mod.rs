@@ -21,7 +21,7 @@ pub struct Step<'a> {
     pub layout: &'a Layout,
     /// How far each went; `None` if that is not known.
     pub deltas: &'a [Option<u64>],
-    /// Which of them tell of looks before as well, at which the counter was missing.
+    /// Which of them cover looks before as well, at which the counter was missing.
     pub longer: &'a [bool],
     /// In how many milliseconds; never 0.
     pub elapsed_ms: u64,

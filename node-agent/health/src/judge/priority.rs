@@ -36,7 +36,7 @@ static ALL_IN: Fact = Fact {
     hint: "a peer sends them so, or the leaf maps their DSCP to another priority: compare the peers' traffic class \
            and the leaf's map",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 3] = [&ALL_OUT, &SOME_OUT, &ALL_IN];
 
 /// What two seconds are worth of, decaying.

@@ -20,7 +20,7 @@ static SLOW: Fact = Fact {
     source: "20 % must be found; SuperBench: 5 % below a baseline",
     hint: "it or its other end is slow: compare speed, width and PCIe of both, and measure the pair",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 1] = [&SLOW];
 
 /// Looks that are kept.
@@ -28,9 +28,9 @@ const CHECKS: usize = 12;
 /// Rails that are needed for a middle that says something.
 const RAILS_MIN: usize = 3;
 
-/// Notifications a second that are no congestion to speak of.
+/// Notifications a second that do not count as congestion.
 const CNPS_FEW: f64 = 10.0;
-/// Looks in a row that may tell nothing before what was known is of no use.
+/// Looks in a row that may show nothing before what was known is of no use.
 const SILENT_MOST: u8 = 4;
 
 /// The bytes of the last looks at one port.
@@ -40,7 +40,7 @@ pub struct Load {
     next: usize,
     /// Notifications of congestion (CNPs) a second that came, by the last look.
     cnps: f64,
-    /// Looks in a row that did not tell how much was carried.
+    /// Looks in a row that did not show how much was carried.
     silent: u8,
 }
 
@@ -116,7 +116,7 @@ fn bytes(step: &Step<'_>, priorities: &Priorities) -> Option<u64> {
 pub struct Peer {
     /// Bytes a second, by the last look.
     pub now: f64,
-    /// The same over [`Limits::slow_over`].
+    /// Bytes a second, the mean over [`Limits::slow_over`].
     pub mean: f64,
     /// Its speed in bytes a second; 0 if not known.
     pub line: f64,
@@ -127,7 +127,7 @@ pub struct Peer {
 /// How a rail compares with the middle one of its peers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// By the last look.
+    /// The share by the last look, 1 being as much as the middle one of its peers.
     pub now: f64,
     /// The mean over the time of [`Limits::slow_over`].
     pub mean: f64,
@@ -160,7 +160,7 @@ pub fn compare(peers: &[Peer], jobs_known: bool, limits: &Limits, mut report: im
     for (at, peer) in peers.iter().enumerate() {
         let congested = peer.cnps > 2.0 * cnps + CNPS_FEW;
         let share = Share { now: peer.now / now, mean: peer.mean / mean, congested };
-        // Of rails whose jobs nobody told, one that does nothing is not used.
+        // Of rails whose jobs are not known, one that does nothing is not used.
         if jobs_known || share.mean >= 0.5 {
             report(at, share);
         }

@@ -24,7 +24,7 @@ static FROM_HOST: Fact = Fact {
     source: SOURCE,
     hint: "this host makes the network wait: look at its PCIe, its memory and a receiver that hangs",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 2] = [&FROM_NETWORK, &FROM_HOST];
 
 /// How long the pauses have been too long, by direction.

@@ -24,7 +24,7 @@ static ELSEWHERE: Fact = Fact {
     source: SOURCE,
     hint: "its cable leads to a leaf of another rail: move it",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 2] = [&SWAPPED, &ELSEWHERE];
 
 /// What one port hears of its place.

@@ -12,9 +12,9 @@ pub enum Kind {
     Storm,
     /// The link goes down and comes back.
     Flap,
-    /// Two cables are exchanged. What each port hears is given by the model, so this measures the judgement and not the hearing: an agent knows
-    /// no plan of the leaves to compare with what its NICs hear over LLDP. The controller does, and finds such cables by itself (`Miscabled`
-    /// where its document of the fabric says so, `RailsSwapped` where a gang is certified).
+    /// Two cables are exchanged. What each port hears is given by the model, so this measures the judgement and not the hearing: an agent
+    /// knows no plan of the leaves to compare with what its NICs hear over LLDP. The controller does, and finds such cables by itself
+    /// (`Miscabled` where its document of the fabric says so, `RailsSwapped` where a gang is certified).
     Swapped,
     /// A rail carries 20 % less.
     Slow,
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// What must be found.
+    /// The condition that must be found.
     #[must_use]
     pub fn shows(self) -> Condition {
         match self {

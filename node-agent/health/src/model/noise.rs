@@ -183,7 +183,7 @@ impl Weather {
         }
     }
 
-    /// What people and programs do to a NIC: a driver is loaded anew, counters are cleared, a device is renamed.
+    /// What people and programs do to a NIC: a driver is reloaded, counters are cleared, a device is renamed.
     pub fn handle(nic: &mut Nic, now: u64, random: &mut Random) {
         if random.once_in(3.0 * DAY) {
             nic.absent_until = now + random.within(3_000, 20_000);

@@ -95,7 +95,7 @@ impl Jobs {
         (ended, changed)
     }
 
-    /// What the agent is told.
+    /// What the agent gets to know.
     pub fn uses(&self) -> Vec<JobUse> {
         self.running.iter().map(|job| job.of.clone()).collect()
     }

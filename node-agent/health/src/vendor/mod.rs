@@ -85,7 +85,7 @@ pub enum Source {
 /// One counter, with all names that it had.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Where it is read.
+    /// The place from which the counter is read.
     pub source: Source,
     /// Its names, the preferred one first: only the first that is there is read. `{p}` stands for a priority, 0 to 7.
     pub names: &'static [&'static str],

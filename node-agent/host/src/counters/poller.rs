@@ -35,7 +35,7 @@ impl Watched {
         Ok(self.reader.insert(reader))
     }
 
-    /// Reads its counters into its reader. Where the device has others by now it is opened anew: the layout is another, and what was
+    /// Reads its counters into its reader. Where the device has others by now it is opened again: the layout is another, and what was
     /// counted goes on.
     fn check(
         &mut self,

@@ -194,14 +194,14 @@ impl PortReader {
         self.life
     }
 
-    /// Whether the device has other private statistics by now, as the last look found: mlx5 tells a priority's pauses only while PFC is on
-    /// there. It is to be opened anew; what was counted goes on.
+    /// Whether the device has other private statistics by now, as the last look found: mlx5 gives a priority's pauses only while PFC is on
+    /// there. It is to be opened again; what was counted goes on.
     #[must_use]
     pub fn is_outdated(&self) -> bool {
         self.is_outdated
     }
 
-    /// Reads everything. What a device has but does not tell is missing.
+    /// Reads everything. What a device has but does not give is missing.
     ///
     /// # Errors
     /// The device is gone, or its firmware does not answer: nothing more is asked of it then.
@@ -273,7 +273,7 @@ impl PortReader {
             match file.read_at(&mut text, 0) {
                 Ok(0) => Ok(None),
                 Ok(_) => Ok(Some(text[0])),
-                // An interface that is down has no carrier to tell of.
+                // An interface that is down has no carrier to report.
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
                     Ok(Some(b'0'))
                 }

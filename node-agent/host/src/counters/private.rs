@@ -19,7 +19,7 @@ pub trait Statistics: Send {
     /// Only these are wanted from now on: places in [`Statistics::names`].
     fn want(&mut self, places: &[usize]);
 
-    /// Reads what is wanted, into as many values. False if the device has others by now, and nothing was read: it is to be opened anew.
+    /// Reads what is wanted, into as many values. False if the device has others by now, and nothing was read: it is to be opened again.
     ///
     /// # Errors
     /// The kernel's answer; nothing was read then.

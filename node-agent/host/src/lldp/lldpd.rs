@@ -160,7 +160,7 @@ impl Drop for Running {
     }
 }
 
-/// `lldpcli -f json0 show neighbors`: lists of one entry where there is one; what is not told is absent.
+/// `lldpcli -f json0 show neighbors`: lists of one entry where there is one; what lldpd does not know is absent.
 #[derive(Deserialize)]
 struct Answer {
     lldp: Vec<Interfaces>,

@@ -8,7 +8,7 @@ use node_agent_netlink::events::Event;
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Everything is looked at this often, for what no event tells: files of sysfs, debugfs and configfs. Reading some of them costs the
+    /// Everything is looked at this often, for what no event reports: files of sysfs, debugfs and configfs. Reading some of them costs the
     /// device a firmware command each.
     pub poll: Duration,
     /// After an event, for others that belong to it.

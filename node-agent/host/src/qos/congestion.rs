@@ -1,4 +1,4 @@
-//! Congestion control as the vendor's files tell it.
+//! Congestion control as the vendor's files have it.
 
 use std::{collections::BTreeMap, io};
 

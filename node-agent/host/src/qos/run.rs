@@ -1,5 +1,5 @@
-//! A plan, made: what is to be done next is decided in `node_agent_qos::journal`; here it is saved first, then done, and what became of it is
-//! told back.
+//! A plan, made: what is to be done next is decided in `node_agent_qos::journal`; here it is saved first, then done, and what became of
+//! it is told back.
 
 use std::time::{Duration, SystemTime};
 
@@ -65,7 +65,7 @@ pub enum RunError {
     Harmful {
         /// Name of the network device.
         netdev: String,
-        /// What it would do.
+        /// What taking it back would do to traffic.
         blast: Blast,
     },
 }
@@ -228,7 +228,7 @@ struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    /// Saves, does, tells; until it is over or waits for somebody.
+    /// Saves, acts and reports, until the apply is over or waits for somebody.
     fn go(&mut self, action: &str, first: Event) -> Result<Outlook, RunError> {
         let netdev = self.record.netdev().to_owned();
         let from = self.record.apply.stage.clone();
@@ -273,11 +273,11 @@ impl Drive<'_> {
                 Err(error) => error.to_string(),
             },
         };
-        // The record tells who asked for the last apply; a line that is lost is one of those before it at most.
+        // The record says who asked for the last apply; a line that is lost is one of those before it at most.
         let _ = self.journal.audit(&line);
     }
 
-    /// Does one action; what is to be told of it.
+    /// Does one action; what is to be reported of it.
     fn act(&self, action: Action) -> Option<Event> {
         let before = &self.record.apply.before;
         match action {
@@ -286,7 +286,7 @@ impl Drive<'_> {
                 Err(error) => Event::Failed { error: error.to_string() },
             }),
             Action::Read => {
-                // What the NIC is tells of whoever came in between.
+                // What the NIC is shows whether somebody came in between.
                 let seen = observe(self.kernel, &before.device, before.drained, before.agents.clone());
                 Some(Event::Read(Box::new(seen)))
             }

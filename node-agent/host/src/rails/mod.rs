@@ -45,7 +45,7 @@ pub struct Candidate<'a> {
     pub device: &'a str,
     /// Name of the network device.
     pub netdev: &'a str,
-    /// Empty if not known.
+    /// PCI address of the NIC; empty if not known.
     pub pci_address: &'a str,
     /// Name of its physical slot; empty if not known.
     pub slot: &'a str,
@@ -66,7 +66,7 @@ pub struct Candidate<'a> {
 pub struct Served {
     /// Number of the rail in the cluster.
     pub rail: u32,
-    /// By what, in words.
+    /// By which rule and which fact, in words.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! How ranks of one server do a collective together: who may do what, and when, told by atomic counters alone.
+//! How ranks of one server do a collective together: who may do what, and when, by atomic counters alone.
 //!
 //! Nothing here knows of shared memory, payload or operations, so that a model checker can run every interleaving of it
 //! (tests/model.rs builds this very file on its own atomics). The life of operation number `seq`, in slot `seq % DEPTH`:
@@ -128,7 +128,7 @@ pub enum Presence {
     Left,
 }
 
-/// Where the counters are.
+/// Access to the counters of a board.
 pub trait Table {
     /// Ranks that take part.
     fn ranks(&self) -> usize;

@@ -53,7 +53,7 @@ pub trait Lines {
     fn completion(&self, number: u32) -> &AtomicU64;
 }
 
-/// What came of putting an entry in.
+/// The outcome of putting an entry in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a sleeper has to be woken, and a full ring has not taken the entry"]
 pub enum Pushed {

@@ -223,7 +223,7 @@ impl Buffer {
 /// priority are marked so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct App {
-    /// By what: see [`selector`].
+    /// What packets are selected by: see [`selector`].
     pub selector: u8,
     /// Priority, 0 to 7.
     pub priority: u8,

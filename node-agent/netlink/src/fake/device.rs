@@ -15,7 +15,7 @@ use crate::{
 pub enum Style {
     /// Has no DCB, no pause settings (veth, virtio).
     Plain,
-    /// Keeps whatever it is told in memory; has an APP trust table.
+    /// Keeps whatever is set in memory; has an APP trust table.
     Simple,
     /// As mlx5 of the upstream kernel (`en_dcbnl.c`): only DSCP entries, of which a new one replaces the old one; the first one
     /// switches trust to DSCP; a change of the PFC mask toggles the link; ETS shares must sum to 100, and classes without
@@ -40,7 +40,7 @@ pub struct Bridging {
     pub trust: Option<Vec<u8>>,
     /// Rewrite entries: the marks that packets of a priority are sent with.
     pub rewrite: Vec<App>,
-    /// Who is in charge.
+    /// Who is in charge: flags of [`crate::dcb::dcbx`].
     pub dcbx: u8,
 }
 

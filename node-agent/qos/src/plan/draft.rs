@@ -390,7 +390,7 @@ pub fn edit(
             How::Never { .. } => return None,
         }
     }
-    // The worst first; what is as bad is told as well.
+    // The worst first; what is as bad is named as well.
     rows.sort_by_key(|(blast, ..)| std::cmp::Reverse(*blast));
     let (blast, _, by) = *rows.first()?;
     let mut reasons: Vec<&str> =

@@ -1,7 +1,7 @@
 //! Ordered edits that make a port what its profile says, each with its undo; and what is withheld, and why.
 //!
 //! Contracts, each proved by a property test with the model of the drivers:
-//! 1. All edits of a plan that withholds nothing leave no deviation that can be mended, and the next plan is empty.
+//! 1. All edits of a plan that withholds nothing leave no deviation that can be fixed, and the next plan is empty.
 //! 2. The undos in reverse order bring back what was, where the driver can hold it.
 //! 3. After any prefix of the edits, a new plan ends in the same place.
 
@@ -61,9 +61,9 @@ pub struct Plan {
     pub edits: Vec<Edit>,
     /// The edits that are not to be made now, each with the reason.
     pub withheld: Vec<Withheld>,
-    /// What is wrong, whether it is mended or not.
+    /// What is wrong, whether it is fixed or not.
     pub deviations: Vec<Deviation>,
-    /// What cannot be known, set or mended.
+    /// What cannot be known, set or fixed.
     pub findings: Vec<Finding>,
 }
 

@@ -23,7 +23,7 @@ pub enum Flaw {
     /// No name, or one that is no word.
     #[error("name: '{0}' must be 1 to 63 letters, digits, '-', '_' or '.'")]
     Name(String),
-    /// Data would be dropped.
+    /// The priority of RDMA data has no flow control: data would be dropped.
     #[error("pfc: the lossless priority {lossless} has no flow control, PFC is on for {pfc}; add {lossless}")]
     LosslessWithoutPfc {
         /// The priority of RDMA data.
@@ -42,7 +42,7 @@ pub enum Flaw {
     /// Notifications would wait behind what they warn of.
     #[error("cnpPriority: CNPs are on priority {0}, which is lossless; take another one, such as 6")]
     CnpLossless(Priority),
-    /// The same DSCP twice.
+    /// CNPs have the same DSCP as data.
     #[error("cnpDscp: {0} is the DSCP of data as well")]
     CnpDscpIsDatas(Dscp),
     /// CNPs wait behind others.
@@ -52,7 +52,7 @@ pub enum Flaw {
         priority: Priority,
         /// The traffic class of that priority.
         tc: u8,
-        /// How it is served.
+        /// How the profile has that class served.
         tsa: Tsa,
     },
     /// Notifications and data would share a queue.
@@ -82,9 +82,9 @@ pub enum Flaw {
     MapContradicts {
         /// The DSCP for which map and field differ.
         dscp: Dscp,
-        /// What the map says.
+        /// The priority that the map gives it.
         found: Priority,
-        /// What the field says.
+        /// The priority that the field gives it.
         wanted: Priority,
         /// Name of the field that says otherwise.
         field: &'static str,
@@ -107,7 +107,7 @@ pub enum Flaw {
         tc: usize,
         /// The share that the profile gives it, in percent.
         share: u8,
-        /// How it is served.
+        /// How the profile has that class served.
         tsa: Tsa,
     },
     /// The class of data would starve.
@@ -128,7 +128,7 @@ pub enum Flaw {
     TosWithoutEct {
         /// The ToS byte that the profile has.
         found: u8,
-        /// What it should be.
+        /// The ToS byte that it should be.
         wanted: u8,
     },
     /// Another data class than that of data.
@@ -138,7 +138,7 @@ pub enum Flaw {
         found: u8,
         /// The DSCP of RDMA data.
         data: Dscp,
-        /// What it should be.
+        /// The ToS byte that it should be.
         wanted: u8,
     },
     /// No DSCP in RoCE v1.
@@ -153,7 +153,7 @@ pub enum Flaw {
     /// The length is none that a cable can have.
     #[error("cableLength: {0} m is not from 1 to {CABLE_MAX}")]
     Cable(u16),
-    /// Not what drivers take.
+    /// The time of storm prevention is none that drivers take.
     #[error("pfcPrevention: {0} ms is neither 0 (never) nor 65535 (automatic) nor from 80 to 8000")]
     Prevention(u16),
     /// CNPs that nobody heeds, or that nobody sends.
@@ -191,7 +191,7 @@ pub enum Flaw {
         /// The buffer that the profile names.
         found: u8,
     },
-    /// A buffer without room.
+    /// Priorities use a buffer whose size is 0.
     #[error("buffer.size[{0}]: priorities use this buffer, but its size is 0")]
     NoRoom(u8),
 }

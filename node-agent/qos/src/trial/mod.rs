@@ -28,7 +28,7 @@ pub struct Case {
     pub name: String,
     /// The table of the port's driver.
     pub vendor: &'static Vendor,
-    /// What it should be.
+    /// The profile that the port should have.
     pub profile: QosProfile,
     /// What is read of the port.
     pub observed: Observed,

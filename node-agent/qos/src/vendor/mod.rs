@@ -27,7 +27,7 @@ pub enum Aspect {
     Pause,
     /// MTU of the network device, in bytes.
     Mtu,
-    /// Trust set by itself.
+    /// What a packet's priority is read from, where that is set by itself.
     Trust,
     /// Trust that follows from the first or last DSCP entry.
     TrustSwitch,
@@ -43,7 +43,7 @@ pub enum Aspect {
     MaxRate,
     /// Priorities with flow control.
     PfcMask,
-    /// Length of the cable.
+    /// Length of the cable in metres, for PFC.
     PfcDelay,
     /// Receive buffers of the port.
     Buffer,
@@ -106,7 +106,7 @@ pub enum How {
     Set {
         /// The interface of the kernel by which it is set.
         by: Interface,
-        /// Doing this to traffic.
+        /// What setting it does to traffic.
         blast: Blast,
         /// Why it does that to traffic.
         why: &'static str,
@@ -125,7 +125,7 @@ pub enum How {
 pub struct Row {
     /// The setting that the row is about.
     pub aspect: Aspect,
-    /// What can be done.
+    /// Whether and how it can be set.
     pub how: How,
     /// What it is before anybody sets it; empty if nobody says.
     pub factory: &'static str,
@@ -208,15 +208,15 @@ pub struct Vendor {
     pub version: Version,
     /// RDMA in software on any network device.
     pub software: bool,
-    /// The tool for commands.
+    /// The tool in whose commands plans are shown.
     pub tool: Tool,
-    /// How entries are replaced.
+    /// How the driver takes a new entry for a DSCP that has one.
     pub app: AppStyle,
-    /// Where trust comes from.
+    /// How the port is made to trust DSCPs.
     pub trust: TrustStyle,
-    /// How DCBX is taken.
+    /// How DCBX is taken from the firmware and given back.
     pub dcbx: DcbxStyle,
-    /// What the delay is.
+    /// The meaning of the field `delay` of `struct ieee_pfc`.
     pub delay: DelayMeaning,
     /// In which steps rates of traffic classes are kept, by how fast they are; any rate if there is none.
     pub rates: &'static [RateStep],

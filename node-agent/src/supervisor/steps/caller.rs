@@ -28,7 +28,7 @@ pub struct Caller {
     ordered: bool,
     /// Nothing more is taken from it.
     input_closed: bool,
-    /// Nothing more reaches it.
+    /// The caller is gone: nothing can be sent to it any more.
     disconnected: bool,
 }
 

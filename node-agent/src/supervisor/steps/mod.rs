@@ -110,7 +110,7 @@ impl Steps {
         started
     }
 
-    /// Nothing of the job is left: what is not told yet is told within a short time.
+    /// Nothing of the job is left: what is not reported yet is reported within a short time.
     pub fn finish(&mut self) {
         self.all.drain(..).for_each(|one| one.caller.finish());
     }

@@ -120,7 +120,7 @@ impl Running {
         self.processes.iter().map(|process| process.started.id.pid)
     }
 
-    /// All processes have ended, and their ends are told.
+    /// All processes have ended, and their ends are reported.
     pub fn is_over(&self) -> bool {
         self.step.is_over() && self.processes.iter().all(|process| process.reported)
     }
@@ -260,7 +260,7 @@ impl Process {
         let err = take(&mut self.started.err, self.rank, What::Stderr, caller);
         let Some((exit, since)) = self.exit.filter(|_| !self.reported) else { return };
         let closed = self.started.out.is_none() && self.started.err.is_none();
-        // Only while nothing more was there: what waits for room is told before the end.
+        // Only while nothing more was there: what waits for room is sent before the end.
         let late = out && err && now.since(since) >= LAST_OUTPUT;
         if closed || late {
             (self.started.out, self.started.err) = (None, None);

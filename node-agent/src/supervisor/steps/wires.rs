@@ -16,7 +16,7 @@ use rustix::{
 
 use crate::supervisor::ranks::Wiring;
 
-/// Our ends of it.
+/// The supervisor's ends of a step's pipes or terminal.
 #[derive(Debug, Default)]
 pub struct Ends {
     /// Where standard input is written to; `None` where the step has none.
@@ -55,7 +55,7 @@ pub fn terminal(window: StepWindow) -> io::Result<(Wiring, Ends)> {
     Ok((Wiring::Terminal(theirs), Ends { feed: Some(feed), master: Some(File::from(master)) }))
 }
 
-/// The terminal has another size; programs in it are told by SIGWINCH.
+/// The terminal has another size; programs in it get SIGWINCH.
 ///
 /// # Errors
 /// `master` is no terminal.

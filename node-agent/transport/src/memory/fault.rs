@@ -16,7 +16,7 @@ pub enum Fault {
         b: Node,
         /// Number of the rail that the link is on.
         rail: Rail,
-        /// Told to both ends.
+        /// The cause that both ends get.
         cause: RailCause,
     },
     /// A link that was cut can be made again.
@@ -28,7 +28,7 @@ pub enum Fault {
         /// Number of the rail that the link is on.
         rail: Rail,
     },
-    /// Nothing gets through in this direction any more, and nobody is told. What is sent waits, as in a kernel that
+    /// Nothing gets through in this direction any more, and nobody gets an event of it. What is sent waits, as in a kernel that
     /// repeats it, and arrives when the way speaks again, unless the link was closed before.
     Silence {
         /// The node that sends in this direction.
@@ -58,7 +58,7 @@ pub enum Fault {
         /// The greatest delay that a frame can have.
         most: Duration,
     },
-    /// A node's port loses its carrier: the node is told, its peers are not.
+    /// A node's port loses its carrier: the node gets an event of it, its peers do not.
     PortDown {
         /// The node whose port it is.
         node: Node,

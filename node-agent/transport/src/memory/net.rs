@@ -57,7 +57,7 @@ pub struct State {
     cut: BTreeSet<DirectedLink>,
     silent: BTreeSet<DirectedLink>,
     delay: BTreeMap<DirectedLink, Duration>,
-    /// Ports that are down.
+    /// The ports that have no carrier.
     pub dark: BTreeSet<(Node, Rail)>,
     /// Faults that come when the net has carried so many frames, the next one last.
     script: Vec<(u64, Fault)>,

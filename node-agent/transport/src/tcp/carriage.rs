@@ -1,4 +1,4 @@
-//! Links whose frames a carrier carries: joining channels, and taking over what the carrier tells.
+//! Links whose frames a carrier carries: joining channels, and taking over what the carrier reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -247,7 +247,7 @@ impl TcpRails {
         }
     }
 
-    /// Takes over what the carrier tells; `now` is the time.
+    /// Takes over what the carrier reports; `now` is the time.
     pub(super) fn on_carrier(&mut self, now: Instant) {
         let Some(carriage) = &mut self.carriage else { return };
         carriage.carrier.check(now, &mut carriage.news);
@@ -278,7 +278,7 @@ impl TcpRails {
                 }
             }
             News::LetGo(channel) => {
-                // Its next turn of writing tells of it.
+                // Its next turn of writing reports it.
                 if let Some(at) = conn_of(channel) {
                     self.dirty.insert(at);
                 }
@@ -301,7 +301,7 @@ impl TcpRails {
         }
     }
 
-    /// A rail can be carried again: links that went over their connections meanwhile are made anew.
+    /// A rail can be carried again: links that went over their connections meanwhile are made again.
     fn carry_again(&mut self, rail: Rail, now: Instant) {
         if let Some(carriage) = &mut self.carriage {
             carriage.failures.remove(&rail);

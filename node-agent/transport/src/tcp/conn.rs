@@ -19,12 +19,12 @@ const AHEAD: usize = 8 << 10;
 const LARGE: usize = 4 << 10;
 /// Bytes that one link may read in one turn, so that no link waits long for another.
 const TURN: usize = 1 << 20;
-/// A write of so many bytes at most tells how long it takes to hand over a frame.
+/// A write of this many bytes at most shows how long it takes to hand over a frame.
 const SMALL: usize = 4 << 10;
 /// Pieces of one vectored write.
 const PIECES: usize = 32;
 
-/// What a turn came to.
+/// How a turn of reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollOutcome {
     /// The stream has no more for now.

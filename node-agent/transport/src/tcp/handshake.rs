@@ -109,7 +109,7 @@ pub enum Refused {
     /// Another job, attempt, epoch, node or rail.
     #[error("hello of another job, attempt, epoch, node or rail")]
     Stranger,
-    /// The proof is wrong.
+    /// The proof was not made with the job key.
     #[error("wrong job key")]
     WrongKey,
 }

@@ -33,7 +33,7 @@ enum Exchange {
     Heard(Vec<u8>),
 }
 
-/// What a message came to.
+/// What follows from a message.
 enum Heard {
     /// The handshake is not over: other messages follow.
     More,

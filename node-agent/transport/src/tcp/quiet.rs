@@ -1,6 +1,6 @@
 //! Rails that were sent to and from which nothing came since: their ports are asked how they are. No clock of its own.
 //!
-//! The kernel tells of lost carriers late: for an adapter that is not stacked on another, such an event waits up to a second
+//! The kernel reports lost carriers late: for an adapter that is not stacked on another, such an event waits up to a second
 //! if there was one of any interface in the second before (net/core/link_watch.c: `linkwatch_nextevent`, and
 //! `linkwatch_urgent_event` does not count a lost carrier). The carrier itself is known at once to who asks for it. A rail
 //! that carries data hears acknowledgements all the time, so that a healthy one is never asked.
@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(6);
 /// What was sent longer ago has arrived, or its loss is noticed by other means.
 const RECENT: Duration = Duration::from_millis(100);
 
-/// So long after a port was found down the kernel may tell late that it is back: a second for each of the two events, with room.
+/// How long after a port was found down the kernel may report late that it is back: a second for each of the two events, with room.
 const LATE: Duration = Duration::from_millis(2500);
 
 /// One rail since the last look.

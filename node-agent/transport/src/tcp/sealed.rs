@@ -321,7 +321,7 @@ impl<S: Stream> Stream for Over<'_, S> {
             }
             match inc.next(*encrypts, self.stream) {
                 Ok(Next::Record) => {}
-                // The end is told when nothing comes before it any more.
+                // The end is reported when nothing comes before it any more.
                 Ok(Next::Ended) => return Ok(given),
                 Ok(Next::Later) if given > 0 => return Ok(given),
                 Ok(Next::Later) => return Err(io::ErrorKind::WouldBlock.into()),
