@@ -37,7 +37,7 @@ pub struct SavedMeasured {
     /// Why nothing was measured; empty where something was.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unable: String,
-    /// The engine's words where it refuses.
+    /// Why the engine refuses, in its own text.
     #[serde(skip_serializing)]
     pub error: Option<String>,
 }

@@ -6,7 +6,7 @@ use node_agent_health::{ActiveCondition, Condition, Evidence, PortKey, condition
 use proto_model::{Severity, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What is said of a condition whose own words are those of another version.
+/// The text of a condition whose rule this version does not have.
 static KEPT: Fact = Fact {
     id: "Kept",
     what: "seen before the agent was started anew",

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// An order holds a command and an environment.
 pub const ORDER_MAX: usize = 4 << 20;
-/// Whatever comes after it: a piece of input or output and some words.
+/// Whatever comes after it: a piece of input or output and a few fields.
 pub const FRAME_MAX: usize = 64 << 10;
 /// Bytes of a length.
 pub const LENGTH: usize = 4;

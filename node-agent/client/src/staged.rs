@@ -61,7 +61,7 @@ impl Staging {
     }
 }
 
-/// How large a buffer for so many bytes is: a few sizes for all calls, so that later ones find theirs.
+/// How large a buffer for this many bytes is: a few sizes for all calls, so that later ones find theirs.
 fn rounded(bytes: u64) -> u64 {
     let step = (bytes.max(LEAST).next_power_of_two() / 8).max(1);
     bytes.max(LEAST).next_multiple_of(step)

@@ -124,7 +124,7 @@ pub enum RailCause {
     /// This node's own port on the rail has no carrier, was switched off, or is gone.
     #[error("the own port has no carrier")]
     NoCarrier,
-    /// The peer gave no sign of life for so long.
+    /// The peer gave no sign of life for this long.
     #[error("no sign of life for {0:?}")]
     Silent(Time),
     /// The peer gave the rail up.

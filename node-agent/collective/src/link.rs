@@ -18,11 +18,11 @@ use crate::shape::Time;
 
 /// Weight of a sample in the rate that tells equal rails from others.
 const STEADY: f64 = 0.0625;
-/// A rate that was not measured again for so long is unknown.
+/// A rate that was not measured again for this long is unknown.
 const RATE_AGE: Time = Time::from_millis(500);
 /// Frames smaller than this say more of delays than of rates.
 const MEASURED_FROM: u64 = 16 << 10;
-/// A rate sample is of so many bytes in no less than [`SAMPLE_TIME`], or of four times that time: a link that is as fast
+/// A rate sample is of this many bytes in no less than [`SAMPLE_TIME`], or of four times that time: a link that is as fast
 /// as the processor is measured over many of the processor's pauses.
 const SAMPLE: u64 = 256 << 10;
 /// The least time that a rate sample takes; see [`SAMPLE`].
@@ -457,12 +457,12 @@ impl Link {
         self.known_rate(now).map(|rate| if rate < PEAK_PART * peak { rate } else { rate.max(peak) })
     }
 
-    /// Whether so many bytes may be handed to a link that came back and has yet to show what it can.
+    /// Whether this many bytes may be handed to a link that came back and has yet to show what it can.
     pub(crate) fn allows(&self, bytes: u64) -> bool {
         self.allowance.is_none_or(|allowance| self.outstanding() + bytes <= allowance)
     }
 
-    /// A probe of a link that came back took so long. One that was dark answers at once now; one that is slow takes long because of
+    /// A probe of a link that came back took this long. One that was dark answers at once now; one that is slow takes long because of
     /// what waits in its port, and so will acknowledgements.
     pub fn bear_with(&mut self, trip: Time) {
         self.gap = self.gap.max(trip);

@@ -35,7 +35,7 @@ pub const DEFAULT_CHUNK: usize = 64 << 10;
 const COMMON_CHUNK: usize = 32 << 10;
 /// Greatest chunk size in bytes.
 pub const MAX_CHUNK: usize = 16 << 20;
-/// Collectives that may be active (announced to peers) at once. So many later a new plan is in force.
+/// Collectives that may be active (announced to peers) at once. This many later a new plan is in force.
 pub const MAX_ACTIVE: u64 = 4;
 /// Calls of one rank that may be outstanding.
 pub const MAX_OUTSTANDING: usize = 1024;

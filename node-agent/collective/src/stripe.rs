@@ -28,7 +28,7 @@ const NEAR: f64 = 6.0;
 /// A chunk goes to a slow rail only if that ends it within this part of the time for everything that is to go to the peer: other
 /// nodes' work depends on it, and what is handed on from there has a way to go.
 const HOLDS: f64 = 3.0;
-/// A rail that carried less than others catches up on so many bytes at most.
+/// A rail that carried less than others catches up on this many bytes at most.
 const DEBT: u64 = 2 << 20;
 /// Bytes of a chunk that rails are compared by.
 const REFERENCE: f64 = 32768.0;
@@ -173,7 +173,7 @@ impl Links {
         link.outstanding() == 0 || turn && fits && link.allows(bytes)
     }
 
-    /// An operation begins that sends to so many peers; `alone` if none is under way. Nodes do alike, so from as many a node
+    /// An operation begins that sends to this many peers; `alone` if none is under way. Nodes do alike, so from as many a node
     /// receives, and the parts of all that send to it are what its port can queue.
     pub fn fan_out(&mut self, peers: usize, alone: bool) {
         let peers = peers.max(1) as u64;

@@ -1,4 +1,4 @@
-//! What the agent knows of one attempt of one job, and the words it exchanges with that attempt's supervisor.
+//! What the agent knows of one attempt of one job, and what it exchanges with that attempt's supervisor.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -23,7 +23,7 @@ pub enum Event {
     Input(StepInput),
     /// The caller is gone, or has broken the rules.
     Gone,
-    /// So many bytes of standard input were given to the process.
+    /// This many bytes of standard input were given to the process.
     Taken(usize),
     /// The process does not take any more input.
     InputRefused,
@@ -44,7 +44,7 @@ pub enum Action {
     Signal(i32),
     /// The terminal has another size.
     Resize(StepWindow),
-    /// Tell the caller of its input: so many bytes are taken, in all.
+    /// Tell the caller of its input: this many bytes are taken, in all.
     TellTaken(u64),
     /// The caller has broken the rules: nothing more is taken from it.
     Refuse(&'static str),

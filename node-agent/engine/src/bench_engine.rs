@@ -33,7 +33,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const TURN: Duration = Duration::from_millis(200);
 /// Sizes from here on are warmed up once.
 const LARGE: u64 = 4 << 20;
-/// The inputs repeat after so many elements, a prime.
+/// The inputs repeat after this many elements, a prime.
 const PERIOD: usize = 997;
 
 /// What to measure, on which node.

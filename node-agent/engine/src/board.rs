@@ -96,7 +96,7 @@ impl Engine {
             let reason = failure.text.clone();
             self.ranks.shared.end(failure);
             if self.draining.is_none() {
-                // Messages go through the core: they end with the same words.
+                // Messages go through the core: they end with the same cause.
                 self.machine.stop(&reason, self.clock.now());
             }
         }

@@ -265,7 +265,7 @@ impl Engine {
         region.write(*offset, bytes).map_err(|error| plain(FailureCode::Internal, error.to_string()))
     }
 
-    /// A rank's end is told with what this engine knows of it.
+    /// A rank's end is reported with what this engine knows of it.
     fn with_lost_rank(&self, failure: RankFailure) -> RankFailure {
         match self.ranks.lost_text(failure.rank) {
             Some(text) if failure.code == FailureCode::RankLost => {

@@ -1,4 +1,4 @@
-//! What an engine is told when it starts: a JSON file, checked as a whole before anything is opened.
+//! What an engine is given when it starts: a JSON file, checked as a whole before anything is opened.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

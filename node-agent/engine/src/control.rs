@@ -123,7 +123,7 @@ pub enum EngineState {
     Listening,
     /// All rails to all peers are up.
     Connected,
-    /// It was told to stop and ends soon.
+    /// It was asked to stop and ends soon.
     Draining,
     /// Operations cannot go on; `cause` says why.
     Failed,

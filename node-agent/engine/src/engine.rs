@@ -42,7 +42,7 @@ pub(crate) const RANK_LISTENER: usize = 0;
 pub(crate) const CONTROL_LISTENER: usize = 1;
 const FIRST_CONNECTION: usize = 2;
 
-/// Why an engine ended otherwise than by being told to.
+/// Why an engine ended otherwise than on request.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The configuration cannot work.
@@ -174,7 +174,7 @@ impl Engine {
         self.stopper.clone()
     }
 
-    /// Serves ranks, peers and supervisor until told to stop, or until a peer that ranks needed is lost.
+    /// Serves ranks, peers and supervisor until it is asked to stop, or until a peer that ranks needed is lost.
     ///
     /// # Errors
     /// A peer that ranks needed is lost, or waiting for events failed.

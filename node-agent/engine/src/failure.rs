@@ -1,4 +1,4 @@
-//! Causes of failure in the words of the ranks: from the collective's failures to the codes of the rank protocol.
+//! Causes of failure as ranks get them: from the collective's failures to the codes of the rank protocol.
 
 use node_agent_collective::error::CauseKind;
 use node_agent_collective::{CallError, Failure};

@@ -90,7 +90,7 @@ impl Engine {
         Lent { buffer, why, here: self.local_ranks.clone(), apart }
     }
 
-    /// What the agent found of the way from this GPU, as words behind those for it.
+    /// What the agent found of the way from this GPU, as text behind the reasons for it.
     fn rails_of_gpu(&self, gpu: &str) -> String {
         let known = self.config.gpus.iter().find(|known| known.gpu == gpu);
         known.map_or_else(String::new, |known| format!("; {}", known.why))

@@ -140,7 +140,7 @@ fn device(gpu: Gpu<'_>, address: &str, errors: &mut Vec<NvmlError>) -> Device {
     device
 }
 
-/// The instances of a GPU in MIG mode. One of which the numbers are not told is no use to a job, and left out with that as a trouble.
+/// The instances of a GPU in MIG mode. One whose numbers are not known is of no use to a job, and left out with that as a trouble.
 fn instances(gpu: Gpu<'_>, errors: &mut Vec<NvmlError>) -> Vec<Instance> {
     let most = gpu.instances_most().map_err(|error| errors.push(error)).unwrap_or_default();
     let mut found = Vec::new();

@@ -15,7 +15,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const CHECK_MAX_MS: u64 = 5000;
 /// Episodes that are remembered.
 const KEPT: usize = 8;
-/// A rail that recovers, but not for long, is quiet so many times as long before a probe is believed.
+/// A rail that recovers, but not for long, is quiet this many times as long before a probe is believed.
 const OFTEN_TIMES: u32 = 10;
 
 static EPISODES_FACT: Fact = Fact {

@@ -151,11 +151,11 @@ const GIB: u64 = 1 << 30;
 /// What must be seen, from the last sign of a condition on, before the condition is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
-    /// So long without a sign, while it could have been seen.
+    /// How long there must be no sign of the condition, while it could have been seen.
     pub quiet: Duration,
-    /// So many bytes carried in that time.
+    /// Bytes that the port must carry in that time.
     pub bytes: u64,
-    /// In place of both: a probe of the path that passed, and so long without a sign. `None` where a probe does not show it.
+    /// In place of both: a probe of the path that passed, and this long without a sign. `None` where a probe does not show it.
     pub probed: Option<Duration>,
 }
 

@@ -14,7 +14,7 @@ pub enum Delta {
     Restarted,
 }
 
-/// How far a counter of so many bits went in `elapsed_ms`.
+/// How far a counter of this many bits went in `elapsed_ms`.
 ///
 /// A counter that goes back has wrapped if it was that near to its end that it can have gone so far in the time;
 /// otherwise it was reset.

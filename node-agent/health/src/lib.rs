@@ -37,7 +37,7 @@ pub use step::{Event, RailVerdict, Verdict, step};
 pub use vendor::{Source, Vendor};
 pub use word::CounterKind;
 
-/// The words of all rules and detectors, by which what is kept finds its own again.
+/// The facts of all rules and detectors, by which what is kept finds its own again.
 pub fn facts() -> impl Iterator<Item = &'static condition::Fact> {
     let ours = [port::MARKED_FACT, board::EPISODES];
     rules::RULES.iter().map(|rule| &rule.fact).chain(judge::facts()).chain(step::FACTS).chain(ours)

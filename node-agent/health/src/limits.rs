@@ -18,7 +18,7 @@ pub struct Limits {
     /// Share of time paused that is a storm. (SONiC's watchdog: 0.99 of a poll; less here, because a poll of a second
     /// takes in the edges of the storm.)
     pub storm_share: f64,
-    /// So long. (mlx5's own prevention: 0.1 s; SONiC's watchdog: 0.2 s; two looks at 1 s.)
+    /// How long that share must last. (mlx5's own prevention: 0.1 s; SONiC's watchdog: 0.2 s; two looks at 1 s.)
     pub storm_for: Duration,
     /// Share of time paused that is no more congestion's work, though it lets some traffic through.
     pub pause_share: f64,
@@ -43,7 +43,7 @@ pub struct Limits {
     pub slow_load: f64,
     /// How near to the middle most rails must be, so that their load is the same.
     pub slow_agree: f64,
-    /// A cable must be heard on the wrong rail so long.
+    /// How long a cable must be found on the wrong rail.
     pub swapped_for: Duration,
     /// Marked packets without one notification that show that nobody notifies.
     pub marked_alone: u64,

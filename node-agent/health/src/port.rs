@@ -164,7 +164,7 @@ impl Port {
     }
 
     /// Says what a rule or a detector with these words saw. That a condition is over can be said only by the one whose words showed it:
-    /// what another counter tells is no proof for one that is missing. Where nobody here has these words, each may.
+    /// what another counter says is no proof for one that is missing. Where nobody here has these words, each may.
     fn say_as(&mut self, condition: Condition, words: &[&Fact], check: DetectorResult) {
         let held = self.board.get(condition).map(|held| held.evidence.fact.id);
         let is_mine = |id: &str| words.iter().any(|fact| fact.id == id);

@@ -21,11 +21,11 @@ pub enum Of {
 pub enum Test {
     /// It is broken by any increase.
     Any,
-    /// By more than so many within the time.
+    /// By more than this many within the time.
     Within(u64, Duration),
-    /// By more than so many a second over the first time, at each look for the second time.
+    /// By more than this many a second over the first time, at each look for the second time.
     Rate(f64, Duration, Duration),
-    /// By a mean of more than so many a second that forgets with this time.
+    /// By a mean of more than this many a second that forgets with this time.
     Mean(f64, Duration),
 }
 

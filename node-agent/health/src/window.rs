@@ -1,4 +1,4 @@
-//! Sums over the last so many seconds, and means that forget, in a few bytes.
+//! Sums over the last seconds, and means that forget, in a few bytes.
 
 use std::time::Duration;
 

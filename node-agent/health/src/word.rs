@@ -48,7 +48,7 @@ pub enum CounterKind {
 }
 
 impl CounterKind {
-    /// All words, in the order of their numbers.
+    /// All counter kinds, in the order of their numbers.
     pub const ALL: [Self; 20] = [
         Self::LossOut,
         Self::LossBack,

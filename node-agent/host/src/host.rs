@@ -39,7 +39,7 @@ pub struct Discovery {
     pub findings: Vec<Finding>,
 }
 
-/// A PCIe link as sysfs words it.
+/// A PCIe link as sysfs writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PciLink {
     /// The PCI class code, for example `0x030200`.

@@ -69,7 +69,7 @@ impl Region {
 
 impl<'a> Source<'a> {
     /// A range of a buffer, as [`Region::source`] gives it, that knows whose it is. The buffer may be memory of a GPU: then only a device
-    /// that is told of it can read it.
+    /// that has registered it can read it.
     ///
     /// # Errors
     /// It lies outside the buffer.

@@ -43,7 +43,7 @@ impl Post {
         Ok((Self::unpack(words)?, words[WORDS - 1]))
     }
 
-    /// The post in the first of so many words. It has a fixed length, which tests hold against the room.
+    /// The post in the first of this many words. It has a fixed length, which tests hold against the room.
     pub(crate) fn pack<const N: usize>(&self) -> [u64; N] {
         let mut w = Writer::default();
         self.encode(&mut w);

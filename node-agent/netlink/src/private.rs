@@ -56,7 +56,7 @@ pub enum StormLimit {
     Off,
     /// As the driver thinks right: 100 ms on mlx5.
     Automatic,
-    /// So long; mlx5 takes 80 to 8000 ms.
+    /// It drops after this time; mlx5 takes 80 to 8000 ms.
     After(Duration),
 }
 

@@ -73,7 +73,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// From an `RTM_NEWLINK` or `RTM_DELLINK`; `None` for one of another family (a bridge's), and for what a wireless device tells of
+    /// From an `RTM_NEWLINK` or `RTM_DELLINK`; `None` for one of another family (a bridge's), and for what a wireless device reports of
     /// its radio.
     ///
     /// # Errors

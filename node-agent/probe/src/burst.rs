@@ -36,7 +36,7 @@ pub(crate) struct Speed {
 }
 
 impl Speed {
-    /// A burst of so many packets of so many bytes, of which its sender took `pace_ns` for the second half, arrived so fast.
+    /// A burst of this many packets of this many bytes, of which its sender took `pace_ns` for the second half, arrived so fast.
     fn add(&mut self, mbps: u32, packets: u32, bytes: u32, pace_ns: Option<u32>) {
         if mbps == 0 {
             return;

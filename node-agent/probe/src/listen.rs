@@ -107,9 +107,9 @@ pub(crate) struct Now {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
     Nothing,
-    /// Answer with this body and so many bytes of payload at least.
+    /// Answer with this body and this many bytes of payload at least.
     Answer(Body, u32),
-    /// Send a burst of so many packets of so many bytes.
+    /// Send a burst of this many packets of this many bytes.
     Burst(u32, u32),
 }
 

@@ -12,7 +12,7 @@ pub const BYTES: usize = 64;
 /// What a packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// "Answer, with so many bytes of payload."
+    /// "Answer, with this many bytes of payload."
     Ask {
         /// Bytes, 0 for no padding.
         reply: u32,

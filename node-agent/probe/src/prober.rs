@@ -20,7 +20,7 @@ use crate::{
     sys::Arrival,
 };
 
-/// A packet that cannot be sent now is tried again for so long.
+/// A packet that cannot be sent now is tried again for this long.
 const ROOM: Duration = Duration::from_millis(20);
 /// Until then rails are asked for their own partner only.
 const CROSSWISE: Duration = Duration::from_millis(60);
@@ -348,7 +348,7 @@ impl Prober {
         Some(None)
     }
 
-    /// Sends, padded to so many bytes of payload; waits a little where there is no room. What does not go is as good as lost, and is
+    /// Sends, padded to this many bytes of payload; waits a little where there is no room. What does not go is as good as lost, and is
     /// seen to be.
     pub(crate) fn send(&self, at: usize, packet: &Packet, bytes: u32, to: SocketAddr) -> bool {
         let mut payload = packet.encode(&self.seal).to_vec();

@@ -107,7 +107,7 @@ impl Pace {
     }
 }
 
-/// The thread that hears events; it ends when this is dropped.
+/// The thread that waits for events; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Notices {
     /// Gets a message whenever the kernel reports a change that a check should look at.

@@ -67,7 +67,7 @@ pub struct CounterPaths {
     pub flaps: watch::Receiver<Flaps>,
 }
 
-/// The way to the thread, and what it says.
+/// The connection to the health thread: what it is sent, and what it reports.
 #[derive(Debug)]
 pub struct Watcher {
     notes: SyncSender<Note>,

@@ -266,7 +266,7 @@ impl RenewedIdentity {
 }
 
 /// Returns when the controller says that another authority issues, or others are trusted, than this agent knows of; at a
-/// moment within the time that it gives. What it has said once is heard once.
+/// moment within the time that it gives. What it has said once is taken once.
 async fn superseded(
     said: &mut watch::Receiver<Option<v1::Authority>>,
     kept: &RenewedIdentity,
@@ -343,7 +343,7 @@ async fn renew(
 }
 
 /// Shows the new certificate to each controller, on a connection of its own: the one that is open goes on with the old one. So
-/// they know that it is in use, and this server hears of a certificate that is not good while it can still fix that.
+/// they know that it is in use, and this server learns of a certificate that is not good while it can still fix that.
 async fn show(setup: &Setup, kept: &RenewedIdentity) {
     for endpoint in &setup.controller {
         let address = std::slice::from_ref(endpoint);

@@ -35,7 +35,7 @@ pub struct AgentMetrics {
     pub nic_unfit: GaugeBy<2>,
     /// `rail_nic_condition{device,rail,condition}`: 1 note, 2 degraded, 3 drain; absent where it does not hold.
     pub nic_condition: GaugeBy<3>,
-    /// `rail_nic_events_total{device,rail,event}`: by the words of node-agent-health; they never go back.
+    /// `rail_nic_events_total{device,rail,event}`: by the counter kinds of node-agent-health; they never go back.
     pub nic_events: CounterBy<3>,
     /// `rail_nic_probes_total{device,outcome}`: of rails that were out of use; passed, failed or unable.
     pub nic_probes: CounterBy<2>,
@@ -84,7 +84,7 @@ impl AgentMetrics {
     }
 }
 
-/// An agent is ready while a controller hears it: without one it starts nothing new, and what runs goes on.
+/// An agent is ready while it is connected to a controller: without one it starts nothing new, and what runs goes on.
 fn ready(connected: GaugeBy<0>) -> Checks {
     Arc::new(move || {
         let outcome = match connected.get([]) {

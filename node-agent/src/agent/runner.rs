@@ -512,7 +512,7 @@ impl Runner {
             self.spans.insert(key, span);
         }
         if let Some(orders) = self.orders.get(&key) {
-            // Full: the supervisor's next words bring the order again.
+            // Full: the supervisor's next report brings the order again.
             let _ = orders.try_send(order);
         }
     }

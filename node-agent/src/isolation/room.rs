@@ -65,8 +65,9 @@ pub struct Room {
     /// It has got its order.
     reported: bool,
     ready: Option<Result<(), String>>,
-    /// Starts processes in the PID namespace: a thread's children are born where it was told, and only its own. (To come back from there
-    /// needs a right that a user namespace of our own does not give.) It lives as long as this: what it starts is tied to it.
+    /// Starts processes in the PID namespace: a thread's children are born in the namespace that it has chosen, and only its own. (To
+    /// come back from there needs a right that a user namespace of our own does not give.) It lives as long as this: what it starts is
+    /// tied to it.
     starter: Option<mpsc::Sender<Wanted>>,
 }
 

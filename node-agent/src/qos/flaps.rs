@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A journal that remembers what had been told when each record was saved.
+    /// A journal that remembers what had been reported when each record was saved.
     struct Heard(MemoryJournal, watch::Receiver<Flaps>, std::sync::mpsc::Sender<(bool, bool)>);
 
     impl Journal for Heard {

@@ -136,7 +136,7 @@ impl Program {
     }
 }
 
-/// Divides a launch into the supervisor's words and the tenant's, which stay unread.
+/// Divides a launch into the supervisor's part and the tenant's, which stays unread.
 ///
 /// # Errors
 /// The first part is missing or damaged.

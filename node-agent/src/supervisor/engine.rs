@@ -32,7 +32,7 @@ const CONNECT: Duration = Duration::from_secs(20);
 pub const ANSWER: Duration = Duration::from_millis(500);
 /// Its messages are kept in two files of this size.
 const LOG_BYTES: u64 = 512 * 1024;
-/// Its last words, for the cause.
+/// Bytes of the engine's standard error that are kept for the cause.
 const LAST_WORDS: usize = 1024;
 
 /// The engine of the attempt, as a process that this supervisor has started or taken over.
@@ -242,7 +242,7 @@ pub fn peers(task: &Task, endpoints: &[NodeEndpoints]) -> Vec<Peer> {
     others.filter_map(peer).collect()
 }
 
-/// The engine's listeners in the domain's words.
+/// The engine's listeners in types of the model.
 pub fn endpoints(reply: &Reply) -> Vec<RailEndpoint> {
     reply.endpoints.iter().map(|e| RailEndpoint { rail: e.rail, address: e.address }).collect()
 }

@@ -1,4 +1,4 @@
-//! What the engine says of its rails, in the words of the domain: times by the wall clock, rates from two looks.
+//! What the engine says of its rails, in types of the model: times by the wall clock, rates from two looks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

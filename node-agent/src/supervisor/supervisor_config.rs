@@ -19,7 +19,7 @@ use crate::{
     rank_user::RankUser,
 };
 
-/// What the agent tells a supervisor in the file `supervisor_config.json`.
+/// What the agent gives a supervisor in the file `supervisor_config.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SupervisorConfig {
     /// Name of this server.

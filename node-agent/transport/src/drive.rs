@@ -186,7 +186,7 @@ pub fn drive<M: Buffers, T: Transport + ?Sized>(
         None => timeout,
     };
     transport.poll(Some(wait), bridge)?;
-    // Before the caller hears of operations that have ended: a rail that the machine has given up may still read their buffers.
+    // Before the caller learns of operations that have ended: a rail that the machine has given up may still read their buffers.
     apply_command(bridge.machine, transport);
     Ok(())
 }

@@ -83,7 +83,7 @@ impl MemoryNet {
         self.shared.wake_all(&mut state);
     }
 
-    /// Faults to come, each when the net has carried so many frames in all. Replaces an earlier script.
+    /// Faults to come, each when the net has carried this many frames in all. Replaces an earlier script.
     pub fn script(&self, script: Vec<(u64, Fault)>) {
         self.shared.lock().script(script);
     }

@@ -66,7 +66,7 @@ impl<M, R> Cache<M, R> {
         (self.entries.len(), self.bytes)
     }
 
-    /// The registration of a memory of so many bytes on a rail, made by `register` if there is none; nothing if it cannot be
+    /// The registration of a memory of this many bytes on a rail, made by `register` if there is none; nothing if it cannot be
     /// registered, or is larger than all that is kept. To keep the bounds, those go that were not asked for longest.
     pub fn get<E>(
         &mut self,
@@ -112,7 +112,7 @@ impl<M, R> Cache<M, R> {
         registration
     }
 
-    /// Lets go of the memories that were not asked for longest until so many bytes more are within the bounds; false if they never
+    /// Lets go of the memories that were not asked for longest until this many bytes more are within the bounds; false if they never
     /// can be.
     fn make_room(&mut self, bytes: u64) -> bool {
         if bytes > self.bounds.bytes || self.bounds.memories == 0 {

@@ -21,10 +21,10 @@ pub(crate) use open::Ground;
 
 /// Messages without bytes that may be under way beside those with.
 const TELLINGS: u32 = 8;
-/// So long a device may take for a message before the channel is given up. A device that works says sooner that a message failed;
+/// How long a device may take for a message before the channel is given up. A device that works says sooner that a message failed;
 /// Soft-RoCE was seen to say nothing.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// Payloads of so many bytes are sent from where they are, if that can be registered; to copy less costs less than another part.
+/// Payloads of this many bytes are sent from where they are, if that can be registered; to copy less costs less than another part.
 const IN_PLACE: usize = 4 << 10;
 
 /// The size of rings, and how queue pairs are set.

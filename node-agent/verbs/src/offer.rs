@@ -1,4 +1,4 @@
-//! What one end of a channel tells the other: where it may write, and whom it talks to. Fixed layout, little-endian:
+//! What one end of a channel sends to the other: where it may write, and which queue pair it is connected to. Fixed layout, little-endian:
 //!
 //! | bytes | field | bytes | field |
 //! |---|---|---|---|

@@ -54,7 +54,7 @@ impl Outgoing {
         (self.sent - self.taken < self.slots && self.sent - self.done < self.slots).then_some(self.sent)
     }
 
-    /// That message of so many bytes was handed to the device, which `reads` some of them where their owner has them: others were
+    /// That message of this many bytes was handed to the device, which `reads` some of them where their owner has them: others were
     /// copied.
     pub(crate) fn posted(&mut self, bytes: u32, reads: bool) {
         self.written[(self.sent % self.slots) as usize] = (bytes, reads);
@@ -177,7 +177,7 @@ impl Incoming {
         (length > 0).then_some(Bytes { offset, length: (length - self.read) as usize })
     }
 
-    /// Of those bytes so many were read.
+    /// Of those bytes this many were read.
     pub(crate) fn read(&mut self, bytes: usize) {
         let at = (self.taken % self.slots()) as usize;
         self.read = self.read.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));

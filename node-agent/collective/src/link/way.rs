@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// The clock as it is told runs over in 71 minutes; after a longer silence nobody knows how often it did.
+    /// The clock as frames carry it runs over in 71 minutes; after a longer silence nobody knows how often it did.
     #[test]
     fn a_link_that_was_idle_begins_anew() {
         let minute = 60_000 * MS;

@@ -30,12 +30,12 @@ const CHECK: Time = Time::from_millis(100);
 /// Looks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
 /// the stripes follow them anyway.
 const CHECKS: u32 = 4;
-/// Rates make a plan when no node has reported anything new for so long: a change that meets all nodes, like a slow leaf, comes
+/// Rates make a plan when no node has reported anything new for this long: a change that meets all nodes, like a slow leaf, comes
 /// from each at its own time, and a plan that knows half of it takes some for weak. Rails that are lost make one at once.
 const CALM: Time = Time::from_millis(250);
 /// Versions that operations under way may need at once; with more, no new one is made.
 const VERSIONS: usize = 4;
-/// An operation that is predicted to take so long waits for a trip to learn the newest plan: four that are shorter are over
+/// An operation that is predicted to take this long waits for a trip to learn the newest plan: four that are shorter are over
 /// before the rates are looked at again.
 const LONG: Time = Time::from_millis(25);
 /// Weak nodes that a plan names; with more, all count as equal.

@@ -21,7 +21,7 @@ use crate::shape::{Node, Rail, Time};
 const PROBES: u32 = 3;
 /// Time after which a probe, or a question, is asked again: doubled up to the second one.
 const AGAIN: (Time, Time) = (Time::from_millis(10), Time::from_millis(160));
-/// A link that answers no probe for so long is closed and dialed again.
+/// A link that answers no probe for this long is closed and dialed again.
 const PROOF_LIMIT: Time = Time::from_secs(1);
 /// An answer over another rail counts against a silent one after this time: what has arrived with it is read by then.
 const SETTLE: Time = Time::from_millis(10);
@@ -380,7 +380,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The peer took so many frames of a life that is over: the rest is sent again.
+    /// The peer took this many frames of a life that is over: the rest is sent again.
     fn rise(&mut self, peer: Node, unacked: UnackedGeneration, frames: u32) -> Result<(), FrameError> {
         let taken = (frames.wrapping_add(1)).wrapping_sub(unacked.first) as usize;
         if taken > unacked.tokens.len() {

@@ -11,7 +11,7 @@ use crate::memory::Region;
 use crate::schedule::{BufferOffset, Contribution, Done, FIRST, Schedule, Side, Source, Term};
 use crate::shape::{Layout, Node, Rank, Time};
 
-/// What a grant says: so many chunks of the flow of a block.
+/// What a grant says: this many chunks of the flow of a block.
 pub fn grant_value(block: u32, chunks: usize) -> u64 {
     u64::from(block) << 32 | chunks as u64 & u64::from(u32::MAX)
 }

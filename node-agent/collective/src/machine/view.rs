@@ -6,7 +6,7 @@ use crate::link::State;
 use crate::machine::Machine;
 use crate::shape::{Node, Rail, Time};
 
-/// A drained rail is left by its peers when nothing has come over it for so long.
+/// A drained rail is left by its peers when nothing has come over it for this long.
 const LEFT_AFTER: Time = Time::from_millis(20);
 
 /// How a rail, or a link of it, stands.

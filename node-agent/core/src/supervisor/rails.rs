@@ -10,7 +10,7 @@ use super::{Action, Phase, State};
 pub const RAILS_CHECK: Duration = Duration::from_secs(1);
 /// While rails move after an order, it is asked this often,
 pub const RAILS_HASTE: Duration = Duration::from_millis(50);
-/// for so long at most.
+/// for this long at most.
 pub(super) const HASTE_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes and rates are reported this often; a changed state at once.
 pub const RAILS_REPORT: Duration = Duration::from_secs(5);

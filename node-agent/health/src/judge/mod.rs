@@ -9,7 +9,7 @@ pub mod swap;
 
 use crate::{condition::Fact, layout::Layout};
 
-/// The words of all detectors; those of the rules are in their table.
+/// The facts of all detectors; those of the rules are in their table.
 pub(crate) fn facts() -> impl Iterator<Item = &'static Fact> {
     flap::FACTS.into_iter().chain(priority::FACTS).chain(slow::FACTS).chain(storm::FACTS).chain(swap::FACTS)
 }

@@ -63,7 +63,7 @@ impl Gauge {
         (self.broken, self.broken_since) = (other.broken, other.broken_since);
     }
 
-    /// What broke it has been decided on: told, or found to be no rail's doing.
+    /// What broke it has been decided on: it was reported, or is not the rail's doing.
     pub fn decided(&mut self) {
         if self.test == Test::Any {
             self.broken_since = None;

@@ -10,7 +10,7 @@ use crate::{
     vendor::Vendor,
 };
 
-/// A NIC that was away so long ago may still be called so.
+/// A NIC that was away this long ago may still be called so.
 const AWAY: u64 = 5000;
 /// Alarms that are kept.
 const ALARMS_MAX: usize = 64;
@@ -37,7 +37,7 @@ pub struct Noise {
     pub alarms: Vec<Alarm>,
 }
 
-/// So many seconds of a healthy server, from this seed.
+/// This many seconds of a healthy server, from this seed.
 #[must_use]
 pub fn month(seed: u64, seconds: u64, vendor: Vendor) -> Noise {
     let mut server = Server::new(seed, vendor);

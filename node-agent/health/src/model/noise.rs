@@ -122,7 +122,7 @@ impl Weather {
         self.killed.push((now + random.within(1000, 8000), rails));
     }
 
-    /// Moves the counters of noise of one NIC that carried so many bytes in `ms`.
+    /// Moves the counters of noise of one NIC that carried this many bytes in `ms`.
     pub fn touch(
         &self,
         nic: &mut Nic,

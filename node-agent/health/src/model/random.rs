@@ -35,7 +35,7 @@ impl Random {
         low + self.unit() * (high - low)
     }
 
-    /// True once in so many times.
+    /// True once in this many times.
     pub fn once_in(&mut self, times: f64) -> bool {
         self.unit() * times < 1.0
     }

@@ -61,7 +61,7 @@ pub(super) enum LldpdError {
     Failed {
         /// Path of the client program.
         program: PathBuf,
-        /// As the kernel words it.
+        /// The status in the operating system's text.
         status: std::process::ExitStatus,
     },
     /// What it said is not what such a client says.

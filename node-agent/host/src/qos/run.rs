@@ -1,5 +1,5 @@
 //! A plan, made: what is to be done next is decided in `node_agent_qos::journal`; here it is saved first, then done, and what became of
-//! it is told back.
+//! it is reported back.
 
 use std::time::{Duration, SystemTime};
 

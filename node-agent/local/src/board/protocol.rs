@@ -179,7 +179,7 @@ pub trait Table {
         head.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Ends everything. Only the engine does that; it tells who asks why.
+    /// Ends everything. Only the engine does that; it answers whoever asks for the reason.
     fn fail(&self) {
         self.head().failed.store(1, Ordering::Release);
         self.alarm();
@@ -250,7 +250,7 @@ pub trait Table {
     }
 
     /// Arrives at operation `seq`, which [`Table::may_post`] and is `rank`'s next. `copied` pieces of its input are there
-    /// already. Gives true to the last to arrive, who has opened it: everybody else is to be told.
+    /// already. Gives true to the last to arrive, who has opened it: everybody else is to be woken.
     fn post(&self, rank: usize, seq: u64, words: &[u64; WORDS], copied: u32, extent: Extent) -> bool {
         let entry = self.entry(seq, rank);
         for (place, word) in entry.words.iter().zip(words) {

@@ -186,14 +186,14 @@ pub enum Tool {
     MlnxQos,
 }
 
-/// How a driver's version is told from another's of the same name.
+/// How a driver's version is distinguished from another's of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// Every version of the driver.
     Any,
     /// Versions whose text begins with this.
     Begins(&'static str),
-    /// Has so many numbers before the first dash, and two dots after it: `24.10-1.1.4`.
+    /// Has this many numbers before the first dash, and two dots after it: `24.10-1.1.4`.
     Package(usize),
 }
 

@@ -15,7 +15,7 @@ use crate::step_frames::{self, FRAME_MAX, ORDER_MAX};
 
 /// While more than this waits to be written nothing more is read from the processes.
 const OUT_MAX: usize = 256 << 10;
-/// What is left at the end is written for so long at most.
+/// What is left at the end is written for this long at most.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// The agent's end of a step.
@@ -53,7 +53,7 @@ impl Caller {
         (!flags.is_empty()).then(|| PollFd::from_borrowed_fd(self.stream.as_fd(), flags))
     }
 
-    /// It hears nothing more, or says nothing more.
+    /// The connection has ended in one direction or in both.
     pub fn is_lost(&self) -> bool {
         self.disconnected || self.input_closed
     }

@@ -22,11 +22,11 @@ use crate::{
     supervisor::{environment, ranks::Started},
 };
 
-/// Output of a process that has ended is waited for so long where something that it left behind keeps its pipes.
+/// Output of a process that has ended is waited for this long where something that it left behind keeps its pipes.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 /// What ends the input of a program that reads a terminal.
 const END_OF_TRANSMISSION: u8 = 4;
-/// At most so many pieces of one process before the others get their turn.
+/// At most this many pieces of one process before the others get their turn.
 const TURN: usize = 16;
 
 /// One process of a step.

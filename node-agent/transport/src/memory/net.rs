@@ -59,7 +59,7 @@ pub struct State {
     delay: BTreeMap<DirectedLink, Duration>,
     /// The ports that have no carrier.
     pub dark: BTreeSet<(Node, Rail)>,
-    /// Faults that come when the net has carried so many frames, the next one last.
+    /// Faults that come when the net has carried this many frames, the next one last.
     script: Vec<(u64, Fault)>,
     carried: u64,
     pub woken: Vec<bool>,
@@ -212,7 +212,7 @@ impl State {
         self.woken.fill(true);
     }
 
-    /// Whether a frame of so many bytes fits onto a link.
+    /// Whether a frame of this many bytes fits onto a link.
     pub fn has_room(&self, way: DirectedLink, bytes: usize) -> bool {
         self.pipes.get(&way).is_none_or(|pipe| pipe.bytes == 0 || pipe.bytes + bytes <= LINK_BYTES)
     }

@@ -24,7 +24,7 @@ use crate::carrier::{Carrier, ChannelId, ENTROPY, MAX_OFFER, News};
 
 /// An offer as it is sent: its length, the offer itself, and a proof that the peer made it for this connection.
 const OFFER: usize = 2 + MAX_OFFER + Seal::BYTES;
-/// A rail on which so many channels in a row failed before anything came in is carried by its connections, where that is allowed, until
+/// A rail on which this many channels in a row failed before anything came in is carried by its connections, where that is allowed, until
 /// its port comes back.
 const GIVE_UP: u32 = 3;
 /// "My end of the channel takes what you send."

@@ -272,7 +272,7 @@ impl Sender {
         Ok((sent, offered))
     }
 
-    /// So many bytes more are gone; of all that are, the first `release_buffer` are not read any more.
+    /// This many bytes more are gone; of all that are, the first `release_buffer` are not read any more.
     fn advance(&mut self, mut n: usize, release_buffer: u64, place: &mut FrameTarget<'_>) {
         while let Some(out) = self.queue.front_mut() {
             let left = HEADER_BYTES + out.frame.header.length as usize - out.at;

@@ -10,7 +10,7 @@
 //! covers it like everything in the hello. Whether it is the latest is for the listener's owner to judge.
 //!
 //! Byte 5 of the hello also says, from its second bit on, how what follows the handshake is protected ([`super::sealed`]). Both ends were
-//! told the same, so another hello is a stranger's; and who is on the way cannot change it, for the proofs cover it.
+//! given the same, so another hello is a stranger's; and who is on the way cannot change it, for the proofs cover it.
 //!
 //! Byte 5 of the hello says whether the dialer can carry the link by a channel; where the listener can too it says so in its welcome, and
 //! each then offers its end of the channel, sealed with the key for this conversation and this side ([`Handshake::seal`]).

@@ -31,7 +31,7 @@ const YOUNG: Duration = Duration::from_secs(1);
 const SOUND: Duration = Duration::from_secs(5);
 /// Greatest pause of a link that flaps.
 const DAMPED: Duration = Duration::from_secs(10);
-/// So long after its own port is back a rail is left alone. The other end of the cable may not forward yet, and a question
+/// This long after its own port is back a rail is left alone. The other end of the cable may not forward yet, and a question
 /// for a hardware address that is lost there is not repeated for a second (`retrans_time_ms` of the kernel's neighbours).
 /// A port that was asked how it is can even be up before the bridge at its other end knows of it.
 pub const SETTLE: Duration = Duration::from_millis(20);

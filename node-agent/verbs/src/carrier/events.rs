@@ -18,9 +18,9 @@ use crate::port::{Port, port};
 const BATCH: usize = 64;
 /// How often at most devices are asked for events: each time is a system call for each.
 pub(super) const EVENTS: Duration = Duration::from_millis(1);
-/// So long a device may take to say that it has given up the messages of a queue pair that is stopped.
+/// How long a device may take to say that it has given up the messages of a queue pair that is stopped.
 const STOPPED: Duration = Duration::from_millis(100);
-/// So long a device may take to bind the windows of a channel.
+/// How long a device may take to bind the windows of a channel.
 const BOUND: Duration = Duration::from_millis(200);
 
 impl VerbsCarrier {
@@ -185,7 +185,7 @@ impl VerbsCarrier {
         self.unheard = news;
     }
 
-    /// Before the peer hears that it may write: whether its windows are in force. Where a device cannot bind them, the port's next
+    /// Before the peer learns that it may write: whether its windows are in force. Where a device cannot bind them, the port's next
     /// channels do without.
     pub(super) fn wait_for_windows(&mut self, name: ChannelId) -> Result<(), String> {
         let Some(rail) = self.channels.get(&name.0).map(|channel| usize::from(channel.rail)) else {

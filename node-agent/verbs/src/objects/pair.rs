@@ -78,7 +78,7 @@ pub(crate) struct Qp {
     _ring: Arc<Mr>,
     /// What messages under way are sent from, by their ids, the oldest first: there until they are done, or it is gone.
     under_way: VecDeque<(u64, Vec<Arc<Mr>>)>,
-    /// Messages of so many bytes are handed over with their bytes.
+    /// Messages of this many bytes are handed over with their bytes.
     inline: usize,
 }
 
