@@ -186,7 +186,7 @@ fn now() -> u64 {
 pub struct Piece {
     /// When it was written, in milliseconds since 1970, where the file says it.
     pub time: Option<u64>,
-    /// Where it came from.
+    /// The stream that the piece was written to.
     pub stream: Stream,
     /// The bytes as they were written.
     pub data: Vec<u8>,
@@ -223,7 +223,7 @@ pub struct LogReader {
     pending: Vec<u8>,
     skip: u64,
     since: u64,
-    /// Of what is read now.
+    /// The time of what is read now.
     time: Option<u64>,
 }
 

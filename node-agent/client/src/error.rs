@@ -16,7 +16,7 @@ pub enum Error {
     Environment {
         /// The environment variable that is missing or wrong.
         name: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the variable, as the rest of the sentence.
         problem: String,
     },
     /// The engine's socket could not be reached.

@@ -101,7 +101,7 @@ impl Client {
 }
 
 impl GpuBuffer {
-    /// Where it begins on the GPU.
+    /// The address in GPU memory at which the range begins.
     pub fn pointer(&self) -> u64 {
         self.inner.memory.pointer()
     }

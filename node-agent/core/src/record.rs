@@ -66,7 +66,7 @@ impl Goal {
         }
     }
 
-    /// What is further on is larger.
+    /// Place of the goal in the order of goals: one that is further on is larger.
     fn order(&self) -> (u8, u32) {
         match self {
             Self::Prepared => (0, 0),

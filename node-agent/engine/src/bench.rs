@@ -354,7 +354,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Whose input a broadcast spreads.
+/// The rank whose input a broadcast spreads.
 const ROOT: u32 = 0;
 
 fn block_rank(block: usize) -> u32 {

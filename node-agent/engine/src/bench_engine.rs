@@ -140,7 +140,7 @@ struct Line {
     nodes: Node,
     rails: usize,
     iterations: usize,
-    /// Of the slowest node, in microseconds.
+    /// Time of one repetition on the slowest node, in microseconds.
     time_us: Spread,
     /// Bytes over mean time, and that times 2(n-1)/n, in 10^9 bytes per second.
     alg_bw: f64,

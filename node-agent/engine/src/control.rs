@@ -278,7 +278,7 @@ pub struct PairView {
 pub struct WayView {
     /// Number of small packets sent this way.
     pub sent: u32,
-    /// Those that did not arrive.
+    /// Number of those packets that did not arrive.
     pub lost: u32,
     /// The largest IP packet that arrived, in bytes.
     pub mtu: Option<u32>,

@@ -79,7 +79,7 @@ pub enum EngineError {
     Lost {
         /// It was a peer: this server may be well.
         peer: bool,
-        /// Which job, and how.
+        /// Which job this engine serves and how, for its log.
         text: String,
     },
 }

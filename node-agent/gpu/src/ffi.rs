@@ -46,7 +46,7 @@ pub struct PciInfo {
     pub device: c_uint,
     /// Device in the upper half, vendor in the lower.
     pub pci_device_id: c_uint,
-    /// The same of the subsystem.
+    /// Device and vendor of the subsystem, likewise.
     pub pci_subsystem_id: c_uint,
     /// The bus address, for example `00000000:1B:00.0`.
     pub bus_id: [c_char; 32],

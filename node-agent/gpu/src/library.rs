@@ -243,7 +243,7 @@ impl<'a> Gpu<'a> {
             .text("nvmlDeviceGetName", |buffer, length| unsafe { call(handle, buffer, length) })
     }
 
-    /// Its memory in bytes.
+    /// The GPU's memory in bytes.
     pub(crate) fn memory(&self) -> Result<u64, NvmlError> {
         let mut memory = Memory::default();
         // SAFETY: the handle is of this session; it writes one structure of this layout to the pointer that it is given.

@@ -194,7 +194,7 @@ pub struct Evidence {
     pub fact: &'static Fact,
     /// The value that was measured, in the rule's unit.
     pub value: f64,
-    /// What it must not pass.
+    /// The value that must not be passed, in the rule's unit.
     pub limit: f64,
     /// The time over which it was measured.
     pub over: Duration,

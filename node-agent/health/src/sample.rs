@@ -32,7 +32,7 @@ pub struct Sample<'a> {
     /// When it was read, by a clock that never steps: the wall clock at the agent's start and the time that has passed
     /// since.
     pub at: Timestamp,
-    /// What it is called now.
+    /// Name of the RDMA device, as it is now.
     pub device: &'a str,
     /// The rail that it serves.
     pub rail: u32,

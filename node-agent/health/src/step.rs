@@ -114,7 +114,7 @@ pub enum Verdict {
 pub struct RailVerdict {
     /// The port that has the condition.
     pub port: PortKey,
-    /// What it is called now.
+    /// Name of the RDMA device, as it is now.
     pub device: String,
     /// Number of the rail that the port is on.
     pub rail: u32,

@@ -69,7 +69,7 @@ pub enum Request {
     /// Register memory of a GPU, `bytes` from `offset` of the dma-buf that comes with this message: rails are to send from it where they
     /// can. Answered by [`Reply::Lent`]; released by [`Request::Free`].
     Lend {
-        /// Where it begins in the dma-buf.
+        /// The first byte of the range, counted from the beginning of the dma-buf.
         offset: u64,
         /// Length of the range of the dma-buf, in bytes.
         bytes: u64,

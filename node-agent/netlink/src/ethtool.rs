@@ -54,7 +54,7 @@ pub(crate) mod pause {
 /// Where the family is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Family {
-    /// Its number, given at boot.
+    /// The family's number, which the kernel gives at boot.
     pub id: u16,
     /// The multicast group of its notifications.
     pub monitor: Option<u32>,

@@ -92,7 +92,7 @@ fn call(kernel: &dyn Kernel, device: &str, what: &str, mut data: Vec<u8>) -> Res
     call_in(kernel, device, what, &mut data).map(|()| data)
 }
 
-/// The same with the caller's memory.
+/// The same, with memory of the caller for the answer.
 fn call_in(kernel: &dyn Kernel, device: &str, what: &str, data: &mut [u8]) -> Result<(), NetlinkError> {
     match kernel.ethtool(device, data) {
         Ok(()) => Ok(()),

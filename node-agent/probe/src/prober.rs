@@ -79,7 +79,7 @@ pub struct Peer {
 /// A rail cannot be probed.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// Its socket could not be made.
+    /// The socket of a rail could not be made.
     #[error("rail {rail}: cannot probe from {address}: {error}")]
     Rail {
         /// Number of the rail.

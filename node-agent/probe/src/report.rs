@@ -44,7 +44,7 @@ pub struct PairReport {
 pub struct PathMeasurement {
     /// Number of small packets that were sent.
     pub sent: u32,
-    /// Those that did not arrive.
+    /// Number of those packets that did not arrive.
     pub lost: u32,
     /// The largest IP packet that arrived, in bytes.
     pub mtu: Option<u32>,

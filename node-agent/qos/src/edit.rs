@@ -127,7 +127,7 @@ pub enum Change {
         to: DcbxMode,
         /// What is sent to get there: mlx5 hands DCBX back to its firmware by 0.
         send: DcbxMode,
-        /// What is sent to get back.
+        /// What is sent to get back to `from`.
         undo_send: DcbxMode,
     },
     /// The LLDP agent of the firmware.

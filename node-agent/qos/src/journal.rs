@@ -148,7 +148,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Of a plan for `before`.
+    /// The journal for a plan that was made for `before`.
     #[must_use]
     pub fn new(plan: &Plan, before: &Observed, asked_by: &str, confirm_within: Duration) -> Self {
         Self {

@@ -77,7 +77,7 @@ pub struct Device {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct DcbAgent {
-    /// Its name, for example `lldpad`.
+    /// Name of the program, for example `lldpad`.
     pub name: String,
     /// Its process; none if it is known by other means, such as its control socket.
     pub pid: Option<u32>,

@@ -25,7 +25,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Of `profile` on `vendor`.
+    /// The values that `profile` means for a port of `vendor`.
     #[must_use]
     pub fn of(profile: &QosProfile, vendor: &Vendor) -> Self {
         let spec = profile.spec();

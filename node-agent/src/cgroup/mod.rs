@@ -43,7 +43,7 @@ pub struct Made {
     pub groups: Vec<PathBuf>,
     /// The features that are in force for the attempt.
     pub active: Vec<IsolationFeature>,
-    /// What is not, and why.
+    /// The features that are not in force, each with the reason.
     pub absent: Vec<(IsolationFeature, String)>,
 }
 
@@ -187,7 +187,7 @@ pub fn name(node: &str, key: Key) -> String {
 pub struct Available {
     /// The groups around those of jobs; empty: none can be made.
     pub parents: Vec<PathBuf>,
-    /// What is said of each feature.
+    /// Whether each feature is there, as it is reported.
     pub states: Vec<IsolationState>,
 }
 

@@ -40,7 +40,7 @@ const ORDER_MAX: u64 = 1 << 20;
 pub struct Order {
     /// The supervisor, as this process sees its parent: none from inside a PID namespace.
     pub parent: Option<i32>,
-    /// What is to be made.
+    /// The isolation that is to be set up.
     pub isolation: Isolation,
     /// The ranks' user, who this process becomes, too.
     pub ids: Option<Ids>,

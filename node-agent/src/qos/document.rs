@@ -26,7 +26,7 @@ pub enum ProfileFileError {
     Document {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the document.
         source: ProfileDocumentError,
     },
 }

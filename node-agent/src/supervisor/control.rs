@@ -61,7 +61,7 @@ pub enum Request {
 /// Another node of the job.
 #[derive(Debug, Clone, Serialize)]
 pub struct Peer {
-    /// Its index in the configuration's `nodes`.
+    /// Index of the peer in the configuration's `nodes`.
     pub node: usize,
     /// Where the rails of the peer listen.
     pub endpoints: Vec<SavedEndpoint>,

@@ -50,7 +50,7 @@ pub struct Started {
     pub launch: Launch,
     /// Its standard output, if that is a pipe of ours and not at its end.
     pub out: Option<File>,
-    /// The same of its standard error.
+    /// The pipe from its standard error, likewise.
     pub err: Option<File>,
     /// The most memory that it and all below it were seen to have at a time.
     pub memory_peak: u64,

@@ -122,7 +122,7 @@ pub enum SupervisorConfigError {
     Damaged {
         /// The attempt's directory.
         dir: PathBuf,
-        /// What is wrong with it.
+        /// How decoding failed.
         detail: String,
     },
     /// The key is not 64 hexadecimal digits.

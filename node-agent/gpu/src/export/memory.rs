@@ -84,7 +84,7 @@ impl GpuMemory {
         self.pointer
     }
 
-    /// Its bytes, at least one.
+    /// Length of the range in bytes, at least one.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length

@@ -60,7 +60,7 @@ pub struct Nic {
     pub link: bool,
     /// Not on its bus until then.
     pub absent_until: u64,
-    /// Its link comes up then.
+    /// When the link comes up again.
     pub down_until: u64,
     /// When it was down or absent last.
     pub away_at: u64,

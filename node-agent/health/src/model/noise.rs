@@ -14,7 +14,7 @@ const DAY: f64 = 24.0 * HOUR;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Episode {
     until: u64,
-    /// What is left of the rate.
+    /// The part of the rate that is left.
     pub left: f64,
     paused: f64,
     marked: f64,

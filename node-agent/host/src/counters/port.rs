@@ -182,7 +182,7 @@ impl PortReader {
         &self.key
     }
 
-    /// What is read of it.
+    /// The counters that are read of the port.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout

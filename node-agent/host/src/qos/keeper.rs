@@ -51,9 +51,9 @@ pub enum Verdict {
 pub struct Outcome {
     /// Name of the NIC's network device.
     pub netdev: String,
-    /// Why it was looked at.
+    /// What made the check due.
     pub cause: CheckTrigger,
-    /// What became of it.
+    /// The outcome of the check.
     pub verdict: Verdict,
     /// From the first event that it is about to its beginning.
     pub waited: Duration,

@@ -12,7 +12,7 @@ pub struct Modelled {
     pub netdev: String,
     /// Name of the RDMA device.
     pub device: String,
-    /// Its bus address, for example `0000:18:00.0`.
+    /// PCI address of the NIC, for example `0000:18:00.0`.
     pub pci: String,
 }
 

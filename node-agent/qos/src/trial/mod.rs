@@ -32,7 +32,7 @@ pub struct Case {
     pub profile: QosProfile,
     /// What is read of the port.
     pub observed: Observed,
-    /// What is wrong, exactly.
+    /// The settings that differ from the profile: exactly these must be found.
     pub wrong: BTreeSet<Item>,
 }
 
