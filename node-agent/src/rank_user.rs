@@ -43,14 +43,14 @@ pub enum RankUserError {
         /// Why no account is found by it.
         detail: String,
     },
-    /// Root, and nothing that says whom ranks run as.
+    /// The agent is root, and nothing says which user ranks run as.
     #[error(
         "this agent runs as root, and a job's program must not: give --rank-uids FIRST-LAST (a user of its own for each attempt, \
          for example 200000-265535), or --rank-user USER (one for all, that nothing else on this server uses), or run the agent as \
          another user; --ranks-as-root runs every tenant's programs as root, who own this server then"
     )]
     AsRoot,
-    /// Only root may start processes of somebody else.
+    /// Only root may start processes of another user.
     #[error("--rank-user {0}: only an agent that runs as root can start ranks as another user")]
     NotRoot(String),
     /// Only root may give ids to processes.
@@ -74,7 +74,7 @@ pub enum RankUserError {
     },
 }
 
-/// What a process needs to be somebody.
+/// The ids that a process needs to run as a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
     /// Id of the user.

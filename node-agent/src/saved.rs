@@ -127,7 +127,7 @@ pub struct SavedSnapshot {
     measured: Option<SavedMeasured>,
 }
 
-/// What a supervisor leaves on disk: the snapshot, and whom it has started.
+/// What a supervisor leaves on disk: the snapshot, and the processes that it has started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedState {
     /// What the supervisor knows of its attempt.

@@ -379,7 +379,7 @@ fn engine_failed(state: &mut State, message: String, now: Timestamp, actions: &m
     }
 }
 
-/// Of a peer that is lost its own server speaks; who merely misses it must not be taken for what failed. The cause is about
+/// A peer that is lost is reported by its own server; who merely misses it must not be taken for what failed. The cause is about
 /// the peer, where that is known.
 fn engine_lost(state: &mut State, why: &str, end: EngineEnd, now: Timestamp, actions: &mut Vec<Action>) {
     let cause = match end {

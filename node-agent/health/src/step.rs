@@ -36,7 +36,7 @@ static FAILURES: Fact = Fact {
     source: "as for a device that is absent",
     hint: "its firmware does not answer its driver; it is asked less and less, at most every 5 minutes",
 };
-/// The facts of which verdicts of this module speak.
+/// The facts that verdicts of this module can state.
 pub(crate) const FACTS: [&Fact; 2] = [&ABSENT, &FAILURES];
 
 /// What happens to the server's ports and jobs.
@@ -61,7 +61,7 @@ pub enum Event<'a> {
         port: &'a PortKey,
         /// The rail that is planned.
         planned: u32,
-        /// The rail that is heard; `None` where nobody speaks.
+        /// The rail that was found at the cable's other end; `None` where none was.
         heard: Option<u32>,
     },
     /// A probe of a rail's whole path begins: counters of loss or damage must not rise until it has ended.
@@ -86,7 +86,7 @@ pub enum Event<'a> {
     },
 }
 
-/// What somebody should know, or do.
+/// What the agent should report, or do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// One condition of one rail has changed.

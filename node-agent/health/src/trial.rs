@@ -39,7 +39,7 @@ impl Trial {
         self.left = self.left.map(|left| left.saturating_sub(1));
     }
 
-    /// Which counters speak against it, once they have been read.
+    /// The counter kinds that show loss or damage, once they have been read.
     pub(crate) fn outcome(&self, totals: &PerWord<u64>) -> Option<Result<(), CounterKind>> {
         (self.left? == 0).then(|| match QUIET.into_iter().find(|word| totals[*word] > self.before[*word]) {
             Some(word) => Err(word),

@@ -32,7 +32,7 @@ pub const SERIES_ROUNDS: u32 = 1 << 16;
 pub(crate) const NO_ROUND: u32 = u32::MAX;
 /// Packets taken from one port before the others have their turn.
 const AT_ONCE: usize = 64;
-/// After the end of a wait ports are looked at so often at most, for more comes if somebody floods them.
+/// How often ports are looked at after the end of a wait at most, for more comes if somebody floods them.
 const LATE: u32 = 64;
 /// Marks that wait for their answer at most.
 const MARKS: usize = 256;
@@ -110,7 +110,7 @@ pub struct Prober {
     buffer: Vec<u8>,
     /// The round that this node is in.
     pub(crate) round: u32,
-    /// Whom it answers, and where: a packet that somebody else has recorded must not bring an answer to somebody else.
+    /// The nodes that it answers, and where: a packet that somebody else has recorded must not bring an answer to somebody else.
     callers: BTreeMap<u16, BTreeSet<IpAddr>>,
     /// The last round that each peer has said is done.
     done: BTreeMap<u16, u32>,

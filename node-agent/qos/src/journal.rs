@@ -36,7 +36,7 @@ pub enum Stage {
     },
     /// All edits are made; what they left is being read.
     ReadBack,
-    /// It is as planned; somebody has to say so before this time.
+    /// The port is as planned; the apply must be confirmed before this time.
     AwaitConfirm {
         /// The latest time for the confirmation, in milliseconds since 1970.
         deadline: u64,
@@ -60,7 +60,7 @@ pub enum Stage {
         /// What made the rollback necessary.
         why: String,
     },
-    /// Neither; somebody, or a new plan, has to see to it.
+    /// It is neither as planned nor as before; a person, or a new plan, has to correct it.
     Stuck {
         /// What could not be done, and why.
         reason: String,

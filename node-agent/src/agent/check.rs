@@ -41,7 +41,7 @@ impl Watch {
     }
 }
 
-/// That something of the server changed; never where nobody listens.
+/// Waits until something of the server has changed; for ever where no events come.
 pub async fn notice(notices: &mut Option<Notices>) -> Option<()> {
     match notices {
         Some(notices) => notices.heard.recv().await,

@@ -136,7 +136,7 @@ fn make(trial: &Trial, starter: &Path) -> Result<Room, String> {
     Ok(room)
 }
 
-/// What this server permits. `trial` is what is to work in the end: whom ranks are, what they see, what they run.
+/// What this server permits. `trial` is what is to work in the end: which user ranks run as, what they see, what they run.
 #[must_use]
 pub fn probe(agent: &Path, identity: Identity, policy: &Policy, trial: &Trial) -> Facts {
     let root = rustix::process::geteuid().is_root();

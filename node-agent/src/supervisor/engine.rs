@@ -102,7 +102,7 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
 }
 
 impl Engine {
-    /// Starts it and hands it the job's key.
+    /// Starts the engine and gives it the job key.
     ///
     /// # Errors
     /// The program cannot be started, or the key cannot be handed over.

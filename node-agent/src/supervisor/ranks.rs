@@ -38,7 +38,7 @@ use crate::{
 /// A tree that forks while it is killed is looked at again so often in one go.
 const ROUNDS: usize = 5;
 
-/// The end of namespaces that nobody is in is waited for so often.
+/// How often the end of namespaces without processes is waited for.
 const ROOM_CHECKS: usize = 20;
 
 /// A process that was started as ranks are.

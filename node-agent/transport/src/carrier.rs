@@ -2,7 +2,7 @@
 //!
 //! A link is still dialed, accepted and authenticated as a connection, and the connection stays open beside it: its end is the
 //! link's end. Only the frames go another way, a *channel*. Both ends offer a channel over the connection once the peer has
-//! proved the key, so that nobody else learns where memory may be written.
+//! proved the key, so that no other program learns where memory may be written.
 
 use std::fmt;
 use std::io;

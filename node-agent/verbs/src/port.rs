@@ -105,8 +105,8 @@ impl Port {
         true
     }
 
-    /// Whether the completion queues have room for so many queue pairs more, all messages of which may fail at once. Each queue pair holds
-    /// its queues, also while it waits to be given back.
+    /// Whether the completion queues have room for this many more queue pairs, all messages of which may fail at once. Each queue pair
+    /// holds its queues, also while it waits to be given back.
     pub(crate) fn room(&self, pairs: usize, depth: u32) -> Result<(), String> {
         let (there, most) = (Arc::strong_count(&self.send) - 1, (self.entries / depth) as usize);
         if there + pairs <= most {

@@ -29,7 +29,7 @@ pub enum Fault {
         rail: Rail,
     },
     /// Nothing gets through in this direction any more, and nobody gets an event of it. What is sent waits, as in a kernel that
-    /// repeats it, and arrives when the way speaks again, unless the link was closed before.
+    /// repeats it, and arrives after [`Fault::Speak`], unless the link was closed before.
     Silence {
         /// The node that sends in this direction.
         from: Node,

@@ -336,7 +336,7 @@ mod tests {
 
     type Met = (Node, u32);
 
-    /// Runs a handshake; gives whom each side met, or who refused and why.
+    /// Runs a handshake; gives the peer that each side found, or which side refused and why.
     fn meet(dialer: &Party, listener: &Party, rails: (Rail, Rail)) -> Result<(Met, Met), Refused> {
         let (mut d, hello) = Handshake::dialer(dialer, listener.node, rails.0, 77, [1; NONCE]);
         let mut l = Handshake::listener(rails.1, [2; NONCE]);
