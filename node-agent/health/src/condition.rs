@@ -23,11 +23,11 @@ pub enum Condition {
     Slow,
     /// Its cable leads to another rail.
     Swapped,
-    /// Packets are lost on its way through the fabric.
+    /// It loses packets.
     Lossy,
     /// What comes in is damaged.
     Corrupt,
-    /// It drops packets that have arrived.
+    /// It drops packets.
     Dropping,
     /// The host holds it up.
     HostStalled,

@@ -61,11 +61,11 @@ pub enum FindingKind {
     UnknownVendor,
     /// An attribute is there, but is not what it should be.
     Unreadable,
-    /// There are more entries than are reported.
+    /// More entries than are told.
     TooMany,
     /// A PCIe link runs below what the device and its slot can do.
     PcieDegraded,
-    /// A library by which more would be known is not there.
+    /// A library that would tell more is not there.
     LibraryMissing,
     /// A library is there and does not answer as it should.
     LibraryFailed,
