@@ -11,7 +11,7 @@ use crate::{
 
 /// Within this time conditions add up.
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// A look says nothing about more time than this, however long the last one is ago.
+/// A sample says nothing about more time than this, however long the last one is ago.
 const CHECK_MAX_MS: u64 = 5000;
 /// Episodes that are remembered.
 const KEPT: usize = 8;
@@ -138,7 +138,7 @@ impl Board {
         self.held[condition.index()].take().map(|held| (Change::Cleared, held))
     }
 
-    /// What one look says of one condition; what changed.
+    /// What one sample says of one condition; what changed.
     pub fn take(
         &mut self,
         condition: Condition,

@@ -227,7 +227,7 @@ impl fmt::Display for Plain {
     }
 }
 
-/// A condition that a look at a port found.
+/// A condition that a sample of a port found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Finding {
     /// How severe the condition is.
@@ -236,7 +236,7 @@ pub struct Finding {
     pub evidence: Evidence,
 }
 
-/// What a look at a port says of one condition.
+/// What a sample of a port says of one condition.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum DetectorResult {
     /// Nothing: what it would take could not be seen.

@@ -1,4 +1,4 @@
-//! How far a counter went between two looks.
+//! How far a counter has risen between two samples.
 
 /// No counter of events or packets goes faster: 400 Gbit/s of 200-byte packets, per second.
 const EVENTS_MAX: u64 = 250_000_000;

@@ -13,12 +13,12 @@ pub struct Limits {
     pub flaps: u64,
     /// The time within which [`Limits::flaps`] downs drain a link.
     pub flap_window: Duration,
-    /// Changes of the carrier within one look that drain it. (NVSentinel: more than 2 per interval.)
+    /// Changes of the carrier from one sample to the next that drain it. (NVSentinel: more than 2 per interval.)
     pub carrier_changes: u64,
     /// Share of time paused that is a storm. (SONiC's watchdog: 0.99 of a poll; less here, because a poll of a second
     /// takes in the edges of the storm.)
     pub storm_share: f64,
-    /// How long that share must last. (mlx5's own prevention: 0.1 s; SONiC's watchdog: 0.2 s; two looks at 1 s.)
+    /// How long that share must last. (mlx5's own prevention: 0.1 s; SONiC's watchdog: 0.2 s; two samples at 1 s.)
     pub storm_for: Duration,
     /// Share of time paused that is no more congestion's work, though it lets some traffic through.
     pub pause_share: f64,
@@ -35,7 +35,7 @@ pub struct Limits {
     /// What a rail carries of what its peers do, below which it is slow. (Three quarters of the 20 % that must be found;
     /// SuperBench: 5 % below a baseline that was measured in peace.)
     pub slow_ratio: f64,
-    /// What it carries when it is not slow any more; below it at each look, and it is slow.
+    /// What it carries when it is not slow any more; below it at each sample, and it is slow.
     pub slow_remediated: f64,
     /// The time over which rails are compared.
     pub slow_over: Duration,
@@ -47,7 +47,7 @@ pub struct Limits {
     pub swapped_for: Duration,
     /// Marked packets without one notification that show that nobody notifies.
     pub marked_alone: u64,
-    /// Looks without the device after which it is gone. (NVSentinel: 3.)
+    /// Samples without the device after which it is gone. (NVSentinel: 3.)
     pub absent: u32,
     /// Failures to read after which nothing is known.
     pub failures: u32,

@@ -23,7 +23,7 @@ pub enum Test {
     Any,
     /// By more than this many within the time.
     Within(u64, Duration),
-    /// By more than this many a second over the first time, at each look for the second time.
+    /// By more than this many a second over the first time, at each sample for the second time.
     Rate(f64, Duration, Duration),
     /// By a mean of more than this many a second that forgets with this time.
     Mean(f64, Duration),

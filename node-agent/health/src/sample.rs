@@ -1,4 +1,4 @@
-//! One look at one port.
+//! One sample of one port: the values of all its counters at a time.
 
 use std::{fmt, sync::Arc};
 
@@ -24,7 +24,7 @@ impl fmt::Display for PortKey {
     }
 }
 
-/// One look at one port.
+/// One sample of one port: the values of all its counters at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
     /// The port that was read.

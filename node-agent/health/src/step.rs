@@ -277,7 +277,7 @@ fn compare_rails(state: &mut State) {
         compare(&peers, known, limits, |at, share| shares.push((keys[at].clone(), share)));
     }
     let State { config, ports, .. } = state;
-    // A look without the counters does not end what the others have shown.
+    // A sample without the counters does not end what the others have shown.
     let checked = |port: &Port| port.covered.0 > 0 && !port.load.is_silent();
     for (key, port) in ports.iter_mut().filter(|(_, port)| checked(port)) {
         let share = shares.iter().find(|(other, _)| other == key).map(|(_, share)| *share);

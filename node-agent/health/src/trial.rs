@@ -12,7 +12,7 @@ const QUIET: [CounterKind; 6] = [
     CounterKind::Reorder,
     CounterKind::Corrupt,
 ];
-/// Looks after its end until its last packet is counted for sure: drivers bring some counters up to date once a second.
+/// Samples after its end until its last packet is counted for sure: drivers bring some counters up to date once a second.
 const CHECKS: u8 = 2;
 
 /// A probe of a rail during which counters of loss or damage must not rise.
@@ -20,7 +20,7 @@ const CHECKS: u8 = 2;
 pub(crate) struct Trial {
     /// Sums when it began.
     before: PerWord<u64>,
-    /// Looks that are still needed; `None` while it lasts.
+    /// Samples that are still needed; `None` while it lasts.
     left: Option<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! What has changed between two looks at a server: typed, in a fixed order, and whole: two inventories that differ have changes.
+//! What has changed between two passes over a server: typed, in a fixed order, and whole: two inventories that differ have changes.
 //! Pure: no IO, no clock.
 
 use std::{
@@ -128,7 +128,7 @@ impl Change {
     }
 }
 
-/// All changes from one look to the next: NICs, GPUs, what network devices hear, and the machine. Not what is wrong with NICs (health):
+/// All changes from one pass to the next: NICs, GPUs, what network devices hear, and the machine. Not what is wrong with NICs (health):
 /// that has events of its own.
 #[must_use]
 pub fn diff(before: &Inventory, after: &Inventory) -> Vec<Change> {

@@ -35,7 +35,7 @@ pub struct Known<'a> {
     pub slots: &'a Slots,
 }
 
-/// All NICs that serve a rail, by rail then device. `held` is what earlier looks found.
+/// All NICs that serve a rail, by rail then device. `held` is what earlier passes found.
 pub fn discover(
     pass: &mut DiscoveryPass<'_>,
     known: Known<'_>,

@@ -50,7 +50,7 @@ impl Nvml {
         let good = |last: &Last| last.gpus == own && last.at.elapsed() < GOOD_FOR;
         if !last.as_ref().is_some_and(good) {
             match self.reader.read(LIMIT) {
-                // What is not whole is asked again at the next look.
+                // What is not whole is asked again at the next pass.
                 Ok(driver) => *last = Some(Last { gpus: own, at: Instant::now(), driver }),
                 Err(error) => {
                     *last = None;

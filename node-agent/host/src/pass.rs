@@ -1,4 +1,4 @@
-//! One look at a server: the tree that is read, and what was odd about it.
+//! One pass over a server: the tree that is read, and what was found to be wrong with it.
 
 use crate::{
     finding::{Finding, FindingKind},
@@ -8,7 +8,7 @@ use crate::{
 /// Bytes of a text that is taken for an attribute's value.
 const LINE_MAX: usize = 128;
 
-/// A look under way.
+/// A pass over a server that is under way.
 #[derive(Debug)]
 pub struct DiscoveryPass<'a> {
     /// The file system of the server that is read.

@@ -1,5 +1,5 @@
-//! Looks at this server, one at a time and beside everything else: a device that hangs holds up no job. What the kernel reports of changes
-//! brings the next look forward; without that there is the poll.
+//! Checks of this server, one at a time and apart from everything else: a device that hangs holds up no job. What the kernel reports of
+//! changes brings the next check forward; without that there is the poll.
 
 use std::{
     sync::{
@@ -49,10 +49,10 @@ pub async fn notice(notices: &mut Option<Notices>) -> Option<()> {
     }
 }
 
-/// What a look found.
+/// What a check found.
 pub type Found = Result<Discovery, InventoryFileError>;
 
-/// The look under way, if any.
+/// The check under way, if any.
 #[derive(Debug, Default)]
 pub struct Looking {
     under_way: Option<JoinHandle<Found>>,
@@ -61,7 +61,7 @@ pub struct Looking {
 }
 
 impl Looking {
-    /// Looks now, or again once the look under way is done: it may have been too early for what happened now.
+    /// Checks now, or again once the check under way is done: it may have been too early for what happened now.
     pub fn begin(&mut self, host: &Arc<dyn Host>) {
         if self.under_way.is_some() {
             self.again = true;
@@ -71,7 +71,7 @@ impl Looking {
         self.under_way = Some(tokio::task::spawn_blocking(move || host.discover()));
     }
 
-    /// The look under way, when it is done; nothing where it found no end of its own. Never if there is none.
+    /// The check under way, when it is done; nothing where it found no end of its own. Never if there is none.
     pub async fn done(&mut self, host: &Arc<dyn Host>) -> Option<Found> {
         let Some(handle) = &mut self.under_way else { return std::future::pending().await };
         let found = handle.await;
@@ -83,12 +83,12 @@ impl Looking {
     }
 }
 
-/// When a look follows an event.
+/// When a check follows an event.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     /// Events that belong together come within this time.
     pub settle: Duration,
-    /// A storm of events is not more looks than one in this time.
+    /// A storm of events is not more checks than one in this time.
     pub gap: Duration,
 }
 
@@ -99,7 +99,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// When to look, after the first event since the last look.
+    /// When to check, after the first event since the last check.
     #[must_use]
     pub fn due(self, event: Duration, last: Option<Duration>) -> Duration {
         let settled = event.saturating_add(self.settle);
@@ -110,7 +110,7 @@ impl Pace {
 /// The thread that waits for events; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Notices {
-    /// Gets a message whenever the kernel reports a change that a check should look at.
+    /// Gets a message whenever the kernel reports a change after which the server should be checked.
     pub heard: mpsc::Receiver<()>,
     stop: Arc<AtomicBool>,
 }
@@ -157,7 +157,7 @@ fn listen(
         let now = begun.elapsed();
         if due.is_some_and(|due| due <= now) {
             (due, last) = (None, Some(now));
-            // One is waiting already: the look that it brings is after this event too.
+            // One is waiting already: the check that it brings is after this event too.
             let _ = notify.try_send(());
         }
         let wait = due.map_or(TURN, |due| due.saturating_sub(now).min(TURN));

@@ -198,7 +198,7 @@ impl Watching {
                         self.count();
                     }
                     checks = checks.wrapping_add(1);
-                    // A look that took long is not made up for.
+                    // A check that took long is not made up for.
                     next = (next + EVERY).max(Instant::now());
                 }
                 Err(RecvTimeoutError::Disconnected) => return,

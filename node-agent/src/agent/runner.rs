@@ -575,7 +575,7 @@ impl Runner {
         }
     }
 
-    /// What a look found: what is new is logged, counted, and reported.
+    /// What a check found: what is new is logged, counted, and reported.
     fn see(&mut self, found: Found) {
         let mut discovery = match found {
             Ok(discovery) => discovery,

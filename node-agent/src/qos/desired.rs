@@ -171,7 +171,7 @@ impl Progress {
         }
     }
 
-    /// What a look at a NIC found.
+    /// What a check of a NIC found.
     pub fn see(&mut self, nics: &[Nic], netdev: &str, verdict: &Verdict, text: &str) {
         let Some(nic) = nics.iter().find(|nic| nic.netdev == netdev) else { return };
         // Its driver is being reloaded, for example: what follows shows.

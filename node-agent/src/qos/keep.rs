@@ -321,7 +321,7 @@ impl Thread {
     }
 
     /// A NIC that is away, because its driver is being reloaded for example, is to be what it was to be when it comes back: the
-    /// keeper may see it before the next look at this server's inventory does.
+    /// keeper may see it before the next check of this server's inventory does.
     fn see_nics(&mut self, mut now: Vec<Nic>) {
         // One that has another name now is not away.
         let away =

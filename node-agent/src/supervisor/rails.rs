@@ -1,4 +1,4 @@
-//! What the engine says of its rails, in types of the model: times by the wall clock, rates from two looks.
+//! What the engine says of its rails, in types of the model: times by the wall clock, rates from two checks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use crate::{
 /// Rates of less time than this jump too much.
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// Bytes of one rail at one time, and what followed from the two looks before.
+/// Bytes of one rail at one time, and what followed from the two checks before.
 #[derive(Debug, Clone, Copy)]
 struct RailSample {
     at: Instant,
@@ -32,7 +32,7 @@ struct RailSample {
     rx_rate: u64,
 }
 
-/// Looks at the engine's rails.
+/// Checks the engine's rails.
 #[derive(Debug, Default)]
 pub struct Rails {
     checks: BTreeMap<u32, RailSample>,

@@ -25,9 +25,9 @@ use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
 
 /// The node that makes plans.
 const MAKER: Node = 0;
-/// Pause between two looks at the measured rates.
+/// Pause between two checks of the measured rates.
 const CHECK: Time = Time::from_millis(100);
-/// Looks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
+/// Checks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
 /// the stripes follow them anyway.
 const CHECKS: u32 = 4;
 /// Rates make a plan when no node has reported anything new for this long: a change that meets all nodes, like a slow leaf, comes
@@ -59,9 +59,9 @@ pub struct Agreement {
     /// What this node reported last, how often, and when it looks again.
     notified: (Option<Report>, u64),
     check: Time,
-    /// Looks in a row at which rails of this node seemed slow.
+    /// Checks in a row at which rails of this node seemed slow.
     slow: u32,
-    /// What the rails carried between the last looks.
+    /// What the rails carried between the last checks.
     burden: Burden,
     /// What it measures for that.
     pub measured: Measured,

@@ -81,7 +81,7 @@ pub(super) fn rails_seen(
 }
 
 /// Looks after the engine's rails while it serves. How they are is asked only once all of them have been connected: before that they
-/// are down to every peer, which would be reported until the next look, of an attempt that runs.
+/// are down to every peer, which would be reported until the next check, of an attempt that runs.
 pub(super) fn rails_due(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     if !state.engine_serves() || now < state.rails.next {
         return;

@@ -100,7 +100,7 @@ impl Flap {
         }
     }
 
-    /// What one more look says of downs.
+    /// What one more sample says of downs.
     pub fn check(
         &mut self,
         step: &Step<'_>,

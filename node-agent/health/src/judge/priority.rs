@@ -68,7 +68,7 @@ pub struct Wanted {
 }
 
 impl PriorityWindow {
-    /// What one more look says while a job has the rail.
+    /// What one more sample says while a job has the rail.
     pub fn check(&mut self, step: &Step<'_>, wanted: Wanted, limits: &Limits) -> DetectorResult {
         let facts = |share: f64| if share > 0.5 { &ALL_OUT } else { &SOME_OUT };
         let sent = self.tx.check(step, step.layout.tx(), wanted, limits, &facts);

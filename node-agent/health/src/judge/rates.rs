@@ -27,7 +27,7 @@ pub struct Gauge {
     over_ms: u64,
     /// When it was last broken, and what showed that.
     pub broken: Option<(Timestamp, Finding)>,
-    /// Since when it has been broken at each look; where any increase breaks it, since the first that has not been decided on.
+    /// Since when it has been broken at each sample; where any increase breaks it, since the first that has not been decided on.
     pub broken_since: Option<Timestamp>,
 }
 
@@ -70,11 +70,11 @@ impl Gauge {
         }
     }
 
-    /// What one more look says.
+    /// What one more sample says.
     pub fn check(&mut self, step: &Step<'_>) -> DetectorResult {
         let Some(count) = step.sum(&self.places) else { return DetectorResult::Unknown };
         let Some((value, over)) = self.value(step, count) else {
-            // An increase is not undone by a look without one.
+            // An increase is not undone by a sample without one.
             if self.test != Test::Any {
                 self.broken_since = None;
             }

@@ -29,7 +29,7 @@ pub struct Alarm {
 /// The outcome of a run without faults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Noise {
-    /// Number of looks at ports.
+    /// Number of samples of ports.
     pub samples: u64,
     /// Conditions that were true: a driver was reloaded, and its device was away.
     pub justified: u64,

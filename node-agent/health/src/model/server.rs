@@ -34,7 +34,7 @@ pub struct Server {
     pub nics: Vec<Nic>,
     pub jobs: Jobs,
     pub fault: Option<Active>,
-    /// Number of looks at ports so far.
+    /// Number of samples of ports so far.
     pub samples: u64,
     places: Places,
     layout: Arc<Layout>,

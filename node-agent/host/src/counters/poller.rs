@@ -126,7 +126,7 @@ impl Poller {
         self.ports.iter().filter_map(|port| Some((&port.nic, port.key.as_ref()?)))
     }
 
-    /// How many counters are read at each look, of all ports.
+    /// How many counters are read each time, of all ports.
     #[must_use]
     pub fn counters(&self) -> usize {
         self.ports

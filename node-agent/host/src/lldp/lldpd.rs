@@ -21,7 +21,7 @@ const SOCKETS: [&str; 2] = ["run/lldpd.socket", "var/run/lldpd.socket"];
 /// Where its client is. Not by PATH: the agent is root.
 const CLIENTS: [&str; 4] =
     ["/usr/sbin/lldpcli", "/usr/bin/lldpcli", "/usr/local/sbin/lldpcli", "/usr/local/bin/lldpcli"];
-/// It answers within milliseconds; one that hangs holds up a look no longer than this.
+/// It answers within milliseconds; one that hangs holds up a pass no longer than this.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Bytes of an answer: some 1500 for each neighbour.
 const ANSWER_MAX: usize = 1 << 20;

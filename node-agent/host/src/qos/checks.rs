@@ -13,7 +13,7 @@ pub struct Timing {
     pub poll: Duration,
     /// After an event, for others that belong to it.
     pub settle: Duration,
-    /// After a look that came too early, at first; each further time twice as long, up to the poll.
+    /// After a check that came too early, at first; each further time twice as long, up to the poll.
     pub retry: Duration,
 }
 
@@ -32,7 +32,7 @@ impl Default for Timing {
 pub enum CheckTrigger {
     /// The interval between two checks has passed.
     Poll,
-    /// The last look came too early, or failed.
+    /// The last check came too early, or failed.
     Again,
     /// Netlink events were lost, so anything may have changed.
     Lost,
@@ -55,7 +55,7 @@ pub struct NicCheck {
     pub since: Duration,
 }
 
-/// A look that is to be made.
+/// A check that is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Due {
     at: Duration,
@@ -98,7 +98,7 @@ impl Looks {
     fn soon(&mut self, netdev: &str, at: Duration, cause: CheckTrigger, since: Duration) {
         let new = Due { at, cause, since };
         let due = self.due.entry(netdev.to_owned()).or_insert(new);
-        // The first event's time stands: a storm of them does not put the look off.
+        // The first event's time counts: a storm of them does not put the check off.
         *due = Due { at: due.at.min(at), cause: due.cause.max(cause), since: due.since.min(since) };
     }
 
@@ -130,7 +130,7 @@ impl Looks {
         }
     }
 
-    /// A look at a NIC came too early (its RDMA device is not there yet) or failed: look again, later each time.
+    /// A check of a NIC came too early (its RDMA device is not there yet) or failed: check again, later each time.
     pub fn again(&mut self, netdev: &str, now: Duration) {
         let attempts = self.attempts.entry(netdev.to_owned()).or_insert(0);
         let wait = self.timing.retry.saturating_mul(1 << (*attempts).min(16)).min(self.timing.poll);
@@ -143,7 +143,7 @@ impl Looks {
         self.soon(netdev, when, CheckTrigger::Again, when);
     }
 
-    /// A look at a NIC found what it sought.
+    /// A check of a NIC found what it was for.
     pub fn done(&mut self, netdev: &str) {
         self.attempts.remove(netdev);
     }

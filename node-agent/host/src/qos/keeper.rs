@@ -1,5 +1,5 @@
-//! Keeps NICs as a profile says: looks when something happened and now and then, and fixes what differs. A NIC is not in service from the
-//! first edit of an apply to the last, whatever happens to this process meanwhile.
+//! Keeps NICs as a profile says: checks them when something happened and now and then, and fixes what differs. A NIC is not in service
+//! from the first edit of an apply to the last, whatever happens to this process meanwhile.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use super::{
     run::{Asked, Outlook, RunError, confirm, end_trial, go_on, now, run},
 };
 
-/// What became of a look.
+/// The outcome of a check.
 #[derive(Debug)]
 pub enum Verdict {
     /// Everything is as it should be.
@@ -46,7 +46,7 @@ pub enum Verdict {
     Gone,
 }
 
-/// A look and what became of it.
+/// A check and its outcome.
 #[derive(Debug)]
 pub struct Outcome {
     /// Name of the NIC's network device.
@@ -364,7 +364,7 @@ impl Keeper {
             record.apply.edits.clear();
             record.apply.before = seen.clone();
             record.apply.stage = Stage::Confirmed;
-            // If it cannot be kept, the next look does it.
+            // If it cannot be kept, the next check does it.
             let _ = self.journal.save(record);
             self.remember();
         }

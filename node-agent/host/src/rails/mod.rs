@@ -70,7 +70,7 @@ pub struct Served {
     pub reason: String,
 }
 
-/// What earlier looks found, by PCI address and device. A switch that restarts is silent for a while, and an address may be gone while a
+/// What earlier passes found, by PCI address and device. A switch that restarts is silent for a while, and an address may be gone while a
 /// link is down, and its speed is: the cable is still the same one, so a NIC keeps its rail until the rule finds another for it, or it
 /// goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
