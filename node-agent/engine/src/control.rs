@@ -105,7 +105,7 @@ pub enum Reply {
     },
     /// The answer to a request that asks for no data: it was done.
     Ok {
-        /// Always true.
+        /// Always true: the form of a reply that has nothing else.
         ok: bool,
     },
 }

@@ -21,7 +21,7 @@ pub struct Report {
     pub reduce: Option<String>,
     /// Number of ranks that took part.
     pub ranks: u32,
-    /// Timed repetitions.
+    /// Number of timed repetitions.
     pub iterations: u32,
     /// Time of one repetition on the slowest rank, in microseconds.
     pub time_us: Times,

@@ -33,6 +33,10 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// A caller that has just connected, whose order is still to come.
+    ///
+    /// # Errors
+    /// The socket cannot be made non-blocking.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
