@@ -17,7 +17,7 @@ use crate::{
     rank_exec, supervisor,
 };
 
-/// Wrong arguments.
+/// Exit status for arguments that are wrong.
 const USAGE: u8 = 2;
 
 #[derive(Debug, Parser)]

@@ -26,6 +26,9 @@ fn name_it(path: &Path, action: &str, source: &io::Error) -> io::Error {
 }
 
 /// Replaces a file's content in one step; readable by its user only. Errors name the file.
+///
+/// # Errors
+/// The file cannot be written beside its place or renamed to it.
 pub fn write_atomic(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -47,6 +50,9 @@ pub fn write_atomic(path: &Path, content: &[u8], durability: Durability) -> io::
 }
 
 /// [`write_atomic`] of a value as JSON.
+///
+/// # Errors
+/// The value cannot be written as JSON; else as of [`write_atomic`].
 pub fn write_json(path: &Path, value: &impl Serialize, durability: Durability) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
@@ -54,6 +60,9 @@ pub fn write_json(path: &Path, value: &impl Serialize, durability: Durability) -
 }
 
 /// A file's content; `None` if there is no such file.
+///
+/// # Errors
+/// The file is there and cannot be read.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -66,6 +75,9 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// A JSON file's value; `None` if there is no such file.
+///
+/// # Errors
+/// The file is there and cannot be read, or is no JSON of this form.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     let Some(content) = read(path)? else { return Ok(None) };
     let value =
@@ -74,6 +86,9 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
 }
 
 /// An empty file for writing, readable by its user only.
+///
+/// # Errors
+/// The file cannot be made.
 pub fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
@@ -81,6 +96,9 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 }
 
 /// Takes a lock file; `None` if another process holds it. The lock goes with the returned file.
+///
+/// # Errors
+/// The file cannot be made or locked, for another reason than that it is held.
 pub fn lock(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);

@@ -79,7 +79,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes all folders readable and writable for their user; what refuses is told by the removal that follows.
+/// Makes all folders readable and writable for their user; what refuses shows in the removal that follows.
 fn open_up(path: &Path) {
     let mut folders = vec![path.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -98,7 +98,7 @@ fn is_output(path: &Path) -> bool {
 }
 
 /// Removes the oldest tries until what is left is within the bounds. What cannot be removed is passed over, and costs no
-/// other attempt its output. The first error is told.
+/// other attempt its output. The first error is returned.
 fn prune(kept: &Path, attempts: usize, bytes: u64) -> io::Result<()> {
     let mut found: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
     for entry in fs::read_dir(kept)?.flatten() {

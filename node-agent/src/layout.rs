@@ -31,7 +31,7 @@ impl DataDir {
         Ok(Self { root })
     }
 
-    /// Its path.
+    /// Path of the data directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -78,7 +78,7 @@ impl DataDir {
         self.root.join("agent.lock")
     }
 
-    /// The highest epoch that was obeyed.
+    /// The highest epoch of which a command was accepted.
     #[must_use]
     pub fn epoch(&self) -> PathBuf {
         self.root.join("epoch")
@@ -167,11 +167,11 @@ macro_rules! files {
 }
 
 files! {
-    /// The agent's record.
+    /// The agent's record of the attempt, as JSON.
     record = "record.json";
     /// The desired state, as `rail.v1.Assignment` without the job's key.
     assignment = "assignment.pb";
-    /// What the agent tells the supervisor beside the desired state.
+    /// What the agent gives the supervisor besides the desired state.
     supervisor_config = "supervisor.json";
     /// What the supervisor knows, durable.
     state = "state.json";
@@ -183,9 +183,9 @@ files! {
     steps = "steps.sock";
     /// The supervisor's own messages.
     supervisor_log = "supervisor.log";
-    /// The engine's configuration.
+    /// The engine's configuration, as JSON.
     engine_config = "engine.json";
-    /// Where ranks attach.
+    /// The socket on which ranks attach to the engine.
     engine_socket = "engine.sock";
     /// Where the supervisor asks the engine.
     engine_control = "engine.control";
@@ -195,7 +195,7 @@ files! {
     engine_log = "engine.log";
     /// The rank map, for the ranks.
     rank_map = "ranks.json";
-    /// NCCL's topology file.
+    /// The topology file that NCCL is given.
     topology = "nccl-topology.xml";
     /// There once the first collective has been shown in the job's trace, so that an agent that starts again does not
     /// show it twice.
@@ -215,7 +215,7 @@ impl JobDir {
         Self { path: path.into() }
     }
 
-    /// Its path.
+    /// Path of the attempt's directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

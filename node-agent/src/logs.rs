@@ -2,7 +2,7 @@
 //!
 //! A line of the file is one piece of output: a letter, a space, the bytes. `O` is a line of standard output, `E` of
 //! standard error, `N` a note of Railyard's own; `o` and `e` are pieces whose line goes on. So the file can be read
-//! by people, and given back byte by byte. `t MILLISECONDS` tells when what follows was written, in milliseconds since
+//! by people, and given back byte by byte. `t MILLISECONDS` says when what follows was written, in milliseconds since
 //! 1970; what earlier releases wrote has none.
 
 use std::{
@@ -19,11 +19,11 @@ const PIECE_MAX: usize = 8 * 1024;
 /// Where a piece came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
-    /// Standard output.
+    /// The standard output of a rank.
     Out,
-    /// Standard error.
+    /// The standard error of a rank.
     Err,
-    /// Railyard itself.
+    /// A note by Railyard itself.
     Note,
 }
 
@@ -55,7 +55,7 @@ pub struct LogWriter {
     limit: u64,
     dropped: u64,
     partial: [Vec<u8>; 2],
-    /// The time that the file tells last.
+    /// The last time that the file has.
     reported: Option<u64>,
 }
 
@@ -175,7 +175,7 @@ impl Drop for LogWriter {
     }
 }
 
-/// Milliseconds since 1970.
+/// The time by the wall clock, in milliseconds since 1970.
 fn now() -> u64 {
     let passed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
@@ -184,15 +184,15 @@ fn now() -> u64 {
 /// A piece of output, with the newline that it had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// When it was written, in milliseconds since 1970, where the file tells.
+    /// When it was written, in milliseconds since 1970, where the file says it.
     pub time: Option<u64>,
-    /// Where it came from.
+    /// The stream that the piece was written to.
     pub stream: Stream,
-    /// The bytes.
+    /// The bytes as they were written.
     pub data: Vec<u8>,
 }
 
-/// The time that a line tells.
+/// The time that a line has.
 fn time(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(line.strip_prefix(b"t ")?).ok()?.trim_end().parse().ok()
 }
@@ -223,7 +223,7 @@ pub struct LogReader {
     pending: Vec<u8>,
     skip: u64,
     since: u64,
-    /// Of what is read now.
+    /// The time of what is read now.
     time: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// A process that cannot be mistaken for a later one of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its pid.
+    /// The process id.
     pub pid: i32,
     /// When it started, in clock ticks since boot (field 22 of /proc/PID/stat, proc(5)).
     pub start: u64,
@@ -27,11 +27,11 @@ pub struct Identity {
 /// What /proc/PID/stat says of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// The process.
+    /// The process that it is about.
     pub id: Identity,
-    /// Its parent.
+    /// Process id of its parent.
     pub parent: i32,
-    /// Its process group.
+    /// Id of its process group.
     pub group: i32,
     /// It has ended and waits for its parent.
     pub zombie: bool,
@@ -41,7 +41,7 @@ pub struct Stat {
     pub memory: u64,
 }
 
-/// CPU time that the kernel tells in clock ticks (`USER_HZ`, proc_pid_stat(5)).
+/// CPU time, which the kernel gives in clock ticks (`USER_HZ`, proc_pid_stat(5)).
 #[must_use]
 pub fn ticks(ticks: u64) -> Duration {
     let per_second = clock_ticks_per_second().max(1);
@@ -56,7 +56,7 @@ impl Identity {
         stat(pid).map(|stat| stat.id)
     }
 
-    /// This process.
+    /// The process that calls this; `None` where `/proc` does not show it.
     #[must_use]
     pub fn own() -> Option<Self> {
         Self::of(rustix::process::getpid().as_raw_nonzero().get())
@@ -108,7 +108,7 @@ pub struct Used {
     pub cpu: Duration,
     /// Resident memory; what several share counts for each.
     pub memory: u64,
-    /// Processes that run.
+    /// Number of processes that run.
     pub processes: u32,
 }
 

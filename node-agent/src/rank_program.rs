@@ -21,7 +21,7 @@ pub const INIT: &str = "rank-init";
 /// Says which orders it understands.
 const ORDERS: &str = "orders";
 
-/// Wrong arguments.
+/// Exit status for arguments that are wrong.
 const USAGE: u8 = 2;
 
 /// The sources that say what orders look like.
@@ -52,7 +52,7 @@ const fn fingerprint() -> u64 {
     hash
 }
 
-/// `rail-rank`.
+/// The program `rail-rank`: does what its first argument says, and gives the exit status.
 #[must_use]
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);

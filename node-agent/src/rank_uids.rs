@@ -15,10 +15,10 @@ const COUNT_MAX: u32 = 1 << 24;
 /// Why a range of ids cannot be used.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum UidRangeError {
-    /// Not FIRST-LAST.
+    /// The text is no range of the form FIRST-LAST.
     #[error("`{0}` is not FIRST-LAST, for example 200000-265535")]
     Form(String),
-    /// Ids that are somebody's.
+    /// The range has ids that are reserved for others.
     #[error("{0}: a range begins at {FIRST_MIN} at least, and holds neither {OVERFLOW} nor 4294967295")]
     Reserved(UidRange),
     /// The end is before the beginning, or too far off.
@@ -29,11 +29,11 @@ pub enum UidRangeError {
         "{range}: the account `{name}` of this server has {id}; give a range in which nobody has an account"
     )]
     Account {
-        /// The range.
+        /// The range that was given.
         range: UidRange,
-        /// The account.
+        /// Name of the account whose id is in the range.
         name: String,
-        /// Its id.
+        /// The id of that account.
         id: u32,
     },
 }
@@ -77,7 +77,7 @@ impl UidRange {
         (self.first..=self.last).contains(&id)
     }
 
-    /// The first id.
+    /// The first id of the range.
     #[must_use]
     pub fn first(self) -> u32 {
         self.first

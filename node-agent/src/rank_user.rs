@@ -38,19 +38,19 @@ pub enum RankUserError {
     /// There is no such account.
     #[error("--rank-user {name}: {detail}; make the account, or give UID:GID")]
     Unknown {
-        /// What was given.
+        /// The value of `--rank-user`.
         name: String,
-        /// What is wrong.
+        /// Why no account is found by it.
         detail: String,
     },
-    /// Root, and nothing that says whom ranks run as.
+    /// The agent is root, and nothing says which user ranks run as.
     #[error(
         "this agent runs as root, and a job's program must not: give --rank-uids FIRST-LAST (a user of its own for each attempt, \
          for example 200000-265535), or --rank-user USER (one for all, that nothing else on this server uses), or run the agent as \
          another user; --ranks-as-root runs every tenant's programs as root, who own this server then"
     )]
     AsRoot,
-    /// Only root may start processes of somebody else.
+    /// Only root may start processes of another user.
     #[error("--rank-user {0}: only an agent that runs as root can start ranks as another user")]
     NotRoot(String),
     /// Only root may give ids to processes.
@@ -65,21 +65,21 @@ pub enum RankUserError {
     /// Ranks of that user would find something they need closed.
     #[error("--rank-user {name}: {what} ({detail}); the user must be able to enter every folder above it")]
     Closed {
-        /// What was given.
+        /// The value of `--rank-user`.
         name: String,
-        /// What is closed.
+        /// The file or folder that the user cannot reach.
         what: String,
         /// What the user got to see.
         detail: String,
     },
 }
 
-/// What a process needs to be somebody.
+/// The ids that a process needs to run as a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
-    /// User.
+    /// Id of the user.
     pub uid: u32,
-    /// Group.
+    /// Id of the user's first group.
     pub gid: u32,
     /// All groups, for devices that belong to one.
     pub groups: Vec<u32>,
@@ -88,7 +88,7 @@ pub struct Ids {
 /// The user that ranks run as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankUser {
-    /// Its numbers.
+    /// The user's id and groups.
     pub ids: Ids,
     /// Its name; the user's number where it has none.
     pub name: String,

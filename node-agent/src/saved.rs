@@ -18,18 +18,18 @@ use crate::{
 /// Where a rail listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedEndpoint {
-    /// Which rail.
+    /// Number of the rail.
     pub rail: u32,
-    /// The listener.
+    /// The address and port on which it listens.
     pub address: SocketAddr,
 }
 
 /// Where a node's rails listen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedPeer {
-    /// Whose.
+    /// Name of the node.
     pub node: String,
-    /// One per rail.
+    /// One endpoint for each rail of the node.
     pub endpoints: Vec<SavedEndpoint>,
 }
 
@@ -78,29 +78,29 @@ struct SavedTimes {
 /// Bytes on one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedRail {
-    /// Which.
+    /// Number of the rail.
     pub rail: u32,
-    /// Sent.
+    /// Bytes that were sent on the rail.
     pub tx_bytes: u64,
-    /// Received.
+    /// Bytes that were received on the rail.
     pub rx_bytes: u64,
 }
 
-/// When the engine's first collective ran, for the job's trace; as `rail-engine` tells it.
+/// When the engine's first collective ran, for the job's trace; as `rail-engine` reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstCollective {
-    /// `all-reduce`, `broadcast`, ...
+    /// The operation's name: `all-reduce`, `broadcast`, ...
     pub operation: String,
-    /// Nanoseconds since 1970.
+    /// When it began by the wall clock, in nanoseconds since 1970.
     pub started_unix_ns: u64,
-    /// Nanoseconds since 1970.
+    /// When it ended by the wall clock, in nanoseconds since 1970.
     pub ended_unix_ns: u64,
 }
 
 /// One line of a supervisor to the agent: what is decided from, and what is only shown.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedWords {
-    /// What it knows.
+    /// What the supervisor knows of its attempt.
     #[serde(flatten)]
     pub snapshot: SavedSnapshot,
     /// For the trace, once it is known.
@@ -108,7 +108,7 @@ pub struct SavedWords {
     pub first_collective: Option<FirstCollective>,
 }
 
-/// A snapshot.
+/// What a supervisor knows of its attempt, as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedSnapshot {
     state: String,
@@ -127,14 +127,14 @@ pub struct SavedSnapshot {
     measured: Option<SavedMeasured>,
 }
 
-/// What a supervisor leaves on disk: the snapshot, and whom it has started.
+/// What a supervisor leaves on disk: the snapshot, and the processes that it has started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedState {
-    /// What it knows.
+    /// What the supervisor knows of its attempt.
     pub snapshot: SavedSnapshot,
-    /// Itself.
+    /// The supervisor's own process.
     pub supervisor: Option<Identity>,
-    /// The engine.
+    /// The engine's process; `None` where none was started.
     pub engine: Option<Identity>,
     /// The process that holds the attempt's namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,31 +156,31 @@ impl SavedState {
     }
 }
 
-/// What the agent tells a supervisor.
+/// What the agent orders of a supervisor, as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "lowercase")]
 pub enum SavedOrder {
-    /// Connect, then start.
+    /// Connect to all peers, then start the ranks.
     Start {
-        /// Every node's listeners.
+        /// The listeners of every node.
         peers: Vec<SavedPeer>,
         /// Measure in between, and wait.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         certify: Option<SavedCertify>,
     },
-    /// End everything.
+    /// End the ranks and the engine.
     Stop {
         /// Between the signal and SIGKILL.
         grace_ms: u64,
         /// What the ranks get first; 0 is SIGTERM.
         #[serde(default)]
         signal: i32,
-        /// For the ranks' log.
+        /// The reason, for the ranks' logs.
         reason: String,
     },
     /// Keep these rails drained, and no others.
     Drain {
-        /// Which.
+        /// Numbers of the rails.
         rails: Vec<u32>,
     },
 }

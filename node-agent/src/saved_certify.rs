@@ -19,7 +19,7 @@ pub struct SavedCertify {
     pub limit_ms: u64,
 }
 
-/// One turn.
+/// One turn of the series: with which node this node measures in a round.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct SavedTurn {
     round: u32,
@@ -27,17 +27,17 @@ pub struct SavedTurn {
     first: bool,
 }
 
-/// What was measured, as the engine tells it, too.
+/// What was measured, in the form that the engine reports it, too.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SavedMeasured {
     series: u32,
     pairs: Vec<SavedPair>,
     ports: Vec<SavedPort>,
-    /// Why nothing was.
+    /// Why nothing was measured; empty where something was.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unable: String,
-    /// The engine's words where it refuses.
+    /// Why the engine refuses, in its own text.
     #[serde(skip_serializing)]
     pub error: Option<String>,
 }

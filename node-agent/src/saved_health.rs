@@ -6,7 +6,7 @@ use node_agent_health::{ActiveCondition, Condition, Evidence, PortKey, condition
 use proto_model::{Severity, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What is said of a condition whose own words are those of another version.
+/// The text of a condition whose rule this version does not have.
 static KEPT: Fact = Fact {
     id: "Kept",
     what: "seen before the agent was started anew",
@@ -33,7 +33,7 @@ pub struct SavedCondition {
     bytes: u64,
 }
 
-/// For the disk.
+/// The conditions as they are written to disk.
 pub fn saved(held: Vec<(PortKey, Condition, ActiveCondition)>) -> Vec<SavedCondition> {
     let each = held.into_iter().map(|(key, condition, held)| SavedCondition {
         pci_address: key.pci_address,

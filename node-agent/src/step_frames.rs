@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// An order holds a command and an environment.
 pub const ORDER_MAX: usize = 4 << 20;
-/// Whatever comes after it: a piece of input or output and some words.
+/// Whatever comes after it: a piece of input or output and a few fields.
 pub const FRAME_MAX: usize = 64 << 10;
 /// Bytes of a length.
 pub const LENGTH: usize = 4;
@@ -16,7 +16,7 @@ pub enum FrameError {
     /// Longer than it may be.
     #[error("a frame of {0} bytes is too long")]
     TooLong(usize),
-    /// Not of this form.
+    /// The frame holds no message of the expected type.
     #[error("a frame is damaged: {0}")]
     Damaged(#[from] prost::DecodeError),
 }

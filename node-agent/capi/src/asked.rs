@@ -52,7 +52,7 @@ impl UnderWay {
 }
 
 impl Asked {
-    /// A barrier.
+    /// A barrier as a call: it has no operands, no root and no peer.
     pub(crate) const BARRIER: Self = Self {
         operation: Operation::Barrier,
         count: 0,
@@ -177,7 +177,7 @@ struct Resolved {
     output_len: usize,
     /// They have no byte in common.
     apart: bool,
-    /// They are one.
+    /// Input and output are the same bytes: the call is done in place.
     same: bool,
     /// Memory of the door that has all of the input, which does not overlap the output in part.
     shared_input: Option<(Buffer, u64)>,

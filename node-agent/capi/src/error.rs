@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use node_agent_client::{Error, FailureCode};
 
-/// Success.
+/// What a function of the C interface returns when it succeeded.
 pub(crate) const OK: c_int = 0;
 /// A bug in this library; the number lies outside the failure codes.
 pub(crate) const PANIC: c_int = -100;
@@ -32,12 +32,12 @@ pub(crate) struct StoredError {
 }
 
 impl StoredError {
-    /// What C is told of an error.
+    /// What C gets for an error.
     pub(crate) fn of(error: &Error) -> Self {
         Self { status: status_of(error.code()), text: c_text(&error.to_string()) }
     }
 
-    /// What C is told of a panic.
+    /// What C gets for a panic.
     pub(crate) fn of_panic(cause: &(dyn Any + Send)) -> Self {
         let text = cause.downcast_ref::<&str>().map(ToString::to_string);
         let text = text.or_else(|| cause.downcast_ref::<String>().cloned()).unwrap_or_default();

@@ -25,7 +25,7 @@ pub(crate) fn remember_way(way: &TransferPath) {
     let _ = LAST.try_with(|last| last.replace(way_text(way)));
 }
 
-/// A way as C is told of it.
+/// A way as C gets it.
 pub(crate) fn way_text(way: &TransferPath) -> CString {
     c_text(&way.to_string())
 }

@@ -42,7 +42,7 @@ unsafe fn client<'a>(rail: *const Rail) -> Result<&'a Client, Error> {
     unsafe { handle(rail) }.map(|rail| &*rail.client)
 }
 
-/// The version of the ABI that this library speaks.
+/// The version of the ABI that this library has.
 #[unsafe(no_mangle)]
 pub extern "C" fn rail_abi_version() -> u32 {
     ABI_VERSION

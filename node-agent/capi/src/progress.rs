@@ -48,7 +48,7 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call was begun: the thread looks after it where an event descriptor promises to tell.
+    /// A call was begun: the thread looks after it where an event descriptor promises a notice.
     pub(crate) fn begun(self: &Arc<Self>, call: &Arc<Inner>) {
         if self.event.get().is_some() {
             // The thread runs: it was started with the descriptor.

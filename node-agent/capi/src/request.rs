@@ -58,7 +58,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes the call if its answer has come: delivers the result, then tells whoever wants to know. Says whether the
+    /// Completes the call if its answer has come: delivers the result, then notifies whoever waits. Says whether the
     /// call is over.
     pub(crate) fn poll(&self) -> bool {
         if self.outcome.get().is_some() {

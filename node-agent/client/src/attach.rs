@@ -8,7 +8,7 @@ use crate::Error;
 /// Where the engine is and who this rank is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attach {
-    /// The engine's socket.
+    /// Path of the Unix socket on which the engine of this node accepts ranks.
     pub socket: PathBuf,
     /// Rank within the job.
     pub rank: u32,
@@ -25,11 +25,17 @@ const ATTACH_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Attach {
     /// What the environment of a rank says: RAIL_ENGINE_SOCKET, RANK, and where set WORLD_SIZE and RAIL_JOB_UID.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] names the variable that is missing or has a value that cannot be.
     pub fn from_env() -> Result<Self, Error> {
         Self::from_lookup(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
     /// As [`Attach::from_env`], with `lookup` in the environment's place.
+    ///
+    /// # Errors
+    /// As of [`Attach::from_env`].
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let missing = |name| Error::Environment { name, problem: "is not set".into() };
         let number = |name, text: String| {

@@ -92,11 +92,11 @@ impl Op {
     }
 }
 
-/// What a look at an operation came to.
+/// What a rank did for an operation in one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Complete,
-    /// Something was done.
+    /// This rank did a part of the operation; there may be more for it to do.
     Worked,
     /// Others must do something first.
     Idle,
@@ -475,7 +475,7 @@ impl Local {
         let rank_number = u32::try_from(rank).unwrap_or(u32::MAX);
         let id = self.link.submit(&Request::Map { rank: rank_number, buffer })?;
         let answer = match self.link.wait(id, call, self.link.control_timeout()) {
-            // The rank may be gone, and its buffers with it: that is the cause to tell.
+            // The rank may be gone, and its buffers with it: that is the cause to report.
             Err(Error::Failed { failure, .. }) => {
                 let there = self.board.presence(rank) == Presence::Present;
                 let code = if there { failure.code } else { FailureCode::RankLost };

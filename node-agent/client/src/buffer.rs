@@ -28,9 +28,9 @@ pub(crate) struct Inner {
 /// A place in a buffer where an operand begins.
 #[derive(Debug, Clone, Copy)]
 pub struct BufferOffset<'a> {
-    /// The buffer.
+    /// The shared buffer in which the operand lies.
     pub buffer: &'a Buffer,
-    /// First byte.
+    /// The operand's first byte, counted from the beginning of the buffer.
     pub offset: u64,
 }
 
@@ -75,16 +75,25 @@ impl Buffer {
     }
 
     /// Copies bytes out, beginning at byte `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where the range goes past the end of the buffer.
     pub fn read_bytes(&self, offset: usize, to: &mut [u8]) -> Result<(), Error> {
         Ok(self.inner.region.read(offset, to)?)
     }
 
     /// Copies bytes in, beginning at byte `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where the range goes past the end of the buffer.
     pub fn write_bytes(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
         Ok(self.inner.region.write(offset, from)?)
     }
 
     /// Copies values out, beginning at byte `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where the range goes past the end of the buffer.
     pub fn read<T: Element>(&self, offset: usize, to: &mut [T]) -> Result<(), Error> {
         let mut step = vec![0; STEP.min(to.len()) * size_of::<T>()];
         for (n, values) in to.chunks_mut(STEP).enumerate() {
@@ -96,6 +105,9 @@ impl Buffer {
     }
 
     /// Copies values in, beginning at byte `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where the range goes past the end of the buffer.
     pub fn write<T: Element>(&self, offset: usize, from: &[T]) -> Result<(), Error> {
         let mut step = vec![0; STEP.min(from.len()) * size_of::<T>()];
         for (n, values) in from.chunks(STEP).enumerate() {

@@ -15,7 +15,7 @@ use crate::link::Link;
 use crate::staged::Staging;
 use crate::{Attach, Buffer, BufferOffset, Error, Pending};
 
-/// How much longer than the engine's own limit a rank waits: the engine, which knows the cause, should speak first.
+/// How much longer than the engine's own limit a rank waits: the engine, which knows the cause, should answer first.
 const GRACE: Duration = Duration::from_secs(2);
 /// Sleeps of a thread that looks after calls, between looks at the socket: while the engine owes an answer, and else.
 const SHORT_SLICE: Duration = Duration::from_micros(100);
@@ -54,11 +54,18 @@ pub struct Work<'a> {
 
 impl Client {
     /// Attaches as the environment says (see [`Attach::from_env`]).
+    ///
+    /// # Errors
+    /// As of [`Attach::from_env`] and [`Client::attach`].
     pub fn from_env() -> Result<Self, Error> {
         Self::attach(&Attach::from_env()?)
     }
 
     /// Attaches to the engine at `attach.socket` as rank `attach.rank`.
+    ///
+    /// # Errors
+    /// The engine cannot be reached within the timeout, refuses this rank, or serves a job of another size than `attach.size`; or shared
+    /// memory cannot be mapped.
     pub fn attach(attach: &Attach) -> Result<Self, Error> {
         let channel = connect(attach)?;
         let link = Arc::new(Link::new(channel, attach.timeout));
@@ -116,11 +123,18 @@ impl Client {
     }
 
     /// A buffer of `bytes` shared with the engine (at least one byte).
+    ///
+    /// # Errors
+    /// The engine refuses the buffer, for example because the rank's limit is reached, or is gone; or the memory cannot be mapped.
     pub fn alloc(&self, bytes: u64) -> Result<Buffer, Error> {
         Buffer::alloc(&self.link, bytes.max(1))
     }
 
     /// Begins a call on shared buffers.
+    ///
+    /// # Errors
+    /// The operands do not fit the call, too many calls are under way, or the engine is gone. That the call itself failed is what
+    /// [`Pending::wait`] says.
     pub fn post(&self, work: Work<'_>) -> Result<Pending, Error> {
         let limit = self.limit();
         if let Some(local) = self.local_for(&work.call) {
@@ -153,6 +167,9 @@ impl Client {
     }
 
     /// Does a call on shared buffers: [`Client::post`] and [`Pending::wait`].
+    ///
+    /// # Errors
+    /// As of [`Client::post`] and [`Pending::wait`].
     pub fn run(&self, work: Work<'_>) -> Result<(), Error> {
         self.post(work)?.wait()
     }
@@ -196,11 +213,17 @@ impl Client {
     }
 
     /// Nobody goes on before everybody is here.
+    ///
+    /// # Errors
+    /// As of [`Client::run`]: a rank failed or left, or the time limit passed.
     pub fn barrier(&self) -> Result<(), Error> {
         self.run(Work { call: Call::BARRIER, input: None, output: None })
     }
 
     /// Bytes of each rail of this node since the engine started, and operations finished.
+    ///
+    /// # Errors
+    /// The engine is gone, does not answer in time, or answers something else.
     pub fn counters(&self) -> Result<(Vec<RailBytes>, u64), Error> {
         let id = self.link.submit(&Request::Counters)?;
         match self.link.wait(id, "counters", self.link.control_timeout())?.reply {
@@ -215,11 +238,17 @@ impl Client {
     }
 
     /// Leaves the job cleanly. The other ranks can go on with what this one has already contributed to, nothing more.
+    ///
+    /// # Errors
+    /// The engine is gone or does not answer in time; the rank has left all the same.
     pub fn detach(self) -> Result<(), Error> {
         self.leave_and_wait()
     }
 
     /// As [`Client::detach`], for a client that others hold as well: their calls fail from now on.
+    ///
+    /// # Errors
+    /// As of [`Client::detach`].
     pub fn leave_and_wait(&self) -> Result<(), Error> {
         let id = self.link.submit(&Request::Detach)?;
         self.link.wait(id, "detach", self.link.control_timeout()).map(drop)

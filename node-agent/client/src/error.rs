@@ -14,25 +14,25 @@ pub enum Error {
     /// The process was not started as a rank of a job.
     #[error("{name} {problem}; start this program as a rank of a job, which sets it")]
     Environment {
-        /// The variable.
+        /// The environment variable that is missing or wrong.
         name: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the variable, as the rest of the sentence.
         problem: String,
     },
     /// The engine's socket could not be reached.
     #[error("could not attach to the engine at {}: {cause}", socket.display())]
     Attach {
-        /// The engine's socket.
+        /// Path of the engine's socket.
         socket: PathBuf,
-        /// What went wrong.
+        /// Why connecting failed, as text.
         cause: String,
     },
     /// The engine answered that it could not do it.
     #[error("{call} failed: {failure}")]
     Failed {
-        /// What was called.
+        /// The call that failed, by its name in messages (`attach`, `all-reduce`, ...).
         call: &'static str,
-        /// The engine's answer.
+        /// What the engine answered: a code, where it happened, and a text.
         failure: Failure,
     },
     /// The engine's process is gone.
@@ -47,13 +47,13 @@ pub enum Error {
     /// The engine's answer makes no sense.
     #[error("the engine answered wrongly: {cause}")]
     Engine {
-        /// What was wrong.
+        /// How the answer differs from what the protocol allows.
         cause: String,
     },
     /// The arguments do not fit together.
     #[error("invalid argument: {0}")]
     Argument(String),
-    /// Memory of a GPU cannot be used, and what would mend it.
+    /// Memory of a GPU cannot be used, and what would fix it.
     #[error("memory of a GPU: {0}")]
     Gpu(Arc<ExportError>),
     /// Memory of a GPU is still used by calls under way.
@@ -61,9 +61,9 @@ pub enum Error {
         "the memory of a GPU from {pointer:#x} is used by {calls} calls that are under way: wait for them first"
     )]
     InUse {
-        /// Where it begins.
+        /// The address in GPU memory at which the registered range begins.
         pointer: u64,
-        /// How many.
+        /// How many calls under way use it.
         calls: usize,
     },
     /// Shared memory could not be mapped or reached.

@@ -1,4 +1,4 @@
-//! Memory of GPUs as a rank hands it to its engine.
+//! Memory of GPUs as a rank registers it with its engine.
 //!
 //! A rank registers a range once and names places of it in calls. Where rails can send from the GPU, the engine gets a dma-buf of it and
 //! the input of calls that need no arithmetic goes from there to the wire; everything else is staged: copied between the GPU and shared
@@ -57,9 +57,9 @@ struct Inner {
 /// A place in memory of a GPU where an operand begins.
 #[derive(Debug, Clone, Copy)]
 pub struct GpuPlace<'a> {
-    /// The memory.
+    /// The registered GPU memory in which the operand lies.
     pub buffer: &'a GpuBuffer,
-    /// First byte.
+    /// The operand's first byte, counted from the beginning of the registered memory.
     pub offset: u64,
 }
 
@@ -71,7 +71,7 @@ impl Client {
     ///
     /// # Errors
     /// It is not memory of one GPU in one allocation, or no library is there that would know ([`Error::Gpu`] says what to install); or the
-    /// engine's limits. That rails cannot send from it is no error: [`GpuBuffer::way`] tells.
+    /// engine's limits. That rails cannot send from it is no error: [`GpuBuffer::way`] says so.
     pub fn register(&self, pointer: u64, bytes: u64) -> Result<GpuBuffer, Error> {
         let memory = self.gpus.get_or_init(libraries).find(pointer, bytes)?;
         let exported = match memory.export() {
@@ -101,12 +101,12 @@ impl Client {
 }
 
 impl GpuBuffer {
-    /// Where it begins on the GPU.
+    /// The address in GPU memory at which the range begins.
     pub fn pointer(&self) -> u64 {
         self.inner.memory.pointer()
     }
 
-    /// Its bytes.
+    /// Length of the registered memory, in bytes.
     pub fn len(&self) -> u64 {
         self.inner.memory.length()
     }

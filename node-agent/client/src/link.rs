@@ -301,7 +301,7 @@ impl Link {
         self.taker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what has arrived after a sleep: most often a completion and the doorbell that told of it, and nothing else.
+    /// Takes what has arrived after a sleep: most often a completion and its doorbell, and nothing else.
     fn take_woken(&self, state: &mut State) {
         let before = state.answered;
         self.take_completed(state);

@@ -18,7 +18,7 @@ use crate::{Buffer, Error, Work};
 pub struct Pending {
     way: Executor,
     call: &'static str,
-    /// An outcome was given.
+    /// The outcome was given to the caller already.
     taken: bool,
 }
 
@@ -52,6 +52,9 @@ impl Pending {
     }
 
     /// Waits until the call is complete or has failed.
+    ///
+    /// # Errors
+    /// The call failed, at the engine or on the board, or there was no outcome within its time limit and the grace after it.
     pub fn wait(mut self) -> Result<(), Error> {
         let until = match &self.way {
             Executor::Engine { deadline, .. } => Some(*deadline),

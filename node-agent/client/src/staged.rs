@@ -14,11 +14,11 @@ use crate::{Buffer, BufferOffset, Client, Error, GpuPlace, Pending, TransferPath
 
 /// Operands begin at multiples of this many bytes.
 const ALIGN: u64 = 64;
-/// Smallest staging buffer.
+/// Smallest staging buffer, in bytes; a smaller need gets one of this size.
 const LEAST: u64 = 64 << 10;
 /// Bytes of idle staging buffers that are kept for later calls.
 const KEEP_BYTES: u64 = 512 << 20;
-/// Idle staging buffers that are kept; the engine allows 256 in all unless it is told otherwise.
+/// Idle staging buffers that are kept; the engine allows 256 in all unless it is configured otherwise.
 const KEEP: usize = 64;
 /// An idle buffer may be this many times larger than a call needs.
 const WASTE: u64 = 4;
@@ -61,7 +61,7 @@ impl Staging {
     }
 }
 
-/// How large a buffer for so many bytes is: a few sizes for all calls, so that later ones find theirs.
+/// How large a buffer for this many bytes is: a few sizes for all calls, so that later ones find theirs.
 fn rounded(bytes: u64) -> u64 {
     let step = (bytes.max(LEAST).next_power_of_two() / 8).max(1);
     bytes.max(LEAST).next_multiple_of(step)
@@ -72,13 +72,13 @@ fn rounded(bytes: u64) -> u64 {
 pub enum Operands<'a> {
     /// Nothing is read or written here.
     None,
-    /// Input only.
+    /// The call has an input on this rank and no output.
     Input(&'a [u8]),
-    /// Output only.
+    /// The call has an output on this rank and no input.
     Output(&'a mut [u8]),
     /// The output replaces the input; both have one block.
     InPlace(&'a mut [u8]),
-    /// Input and output apart.
+    /// The call has an input and an output, in different memory.
     Both(&'a [u8], &'a mut [u8]),
 }
 
@@ -115,7 +115,7 @@ pub enum Source<'a> {
 pub enum Target<'a> {
     /// In ordinary memory, by [`Begun::fetch`].
     Bytes,
-    /// In a shared buffer.
+    /// The output goes to a place in a shared buffer.
     Shared(BufferOffset<'a>),
     /// On a GPU, by [`Begun::store`].
     Gpu(GpuPlace<'a>),
@@ -159,6 +159,9 @@ struct Sizes {
 
 impl Client {
     /// Bytes of input and output that `call` needs on this rank. A broadcast has an input on its root only.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where the call has more bytes than memory can have.
     pub fn operand_bytes(&self, call: &Call) -> Result<(usize, usize), Error> {
         let sizes = self.sizes(call)?;
         Ok((sizes.input, sizes.output))
@@ -178,6 +181,10 @@ impl Client {
     /// Begins a call over any memory. What has no bytes on this rank is not looked at. Input in ordinary memory has exactly
     /// the length that the call needs on this rank; the engine checks that shared places are long enough. Fails at once where
     /// as many calls are under way as the engine takes.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where the input has the wrong length or the call has more bytes than memory can have; else as of
+    /// [`Client::alloc`] and [`Client::post`], and [`Error::Gpu`] where input cannot be copied from the GPU.
     pub fn begin(&self, call: Call, source: Source<'_>, target: Target<'_>) -> Result<Begun, Error> {
         let sizes = self.sizes(&call)?;
         if let Source::Bytes(bytes) = source
@@ -294,16 +301,25 @@ impl Client {
     }
 
     /// Every rank gets the element-wise reduction of all ranks' `values`, in their place.
+    ///
+    /// # Errors
+    /// As of [`Client::run_bytes`].
     pub fn all_reduce<T: Element>(&self, values: &mut [T], op: ReduceOp) -> Result<(), Error> {
         self.in_place(Operation::AllReduce, op, values)
     }
 
     /// `output` is `size` blocks as long as `input`; block r becomes the input of rank r.
+    ///
+    /// # Errors
+    /// As of [`Client::run_bytes`]; [`Error::Argument`] where the lengths do not fit.
     pub fn all_gather<T: Element>(&self, input: &[T], output: &mut [T]) -> Result<(), Error> {
         self.separate(Operation::AllGather, ReduceOp::Sum, input.len(), input, output)
     }
 
     /// `input` is `size` blocks as long as `output`, which becomes the reduction of this rank's block.
+    ///
+    /// # Errors
+    /// As of [`Client::run_bytes`]; [`Error::Argument`] where the lengths do not fit.
     pub fn reduce_scatter<T: Element>(
         &self,
         input: &[T],
@@ -314,6 +330,9 @@ impl Client {
     }
 
     /// Both are `size` equal blocks; block r of `output` becomes this rank's block of rank r's `input`.
+    ///
+    /// # Errors
+    /// As of [`Client::run_bytes`]; [`Error::Argument`] where the lengths do not fit.
     pub fn all_to_all<T: Element>(&self, input: &[T], output: &mut [T]) -> Result<(), Error> {
         let size = self.size() as usize;
         if !input.len().is_multiple_of(size) {
@@ -323,17 +342,26 @@ impl Client {
     }
 
     /// Everybody's `values` become those of rank `root`.
+    ///
+    /// # Errors
+    /// As of [`Client::run_bytes`].
     pub fn broadcast<T: Element>(&self, values: &mut [T], root: u32) -> Result<(), Error> {
         self.in_place(Operation::Broadcast { root }, ReduceOp::Sum, values)
     }
 
     /// Gives `values` to rank `to`, which receives as many with the same `tag`.
+    ///
+    /// # Errors
+    /// As of [`Client::run_bytes`].
     pub fn send<T: Element>(&self, values: &[T], to: u32, tag: u32) -> Result<(), Error> {
         let call = call_of::<T>(Operation::Send { to, tag }, ReduceOp::Sum, values.len());
         self.run_bytes(call, Operands::Input(T::bytes(values)))
     }
 
     /// Gets `values` from rank `from`, which sends as many with the same `tag`.
+    ///
+    /// # Errors
+    /// As of [`Client::run_bytes`].
     pub fn recv<T: Element>(&self, values: &mut [T], from: u32, tag: u32) -> Result<(), Error> {
         let call = call_of::<T>(Operation::Recv { from, tag }, ReduceOp::Sum, values.len());
         self.run_bytes(call, Operands::Output(T::bytes_mut(values)))
@@ -364,6 +392,9 @@ impl Client {
     /// Any call on ordinary memory given as bytes, which must have exactly the length that the call needs on this rank; only
     /// the input of a broadcast on those who are not its root is not looked at.
     /// On failure the output may be partly written.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where an operand has the wrong length; else as of [`Client::begin`] and [`Begun::wait`].
     pub fn run_bytes(&self, call: Call, mut operands: Operands<'_>) -> Result<(), Error> {
         let sizes = self.sizes(&call)?;
         let found = operands.output().len();
@@ -386,13 +417,16 @@ impl Client {
 
 impl Begun {
     /// Waits until the call is complete or has failed.
+    ///
+    /// # Errors
+    /// The call failed, or there was no outcome by its [`Begun::deadline`].
     pub fn wait(&mut self) -> Result<(), Error> {
         let until = self.pending.deadline();
         let outcome = self.wait_until(until);
         outcome.unwrap_or_else(|| Err(Error::Argument("the call is still under way".into())))
     }
 
-    /// As [`Pending::wait_until`].
+    /// Waits until `until` at most and says what [`Pending::wait_until`] says: `None` while the call is under way.
     pub fn wait_until(&mut self, until: Instant) -> Option<Result<(), Error>> {
         let outcome = self.pending.wait_until(until)?;
         self.done = outcome.is_ok();
@@ -415,6 +449,9 @@ impl Begun {
     }
 
     /// Copies the output of a call that has succeeded to the GPU, where it belongs there; else it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where the call has not succeeded yet; [`Error::Gpu`] where the copy fails.
     pub fn store(&self) -> Result<(), Error> {
         let Some(OnGpu { output: Some(output), own, .. }) = &self.gpu else { return Ok(()) };
         let Some((staging, at)) = self.staging.as_ref().filter(|_| self.done) else {
@@ -433,6 +470,9 @@ impl Begun {
     }
 
     /// Copies the output of a call that has succeeded to where it belongs: exactly [`Begun::output_bytes`].
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where the call has not succeeded yet or `to` has another length.
     pub fn fetch(&self, to: &mut [u8]) -> Result<(), Error> {
         if !self.done || to.len() != self.output_bytes {
             let problem = format!("a result of {} bytes cannot be had in {}", self.output_bytes, to.len());

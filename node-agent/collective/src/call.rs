@@ -72,13 +72,13 @@ pub(crate) use names;
 names! {
     /// Element type of a buffer, in the machine's own byte order (little-endian on every supported machine).
     Dtype, "dtype":
-    /// 32-bit IEEE 754.
+    /// A 32-bit floating-point number (IEEE 754).
     F32 = 1 "f32",
-    /// 64-bit IEEE 754.
+    /// A 64-bit floating-point number (IEEE 754).
     F64 = 2 "f64",
-    /// 32-bit two's complement.
+    /// A signed 32-bit integer (two's complement).
     I32 = 3 "i32",
-    /// 64-bit two's complement.
+    /// A signed 64-bit integer (two's complement).
     I64 = 4 "i64",
     /// 16-bit IEEE 754 (5 exponent bits); computed in f32.
     F16 = 5 "f16",
@@ -89,13 +89,13 @@ names! {
 names! {
     /// How elements of several ranks become one. Exact semantics: [`crate::order`].
     ReduceOp, "reduction":
-    /// Sum; integers wrap.
+    /// The sum of all inputs; integers wrap.
     Sum = 1 "sum",
     /// Least; a NaN in any input gives NaN.
     Min = 2 "min",
     /// Greatest; a NaN in any input gives NaN.
     Max = 3 "max",
-    /// Product; integers wrap.
+    /// The product of all inputs; integers wrap.
     Prod = 4 "prod",
 }
 
@@ -135,31 +135,31 @@ impl Dtype {
 /// An operation with its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// See [`OpKind::AllReduce`].
+    /// Every rank gets the reduction of all inputs; see [`OpKind::AllReduce`].
     AllReduce,
-    /// See [`OpKind::AllGather`].
+    /// Every rank gets the inputs of all ranks; see [`OpKind::AllGather`].
     AllGather,
-    /// See [`OpKind::ReduceScatter`].
+    /// Every rank gets its block of the reduction of all inputs; see [`OpKind::ReduceScatter`].
     ReduceScatter,
-    /// See [`OpKind::Broadcast`].
+    /// Every rank gets the input of the root; see [`OpKind::Broadcast`].
     Broadcast {
         /// The rank whose input everybody gets.
         root: Rank,
     },
-    /// See [`OpKind::AllToAll`].
+    /// Every rank gets its block of the input of each rank; see [`OpKind::AllToAll`].
     AllToAll,
-    /// See [`OpKind::Barrier`].
+    /// No rank goes on before all have made the call; see [`OpKind::Barrier`].
     Barrier,
     /// See [`OpKind::Send`]. Sends and receives of one (from, to, tag) pair up in the order of their posts.
     Send {
-        /// The receiving rank.
+        /// The rank that receives.
         to: Rank,
         /// Tells streams between the same two ranks apart.
         tag: u32,
     },
-    /// See [`OpKind::Recv`].
+    /// The other half of [`Operation::Send`]; see [`OpKind::Recv`].
     Recv {
-        /// The sending rank.
+        /// The rank that sends.
         from: Rank,
         /// The tag that the sender uses.
         tag: u32,
@@ -167,7 +167,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The operation's name.
+    /// The kind of the operation, without its arguments.
     #[must_use]
     pub const fn kind(self) -> OpKind {
         match self {
@@ -198,7 +198,7 @@ impl Operation {
 /// One rank's call. All ranks of a collective must make equal calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
-    /// What to do.
+    /// The operation with its arguments.
     pub operation: Operation,
     /// Element type; [`Operation::Barrier`] ignores it.
     pub dtype: Dtype,
@@ -210,7 +210,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// A barrier.
+    /// A barrier: no rank goes on before all have made this call.
     pub const BARRIER: Call =
         Call { operation: Operation::Barrier, dtype: Dtype::F32, reduce: ReduceOp::Sum, count: 0 };
 

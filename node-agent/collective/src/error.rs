@@ -12,7 +12,7 @@ pub enum ConfigError {
     /// The own index is not below the number of nodes.
     #[error("this node is {node}, but there are only {nodes} nodes")]
     OwnNode {
-        /// The own index.
+        /// The index that this node was given.
         node: Node,
         /// The number of nodes.
         nodes: usize,
@@ -20,9 +20,9 @@ pub enum ConfigError {
     /// A rank sits on a node that does not exist.
     #[error("rank {rank} is on node {node}, but there are only {nodes} nodes")]
     RankNode {
-        /// The rank.
+        /// The rank whose node does not exist.
         rank: Rank,
-        /// Its node.
+        /// The node that the rank map names for it.
         node: Node,
         /// The number of nodes.
         nodes: usize,
@@ -40,7 +40,7 @@ pub enum ConfigError {
     /// The scratch region is too small.
     #[error("scratch has {given} bytes, {needed} are needed")]
     Scratch {
-        /// Bytes given.
+        /// Length of the scratch region that was given, in bytes.
         given: usize,
         /// Bytes needed, see [`crate::Config::scratch_bytes`].
         needed: usize,
@@ -56,11 +56,11 @@ pub enum CallError {
     /// Root, target or source does not exist.
     #[error("{call}: there is no rank {rank} among {world} ranks")]
     NoSuchRank {
-        /// The call.
+        /// The call that names the rank.
         call: Call,
         /// The rank that it names.
         rank: Rank,
-        /// How many there are.
+        /// Number of ranks of the job.
         world: usize,
     },
     /// Too many different (from, to, tag).
@@ -72,13 +72,13 @@ pub enum CallError {
     /// A buffer has another length than the call needs.
     #[error("{call}: {which} has {given} bytes, {needed} are needed")]
     Length {
-        /// The call.
+        /// The call that needs another length.
         call: Call,
-        /// `input` or `output`.
+        /// The buffer that is wrong: `input` or `output`.
         which: &'static str,
-        /// Bytes given.
+        /// Length of the buffer that was given, in bytes.
         given: usize,
-        /// Bytes needed.
+        /// Length that the call needs, in bytes.
         needed: usize,
     },
     /// Input and output overlap in a way that the operation cannot work with.
@@ -90,9 +90,9 @@ pub enum CallError {
     /// Too many operations of this rank are outstanding.
     #[error("rank {rank} has {max} operations outstanding already: wait for one to complete")]
     TooMany {
-        /// The rank.
+        /// The rank whose operations they are.
         rank: Rank,
-        /// The bound.
+        /// Most operations that a rank may have outstanding.
         max: usize,
     },
     /// The communicator has failed before.
@@ -118,13 +118,13 @@ pub enum RailCause {
     /// The rail was never up before the deadline.
     #[error("not connected within {0:?}")]
     NeverUp(Time),
-    /// Taken down on purpose.
+    /// This node took the rail down on purpose.
     #[error("taken down here")]
     Local,
     /// This node's own port on the rail has no carrier, was switched off, or is gone.
     #[error("the own port has no carrier")]
     NoCarrier,
-    /// The peer gave no sign of life for so long.
+    /// The peer gave no sign of life for this long.
     #[error("no sign of life for {0:?}")]
     Silent(Time),
     /// The peer gave the rail up.
@@ -149,13 +149,13 @@ pub enum Failure {
         "operation {seq}: node {node} called {theirs}, node {here} called {ours}: all ranks must make equal calls in equal order"
     )]
     Mismatch {
-        /// Sequence number.
+        /// Sequence number of the operation.
         seq: u64,
         /// The node (or the node of the rank) that differs.
         node: Node,
-        /// What it called.
+        /// The call that the other node made.
         theirs: Call,
-        /// This node.
+        /// The index of this node.
         here: Node,
         /// What was called here first.
         ours: Call,
@@ -167,15 +167,15 @@ pub enum Failure {
     Shape {
         /// The node that differs.
         node: Node,
-        /// This node.
+        /// The index of this node.
         here: Node,
     },
     /// An operation did not complete in time.
     #[error("{call} (operation {seq}) did not complete within {after:?}: waiting for {waiting}")]
     Timeout {
-        /// Sequence number.
+        /// Sequence number of the operation.
         seq: u64,
-        /// The call.
+        /// The call that did not complete.
         call: Call,
         /// The time that it had.
         after: Time,
@@ -185,11 +185,11 @@ pub enum Failure {
     /// The last rail to a node is gone.
     #[error("node {node} is lost: last rail {rail} {cause}")]
     PeerLost {
-        /// The node.
+        /// The node that is lost.
         node: Node,
         /// The rail that went last.
         rail: Rail,
-        /// Why.
+        /// Why that rail went down.
         cause: RailCause,
     },
     /// A node has done its last operation and gone.
@@ -198,25 +198,25 @@ pub enum Failure {
     /// A peer's frame made no sense.
     #[error("node {node} on rail {rail} violated the protocol: {error}")]
     Protocol {
-        /// The node.
+        /// The node that sent the frame.
         node: Node,
-        /// The rail.
+        /// The rail that the frame came on.
         rail: Rail,
-        /// How.
+        /// How the frame violates the protocol.
         error: FrameError,
     },
     /// A rank's buffer vanished while an operation used it.
     #[error("a buffer of rank {rank} vanished during operation {seq}")]
     BufferGone {
-        /// The rank.
+        /// The rank that the buffer belongs to.
         rank: Rank,
-        /// Sequence number.
+        /// Sequence number of the operation.
         seq: u64,
     },
     /// A rank left (its process ended or detached).
     #[error("rank {0} left")]
     RankGone(Rank),
-    /// Stopped on request.
+    /// Stopped on request; the text is the reason that was given.
     #[error("stopped: {0}")]
     Stopped(String),
     /// Another node failed and said so.
@@ -224,7 +224,7 @@ pub enum Failure {
     Remote {
         /// The node that said so.
         node: Node,
-        /// What it said.
+        /// The failure as that node reported it.
         cause: RemoteCause,
     },
 }
@@ -245,7 +245,7 @@ impl Failure {
         }
     }
 
-    /// The failure as other nodes are told.
+    /// The failure as it is reported to other nodes.
     #[must_use]
     pub fn reported(&self) -> RemoteCause {
         let (kind, seq) = match self {
@@ -312,7 +312,7 @@ impl std::fmt::Display for Waiting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (operation {seq}){}", named(*.node, *.rail))]
 pub struct RemoteCause {
-    /// What happened there.
+    /// The kind of the failure on the other node.
     pub kind: CauseKind,
     /// Sequence number of the operation, where one was to blame.
     pub seq: u64,
@@ -331,31 +331,31 @@ fn named(node: Option<Node>, rail: Option<Rail>) -> String {
 /// A [`Failure`] without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CauseKind {
-    /// [`Failure::Mismatch`].
+    /// Ranks made different calls: [`Failure::Mismatch`].
     #[error("calls differ among ranks")]
     Mismatch = 1,
-    /// [`Failure::Shape`].
+    /// Nodes have different configurations: [`Failure::Shape`].
     #[error("configurations differ")]
     Shape = 2,
-    /// [`Failure::Timeout`].
+    /// An operation did not complete in time: [`Failure::Timeout`].
     #[error("an operation timed out")]
     Timeout = 3,
-    /// [`Failure::PeerLost`].
+    /// The last rail to a node is gone: [`Failure::PeerLost`].
     #[error("a node is lost")]
     PeerLost = 4,
-    /// [`Failure::Protocol`].
+    /// A peer's frame made no sense: [`Failure::Protocol`].
     #[error("the protocol was violated")]
     Protocol = 6,
-    /// [`Failure::BufferGone`].
+    /// A buffer vanished while it was used: [`Failure::BufferGone`].
     #[error("a buffer vanished")]
     BufferGone = 7,
-    /// [`Failure::RankGone`].
+    /// A rank ended or detached: [`Failure::RankGone`].
     #[error("a rank left")]
     RankGone = 8,
-    /// [`Failure::Stopped`].
+    /// It was stopped on request: [`Failure::Stopped`].
     #[error("it was stopped")]
     Stopped = 9,
-    /// [`Failure::PeerLeft`].
+    /// A node left before the others were done: [`Failure::PeerLeft`].
     #[error("a node left before the others were done")]
     PeerLeft = 10,
     /// A cause that this version does not know.
@@ -369,7 +369,7 @@ pub enum FrameError {
     /// Fewer bytes than a header has.
     #[error("header of {0} bytes")]
     Short(usize),
-    /// Not our protocol.
+    /// The first bytes are not those of this protocol.
     #[error("magic {0:#010x} is not ours")]
     Magic(u32),
     /// Another version of our protocol.
@@ -378,9 +378,9 @@ pub enum FrameError {
     /// A field has a value that it cannot have.
     #[error("field {field} cannot be {value}")]
     Field {
-        /// Field name.
+        /// Name of the header's field.
         field: &'static str,
-        /// Its value.
+        /// The value that the field has.
         value: u64,
     },
     /// The payload is longer than any payload.
@@ -389,7 +389,7 @@ pub enum FrameError {
     /// An operation so far ahead that no peer can have started it.
     #[error("operation {seq} while {next} is the next here")]
     Ahead {
-        /// Its sequence number.
+        /// Sequence number of the frame's operation.
         seq: u64,
         /// The next to start here.
         next: u64,
@@ -405,21 +405,21 @@ pub enum FrameError {
         "operation {seq} has no chunk step {step} block {block} offset {offset} length {length} from there"
     )]
     NoSuchChunk {
-        /// Sequence number.
+        /// Sequence number of the operation.
         seq: u64,
-        /// Step.
+        /// Step of the flow that the chunk is said to belong to.
         step: u8,
-        /// Block.
+        /// Block of the flow that the chunk is said to belong to.
         block: u32,
         /// Offset in the flow.
         offset: u64,
-        /// Payload length.
+        /// Length of the payload, in bytes.
         length: u32,
     },
     /// A frame of a link is missing.
     #[error("frame {number} came, {next} is the next")]
     Gap {
-        /// The number that came.
+        /// The number of the frame that arrived.
         number: u32,
         /// The number that was to come.
         next: u32,
@@ -427,21 +427,21 @@ pub enum FrameError {
     /// The payload is not what was sent.
     #[error("the checksum of a payload of {length} bytes is {found:#010x}, {sent:#010x} was sent")]
     Checksum {
-        /// What came in.
+        /// The checksum of the payload that came in.
         found: u32,
-        /// What the header says.
+        /// The checksum that the header has.
         sent: u32,
-        /// Bytes.
+        /// Length of the payload, in bytes.
         length: u32,
     },
     /// A chunk that was received before.
     #[error("operation {seq}: chunk step {step} block {block} offset {offset} came twice")]
     Twice {
-        /// Sequence number.
+        /// Sequence number of the operation.
         seq: u64,
-        /// Step.
+        /// Step of the flow that the chunk belongs to.
         step: u8,
-        /// Block.
+        /// Block of the flow that the chunk belongs to.
         block: u32,
         /// Offset in the flow.
         offset: u64,
@@ -449,9 +449,9 @@ pub enum FrameError {
     /// Acknowledges more than was sent.
     #[error("{acked} bytes acknowledged, {sent} sent")]
     Ack {
-        /// Acknowledged.
+        /// Number of bytes that the peer acknowledges.
         acked: u64,
-        /// Sent.
+        /// Number of bytes that were sent on the link.
         sent: u64,
     },
 }

@@ -6,8 +6,9 @@
 //! * *Announcements.* A node that has started a collective says so to every peer: by its first data frame, or by a
 //!   [`Ready`](crate::header::Kind::Ready) frame where it has no data to send or may not yet. Every such frame carries the whole
 //!   call, so a mismatch is found by everyone who hears it; an operation completes only when the call of *every* node
-//!   was seen and is equal, by this node or by one that answers for it with its contribution (doubling). At most [`MAX_ACTIVE`](crate::shape::MAX_ACTIVE) collectives are active, in order, so a
-//!   peer that names a later one violates the protocol, and the state kept for operations not started here is bounded.
+//!   was seen and is equal, by this node or by one that answers for it with its contribution (doubling). At most
+//!   [`MAX_ACTIVE`](crate::shape::MAX_ACTIVE) collectives are active, in order, so a peer that names a later one violates the protocol,
+//!   and the state kept for operations not started here is bounded.
 //! * *Landing.* To a peer that has announced the operation, gathered data needs no permission: its place is the
 //!   ranks' own output buffers. For data that is reduced, the receiver stages: each source of each reduction may have
 //!   a window of chunks staged, and is granted more as chunks are reduced. A node's reductions have fewer sources together than there
@@ -52,7 +53,7 @@
 //! **Rails that die.** A chunk's name does not contain its rail, contributions are staged under (chunk, source) and combined only
 //! when all are there, and what was handed to a link is remembered until the peer has it. The receiver of a dead link first takes
 //! nothing more from it (a chunk that was half there counts as not begun: its slot and its place in the window are free again),
-//! then tells how many frames it took; only the rest is sent again, over other links, before anything new. So a chunk that is
+//! then says how many frames it took; only the rest is sent again, over other links, before anything new. So a chunk that is
 //! sent again has the room that it had the first time, and every argument above holds with "arrives" meaning "over some
 //! rail, in the end", as long as one rail to each peer lives or comes back. A sending slot is free when its chunk is
 //! acknowledged. An operation that ends while frames of the ranks' buffers are not acknowledged copies these into the keep,

@@ -45,11 +45,11 @@ pub enum Key {
     },
     /// The `seq`-th message of a pair of ranks under a tag.
     Pair {
-        /// Sending rank.
+        /// The rank that sends.
         from: Rank,
-        /// Receiving rank.
+        /// The rank that receives.
         to: Rank,
-        /// Tag.
+        /// The tag that both ranks use.
         tag: u32,
         /// Sequence number within (from, to, tag), from 0.
         seq: u64,
@@ -91,34 +91,34 @@ pub enum Kind {
     Bye,
     /// One life of a link to the receiver is over: the sender takes nothing more from it.
     Fence {
-        /// The link's rail.
+        /// The rail that the link is on.
         rail: Rail,
-        /// Which life of it.
+        /// The generation of the link that is over.
         generation: u32,
         /// Counted frames that the sender of this received on it, whole and without a gap. Nothing after them will ever
         /// count, so what the receiver of this has sent beyond them is to be sent again.
         frames: u32,
-        /// The sender has not been told the same by the receiver yet.
+        /// The receiver has not said the same to the sender yet.
         asks: bool,
     },
-    /// "Are you there?"
+    /// Asks whether the receiver is there; answered by [`Kind::Echo`].
     Probe {
         /// Comes back in the answer.
         number: u64,
     },
     /// "I am", to a [`Kind::Probe`].
     Echo {
-        /// The probe's number.
+        /// The number that the probe carried.
         number: u64,
     },
     /// The sender's port of this rail has its carrier back: links over it are worth an attempt.
     Back {
-        /// The rail.
+        /// Number of the rail.
         rail: Rail,
     },
     /// The sender drains its port of this rail, or uses it again. The newest of these counts, by `value`.
     Drain {
-        /// The rail.
+        /// Number of the rail.
         rail: Rail,
         /// Whether it is to be left.
         on: bool,
@@ -134,13 +134,13 @@ pub enum Kind {
     },
     /// A piece of a plan of node 0.
     PlanPart {
-        /// The plan's version.
+        /// Version of the plan that the piece belongs to.
         version: u32,
-        /// Which piece.
+        /// Index of the piece, counted from 0.
         index: u16,
-        /// Of how many.
+        /// Number of pieces that the plan has.
         of: u16,
-        /// A node.
+        /// The node that this piece is about.
         node: Node,
         /// What is left of its capacity, of 1024.
         capacity: u16,
@@ -151,7 +151,7 @@ pub enum Kind {
     },
     /// The sender has the whole plan.
     PlanTaken {
-        /// The plan's version.
+        /// Version of the plan that the sender has.
         version: u32,
     },
 }
@@ -286,12 +286,12 @@ impl Kind {
     }
 }
 
-/// A frame header.
+/// The header of a frame, as values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// What the frame is for.
     pub kind: Kind,
-    /// Operation.
+    /// The operation that the frame belongs to.
     pub key: Key,
     /// Epoch of the job attempt.
     pub epoch: u32,
@@ -303,7 +303,7 @@ pub struct Header {
     pub value: u64,
     /// Bytes (headers and payloads of whole frames) that the sender has received on this rail from the receiver.
     pub acked: u64,
-    /// Bytes of payload.
+    /// Length of the payload, in bytes.
     pub length: u32,
     /// CRC32C of the payload; 0 where the job does not ask for it.
     pub checksum: u32,
@@ -313,7 +313,7 @@ pub struct Header {
     pub number: u32,
     /// Low byte of the version of the plan that the operation four later follows. Node 0 says so with its calls.
     pub plan: u8,
-    /// When the sender handed the frame to the link, in microseconds of its own clock, which begins anywhere and runs over; 0: not told.
+    /// When the sender handed the frame to the link, in microseconds of its own clock, which begins anywhere and runs over; 0: not known.
     pub sent_us: u32,
 }
 

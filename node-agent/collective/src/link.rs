@@ -18,22 +18,22 @@ use crate::shape::Time;
 
 /// Weight of a sample in the rate that tells equal rails from others.
 const STEADY: f64 = 0.0625;
-/// A rate that was not measured again for so long is unknown.
+/// A rate that was not measured again for this long is unknown.
 const RATE_AGE: Time = Time::from_millis(500);
 /// Frames smaller than this say more of delays than of rates.
 const MEASURED_FROM: u64 = 16 << 10;
-/// A rate sample is of so many bytes in no less than [`SAMPLE_TIME`], or of four times that time: a link that is as fast
+/// A rate sample is of this many bytes in no less than [`SAMPLE_TIME`], or of four times that time: a link that is as fast
 /// as the processor is measured over many of the processor's pauses.
 const SAMPLE: u64 = 256 << 10;
-/// See [`SAMPLE`].
+/// The least time that a rate sample takes; see [`SAMPLE`].
 const SAMPLE_TIME: Time = Time::from_millis(10);
 /// The rate that rails are chosen and bounded by is the greatest of the last one to two of these times, each over so much busy time,
 /// unless the rate is by now less than this part of it. Acknowledgements wait behind what goes the other way and come in heaps: what
 /// follows each of them takes a link for slow that merely has little on its way, gives it less, and never learns better.
 const PEAK_AGE: Time = Time::from_secs(1);
-/// See [`PEAK_AGE`].
+/// The busy time that each of these rates is measured over; see [`PEAK_AGE`].
 const PEAK_OVER: Time = Time::from_millis(100);
-/// See [`PEAK_AGE`].
+/// The part of the greatest rate below which the present rate counts instead; see [`PEAK_AGE`].
 const PEAK_PART: f64 = 0.25;
 /// Of the longest silence of a link's life, so much counts for the next: what was dark and is dark again soon must not keep others
 /// waiting for long.
@@ -44,12 +44,12 @@ const MOST_PATIENCE: Time = Time::from_secs(2);
 /// How a link stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
-    /// Not connected.
+    /// Not connected: it carries nothing.
     #[default]
     Down,
     /// Connected again, and not proved yet: it carries no data.
     Proving,
-    /// Carries data.
+    /// Connected and proved: it carries data.
     Up,
 }
 
@@ -66,7 +66,7 @@ struct OnWay {
 /// A life that ended, of which the peer has not yet said how many frames it took.
 #[derive(Debug, Clone)]
 pub struct UnackedGeneration {
-    /// Which life.
+    /// The generation of the link that has ended.
     pub generation: u32,
     /// Number of the first of `tokens` on the link.
     pub first: u32,
@@ -83,7 +83,7 @@ pub struct Proof {
     pub answered: u32,
     /// The number of the probe that is under way.
     pub number: u64,
-    /// When it went out.
+    /// When that probe went out.
     pub since: Time,
     /// When this life began, or the last answer of a link that is proved and waits for the word of the life before.
     pub began: Time,
@@ -102,7 +102,7 @@ pub struct Link {
     numbers: (u32, u32),
     /// The last life, while the peer has not said what it took.
     pub unacked: Option<UnackedGeneration>,
-    /// The proof under way.
+    /// The probes by which the link is being proved.
     pub proof: Proof,
     /// Drained by this node, and by the peer.
     pub drained: (bool, bool),
@@ -113,7 +113,7 @@ pub struct Link {
     pub asked: Time,
     /// How often it went down, and why the last time.
     pub flaps: u32,
-    /// Why it went down.
+    /// Why the link went down last; `None` where it never did.
     pub cause: Option<RailCause>,
     /// Since when it stands as it does.
     pub since: Time,
@@ -126,7 +126,7 @@ pub struct Link {
     taken_frames: u32,
     acked: u64,
     on_way: VecDeque<OnWay>,
-    /// When the peer told of the last bytes that it took: by this node's clock, and before that word waited on its way.
+    /// When the peer acknowledged the last bytes that it took: by this node's clock, less the time that the frame waited on its way.
     last_ack: Time,
     /// What waits on the way from the peer.
     way: PathEstimate,
@@ -168,7 +168,7 @@ impl Link {
         self.taken = self.taken.max(frame.map_or(self.acked, |f| f.end));
     }
 
-    /// How it stands.
+    /// How the link stands: down, being proved, or up.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -276,7 +276,7 @@ impl Link {
         (self.cause, self.since) = (None, now);
     }
 
-    /// Bytes of whole frames received, to be told to the peer.
+    /// Bytes of whole frames received, to be acknowledged to the peer.
     pub fn report(&mut self) -> u64 {
         self.reported = self.received;
         self.unacked_since = None;
@@ -324,12 +324,12 @@ impl Link {
     }
 
     /// A frame came that the peer handed over when its clock showed this. Gives when it would have come had it waited behind nothing on
-    /// its way: what it tells was true then.
+    /// its way: what it says was true then.
     pub(crate) fn heard(&mut self, sent_us: u32, now: Time) -> Time {
         now.saturating_sub(self.way.heard(sent_us, now)).max(self.last_ack)
     }
 
-    /// The peer has told how much it received, as of `now` ([`Link::heard`]): `released` takes the tokens of frames that it has.
+    /// The peer has said how much it received, as of `now` ([`Link::heard`]): `released` takes the tokens of frames that it has.
     ///
     /// # Errors
     /// It cannot have received more than was sent.
@@ -457,12 +457,12 @@ impl Link {
         self.known_rate(now).map(|rate| if rate < PEAK_PART * peak { rate } else { rate.max(peak) })
     }
 
-    /// Whether so many bytes may be handed to a link that came back and has yet to show what it can.
+    /// Whether this many bytes may be handed to a link that came back and has yet to show what it can.
     pub(crate) fn allows(&self, bytes: u64) -> bool {
         self.allowance.is_none_or(|allowance| self.outstanding() + bytes <= allowance)
     }
 
-    /// A probe of a link that came back took so long. One that was dark answers at once now; one that is slow takes long because of
+    /// A probe of a link that came back took this long. One that was dark answers at once now; one that is slow takes long because of
     /// what waits in its port, and so will acknowledgements.
     pub fn bear_with(&mut self, trip: Time) {
         self.gap = self.gap.max(trip);

@@ -45,7 +45,7 @@ pub struct Ticket(pub u64);
 /// The end of one rank's call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// The call.
+    /// The ticket of the call that ended.
     pub ticket: Ticket,
     /// The rank that made it.
     pub rank: Rank,
@@ -60,7 +60,7 @@ pub struct Transmit {
     pub rail: Rail,
     /// The node that gets it.
     pub peer: Node,
-    /// Its header, complete.
+    /// The frame's header, with all fields set.
     pub header: Header,
     /// Where its payload lies, if it has any: read it when it goes out, and ask [`Machine::withdrawn`] before.
     pub payload: Option<Region>,
@@ -82,20 +82,20 @@ pub enum Landing {
 pub enum Command {
     /// Close this life of a link at once, with all that is queued for it. No answer is needed.
     Close {
-        /// The rail.
+        /// Number of the rail that the link is on.
         rail: Rail,
-        /// The node.
+        /// The node at the other end of the link.
         peer: Node,
         /// Which life; if another one is open by now, nothing is to be done.
         generation: u32,
-        /// Why.
+        /// Why the link is given up.
         cause: RailCause,
     },
     /// Try to connect at once, if it is this node that dials.
     Redial {
-        /// The rail.
+        /// Number of the rail.
         rail: Rail,
-        /// The node.
+        /// The node to connect to.
         peer: Node,
     },
 }
@@ -113,7 +113,7 @@ pub struct Stats {
     pub early: u64,
     /// Frames thrown away because their operation, or their link's life, is over, or because they came twice.
     pub late: u64,
-    /// Links lost.
+    /// Number of links that were lost.
     pub losses: u64,
     /// Frames that were lost with their link and sent again.
     pub resent: u64,
@@ -126,7 +126,7 @@ struct Peer {
     control: VecDeque<Header>,
     /// Chunks sent ahead, by operation, that the peer has not said to have started.
     ahead: BTreeMap<Key, usize>,
-    /// Their sum.
+    /// Number of chunks in `ahead`, all operations together.
     ahead_total: usize,
     /// It said that it goes.
     left: bool,
@@ -237,13 +237,13 @@ impl Machine {
         })
     }
 
-    /// The configuration.
+    /// The configuration that the machine was made with.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The rank map.
+    /// The rank map, from this node's point of view.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -272,7 +272,7 @@ impl Machine {
         self.choices.iter().map(|(&(kind, class), choice)| (kind, class, choice))
     }
 
-    /// A link's state.
+    /// The link to `peer` on `rail`; `None` where there is no such link.
     #[must_use]
     pub fn link(&self, rail: Rail, peer: Node) -> Option<&Link> {
         self.links.has(rail, peer).then(|| self.links.get(rail, peer))

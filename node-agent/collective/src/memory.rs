@@ -13,11 +13,11 @@ pub struct BufferId(pub u64);
 /// A range of bytes of one buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Region {
-    /// The buffer.
+    /// The buffer that the range lies in.
     pub buffer: BufferId,
-    /// First byte.
+    /// The range's first byte, counted from the beginning of the buffer.
     pub offset: usize,
-    /// Length in bytes.
+    /// Length of the range, in bytes.
     pub len: usize,
 }
 
@@ -25,7 +25,7 @@ impl Region {
     /// A region of no bytes, for ranks that give no input or want no output.
     pub const EMPTY: Region = Region { buffer: BufferId(u64::MAX), offset: 0, len: 0 };
 
-    /// A region.
+    /// The range of `len` bytes from `offset` of `buffer`.
     #[must_use]
     pub const fn new(buffer: BufferId, offset: usize, len: usize) -> Self {
         Region { buffer, offset, len }
@@ -120,7 +120,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An empty arena.
+    /// An arena without buffers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

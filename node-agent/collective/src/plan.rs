@@ -125,7 +125,7 @@ impl fmt::Display for Unfit {
 /// An algorithm and what speaks for or against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    /// The algorithm.
+    /// The algorithm that was considered.
     pub algorithm: Algorithm,
     /// Predicted time in nanoseconds, or why it does not come into question.
     pub predicted: Result<u64, Unfit>,
@@ -143,7 +143,7 @@ impl fmt::Display for Candidate {
 /// The algorithm of an operation, and why it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The algorithm.
+    /// The algorithm that was chosen.
     pub algorithm: Algorithm,
     /// Whether the configuration forced it.
     pub forced: bool,

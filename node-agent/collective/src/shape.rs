@@ -24,7 +24,7 @@ const KEEP_MOST: usize = 16 << 20;
 const RAIL_WINDOW: u64 = 400_000;
 /// Most nodes of a job.
 pub const MAX_NODES: usize = 1024;
-/// Most rails.
+/// Most rails of a job.
 pub const MAX_RAILS: usize = 64;
 /// Least chunk size in bytes.
 pub const MIN_CHUNK: usize = 64;
@@ -35,7 +35,7 @@ pub const DEFAULT_CHUNK: usize = 64 << 10;
 const COMMON_CHUNK: usize = 32 << 10;
 /// Greatest chunk size in bytes.
 pub const MAX_CHUNK: usize = 16 << 20;
-/// Collectives that may be active (announced to peers) at once. So many later a new plan is in force.
+/// Collectives that may be active (announced to peers) at once. This many later a new plan is in force.
 pub const MAX_ACTIVE: u64 = 4;
 /// Calls of one rank that may be outstanding.
 pub const MAX_OUTSTANDING: usize = 1024;
@@ -46,13 +46,13 @@ pub const MAX_PAIRS: usize = 1 << 16;
 /// it says, must be equal on all nodes; a node that differs is found out by its first frame.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// This node.
+    /// This node's index in the job, counted from 0.
     pub node: Node,
-    /// Number of nodes.
+    /// Number of nodes of the job.
     pub nodes: usize,
     /// `ranks[r]` is the node of rank r.
     pub ranks: Vec<Node>,
-    /// Number of rails.
+    /// Number of rails that the nodes of the job share.
     pub rails: usize,
     /// Greatest payload of one data frame, in bytes.
     pub chunk_bytes: usize,
@@ -63,7 +63,7 @@ pub struct Config {
     /// Region for staging, at least [`Config::scratch_bytes`] long; used by the machine alone.
     pub scratch: Region,
     /// Whether payloads carry a CRC32C, and what fails it is sent again over another rail (or over the same one, once it is
-    /// connected anew). Equal on all nodes.
+    /// connected again). Equal on all nodes.
     pub checksum: bool,
     /// Numbers that trade memory for speed; the default suits.
     pub tuning: Tuning,
@@ -243,7 +243,7 @@ impl Config {
 /// The rank map from one node's point of view.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// This node.
+    /// This node's index in the job, counted from 0.
     pub node: Node,
     /// Ranks of each node, ascending.
     pub ranks_of: Vec<Vec<Rank>>,
@@ -262,25 +262,25 @@ impl Layout {
         Layout { node, ranks_of, node_of: node_of.to_vec() }
     }
 
-    /// Number of nodes.
+    /// Number of nodes of the job.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.ranks_of.len()
     }
 
-    /// Number of ranks.
+    /// Number of ranks of the job.
     #[must_use]
     pub fn world(&self) -> usize {
         self.node_of.len()
     }
 
-    /// This node's ranks.
+    /// The ranks of this node, ascending.
     #[must_use]
     pub fn local(&self) -> &[Rank] {
         &self.ranks_of[usize::from(self.node)]
     }
 
-    /// A node's ranks.
+    /// The ranks of `node`, ascending.
     #[must_use]
     pub fn ranks(&self, node: Node) -> &[Rank] {
         &self.ranks_of[usize::from(node)]

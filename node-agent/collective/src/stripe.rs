@@ -28,7 +28,7 @@ const NEAR: f64 = 6.0;
 /// A chunk goes to a slow rail only if that ends it within this part of the time for everything that is to go to the peer: other
 /// nodes' work depends on it, and what is handed on from there has a way to go.
 const HOLDS: f64 = 3.0;
-/// A rail that carried less than others catches up on so many bytes at most.
+/// A rail that carried less than others catches up on this many bytes at most.
 const DEBT: u64 = 2 << 20;
 /// Bytes of a chunk that rails are compared by.
 const REFERENCE: f64 = 32768.0;
@@ -56,7 +56,7 @@ pub struct Links {
     links: Vec<Link>,
     /// Bytes that each rail has carried; a rail that fell far behind is forgiven.
     carried: Vec<u64>,
-    /// And each link.
+    /// Bytes that each link has carried, in the order of `links`.
     by_link: Vec<u64>,
 }
 
@@ -86,13 +86,13 @@ impl Links {
         usize::from(peer) * self.rails + usize::from(rail)
     }
 
-    /// One link.
+    /// The link to `peer` on `rail`.
     #[must_use]
     pub fn get(&self, rail: Rail, peer: Node) -> &Link {
         &self.links[self.index(rail, peer)]
     }
 
-    /// One link.
+    /// The link to `peer` on `rail`, to be changed.
     pub fn get_mut(&mut self, rail: Rail, peer: Node) -> &mut Link {
         let at = self.index(rail, peer);
         &mut self.links[at]
@@ -173,7 +173,7 @@ impl Links {
         link.outstanding() == 0 || turn && fits && link.allows(bytes)
     }
 
-    /// An operation begins that sends to so many peers; `alone` if none is under way. Nodes do alike, so from as many a node
+    /// An operation begins that sends to this many peers; `alone` if none is under way. Nodes do alike, so from as many a node
     /// receives, and the parts of all that send to it are what its port can queue.
     pub fn fan_out(&mut self, peers: usize, alone: bool) {
         let peers = peers.max(1) as u64;
@@ -350,8 +350,8 @@ mod tests {
         }
     }
 
-    /// A rail is slow in one direction for a while. Then it is not, and what waits in the other direction must not make it look so: if frames
-    /// did not tell when they were handed over, it would.
+    /// A rail is slow in one direction for a while. Then it is not, and what waits in the other direction must not make it look so: if
+    /// frames did not say when they were handed over, it would.
     #[test]
     fn a_link_is_not_judged_by_what_waits_the_other_way() {
         for (rate, check, slow) in [(10e6, 1, 100), (10e6, 1, 300), (10e6, 1, 500), (15e6, 3, 100)] {

@@ -1,4 +1,4 @@
-//! The agent: what it was told by the controller, what supervisors tell it, and what follows.
+//! The agent: what the controller sent, what supervisors report, and what follows.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -12,9 +12,9 @@ use proto_model::{
 
 use crate::record::{Goal, Key, Life, Order, Record, Report, Snapshot};
 
-/// Attempts that were forgotten are remembered this many deep, so that a late wish does not start one again.
+/// Attempts that were forgotten are remembered this many deep, so that a late desired state does not start one again.
 const FORGOTTEN_MAX: usize = 4096;
-/// An observation is repeated when it was last told this long ago; both sides are level-triggered.
+/// An observation is repeated when it was last reported this long ago; both sides are level-triggered.
 const REPEAT: Duration = Duration::from_secs(15);
 /// Grace for a job that the controller does not know, and for an attempt that a later one supersedes.
 const ORPHAN_GRACE: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ pub struct State {
 }
 
 impl State {
-    /// The highest epoch that was obeyed.
+    /// The highest epoch of which a command was accepted.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -80,39 +80,39 @@ pub struct Recovered {
 pub enum Event {
     /// Once, first of all: what the data directory held.
     Recovered {
-        /// The highest epoch that was obeyed.
+        /// The highest epoch of which a command was accepted.
         epoch: u64,
-        /// Every record.
+        /// Every record that was found on disk.
         records: Vec<Recovered>,
     },
     /// A stream to the controller stands.
     Connected,
-    /// It broke.
+    /// The stream to the controller has ended.
     Disconnected,
-    /// The controller spoke.
+    /// The controller has sent a command.
     Command {
-        /// Its fencing number.
+        /// The epoch of the controller's leadership term.
         epoch: u64,
-        /// What it said.
+        /// The command, which is refused where the epoch is lower than one that was seen.
         command: Command,
     },
-    /// A supervisor spoke, or was found gone.
+    /// A supervisor has reported, or was found gone.
     Supervisor {
-        /// Whose.
+        /// The attempt that the supervisor is for.
         key: Key,
-        /// What.
+        /// What it reports.
         report: Box<Report>,
     },
     /// Time has passed; at least one every few seconds.
     Tick,
 }
 
-/// What the controller says.
+/// A command of the controller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// All that this server should run.
     Welcome(Vec<Assignment>),
-    /// One wish.
+    /// The desired state of one attempt.
     Assignment(Box<Assignment>),
     /// Rails of this server that are drained now, all of them.
     Drained(BTreeSet<u32>),
@@ -135,9 +135,9 @@ pub enum Action {
     SpawnSupervisor(Box<Assignment>),
     /// Tell it something; if it cannot be reached now, its next `Report::State` brings the order again.
     TellSupervisor {
-        /// Whose.
+        /// The attempt that the supervisor is for.
         key: Key,
-        /// What.
+        /// The order for it.
         order: Order,
     },
     /// The supervisor died: kill what it had started (pid and start time, process group, cgroup), then report
@@ -158,18 +158,18 @@ pub enum Action {
 pub enum Message {
     /// First on every stream: the shell adds node name, version and inventory.
     Register {
-        /// The highest epoch that was obeyed.
+        /// The highest epoch of which a command was accepted.
         epoch: u64,
         /// Everything that is known here.
         observations: Vec<Observation>,
     },
-    /// One attempt changed.
+    /// The observation of one attempt, because it changed.
     Observation(Box<Observation>),
     /// A command was refused.
     StaleEpoch {
-        /// The command's epoch.
+        /// The epoch of the command that was refused.
         refused: u64,
-        /// The one that is obeyed here.
+        /// The highest epoch of which this agent has accepted a command.
         current: u64,
     },
 }
@@ -250,7 +250,7 @@ fn apply_command(state: &mut State, epoch: u64, command: Command, now: Timestamp
     }
 }
 
-/// Rails were drained, or are used again: every supervisor that follows another wish is told.
+/// Rails were drained, or are used again: every supervisor that follows another order gets a new one.
 fn drain(state: &mut State, rails: BTreeSet<u32>, actions: &mut Vec<Action>) {
     state.drained = Some(rails);
     for (key, record) in &state.records {
@@ -260,7 +260,7 @@ fn drain(state: &mut State, rails: BTreeSet<u32>, actions: &mut Vec<Action>) {
     }
 }
 
-/// What a supervisor should be told of drained rails now. One that has not spoken yet is told when it does.
+/// The order about drained rails that a supervisor should get now. One that has not reported yet gets it when it does.
 fn drain_order(state: &State, record: &Record) -> Option<Order> {
     let serves = record.life == Life::Spawned && !record.ended();
     let wanted = state.drained.as_ref().filter(|_| serves && !matches!(record.goal, Goal::Stopped { .. }))?;
@@ -268,7 +268,7 @@ fn drain_order(state: &State, record: &Record) -> Option<Order> {
     (follows != wanted).then(|| Order::Drain { rails: wanted.clone() })
 }
 
-/// One wish.
+/// Takes in the desired state of one attempt.
 fn apply(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mut Vec<Action>) {
     let key = Key::of(&assignment);
     if state.records.contains_key(&key) {
@@ -288,7 +288,7 @@ fn apply(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mu
         return;
     }
     match &assignment.desired {
-        // Kept until it is forgotten, so that no late wish, not even after a restart of ours, starts it.
+        // Kept until it is forgotten, so that no late desired state, not even after a restart of ours, starts it.
         DesiredState::Stopped { .. } => {
             let mut record = Record::new(&assignment);
             end_unstarted(&mut record, None);
@@ -331,7 +331,7 @@ fn adopt_unstarted(state: &mut State, assignment: Assignment, now: Timestamp, ac
     }
 }
 
-/// Spawns the supervisor of a waiting wish, unless an older attempt of the job still has something on this server.
+/// Spawns the supervisor of an attempt that waits for it, unless an older attempt of the job still has something on this server.
 fn start_waiting(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>) {
     let blocked = state
         .records
@@ -350,7 +350,7 @@ fn start_waiting(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<
     notify(state, key, now, actions);
 }
 
-/// Moves a goal forward and tells the supervisor; a goal that is not further on changes nothing.
+/// Moves a goal forward and gives the supervisor the order; a goal that is not further on changes nothing.
 fn raise(state: &mut State, key: Key, goal: Goal, now: Timestamp, actions: &mut Vec<Action>) {
     let Some(record) = state.records.get_mut(&key) else { return };
     if record.ended() || !record.goal.may_become(&goal) {
@@ -376,7 +376,7 @@ fn raise(state: &mut State, key: Key, goal: Goal, now: Timestamp, actions: &mut 
     }
 }
 
-/// What the supervisor should be told now.
+/// The order that the supervisor should get now.
 fn order(record: &Record) -> Option<Order> {
     if record.life != Life::Spawned || record.ended() {
         return None;

@@ -3,7 +3,7 @@
 //! No clock, no file, no process: the shell in `node-agent` carries the actions out and brings the events.
 //! Invariants, checked by the property tests of this crate and by the simulator:
 //! 1. At most one supervisor is ever spawned for one attempt of one job.
-//! 2. Ranks start only under a RUNNING wish that came with an epoch not lower than any obeyed before.
+//! 2. Ranks start only by a desired state RUNNING whose epoch is not lower than any accepted before.
 //! 3. Desired state and an observed state only ever move forward; an ENDED record stays until it is forgotten.
 //! 4. Losing the controller, or the agent itself, changes nothing for a job that runs.
 

@@ -1,4 +1,4 @@
-//! What the agent knows of one attempt of one job, and the words it exchanges with that attempt's supervisor.
+//! What the agent knows of one attempt of one job, and what it exchanges with that attempt's supervisor.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,9 +10,9 @@ use proto_model::{
 /// One attempt of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The job.
+    /// Uid of the job.
     pub uid: JobUid,
-    /// Which attempt.
+    /// Number of the attempt, counted from 1.
     pub attempt: u32,
 }
 
@@ -42,7 +42,7 @@ pub enum Goal {
         /// Measure, and start no rank before the goal comes without this.
         certify: Option<Certify>,
     },
-    /// Everything ended.
+    /// All processes of the attempt have ended.
     Stopped {
         /// Between the signal and SIGKILL.
         grace: Duration,
@@ -66,7 +66,7 @@ impl Goal {
         }
     }
 
-    /// What is further on is larger.
+    /// Place of the goal in the order of goals: one that is further on is larger.
     fn order(&self) -> (u8, u32) {
         match self {
             Self::Prepared => (0, 0),
@@ -89,7 +89,7 @@ impl Goal {
 /// Where the supervisor of an attempt stands, as far as the agent knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// None was started yet.
+    /// No supervisor was started yet.
     None,
     /// One was started; it lives until its snapshot says `Ended` or it is reported lost.
     Spawned,
@@ -97,10 +97,10 @@ pub enum Life {
     Lost,
 }
 
-/// What a supervisor knows of its attempt. It always tells the whole, so that a repeated or missed telling is harmless.
+/// What a supervisor knows of its attempt. It always reports the whole, so that a repeated or missed report is harmless.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// How far it is.
+    /// How far the attempt is on this server.
     pub state: Observed,
     /// Where the engine listens.
     pub endpoints: Vec<RailEndpoint>,
@@ -108,7 +108,7 @@ pub struct Snapshot {
     pub exits: Vec<RankExit>,
     /// Why it failed here, by another cause than a rank's own exit.
     pub cause: Option<Reason>,
-    /// What rank 0 measured.
+    /// The result that rank 0 measured; `None` where there is none.
     pub result: Option<RunResult>,
     /// Bytes that the engine moved.
     pub rails: Vec<RailBytes>,
@@ -174,7 +174,7 @@ impl Snapshot {
     }
 }
 
-/// What a supervisor, or the shell in its place, tells the agent.
+/// What a supervisor, or the shell in its place, reports to the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
     /// The supervisor is there and this is all it knows.
@@ -190,7 +190,7 @@ pub enum Report {
     Reaped(Snapshot),
 }
 
-/// What the agent tells a supervisor. Repeating an order is harmless.
+/// What the agent orders of a supervisor. Repeating an order is harmless.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     /// Connect the engine, then start the ranks.
@@ -200,7 +200,7 @@ pub enum Order {
         /// Measure in between, and start no rank before the order comes without this.
         certify: Option<Certify>,
     },
-    /// End everything.
+    /// End the ranks and the engine.
     Stop {
         /// Between the signal and SIGKILL.
         grace: Duration,
@@ -219,15 +219,15 @@ pub enum Order {
 /// What the agent knows of one attempt of one job. Holds no secret: it is written to disk as it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Which attempt.
+    /// The attempt that the record is of.
     pub key: Key,
-    /// Tenant and name.
+    /// Tenant and name of the job.
     pub id: JobId,
-    /// What should be.
+    /// The desired state, as the latest goal.
     pub goal: Goal,
-    /// Where its supervisor stands.
+    /// Whether its supervisor was started, lives, or is lost.
     pub life: Life,
-    /// What was seen.
+    /// The latest snapshot of the supervisor, by which the attempt is observed.
     pub seen: Snapshot,
     /// W3C trace context of the submit; may be empty.
     pub trace_parent: String,
@@ -251,7 +251,7 @@ impl Record {
         self.seen.state == Observed::Ended
     }
 
-    /// What the controller is told of it.
+    /// What is reported of it to the controller.
     #[must_use]
     pub fn observation(&self) -> Observation {
         let stopping = matches!(self.goal, Goal::Stopped { .. }) || self.life == Life::Lost;

@@ -16,20 +16,20 @@ pub const SIGTERM: i32 = 15;
 /// The signal that nobody can refuse.
 pub const SIGKILL: i32 = 9;
 
-/// What has happened.
+/// What has happened to a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The caller sent something.
     Input(StepInput),
     /// The caller is gone, or has broken the rules.
     Gone,
-    /// So many bytes of standard input were given to the process.
+    /// This many bytes of standard input were given to the process.
     Taken(usize),
     /// The process does not take any more input.
     InputRefused,
     /// A process has ended.
     Exited(u32),
-    /// Time has passed.
+    /// Time has passed: deadlines may be over.
     Tick,
 }
 
@@ -44,7 +44,7 @@ pub enum Action {
     Signal(i32),
     /// The terminal has another size.
     Resize(StepWindow),
-    /// Tell the caller of its input: so many bytes are taken, in all.
+    /// Tell the caller of its input: this many bytes are taken, in all.
     TellTaken(u64),
     /// The caller has broken the rules: nothing more is taken from it.
     Refuse(&'static str),

@@ -33,7 +33,7 @@ pub const LOST_GRACE: Duration = Duration::from_secs(2);
 pub const SWEEP_GRACE: Duration = Duration::from_secs(2);
 /// An engine that was asked to stop is killed after this long.
 pub const ENGINE_GRACE: Duration = Duration::from_secs(3);
-/// An engine that has not said what it measured so long after its own limit has measured nothing.
+/// An engine that has not said what it measured this long after its own limit has measured nothing.
 const MEASURE_LATE: Duration = Duration::from_secs(2);
 /// SIGKILL is repeated this often until nothing is left.
 const KILL_AGAIN: Duration = Duration::from_secs(1);
@@ -269,7 +269,7 @@ fn measure(
     actions.push(Action::CertifyEngine(peers, certify));
 }
 
-/// What was measured is told, and all else waits for the word; what is told of an earlier series comes too late.
+/// What was measured is reported, and all else waits for the next order; what is reported of an earlier series comes too late.
 fn held(state: &mut State, measured: Measured, actions: &mut Vec<Action>) {
     if state.phase == Phase::Certifying && state.series == measured.series {
         state.phase = Phase::Held;
@@ -379,7 +379,7 @@ fn engine_failed(state: &mut State, message: String, now: Timestamp, actions: &m
     }
 }
 
-/// Of a peer that is lost its own server speaks; who merely misses it must not be taken for what failed. The cause is about
+/// A peer that is lost is reported by its own server; who merely misses it must not be taken for what failed. The cause is about
 /// the peer, where that is known.
 fn engine_lost(state: &mut State, why: &str, end: EngineEnd, now: Timestamp, actions: &mut Vec<Action>) {
     let cause = match end {
@@ -417,8 +417,8 @@ fn engine_exited(state: &mut State, how: &str, end_of: EngineEnd, now: Timestamp
         Phase::Draining { .. } | Phase::StoppingEngine => {
             // Ranks that failed because their engine went may be seen to end before it is.
             let rank_failed = state.seen.exits.iter().any(|exit| !exit.is_success());
-            // Peers that miss an engine may be heard, and all be told to stop, before its own end is seen. Until it is told to
-            // stop itself it has no reason to fail: of peers that are told so it hears that they leave.
+            // Peers that miss an engine may report it, and all be ordered to stop, before its own end is seen. Until it is ordered to
+            // stop itself it has no reason to fail: of peers that are ordered to stop it learns that they leave.
             let before_reported = end_of == EngineEnd::Failed && state.phase != Phase::StoppingEngine;
             let failed =
                 if state.stopped { before_reported } else { end_of != EngineEnd::Clean && rank_failed };

@@ -9,14 +9,14 @@ pub const VERBS: About = About {
     needs: "rdma-core 32 or newer is needed",
 };
 
-/// NVML.
+/// NVML, the library by which NVIDIA's driver says what GPUs there are and how they are.
 pub const NVML: About = About {
     names: &["libnvidia-ml.so.1"],
     from: "it comes with NVIDIA's driver",
     needs: "NVIDIA's driver 450 or newer is needed",
 };
 
-/// CUDA's driver library.
+/// CUDA's driver library, by which memory of NVIDIA GPUs is exported as a dma-buf.
 pub const CUDA: About = About {
     names: &["libcuda.so.1"],
     from: "it comes with NVIDIA's driver",

@@ -19,19 +19,19 @@ pub enum LoadError {
     /// It is not there, or cannot be loaded.
     #[error("{name} cannot be loaded: {source} ({from})")]
     Load {
-        /// What was looked for.
+        /// The file names that were looked for.
         name: String,
-        /// The loader's answer.
+        /// What the dynamic loader answered.
         source: libloading::Error,
-        /// Where it comes from.
+        /// Which package or driver the library comes with.
         from: &'static str,
     },
     /// It lacks a function.
     #[error("{name} has no {symbol}: {needs}")]
     Symbol {
-        /// The library.
+        /// Name of the library that was loaded.
         name: String,
-        /// The function.
+        /// Name of the function that it lacks.
         symbol: &'static str,
         /// The version that has it.
         needs: &'static str,

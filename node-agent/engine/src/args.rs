@@ -69,7 +69,7 @@ pub(crate) fn start_logs() {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
 }
 
-/// `rail-engine run`.
+/// Runs `rail-engine run`: serves the ranks of a job until standard input ends. Gives the exit status.
 pub(crate) fn run(config: &Path, transport: Option<Transport>) -> ExitCode {
     hide();
     let fail = |code: u8, text: &str| {
@@ -111,7 +111,7 @@ fn hide() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// `rail-engine bench-rank`.
+/// Runs `rail-engine bench-rank`: one rank of a benchmark, or with `serve` one that takes its calls from standard input.
 pub(crate) fn bench(options: &Options, serve: bool) -> ExitCode {
     let done = if serve { bench::serve().map(|()| 0) } else { bench::run(options).map(|r| r.mismatches) };
     match done {
@@ -127,7 +127,7 @@ pub(crate) fn bench(options: &Options, serve: bool) -> ExitCode {
     }
 }
 
-/// `rail-engine bench-engine`.
+/// Runs `rail-engine bench-engine`: the engines of a benchmark, without ranks as processes.
 pub(crate) fn bench_engine(options: &bench_engine::Options) -> ExitCode {
     match bench_engine::run(options) {
         Ok(0) => ExitCode::SUCCESS,

@@ -18,7 +18,7 @@ use node_agent_client::{
 use pattern::{Cycle, Pattern};
 pub use report::{RailReport, Report, Times};
 
-/// Most repetitions.
+/// Most repetitions that a benchmark may be given.
 const MAX_REPETITIONS: i64 = 1_000_000;
 /// A benchmark's name for sending to the next rank while receiving from the one before.
 const SEND_RECV: &str = "send-recv";
@@ -67,15 +67,15 @@ fn parse_op(text: &str) -> Result<OpKind, String> {
 /// Why a benchmark could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The rank failed.
+    /// A call of this rank failed; see [`Error`].
     #[error(transparent)]
     Rank(#[from] Error),
     /// The result could not be stored.
     #[error("cannot write the result to {path}: {source}")]
     Result {
-        /// Where.
+        /// The file, as RAIL_RESULT_FILE names it.
         path: String,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
 }
@@ -89,6 +89,9 @@ impl BenchError {
 
 /// Runs one rank of the benchmark as options and environment say, prints what it found, and on rank 0 stores the report in
 /// $RAIL_RESULT_FILE where that is set.
+///
+/// # Errors
+/// A call of this rank failed, the environment does not describe a rank, or the report cannot be written.
 pub fn run(options: &Options) -> Result<Report, BenchError> {
     let client = Client::attach(&Attach::from_env()?)?;
     let report = measure(&client, options)?;
@@ -107,11 +110,17 @@ pub fn run(options: &Options) -> Result<Report, BenchError> {
 }
 
 /// Runs one rank that does what standard input says, line by line, until it ends.
+///
+/// # Errors
+/// Attaching or a call failed, or a line of standard input makes no sense.
 pub fn serve() -> Result<(), BenchError> {
     serve::serve()
 }
 
 /// The measurement itself, on an attached rank. All ranks must call it with equal options, and get equal reports.
+///
+/// # Errors
+/// A call failed, or the options ask for what cannot be measured.
 pub fn measure(client: &Client, options: &Options) -> Result<Report, Error> {
     let bench = Bench::new(client, options)?;
     for round in 0..options.warmup {
@@ -151,7 +160,7 @@ fn sum_over_nodes(
     let pairs = before.iter().zip(after);
     let moved = pairs
         .flat_map(|(b, a)| [a.tx_bytes.saturating_sub(b.tx_bytes), a.rx_bytes.saturating_sub(b.rx_bytes)]);
-    // All ranks of a node read the same counters, so one of them speaks for it.
+    // All ranks of a node read the same counters, so one of them gives them for all.
     let speaks = client.local_rank() == 0;
     let mut bytes: Vec<i64> =
         moved.map(|n| if speaks { i64::try_from(n).unwrap_or(i64::MAX) } else { 0 }).collect();
@@ -345,7 +354,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Whose input a broadcast spreads.
+/// The rank whose input a broadcast spreads.
 const ROOT: u32 = 0;
 
 fn block_rank(block: usize) -> u32 {

@@ -33,7 +33,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const TURN: Duration = Duration::from_millis(200);
 /// Sizes from here on are warmed up once.
 const LARGE: u64 = 4 << 20;
-/// The inputs repeat after so many elements, a prime.
+/// The inputs repeat after this many elements, a prime.
 const PERIOD: usize = 997;
 
 /// What to measure, on which node.
@@ -98,15 +98,15 @@ pub enum EngineBenchError {
     /// The directory cannot be used.
     #[error("{path}: {source}")]
     Meeting {
-        /// The file.
+        /// The directory or file that could not be used.
         path: PathBuf,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// A node did not come.
     #[error("not all nodes and rails were there in time: {0}")]
     Absent(String),
-    /// The rails.
+    /// The rails' sockets could not be opened.
     #[error(transparent)]
     Rails(#[from] SetupError),
     /// What was to carry the rails.
@@ -118,7 +118,7 @@ pub enum EngineBenchError {
     /// The core refused a call.
     #[error(transparent)]
     Call(#[from] node_agent_collective::CallError),
-    /// An operation failed.
+    /// A collective failed while it ran.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// The system gives no memory that can be shared.
@@ -127,7 +127,7 @@ pub enum EngineBenchError {
     /// Operands are not where they were.
     #[error("the operands are gone")]
     Gone,
-    /// Waiting failed.
+    /// Waiting for events of the rails failed.
     #[error(transparent)]
     Wait(#[from] TransportError),
 }
@@ -140,7 +140,7 @@ struct Line {
     nodes: Node,
     rails: usize,
     iterations: usize,
-    /// Of the slowest node, in microseconds.
+    /// Time of one repetition on the slowest node, in microseconds.
     time_us: Spread,
     /// Bytes over mean time, and that times 2(n-1)/n, in 10^9 bytes per second.
     alg_bw: f64,
@@ -168,6 +168,9 @@ struct Spread {
 }
 
 /// Runs the nodes that this process is; node 0 prints. Gives the number of wrong elements.
+///
+/// # Errors
+/// The nodes did not meet in time, the rails or their carrier cannot be opened, or an operation failed.
 pub fn run(options: &Options) -> Result<u64, EngineBenchError> {
     match options.node {
         Some(node) => Bench::new(options, node)?.run(),
@@ -266,7 +269,7 @@ impl<'a> Bench<'a> {
             if Instant::now() > deadline {
                 return Err(EngineBenchError::Absent(format!("only nodes {:?} came", peers.keys())));
             }
-            // There is nothing else that could tell.
+            // There is nothing else that shows it.
             std::thread::sleep(Duration::from_millis(5));
         }
         self.rails.connect(&peers, deadline)?;

@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// A rank says that a collective on the board has failed. It speaks for its own job only, whose ranks trust each other.
+    /// A rank says that a collective on the board has failed. It can end its own job only, whose ranks trust each other.
     pub(crate) fn report(&mut self, token: usize, failure: RankFailure) -> Reply {
         let rank = self.ranks.connections.get(&token).and_then(|connection| connection.rank);
         if self.ranks.shared.cause.is_none() {
@@ -96,7 +96,7 @@ impl Engine {
             let reason = failure.text.clone();
             self.ranks.shared.end(failure);
             if self.draining.is_none() {
-                // Messages go through the core: they end with the same words.
+                // Messages go through the core: they end with the same cause.
                 self.machine.stop(&reason, self.clock.now());
             }
         }

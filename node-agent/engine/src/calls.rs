@@ -29,7 +29,7 @@ struct Pending {
     operand_bytes: u64,
     /// Its own limit, where the rank gave one.
     deadline: Option<Time>,
-    /// That limit has passed.
+    /// The rank's own limit has passed.
     timed_out: bool,
 }
 
@@ -265,7 +265,7 @@ impl Engine {
         region.write(*offset, bytes).map_err(|error| plain(FailureCode::Internal, error.to_string()))
     }
 
-    /// A rank's end is told with what this engine knows of it.
+    /// A rank's end is reported with what this engine knows of it.
     fn with_lost_rank(&self, failure: RankFailure) -> RankFailure {
         match self.ranks.lost_text(failure.rank) {
             Some(text) if failure.code == FailureCode::RankLost => {

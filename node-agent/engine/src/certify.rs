@@ -17,14 +17,14 @@ use crate::engine::{Engine, node_index};
 
 /// No certification takes longer, whatever is asked for.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Partners are answered so long after all must be measured here.
+/// Partners are answered this long after all must be measured here.
 const SERVE_ON: Duration = Duration::from_secs(2);
 /// While it answers partners, the thread looks so often whether another series is asked for.
 const CHECK: Duration = Duration::from_millis(5);
 /// Turns of one node at most.
 const MAX_TURNS: usize = 4096;
 
-/// How far it is.
+/// The state of measuring the rails before ranks start.
 #[derive(Debug)]
 pub(crate) enum Certifier {
     /// Sockets are open: what peers send waits there.

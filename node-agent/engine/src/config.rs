@@ -1,4 +1,4 @@
-//! What an engine is told when it starts: a JSON file, checked as a whole before anything is opened.
+//! What an engine is given when it starts: a JSON file, checked as a whole before anything is opened.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ pub struct Config {
     pub uid: String,
     /// Attempt of the job, from 1.
     pub attempt: u32,
-    /// The controller's fencing number.
+    /// The epoch of the controller's leadership term.
     pub epoch: u64,
     /// Index of this engine's node in `nodes`.
     pub node: usize,
@@ -36,9 +36,9 @@ pub struct Config {
     pub ranks: Vec<usize>,
     /// The rails of this node.
     pub rails: Vec<RailConfig>,
-    /// Where ranks attach.
+    /// Path of the Unix socket on which ranks attach.
     pub socket: PathBuf,
-    /// Where the supervisor asks.
+    /// Path of the Unix socket on which the supervisor sends requests.
     pub control: PathBuf,
     /// How long `connect` may take when it does not say, in milliseconds.
     #[serde(default = "defaults::connect_timeout_ms")]
@@ -90,7 +90,7 @@ pub struct GpuConfig {
     pub gpu: String,
     /// NICs can register its dma-bufs, as far as that shows.
     pub dma_buf: bool,
-    /// What speaks for that, or against it and what mends it.
+    /// Why that is so; where they cannot, also what would change it.
     pub why: String,
 }
 
@@ -102,7 +102,7 @@ pub struct RailConfig {
     pub rail: u16,
     /// The NIC, for messages.
     pub device: String,
-    /// The NIC's address.
+    /// IP address of the NIC on this rail, which the engine binds and from which it connects.
     pub address: IpAddr,
     /// The NIC's network device, where it is known: what is measured before ranks start keeps to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,7 +192,7 @@ impl Verbs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Shared buffers.
+    /// Most shared buffers at a time, the ranges of GPU memory included.
     pub buffers: u32,
     /// Bytes of all its shared buffers, and again bytes of the operands of its calls under way.
     pub bytes: u64,
@@ -244,15 +244,15 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The configuration's path.
         path: PathBuf,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// Not JSON, or not of this form; the text names line, column and field.
     #[error("{}: {source}", path.display())]
     Parse {
-        /// The file.
+        /// The configuration's path.
         path: PathBuf,
         /// What is wrong and where.
         source: serde_json::Error,
@@ -264,6 +264,9 @@ pub enum ConfigError {
 
 impl Config {
     /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The file cannot be read or is too long, is not JSON of this form, or does not pass [`Config::check`].
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let read = |source| ConfigError::Read { path: path.into(), source };
         let file = std::fs::File::open(path).map_err(read)?;
@@ -279,6 +282,9 @@ impl Config {
     }
 
     /// Checks that the values can work together.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] lists every value that is out of range or contradicts another.
     pub fn check(&self) -> Result<(), ConfigError> {
         let mut found = Vec::new();
         let mut expect = |holds: bool, text: String| {

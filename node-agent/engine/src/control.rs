@@ -26,9 +26,9 @@ pub enum Request {
     Stats {},
     /// Move work off these rails, or back on them. Repeating it is harmless.
     Drain {
-        /// Which, by number.
+        /// Numbers of the rails to drain or to use again.
         rails: Vec<u16>,
-        /// Off, or on again.
+        /// True: move work off them. False: use them again.
         on: bool,
     },
     /// How are the rails, and how are operations carried out? Answered by [`Rails`].
@@ -58,9 +58,9 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Its index in `nodes`.
+    /// Index of the node in `nodes` of the configuration.
     pub node: usize,
-    /// Where its rails listen.
+    /// Where the rails of that node listen.
     pub endpoints: Vec<Endpoint>,
 }
 
@@ -68,9 +68,9 @@ pub struct Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
-    /// The rail's number.
+    /// Number of the rail in the cluster.
     pub rail: u16,
-    /// Its address and port.
+    /// The address and port on which it listens.
     pub address: SocketAddr,
 }
 
@@ -90,28 +90,28 @@ pub struct TurnView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Reply {
-    /// To [`Request::Status`].
+    /// The answer to [`Request::Status`].
     Status(Status),
-    /// To [`Request::Stats`].
+    /// The answer to [`Request::Stats`].
     Stats(Stats),
-    /// To [`Request::Rails`].
+    /// The answer to [`Request::Rails`].
     Rails(Rails),
-    /// To [`Request::Certify`].
+    /// The answer to [`Request::Certify`].
     Measured(Measured),
     /// Not done, and why.
     Error {
         /// What went wrong and where.
         error: String,
     },
-    /// Done.
+    /// The answer to a request that asks for no data: it was done.
     Ok {
-        /// Always true.
+        /// Always true: the form of a reply that has nothing else.
         ok: bool,
     },
 }
 
 impl Reply {
-    /// Done.
+    /// The answer to a request that was done and asks for no data.
     pub const OK: Reply = Reply::Ok { ok: true };
 }
 
@@ -123,16 +123,16 @@ pub enum EngineState {
     Listening,
     /// All rails to all peers are up.
     Connected,
-    /// It was told to stop and ends soon.
+    /// It was asked to stop and ends soon.
     Draining,
     /// Operations cannot go on; `cause` says why.
     Failed,
 }
 
-/// The engine's condition.
+/// The engine's condition: what it waits for, which peers and ranks are there, and what failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// How far it is.
+    /// How far the engine is, from listening to its end.
     pub state: EngineState,
     /// Where its own rails listen.
     pub endpoints: Vec<Endpoint>,
@@ -161,7 +161,7 @@ pub fn last_words(control: &Path) -> PathBuf {
 /// The engine's counters since it started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
-    /// Per rail.
+    /// One entry for each rail of this node.
     pub rails: Vec<RailStats>,
     /// Operations completed, each counted once for this node's ranks together.
     pub ops: u64,
@@ -176,7 +176,7 @@ pub struct Stats {
 /// One collective of this node's ranks, by the wall clock, for the job's trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstCollective {
-    /// `all-reduce`, `broadcast`, ...
+    /// The operation's name: `all-reduce`, `broadcast`, ...
     pub operation: String,
     /// When the first local rank asked for it: nanoseconds since 1970.
     pub started_unix_ns: u64,
@@ -187,20 +187,20 @@ pub struct FirstCollective {
 /// Counters of one rail, all peers together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RailStats {
-    /// The rail's number.
+    /// Number of the rail in the cluster.
     pub rail: u16,
     /// Bytes sent, with headers.
     pub tx_bytes: u64,
     /// Bytes received, with headers.
     pub rx_bytes: u64,
-    /// Frames sent.
+    /// Frames sent; with chunks as large as the configuration says, one frame carries one chunk.
     pub chunks: u64,
 }
 
 /// How rails are used now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rails {
-    /// By number.
+    /// One entry for each rail of this node, ascending by number.
     pub rails: Vec<RailView>,
     /// The latest choice for each kind of operation and size, 64 at most.
     pub choices: Vec<ChoiceView>,
@@ -225,7 +225,7 @@ pub enum RailState {
 /// One rail, all peers together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RailView {
-    /// The rail's number.
+    /// Number of the rail in the cluster.
     pub rail: u16,
     /// How it is used.
     pub state: RailState,
@@ -237,9 +237,9 @@ pub struct RailView {
     pub rx_bytes: u64,
     /// How often one of its links was lost.
     pub flaps: u32,
-    /// Why, the last time.
+    /// Why a link of the rail was lost last; `None` where none was.
     pub cause: Option<String>,
-    /// Other nodes.
+    /// Number of other nodes of the job, which each are a peer on the rail.
     pub peers: u32,
     /// Those to which it carries data, or could if it were not drained.
     pub peers_up: u32,
@@ -257,15 +257,15 @@ pub struct Measured {
 /// One pair on one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairView {
-    /// The round.
+    /// The round of the series in which the pair was measured, counted from 0.
     pub round: u32,
     /// The partner's index in `nodes`.
     pub peer: usize,
-    /// The rail.
+    /// Number of the rail on which the pair was measured.
     pub rail: u16,
-    /// To the partner.
+    /// What was measured of the direction from this node to the partner.
     pub there: WayView,
-    /// From it.
+    /// What was measured of the direction from the partner to this node.
     pub back: WayView,
     /// The shortest round trip, in microseconds.
     pub rtt_us: Option<u32>,
@@ -273,28 +273,28 @@ pub struct PairView {
     pub crossed: Option<u16>,
 }
 
-/// One way of it.
+/// What was measured of one direction between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WayView {
-    /// Small packets sent.
+    /// Number of small packets sent this way.
     pub sent: u32,
-    /// Those that did not arrive.
+    /// Number of those packets that did not arrive.
     pub lost: u32,
     /// The largest IP packet that arrived, in bytes.
     pub mtu: Option<u32>,
     /// The DSCP of what arrived.
     pub dscp: Option<u8>,
-    /// Mbit/s, as far as the probe can tell.
+    /// Mbit/s, as far as the probe can measure.
     pub mbps: Option<u32>,
     /// It may be more: a busy host, and not the rail, held the measurement up.
     #[serde(default)]
     pub at_least: bool,
 }
 
-/// A port.
+/// What a port of this node is set to, as far as a measurement needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortView {
-    /// Its rail.
+    /// Number of the rail that the port is on.
     pub rail: u16,
     /// The MTU of its interface, in bytes.
     pub mtu: Option<u32>,
@@ -303,17 +303,20 @@ pub struct PortView {
 /// How one kind of operation is carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChoiceView {
-    /// `all-reduce`, `broadcast`, ...
+    /// The operation's name: `all-reduce`, `broadcast`, ...
     pub operation: String,
     /// Sizes below this and not below half of it, in bytes.
     pub bytes: u64,
-    /// The algorithm.
+    /// Name of the algorithm chosen.
     pub algorithm: String,
     /// How it was chosen, then every algorithm with its predicted time or what speaks against it.
     pub reasons: Vec<String>,
 }
 
 /// Asks one question over a new connection and waits for the answer.
+///
+/// # Errors
+/// The engine cannot be reached, does not answer within `timeout`, or answers with a line that is no [`Reply`].
 pub fn ask(socket: &Path, request: &Request, timeout: Duration) -> std::io::Result<Reply> {
     let stream = UnixStream::connect(node_agent_ipc::ShortPath::of(socket)?)?;
     stream.set_read_timeout(Some(timeout))?;

@@ -42,7 +42,7 @@ pub(crate) const RANK_LISTENER: usize = 0;
 pub(crate) const CONTROL_LISTENER: usize = 1;
 const FIRST_CONNECTION: usize = 2;
 
-/// Why an engine ended otherwise than by being told to.
+/// Why an engine ended otherwise than on request.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The configuration cannot work.
@@ -63,9 +63,9 @@ pub enum EngineError {
     /// The control socket could not be opened.
     #[error("control socket {path}: {source}")]
     ControlSocket {
-        /// Its path.
+        /// Path of the control socket.
         path: String,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// A socket could not be watched.
@@ -79,7 +79,7 @@ pub enum EngineError {
     Lost {
         /// It was a peer: this server may be well.
         peer: bool,
-        /// Which job, and how.
+        /// Which job this engine serves and how, for its log.
         text: String,
     },
 }
@@ -119,7 +119,7 @@ pub struct Engine {
     stopper: Stopper,
     /// Why this engine is ending, once it is.
     pub(crate) draining: Option<String>,
-    /// When it ends.
+    /// When the engine ends; `None` while it is not ending.
     end: Option<Time>,
     /// The first failure has been logged.
     failure_seen: bool,
@@ -127,6 +127,9 @@ pub struct Engine {
 
 impl Engine {
     /// Opens rails and sockets. Nothing happens on them before [`Engine::run`].
+    ///
+    /// # Errors
+    /// The configuration cannot work, or a rail, the verbs or a socket cannot be opened.
     pub fn bind(config: Config, key: JobKey) -> Result<Self, EngineError> {
         config.check()?;
         let mut rails = TcpRails::bind(&tcp_config(&config, key.clone()))?;
@@ -171,7 +174,10 @@ impl Engine {
         self.stopper.clone()
     }
 
-    /// Serves ranks, peers and supervisor until told to stop, or until a peer that ranks needed is lost.
+    /// Serves ranks, peers and supervisor until it is asked to stop, or until a peer that ranks needed is lost.
+    ///
+    /// # Errors
+    /// A peer that ranks needed is lost, or waiting for events failed.
     pub fn run(mut self) -> Result<(), EngineError> {
         let mut ready = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Causes of failure in the words of the ranks: from the collective's failures to the codes of the rank protocol.
+//! Causes of failure as ranks get them: from the collective's failures to the codes of the rank protocol.
 
 use node_agent_collective::error::CauseKind;
 use node_agent_collective::{CallError, Failure};
@@ -52,7 +52,7 @@ pub(crate) fn of_call_error(error: &CallError, config: &Config) -> RankFailure {
 }
 
 /// Whether the cluster failed, not a rank: a peer or a rail is gone, or a peer's engine makes no sense, here or as another
-/// node tells it.
+/// node reports it.
 pub(crate) fn is_loss(failure: &Failure) -> bool {
     match failure {
         Failure::PeerLost { .. } | Failure::Protocol { .. } => true,

@@ -1,4 +1,4 @@
-//! Memory of GPUs that ranks lend: rails send from it where they can.
+//! Memory of GPUs that ranks register with the engine: rails send from it where they can.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) enum Came {
     Lost,
 }
 
-/// Where memory that a rank lends is.
+/// Where memory that a rank has registered is.
 pub(crate) struct Offer<'a> {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
@@ -88,7 +88,7 @@ impl Engine {
         Lent { buffer, why, here: self.local_ranks.clone(), apart }
     }
 
-    /// What the agent found of the way from this GPU, as words behind those for it.
+    /// What the agent found of the way from this GPU, as text behind the reasons for it.
     fn rails_of_gpu(&self, gpu: &str) -> String {
         let known = self.config.gpus.iter().find(|known| known.gpu == gpu);
         known.map_or_else(String::new, |known| format!("; {}", known.why))

@@ -1,7 +1,7 @@
 //! rail-engine: one process per job and server; drives collectives over transports for local ranks.
 //!
 //! One thread does everything ([`Engine::run`]): it waits once for rails, ranks and the supervisor together, so no state is
-//! shared and no lock is held. The collective core decides; this crate only carries bytes and words between it and the world.
+//! shared and no lock is held. The collective core decides; this crate only carries bytes and messages between it and the world.
 //!
 //! - [`config`]: the file that an engine starts from.
 //! - [`control`]: what the supervisor may ask, as JSON lines.

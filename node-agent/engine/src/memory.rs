@@ -18,7 +18,7 @@ const KEEP: usize = 256 << 20;
 /// Memory that a rank shares.
 type Shared = Arc<node_agent_ipc::Region>;
 
-/// Buffers by name.
+/// Operands in ordinary memory of this process, each under the name that collectives know it by.
 #[derive(Debug, Default)]
 pub(crate) struct Operands {
     live: BTreeMap<BufferId, Vec<u8>>,

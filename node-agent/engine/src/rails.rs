@@ -1,4 +1,4 @@
-//! Rails as the supervisor is told of them: drained or used, and how operations are carried out on them.
+//! Rails as they are reported to the supervisor: drained or used, and how operations are carried out on them.
 
 use node_agent_collective as collective;
 use node_agent_collective::link::Link;
@@ -10,9 +10,9 @@ use tracing::info;
 use crate::control::{ChoiceView, RailState, RailView, Rails, Reply};
 use crate::engine::{Engine, peers};
 
-/// Kinds and sizes of operations that are told.
+/// Most kinds and sizes of operations that are reported.
 const CHOICES: usize = 64;
-/// Considerations of one choice that are told.
+/// Most considerations of one choice that are reported.
 const REASONS: usize = 8;
 
 /// What was seen of one rail when it was last looked at.

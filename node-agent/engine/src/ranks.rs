@@ -411,7 +411,7 @@ impl Engine {
         Reply::Counters { rails: rails.collect(), operations: stats.ops }
     }
 
-    /// A clean leave: what the rank has contributed stands, and nobody is told unless somebody waits for more.
+    /// A clean leave: what the rank has contributed stays, and nothing is reported unless somebody waits for more.
     fn detach(&mut self, token: usize, id: u64) {
         let Some(connection) = self.forget(token) else { return };
         let unfinished = connection.calls > 0;

@@ -20,7 +20,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Begins to read.
+    /// Starts a thread that reads standard input: the job key first, then until it ends.
     pub(crate) fn watch() -> std::io::Result<Self> {
         let (sender, first_line) = sync_channel(1);
         let input = Self { first_line, stopper: Arc::default(), ended: Arc::default() };
@@ -35,7 +35,7 @@ impl Input {
         Ok(input)
     }
 
-    /// The job key.
+    /// Waits for the job key, which is the first line of standard input.
     pub(crate) fn key(&self) -> Result<JobKey, String> {
         match self.first_line.recv_timeout(KEY_TIMEOUT) {
             Ok(Some(line)) => JobKey::from_hex(&line).ok_or_else(|| {

@@ -38,7 +38,7 @@ pub extern "C" fn fake_started() -> i64 {
     world().started
 }
 
-/// GPU memory of so many bytes; where it begins.
+/// GPU memory of this many bytes; where it begins.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_alloc(bytes: u64) -> u64 {
     let file = rustix::fs::memfd_create("gpu", rustix::fs::MemfdFlags::CLOEXEC).unwrap();

@@ -15,9 +15,9 @@ use node_agent_gpu::ffi::{
     Memory, NOT_FOUND, NOT_SUPPORTED, PciInfo, SUCCESS,
 };
 
-/// `NVML_ERROR_UNINITIALIZED`.
+/// `NVML_ERROR_UNINITIALIZED`: what every call answers before `nvmlInit_v2`.
 const UNINITIALIZED: Code = 1;
-/// `NVML_ERROR_INSUFFICIENT_SIZE`.
+/// `NVML_ERROR_INSUFFICIENT_SIZE`: the caller's buffer is too short for the text.
 const INSUFFICIENT_SIZE: Code = 7;
 const GPUS: c_uint = 8;
 const LINKS: c_uint = 18;

@@ -1,4 +1,4 @@
-//! What is asked of NVML in one go. A GPU that does not answer is told, and the others go on.
+//! What is asked of NVML in one go. A GPU that does not answer is reported, and the others go on.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ const INSTANCES_MOST: u32 = 32;
 /// Links of one GPU at most (`NVML_NVLINK_MAX_LINKS` is 18).
 const LINKS_MOST: u32 = 64;
 
-/// What the driver tells.
+/// What NVML says of the driver and its GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Driver {
-    /// Its version; empty if it does not tell.
+    /// The driver's version; empty if NVML does not say.
     pub version: String,
     /// The GPUs, by NVML's index.
     pub devices: Vec<Device>,
-    /// What it did not tell.
+    /// What NVML did not answer.
     pub troubles: Vec<Trouble>,
 }
 
-/// A GPU.
+/// A GPU as NVML describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
     /// As sysfs writes it, for example `0000:1b:00.0`.
     pub pci_address: String,
-    /// For example `GPU-257d8671-...`; empty if it does not tell.
+    /// For example `GPU-257d8671-...`; empty if NVML does not say.
     pub uuid: String,
-    /// For example `NVIDIA H100 80GB HBM3`; empty if it does not tell.
+    /// For example `NVIDIA H100 80GB HBM3`; empty if NVML does not say.
     pub name: String,
-    /// In bytes; 0 if it does not tell.
+    /// The GPU's memory in bytes; 0 if NVML does not say.
     pub memory_bytes: u64,
     /// NVLinks that are up, by their other end.
     pub links: Vec<Link>,
@@ -45,11 +45,11 @@ pub struct Device {
 /// A MIG instance, which is what programs see of a GPU in MIG mode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Instance {
-    /// For example `MIG-1f4e8ff4-...`; empty if it does not tell.
+    /// For example `MIG-1f4e8ff4-...`; empty if NVML does not say.
     pub uuid: String,
-    /// For example `NVIDIA H100 80GB HBM3 MIG 1g.10gb`; empty if it does not tell.
+    /// For example `NVIDIA H100 80GB HBM3 MIG 1g.10gb`; empty if NVML does not say.
     pub name: String,
-    /// In bytes; 0 if it does not tell.
+    /// The instance's memory in bytes; 0 if NVML does not say.
     pub memory_bytes: u64,
     /// The driver's number of its GPU instance.
     pub gpu_instance: u32,
@@ -60,11 +60,11 @@ pub struct Instance {
 /// Links with the same other end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The other end.
+    /// The device that these links end at.
     pub peer: Peer,
-    /// How many.
+    /// Number of links of this GPU that end there.
     pub count: u32,
-    /// NVLink's version; 0 if it does not tell.
+    /// NVLink's version; 0 if NVML does not say.
     pub version: u32,
 }
 
@@ -73,24 +73,24 @@ pub struct Link {
 pub enum Peer {
     /// A GPU, by its PCI address.
     Gpu(String),
-    /// A switch.
+    /// An NVSwitch.
     Switch,
-    /// Something else, or it does not tell.
+    /// Something else, or NVML does not say.
     Other,
 }
 
-/// Something that NVML did not tell.
+/// A question that NVML did not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     /// NVML's index of the GPU, where it is about one.
     pub gpu: Option<u32>,
     /// Its PCI address, where that is known.
     pub pci_address: Option<String>,
-    /// The answer.
+    /// What NVML answered.
     pub error: NvmlError,
 }
 
-/// Asks everything.
+/// Asks NVML for the driver's version and for everything that is kept of each GPU.
 pub(crate) fn ask(library: &Library) -> Result<Driver, NvmlError> {
     let session = library.session()?;
     let mut driver = Driver::default();
@@ -140,7 +140,7 @@ fn device(gpu: Gpu<'_>, address: &str, errors: &mut Vec<NvmlError>) -> Device {
     device
 }
 
-/// The instances of a GPU in MIG mode. One of which the numbers are not told is no use to a job, and left out with that as a trouble.
+/// The instances of a GPU in MIG mode. One whose numbers are not known is of no use to a job, and left out with that as a trouble.
 fn instances(gpu: Gpu<'_>, errors: &mut Vec<NvmlError>) -> Vec<Instance> {
     let most = gpu.instances_most().map_err(|error| errors.push(error)).unwrap_or_default();
     let mut found = Vec::new();
@@ -183,7 +183,7 @@ fn links(gpu: Gpu<'_>, errors: &mut Vec<NvmlError>) -> Vec<Link> {
 fn peer(gpu: Gpu<'_>, link: u32) -> Peer {
     match gpu.link_remote_type(link) {
         Ok(ffi::LINK_TO_SWITCH) => Peer::Switch,
-        // Drivers before 460 do not tell the kind; then the address tells whether it is a GPU.
+        // Drivers before 460 do not say the kind; then the address shows whether it is a GPU.
         Ok(ffi::LINK_TO_GPU) | Err(_) => gpu.link_remote_address(link).map_or(Peer::Other, Peer::Gpu),
         Ok(_) => Peer::Other,
     }

@@ -1,4 +1,4 @@
-//! GPUs as their makers' libraries tell, and their memory as files that NICs can register: NVML, CUDA's driver library and the HSA
+//! GPUs as their makers' libraries describe them, and their memory as files that NICs can register: NVML, CUDA's driver library and the HSA
 //! runtime, each loaded at run time, so that one program runs with and without them.
 //!
 //! [`Reader`] asks, on a thread of its own and with a limit, because a GPU that has fallen off the bus may hold a call for good.

@@ -14,9 +14,9 @@ use crate::ffi::{self, Code, Handle, Memory, PciInfo};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {words} ({code})")]
 pub struct NvmlError {
-    /// The function.
+    /// Name of the NVML function that was called.
     pub call: &'static str,
-    /// `nvmlReturn_t`.
+    /// The `nvmlReturn_t` that it returned.
     pub code: Code,
     /// What NVML says of that code.
     pub words: String,
@@ -48,7 +48,7 @@ functions! {
     }
 }
 
-/// The loaded library.
+/// NVML as it is loaded into this process, with the functions that are used of it.
 pub struct Library {
     functions: Functions,
     /// Last, so that the functions are never there without it.
@@ -140,13 +140,13 @@ impl Drop for Session<'_> {
 impl Session<'_> {
     pub(crate) fn driver_version(&self) -> Result<String, NvmlError> {
         let call = self.library.functions.driver_version;
-        // SAFETY: it writes at most as many bytes as it is told of.
+        // SAFETY: it writes at most as many bytes as the length that it is given.
         self.library.text("nvmlSystemGetDriverVersion", |buffer, length| unsafe { call(buffer, length) })
     }
 
     pub(crate) fn count(&self) -> Result<u32, NvmlError> {
         let mut count = 0;
-        // SAFETY: it writes one number to where it is told.
+        // SAFETY: it writes one number to the pointer that it is given.
         let code = unsafe { (self.library.functions.count)(&raw mut count) };
         self.library.checked("nvmlDeviceGetCount_v2", code)?;
         Ok(count)
@@ -154,7 +154,7 @@ impl Session<'_> {
 
     pub(crate) fn gpu(&self, index: u32) -> Result<Gpu<'_>, NvmlError> {
         let mut handle = null_mut();
-        // SAFETY: it writes one handle to where it is told, and takes any index.
+        // SAFETY: it writes one handle to the pointer that it is given, and takes any index.
         let code = unsafe { (self.library.functions.handle)(index, &raw mut handle) };
         self.library.checked("nvmlDeviceGetHandleByIndex_v2", code)?;
         Ok(Gpu { session: self, handle })
@@ -170,7 +170,7 @@ impl<'a> Gpu<'a> {
     pub(crate) fn is_partitioned(&self) -> Result<bool, NvmlError> {
         let Some(function) = self.functions().mig_mode else { return Ok(false) };
         let (mut now, mut pending) = (0, 0);
-        // SAFETY: the handle is of this session; it writes two numbers to where it is told.
+        // SAFETY: the handle is of this session; it writes two numbers to the pointer that it is given.
         let code = unsafe { function(self.handle, &raw mut now, &raw mut pending) };
         if code == ffi::NOT_SUPPORTED {
             return Ok(false);
@@ -182,7 +182,7 @@ impl<'a> Gpu<'a> {
     fn number(&self, call: &'static str, function: Option<ffi::DeviceNumber>) -> Result<u32, NvmlError> {
         let function = function.ok_or_else(|| too_old(call))?;
         let mut number = 0;
-        // SAFETY: the handle is of this session; it writes one number to where it is told.
+        // SAFETY: the handle is of this session; it writes one number to the pointer that it is given.
         let code = unsafe { function(self.handle, &raw mut number) };
         self.checked(call, code)?;
         Ok(number)
@@ -198,7 +198,7 @@ impl<'a> Gpu<'a> {
         let call = "nvmlDeviceGetMigDeviceHandleByIndex";
         let function = self.functions().mig_handle.ok_or_else(|| too_old(call))?;
         let mut handle = null_mut();
-        // SAFETY: the handle is of this session; it takes any index and writes one handle to where it is told.
+        // SAFETY: the handle is of this session; it takes any index and writes one handle to the pointer that it is given.
         let code = unsafe { function(self.handle, index, &raw mut handle) };
         if [ffi::NOT_FOUND, ffi::INVALID_ARGUMENT].contains(&code) {
             return Ok(None);
@@ -221,7 +221,7 @@ impl<'a> Gpu<'a> {
     /// Its PCI address as sysfs writes it.
     pub(crate) fn pci_address(&self) -> Result<String, NvmlError> {
         let mut info = PciInfo::default();
-        // SAFETY: the handle is of this session; it writes one structure of this layout to where it is told.
+        // SAFETY: the handle is of this session; it writes one structure of this layout to the pointer that it is given.
         let code = unsafe { (self.functions().pci_info)(self.handle, &raw mut info) };
         self.checked("nvmlDeviceGetPciInfo_v3", code)?;
         Ok(address(&info))
@@ -229,7 +229,7 @@ impl<'a> Gpu<'a> {
 
     pub(crate) fn uuid(&self) -> Result<String, NvmlError> {
         let (call, handle) = (self.functions().uuid, self.handle);
-        // SAFETY: the handle is of this session; it writes at most as many bytes as it is told of.
+        // SAFETY: the handle is of this session; it writes at most as many bytes as the length that it is given.
         self.session
             .library
             .text("nvmlDeviceGetUUID", |buffer, length| unsafe { call(handle, buffer, length) })
@@ -237,16 +237,16 @@ impl<'a> Gpu<'a> {
 
     pub(crate) fn name(&self) -> Result<String, NvmlError> {
         let (call, handle) = (self.functions().name, self.handle);
-        // SAFETY: the handle is of this session; it writes at most as many bytes as it is told of.
+        // SAFETY: the handle is of this session; it writes at most as many bytes as the length that it is given.
         self.session
             .library
             .text("nvmlDeviceGetName", |buffer, length| unsafe { call(handle, buffer, length) })
     }
 
-    /// Its memory in bytes.
+    /// The GPU's memory in bytes.
     pub(crate) fn memory(&self) -> Result<u64, NvmlError> {
         let mut memory = Memory::default();
-        // SAFETY: the handle is of this session; it writes one structure of this layout to where it is told.
+        // SAFETY: the handle is of this session; it writes one structure of this layout to the pointer that it is given.
         let code = unsafe { (self.functions().memory)(self.handle, &raw mut memory) };
         self.checked("nvmlDeviceGetMemoryInfo", code)?;
         Ok(memory.total)
@@ -260,7 +260,7 @@ impl<'a> Gpu<'a> {
     ) -> Result<u32, NvmlError> {
         let function = function.ok_or_else(|| too_old(call))?;
         let mut number = 0;
-        // SAFETY: the handle is of this session; it takes any link and writes one number to where it is told.
+        // SAFETY: the handle is of this session; it takes any link and writes one number to the pointer that it is given.
         let code = unsafe { function(self.handle, link, &raw mut number) };
         self.checked(call, code)?;
         Ok(number)
@@ -284,7 +284,7 @@ impl<'a> Gpu<'a> {
         let call = "nvmlDeviceGetNvLinkRemotePciInfo_v2";
         let function = self.functions().link_remote_pci.ok_or_else(|| too_old(call))?;
         let mut info = PciInfo::default();
-        // SAFETY: the handle is of this session; it takes any link and writes one structure of this layout to where it is told.
+        // SAFETY: the handle is of this session; it takes any link and writes one structure of this layout to the pointer that it is given.
         let code = unsafe { function(self.handle, link, &raw mut info) };
         self.checked(call, code)?;
         Ok(address(&info))

@@ -17,13 +17,13 @@ use crate::{
     library::{Library, NvmlError},
 };
 
-/// Why nothing is known.
+/// Why NVML says nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// There is no library.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// It does not begin, or tells no number of GPUs.
+    /// It does not initialize, or gives no number of GPUs.
     #[error(transparent)]
     Refused(#[from] NvmlError),
     /// It has not answered for this long, and no second call is made until it does.
@@ -57,7 +57,7 @@ impl Reader {
         Self { path: Some(path.into()), ..Self::default() }
     }
 
-    /// What NVML tells, if it does so within `limit`. An answer that came later than a former limit is given now.
+    /// What NVML answers, if it does so within `limit`. An answer that came later than a former limit is given now.
     ///
     /// # Errors
     /// There is no NVML, it refuses, or it is silent.

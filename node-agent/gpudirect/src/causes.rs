@@ -1,4 +1,4 @@
-//! What speaks against a way, or makes it slow. Texts fit what a controller takes (256 bytes).
+//! What rules out a way, or makes it slow. Texts fit what a controller takes (256 bytes).
 
 use proto_model::{Distance, GpuPath, PathCause};
 
@@ -22,7 +22,7 @@ impl About {
     }
 }
 
-/// What speaks against a way; nothing does against host staging.
+/// What rules out a way; nothing rules out host staging.
 pub(crate) fn against(path: GpuPath, server: &Server, pair: &Pair, farthest: Distance) -> Vec<PathCause> {
     let mut about = About { path, causes: Vec::new() };
     match path {
@@ -34,7 +34,7 @@ pub(crate) fn against(path: GpuPath, server: &Server, pair: &Pair, farthest: Dis
     about.causes
 }
 
-/// What speaks against any way between the two devices.
+/// What rules out any way between the two devices.
 fn reach(about: &mut About, pair: &Pair, farthest: Distance) {
     let nic = &pair.nic;
     if pair.vendor == Vendor::Other {

@@ -5,7 +5,7 @@ use proto_model::{Distance, GpuDirect, GpuPath};
 use crate::causes::{against, slow};
 use crate::facts::{Pair, Server, Vendor};
 
-/// The best way that nothing speaks against, from a GPU to a NIC that is at most `farthest` away, with all that speaks against better ones
+/// The best way that nothing rules out, from a GPU to a NIC that is at most `farthest` away, with all that rules out better ones
 /// and what makes it slow.
 #[must_use]
 pub fn choose(server: &Server, pair: &Pair, farthest: Distance) -> GpuDirect {

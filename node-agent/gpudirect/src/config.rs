@@ -5,7 +5,7 @@
 const EXTENDED: usize = 0x100;
 /// Bytes of the configuration space of a PCI Express device.
 const ALL: usize = 4096;
-/// `PCI_EXT_CAP_ID_ACS`.
+/// Number of the extended capability Access Control Services (`PCI_EXT_CAP_ID_ACS` in Linux `pci_regs.h`).
 const ACS: u16 = 0x0d;
 /// `PCI_ACS_CTRL`, from the capability's beginning.
 const CONTROL: usize = 6;
@@ -16,7 +16,7 @@ fn word(config: &[u8], at: usize) -> Option<u16> {
     config.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes)
 }
 
-/// Whether a bridge redirects traffic between peers; `None` if that cannot be told: who is not root reads the first 64 bytes only.
+/// Whether a bridge redirects traffic between peers; `None` if that cannot be found out: who is not root reads the first 64 bytes only.
 #[must_use]
 pub fn redirects(config: &[u8]) -> Option<bool> {
     if config.len() < ALL {

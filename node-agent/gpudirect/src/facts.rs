@@ -5,33 +5,33 @@ use proto_model::Distance;
 /// A library that is loaded at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Library {
-    /// Nobody looked.
+    /// Whether it can be loaded has not been found out.
     #[default]
     Unknown,
-    /// It is not there.
+    /// The library is not there.
     Absent,
     /// It is there, and has not what is needed.
     TooOld,
-    /// It has it.
+    /// It can be loaded and has the functions that are needed.
     Ready,
 }
 
-/// A peer-memory module.
+/// State of a peer-memory module: a kernel module by which the RDMA core registers memory of GPUs without a dma-buf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Peer {
-    /// Not loaded.
+    /// The module is not loaded.
     #[default]
     Absent,
     /// Loaded, but the RDMA core knows nothing of it.
     Unregistered,
-    /// Loaded, and known to the RDMA core where that tells.
+    /// Loaded, and known to the RDMA core where it says so.
     Ready,
 }
 
 /// What an IOMMU does to a device's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Iommu {
-    /// It cannot be told.
+    /// It cannot be found out.
     #[default]
     Unknown,
     /// There is none, or it passes addresses through (`iommu=pt`).
@@ -43,9 +43,9 @@ pub enum Iommu {
 /// Who made a GPU, as far as ways differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
-    /// CUDA, `nvidia_peermem`.
+    /// NVIDIA: memory is exported by CUDA, or registered by the kernel module `nvidia_peermem`.
     Nvidia,
-    /// HIP on HSA, amdgpu.
+    /// AMD: HIP on the HSA runtime, with the kernel driver amdgpu.
     Amd,
     /// No way is known here.
     Other,
@@ -56,15 +56,15 @@ pub enum Vendor {
 pub struct Server {
     /// Version of the kernel, for example `(5, 15)`.
     pub kernel: Option<(u32, u32)>,
-    /// libibverbs, with `ibv_reg_dmabuf_mr`.
+    /// State of libibverbs, which must have `ibv_reg_dmabuf_mr`.
     pub verbs: Library,
-    /// libcuda, with `cuMemGetHandleForAddressRange`.
+    /// State of libcuda, which must have `cuMemGetHandleForAddressRange`.
     pub cuda: Library,
     /// The HSA runtime, with `hsa_amd_portable_export_dmabuf`.
     pub hsa: Library,
     /// Whether NVIDIA's kernel module is the open one.
     pub nvidia_open: Option<bool>,
-    /// `nvidia_peermem`.
+    /// State of the kernel module `nvidia_peermem`.
     pub nvidia_peer: Peer,
     /// amdgpu's peer in the RDMA core.
     pub amd_peer: Peer,
@@ -77,11 +77,11 @@ pub struct Pair {
     pub vendor: Vendor,
     /// The NIC's device, for example `mlx5_0`.
     pub nic: String,
-    /// It has RDMA.
+    /// The NIC has an RDMA device.
     pub rdma: bool,
     /// Its RDMA is done in software (Soft-RoCE): there is no device that could reach a GPU.
     pub software: bool,
-    /// How far it is.
+    /// How far the NIC is from the GPU on the PCI buses.
     pub distance: Distance,
     /// The worse of what the IOMMU does to both.
     pub iommu: Iommu,

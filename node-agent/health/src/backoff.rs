@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto_model::Timestamp;
 
-/// The first wait.
+/// The wait after the first failure.
 const FIRST: Duration = Duration::from_secs(2);
 /// No wait is longer.
 const LAST: Duration = Duration::from_secs(300);
@@ -32,7 +32,7 @@ impl Backoff {
         self.until = Timestamp::default();
     }
 
-    /// It answered.
+    /// The port could be read again: the next failure begins with the first wait.
     pub fn answered(&mut self) {
         *self = Self::default();
     }

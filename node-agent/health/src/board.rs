@@ -11,11 +11,11 @@ use crate::{
 
 /// Within this time conditions add up.
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// A look says nothing about more time than this, however long the last one is ago.
+/// A sample says nothing about more time than this, however long the last one is ago.
 const CHECK_MAX_MS: u64 = 5000;
 /// Episodes that are remembered.
 const KEPT: usize = 8;
-/// A rail that recovers, but not for long, is quiet so many times as long before a probe is believed.
+/// A rail that recovers, but not for long, is quiet this many times as long before a probe is believed.
 const OFTEN_TIMES: u32 = 10;
 
 static EPISODES_FACT: Fact = Fact {
@@ -33,11 +33,11 @@ pub(crate) const EPISODES: &Fact = &EPISODES_FACT;
 pub struct ActiveCondition {
     /// The worst that it has been.
     pub severity: Severity,
-    /// Since when.
+    /// Since when the condition holds.
     pub since: Timestamp,
     /// When there was a sign of it last.
     pub last_sign: Timestamp,
-    /// What showed it last.
+    /// The measurement that showed the condition last.
     pub evidence: Evidence,
     /// Time without a sign in which there could have been one, in milliseconds.
     pub quiet_ms: u64,
@@ -75,9 +75,9 @@ impl ActiveCondition {
 /// What became of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It holds now.
+    /// The condition holds from now on.
     Raised,
-    /// It is worse.
+    /// The condition held already, and is more severe now.
     Worse,
     /// It is not over, but jobs may use the rail again.
     Eased,
@@ -95,7 +95,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// All that hold.
+    /// All conditions that hold, each with its state.
     pub fn held(&self) -> impl Iterator<Item = (Condition, &ActiveCondition)> {
         Condition::ALL
             .into_iter()
@@ -109,7 +109,7 @@ impl Board {
         self.held().map(|(_, held)| held.severity).max()
     }
 
-    /// One that holds.
+    /// The state of `condition`; `None` where it does not hold.
     #[must_use]
     pub fn get(&self, condition: Condition) -> Option<&ActiveCondition> {
         self.held[condition.index()].as_ref()
@@ -138,7 +138,7 @@ impl Board {
         self.held[condition.index()].take().map(|held| (Change::Cleared, held))
     }
 
-    /// What one look says of one condition; what changed.
+    /// What one sample says of one condition; what changed.
     pub fn take(
         &mut self,
         condition: Condition,

@@ -58,7 +58,7 @@ impl Condition {
         Self::QpDied,
         Self::RateControlOff,
     ];
-    /// How many there are.
+    /// Number of conditions.
     pub const COUNT: usize = Self::ALL.len();
 
     /// Its place in [`Condition::ALL`].
@@ -145,17 +145,17 @@ impl fmt::Display for Condition {
     }
 }
 
-/// 2^30 bytes.
+/// Number of bytes in a GiB.
 const GIB: u64 = 1 << 30;
 
 /// What must be seen, from the last sign of a condition on, before the condition is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
-    /// So long without a sign, while it could have been seen.
+    /// How long there must be no sign of the condition, while it could have been seen.
     pub quiet: Duration,
-    /// So many bytes carried in that time.
+    /// Bytes that the port must carry in that time.
     pub bytes: u64,
-    /// In place of both: a probe of the path that passed, and so long without a sign. `None` where a probe does not show it.
+    /// In place of both: a probe of the path that passed, and this long without a sign. `None` where a probe does not show it.
     pub probed: Option<Duration>,
 }
 
@@ -190,13 +190,13 @@ pub struct Fact {
 /// What shows a condition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
-    /// Which rule.
+    /// The rule that was broken.
     pub fact: &'static Fact,
-    /// What was seen.
+    /// The value that was measured, in the rule's unit.
     pub value: f64,
-    /// What it must not pass.
+    /// The value that must not be passed, in the rule's unit.
     pub limit: f64,
-    /// Over which time.
+    /// The time over which it was measured.
     pub over: Duration,
 }
 
@@ -227,24 +227,24 @@ impl fmt::Display for Plain {
     }
 }
 
-/// A condition that a look at a port found.
+/// A condition that a sample of a port found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Finding {
-    /// How bad.
+    /// How severe the condition is.
     pub severity: Severity,
-    /// What shows it.
+    /// The measurement that shows the condition.
     pub evidence: Evidence,
 }
 
-/// What a look at a port says of one condition.
+/// What a sample of a port says of one condition.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum DetectorResult {
     /// Nothing: what it would take could not be seen.
     #[default]
     Unknown,
-    /// Not so.
+    /// The condition does not hold.
     Good,
-    /// So.
+    /// The condition holds.
     Bad(Finding),
 }
 

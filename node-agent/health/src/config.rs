@@ -37,7 +37,7 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no health rule '{name}'; there are {}", known())]
 pub struct UnknownRule {
-    /// As it was named.
+    /// The name that was given.
     pub name: String,
 }
 

@@ -1,4 +1,4 @@
-//! How far a counter went between two looks.
+//! How far a counter has risen between two samples.
 
 /// No counter of events or packets goes faster: 400 Gbit/s of 200-byte packets, per second.
 const EVENTS_MAX: u64 = 250_000_000;
@@ -14,7 +14,7 @@ pub enum Delta {
     Restarted,
 }
 
-/// How far a counter of so many bits went in `elapsed_ms`.
+/// How far a counter of this many bits went in `elapsed_ms`.
 ///
 /// A counter that goes back has wrapped if it was that near to its end that it can have gone so far in the time;
 /// otherwise it was reset.

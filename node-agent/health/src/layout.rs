@@ -22,7 +22,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// What it says.
+    /// The counter kind that the column counts.
     #[must_use]
     pub fn word(&self) -> CounterKind {
         self.row.word
@@ -49,7 +49,7 @@ pub struct Layout {
 /// Where the bytes of one direction are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Priorities {
-    /// By priority.
+    /// Place of the counter of each priority; `None` where there is none.
     pub by_priority: [Option<usize>; PRIORITIES],
     /// Of all priorities, by the device's own count.
     pub total: Option<usize>,
@@ -106,7 +106,7 @@ impl Layout {
         Self { vendor, columns, tx, rx, pause_rx, pause_tx }
     }
 
-    /// Whose device it is.
+    /// The vendor whose driver the device has.
     #[must_use]
     pub fn vendor(&self) -> Vendor {
         self.vendor

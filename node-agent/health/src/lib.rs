@@ -1,6 +1,6 @@
 //! Health of every rail: what counters of any vendor say, what that shows, and who should stop using what.
 //!
-//! `step(state, event, now)` takes looks at ports ([`Sample`]) and gives verdicts. A value that a device does not have is
+//! `step(state, event, now)` takes samples of ports ([`Sample`]) and gives verdicts. A value that a device does not have is
 //! missing, which is neither zero nor proof of anything. A condition is raised as soon as its detector is sure, and is over
 //! only after proof: time without a sign, with traffic, or a probe. A rail is drained before a server is.
 
@@ -37,7 +37,7 @@ pub use step::{Event, RailVerdict, Verdict, step};
 pub use vendor::{Source, Vendor};
 pub use word::CounterKind;
 
-/// The words of all rules and detectors, by which what is kept finds its own again.
+/// The facts of all rules and detectors, by which what is kept finds its own again.
 pub fn facts() -> impl Iterator<Item = &'static condition::Fact> {
     let ours = [port::MARKED_FACT, board::EPISODES];
     rules::RULES.iter().map(|rule| &rule.fact).chain(judge::facts()).chain(step::FACTS).chain(ours)

@@ -11,31 +11,31 @@ pub struct Limits {
     pub life_grace: Duration,
     /// Downs of a link within [`Limits::flap_window`] that drain it. (gpud: 3 in 12 h.)
     pub flaps: u64,
-    /// See there.
+    /// The time within which [`Limits::flaps`] downs drain a link.
     pub flap_window: Duration,
-    /// Changes of the carrier within one look that drain it. (NVSentinel: more than 2 per interval.)
+    /// Changes of the carrier from one sample to the next that drain it. (NVSentinel: more than 2 per interval.)
     pub carrier_changes: u64,
     /// Share of time paused that is a storm. (SONiC's watchdog: 0.99 of a poll; less here, because a poll of a second
     /// takes in the edges of the storm.)
     pub storm_share: f64,
-    /// So long. (mlx5's own prevention: 0.1 s; SONiC's watchdog: 0.2 s; two looks at 1 s.)
+    /// How long that share must last. (mlx5's own prevention: 0.1 s; SONiC's watchdog: 0.2 s; two samples at 1 s.)
     pub storm_for: Duration,
     /// Share of time paused that is no more congestion's work, though it lets some traffic through.
     pub pause_share: f64,
-    /// So long.
+    /// How long that share must last.
     pub pause_for: Duration,
     /// Share of time paused below which a storm is over.
     pub calm_share: f64,
     /// Share of a job's bytes outside its priority. (The bar of the wrong-priority detector: 0.1 %.)
     pub priority_share: f64,
-    /// Bytes a second outside the priority below which nobody is told: the host's own small talk.
+    /// Bytes a second outside the priority below which nothing is reported: the host's own control traffic.
     pub priority_floor: f64,
-    /// So long.
+    /// How long that share must last.
     pub priority_for: Duration,
     /// What a rail carries of what its peers do, below which it is slow. (Three quarters of the 20 % that must be found;
     /// SuperBench: 5 % below a baseline that was measured in peace.)
     pub slow_ratio: f64,
-    /// What it carries when it is not slow any more; below it at each look, and it is slow.
+    /// What it carries when it is not slow any more; below it at each sample, and it is slow.
     pub slow_remediated: f64,
     /// The time over which rails are compared.
     pub slow_over: Duration,
@@ -43,11 +43,11 @@ pub struct Limits {
     pub slow_load: f64,
     /// How near to the middle most rails must be, so that their load is the same.
     pub slow_agree: f64,
-    /// A cable must be heard on the wrong rail so long.
+    /// How long a cable must be found on the wrong rail.
     pub swapped_for: Duration,
     /// Marked packets without one notification that show that nobody notifies.
     pub marked_alone: u64,
-    /// Looks without the device after which it is gone. (NVSentinel: 3.)
+    /// Samples without the device after which it is gone. (NVSentinel: 3.)
     pub absent: u32,
     /// Failures to read after which nothing is known.
     pub failures: u32,

@@ -1,4 +1,4 @@
-//! One port: its last look, what it said, and what that shows.
+//! One port: its last sample, what it said, and what that shows.
 
 use std::sync::Arc;
 
@@ -35,13 +35,13 @@ static MARKED: Fact = Fact {
 /// All that it says itself.
 pub(crate) const MARKED_FACT: &Fact = &MARKED;
 
-/// What the looks of one round say, by condition.
+/// What the samples of one round say, by condition.
 pub type Looks = [DetectorResult; Condition::COUNT];
 
 /// Everything that is known of one port.
 #[derive(Debug, Clone)]
 pub struct Port {
-    /// What it is called.
+    /// Name of the RDMA device, as it is now.
     pub device: String,
     /// The rail that it serves.
     pub rail: u32,
@@ -49,23 +49,23 @@ pub struct Port {
     pub speed_mbps: u64,
     /// Whether its link is up, where that is known.
     pub link: Option<bool>,
-    /// Sums since the first look, by word: they never go back.
+    /// Sums since the first sample, by word: they never go back.
     pub totals: PerWord<u64>,
-    /// Its conditions.
+    /// The conditions of the port, and those that hold.
     pub board: Board,
     /// Failures to read it.
     pub backoff: Backoff,
-    /// Where its cable leads.
+    /// Detector of cables that lead to another rail.
     pub swap: Swap,
-    /// What it carried lately.
+    /// What the port carried in the last samples.
     pub load: Load,
     /// Whether it carries less than its peers.
     pub slow: Slow,
     /// Rules with their state.
     pub gauges: Vec<Gauge>,
-    /// Pauses.
+    /// Detector of pause storms.
     pub storm: Storm,
-    /// What the looks since the last round say.
+    /// What the samples since the last round say.
     pub checks: Looks,
     /// Milliseconds and bytes that they cover; 0 if there was none.
     pub covered: (u64, u64),
@@ -75,7 +75,7 @@ pub struct Port {
     seen_at: Timestamp,
     values: Vec<Option<(u64, Timestamp)>>,
     deltas: Vec<Option<u64>>,
-    /// Deltas that tell of looks before the last one as well.
+    /// Deltas that cover samples before the last one as well.
     longer: Vec<bool>,
     flap: Flap,
     priority: PriorityWindow,
@@ -118,7 +118,7 @@ impl Port {
         }
     }
 
-    /// A probe of its path begins: what its counters tell from now on belongs to it.
+    /// A probe of its path begins: what its counters say from now on belongs to it.
     pub fn probing(&mut self) {
         self.trial = Some(Trial::new(self.totals));
     }
@@ -163,8 +163,8 @@ impl Port {
         *said = said.and(check);
     }
 
-    /// Says what a rule or a detector with these words saw. That a condition is over can be said only by the one whose words showed it: what
-    /// another counter tells is no proof for one that is missing. Where nobody here has these words, each may.
+    /// Says what a rule or a detector with these words saw. That a condition is over can be said only by the one whose words showed it:
+    /// what another counter says is no proof for one that is missing. Where nobody here has these words, each may.
     fn say_as(&mut self, condition: Condition, words: &[&Fact], check: DetectorResult) {
         let held = self.board.get(condition).map(|held| held.evidence.fact.id);
         let is_mine = |id: &str| words.iter().any(|fact| fact.id == id);
@@ -182,7 +182,7 @@ impl Port {
         rules.any(|rule| rule.fact.id == id) || detectors.any(|fact| fact.id == id)
     }
 
-    /// Takes one look. Values beyond the layout, and looks that are not later than the last, are left alone.
+    /// Takes one sample. Values beyond the layout, and samples that are not later than the last, are left alone.
     pub fn take(&mut self, sample: &Sample<'_>, wanted: Option<Wanted>, config: &Config) {
         let now = sample.at;
         let elapsed_ms = now.0.saturating_sub(self.seen_at.0);
@@ -282,7 +282,7 @@ impl Port {
             }
         }
         if restarted && wrapped {
-            // Of this look nothing is sure.
+            // Of this sample nothing is sure.
             self.deltas.iter_mut().for_each(|delta| *delta = None);
         }
         for (column, delta) in sample.layout.columns().iter().zip(&self.deltas) {

@@ -19,13 +19,13 @@ pub enum Of {
 /// When a rule is broken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Test {
-    /// By any increase.
+    /// It is broken by any increase.
     Any,
-    /// By more than so many within the time.
+    /// By more than this many within the time.
     Within(u64, Duration),
-    /// By more than so many a second over the first time, at each look for the second time.
+    /// By more than this many a second over the first time, at each sample for the second time.
     Rate(f64, Duration, Duration),
-    /// By a mean of more than so many a second that forgets with this time.
+    /// By a mean of more than this many a second that forgets with this time.
     Mean(f64, Duration),
 }
 
@@ -41,22 +41,22 @@ impl Test {
     }
 }
 
-/// One rule.
+/// One rule of health on a counter.
 #[derive(Debug, PartialEq)]
 pub struct Rule {
-    /// What it counts.
+    /// The counters that the rule looks at.
     pub of: Of,
     /// When it is broken.
     pub test: Test,
-    /// What that shows.
+    /// The condition that a broken rule shows.
     pub condition: Condition,
-    /// How bad that is.
+    /// How severe the condition is.
     pub severity: Severity,
     /// Not the rail's doing where most rails of the same load show it at the same time: a peer or a job died.
     pub shared: bool,
     /// Does not hold where routes are adaptive.
     pub ordered_only: bool,
-    /// Its words.
+    /// The rule in words, with its unit.
     pub fact: Fact,
 }
 

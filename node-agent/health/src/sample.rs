@@ -1,4 +1,4 @@
-//! One look at one port.
+//! One sample of one port: the values of all its counters at a time.
 
 use std::{fmt, sync::Arc};
 
@@ -6,14 +6,14 @@ use proto_model::Timestamp;
 
 use crate::layout::Layout;
 
-/// Which port: what stays when a device is renamed, or its driver is loaded anew.
+/// Which port: what stays when a device is renamed, or its driver is reloaded.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortKey {
     /// PCI address; empty for a device in software.
     pub pci_address: String,
     /// Node GUID as the kernel writes it; empty where there is none.
     pub guid: String,
-    /// 1, 2, ...
+    /// Number of the port on its device, counted from 1.
     pub port: u32,
 }
 
@@ -24,19 +24,19 @@ impl fmt::Display for PortKey {
     }
 }
 
-/// One look at one port.
+/// One sample of one port: the values of all its counters at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
-    /// Which port.
+    /// The port that was read.
     pub port: &'a PortKey,
     /// When it was read, by a clock that never steps: the wall clock at the agent's start and the time that has passed
     /// since.
     pub at: Timestamp,
-    /// What it is called now.
+    /// Name of the RDMA device, as it is now.
     pub device: &'a str,
     /// The rail that it serves.
     pub rail: u32,
-    /// Another number after each time that the device was opened anew: a driver was loaded, a device came back.
+    /// Another number after each time that the device was opened again: a driver was loaded, a device came back.
     pub life: u64,
     /// Whether its link is up, where that is known.
     pub link: Option<bool>,
@@ -55,6 +55,6 @@ pub enum ReadFailure {
     Firmware,
     /// The device is not there (ENODEV, ENOENT).
     Absent,
-    /// Anything else.
+    /// Reading failed for another reason.
     Other,
 }

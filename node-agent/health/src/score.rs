@@ -10,13 +10,13 @@ use crate::{
 pub struct Part {
     /// The code of a condition or the name of a mean.
     pub what: &'static str,
-    /// Points.
+    /// Points that are taken away, of 100.
     pub minus: u32,
-    /// One line.
+    /// What shows it, in one line.
     pub evidence: String,
 }
 
-/// A rail's score.
+/// The score of a rail: how far a new job should use it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Score {
     /// 100: nothing is known against it. 0: no new job should use it.

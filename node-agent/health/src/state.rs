@@ -24,7 +24,7 @@ pub const JOBS_MAX: usize = 64;
 /// A job on this server; one whose rails differ in their priorities is several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobUse {
-    /// Which.
+    /// Uid of the job.
     pub job: JobUid,
     /// The rails that it holds here.
     pub rails: BTreeSet<u32>,
@@ -48,18 +48,18 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing seen yet.
+    /// A state in which no port has been seen yet.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self { config, ports: BTreeMap::new(), jobs: None, node_bad: None, most_unfit: None }
     }
 
-    /// All ports.
+    /// All ports that were seen, by key.
     pub fn ports(&self) -> impl Iterator<Item = (&PortKey, &Port)> {
         self.ports.iter()
     }
 
-    /// One port.
+    /// The port with this key; `None` where it was not seen.
     #[must_use]
     pub fn port(&self, key: &PortKey) -> Option<&Port> {
         self.ports.get(key)

@@ -36,73 +36,73 @@ static FAILURES: Fact = Fact {
     source: "as for a device that is absent",
     hint: "its firmware does not answer its driver; it is asked less and less, at most every 5 minutes",
 };
-/// All that it says.
+/// The facts that verdicts of this module can state.
 pub(crate) const FACTS: [&Fact; 2] = [&ABSENT, &FAILURES];
 
-/// What happens.
+/// What happens to the server's ports and jobs.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A port was read.
     Sample(Sample<'a>),
     /// A port could not be read.
     Failed {
-        /// Which.
+        /// The port that could not be read.
         port: &'a PortKey,
-        /// Why.
+        /// Why it could not be read.
         why: ReadFailure,
     },
     /// All ports that were to be read have been: now rails are compared, and verdicts follow.
     Round,
     /// Which jobs are on this server now, all of them.
     Jobs(Vec<JobUse>),
-    /// Where a port's cable leads, told by somebody who knows the plan; agents know none, and controllers find such cables by themselves.
+    /// Where a port's cable leads, said by somebody who knows the plan; agents know none, and controllers find such cables by themselves.
     Cabling {
-        /// Which.
+        /// The port that the cable is at.
         port: &'a PortKey,
         /// The rail that is planned.
         planned: u32,
-        /// The rail that is heard; `None` where nobody speaks.
+        /// The rail that was found at the cable's other end; `None` where none was.
         heard: Option<u32>,
     },
-    /// A probe of a rail's whole path begins: counters that tell of loss or damage must not rise until it has ended.
+    /// A probe of a rail's whole path begins: counters of loss or damage must not rise until it has ended.
     Probing {
-        /// Of which port.
+        /// The port whose rail is probed.
         port: &'a PortKey,
     },
-    /// A probe of a rail's whole path ended. One that passed counts at once where [`Event::Probing`] was not told, and else when
+    /// A probe of a rail's whole path ended. One that passed counts at once where there was no [`Event::Probing`], and else when
     /// counters have been read: [`Verdict::Probe`].
     Probed {
-        /// Of which port.
+        /// The port whose rail was probed.
         port: &'a PortKey,
-        /// How.
+        /// Whether the probe passed.
         passed: bool,
     },
     /// The link of a port will go down and up: its configuration is being changed.
     Expected {
-        /// Of which port.
+        /// The port whose configuration is being changed.
         port: &'a PortKey,
-        /// Until when.
+        /// The end of the time for which that is expected.
         until: Timestamp,
     },
 }
 
-/// What somebody should know, or do.
+/// What the agent should report, or do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Of one rail.
+    /// One condition of one rail has changed.
     Rail(RailVerdict),
     /// Of the whole server: most of its rails are unfit, and have been drained before.
     Node {
         /// True: no new job should be placed here. False: it is fit again.
         drain: bool,
-        /// Rails that are unfit.
+        /// Number of rails that are unfit.
         unfit: u32,
-        /// All of its rails.
+        /// Number of all rails of the server.
         rails: u32,
     },
     /// Counters have been read after a probe that passed.
     Probe {
-        /// Of which port.
+        /// The port whose rail was probed.
         port: PortKey,
         /// It counts; or what rose while it lasted.
         outcome: Result<(), CounterKind>,
@@ -112,15 +112,15 @@ pub enum Verdict {
 /// What became of one condition of one rail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RailVerdict {
-    /// Of which port.
+    /// The port that has the condition.
     pub port: PortKey,
-    /// What it is called now.
+    /// Name of the RDMA device, as it is now.
     pub device: String,
-    /// Its rail.
+    /// Number of the rail that the port is on.
     pub rail: u32,
-    /// What.
+    /// The condition that has changed.
     pub condition: Condition,
-    /// What became of it.
+    /// How the condition has changed.
     pub change: Change,
     /// The condition as it is, or was.
     pub held: ActiveCondition,
@@ -277,7 +277,7 @@ fn compare_rails(state: &mut State) {
         compare(&peers, known, limits, |at, share| shares.push((keys[at].clone(), share)));
     }
     let State { config, ports, .. } = state;
-    // A look without the counters does not end what the others have shown.
+    // A sample without the counters does not end what the others have shown.
     let checked = |port: &Port| port.covered.0 > 0 && !port.load.is_silent();
     for (key, port) in ports.iter_mut().filter(|(_, port)| checked(port)) {
         let share = shares.iter().find(|(other, _)| other == key).map(|(_, share)| *share);

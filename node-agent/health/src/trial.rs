@@ -1,4 +1,4 @@
-//! A probe of a port's path while it lasts: what counters tell of it.
+//! A probe of a port's path while it lasts: what counters say of it.
 
 use crate::word::{CounterKind, PerWord};
 
@@ -12,15 +12,15 @@ const QUIET: [CounterKind; 6] = [
     CounterKind::Reorder,
     CounterKind::Corrupt,
 ];
-/// Looks after its end until its last packet is told for sure: drivers bring some counters up to date once a second.
+/// Samples after its end until its last packet is counted for sure: drivers bring some counters up to date once a second.
 const CHECKS: u8 = 2;
 
-/// A probe.
+/// A probe of a rail during which counters of loss or damage must not rise.
 #[derive(Debug, Clone)]
 pub(crate) struct Trial {
     /// Sums when it began.
     before: PerWord<u64>,
-    /// Looks that are still needed; `None` while it lasts.
+    /// Samples that are still needed; `None` while it lasts.
     left: Option<u8>,
 }
 
@@ -29,7 +29,7 @@ impl Trial {
         Self { before, left: None }
     }
 
-    /// It has passed.
+    /// The probe has passed; the counters are looked at a few times more.
     pub(crate) fn end(&mut self) {
         self.left = Some(CHECKS);
     }
@@ -39,7 +39,7 @@ impl Trial {
         self.left = self.left.map(|left| left.saturating_sub(1));
     }
 
-    /// Which counters speak against it, once they have been read.
+    /// The counter kinds that show loss or damage, once they have been read.
     pub(crate) fn outcome(&self, totals: &PerWord<u64>) -> Option<Result<(), CounterKind>> {
         (self.left? == 0).then(|| match QUIET.into_iter().find(|word| totals[*word] > self.before[*word]) {
             Some(word) => Err(word),

@@ -1,4 +1,4 @@
-//! Sums over the last so many seconds, and means that forget, in a few bytes.
+//! Sums over the last seconds, and means that forget, in a few bytes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Nothing, within `span`.
+    /// An empty window, which holds what happened within the last `span`.
     #[must_use]
     pub fn new(span: Duration) -> Self {
         let span_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);

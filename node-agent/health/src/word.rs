@@ -17,7 +17,7 @@ pub enum CounterKind {
     Reorder,
     /// Packets that came with the mark of congestion (CE).
     EcnSeen,
-    /// Congestion notifications sent.
+    /// Congestion notification packets (CNPs) that the NIC sent.
     CnpSent,
     /// Congestion notifications received and obeyed.
     CnpGot,
@@ -41,14 +41,14 @@ pub enum CounterKind {
     Rnr,
     /// Faults of an application (access, length, operation): never the fabric's.
     AppFault,
-    /// Bytes sent.
+    /// Bytes that the port sent.
     TxBytes,
-    /// Bytes received.
+    /// Bytes that the port received.
     RxBytes,
 }
 
 impl CounterKind {
-    /// All words, in the order of their numbers.
+    /// All counter kinds, in the order of their numbers.
     pub const ALL: [Self; 20] = [
         Self::LossOut,
         Self::LossBack,
@@ -71,7 +71,7 @@ impl CounterKind {
         Self::TxBytes,
         Self::RxBytes,
     ];
-    /// How many there are.
+    /// Number of counter kinds.
     pub const COUNT: usize = Self::ALL.len();
 
     /// As metrics and people write it.

@@ -1,4 +1,4 @@
-//! What has changed between two looks at a server: typed, in a fixed order, and whole: two inventories that differ have changes.
+//! What has changed between two passes over a server: typed, in a fixed order, and whole: two inventories that differ have changes.
 //! Pure: no IO, no clock.
 
 use std::{
@@ -25,14 +25,14 @@ pub struct Change {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $words:literal,)*) => {
-        /// Kinds of changes.
+        /// What can change between two inventories of a server.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum ChangeKind {
             $($(#[$doc])* $kind,)*
         }
 
         impl ChangeKind {
-            /// All of them.
+            /// All kinds of changes, in the order in which they are listed.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
 
             /// As programs read it: UpperCamelCase, stable.
@@ -50,9 +50,9 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A NIC came.
+    /// A NIC is there that was not there before.
     NicAdded = "the NIC is there",
-    /// A NIC went.
+    /// A NIC that was there before is gone.
     NicGone = "the NIC is gone",
     /// A NIC has another name.
     NicRenamed = "the NIC's name changed",
@@ -82,9 +82,9 @@ kinds! {
     NicPci = "the PCIe place or link changed",
     /// Something else of a NIC changed.
     NicOther = "something else of the NIC changed",
-    /// A GPU came.
+    /// A GPU is there that was not there before.
     GpuAdded = "the GPU is there",
-    /// A GPU went.
+    /// A GPU that was there before is gone.
     GpuGone = "the GPU is gone",
     /// Under this index is another GPU.
     GpuReplaced = "another GPU is there",
@@ -128,7 +128,7 @@ impl Change {
     }
 }
 
-/// All changes from one look to the next: NICs, GPUs, what network devices hear, and the machine. Not what is wrong with NICs (health):
+/// All changes from one pass to the next: NICs, GPUs, what network devices hear, and the machine. Not what is wrong with NICs (health):
 /// that has events of its own.
 #[must_use]
 pub fn diff(before: &Inventory, after: &Inventory) -> Vec<Change> {
@@ -316,13 +316,13 @@ fn neighbors(before: &[Neighbor], after: &[Neighbor], changes: &mut Vec<Change>)
     }
 }
 
-/// The last changes, oldest first, as a controller is told: so many that a person sees what happened, and no more.
+/// The last changes, oldest first, as they are reported: enough for a person to see what happened, and no more.
 #[derive(Debug, Clone, Default)]
 pub struct Recent {
     reasons: Vec<Reason>,
 }
 
-/// Changes that are told at most.
+/// Most changes that are reported.
 pub const RECENT_MOST: usize = 16;
 
 impl Recent {
@@ -333,7 +333,7 @@ impl Recent {
         self.reasons.drain(..over);
     }
 
-    /// What is told.
+    /// The changes that are reported now, with their reasons.
     #[must_use]
     pub fn reasons(&self) -> &[Reason] {
         &self.reasons

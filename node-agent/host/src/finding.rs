@@ -7,7 +7,7 @@ use proto_model::Reason;
 pub struct Finding {
     /// What kind of thing it is.
     pub kind: FindingKind,
-    /// Device or file.
+    /// The device or the file that the finding is about.
     pub subject: String,
     /// What is wrong and what to do.
     pub message: String,
@@ -38,7 +38,7 @@ pub(crate) fn line(text: &str) -> String {
     line
 }
 
-/// Kinds of findings.
+/// Kinds of findings, by what is wrong or unusual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingKind {
     /// The kernel does not answer over netlink.

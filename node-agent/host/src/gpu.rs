@@ -11,7 +11,7 @@ use crate::{
 
 const NVIDIA: &str = "0x10de";
 const AMD: &str = "0x1002";
-/// Habana Labs (Gaudi).
+/// PCI vendor id of Habana Labs, which makes Gaudi accelerators.
 const HABANA: &str = "0x1da3";
 /// PCI class 0x0300 is a VGA controller, 0x0302 a 3D controller (PCI Code and ID Assignment Specification).
 const CLASSES: [&str; 2] = ["0x0300", "0x0302"];
@@ -65,7 +65,7 @@ fn read(pass: &mut DiscoveryPass<'_>, address: String, slots: &Slots) -> Option<
     })
 }
 
-/// What a vendor's driver tells.
+/// What a vendor's driver says of a GPU.
 #[derive(Debug, Default)]
 struct Own {
     uuid: String,
@@ -78,7 +78,7 @@ fn or(text: String, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text }
 }
 
-/// What NVIDIA's driver tells without NVML: model and UUID, not the memory.
+/// What NVIDIA's driver says without NVML: model and UUID, not the memory.
 fn nvidia(pass: &mut DiscoveryPass<'_>, address: &str) -> Own {
     let path = format!("proc/driver/nvidia/gpus/{address}/information");
     let text = pass.tree.text(&path).unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::{
 
 /// How far a NIC may be: several PCIe switches, but not through the processor; NCCL's default too (`NCCL_NET_GDR_LEVEL`).
 const FARTHEST: Distance = Distance::Pxb;
-/// How long a look at the libraries is good.
+/// How long what was found of the libraries is taken as it is.
 const GOOD_FOR: Duration = Duration::from_secs(300);
 /// `IORESOURCE_MEM` and `IORESOURCE_PREFETCH` (`linux/ioport.h`).
 const MEMORY: u64 = 0x200;
@@ -29,15 +29,15 @@ const PREFETCH: u64 = 0x2000;
 /// What was found of the libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Found {
-    /// libibverbs.
+    /// State of libibverbs.
     pub verbs: Library,
-    /// CUDA's driver library.
+    /// State of CUDA's driver library.
     pub cuda: Library,
-    /// The HSA runtime.
+    /// State of the HSA runtime, AMD's library.
     pub hsa: Library,
 }
 
-/// Looks into libraries, and remembers for a while what it saw.
+/// Finds out which libraries are there, and remembers that for a while.
 #[derive(Debug, Default)]
 pub struct Libraries {
     last: Mutex<Option<(Instant, Found)>>,

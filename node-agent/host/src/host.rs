@@ -23,10 +23,10 @@ use crate::{
     sysfs::{Tree, list_len},
 };
 
-/// Findings that a controller is told of; a server with more has one cause for most of them.
+/// Findings that are reported to a controller; a server with more has one cause for most of them.
 const FINDINGS_REPORTED: usize = 32;
 
-/// What a look at the server found.
+/// What a pass over the server found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Discovery {
     /// GPUs, NICs and the rest.
@@ -39,19 +39,19 @@ pub struct Discovery {
     pub findings: Vec<Finding>,
 }
 
-/// A PCIe link as sysfs words it.
+/// A PCIe link as sysfs writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PciLink {
-    /// For example `0x030200`.
+    /// The PCI class code, for example `0x030200`.
     pub class: String,
     /// For example `32.0 GT/s PCIe`.
     pub speed: String,
-    /// For example `16`.
+    /// The number of lanes in use, for example `16`.
     pub width: String,
 }
 
 impl Discovery {
-    /// What an inventory tells by itself: the paths and links of its devices too.
+    /// What an inventory has by itself: the paths and links of its devices too.
     #[must_use]
     pub fn of_inventory(inventory: Inventory) -> Self {
         let (mut pci_paths, mut pci_links) = (BTreeMap::new(), BTreeMap::new());
@@ -98,10 +98,10 @@ impl Discovery {
 
 /// A server, as the agent sees it.
 pub trait Host: Send + Sync {
-    /// Looks now.
+    /// Reads the server now.
     ///
     /// # Errors
-    /// Only where the whole look is useless: an inventory file that cannot be read.
+    /// Only where the whole pass is useless: an inventory file that cannot be read.
     fn discover(&self) -> Result<Discovery, InventoryFileError>;
 }
 
@@ -111,11 +111,11 @@ pub struct RealHost {
     tree: Tree,
     rule: RailRule,
     addresses: Option<nic::Addresses>,
-    /// Rails that earlier looks found.
+    /// Rails that earlier passes found.
     held: Arc<Mutex<PreviousFindings>>,
     /// None for a recorded server: this machine's library knows nothing of it.
     nvml: Option<Arc<Nvml>>,
-    /// Likewise.
+    /// Libraries for GPUDirect; `None` for a recorded server, as for `nvml`.
     libraries: Option<Arc<Libraries>>,
 }
 
@@ -243,7 +243,7 @@ pub struct FileHost {
 }
 
 impl FileHost {
-    /// The server that this file describes; the file is read at each look.
+    /// The server that this file describes; the file is read at each pass.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -277,7 +277,7 @@ impl FakeHost {
         from_json(text).map(Self::new)
     }
 
-    /// Changes what the next look finds.
+    /// Changes what the next pass finds.
     pub fn change(&self, change: impl FnOnce(&mut Discovery)) {
         change(&mut self.discovery.lock().unwrap_or_else(PoisonError::into_inner));
     }

@@ -1,7 +1,7 @@
 //! What is on this server: GPUs, NICs, NUMA, PCIe paths, rails; a fake host beside the real one.
 //!
-//! [`qos`] reads and changes class of service; all else only reads. Nothing here is cached: each call looks again, so that a change is seen.
-//! A part that cannot be read is a finding, not a failure: the rest of the server is still of use.
+//! [`qos`] reads and changes class of service; all else only reads. Nothing here is cached: each call looks again, so that a change is
+//! seen. A part that cannot be read is a finding, not a failure: the rest of the server is still of use.
 
 pub mod affinity;
 pub mod changes;

@@ -18,7 +18,8 @@ const ETHERTYPE: [u8; 2] = [0x88, 0xcc];
 /// Frames of one device at most; a cable has one other end.
 const FRAMES_MAX: usize = 16;
 
-/// Every neighbour of every network device that says its name and its port. `here`: this is the machine itself, on which lldpd can be asked;
+/// Every neighbour of every network device that says its name and its port. `here`: this is the machine itself, on which lldpd can be
+/// asked;
 /// `needed`: rails are found by it, so that it is a finding where nobody listens.
 pub fn discover(pass: &mut DiscoveryPass<'_>, here: bool, needed: bool) -> Vec<Neighbor> {
     const SUBJECT: &str = "lldp";
@@ -46,7 +47,7 @@ pub fn discover(pass: &mut DiscoveryPass<'_>, here: bool, needed: bool) -> Vec<N
     found
 }
 
-/// What systemd-networkd keeps.
+/// The neighbours that systemd-networkd keeps as raw frames below `/run/systemd/netif/lldp`.
 fn kept_frames(tree: &Tree) -> Vec<Neighbor> {
     let mut found = Vec::new();
     for netdev in tree.names("sys/class/net") {

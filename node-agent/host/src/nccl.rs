@@ -1,4 +1,4 @@
-//! What NCCL is told: environment and topology file, from inventory and placement.
+//! What NCCL is given: environment and topology file, from inventory and placement.
 //!
 //! Names and values as in NCCL's documentation ("Environment Variables"). Whatever the user sets wins; that is
 //! decided where the environments are joined, not here.
@@ -67,7 +67,7 @@ fn rdma_port(nic: &Nic) -> (&str, u32) {
     (nic.device.split_once(':').map_or(nic.device.as_str(), |(name, _)| name), port)
 }
 
-/// A NIC as a placement alone tells of it: its names, rail and address.
+/// A NIC as a placement alone describes it: its names, rail and address.
 #[must_use]
 pub fn placed_nic(place: &NicPlace) -> Nic {
     Nic {

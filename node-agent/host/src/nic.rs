@@ -19,7 +19,7 @@ use crate::{
 
 /// Addresses of network devices, by device.
 pub type Addresses = BTreeMap<String, Vec<IpAddr>>;
-/// Entries of a GID table that are told; all of them are looked at.
+/// Entries of a GID table that are reported; all of them are looked at.
 const GIDS_REPORTED: usize = 32;
 
 /// What is known of a server before its NICs are read.
@@ -31,11 +31,11 @@ pub struct Known<'a> {
     pub rdma: &'a [rdma::Device],
     /// What network devices hear over LLDP.
     pub neighbors: &'a [Neighbor],
-    /// Physical slots.
+    /// The physical PCI slots of the server.
     pub slots: &'a Slots,
 }
 
-/// All NICs that serve a rail, by rail then device. `held` is what earlier looks found.
+/// All NICs that serve a rail, by rail then device. `held` is what earlier passes found.
 pub fn discover(
     pass: &mut DiscoveryPass<'_>,
     known: Known<'_>,
@@ -201,7 +201,7 @@ fn rdma_nic(
     if facts.driver.is_empty() {
         facts.driver = pass.leads_to(&format!("{base}/device/driver"));
     }
-    // Soft-RoCE has no driver of a bus, and tells its network device here (drivers/infiniband/sw/rxe/rxe_verbs.c).
+    // Soft-RoCE has no driver of a bus, and names its network device here (drivers/infiniband/sw/rxe/rxe_verbs.c).
     if pci_address.is_empty() && pass.tree.text(&format!("{base}/parent")).is_some() {
         facts.driver = "rdma_rxe".to_owned();
     }
@@ -249,7 +249,7 @@ fn plain(pass: &mut DiscoveryPass<'_>, known: Known<'_>, netdev: String) -> Nic 
     let base = format!("sys/class/net/{netdev}");
     let tree = pass.tree;
     let state = tree.text(&format!("{base}/operstate")).unwrap_or_default();
-    // Drivers without carrier detection say "unknown"; their flags tell whether they are up (IFF_UP is bit 0).
+    // Drivers without carrier detection say "unknown"; their flags say whether they are up (IFF_UP is bit 0).
     let flags = tree.text(&format!("{base}/flags"));
     let flags = flags.and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
     let up = state == "up" || (state == "unknown" && flags.is_none_or(|flags| flags & 1 == 1));

@@ -1,5 +1,5 @@
 //! What NVML adds to the GPUs that the PCI bus shows: UUID, memory, the driver's version, NVLinks that are up. Where it cannot be asked,
-//! what sysfs tells stands, and the reason is a finding.
+//! what sysfs says stays, and the reason is a finding.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -33,13 +33,13 @@ pub struct Nvml {
 }
 
 impl Nvml {
-    /// By this reader.
+    /// Asks NVML by this reader.
     #[must_use]
     pub fn new(reader: Reader) -> Self {
         Self { reader, last: Mutex::default() }
     }
 
-    /// Adds what NVML tells; it is not asked where there is no GPU of NVIDIA.
+    /// Adds what NVML says; it is not asked where there is no GPU of NVIDIA.
     pub fn add(&self, pass: &mut DiscoveryPass<'_>, gpus: &mut Vec<Gpu>) {
         let own: Vec<String> =
             gpus.iter().filter(|gpu| is_nvidia(gpu)).map(|gpu| gpu.pci_address.clone()).collect();
@@ -50,7 +50,7 @@ impl Nvml {
         let good = |last: &Last| last.gpus == own && last.at.elapsed() < GOOD_FOR;
         if !last.as_ref().is_some_and(good) {
             match self.reader.read(LIMIT) {
-                // What is not whole is asked again at the next look.
+                // What is not whole is asked again at the next pass.
                 Ok(driver) => *last = Some(Last { gpus: own, at: Instant::now(), driver }),
                 Err(error) => {
                     *last = None;
@@ -76,7 +76,7 @@ fn is_nvidia(gpu: &Gpu) -> bool {
     gpu.facts.as_deref().is_some_and(|facts| facts.pci.id.starts_with(NVIDIA))
 }
 
-/// Puts the instances of a GPU in MIG mode in its place, each a GPU of its own, and numbers all anew: programs can use nothing else of
+/// Puts the instances of a GPU in MIG mode in its place, each a GPU of its own, and renumbers all: programs can use nothing else of
 /// such a GPU. One without instances is no use to anybody until it has some.
 fn partition(pass: &mut DiscoveryPass<'_>, gpus: &mut Vec<Gpu>, driver: &Driver) {
     if driver.devices.iter().all(|device| device.instances.is_none()) {

@@ -1,4 +1,4 @@
-//! One look at a server: the tree that is read, and what was odd about it.
+//! One pass over a server: the tree that is read, and what was found to be wrong with it.
 
 use crate::{
     finding::{Finding, FindingKind},
@@ -8,17 +8,17 @@ use crate::{
 /// Bytes of a text that is taken for an attribute's value.
 const LINE_MAX: usize = 128;
 
-/// A look under way.
+/// A pass over a server that is under way.
 #[derive(Debug)]
 pub struct DiscoveryPass<'a> {
-    /// What is read.
+    /// The file system of the server that is read.
     pub tree: &'a Tree,
-    /// What was odd.
+    /// The findings so far; more are added as files are read.
     pub findings: &'a mut Vec<Finding>,
 }
 
 impl DiscoveryPass<'_> {
-    /// Notes something odd.
+    /// Adds a finding of this kind about `subject`.
     pub fn find(&mut self, kind: FindingKind, subject: &str, message: impl Into<String>) {
         self.findings.push(Finding::new(kind, subject, message));
     }

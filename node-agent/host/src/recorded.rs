@@ -30,7 +30,7 @@ pub enum RecordingError {
     Neighbor(usize, String),
 }
 
-/// A recorded server.
+/// A server as files that were recorded on it, with the answers of its kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recording {
     files: BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! What sysfs says in words and numbers; the tree that it is read from is [`Tree`].
+//! Text and numbers of sysfs files; the tree that it is read from is [`Tree`].
 
 pub use node_agent_netlink::Tree;
 

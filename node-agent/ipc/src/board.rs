@@ -31,7 +31,7 @@ pub const MAX_LOCAL: usize = 256;
 /// Stages begin at a page boundary.
 const PAGE: usize = 4096;
 
-/// A mapped board.
+/// A board that is mapped into this process: the memory by which the ranks of one server do their collectives themselves.
 #[derive(Debug)]
 pub struct Board {
     region: Region,
@@ -41,9 +41,9 @@ pub struct Board {
 /// When the first collective that moved data ran, by the clock of the rank that noted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstRun {
-    /// What it was.
+    /// Kind of the collective.
     pub kind: OpKind,
-    /// Nanoseconds since the epoch.
+    /// When it began, in nanoseconds since 1970.
     pub began: u64,
     /// Nanoseconds since the epoch, 0 while it runs.
     pub ended: u64,
@@ -51,6 +51,9 @@ pub struct FirstRun {
 
 impl Board {
     /// Makes a board for `ranks` ranks, at least one.
+    ///
+    /// # Errors
+    /// The memory file cannot be made or mapped.
     pub fn create(ranks: usize) -> Result<(Self, OwnedFd), RegionError> {
         let ranks = ranks.clamp(1, MAX_LOCAL);
         let (region, file) = Region::create(bytes(ranks) as u64)?;
@@ -58,6 +61,9 @@ impl Board {
     }
 
     /// Maps the board that the engine has made for `ranks` ranks.
+    ///
+    /// # Errors
+    /// The memory file is too short or not sealed, or cannot be mapped.
     pub fn open(file: impl AsFd, ranks: usize) -> Result<Self, RegionError> {
         let ranks = ranks.clamp(1, MAX_LOCAL);
         Ok(Self { region: Region::open(file, bytes(ranks) as u64)?, ranks })

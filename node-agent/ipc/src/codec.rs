@@ -6,13 +6,13 @@ pub enum ProtocolError {
     /// The message ends before its fields do.
     #[error("message of {len} bytes ends inside its fields")]
     Truncated {
-        /// Bytes received.
+        /// Bytes of the message that was received.
         len: usize,
     },
     /// The message goes on after its last field.
     #[error("message has {extra} bytes after its last field")]
     Trailing {
-        /// Bytes too many.
+        /// Number of bytes after the last field.
         extra: usize,
     },
     /// Longer than any message may be.
@@ -21,41 +21,41 @@ pub enum ProtocolError {
     /// The first bytes are not those of this protocol.
     #[error("not a message of the rank protocol (magic {found:#010x})")]
     Magic {
-        /// The first four bytes.
+        /// The first four bytes of the message, which should be the protocol's magic number.
         found: u32,
     },
     /// The other side speaks another version.
     #[error("peer speaks version {found} of the rank protocol, this side speaks {ours}", ours = crate::VERSION)]
     Version {
-        /// The peer's version.
+        /// The protocol version that the other side names.
         found: u16,
     },
     /// No message has this kind.
     #[error("unknown message kind {found:#06x}")]
     Kind {
-        /// The kind received.
+        /// The kind that the message's header names.
         found: u16,
     },
     /// A field holds a value that it cannot have.
     #[error("field {field} cannot hold {found}")]
     Field {
-        /// The field's name.
+        /// Name of the field whose value is wrong.
         field: &'static str,
-        /// The value received.
+        /// The value that the field has in the message.
         found: u64,
     },
     /// Text that is not UTF-8 or longer than allowed.
     #[error("field {field} is not text of at most {limit} bytes")]
     Text {
-        /// The field's name.
+        /// Name of the field whose text is wrong.
         field: &'static str,
-        /// Most bytes allowed.
+        /// Most bytes that the field's text may have.
         limit: usize,
     },
     /// A file descriptor came with a message that carries none, or did not come with one that needs it.
     #[error("message came with {found} file descriptors, expected {wanted}")]
     Descriptors {
-        /// Descriptors received.
+        /// Number of descriptors that came with the message.
         found: usize,
         /// Descriptors that belong to this message.
         wanted: usize,

@@ -55,7 +55,7 @@ pub(crate) unsafe fn to_shared(from: &[u8], to: *mut u8) {
 
 /// As [`to_shared`], past the caches: for bytes that nobody reads before much else has been written. Lines that are to be
 /// overwritten as a whole need not be read first then, which is a third of what an ordinary write moves. What others are
-/// told after such a copy must come after [`settle`].
+/// announced after such a copy must come after [`settle`].
 ///
 /// # Safety
 /// As [`to_shared`].

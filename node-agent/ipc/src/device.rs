@@ -8,12 +8,12 @@ use crate::message::MAX_TEXT;
 /// Most ranks of a server that a message names.
 pub const MAX_NEIGHBOURS: usize = 256;
 
-/// The engine's word about memory of a GPU.
+/// What the engine answers to a rank that registers memory of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lent {
     /// Its name as the input of calls; 0 where rails cannot send from it: then calls are staged in host memory.
     pub buffer: u32,
-    /// What speaks for that, and what would mend it.
+    /// Why that is so, and what would change it.
     pub why: String,
     /// The ranks of this server.
     pub here: Vec<u32>,

@@ -36,12 +36,12 @@ pub enum Request {
     },
     /// Make a shared buffer; answered by [`Reply::Buffer`].
     Alloc {
-        /// Bytes wanted.
+        /// Length that the buffer is to have, in bytes.
         bytes: u64,
     },
     /// Give a buffer back; answered by [`Reply::Done`].
     Free {
-        /// Which.
+        /// The buffer's name, as [`Reply::Buffer`] gave it.
         buffer: u32,
     },
     /// Do a collective, a send or a receive; answered when it is complete.
@@ -54,7 +54,7 @@ pub enum Request {
     Map {
         /// The rank that holds it.
         rank: u32,
-        /// Its name there.
+        /// The name that the buffer has for the rank that holds it.
         buffer: u32,
     },
     /// A collective on the board has failed: end them all with this cause, unless one is known already. Answered by
@@ -66,12 +66,12 @@ pub enum Request {
     Queues,
     /// A call is in the queues, and the engine sleeps. Never answered.
     Doorbell,
-    /// Here is memory of a GPU, `bytes` from `offset` of the dma-buf that comes with this message: rails are to send from it where they
-    /// can. Answered by [`Reply::Lent`]; given back by [`Request::Free`].
+    /// Register memory of a GPU, `bytes` from `offset` of the dma-buf that comes with this message: rails are to send from it where they
+    /// can. Answered by [`Reply::Lent`]; released by [`Request::Free`].
     Lend {
-        /// Where it begins in the dma-buf.
+        /// The first byte of the range, counted from the beginning of the dma-buf.
         offset: u64,
-        /// Its bytes.
+        /// Length of the range of the dma-buf, in bytes.
         bytes: u64,
         /// The GPU's PCI address, as sysfs writes it.
         gpu: String,
@@ -89,7 +89,7 @@ pub enum Reply {
     Buffer {
         /// Its name in later requests, never 0.
         buffer: u32,
-        /// Its size.
+        /// Length of the buffer, in bytes.
         bytes: u64,
     },
     /// The board; its memory file comes with this message.
@@ -103,7 +103,7 @@ pub enum Reply {
     Doorbell,
     /// What rails can do with memory of a GPU.
     Lent(Lent),
-    /// Done.
+    /// The request was done; there is nothing else to say.
     Done,
     /// Not done, and why.
     Failed(Failure),
@@ -111,7 +111,7 @@ pub enum Reply {
     Counters {
         /// Per rail, at most [`MAX_RAILS`].
         rails: Vec<RailBytes>,
-        /// Operations finished.
+        /// Operations that the engine has finished since it started.
         operations: u64,
     },
 }
@@ -142,26 +142,26 @@ pub struct Welcome {
 /// Counters of one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RailBytes {
-    /// Which rail.
+    /// Number of the rail in the cluster.
     pub rail: u16,
-    /// Bytes sent.
+    /// Bytes sent on the rail.
     pub tx_bytes: u64,
-    /// Bytes received.
+    /// Bytes received on the rail.
     pub rx_bytes: u64,
-    /// Chunks sent.
+    /// Chunks of collectives sent on the rail.
     pub chunks: u64,
 }
 
 /// Why something was not done: a cause that programs can match, where it happened, and words for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The cause.
+    /// The cause, as a code that programs can match.
     pub code: FailureCode,
     /// The rank concerned, where the cause is one rank.
     pub rank: Option<u32>,
     /// The node concerned, as its place in the job.
     pub node: Option<u32>,
-    /// The rail concerned.
+    /// Number of the rail concerned, where the cause is one rail.
     pub rail: Option<u32>,
     /// What happened, where, and what to do; cut at [`MAX_TEXT`] bytes.
     pub text: String,
@@ -189,10 +189,10 @@ macro_rules! failure_codes {
         }
 
         impl FailureCode {
-            /// Every code.
+            /// Every code, in the order of their definition.
             pub const ALL: &[FailureCode] = &[$(FailureCode::$name,)*];
 
-            /// The code's number.
+            /// The code's number in messages, which no later version changes.
             pub fn number(self) -> u16 {
                 self as u16
             }
@@ -286,6 +286,9 @@ impl Request {
     }
 
     /// Reads a packet: the id and the request.
+    ///
+    /// # Errors
+    /// The packet is no request of this protocol version: its length, kind or a field's value cannot be.
     pub fn decode(packet: &[u8]) -> Result<(u64, Self), ProtocolError> {
         let mut r = Reader::new(packet);
         let (kind, id) = read_header(&mut r)?;
@@ -349,6 +352,9 @@ impl Reply {
     }
 
     /// Reads a packet: the id of the answered request and the reply.
+    ///
+    /// # Errors
+    /// The packet is no reply of this protocol version: its length, kind or a field's value cannot be.
     pub fn decode(packet: &[u8]) -> Result<(u64, Self), ProtocolError> {
         let mut r = Reader::new(packet);
         let (kind, id) = read_header(&mut r)?;

@@ -21,7 +21,7 @@ const MOST: usize = 64;
 pub struct Source<'a> {
     base: *const u8,
     len: usize,
-    /// Whose it is, where a device may be told of it.
+    /// Its owner, where a device may register it.
     owner: Option<&'a Arc<Region>>,
     memory: PhantomData<&'a [u8]>,
 }
@@ -48,6 +48,9 @@ impl<'a> From<&'a mut [u8]> for Target<'a> {
 
 impl Region {
     /// A range of the buffer, to be read by the kernel.
+    ///
+    /// # Errors
+    /// The range goes past the end of the buffer.
     pub fn source(&self, offset: usize, bytes: usize) -> Result<Source<'_>, RegionError> {
         self.check(offset, bytes)?;
         let base = self.as_ptr().wrapping_add(offset);
@@ -55,6 +58,9 @@ impl Region {
     }
 
     /// A range of the buffer, to be written by the kernel. Others may write the same at the same time.
+    ///
+    /// # Errors
+    /// The range goes past the end of the buffer, or the buffer is memory of a GPU.
     pub fn target(&self, offset: usize, bytes: usize) -> Result<Target<'_>, RegionError> {
         self.check(offset, bytes)?;
         Ok(Target { base: self.as_ptr().wrapping_add(offset), len: bytes, memory: PhantomData })
@@ -63,7 +69,7 @@ impl Region {
 
 impl<'a> Source<'a> {
     /// A range of a buffer, as [`Region::source`] gives it, that knows whose it is. The buffer may be memory of a GPU: then only a device
-    /// that is told of it can read it.
+    /// that has registered it can read it.
     ///
     /// # Errors
     /// It lies outside the buffer.
@@ -85,7 +91,7 @@ impl<'a> Source<'a> {
         self.owner.map(|memory| (memory, self.base.addr() - memory.as_ptr().addr()))
     }
 
-    /// Bytes of it.
+    /// Number of bytes to be read.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -116,9 +122,9 @@ impl<'a> Source<'a> {
             return 0;
         }
         let n = self.len.min(to.len());
-        // SAFETY: it is not on a device, so a source is made of a slice that it borrows, or of a checked range of a mapping that it borrows, and of that only
-        // the end is left off; so `n` bytes from `base` can be read. `to` is exclusively borrowed, hence disjoint from both.
-        // Shared memory is reached through `copy` only; for a slice that nobody writes it is an ordinary copy.
+        // SAFETY: it is not on a device, so a source is made of a slice that it borrows, or of a checked range of a mapping that it
+        // borrows, and of that only the end is left off; so `n` bytes from `base` can be read. `to` is exclusively borrowed, hence
+        // disjoint from both. Shared memory is reached through `copy` only; for a slice that nobody writes it is an ordinary copy.
         unsafe { copy::from_shared(self.base.cast_mut(), &mut to[..n]) };
         n
     }
@@ -133,7 +139,7 @@ impl<'a> Source<'a> {
 }
 
 impl Target<'_> {
-    /// Bytes of room.
+    /// Number of bytes that can be written.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len

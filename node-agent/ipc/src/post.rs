@@ -10,18 +10,18 @@ use crate::codec::{ProtocolError, Reader, Writer};
 pub struct Span {
     /// The buffer's name; 0 means none, which is right where the call moves no bytes on this side.
     pub buffer: u32,
-    /// First byte.
+    /// The operand's first byte, counted from the beginning of the buffer.
     pub offset: u64,
 }
 
 /// A call with its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Post {
-    /// What to do.
+    /// The operation, its element type and its number of elements.
     pub call: Call,
     /// Where the input is. May be the same place as the output where both are as long.
     pub input: Span,
-    /// Where the output goes.
+    /// The place that the output goes to; its name 0 where the call has none on this rank.
     pub output: Span,
     /// How long it may take, in milliseconds; 0 means the engine's own limit.
     pub timeout_ms: u32,
@@ -36,11 +36,14 @@ impl Post {
     }
 
     /// Reads what [`Post::to_words`] made: the post and the extra word.
+    ///
+    /// # Errors
+    /// A word holds a value that its field cannot have.
     pub fn from_words(words: &[u64; WORDS]) -> Result<(Self, u64), ProtocolError> {
         Ok((Self::unpack(words)?, words[WORDS - 1]))
     }
 
-    /// The post in the first of so many words. It has a fixed length, which tests hold against the room.
+    /// The post in the first of this many words. It has a fixed length, which tests hold against the room.
     pub(crate) fn pack<const N: usize>(&self) -> [u64; N] {
         let mut w = Writer::default();
         self.encode(&mut w);

@@ -23,7 +23,7 @@ mod sync {
 
 use sync::AtomicU64;
 
-/// Entries of either queue: more than the calls that an engine lets a rank have under way, unless it is told otherwise.
+/// Entries of either queue: more than the calls that an engine lets a rank have under way, unless it is configured otherwise.
 const ENTRIES: u32 = 128;
 const LINE: usize = 128;
 /// Submitted entries come after the two lines, completed ones after those.
@@ -40,13 +40,19 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Makes empty queues.
+    /// Makes empty queues in a new memory file, which is for the rank to map.
+    ///
+    /// # Errors
+    /// The memory file cannot be made or mapped.
     pub fn create() -> Result<(Self, OwnedFd), RegionError> {
         let (region, file) = Region::create(BYTES as u64)?;
         Ok((Self { region }, file))
     }
 
     /// Maps the queues that the engine has made.
+    ///
+    /// # Errors
+    /// The memory file is too short or not sealed, or cannot be mapped.
     pub fn open(file: impl AsFd) -> Result<Self, RegionError> {
         Ok(Self { region: Region::open(file, BYTES as u64)? })
     }
@@ -105,6 +111,9 @@ pub fn to_entry(id: u64, post: &Post) -> [u64; ENTRY] {
 }
 
 /// Reads what [`to_entry`] made: the id, which is never 0, and the post.
+///
+/// # Errors
+/// A word holds a value that its field cannot have, or the id is 0.
 pub fn entry(words: &[u64; ENTRY]) -> Result<(u64, Post), ProtocolError> {
     let [id, post @ .., end] = words;
     for (field, found, wrong) in [("id", *id, *id == 0), ("end of entry", *end, *end != 0)] {

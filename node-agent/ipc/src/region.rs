@@ -17,7 +17,7 @@ pub enum RegionError {
     /// More bytes than an address space offset can name.
     #[error("a shared buffer of {bytes} bytes is larger than this machine can map")]
     TooLarge {
-        /// Bytes asked for.
+        /// Length that was asked for, in bytes.
         bytes: u64,
     },
     /// The memory file could shrink under the mapping, which would turn an access into SIGBUS.
@@ -28,10 +28,10 @@ pub enum RegionError {
     Short {
         /// Bytes of the file.
         found: u64,
-        /// Bytes promised.
+        /// Length that the other side says the buffer has, in bytes.
         wanted: u64,
     },
-    /// A dma-buf that is shorter than the buffer that it should hold, or tells no length.
+    /// A dma-buf that is shorter than the buffer that it should hold, or has no length.
     #[error("the dma-buf holds {found} bytes, the buffer needs {wanted} from byte {offset}")]
     ShortDevice {
         /// Bytes of the dma-buf.
@@ -49,17 +49,17 @@ pub enum RegionError {
     OutOfBounds {
         /// First byte asked for.
         offset: usize,
-        /// Bytes asked for.
+        /// Length of the range asked for, in bytes.
         bytes: usize,
         /// Bytes of the buffer.
         len: usize,
     },
-    /// The kernel refused.
+    /// A system call failed.
     #[error("could not {action} a shared buffer: {source}")]
     System {
-        /// What was attempted.
+        /// What was attempted, as a verb: `create`, `size`, `seal`, `map`, ...
         action: &'static str,
-        /// The kernel's answer.
+        /// What the kernel answered.
         source: std::io::Error,
     },
 }
@@ -83,7 +83,7 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// The dma-buf.
+    /// The dma-buf that holds the memory, kept open as long as the region lives.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -103,6 +103,9 @@ unsafe impl Sync for Region {}
 impl Region {
     /// Makes a zeroed memory file of exactly `bytes` and maps it. The file is sealed against shrinking and growing before
     /// anyone else sees it, so no holder of the descriptor can make an access fault.
+    ///
+    /// # Errors
+    /// `bytes` is 0 or more than can be mapped, or the kernel refuses to make, seal or map the file.
     pub fn create(bytes: u64) -> Result<(Self, OwnedFd), RegionError> {
         let len = mappable(bytes)?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -114,6 +117,9 @@ impl Region {
     }
 
     /// Maps a memory file made by [`Region::create`] in another process, after checking its size and seals.
+    ///
+    /// # Errors
+    /// The file is not sealed against shrinking or shorter than `bytes`, or cannot be mapped.
     pub fn open(file: impl AsFd, bytes: u64) -> Result<Self, RegionError> {
         let len = mappable(bytes)?;
         let seals = rustix::fs::fcntl_get_seals(&file).map_err(|e| system("inspect", e))?;
@@ -184,6 +190,9 @@ impl Region {
     }
 
     /// Copies `to.len()` bytes out, beginning at `offset`.
+    ///
+    /// # Errors
+    /// The range goes past the end of the buffer, or the buffer is memory of a GPU.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), RegionError> {
         self.check(offset, to.len())?;
         // SAFETY: `check` proved that the range lies in the mapping, which lives as long as `self`; its file cannot shrink.
@@ -193,6 +202,9 @@ impl Region {
     }
 
     /// Copies `from` in, beginning at `offset`.
+    ///
+    /// # Errors
+    /// The range goes past the end of the buffer, or the buffer is memory of a GPU.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), RegionError> {
         self.check(offset, from.len())?;
         // SAFETY: as in `read`; the mapping is writable.
@@ -200,8 +212,11 @@ impl Region {
         Ok(())
     }
 
-    /// As [`Self::write`], past the caches: for what nobody reads soon. Whoever then tells others that it is there calls
+    /// As [`Self::write`], past the caches: for what nobody reads soon. Whoever then lets others know that it is there calls
     /// [`crate::settle`] first.
+    ///
+    /// # Errors
+    /// As of [`Self::write`].
     pub fn write_far(&self, offset: usize, from: &[u8]) -> Result<(), RegionError> {
         self.check(offset, from.len())?;
         // SAFETY: as in `write`.
@@ -216,6 +231,9 @@ impl Region {
     }
 
     /// Copies `bytes` bytes from `offset` on to `to_offset` of `to`, which may be the same region if the ranges are disjoint.
+    ///
+    /// # Errors
+    /// A range goes past the end of its buffer, or a buffer is memory of a GPU. Bytes before that point are copied by then.
     pub fn copy_to(
         &self,
         offset: usize,

@@ -35,14 +35,14 @@ pub enum SocketError {
     /// What arrived is not a message.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The kernel refused.
+    /// A system call failed.
     #[error("could not {action} socket {path}: {source}", path = path.display())]
     System {
-        /// What was attempted.
+        /// What was attempted, as a verb: `create`, `bind`, `connect to`, ...
         action: &'static str,
         /// The socket's path, empty for a connection.
         path: PathBuf,
-        /// The kernel's answer.
+        /// What the kernel answered.
         source: std::io::Error,
     },
 }
@@ -52,7 +52,7 @@ pub enum SocketError {
 pub struct PeerIdentity {
     /// User id of the process that connected.
     pub uid: u32,
-    /// Its process id.
+    /// Process id of the process that connected, in this process's pid namespace.
     pub pid: i32,
 }
 
@@ -65,6 +65,9 @@ pub struct Listener {
 
 impl Listener {
     /// Binds `path`, readable and writable by its owner only, in place of a stale socket of an earlier engine.
+    ///
+    /// # Errors
+    /// The socket cannot be made, or an earlier one at `path` cannot be removed.
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         let system =
             |action| move |e: Errno| SocketError::System { action, path: path.into(), source: e.into() };
@@ -84,6 +87,9 @@ impl Listener {
     }
 
     /// Takes a waiting connection, if there is one. The connection does not block.
+    ///
+    /// # Errors
+    /// The kernel refuses; that no connection is waiting is no failure.
     pub fn accept(&self) -> Result<Option<(Channel, PeerIdentity)>, SocketError> {
         let system =
             |e: Errno| SocketError::System { action: "accept on", path: self.path.clone(), source: e.into() };
@@ -115,7 +121,7 @@ impl Drop for Listener {
 /// One packet as it arrived.
 #[derive(Debug)]
 pub struct Received {
-    /// Its bytes.
+    /// The packet's bytes, at most [`MAX_MESSAGE`].
     pub packet: Vec<u8>,
     /// The descriptor that came with it.
     pub descriptor: Option<OwnedFd>,
@@ -131,6 +137,9 @@ pub struct Channel {
 
 impl Channel {
     /// Connects to the engine at `path`.
+    ///
+    /// # Errors
+    /// Nobody listens at `path`, or the kernel refuses.
     pub fn connect(path: &Path) -> Result<Self, SocketError> {
         let system =
             |action| move |e: Errno| SocketError::System { action, path: path.into(), source: e.into() };
@@ -144,6 +153,9 @@ impl Channel {
     }
 
     /// Sends one packet, with a descriptor where one is given. Packets are whole: from several threads they do not mix.
+    ///
+    /// # Errors
+    /// [`SocketError::Full`] where the other side does not read, [`SocketError::Closed`] where it is gone.
     pub fn send(&self, packet: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<(), SocketError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -165,6 +177,10 @@ impl Channel {
     }
 
     /// Takes the next packet, or `None` if none is waiting.
+    ///
+    /// # Errors
+    /// [`SocketError::Closed`] where the other side is gone, [`SocketError::Protocol`] where the packet is too long or came with more
+    /// than one descriptor.
     pub fn receive(&self) -> Result<Option<Received>, SocketError> {
         // One byte more than allowed shows a packet that is too long.
         let mut packet = [0; MAX_MESSAGE + 1];
@@ -179,7 +195,7 @@ impl Channel {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
                 // The other side closed before it read all of ours. What it said before that is still to be read: the error
-                // is told once, ahead of it.
+                // is reported once, ahead of it.
                 Err(Errno::CONNRESET) if !reset => reset = true,
                 Err(Errno::CONNRESET | Errno::NOTCONN) => return Err(SocketError::Closed),
                 Err(e) => return Err(connection("receive on", e)),
@@ -206,6 +222,9 @@ impl Channel {
     }
 
     /// Sleeps until a packet or the end of the connection can be taken, or fails at `deadline`.
+    ///
+    /// # Errors
+    /// [`SocketError::TimedOut`] at `deadline`; or the kernel refuses.
     pub fn wait_readable(&self, deadline: Instant) -> Result<(), SocketError> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -255,6 +274,9 @@ pub struct ShortPath {
 
 impl ShortPath {
     /// The path itself where it fits, else one that goes through a descriptor of its directory.
+    ///
+    /// # Errors
+    /// The path is too long and its directory cannot be opened, or no path at all.
     pub fn of(path: &Path) -> std::io::Result<Self> {
         match SocketAddrUnix::new(path) {
             Err(Errno::NAMETOOLONG) => {}

@@ -24,7 +24,7 @@ const ATTEMPTS: u32 = 8;
 /// One part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// `nlmsg_type`.
+    /// The type of the message (`nlmsg_type`).
     pub kind: u16,
     /// What follows the header.
     pub body: Vec<u8>,

@@ -11,19 +11,19 @@ pub struct Errno(pub i32);
 impl Errno {
     /// Not permitted: CAP_NET_ADMIN is missing.
     pub const PERM: Self = Self(1);
-    /// No such entry.
+    /// ENOENT: there is no such entry.
     pub const NOENT: Self = Self(2);
     /// The device or its firmware failed.
     pub const IO: Self = Self(5);
-    /// Held by another.
+    /// EBUSY: another holds the device.
     pub const BUSY: Self = Self(16);
-    /// There already.
+    /// EEXIST: the entry is there already.
     pub const EXIST: Self = Self(17);
-    /// No such device.
+    /// ENODEV: there is no such device.
     pub const NODEV: Self = Self(19);
-    /// Wrong value.
+    /// EINVAL: the driver refuses the value.
     pub const INVAL: Self = Self(22);
-    /// Out of range.
+    /// ERANGE: the value is out of the driver's range.
     pub const RANGE: Self = Self(34);
     /// Too long for the answer's buffer.
     pub const MSGSIZE: Self = Self(90);
@@ -97,12 +97,12 @@ impl From<Errno> for io::Error {
 /// A question to the kernel that has no answer, or a bad one. `what` says which question and of which device.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
-    /// The kernel refused.
+    /// The kernel answered the question with an error number.
     #[error("{what}: {errno}{}: {}", words.as_deref().map(|words| format!(" \"{words}\"")).unwrap_or_default(), errno.advice())]
     Refused {
-        /// Which question.
+        /// The question, and the device that it is about.
         what: String,
-        /// Why.
+        /// The error number of the kernel.
         errno: Errno,
         /// The kernel's own words, where it has some.
         words: Option<String>,
@@ -110,41 +110,41 @@ pub enum NetlinkError {
     /// The kernel took the request, and the driver's status in the answer is a failure (DCB).
     #[error("{what}: the driver answers {errno}: {}", errno.advice())]
     Status {
-        /// Which question.
+        /// The question, and the device that it is about.
         what: String,
-        /// Why.
+        /// The error number that the driver answered.
         errno: Errno,
     },
     /// The answer is not what the kernel would say.
     #[error("{what}: the answer cannot be read: {source}; report this with the kernel's version")]
     Unreadable {
-        /// Which question.
+        /// The question, and the device that it is about.
         what: String,
-        /// Where it is wrong.
+        /// Which part of the answer is wrong.
         source: WireError,
     },
     /// The kernel answered and said nothing of what was asked.
     #[error("{what}: the answer lacks {missing}; report this with the kernel's version")]
     Lacks {
-        /// Which question.
+        /// The question, and the device that it is about.
         what: String,
-        /// What it lacks.
+        /// The part that the answer lacks.
         missing: &'static str,
     },
     /// No answer in time.
     #[error("{what}: no answer within {} ms; the device's firmware may hang, see the kernel's log", limit.as_millis())]
     Silent {
-        /// Which question.
+        /// The question, and the device that it is about.
         what: String,
-        /// How long was waited.
+        /// The time that was waited.
         limit: Duration,
     },
     /// A datagram that is longer than any that the kernel sends.
     #[error("{what}: an answer of {length} bytes is longer than the {most} that are taken")]
     TooLong {
-        /// Which question.
+        /// The question, and the device that it is about.
         what: String,
-        /// Bytes sent.
+        /// Length of the answer, in bytes.
         length: usize,
         /// Bytes taken at most.
         most: usize,
@@ -152,23 +152,23 @@ pub enum NetlinkError {
     /// A listing without an end, or answers to questions that were not asked.
     #[error("{what}: the answer does not end")]
     Endless {
-        /// Which question.
+        /// The question, and the device that it is about.
         what: String,
     },
     /// A listing that changed each time while it was made.
     #[error("{what}: the listing changed {times} times while it was made; try again")]
     Restless {
-        /// Which question.
+        /// The question, and the device that it is about.
         what: String,
         /// How often it was tried.
         times: u32,
     },
-    /// The socket failed.
+    /// Sending or receiving on the socket failed.
     #[error("{what}: {source}")]
     Io {
-        /// Which question.
+        /// The question, and the device that it is about.
         what: String,
-        /// How.
+        /// What the operating system answered.
         source: io::Error,
     },
 }

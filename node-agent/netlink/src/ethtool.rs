@@ -37,11 +37,11 @@ pub(crate) mod header {
     pub(crate) const HEADER: u16 = 1;
     pub(crate) const NAME: u16 = 2;
     pub(crate) const FLAGS: u16 = 3;
-    /// `ETHTOOL_FLAG_STATS`: statistics too.
+    /// `ETHTOOL_FLAG_STATS`: the answer is to have statistics too.
     pub(crate) const STATISTICS: u32 = 4;
 }
 
-/// `ETHTOOL_A_PAUSE_*`.
+/// Attributes of pause messages (`ETHTOOL_A_PAUSE_*` of the kernel's `ethtool_netlink.h`).
 pub(crate) mod pause {
     pub(crate) const AUTONEG: u16 = 2;
     pub(crate) const RX: u16 = 3;
@@ -54,7 +54,7 @@ pub(crate) mod pause {
 /// Where the family is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Family {
-    /// Its number, given at boot.
+    /// The family's number, which the kernel gives at boot.
     pub id: u16,
     /// The multicast group of its notifications.
     pub monitor: Option<u32>,
@@ -121,7 +121,7 @@ pub struct Pause {
     pub negotiate: bool,
     /// Obeys the peer's pause frames.
     pub rx: bool,
-    /// Sends pause frames.
+    /// Sends pause frames when its buffers fill up.
     pub tx: bool,
     /// Frames sent, where the driver counts.
     pub tx_frames: Option<u64>,
@@ -211,7 +211,7 @@ pub struct Fec {
     pub corrected: Option<u64>,
     /// Blocks that could not be corrected.
     pub uncorrectable: Option<u64>,
-    /// Bits corrected.
+    /// Number of bits that were corrected.
     pub corrected_bits: Option<u64>,
 }
 

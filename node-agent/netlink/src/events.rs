@@ -1,5 +1,5 @@
-//! What changes, as the kernel tells it: interfaces, addresses, RDMA devices, DCB state, pause frames. A stream of typed changes; what was lost is a
-//! change too ("look at everything again").
+//! What changes, as the kernel reports it: interfaces, addresses, RDMA devices, DCB state, pause frames. A stream of typed
+//! changes; what was lost is a change too ("look at everything again").
 
 use std::{collections::VecDeque, io, os::fd::BorrowedFd, time::Duration};
 
@@ -16,40 +16,40 @@ use crate::{
     wire::{Message, Messages, OVERRUN},
 };
 
-/// `RTNLGRP_LINK`.
+/// `RTNLGRP_LINK` (`rtnetlink.h`): interfaces that come, change or go.
 const GROUP_LINK: u32 = 1;
-/// `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV6_IFADDR`.
+/// `RTNLGRP_IPV4_IFADDR` and `RTNLGRP_IPV6_IFADDR`: addresses that come or go.
 const GROUPS_ADDRESS: [u32; 2] = [5, 9];
-/// `RTNLGRP_DCB`.
+/// `RTNLGRP_DCB`: changes of DCB state.
 const GROUP_DCB: u32 = 23;
 /// `RDMA_NL_GROUP_NOTIFY`; kernel 6.12 and later.
 const GROUP_RDMA: u32 = 4;
 
-/// Something changed.
+/// Something that the kernel reports to have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// An interface is there, in this state; also after a rename, and for changes of things that are not told here.
+    /// An interface is there, in this state; also after a rename, and for changes of things that are not reported here.
     Link(Link),
     /// An interface is gone.
     LinkGone {
-        /// Its index.
+        /// The index that the interface had.
         index: u32,
-        /// Its last name.
+        /// The name that the interface had last.
         name: String,
     },
     /// Somebody, perhaps this program, asked to change a device's DCB state.
     Dcb {
-        /// Which device.
+        /// Name of the network device.
         device: String,
     },
     /// Somebody, perhaps this program, changed a device's pause settings.
     Pause {
-        /// Which device.
+        /// Name of the network device.
         device: String,
     },
-    /// An address came to a device or went from it.
+    /// A device has an address more or less than before.
     Address {
-        /// The device's index.
+        /// Index of the device that has or had the address.
         index: u32,
     },
     /// Something happened to an RDMA device.
@@ -109,7 +109,7 @@ enum SideSocket {
     Rdma,
 }
 
-/// The stream.
+/// The stream of events of a kernel: a socket for each family that reports them.
 pub struct Events {
     route: Box<dyn Channel>,
     /// What else the kernel has: ethtool netlink since 5.6, notices of RDMA devices since 6.12 and where their module is loaded.
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Events {
 
 impl Events {
     /// Subscribes to what class of service depends on: interfaces, DCB state, pause settings. What is read after this call is not
-    /// older than what the stream tells.
+    /// older than what the stream reports.
     ///
     /// # Errors
     /// The kernel has no route netlink.

@@ -15,18 +15,18 @@ pub enum GidType {
     RoceV1,
     /// `RoCE v2`: UDP port 4791.
     RoceV2,
-    /// Something newer.
+    /// A type that this program does not know, as the kernel writes it.
     Other(String),
 }
 
-/// An entry.
+/// An entry of a port's GID table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gid {
-    /// Its index now.
+    /// Index of the entry in the table; it may be another one later.
     pub index: u32,
-    /// The GID.
+    /// The GID, which is written as an IPv6 address.
     pub raw: Ipv6Addr,
-    /// What it is for.
+    /// The protocol that the GID is for.
     pub kind: GidType,
     /// The network device whose address it is, as this network namespace sees it.
     pub netdev: Option<String>,
@@ -49,7 +49,7 @@ pub fn table(files: &dyn Files, device: &str, port: u32) -> Vec<Gid> {
     indices.sort_unstable();
     let entry = |index: u32| {
         let attribute = |name: &str| files.text(&format!("{base}/{name}/{index}"));
-        // The kernel refuses to tell the attributes of an entry that is not in use.
+        // The kernel refuses to give the attributes of an entry that is not in use.
         let kind = match attribute("gid_attrs/types")?.as_str() {
             "RoCE v2" => GidType::RoceV2,
             "IB/RoCE v1" => GidType::RoceV1,

@@ -10,7 +10,7 @@ pub enum Family {
     Route,
     /// `NETLINK_GENERIC`: ethtool among others.
     Generic,
-    /// `NETLINK_RDMA`.
+    /// `NETLINK_RDMA`: RDMA devices and their counters.
     Rdma,
 }
 
@@ -23,7 +23,7 @@ pub struct Received {
     pub from_kernel: bool,
 }
 
-/// A netlink socket.
+/// A netlink socket, or what a fake kernel has in its place.
 pub trait Channel: Send {
     /// Sends one datagram to the kernel.
     ///
@@ -90,7 +90,7 @@ pub trait Files: Send + Sync {
     }
 }
 
-/// A kernel.
+/// What is asked of a kernel: netlink sockets, ioctls and files; the real one or a fake.
 pub trait Kernel: Files {
     /// A socket for this family, subscribed to these multicast groups.
     ///

@@ -2,7 +2,7 @@
 //!
 //! - [`wire`]: netlink's form, both ways; [`ask`]: a question and its whole answer; [`events`]: what changes.
 //! - [`dcb`], [`route`], [`ethtool`], [`rdma`]: what each family says.
-//! - [`private`]: what only the ethtool ioctl tells; `sys`: the only unsafe code.
+//! - [`private`]: what only the ethtool ioctl gives; `sys`: the only unsafe code.
 //! - [`sysfs`], [`gid`]: files.
 //! - [`kernel`]: what all of it needs of a kernel; [`RealKernel`] is this machine's, [`fake`] one in memory.
 

@@ -1,4 +1,4 @@
-//! What drivers tell only by the ethtool ioctl (`include/uapi/linux/ethtool.h`): private statistics and flags, firmware, and the
+//! What drivers give only by the ethtool ioctl (`include/uapi/linux/ethtool.h`): private statistics and flags, firmware, and the
 //! tunable against PFC storms. The bytes are made and read here, without unsafe code; `sys` only passes them on.
 
 use std::{io, time::Duration};
@@ -9,7 +9,7 @@ use crate::{
     wire::{u32_at, u64_at},
 };
 
-/// `ETHTOOL_*` commands.
+/// Commands of the ethtool ioctl (`ETHTOOL_*` of the kernel's `ethtool.h`).
 pub(crate) mod command {
     pub(crate) const DRIVER: u32 = 0x03;
     pub(crate) const STRINGS: u32 = 0x1b;
@@ -21,13 +21,13 @@ pub(crate) mod command {
     pub(crate) const SET_TUNABLE: u32 = 0x49;
 }
 
-/// `ETH_SS_*`.
+/// Sets of strings (`ETH_SS_*`), each with the names of what it numbers.
 pub(crate) mod set {
     pub(crate) const STATISTICS: u32 = 1;
     pub(crate) const FLAGS: u32 = 2;
 }
 
-/// `ETH_GSTRING_LEN`.
+/// Length of a name in such a set, in bytes (`ETH_GSTRING_LEN`).
 pub(crate) const NAME: usize = 32;
 /// `ETHTOOL_PFC_PREVENTION_TOUT`, a u16 (`ETHTOOL_TUNABLE_U16`) of two bytes.
 pub(crate) const PFC_PREVENTION: [u32; 3] = [3, 2, 2];
@@ -36,27 +36,27 @@ const NAMES_MOST: u32 = 100_000;
 /// Times that names and values are asked for while their number changes.
 const ATTEMPTS: u32 = 4;
 
-/// A device's driver.
+/// The driver of a device (`struct ethtool_drvinfo`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Driver {
-    /// Such as `mlx5_core`.
+    /// Name of the driver, such as `mlx5_core`.
     pub name: String,
     /// Its own version; the kernel's where it has none.
     pub version: String,
-    /// Of the device's firmware.
+    /// Version of the device's firmware; empty where there is none.
     pub firmware: String,
-    /// Such as `0000:18:00.0`.
+    /// Bus address of the device, such as `0000:18:00.0`.
     pub bus: String,
 }
 
 /// How long a device lets itself be paused before it drops instead (`pfc-prevention-tout`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StormLimit {
-    /// For ever.
+    /// It lets itself be paused for ever.
     Off,
     /// As the driver thinks right: 100 ms on mlx5.
     Automatic,
-    /// So long; mlx5 takes 80 to 8000 ms.
+    /// It drops after this time; mlx5 takes 80 to 8000 ms.
     After(Duration),
 }
 
@@ -71,7 +71,7 @@ impl StormLimit {
         }
     }
 
-    /// The kernel's number.
+    /// The kernel's number for this limit, in ms; 0 and 65535 have meanings of their own.
     #[must_use]
     pub fn encode(self) -> u16 {
         match self {
@@ -92,7 +92,7 @@ fn call(kernel: &dyn Kernel, device: &str, what: &str, mut data: Vec<u8>) -> Res
     call_in(kernel, device, what, &mut data).map(|()| data)
 }
 
-/// The same with the caller's memory.
+/// The same, with memory of the caller for the answer.
 fn call_in(kernel: &dyn Kernel, device: &str, what: &str, data: &mut [u8]) -> Result<(), NetlinkError> {
     match kernel.ethtool(device, data) {
         Ok(()) => Ok(()),
@@ -164,7 +164,7 @@ pub fn statistics(kernel: &dyn Kernel, device: &str) -> Result<Vec<(String, u64)
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        // A driver that was loaded anew between the questions has other names for these values.
+        // A driver that was reloaded between the questions has other names for these values.
         if values.read(kernel, device, names.len())? {
             let value = |index: usize| values.get(index).unwrap_or(0);
             return Ok(names.into_iter().enumerate().map(|(index, name)| (name, value(index))).collect());
@@ -197,7 +197,7 @@ fn restless(device: &str) -> NetlinkError {
 /// Values of the driver's own statistics, read again and again into the same memory.
 #[derive(Debug, Clone, Default)]
 pub struct StatisticValues {
-    /// `struct ethtool_stats`.
+    /// The bytes of a `struct ethtool_stats` with its values.
     data: Vec<u8>,
 }
 

@@ -1,5 +1,5 @@
 //! RDMA netlink (kernel `drivers/infiniband/core/nldev.c`, `include/uapi/rdma/rdma_netlink.h`): devices, ports, the network device
-//! behind each port, hardware counters, and whether devices are shared by network namespaces. What the kernel does not tell this way
+//! behind each port, hardware counters, and whether devices are shared by network namespaces. What the kernel does not give this way
 //! is read from `/sys/class/infiniband`.
 
 use crate::{
@@ -24,7 +24,7 @@ pub(crate) mod kind {
     pub(crate) const MONITOR: u16 = CLIENT | 28;
 }
 
-/// `RDMA_NLDEV_ATTR_*`.
+/// Attributes of RDMA netlink messages (`RDMA_NLDEV_ATTR_*` of the kernel's `rdma_netlink.h`).
 pub(crate) mod attribute {
     pub(crate) const DEVICE_INDEX: u16 = 1;
     pub(crate) const DEVICE_NAME: u16 = 2;
@@ -46,27 +46,27 @@ pub(crate) mod attribute {
 /// Ports that a device has at most.
 const PORTS_MOST: u32 = 255;
 
-/// An RDMA device.
+/// An RDMA device, as the kernel lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
-    /// The kernel's number for it; `None` where sysfs told.
+    /// The kernel's number for it; `None` where the device was found by sysfs.
     pub index: Option<u32>,
-    /// Such as `mlx5_0`.
+    /// Name of the device, such as `mlx5_0`.
     pub name: String,
-    /// Its firmware's version.
+    /// Version of the device's firmware, where the kernel says it.
     pub firmware: Option<String>,
     /// GUID, in the machine's order.
     pub node_guid: Option<u64>,
     /// `roce`, `ib`, `iw`; kernel 5.4 and later.
     pub protocol: Option<String>,
-    /// Its ports.
+    /// Ports of the device, ascending by number.
     pub ports: Vec<Port>,
 }
 
 /// A port of an RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Port {
-    /// From 1.
+    /// Number of the port, counted from 1.
     pub number: u32,
     /// 1 down, 2 init, 3 armed, 4 active (`ib_port_state`).
     pub state: Option<u8>,
@@ -76,18 +76,18 @@ pub struct Port {
     pub netdev: Option<String>,
 }
 
-/// What the kernel tells of an RDMA device unasked.
+/// An event of an RDMA device, as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// The kernel's number for the device.
     pub device: u32,
     /// Which of its ports, where it is about one.
     pub port: Option<u32>,
-    /// What happened.
+    /// What happened to the device or port.
     pub what: Happened,
 }
 
-/// `enum rdma_nl_notify_event_type`.
+/// What can happen to an RDMA device (`enum rdma_nl_notify_event_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
     /// The device is there.
@@ -141,7 +141,7 @@ impl Notice {
 pub enum NamespaceMode {
     /// Each is in one namespace.
     Exclusive,
-    /// All see all.
+    /// Every namespace sees every device.
     Shared,
 }
 
@@ -223,7 +223,7 @@ pub fn decode_counters(message: Message<'_>) -> Result<Vec<(String, u64)>, WireE
     Ok(counters)
 }
 
-/// RDMA netlink.
+/// A socket for RDMA netlink, to ask for devices, ports and counters.
 #[derive(Debug)]
 pub struct Rdma {
     session: Session,
@@ -320,7 +320,7 @@ pub fn devices(kernel: &dyn Kernel) -> Vec<Device> {
     Rdma::open(kernel).and_then(|mut rdma| rdma.devices()).unwrap_or_else(|_| from_sysfs(kernel.files()))
 }
 
-/// All devices as sysfs tells.
+/// All devices, as sysfs lists them.
 #[must_use]
 pub fn from_sysfs(files: &dyn Files) -> Vec<Device> {
     let base = "sys/class/infiniband";

@@ -129,7 +129,7 @@ impl Channel for Socket {
         if poll(&mut ready, Some(&limit))? == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        // TRUNC: the whole length is told also where it does not fit.
+        // TRUNC: the whole length is returned also where it does not fit.
         let (_, length, from) = recvfrom(&self.socket, buffer, RecvFlags::TRUNC)?;
         let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
         Ok(Received { length, from_kernel: from.is_some_and(|from| from.pid() == 0) })

@@ -12,17 +12,17 @@ use crate::{
     wire::{ACK, Builder, DUMP, Message, REQUEST, WireError, u32_at},
 };
 
-/// `RTM_NEWLINK`.
+/// `RTM_NEWLINK` (`rtnetlink.h`): an interface, as answer or event.
 pub(crate) const NEW_LINK: u16 = 16;
-/// `RTM_DELLINK`.
+/// `RTM_DELLINK`: an interface that is gone.
 pub(crate) const DELETED_LINK: u16 = 17;
-/// `RTM_GETLINK`.
+/// `RTM_GETLINK`: asks for interfaces.
 pub(crate) const GET_LINK: u16 = 18;
-/// `RTM_SETLINK`.
+/// `RTM_SETLINK`: changes an interface.
 pub(crate) const SET_LINK: u16 = 19;
-/// `RTM_NEWADDR`.
+/// `RTM_NEWADDR`: an address of an interface, as answer or event.
 pub(crate) const NEW_ADDRESS: u16 = 20;
-/// `RTM_DELADDR`.
+/// `RTM_DELADDR`: an address that is gone.
 pub(crate) const DELETED_ADDRESS: u16 = 21;
 const GET_ADDRESS: u16 = 22;
 
@@ -30,7 +30,7 @@ const GET_ADDRESS: u16 = 22;
 pub(crate) const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;
 
-/// `IFLA_*`.
+/// Attributes of an interface (`IFLA_*` of the kernel's `if_link.h`).
 pub(crate) mod link {
     pub(crate) const NAME: u16 = 3;
     pub(crate) const MTU: u16 = 4;
@@ -41,7 +41,7 @@ pub(crate) mod link {
     pub(crate) const PARENT: u16 = 56;
 }
 
-/// `IFF_UP`, `IFF_RUNNING`, `IFF_LOWER_UP`.
+/// Flags of an interface (`IFF_UP`, `IFF_RUNNING` and `IFF_LOWER_UP` of the kernel's `if.h`).
 pub(crate) const UP: u32 = 0x1;
 pub(crate) const RUNNING: u32 = 0x40;
 pub(crate) const LOWER_UP: u32 = 0x1_0000;
@@ -49,14 +49,14 @@ pub(crate) const LOWER_UP: u32 = 0x1_0000;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
-/// An interface.
+/// A network interface, as the kernel lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Link {
     /// Index: stays over a rename, not over a driver's reload.
     pub index: u32,
-    /// Name.
+    /// Name of the interface, such as `eth0`.
     pub name: String,
-    /// Switched on.
+    /// The interface is switched on (`IFF_UP`).
     pub on: bool,
     /// Carries packets: on, operational, with carrier.
     pub up: bool,
@@ -73,7 +73,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// From an `RTM_NEWLINK` or `RTM_DELLINK`; `None` for one of another family (a bridge's), and for what a wireless device tells of
+    /// From an `RTM_NEWLINK` or `RTM_DELLINK`; `None` for one of another family (a bridge's), and for what a wireless device reports of
     /// its radio.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! sockets that no safe crate offers (netlink(7)).
 //!
 //! Commands such as `ETHTOOL_GSTRINGS` make the kernel write as much as the driver has *then*, whatever length the caller gave:
-//! a driver that is loaded anew between the question for the length and the question itself may write past any buffer. So
+//! a driver that is reloaded between the question for the length and the question itself may write past any buffer. So
 //! the buffer is a mapping of its own that ends at a page without access: the kernel stops there with EFAULT.
 #![allow(
     unsafe_code,

@@ -16,7 +16,7 @@ pub const DONE: u16 = 3;
 /// `NLMSG_OVERRUN`: data was lost.
 pub const OVERRUN: u16 = 4;
 
-/// `NLM_F_REQUEST`.
+/// `NLM_F_REQUEST`: the message is a request.
 pub const REQUEST: u16 = 0x1;
 /// `NLM_F_MULTI`: more messages of this answer follow, up to `NLMSG_DONE`.
 pub const MULTI: u16 = 0x2;
@@ -42,21 +42,21 @@ pub enum WireError {
     /// A message's header is cut short.
     #[error("{left} bytes are left where a message header takes {HEADER}")]
     ShortHeader {
-        /// Bytes left.
+        /// Number of bytes that are left.
         left: usize,
     },
     /// A message is said to be shorter than its header or longer than what is there.
     #[error("a message says that it has {length} bytes; its header takes {HEADER}, and {left} are there")]
     MessageLength {
-        /// As the message says.
+        /// Length that the message's header says, in bytes.
         length: u32,
-        /// Bytes there.
+        /// Number of bytes that are there.
         left: usize,
     },
     /// An attribute's header is cut short.
     #[error("{left} bytes are left where an attribute header takes {ATTRIBUTE}")]
     ShortAttribute {
-        /// Bytes left.
+        /// Number of bytes that are left.
         left: usize,
     },
     /// An attribute is said to be shorter than its header or longer than what is there.
@@ -64,33 +64,33 @@ pub enum WireError {
         "attribute {kind} says that it has {length} bytes; its header takes {ATTRIBUTE}, and {left} are there"
     )]
     AttributeLength {
-        /// Its kind.
+        /// Kind of the attribute.
         kind: u16,
-        /// As the attribute says.
+        /// Length that the attribute's header says, in bytes.
         length: u16,
-        /// Bytes there.
+        /// Number of bytes that are there.
         left: usize,
     },
     /// A value is shorter than its type.
     #[error("{what} has {found} bytes where {wanted} are needed")]
     Short {
-        /// Of what.
+        /// Name of the value.
         what: &'static str,
-        /// Bytes there.
+        /// Number of bytes that are there.
         found: usize,
-        /// Bytes needed.
+        /// Number of bytes that the type takes.
         wanted: usize,
     },
     /// A name that is no text.
     #[error("{what} is not text")]
     Text {
-        /// Of what.
+        /// Name of the value.
         what: &'static str,
     },
     /// A part without which the answer says nothing.
     #[error("{what} is missing")]
     Missing {
-        /// What.
+        /// Name of the part that is missing.
         what: &'static str,
     },
 }
@@ -112,12 +112,12 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array(bytes, at).map(u64::from_ne_bytes)
 }
 
-/// One message.
+/// One netlink message: its header's fields and its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// `nlmsg_type`.
+    /// The type of the message (`nlmsg_type`).
     pub kind: u16,
-    /// `nlmsg_flags`.
+    /// The flags of the message (`nlmsg_flags`).
     pub flags: u16,
     /// `nlmsg_seq`: that of the request; 0 for events.
     pub sequence: u32,
@@ -165,7 +165,7 @@ pub struct Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
-    /// Of these bytes.
+    /// The messages that are in this datagram.
     #[must_use]
     pub fn new(datagram: &'a [u8]) -> Self {
         Self { rest: datagram }
@@ -191,12 +191,12 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// One attribute.
+/// One attribute of a message (`struct nlattr`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attribute<'a> {
     /// Its kind, without the flags.
     pub kind: u16,
-    /// Its value.
+    /// The bytes of its value, without header and padding.
     pub value: &'a [u8],
 }
 
@@ -257,7 +257,7 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Of these bytes.
+    /// The attributes that are in these bytes.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }

@@ -1,6 +1,6 @@
 //! Bandwidth: bursts each way on each rail.
 //!
-//! A burst shows how fast a rail is only if nothing else was slower. Its sender tells how long it took itself, without waiting for
+//! A burst shows how fast a rail is only if nothing else was slower. Its sender says how long it took itself, without waiting for
 //! the rail: a burst that took about as long to arrive as to send was held up by its sender, or at the rail's speed by chance; it
 //! shows that the rail is at least so fast, and nothing more. The same where the receiver's socket had no room.
 
@@ -23,20 +23,20 @@ use crate::{
 const BURST_PACKET: u32 = 7_600;
 /// Times that a partner is asked how a burst arrived.
 const ENDED: u32 = 3;
-/// Sequence numbers.
+/// Sequence numbers of questions about bursts begin here.
 const BURSTS: u32 = 1_000_000;
 
 /// What bursts have shown of one way, in Mbit/s.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Speed {
-    /// The fastest.
+    /// The fastest burst so far, in Mbit/s; `None` before the first.
     best: Option<u32>,
     /// The fastest of those which nothing but the rail held up.
     sure: Option<u32>,
 }
 
 impl Speed {
-    /// A burst of so many packets of so many bytes, of which its sender took `pace_ns` for the second half, arrived so fast.
+    /// A burst of this many packets of this many bytes, of which its sender took `pace_ns` for the second half, arrived so fast.
     fn add(&mut self, mbps: u32, packets: u32, bytes: u32, pace_ns: Option<u32>) {
         if mbps == 0 {
             return;

@@ -14,9 +14,9 @@ const ATTEMPTS: u32 = 3;
 const ATTEMPTS_MAX: u32 = 8;
 /// Sizes of IP packets that are tried where the port's own do not pass.
 const SIZES: [u32; 6] = [9000, 4200, 2000, 1500, 1400, 1280];
-/// Told as the MTU where not even the least size that is tried passed.
+/// Reported as the MTU where not even the least size that is tried passed.
 const BYTES_ONLY: u32 = 576;
-/// Sequence numbers.
+/// Sequence numbers of large packets begin here.
 const LARGE: u32 = 3_000_000;
 
 impl Prober {
@@ -57,7 +57,7 @@ impl Prober {
                 None => return Ok(None),
             }
         }
-        // Small packets do pass: where none of these did, the least of them is told.
+        // Small packets do pass: where none of these did, the least of them is reported.
         Ok(Some(BYTES_ONLY))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Prober::run`] takes its turns in order: it begins a pair, or answers until the other end is done. Every packet carries a proof
 //! of the job's key, must not be fragmented, and has the job's traffic class; all is bounded in number and time. What the probe
-//! finds out goes through the kernel: a rail that is faster than [`CEILING_MBPS`] is told as that fast and no faster, and nothing
+//! finds out goes through the kernel: a rail that is faster than [`CEILING_MBPS`] is reported as that fast and no faster, and nothing
 //! is said of RDMA.
 
 mod burst;

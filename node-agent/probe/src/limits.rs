@@ -11,9 +11,9 @@ pub struct Limits {
     /// For kernels to learn each other's hardware addresses before anything is counted: one whose question is lost asks again after
     /// a second (`retrans_time_ms` of its neighbours).
     pub warm: Duration,
-    /// Partners wait for each other so long in a turn, and a turn in which they have met ends so long after that at the latest.
+    /// Partners wait for each other this long in a turn, and a turn in which they have met ends this long after that at the latest.
     pub turn: Duration,
-    /// A rail that has not answered so long after it was asked, on which or beside which a question that was asked later is
+    /// A rail that has not answered this long after it was asked, on which or beside which a question that was asked later is
     /// answered, does not answer.
     pub answer: Duration,
     /// The same of a burst, which takes its time on a slow rail.

@@ -94,7 +94,7 @@ pub(crate) struct Heard {
     spent_order: VecDeque<(u64, u16, usize)>,
 }
 
-/// What answers tell of this node.
+/// What answers say of this node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Now {
     /// The round that it is in.
@@ -107,9 +107,9 @@ pub(crate) struct Now {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
     Nothing,
-    /// Answer with this body and so many bytes of payload at least.
+    /// Answer with this body and this many bytes of payload at least.
     Answer(Body, u32),
-    /// Send a burst of so many packets of so many bytes.
+    /// Send a burst of this many packets of this many bytes.
     Burst(u32, u32),
 }
 

@@ -12,7 +12,7 @@ pub const BYTES: usize = 64;
 /// What a packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// "Answer, with so many bytes of payload."
+    /// "Answer, with this many bytes of payload."
     Ask {
         /// Bytes, 0 for no padding.
         reply: u32,
@@ -32,12 +32,12 @@ pub enum Body {
     },
     /// One of a burst.
     Burst {
-        /// How many there are.
+        /// Number of packets of the burst.
         of: u32,
     },
     /// "Send me a burst."
     Please {
-        /// Packets.
+        /// Number of packets that the burst is to have.
         packets: u32,
         /// Bytes of payload of each.
         bytes: u32,
@@ -48,24 +48,24 @@ pub enum Body {
     Arrived {
         /// Mbit/s; 0 if it could not be seen.
         mbps: u32,
-        /// Packets of it.
+        /// Number of the burst's packets that arrived.
         packets: u32,
         /// Of a burst that was asked for: how long its sender took for the second half of it, in nanoseconds, without waiting for
         /// the rail; 0 if it was not sent to its end.
         pace_ns: u32,
-        /// As in [`Body::Answer`].
+        /// Packets that found no room in the socket so far, as in [`Body::Answer`].
         dropped: u32,
     },
     /// "This turn is over." Answered.
     Done,
 }
 
-/// A packet.
+/// A packet of a probe, as values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// Who sends.
+    /// The node that sends it.
     pub from: u16,
-    /// To whom.
+    /// The node that it is for.
     pub to: u16,
     /// The round of the conversation.
     pub round: u32,
@@ -73,7 +73,7 @@ pub struct Packet {
     pub nonce: u64,
     /// Number of the question, repeated in its answer.
     pub sequence: u32,
-    /// The rest.
+    /// What it asks, answers or carries.
     pub body: Body,
 }
 

@@ -19,7 +19,7 @@ const ROOM: Duration = Duration::from_millis(20);
 /// The longest IP packet.
 const LONGEST: u32 = 65_535;
 
-/// An open port.
+/// A UDP socket from which one rail is probed.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) socket: UdpSocket,
@@ -29,7 +29,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Every packet has this traffic class, is never fragmented, and is told with class and time when it arrives. With a device
+    /// Every packet has this traffic class, is never fragmented, and is given with class and time when it arrives. With a device
     /// it hears only what comes in there: a kernel takes packets for any of its addresses on all of its devices (weak host
     /// model, RFC 1122 3.3.4.2), which hides cables that are swapped.
     pub(crate) fn open(at: SocketAddr, class: u8, device: Option<&str>) -> io::Result<Self> {
@@ -94,7 +94,7 @@ impl Port {
         Ok(waited)
     }
 
-    /// Something has come.
+    /// Whether a packet waits to be read.
     pub(crate) fn waits(&self) -> bool {
         self.poll(PollFlags::IN, Duration::ZERO)
     }

@@ -20,7 +20,7 @@ use crate::{
     sys::Arrival,
 };
 
-/// A packet that cannot be sent now is tried again for so long.
+/// A packet that cannot be sent now is tried again for this long.
 const ROOM: Duration = Duration::from_millis(20);
 /// Until then rails are asked for their own partner only.
 const CROSSWISE: Duration = Duration::from_millis(60);
@@ -32,7 +32,7 @@ pub const SERIES_ROUNDS: u32 = 1 << 16;
 pub(crate) const NO_ROUND: u32 = u32::MAX;
 /// Packets taken from one port before the others have their turn.
 const AT_ONCE: usize = 64;
-/// After the end of a wait ports are looked at so often at most, for more comes if somebody floods them.
+/// How often ports are looked at after the end of a wait at most, for more comes if somebody floods them.
 const LATE: u32 = 64;
 /// Marks that wait for their answer at most.
 const MARKS: usize = 256;
@@ -40,17 +40,17 @@ const MARKS: usize = 256;
 /// What a prober must know.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// This node.
+    /// Index of this node in the job, counted from 0.
     pub node: u16,
-    /// The job's key.
+    /// The job key, which authenticates packets.
     pub key: [u8; 32],
-    /// The job's uid.
+    /// Uid of the job.
     pub job_uid: String,
-    /// The attempt.
+    /// Number of the job's attempt.
     pub attempt: u32,
     /// The IP traffic class of the job's packets.
     pub traffic_class: u8,
-    /// This node's rails.
+    /// The rails of this node.
     pub rails: Vec<Rail>,
     /// How long and how much.
     pub limits: Limits,
@@ -59,7 +59,7 @@ pub struct Config {
 /// One rail of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rail {
-    /// Its number.
+    /// Number of the rail.
     pub rail: u16,
     /// Its address and the port to listen on; 0 for any.
     pub address: SocketAddr,
@@ -67,10 +67,10 @@ pub struct Rail {
     pub device: Option<String>,
 }
 
-/// Another node.
+/// Another node of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Which.
+    /// Index of the node in the job.
     pub node: u16,
     /// Where its rails listen, in the order of this node's rails.
     pub rails: Vec<SocketAddr>,
@@ -79,14 +79,14 @@ pub struct Peer {
 /// A rail cannot be probed.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// Its socket could not be made.
+    /// The socket of a rail could not be made.
     #[error("rail {rail}: cannot probe from {address}: {error}")]
     Rail {
-        /// Which.
+        /// Number of the rail.
         rail: u16,
-        /// Its address.
+        /// This node's address on the rail.
         address: IpAddr,
-        /// The kernel's answer.
+        /// What the operating system answered.
         error: io::Error,
     },
 }
@@ -110,7 +110,7 @@ pub struct Prober {
     buffer: Vec<u8>,
     /// The round that this node is in.
     pub(crate) round: u32,
-    /// Whom it answers, and where: a packet that somebody else has recorded must not bring an answer to somebody else.
+    /// The nodes that it answers, and where: a packet that somebody else has recorded must not bring an answer to somebody else.
     callers: BTreeMap<u16, BTreeSet<IpAddr>>,
     /// The last round that each peer has said is done.
     done: BTreeMap<u16, u32>,
@@ -348,7 +348,7 @@ impl Prober {
         Some(None)
     }
 
-    /// Sends, padded to so many bytes of payload; waits a little where there is no room. What does not go is as good as lost, and is
+    /// Sends, padded to this many bytes of payload; waits a little where there is no room. What does not go is as good as lost, and is
     /// seen to be.
     pub(crate) fn send(&self, at: usize, packet: &Packet, bytes: u32, to: SocketAddr) -> bool {
         let mut payload = packet.encode(&self.seal).to_vec();

@@ -3,35 +3,35 @@
 /// One node's part of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundPart {
-    /// The round.
+    /// Number of the round, counted from 0.
     pub round: u32,
-    /// With whom.
+    /// Index of the node with which this one measures.
     pub peer: u16,
     /// This node begins, and reports.
     pub first: bool,
 }
 
-/// All of one node.
+/// Everything that one node measured in a series.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Each pair that it began, each rail.
     pub pairs: Vec<PairReport>,
-    /// Its own ports.
+    /// The ports of this node.
     pub ports: Vec<PortReport>,
 }
 
 /// One pair on one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairReport {
-    /// The round.
+    /// Number of the round.
     pub round: u32,
-    /// The other node.
+    /// Index of the other node.
     pub peer: u16,
-    /// The rail.
+    /// Number of the rail.
     pub rail: u16,
-    /// To the peer.
+    /// What was measured of the direction to the peer.
     pub there: PathMeasurement,
-    /// From it.
+    /// What was measured of the direction from the peer.
     pub back: PathMeasurement,
     /// The shortest round trip, in microseconds.
     pub rtt_us: Option<u32>,
@@ -39,12 +39,12 @@ pub struct PairReport {
     pub crossed: Option<u16>,
 }
 
-/// One way.
+/// What was measured of one direction of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathMeasurement {
-    /// Small packets sent.
+    /// Number of small packets that were sent.
     pub sent: u32,
-    /// Those that did not arrive.
+    /// Number of those packets that did not arrive.
     pub lost: u32,
     /// The largest IP packet that arrived, in bytes.
     pub mtu: Option<u32>,
@@ -56,10 +56,10 @@ pub struct PathMeasurement {
     pub at_least: bool,
 }
 
-/// A port.
+/// What is known of one port of this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortReport {
-    /// Its rail.
+    /// Number of the rail that the port is on.
     pub rail: u16,
     /// The MTU that its route has, in bytes.
     pub mtu: Option<u32>,

@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_millis(10);
 /// How a question ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// All is answered.
+    /// Every question was answered.
     All,
     /// What is not answered never will be.
     Missing,

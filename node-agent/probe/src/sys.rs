@@ -19,7 +19,7 @@ const MEMINFO: usize = DROPS + 1;
 /// How a packet arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Arrival {
-    /// Bytes of payload.
+    /// Length of the payload, in bytes.
     pub(crate) length: usize,
     /// The traffic class of its IP header.
     pub(crate) class: Option<u8>,

@@ -2,7 +2,7 @@
 //!
 //! A node may not run for a while, for its server is busy. So no time limit alone makes a finding here: what has not come is missed
 //! only once a later question is answered (`settle.rs`), what found no room in a socket is not counted (`small.rs`), and a burst is no
-//! faster than its sender ran (`burst.rs`). What could not be found out in time is not told.
+//! faster than its sender ran (`burst.rs`). What could not be found out in time is not reported.
 
 use std::{
     cmp::Ordering,
@@ -21,13 +21,13 @@ use crate::{
 
 /// A partner that is not there yet is asked again after this.
 pub(crate) const AGAIN: Duration = Duration::from_millis(5);
-/// Of so many asks one goes to the partner's other rails, too.
+/// Of this many asks one goes to the partner's other rails, too.
 pub(crate) const CROSSWISE: u32 = 4;
 /// A partner is silent only if it was asked so often: this node itself may not have run.
 const SILENT: u32 = 40;
 /// The end of a turn is said again after this,
 const DONE: Duration = Duration::from_millis(25);
-/// and for so long at most. A partner that does not hear it waits until the turn's end.
+/// and for this long at most. A partner that does not hear it waits until the turn's end.
 const PARTING: Duration = Duration::from_millis(500);
 
 /// One rail during a turn.
@@ -181,7 +181,7 @@ enum Meeting {
     /// It has given this round up.
     Gone,
     Silent,
-    /// It was hardly asked.
+    /// It was asked too seldom to conclude anything from its silence.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! The data class of RDMA data: what senders write into their packets, and the priorities in which NICs then count them; and how much of it is
-//! known. What the driver can set and nobody can read is no deviation, for missing is no default; but a port of which that is so is
+//! The data class of RDMA data: what senders write into their packets, and the priorities in which NICs then count them; and how much of
+//! it is known. What the driver can set and nobody can read is no deviation, for missing is no default; but a port of which that is so is
 //! not known to be as its profile says either.
 
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ pub const fn is_data_class(item: Item) -> bool {
 }
 
 /// What of the data class is not known although the driver can set it: it could not be read, or the kernel left it out of its answer
-/// (which it also does where the driver failed to tell). `findings` are those of a verdict or a plan.
+/// (which it also does where the driver failed to say). `findings` are those of a verdict or a plan.
 pub fn unverified<'a>(findings: &'a [Finding], vendor: &'a Vendor) -> impl Iterator<Item = &'a Finding> {
     let can = |item: Item| matches!(vendor.row(vendor::aspect(item)).how, How::Set { .. });
     findings.iter().filter(move |finding| finding.item.is_some_and(|item| is_data_class(item) && can(item)))

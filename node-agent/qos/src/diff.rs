@@ -18,17 +18,17 @@ pub(crate) use compare::{Compared, State, all};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Deviation {
-    /// Which.
+    /// The setting that differs.
     pub item: Item,
-    /// What the profile says.
+    /// The value that the profile wants.
     pub wanted: String,
-    /// What is.
+    /// The value that the port has.
     pub found: String,
     /// What it does to RDMA traffic.
     pub meaning: String,
 }
 
-/// One thing that nobody can decide from here, or that nothing here can mend.
+/// One thing that nobody can decide from here, or that nothing here can fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Finding {
@@ -46,7 +46,7 @@ pub struct Finding {
 pub struct Verdict {
     /// In the order of the profile's fields.
     pub deviations: Vec<Deviation>,
-    /// In the same order.
+    /// What nobody can decide or fix from here, in the same order.
     pub findings: Vec<Finding>,
 }
 

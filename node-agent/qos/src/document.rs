@@ -23,7 +23,7 @@ pub enum ObservedDocumentError {
     Twice {
         /// Index of the second.
         at: usize,
-        /// Its name.
+        /// Name of the network device.
         netdev: String,
     },
 }

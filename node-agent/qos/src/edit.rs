@@ -50,16 +50,16 @@ impl fmt::Display for Blast {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FileRoot {
-    /// `/sys`.
+    /// The sysfs of this server's kernel, `/sys`.
     Sysfs,
-    /// `/sys/kernel/debug`.
+    /// The debug file system, `/sys/kernel/debug`.
     Debugfs,
-    /// `/sys/kernel/config`.
+    /// The configuration file system, `/sys/kernel/config`.
     Configfs,
 }
 
 impl FileRoot {
-    /// Where it usually is.
+    /// The path at which it usually is mounted.
     #[must_use]
     pub const fn usual(self) -> &'static str {
         match self {
@@ -74,19 +74,19 @@ impl FileRoot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Via {
-    /// `RTM_SETDCB` over NETLINK_ROUTE.
+    /// DCB over netlink: `RTM_SETDCB` over NETLINK_ROUTE.
     Dcbnl,
-    /// `ETHTOOL_MSG_PAUSE_SET`.
+    /// Pause frames over ethtool netlink: `ETHTOOL_MSG_PAUSE_SET`.
     EthtoolPause,
-    /// `ETHTOOL_STUNABLE` with `ETHTOOL_PFC_PREVENTION_TOUT`.
+    /// A tunable over the ethtool ioctl: `ETHTOOL_STUNABLE` with `ETHTOOL_PFC_PREVENTION_TOUT`.
     EthtoolTunable,
     /// A private flag of the driver (`ethtool --set-priv-flags`).
     EthtoolPrivateFlag(String),
-    /// `RTM_NEWLINK` over NETLINK_ROUTE.
+    /// An attribute of a network interface over netlink: `RTM_NEWLINK` over NETLINK_ROUTE.
     Link,
     /// A file that takes the value of [`Change::text`].
     File {
-        /// Which file system.
+        /// The file system that the path is in.
         root: FileRoot,
         /// Path in it, for example `mlx5/0000:18:00.0/cc_params/np_cnp_dscp`.
         path: String,
@@ -96,11 +96,11 @@ pub enum Via {
     /// The connection manager's configfs: make the directory of the RDMA device if it is not there, write the value
     /// of [`Change::text`] to `ports/<port>/<file>`, remove the directory if it was made.
     RdmaCm {
-        /// RDMA device.
+        /// Name of the RDMA device.
         device: String,
-        /// Its port.
+        /// Number of the RDMA device's port, counted from 1.
         port: u32,
-        /// `default_roce_tos` or `default_roce_mode`.
+        /// Name of the file: `default_roce_tos` or `default_roce_mode`.
         file: String,
     },
 }
@@ -119,43 +119,43 @@ pub enum AppOp {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Change {
-    /// `DCB_CMD_SDCBX`.
+    /// Who decides over DCB settings, and by which protocol (`DCB_CMD_SDCBX`).
     Dcbx {
-        /// What is.
+        /// The mode before the change.
         from: DcbxMode,
-        /// What it becomes.
+        /// The mode after the change.
         to: DcbxMode,
         /// What is sent to get there: mlx5 hands DCBX back to its firmware by 0.
         send: DcbxMode,
-        /// What is sent to get back.
+        /// What is sent to get back to `from`.
         undo_send: DcbxMode,
     },
     /// The LLDP agent of the firmware.
     FirmwareLldp {
-        /// What is.
+        /// Whether the agent runs before the change.
         from: bool,
-        /// What it becomes.
+        /// Whether the agent runs after the change.
         to: bool,
     },
-    /// Global pause.
+    /// Global pause (IEEE 802.3 annex 31B), which excludes PFC.
     Pause {
-        /// What is.
+        /// The setting before the change.
         from: Pause,
-        /// What it becomes.
+        /// The setting after the change.
         to: Pause,
     },
     /// MTU of the network device.
     Mtu {
-        /// What is.
+        /// The MTU before the change, in bytes.
         from: u32,
-        /// What it becomes.
+        /// The MTU after the change, in bytes.
         to: u32,
     },
     /// What the priority of a packet is read from, where that is set by itself.
     Trust {
-        /// What is.
+        /// What is trusted before the change.
         from: Trust,
-        /// What it becomes.
+        /// What is trusted after the change.
         to: Trust,
     },
     /// The application table. Only `ops` are done, in this order; neighbours of one kind may share a message.
@@ -164,126 +164,127 @@ pub enum Change {
         from: AppTable,
         /// The whole table as it becomes.
         to: AppTable,
-        /// How.
+        /// The steps that lead from `from` to `to`.
         ops: Vec<AppOp>,
-        /// How it is undone.
+        /// The steps that lead back from `to` to `from`.
         undo_ops: Vec<AppOp>,
     },
-    /// Transmission selection.
+    /// Enhanced transmission selection (IEEE 802.1Qaz): how traffic classes share the link.
     Ets {
-        /// What is.
+        /// The setting before the change.
         from: Ets,
-        /// What it becomes.
+        /// The setting after the change.
         to: Ets,
     },
     /// Greatest rates in kbit/s.
     MaxRate {
-        /// What is.
+        /// The rate of each traffic class before the change; 0 is no limit.
         from: [u64; 8],
-        /// What it becomes.
+        /// The rate of each traffic class after the change; 0 is no limit.
         to: [u64; 8],
     },
-    /// Priority-based flow control.
+    /// Priority-based flow control (IEEE 802.1Qbb).
     Pfc {
-        /// What is.
+        /// The setting before the change.
         from: Pfc,
-        /// What it becomes.
+        /// The setting after the change.
         to: Pfc,
     },
-    /// Buffers.
+    /// Receive buffers of the port: their sizes, and which priority uses which.
     Buffer {
-        /// What is.
+        /// The setting before the change.
         from: Buffer,
-        /// What it becomes.
+        /// The setting after the change.
         to: Buffer,
     },
     /// PFC storm prevention, ms.
     PfcPrevention {
-        /// What is.
+        /// The time before the change; 0 never, 65535 when the driver thinks fit.
         from: u16,
-        /// What it becomes.
+        /// The time after the change; 0 never, 65535 when the driver thinks fit.
         to: u16,
     },
     /// ToS byte of RDMA connections.
     DefaultTos {
-        /// What is.
+        /// The byte before the change.
         from: u8,
-        /// What it becomes.
+        /// The byte after the change.
         to: u8,
     },
     /// RoCE version of RDMA connections.
     DefaultMode {
-        /// What is.
+        /// The version before the change.
         from: RoceMode,
-        /// What it becomes.
+        /// The version after the change.
         to: RoceMode,
     },
     /// ToS byte that all queue pairs are forced to.
     ForcedTos {
-        /// What is.
+        /// The byte before the change; `None` where queue pairs are free to choose.
         from: Option<u8>,
-        /// What it becomes.
+        /// The byte after the change; `None` where queue pairs are free to choose.
         to: Option<u8>,
     },
     /// An end of congestion control on one priority.
     CcEnable {
-        /// Which end.
+        /// The end of congestion control: notification or reaction.
         side: CcSide,
-        /// Which priority.
+        /// The priority on which it is switched.
         priority: Priority,
-        /// What is.
+        /// Whether it is on before the change.
         from: bool,
-        /// What it becomes.
+        /// Whether it is on after the change.
         to: bool,
     },
     /// Congestion control of a device that has one switch for both ends and all priorities.
     CcDevice {
-        /// What is.
+        /// Whether it is on before the change.
         from: bool,
-        /// What it becomes.
+        /// Whether it is on after the change.
         to: bool,
     },
-    /// DSCP of CNPs.
+    /// The DSCP of congestion notification packets (CNPs).
     CnpDscp {
-        /// What is.
+        /// The DSCP before the change.
         from: Dscp,
-        /// What it becomes.
+        /// The DSCP after the change.
         to: Dscp,
     },
-    /// Priority of CNPs.
+    /// The priority of congestion notification packets (CNPs).
     CnpPriority {
-        /// What is.
+        /// The priority before the change.
         from: Priority,
-        /// What it becomes.
+        /// The priority after the change.
         to: Priority,
     },
     /// The DSCP that the device takes for that of RDMA data.
     RoceDscp {
-        /// What is.
+        /// The DSCP before the change.
         from: Dscp,
-        /// What it becomes.
+        /// The DSCP after the change.
         to: Dscp,
     },
     /// The priority that the device takes for that of RDMA data.
     RocePriority {
-        /// What is.
+        /// The priority before the change.
         from: Priority,
-        /// What it becomes.
+        /// The priority after the change.
         to: Priority,
     },
     /// A parameter of congestion control.
     CcParam {
-        /// Which.
+        /// The parameter that is changed.
         param: CcParam,
-        /// What is.
+        /// The value before the change, in the parameter's unit.
         from: u32,
-        /// What it becomes.
+        /// The value after the change, in the parameter's unit.
         to: u32,
     },
 }
 
 impl Change {
-    /// Whether it is about the lossless data class of RDMA data itself: what a packet's priority is read from, the maps, the classes, flow control.
+    /// Whether it is about the lossless data class of RDMA data itself: what a packet's priority is read from, the maps, the classes,
+    /// flow control.
     #[must_use]
     pub const fn is_of_data_class(&self) -> bool {
         matches!(self, Self::Trust { .. } | Self::App { .. } | Self::Ets { .. } | Self::Pfc { .. })
@@ -365,9 +366,9 @@ impl Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Edit {
-    /// What.
+    /// What is changed, from which value to which.
     pub change: Change,
-    /// By which interface.
+    /// The interface of the kernel by which it is changed.
     pub via: Via,
     /// What it does while it is made.
     pub blast: Blast,
@@ -377,6 +378,6 @@ pub struct Edit {
     pub commands: Vec<String>,
     /// What brings back what was.
     pub undo: Change,
-    /// The same in commands.
+    /// The undo in commands that a network engineer knows; nothing runs them.
     pub undo_commands: Vec<String>,
 }

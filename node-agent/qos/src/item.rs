@@ -13,11 +13,11 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Item {
-    /// Who negotiates.
+    /// Who decides over DCB settings: the host or the firmware.
     Dcbx,
     /// The LLDP agent of the firmware.
     FirmwareLldp,
-    /// Global pause frames.
+    /// Global pause frames (IEEE 802.3 annex 31B).
     GlobalPause,
     /// MTU of the network device.
     Mtu,
@@ -41,9 +41,9 @@ pub enum Item {
     Pfc,
     /// Length of the cable.
     CableLength,
-    /// Buffers.
+    /// Sizes of the receive buffers, and which priority uses which.
     Buffer,
-    /// PFC storm prevention.
+    /// Time after which a port that is kept paused drops instead (PFC storm prevention).
     PfcPrevention,
     /// ToS byte of RDMA connections.
     DefaultTos,
@@ -53,9 +53,9 @@ pub enum Item {
     ForcedTos,
     /// An end of congestion control on a priority.
     Dcqcn(CcSide, Priority),
-    /// DSCP of CNPs.
+    /// The DSCP of congestion notification packets (CNPs).
     CnpDscp,
-    /// Priority of CNPs.
+    /// The priority of congestion notification packets (CNPs).
     CnpPriority,
     /// The DSCP that the device takes for that of RDMA data.
     RoceDscp,

@@ -23,7 +23,7 @@ use crate::{
 
 use reading::{Where, differing, locate};
 
-/// Where an apply is.
+/// How far an apply is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Stage {
@@ -31,23 +31,23 @@ pub enum Stage {
     Planned,
     /// This edit is being made, or is about to be.
     Applying {
-        /// Which.
+        /// Index of the edit in the plan.
         edit: usize,
     },
     /// All edits are made; what they left is being read.
     ReadBack,
-    /// It is as planned; somebody has to say so before this time.
+    /// The port is as planned; the apply must be confirmed before this time.
     AwaitConfirm {
-        /// Milliseconds since 1970.
+        /// The latest time for the confirmation, in milliseconds since 1970.
         deadline: u64,
     },
-    /// It stays.
+    /// The apply was confirmed: the port stays as it is now.
     Confirmed,
     /// This edit is being undone, or is about to be.
     RollingBack {
-        /// Which.
+        /// Index of the edit in the plan.
         edit: usize,
-        /// Why.
+        /// What made the rollback necessary.
         why: String,
     },
     /// All undos are made; what they left is being read.
@@ -57,12 +57,12 @@ pub enum Stage {
     },
     /// It is as it was before.
     RolledBack {
-        /// Why.
+        /// What made the rollback necessary.
         why: String,
     },
-    /// Neither; somebody, or a new plan, has to see to it.
+    /// It is neither as planned nor as before; a person, or a new plan, has to correct it.
     Stuck {
-        /// Why.
+        /// What could not be done, and why.
         reason: String,
     },
 }
@@ -79,33 +79,33 @@ pub enum Service {
     Yes,
 }
 
-/// What happened.
+/// What happened: the outcome of the last action, a request, or the passing of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Begin.
+    /// The apply is to begin.
     Start,
     /// The change that was asked for last is made.
     Made,
     /// It was refused, or the port is gone.
     Failed {
-        /// The kernel's answer.
+        /// What the kernel answered.
         error: String,
     },
     /// What the port was read to be.
     Read(Box<Observed>),
     /// It could not be read.
     ReadFailed {
-        /// The kernel's answer.
+        /// What the kernel answered.
         error: String,
     },
-    /// It stays.
+    /// Somebody confirms the apply: the port is to stay as it is now.
     Confirm,
-    /// It must not stay.
+    /// Somebody rejects the apply: the port is to be as it was before.
     Reject {
-        /// Why.
+        /// Why it is rejected.
         why: String,
     },
-    /// Time has passed.
+    /// Time has passed: what has a deadline may be over.
     Tick,
     /// The agent has come up with this journal. Whether the last change was made is not known.
     Restarted,
@@ -114,18 +114,18 @@ pub enum Event {
 /// What the shell has to do, after it has saved the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Make this change and tell `Made` or `Failed`.
+    /// Make this change and report `Made` or `Failed`.
     Make {
-        /// What.
+        /// The change to be made.
         change: Change,
-        /// How.
+        /// The interface of the kernel by which it is to be made.
         via: Via,
     },
-    /// Read the port and tell `Read` or `ReadFailed`.
+    /// Read the port and report `Read` or `ReadFailed`.
     Read,
     /// Tell `Tick` at this time.
     Wake(Timestamp),
-    /// It is over.
+    /// The apply is over; nothing more is to be done.
     Over,
 }
 
@@ -143,12 +143,12 @@ pub struct Journal {
     pub before: Observed,
     /// How long a confirmation may take, in ms.
     pub confirm_within_ms: u64,
-    /// Where it is.
+    /// How far the apply is.
     pub stage: Stage,
 }
 
 impl Journal {
-    /// Of a plan for `before`.
+    /// The journal for a plan that was made for `before`.
     #[must_use]
     pub fn new(plan: &Plan, before: &Observed, asked_by: &str, confirm_within: Duration) -> Self {
         Self {
@@ -176,13 +176,13 @@ impl Journal {
         }
     }
 
-    /// Whether nothing more will come of it.
+    /// Whether the apply is over.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Confirmed | Stage::RolledBack { .. } | Stage::Stuck { .. })
     }
 
-    /// What the edits touch and `observed` does not tell, with the reason; none if it tells all of it.
+    /// What the edits touch and `observed` does not have, with the reason; none if it has all of it.
     #[must_use]
     pub fn unread(&self, observed: &Observed) -> Option<String> {
         self.edits.iter().find_map(|edit| {
@@ -234,7 +234,7 @@ impl Journal {
     }
 }
 
-/// What comes of `event`: the journal to be saved, and then what is to be done. Events that do not fit change nothing.
+/// What follows from `event`: the journal to be saved, and then what is to be done. Events that do not fit change nothing.
 #[must_use]
 pub fn step(journal: &Journal, event: &Event, now: Timestamp) -> (Journal, Vec<Action>) {
     let Some(vendor) = vendor::named(&journal.vendor) else {
@@ -338,7 +338,7 @@ fn await_confirm(
         Event::Read(observed) if journal.unread(observed).is_some() => (journal.clone(), Vec::new()),
         Event::Read(observed) => match differing(journal, &journal.after(all, vendor), observed) {
             None => (journal.clone(), Vec::new()),
-            // A driver that was loaded anew, or somebody else: what is tried is not that any more, and the way back is still known.
+            // A driver that was reloaded, or somebody else: what is tried is not that any more, and the way back is still known.
             Some(what) => {
                 journal.undo_below(all, format!("while it was tried others changed the port: {what}"))
             }

@@ -4,7 +4,7 @@
 //! 1. A [`QosProfile`] does not contradict itself: every wrong field is named when it is made.
 //! 2. What a NIC was read to be ([`Observed`]) is known, not supported, or not readable; missing is no default.
 //! 3. [`diff()`] names each deviation and what it does to RDMA traffic; what cannot be known or set is a finding.
-//! 4. [`plan()`] mends every deviation that the driver can mend, from wherever an earlier plan stopped; its undos bring back
+//! 4. [`plan()`] fixes every deviation that the driver can fix, from wherever an earlier plan stopped; its undos bring back
 //!    what was. What harms traffic waits until the server is drained, and a lossless data class is changed as a whole.
 //! 5. Drivers are tables ([`vendor`]): no code asks for a driver's name.
 //! 6. An apply is a [`Journal`]: whoever dies, a port is in service only as it was before or as it is planned to be.

@@ -61,13 +61,13 @@ pub struct Device {
     pub port: u32,
     /// For example `0000:18:00.0`; none for a software device.
     pub pci: Option<String>,
-    /// The network driver as `ethtool -i` tells it, for example `mlx5_core`.
+    /// The network driver as `ethtool -i` prints it, for example `mlx5_core`.
     pub driver: String,
-    /// Its version as `ethtool -i` tells it; drivers of the kernel tell the kernel's.
+    /// The driver's version as `ethtool -i` prints it; drivers of the kernel have the kernel's.
     pub driver_version: String,
     /// For example `28.39.2048`; empty where there is none.
     pub firmware: String,
-    /// In Mbit/s.
+    /// Speed of the link, in Mbit/s.
     pub speed_mbps: Reading<u64>,
     /// Whether the link is up.
     pub link_up: Reading<bool>,
@@ -77,7 +77,7 @@ pub struct Device {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct DcbAgent {
-    /// Its name, for example `lldpad`.
+    /// Name of the program, for example `lldpad`.
     pub name: String,
     /// Its process; none if it is known by other means, such as its control socket.
     pub pid: Option<u32>,
@@ -104,9 +104,9 @@ pub struct Congestion {
     pub cnp_dscp: Reading<Dscp>,
     /// Priority of CNPs that this NIC sends.
     pub cnp_priority: Reading<Priority>,
-    /// The DSCP that the device takes for that of RDMA data, where it has to be told (bnxt_re).
+    /// The DSCP that the device takes for that of RDMA data, where it has to be set (bnxt_re).
     pub roce_dscp: Reading<Dscp>,
-    /// The priority that the device takes for that of RDMA data, where it has to be told (bnxt_re).
+    /// The priority that the device takes for that of RDMA data, where it has to be set (bnxt_re).
     pub roce_priority: Reading<Priority>,
     /// Parameters; one that is not there was not asked for.
     pub params: BTreeMap<CcParam, Reading<u32>>,
@@ -116,7 +116,7 @@ pub struct Congestion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Settings {
-    /// Who negotiates.
+    /// Who decides over DCB settings, and by which protocol.
     pub dcbx: Reading<DcbxMode>,
     /// Whether an LLDP agent in the firmware runs (ice: the private flag `fw-lldp-agent`).
     pub firmware_lldp: Reading<bool>,
@@ -124,15 +124,15 @@ pub struct Settings {
     pub trust: Reading<Trust>,
     /// Entries as read; two for one DSCP may be there.
     pub app: Reading<AppTable>,
-    /// Priority-based flow control.
+    /// Priorities with flow control (PFC, IEEE 802.1Qbb).
     pub pfc: Reading<Pfc>,
-    /// Transmission selection.
+    /// How traffic classes share the link (ETS, IEEE 802.1Qaz).
     pub ets: Reading<Ets>,
     /// The greatest rate of each traffic class in kbit/s; 0 is no limit.
     pub max_rate: Reading<[u64; 8]>,
-    /// Buffers.
+    /// Sizes of the receive buffers, and which priority uses which.
     pub buffer: Reading<Buffer>,
-    /// Global pause.
+    /// Global pause (IEEE 802.3 annex 31B).
     pub pause: Reading<Pause>,
     /// MTU of the network device in bytes.
     pub mtu: Reading<u32>,
@@ -145,7 +145,7 @@ pub struct Settings {
     /// After how many ms a port that is paused all the time drops (`ETHTOOL_PFC_PREVENTION_TOUT`); 0 never,
     /// 65535 when the driver thinks fit.
     pub pfc_prevention: Reading<u16>,
-    /// Congestion control.
+    /// Settings of congestion control (DCQCN).
     pub congestion: Congestion,
 }
 
@@ -153,12 +153,12 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Observed {
-    /// Which.
+    /// The NIC that was read.
     pub device: Device,
     /// Whether its server is drained: no job runs there, and none will be placed.
     pub drained: bool,
     /// Programs on the server that set class of service by themselves.
     pub agents: Reading<Vec<DcbAgent>>,
-    /// What is set.
+    /// The settings of its port as they were read.
     pub settings: Settings,
 }

@@ -11,15 +11,15 @@ use crate::words::{Dscp, Priority, PrioritySet, Tsa};
 pub struct DcbxMode(pub u8);
 
 impl DcbxMode {
-    /// The host decides.
+    /// The host decides (`DCB_CAP_DCBX_HOST`).
     pub const HOST: u8 = 0x01;
     /// An agent in the firmware decides.
     pub const LLD_MANAGED: u8 = 0x02;
     /// The version before the standard.
     pub const VER_CEE: u8 = 0x04;
-    /// IEEE 802.1Qaz.
+    /// IEEE 802.1Qaz is spoken (`DCB_CAP_DCBX_VER_IEEE`).
     pub const VER_IEEE: u8 = 0x08;
-    /// Nothing is negotiated.
+    /// Nothing is negotiated: what is set stays (`DCB_CAP_DCBX_STATIC`).
     pub const STATIC: u8 = 0x10;
     /// The host's, by IEEE rules: what every driver takes that lets the host decide.
     pub const HOST_IEEE: Self = Self(Self::HOST | Self::VER_IEEE);
@@ -65,7 +65,7 @@ pub struct AppEntry {
 }
 
 impl AppEntry {
-    /// `IEEE_8021QAZ_APP_SEL_ETHERTYPE`.
+    /// `IEEE_8021QAZ_APP_SEL_ETHERTYPE`: the protocol of an entry is an EtherType.
     pub const ETHERTYPE: u8 = 1;
     /// `IEEE_8021QAZ_APP_SEL_STREAM`: a TCP or SCTP port.
     pub const STREAM: u8 = 2;
@@ -73,9 +73,9 @@ impl AppEntry {
     pub const DGRAM: u8 = 3;
     /// `IEEE_8021QAZ_APP_SEL_ANY`: a port of any of these.
     pub const ANY: u8 = 4;
-    /// `IEEE_8021QAZ_APP_SEL_DSCP`.
+    /// `IEEE_8021QAZ_APP_SEL_DSCP`: the protocol of an entry is a DSCP, 0 to 63.
     pub const DSCP: u8 = 5;
-    /// `DCB_APP_SEL_PCP`.
+    /// `DCB_APP_SEL_PCP`: the protocol of an entry is a PCP of a VLAN tag.
     pub const PCP: u8 = 255;
     /// RoCE v2's UDP port (IANA).
     pub const ROCE_V2_PORT: u16 = 4791;
@@ -181,9 +181,9 @@ pub struct Buffer {
 pub struct Pause {
     /// Negotiated with the peer.
     pub autoneg: bool,
-    /// Obeyed.
+    /// Pause frames that are received are obeyed.
     pub rx: bool,
-    /// Sent.
+    /// Pause frames are sent when buffers fill up.
     pub tx: bool,
 }
 
@@ -215,19 +215,19 @@ pub enum CcParam {
     ClampTgtRateAti,
     /// Time between increases, µs.
     TimeReset,
-    /// Bytes between increases.
+    /// Number of bytes between increases.
     ByteReset,
     /// Increases before the next phase.
     Threshold,
-    /// Additive increase, Mb/s.
+    /// Step of an additive increase, Mb/s.
     AiRate,
     /// Greatest rate, Mb/s; 0 is the line's.
     MaxRate,
-    /// Hyper-active increase, Mb/s.
+    /// Step of a hyper-active increase, Mb/s.
     HaiRate,
-    /// Greatest decrease, percent.
+    /// Greatest decrease at one CNP, in percent of the rate.
     MinDecFac,
-    /// Least rate, Mb/s.
+    /// Least rate that a flow is reduced to, Mb/s.
     MinRate,
     /// Rate after the first CNP, Mb/s; 0 leaves it as it is.
     RateToSetOnFirstCnp,
@@ -248,7 +248,7 @@ pub enum CcParam {
 }
 
 impl CcParam {
-    /// All of them.
+    /// Every parameter, in the order of their definition.
     pub const ALL: [Self; 18] = [
         Self::ClampTgtRate,
         Self::ClampTgtRateAti,

@@ -12,11 +12,11 @@ use crate::{
 pub struct Wanted {
     /// What the priority of a packet is read from.
     pub trust: Trust,
-    /// DSCP entries.
+    /// The entries that map DSCPs to priorities.
     pub dscp: AppTable,
     /// The entry for RoCE v2's port, where the driver needs one.
     pub roce_port: Option<AppEntry>,
-    /// Transmission selection.
+    /// How traffic classes share the link (ETS).
     pub ets: Ets,
     /// Priorities with flow control.
     pub pfc: PrioritySet,
@@ -25,7 +25,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Of `profile` on `vendor`.
+    /// The values that `profile` means for a port of `vendor`.
     #[must_use]
     pub fn of(profile: &QosProfile, vendor: &Vendor) -> Self {
         let spec = profile.spec();
@@ -94,7 +94,7 @@ pub const fn pause(found: Pause, profile: &QosProfile) -> Pause {
     Pause { autoneg: found.autoneg, rx: wanted.rx, tx: wanted.tx }
 }
 
-/// ETS as the driver has it when it is told to trust the VLAN tag; for those that put it back.
+/// ETS as the driver has it when it is set to trust the VLAN tag; for those that put it back.
 pub const RESET_TO_PCP: Ets = Ets {
     willing: true,
     tsa: {
@@ -106,7 +106,7 @@ pub const RESET_TO_PCP: Ets = Ets {
     prio_tc: [0; 8],
 };
 
-/// ETS as the driver has it when it is told to trust DSCPs; for those that put it back.
+/// ETS as the driver has it when it is set to trust DSCPs; for those that put it back.
 pub const RESET_TO_DSCP: Ets = Ets {
     willing: false,
     tsa: [Tsa::Ets; 8],

@@ -14,9 +14,9 @@ pub const DSCPS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{found} is no {what}: it must be from 0 to {max}")]
 pub struct OutOfRange {
-    /// What it should be.
+    /// What the number was to be: a priority, a DSCP, ...
     pub what: &'static str,
-    /// What it is.
+    /// The number that was given.
     pub found: u64,
     /// The greatest that it may be.
     pub max: u64,
@@ -30,7 +30,7 @@ macro_rules! small {
         pub struct $type(u8);
 
         impl $type {
-            /// The greatest.
+            /// The greatest value that the type can have.
             pub const MAX: u8 = $max;
 
             /// Checked.
@@ -50,7 +50,7 @@ macro_rules! small {
                 Self(value & Self::MAX)
             }
 
-            /// The number.
+            /// The value as a plain number.
             #[must_use]
             pub const fn get(self) -> u8 {
                 self.0
@@ -109,10 +109,10 @@ small!(
 pub struct PrioritySet(pub u8);
 
 impl PrioritySet {
-    /// None.
+    /// The set without any priority.
     pub const EMPTY: Self = Self(0);
 
-    /// Just one.
+    /// The set that has this priority and no other.
     #[must_use]
     pub const fn only(priority: Priority) -> Self {
         Self(1 << priority.get())
@@ -124,7 +124,7 @@ impl PrioritySet {
         self.0 & (1 << priority.get()) != 0
     }
 
-    /// With `priority`.
+    /// The set with `priority` added to it.
     #[must_use]
     pub const fn with(self, priority: Priority) -> Self {
         Self(self.0 | 1 << priority.get())
@@ -172,7 +172,7 @@ impl fmt::Display for PrioritySet {
 pub enum Tsa {
     /// Before all others, 0.
     Strict,
-    /// Credit-based shaper, 1.
+    /// Served by a credit-based shaper, 1.
     CreditBased,
     /// A share of the bandwidth, 2.
     Ets,
@@ -222,9 +222,9 @@ impl fmt::Display for Tsa {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trust {
-    /// The VLAN tag.
+    /// From the VLAN tag (PCP).
     Pcp,
-    /// The IP header.
+    /// From the IP header (DSCP).
     Dscp,
 }
 
@@ -243,7 +243,7 @@ pub enum RoceMode {
     /// `IB/RoCE v1`: not routable, no DSCP.
     #[serde(rename = "IB/RoCE v1")]
     V1,
-    /// `RoCE v2`.
+    /// RoCE v2, over UDP and IP, as the kernel writes it: `RoCE v2`.
     #[serde(rename = "RoCE v2")]
     V2,
 }

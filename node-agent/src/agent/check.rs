@@ -1,5 +1,5 @@
-//! Looks at this server, one at a time and beside everything else: a device that hangs holds up no job. What the kernel tells of changes
-//! brings the next look forward; without that there is the poll.
+//! Checks of this server, one at a time and apart from everything else: a device that hangs holds up no job. What the kernel reports of
+//! changes brings the next check forward; without that there is the poll.
 
 use std::{
     sync::{
@@ -19,16 +19,16 @@ const TURN: Duration = Duration::from_millis(500);
 
 /// How this server is looked at.
 pub struct Watch {
-    /// What is looked at.
+    /// The server that is looked at.
     pub host: Arc<dyn Host>,
-    /// Whoever tells of changes.
+    /// The events of changes; `None` where there are none, and the interval alone decides.
     pub notices: Option<Notices>,
-    /// How often it is looked at whatever is told.
+    /// How often it is looked at, whatever events come.
     pub every: Duration,
 }
 
 impl Watch {
-    /// This machine, whose kernel tells of changes. What it does not tell of (files of drivers, NVLinks) is seen half a minute later.
+    /// This machine, whose kernel reports changes. What it does not report (files of drivers, NVLinks) is seen half a minute later.
     #[must_use]
     pub fn machine(host: Arc<dyn Host>) -> Self {
         Self { host, notices: Notices::start(), every: Duration::from_secs(30) }
@@ -41,7 +41,7 @@ impl Watch {
     }
 }
 
-/// That something of the server changed; never where nobody listens.
+/// Waits until something of the server has changed; for ever where no events come.
 pub async fn notice(notices: &mut Option<Notices>) -> Option<()> {
     match notices {
         Some(notices) => notices.heard.recv().await,
@@ -49,10 +49,10 @@ pub async fn notice(notices: &mut Option<Notices>) -> Option<()> {
     }
 }
 
-/// What a look found.
+/// What a check found.
 pub type Found = Result<Discovery, InventoryFileError>;
 
-/// The look under way, if any.
+/// The check under way, if any.
 #[derive(Debug, Default)]
 pub struct Looking {
     under_way: Option<JoinHandle<Found>>,
@@ -61,7 +61,7 @@ pub struct Looking {
 }
 
 impl Looking {
-    /// Looks now, or again once the look under way is done: it may have been too early for what happened now.
+    /// Checks now, or again once the check under way is done: it may have been too early for what happened now.
     pub fn begin(&mut self, host: &Arc<dyn Host>) {
         if self.under_way.is_some() {
             self.again = true;
@@ -71,7 +71,7 @@ impl Looking {
         self.under_way = Some(tokio::task::spawn_blocking(move || host.discover()));
     }
 
-    /// The look under way, when it is done; nothing where it found no end of its own. Never if there is none.
+    /// The check under way, when it is done; nothing where it found no end of its own. Never if there is none.
     pub async fn done(&mut self, host: &Arc<dyn Host>) -> Option<Found> {
         let Some(handle) = &mut self.under_way else { return std::future::pending().await };
         let found = handle.await;
@@ -83,12 +83,12 @@ impl Looking {
     }
 }
 
-/// When a look follows an event.
+/// When a check follows an event.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     /// Events that belong together come within this time.
     pub settle: Duration,
-    /// A storm of events is not more looks than one in this time.
+    /// A storm of events is not more checks than one in this time.
     pub gap: Duration,
 }
 
@@ -99,7 +99,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// When to look, after the first event since the last look.
+    /// When to check, after the first event since the last check.
     #[must_use]
     pub fn due(self, event: Duration, last: Option<Duration>) -> Duration {
         let settled = event.saturating_add(self.settle);
@@ -107,16 +107,16 @@ impl Pace {
     }
 }
 
-/// The thread that hears events; it ends when this is dropped.
+/// The thread that waits for events; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Notices {
-    /// Something has changed.
+    /// Gets a message whenever the kernel reports a change after which the server should be checked.
     pub heard: mpsc::Receiver<()>,
     stop: Arc<AtomicBool>,
 }
 
 impl Notices {
-    /// Listens to this machine's kernel; none where it tells nothing, and the poll does it all.
+    /// Listens to this machine's kernel; `None` where it reports nothing, and polling alone finds changes.
     #[must_use]
     pub fn start() -> Option<Self> {
         let events = Events::of_inventory(&RealKernel::new());
@@ -157,7 +157,7 @@ fn listen(
         let now = begun.elapsed();
         if due.is_some_and(|due| due <= now) {
             (due, last) = (None, Some(now));
-            // One is waiting already: the look that it brings is after this event too.
+            // One is waiting already: the check that it brings is after this event too.
             let _ = notify.try_send(());
         }
         let wait = due.map_or(TURN, |due| due.saturating_sub(now).min(TURN));

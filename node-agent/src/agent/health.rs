@@ -1,4 +1,4 @@
-//! The health of every rail: a thread that reads counters once a second, and what it tells.
+//! The health of every rail: a thread that reads counters once a second, and what it reports.
 //!
 //! A thread of its own, because reading a counter may wait for a NIC's firmware; nothing else of the agent does.
 
@@ -41,7 +41,7 @@ const CLASS_OF_SERVICE: &str = "ClassOfService";
 /// Notes that wait for the thread.
 const NOTES: usize = 16;
 
-/// What the thread is told.
+/// What the agent sends to the thread.
 #[derive(Debug)]
 pub enum Note {
     /// The NICs of this server, all of them.
@@ -50,7 +50,7 @@ pub enum Note {
     Jobs(Vec<JobUse>),
     /// A probe of this NIC's path begins.
     Probing(String),
-    /// What came of it.
+    /// The outcome of a probe of this NIC.
     Probed(String, NicProbe),
 }
 
@@ -67,11 +67,11 @@ pub struct CounterPaths {
     pub flaps: watch::Receiver<Flaps>,
 }
 
-/// The way to the thread, and what it says.
+/// The connection to the health thread: what it is sent, and what it reports.
 #[derive(Debug)]
 pub struct Watcher {
     notes: SyncSender<Note>,
-    /// NICs that the thread has not been told of, because it was behind.
+    /// The NICs of this server, where they could not be sent to the thread because it was behind.
     due: Option<Vec<Nic>>,
     /// What is wrong with NICs, by device; changes only with a verdict.
     pub reported: watch::Receiver<Vec<NicHealth>>,
@@ -98,7 +98,7 @@ impl Watcher {
         self.notes.clone()
     }
 
-    /// Tells the thread; false if it is behind, and should be told again later.
+    /// Sends it to the thread; false if the thread is behind, and it should be sent again later.
     pub fn note(&self, note: Note) -> bool {
         !matches!(self.notes.try_send(note), Err(TrySendError::Full(_)))
     }
@@ -109,7 +109,7 @@ impl Watcher {
         self.due = (!reported).then(|| nics.to_vec());
     }
 
-    /// Tells what it could not be told before.
+    /// Sends what could not be sent before.
     pub fn repeat(&mut self) {
         if let Some(nics) = self.due.take() {
             self.nics(&nics);
@@ -125,7 +125,7 @@ struct Watching {
     notify: watch::Sender<Vec<NicHealth>>,
     /// Wall clock at the start, and the clock that never steps.
     begun: (u64, Instant),
-    /// What the series have been told already.
+    /// What has been counted in the series already.
     counted: BTreeMap<PortKey, PerWord<u64>>,
     /// What is wrong with the class of service, by network device, and since when.
     faults: BTreeMap<String, (Severity, String, Timestamp)>,
@@ -133,7 +133,7 @@ struct Watching {
     probes: BTreeMap<PortKey, NicProbe>,
     /// Probes that passed, until counters have been read.
     passed: BTreeMap<PortKey, NicProbe>,
-    /// What a probe would end, as was told.
+    /// What a probe would end, as was reported.
     wanted: Vec<(PortKey, Condition)>,
 }
 
@@ -198,7 +198,7 @@ impl Watching {
                         self.count();
                     }
                     checks = checks.wrapping_add(1);
-                    // A look that took long is not made up for.
+                    // A check that took long is not made up for.
                     next = (next + EVERY).max(Instant::now());
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -236,7 +236,7 @@ impl Watching {
         step(&mut self.state, &Event::Probing { port: &port }, now);
     }
 
-    /// A probe ended. That it passed is told when counters have had their word.
+    /// A probe ended. That it passed is reported once counters have been read.
     fn probed(&mut self, device: &str, probe: NicProbe) {
         let Some(port) = self.key_of(device) else { return };
         let (now, passed) = (self.now(), probe.outcome == ProbeOutcome::Passed);

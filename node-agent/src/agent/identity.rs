@@ -31,7 +31,7 @@ pub enum IdentityError {
         "this server has no certificate yet: give --join-token and --ca-pin, as `railctl node token {node}` prints them"
     )]
     NoToken {
-        /// This server's name.
+        /// Name of this server, as the controller knows it.
         node: String,
     },
     /// A token without the pin by which the controller is known.
@@ -43,11 +43,11 @@ pub enum IdentityError {
         dir.display()
     )]
     OtherNode {
-        /// Where.
+        /// The directory that holds the certificate.
         dir: PathBuf,
-        /// Whose it is.
+        /// The server that the certificate names.
         found: String,
-        /// Whose it should be.
+        /// The server that it should name.
         wanted: String,
     },
     /// It has expired while the agent was away.
@@ -56,23 +56,23 @@ pub enum IdentityError {
     /// The controller refused or could not be reached.
     #[error("cannot join at {controller}: {source}")]
     Join {
-        /// Where.
+        /// The controller's address, as it was given.
         controller: String,
-        /// What it said.
+        /// Why the call failed, or what the controller answered.
         source: RpcError,
     },
     /// As above, for a new certificate in place of the one that is here.
     #[error("cannot renew at {controller}: {source}")]
     Renew {
-        /// Where.
+        /// The controller's address, as it was given.
         controller: String,
-        /// What it said.
+        /// Why the call failed, or what the controller answered.
         source: Box<RpcError>,
     },
-    /// A file.
+    /// A file of the identity cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The files' content.
+    /// What is in the files is no key or certificate that can be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// The key could not be made.
@@ -217,7 +217,7 @@ async fn join(setup: &Setup, token: &str, pins: Vec<CaPin>, at: &Files) -> Resul
     Ok(())
 }
 
-/// The controllers refuse this server's certificate: the next start must not take it again, but join anew. Told once.
+/// The controllers refuse this server's certificate: the next start must not take it again, but join again. Logged once.
 pub(crate) fn set_aside(setup: &Setup) {
     let at = paths(setup);
     let aside = at.dir.join("node.revoked.pem");
@@ -227,7 +227,7 @@ pub(crate) fn set_aside(setup: &Setup) {
             "this server's certificate was revoked; jobs go on, but nothing new begins here: to bring it back, start the agent anew with the --join-token and --ca-pin that `railctl node token {}` prints",
             setup.node
         ),
-        // It was told before.
+        // It was logged before.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => {
             tracing::error!(%error, "the revoked certificate cannot be put aside; remove {}", at.certificate.display())
@@ -266,7 +266,7 @@ impl RenewedIdentity {
 }
 
 /// Returns when the controller says that another authority issues, or others are trusted, than this agent knows of; at a
-/// moment within the time that it gives. What it has said once is heard once.
+/// moment within the time that it gives. What it has said once is taken once.
 async fn superseded(
     said: &mut watch::Receiver<Option<v1::Authority>>,
     kept: &RenewedIdentity,
@@ -343,7 +343,7 @@ async fn renew(
 }
 
 /// Shows the new certificate to each controller, on a connection of its own: the one that is open goes on with the old one. So
-/// they know that it is in use, and this server hears of a certificate that is not good while it can still mend that.
+/// they know that it is in use, and this server learns of a certificate that is not good while it can still fix that.
 async fn show(setup: &Setup, kept: &RenewedIdentity) {
     for endpoint in &setup.controller {
         let address = std::slice::from_ref(endpoint);

@@ -2,7 +2,7 @@
 
 use proto_model::{Isolation, IsolationFeature, IsolationState};
 
-/// What the parts of the agent say; of a feature that none of them speaks of, that it is absent. What an inventory file says of isolation
+/// What the parts of the agent say; of a feature that none of them names, that it is absent. What an inventory file says of isolation
 /// does not count: a feature is only there where this agent sets it up.
 pub(crate) fn found(said: impl IntoIterator<Item = IsolationState>) -> Isolation {
     let silent = |feature: &IsolationFeature| {

@@ -35,18 +35,18 @@ const OPEN_LIMIT: Duration = Duration::from_secs(10);
 pub struct Outgoing {
     /// Messages go here, the registration first.
     pub sender: mpsc::Sender<v1::AgentMessage>,
-    /// Ends the stream.
+    /// Ends the stream when it is cancelled.
     pub hang_up: CancellationToken,
 }
 
-/// What the link tells the agent.
+/// What the link reports to the agent.
 #[derive(Debug)]
 pub enum LinkEvent {
     /// A stream was opened.
     Up(Outgoing),
-    /// It ended.
+    /// The stream has ended; the link tries to open another one.
     Down,
-    /// The controller spoke.
+    /// The controller has sent a message.
     Core(Event),
 }
 
@@ -61,7 +61,7 @@ pub async fn keep(setup: Arc<Setup>, client: Client, events: mpsc::Sender<LinkEv
     sampling.spawn(usage::sample(setup.data.clone(), sender));
     loop {
         let begun = Instant::now();
-        // Another controller has not heard it.
+        // Another controller has not received it.
         used.mark_changed();
         let result = stream(&setup, &client, &events, &mut used).await;
         setup.metrics.connected.set([], 0);
@@ -197,7 +197,7 @@ fn qos_desired(wire: v1::DesiredQos) -> Option<DesiredQos> {
     .ok()
 }
 
-/// A command in the domain's words. One that is not understood is refused whole, and said: an agent that is older than
+/// A command in types of the model. One that is not understood is refused whole, and said: an agent that is older than
 /// its controller must not guess.
 fn command(setup: &Setup, message: v1::ControllerMessage) -> Option<Event> {
     let epoch = message.epoch;

@@ -17,15 +17,15 @@ use crate::files::{self, Durability};
 pub struct AgentMetrics {
     /// `rail_agent_connected`: 1 while a stream to the controller stands.
     pub connected: GaugeBy<0>,
-    /// `rail_agent_connects_total`.
+    /// `rail_agent_connects_total`: streams to the controller that were opened.
     pub connects: CounterBy<0>,
-    /// `rail_agent_commands_total{command}`.
+    /// `rail_agent_commands_total{command}`: commands that were received, by kind.
     pub commands: CounterBy<1>,
     /// `rail_agent_stale_commands_total`: refused for a low epoch.
     pub stale: CounterBy<0>,
-    /// `rail_agent_attempts{state}`.
+    /// `rail_agent_attempts{state}`: attempts on this server, by state.
     pub attempts: GaugeBy<1>,
-    /// `rail_agent_rank_exits_total{outcome}`.
+    /// `rail_agent_rank_exits_total{outcome}`: ranks that have ended, by outcome.
     pub exits: CounterBy<1>,
     /// `rail_agent_log_bytes_total`: sent to readers of logs.
     pub log_bytes: CounterBy<0>,
@@ -35,7 +35,7 @@ pub struct AgentMetrics {
     pub nic_unfit: GaugeBy<2>,
     /// `rail_nic_condition{device,rail,condition}`: 1 note, 2 degraded, 3 drain; absent where it does not hold.
     pub nic_condition: GaugeBy<3>,
-    /// `rail_nic_events_total{device,rail,event}`: by the words of node-agent-health; they never go back.
+    /// `rail_nic_events_total{device,rail,event}`: by the counter kinds of node-agent-health; they never go back.
     pub nic_events: CounterBy<3>,
     /// `rail_nic_probes_total{device,outcome}`: of rails that were out of use; passed, failed or unable.
     pub nic_probes: CounterBy<2>,
@@ -44,7 +44,7 @@ pub struct AgentMetrics {
 }
 
 impl AgentMetrics {
-    /// Registers them.
+    /// Registers the agent's series with `metrics`.
     pub fn new(metrics: &Metrics) -> Self {
         Self {
             connected: metrics.gauge_by("agent_connected", "1 while connected to the controller", []),
@@ -84,7 +84,7 @@ impl AgentMetrics {
     }
 }
 
-/// An agent is ready while a controller hears it: without one it starts nothing new, and what runs goes on.
+/// An agent is ready while it is connected to a controller: without one it starts nothing new, and what runs goes on.
 fn ready(connected: GaugeBy<0>) -> Checks {
     Arc::new(move || {
         let outcome = match connected.get([]) {
@@ -97,6 +97,9 @@ fn ready(connected: GaugeBy<0>) -> Checks {
 
 /// Serves `/metrics` and what says how the agent is for as long as the process lives, and leaves their address in the file
 /// `reported`.
+///
+/// # Errors
+/// The address cannot be listened on, or the file `reported` cannot be written.
 pub async fn serve(
     metrics: &Metrics,
     own: &AgentMetrics,

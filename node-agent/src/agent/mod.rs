@@ -62,9 +62,9 @@ pub enum AgentError {
     /// The data directory cannot be used.
     #[error("cannot use the data directory {}: {source}; give another --data-dir or mend its permissions", path.display())]
     DataDir {
-        /// Which.
+        /// Path of the data directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: io::Error,
     },
     /// Another agent uses it.
@@ -100,7 +100,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// True where the command line is to be mended.
+    /// True where the command line is to be fixed.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::NoEngine(_) | Self::Inventory(_) | Self::RankUser(_) | Self::QosProfile(_))
@@ -127,7 +127,7 @@ pub(crate) struct Setup {
     pub counters: Option<PathBuf>,
     /// What is wrong with the class of service of NICs.
     pub qos_faults: Receiver<Faults>,
-    /// Keeps class of service.
+    /// How the agent keeps the class of service of NICs.
     pub qos: Keeping,
     /// The data classes of rails when the agent began.
     pub data_classes: DataClasses,

@@ -18,7 +18,7 @@ use crate::qos::data_class::DataClasses;
 const AT_ONCE: usize = 16;
 /// None takes longer, whatever is asked for.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Of so many small packets one may be lost: a busy server answers some of them late.
+/// Of this many small packets one may be lost: a busy server answers some of them late.
 const LOSS: u32 = 250;
 /// More than before a job, for there is time: some 8 MB each way, and less than the 8 s that the controller gives, even where most is lost.
 const LIMITS: Limits = Limits {
@@ -75,7 +75,7 @@ impl Provers {
     }
 }
 
-/// Makes one probe, and tells what became of it.
+/// Makes one probe, and reports its outcome.
 fn make(proof: &RailProof, netdev: Option<&str>, data_class: DataClass, health: Option<&SyncSender<Note>>) {
     let note = |note| health.is_none_or(|health| health.send(note).is_ok());
     // Only the end of the agent ends that thread.

@@ -1,4 +1,4 @@
-//! How this agent runs ranks: whom as, how kept apart. Found once, when it starts.
+//! How this agent runs ranks: as which user, and how kept apart. Found once, when it starts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,17 +30,17 @@ use crate::{
 
 /// A rank shares no more with its engine unless it is said.
 const ENGINE_MEMORY_MAX: u64 = 8 << 30;
-/// What is taken for a server's memory where nothing tells it.
+/// What is taken for a server's memory where it is not known.
 const MEMORY_UNKNOWN: u64 = 8 << 30;
 
-/// Whom ranks run as.
+/// The user that ranks run as.
 #[derive(Debug, Clone)]
 pub(crate) enum Whom {
     /// The agent's own user.
     Agent,
-    /// One user for all.
+    /// One user for the ranks of all attempts.
     Shared(RankUser),
-    /// One for each attempt.
+    /// A user of its own for each attempt, with an id of this range.
     PerAttempt(UidRange),
 }
 
@@ -92,7 +92,7 @@ fn own_user(uid: u32, groups: &[u32]) -> RankUser {
     RankUser { ids: Ids { uid, gid: uid, groups }, name: format!("rail-{uid}"), home: "/".into() }
 }
 
-/// Finds out whom ranks run as, and how they can be kept apart on this server.
+/// Finds out which user ranks run as, and how they can be kept apart on this server.
 ///
 /// # Errors
 /// Ranks cannot run as it was asked.
@@ -280,7 +280,7 @@ impl GivenCpus {
         given
     }
 
-    /// An attempt begins.
+    /// Records the CPUs that an attempt has when it begins.
     pub(crate) fn give(&mut self, key: Key, supervisor_config: &SupervisorConfig) {
         if let Some(list) = supervisor_config.limits.cpus.as_ref().filter(|_| supervisor_config.own_cpus) {
             self.0.insert(key, cpus::listed(list));

@@ -51,7 +51,7 @@ use crate::{
 
 /// Events that wait for the agent.
 const EVENTS: usize = 1024;
-/// How often the core is told that time passes.
+/// How often the core gets an event that time passes.
 const TICK: Duration = Duration::from_secs(1);
 
 struct Runner {
@@ -65,9 +65,9 @@ struct Runner {
     spans: BTreeMap<Key, Span>,
     exits_reported: BTreeMap<Key, BTreeSet<u32>>,
     health: Option<Watcher>,
-    /// What the health thread has been told of jobs.
+    /// The jobs that the health thread knows of.
     noted: Option<Vec<JobUse>>,
-    /// What changed lately.
+    /// Changes of the inventory that are reported, the latest ones.
     recent: Recent,
     /// Probes of rails that are out of use.
     provers: Provers,
@@ -512,7 +512,7 @@ impl Runner {
             self.spans.insert(key, span);
         }
         if let Some(orders) = self.orders.get(&key) {
-            // Full: the supervisor's next words bring the order again.
+            // Full: the supervisor's next report brings the order again.
             let _ = orders.try_send(order);
         }
     }
@@ -568,14 +568,14 @@ impl Runner {
         }
     }
 
-    /// Ends the stream; the registration on the next one tells everything again.
+    /// Ends the stream; the registration on the next one reports everything again.
     fn hang_up(&mut self) {
         if let Some(stream) = self.controller.take() {
             stream.hang_up.cancel();
         }
     }
 
-    /// What a look found: what is new is logged, counted, and told.
+    /// What a check found: what is new is logged, counted, and reported.
     fn see(&mut self, found: Found) {
         let mut discovery = match found {
             Ok(discovery) => discovery,

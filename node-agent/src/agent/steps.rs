@@ -148,7 +148,7 @@ async fn connect(dir: &JobDir) -> Result<UnixStream, StepError> {
     }
 }
 
-/// Input, until the controller sends nothing more; then the supervisor is told that its caller is gone. What comes when the supervisor has
+/// Input, until the controller sends nothing more; then the supervisor learns that its caller is gone. What comes when the supervisor has
 /// gone is dropped.
 async fn down(mut input: Streaming<v1::AttachStepResponse>, to: oneshot::Receiver<OwnedWriteHalf>) {
     let mut to = to.await.ok();

@@ -80,7 +80,7 @@ async fn read(setup: Arc<Setup>, ask: v1::OpenLogs, sender: mpsc::Sender<v1::Upl
     }
 }
 
-/// Neighbours of one stream in one chunk, and of one time where times are told.
+/// Neighbours of one stream in one chunk, and of one time where times are sent.
 fn join(pieces: Vec<Piece>, timed: bool) -> Vec<Piece> {
     let mut joined: Vec<Piece> = Vec::new();
     for piece in pieces {

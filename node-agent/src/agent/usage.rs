@@ -1,4 +1,4 @@
-//! What this server and the jobs on it use now, as the kernel counts it: sampled every few seconds, told with a heartbeat, kept nowhere.
+//! What this server and the jobs on it use now, as the kernel counts it: sampled every few seconds, sent with a heartbeat, kept nowhere.
 
 use std::{
     collections::BTreeMap,
@@ -18,9 +18,9 @@ use crate::{
     process::{self, Identity, Tree, Used},
 };
 
-/// Between two samples; what is told is the mean over this time.
+/// Between two samples; what is reported is the mean over this time.
 const EVERY: Duration = Duration::from_secs(5);
-/// Attempts that are told of at most.
+/// Most attempts that are reported.
 const ATTEMPTS: usize = 1024;
 
 /// Where an attempt's processes are found.
@@ -71,7 +71,7 @@ struct Sampler {
 }
 
 impl Sampler {
-    /// Counts. The first time it tells of memory alone: CPU time is a difference.
+    /// Counts. The first time it gives memory alone: CPU time is a difference.
     fn sample(&mut self, data: &DataDir, now: Instant) -> Option<v1::ServerUsage> {
         let root = Path::new("/proc");
         let (busy, cpus) = busy(&fs::read_to_string(root.join("stat")).ok()?)?;

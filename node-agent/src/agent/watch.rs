@@ -1,4 +1,4 @@
-//! One task for each supervisor: starts it if need be, stays connected to it, and tells the agent what it says.
+//! One task for each supervisor: starts it if need be, stays connected to it, and passes on to the agent what it reports.
 
 use std::{
     process::Stdio,
@@ -35,6 +35,9 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 const LINE_MAX: u64 = 2 << 20;
 
 /// Writes the files and starts the process; the key and the values of variables go through its standard input.
+///
+/// # Errors
+/// A file cannot be written, or the process cannot be started.
 pub async fn spawn(
     setup: &Setup,
     assignment: &Assignment,
@@ -74,7 +77,7 @@ pub async fn spawn(
 /// The job that an attempt is of, for the trace.
 #[derive(Debug, Clone)]
 pub struct About {
-    /// Tenant and name.
+    /// Tenant and name of the job.
     pub id: JobId,
     /// W3C trace context of the submit; may be empty.
     pub trace_parent: String,
@@ -126,7 +129,7 @@ pub async fn watch(
         let starting = child.is_some() && recover::state(&dir).is_none();
         let gone = match child.as_mut().map(Child::try_wait) {
             Some(Ok(None)) => starting && started.elapsed() > START_LIMIT,
-            // Ended, or not our child: then the lock tells.
+            // Ended, or not our child: then the lock shows it.
             _ => !files::is_locked(&dir.lock()),
         };
         if gone && recover::has_ended(&dir) {
@@ -174,7 +177,7 @@ where
     loop {
         tokio::select! {
             length = read.read_until(b'\n', &mut line) => {
-                // A line that was cut by the end of the supervisor is not told; its durable state is.
+                // A line that was cut by the end of the supervisor is not reported; its durable state is.
                 if !matches!(length, Ok(1..)) || line.last() != Some(&b'\n') {
                     return;
                 }

@@ -5,8 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The group of the agent itself in a subtree that is ours: version 2 lets no group have both processes and groups with limits. systemd makes it
-/// (`DelegateSubgroup=`), else the agent does.
+/// The group of the agent itself in a subtree that is ours: version 2 lets no group have both processes and groups with limits. systemd
+/// makes it (`DelegateSubgroup=`), else the agent does.
 pub(super) const OWN: &str = "railyard-agent";
 
 /// Controllers that are of use here.
@@ -17,14 +17,14 @@ const USED: [&str; 4] = ["memory", "pids", "cpuset", "devices"];
 pub enum Version {
     /// One hierarchy per controller.
     One,
-    /// The unified one.
+    /// The unified hierarchy (cgroup v2), which has all controllers.
     Two,
 }
 
-/// One hierarchy.
+/// One hierarchy of control groups that is mounted on this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// How it works.
+    /// Version of the interface by which it is controlled.
     pub version: Version,
     /// What can be limited in it.
     pub controllers: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Hierarchy {
     pub base: PathBuf,
     /// CPUs that we may use ourselves, where it knows.
     pub cpus: String,
-    /// Memory nodes, likewise.
+    /// Memory nodes that we may use ourselves, where it knows.
     pub mems: String,
 }
 

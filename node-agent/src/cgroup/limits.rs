@@ -23,9 +23,9 @@ const LEAST_MEMORY: u64 = 16 << 20;
 pub enum MemoryLimit {
     /// The job's part of the server's, by its GPUs.
     Share,
-    /// So many bytes.
+    /// This number of bytes, whatever the job's part of the server.
     Bytes(u64),
-    /// Any.
+    /// No limit on memory.
     None,
 }
 
@@ -58,9 +58,9 @@ impl FromStr for MemoryLimit {
 /// How many processes and threads ranks may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PidsLimit {
-    /// So many.
+    /// This number of processes and threads.
     Count(u64),
-    /// Any number.
+    /// No limit on the number.
     None,
 }
 
@@ -136,7 +136,7 @@ pub struct Limits {
     pub devices: Option<Vec<String>>,
 }
 
-/// What the kernel tells of this server: CPUs of each NUMA node, and its memory.
+/// What the kernel says of this server: CPUs of each NUMA node, and its memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Server {
     /// CPUs by NUMA node, as ranges.

@@ -41,9 +41,9 @@ const FEATURES: [IsolationFeature; 4] = [
 pub struct Made {
     /// Where they are; the processes of the attempt are those of the first.
     pub groups: Vec<PathBuf>,
-    /// What is in force.
+    /// The features that are in force for the attempt.
     pub active: Vec<IsolationFeature>,
-    /// What is not, and why.
+    /// The features that are not in force, each with the reason.
     pub absent: Vec<(IsolationFeature, String)>,
 }
 
@@ -187,7 +187,7 @@ pub fn name(node: &str, key: Key) -> String {
 pub struct Available {
     /// The groups around those of jobs; empty: none can be made.
     pub parents: Vec<PathBuf>,
-    /// What is said of each feature.
+    /// Whether each feature is there, as it is reported.
     pub states: Vec<IsolationState>,
 }
 

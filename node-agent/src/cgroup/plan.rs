@@ -15,9 +15,9 @@ pub(super) const PARENT: &str = "railyard";
 /// One value for one file of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// The file's name.
+    /// Name of the file in the group's directory.
     pub file: &'static str,
-    /// What is written.
+    /// The text that is written to the file.
     pub value: String,
     /// What depends on it; `None`: it may fail, where the kernel does not have it.
     pub feature: Option<IsolationFeature>,
@@ -32,20 +32,20 @@ pub struct Group {
     pub hand_down: Vec<String>,
     /// For the group around all groups of ranks.
     pub around: Vec<Write>,
-    /// Its own name.
+    /// Name of the group's own directory.
     pub name: String,
     /// For itself, in this order.
     pub own: Vec<Write>,
 }
 
 impl Group {
-    /// The group around it.
+    /// Path of the group around all groups of ranks.
     #[must_use]
     pub fn parent(&self) -> PathBuf {
         self.base.join(PARENT)
     }
 
-    /// Its path.
+    /// Path of the group's own directory.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.parent().join(&self.name)
@@ -65,8 +65,8 @@ fn optional(file: &'static str, value: impl ToString) -> Write {
     Write { file, value: value.to_string(), feature: None }
 }
 
-/// The groups of one attempt. Each controller is used in the one hierarchy that has it; a hierarchy without any that is wanted is used only where
-/// it is the first, so that no process of the attempt is missed.
+/// The groups of one attempt. Each controller is used in the one hierarchy that has it; a hierarchy without any that is wanted is used
+/// only where it is the first, so that no process of the attempt is missed.
 #[must_use]
 pub fn plan(found: &[Hierarchy], name: &str, limits: &Limits) -> Vec<Group> {
     let group = |(at, hierarchy): (usize, &Hierarchy)| {

@@ -10,7 +10,7 @@ use proto_model::Reason;
 
 use super::limits::Limits;
 
-/// What was too much.
+/// The limit that the ranks ran into.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Excess {
     /// Processes were ended for want of memory: the limit and the most that was used, in bytes.
@@ -72,7 +72,7 @@ fn peak(group: &Path) -> u64 {
 /// CPU time of all that was ever in a group; `None` where the kernel does not count it.
 #[must_use]
 pub fn cpu_time(group: &Path) -> Option<Duration> {
-    // The first version has a `cpu.stat` too, that tells something else.
+    // The first version has a `cpu.stat` too, that says something else.
     let usage = named(group, "cpu.stat", "usage_usec").map(Duration::from_micros);
     usage.or_else(|| number(group, "cpuacct.usage").map(Duration::from_nanos))
 }

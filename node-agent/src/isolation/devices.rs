@@ -19,7 +19,7 @@ const NVIDIA: [&str; 4] = ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidi
 pub struct Device {
     /// Its PCI address, or that of the whole GPU.
     pub pci: String,
-    /// Which partition.
+    /// The MIG partition; `None` for a whole GPU.
     pub mig: Option<MigInstance>,
 }
 

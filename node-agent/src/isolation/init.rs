@@ -34,17 +34,17 @@ use crate::{
 /// All paths of an attempt fit many times.
 const ORDER_MAX: u64 = 1 << 20;
 
-/// What the supervisor tells it, as one line of JSON on the socket that is its standard input.
+/// What the supervisor sends to it, as one line of JSON on the socket that is its standard input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
     /// The supervisor, as this process sees its parent: none from inside a PID namespace.
     pub parent: Option<i32>,
-    /// What is to be made.
+    /// The isolation that is to be set up.
     pub isolation: Isolation,
     /// The ranks' user, who this process becomes, too.
     pub ids: Option<Ids>,
-    /// What ranks see.
+    /// The part of the server's file system that ranks see.
     pub view: View,
     /// Device files of the job's GPUs.
     pub devices: Vec<PathBuf>,

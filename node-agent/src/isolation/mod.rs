@@ -2,7 +2,7 @@
 //! files and devices (`mounts.rs`, `view.rs`), and which system calls they may make (`seccomp.rs`).
 //!
 //! What a server permits is found by trying (`probe.rs`); what ranks get follows from that and from the operator's policy by a pure
-//! function (`plan.rs`), which also says, feature by feature, what is absent, why, and what mends it.
+//! function (`plan.rs`), which also says, feature by feature, what is absent, why, and what fixes it.
 
 pub mod devices;
 pub mod init;
@@ -31,7 +31,7 @@ pub struct Isolation {
     pub seccomp: bool,
     /// Bytes of `/tmp`, and again of `/var/tmp`.
     pub tmp_bytes: u64,
-    /// Bytes of `/dev/shm`.
+    /// Size of `/dev/shm`, in bytes.
     pub shm_bytes: u64,
     /// What ranks see of this server although it lies in a folder that is private to them otherwise.
     pub shown: Vec<PathBuf>,
@@ -49,7 +49,7 @@ pub struct Namespaces {
     pub mount: bool,
     /// System V IPC and POSIX message queues.
     pub ipc: bool,
-    /// Network: loopback alone.
+    /// A network namespace that has loopback alone.
     pub network: bool,
 }
 
@@ -78,9 +78,9 @@ impl Namespaces {
 #[derive(Debug, Error)]
 #[error("cannot {what}: {source}")]
 pub struct IsolationError {
-    /// What was attempted.
+    /// The step that failed, as the end of "cannot".
     pub what: String,
-    /// The kernel's answer.
+    /// What the kernel answered.
     pub source: io::Error,
 }
 

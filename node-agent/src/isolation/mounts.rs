@@ -47,7 +47,7 @@ const LINKS: [(&str, &str); 5] = [
 /// Files of a private folder at most: each takes memory of the kernel's.
 const FILES_MAX: u64 = 1 << 20;
 
-/// A page.
+/// Least size of a tmpfs, in bytes: one page.
 const TMPFS_MIN: u64 = 4096;
 
 /// A tree of files that was taken hold of.
@@ -58,6 +58,9 @@ struct MountTree {
 }
 
 /// Arranges all of it; `pid` where `/proc` is to be the PID namespace's own.
+///
+/// # Errors
+/// The step that failed, and what the kernel answered.
 pub fn arrange(
     isolation: &Isolation,
     view: &View,

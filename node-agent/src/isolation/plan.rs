@@ -1,5 +1,5 @@
 //! What ranks get, as a pure function of what this server permits and of what its operator wants; and, feature by feature, what is
-//! absent, why, and what mends it.
+//! absent, why, and what fixes it.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use proto_model::{IsolationFeature as Kind, IsolationState};
 
 use super::{Isolation, Namespaces};
 
-/// The features that are decided here, in the order in which they are told.
+/// The features that are decided here, in the order in which they are reported.
 const FEATURES: [Kind; 11] = [
     Kind::UidPerAttempt,
     Kind::UserNamespace,
@@ -22,7 +22,7 @@ const FEATURES: [Kind; 11] = [
     Kind::Seccomp,
 ];
 
-/// Whom ranks run as.
+/// The user that ranks run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
     /// The agent's own user, who is not root.
@@ -31,14 +31,14 @@ pub enum Identity {
     Root,
     /// One user of their own for all attempts.
     Shared,
-    /// One for each attempt.
+    /// A user of its own for each attempt.
     PerAttempt,
 }
 
 /// What was found by trying. An error is what the kernel, or we, said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Whom ranks run as.
+    /// The user that ranks run as.
     pub identity: Identity,
     /// The agent is root: it needs no user namespace.
     pub root: bool,
@@ -59,9 +59,9 @@ pub struct Policy {
     pub seccomp: bool,
     /// A network namespace: ranks reach each other over rails alone.
     pub network: bool,
-    /// Bytes of `/tmp`.
+    /// Size of `/tmp`, in bytes.
     pub tmp_bytes: u64,
-    /// Bytes of `/dev/shm`.
+    /// Size of `/dev/shm`, in bytes.
     pub shm_bytes: u64,
     /// What ranks see of this server's private folders.
     pub shown: Vec<PathBuf>,
@@ -69,7 +69,7 @@ pub struct Policy {
     pub device_groups: Vec<u32>,
 }
 
-/// The decision.
+/// Decides what ranks get by what the server can do and the operator wants, and says of each feature whether it is there.
 #[must_use]
 pub fn plan(facts: &Facts, policy: &Policy) -> (Isolation, Vec<IsolationState>) {
     let namespaces = match (policy.namespaces, &facts.all, &facts.files) {

@@ -23,20 +23,20 @@ use crate::{
     rank_user::Ids,
 };
 
-/// Paths and numbers.
+/// Most bytes that a trial may have as JSON: it is made of paths and numbers.
 const TRIAL_MAX: u64 = 1 << 20;
 
-/// What is tried.
+/// What is tried: the isolation that ranks would get, and a program that is run in it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
-    /// What ranks would get.
+    /// The isolation that ranks would get.
     pub isolation: Isolation,
-    /// Whom they would be.
+    /// The user that ranks would run as; `None`: the agent's own.
     pub ids: Option<Ids>,
-    /// What they would see.
+    /// The part of the server's file system that ranks would see.
     pub view: View,
-    /// What is run.
+    /// The program that is run in it, with its arguments.
     pub argv: Vec<String>,
     /// The program that starts it, where it is not the agent's own.
     #[serde(default)]
@@ -136,7 +136,7 @@ fn make(trial: &Trial, starter: &Path) -> Result<Room, String> {
     Ok(room)
 }
 
-/// What this server permits. `trial` is what is to work in the end: whom ranks are, what they see, what they run.
+/// What this server permits. `trial` is what is to work in the end: which user ranks run as, what they see, what they run.
 #[must_use]
 pub fn probe(agent: &Path, identity: Identity, policy: &Policy, trial: &Trial) -> Facts {
     let root = rustix::process::geteuid().is_root();

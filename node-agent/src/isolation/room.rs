@@ -46,7 +46,7 @@ const END_LIMIT: Duration = Duration::from_millis(100);
 pub struct Join {
     /// The process that holds them, by its pid where the rank is.
     pub holder: i32,
-    /// Which to enter.
+    /// The namespaces that the rank enters.
     pub namespaces: Namespaces,
 }
 
@@ -62,11 +62,12 @@ pub struct Room {
     pidfd: OwnedFd,
     /// It ends when this closes.
     socket: UnixStream,
-    /// It has been told what to arrange.
+    /// It has got its order.
     reported: bool,
     ready: Option<Result<(), String>>,
-    /// Starts processes in the PID namespace: a thread's children are born where it was told, and only its own. (To come back from there
-    /// needs a right that a user namespace of our own does not give.) It lives as long as this: what it starts is tied to it.
+    /// Starts processes in the PID namespace: a thread's children are born in the namespace that it has chosen, and only its own. (To
+    /// come back from there needs a right that a user namespace of our own does not give.) It lives as long as this: what it starts is
+    /// tied to it.
     starter: Option<mpsc::Sender<Wanted>>,
 }
 
@@ -106,7 +107,7 @@ impl Room {
         (&self.socket).write_all(&line)
     }
 
-    /// True once it has been told what to arrange.
+    /// True once it has got its order.
     #[must_use]
     pub fn is_reported(&self) -> bool {
         self.reported
@@ -120,7 +121,7 @@ impl Room {
         self.ready.get_or_insert_with(|| answer(&self.socket)).clone()
     }
 
-    /// What a rank is told to enter.
+    /// What a rank is to enter.
     #[must_use]
     pub fn join(&self) -> Join {
         let holder = if self.namespaces.pid { 1 } else { self.holder.pid };

@@ -28,18 +28,18 @@ pub enum Step {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
-    /// By path.
+    /// The steps, each with the path that it is about.
     pub steps: Vec<(PathBuf, Step)>,
 }
 
 /// Owner, group and mode of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Whose it is.
+    /// User id of the owner.
     pub uid: u32,
-    /// Its group.
+    /// Group id of the folder.
     pub gid: u32,
-    /// Its mode.
+    /// Permission bits of the folder.
     pub mode: u32,
 }
 
@@ -64,7 +64,7 @@ impl Access {
 }
 
 /// The view of an attempt. `data` is the agent's folder, which is hidden; `needed` is what a rank must reach, wherever it is; `access`
-/// tells of folders. A folder that is closed to the ranks' user is hidden as a whole, so that what is shown below it can be reached.
+/// says of folders. A folder that is closed to the ranks' user is hidden as a whole, so that what is shown below it can be reached.
 #[must_use]
 pub fn view(
     data: &Path,

@@ -17,9 +17,9 @@ pub struct DataClasses {
 #[derive(Debug, Clone, Default)]
 struct DesiredProfiles {
     kept: BTreeSet<u32>,
-    /// Of rails that are kept.
+    /// The data class of the rails in `kept`, by the desired profile; `None`: the agent's own.
     profile: Option<DataClass>,
-    /// Of the others.
+    /// The data class of all other rails, by the profile from before the rollout; `None`: the agent's own.
     before: Option<DataClass>,
 }
 
@@ -46,7 +46,7 @@ impl DataClasses {
         };
     }
 
-    /// That of one rail.
+    /// The data class of the rail with this number.
     #[must_use]
     pub fn of(&self, rail: u32) -> DataClass {
         let DesiredProfiles { kept, profile, before } = &self.desired;
@@ -54,7 +54,7 @@ impl DataClasses {
         desired.unwrap_or(self.own)
     }
 
-    /// Each rail's.
+    /// The data class of each of these rails, by number.
     #[must_use]
     pub fn each(&self, rails: impl IntoIterator<Item = u32>) -> BTreeMap<u32, DataClass> {
         rails.into_iter().map(|rail| (rail, self.of(rail))).collect()

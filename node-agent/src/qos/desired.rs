@@ -33,7 +33,7 @@ struct Saved {
     number: u64,
 }
 
-/// Where it is kept.
+/// The file in which the desired state is kept.
 #[must_use]
 pub fn path(data_dir: &Path) -> PathBuf {
     data_dir.join("qos").join("wish.json")
@@ -79,11 +79,11 @@ pub struct Progress {
     desired: Arc<DesiredQos>,
     profile: Result<Arc<QosProfile>, String>,
     before: Option<Result<Arc<QosProfile>, String>>,
-    /// By network device.
+    /// The state of each NIC, by the name of its network device.
     ports: BTreeMap<String, QosPort>,
     /// What each NIC is to be.
     aims: BTreeMap<String, Aim>,
-    /// Those that were looked at since they are to be that: whatever came of it, nothing is under way there.
+    /// Those that were looked at since they are to be that: whatever the outcome, nothing is under way there.
     done: BTreeSet<String>,
 }
 
@@ -103,7 +103,7 @@ impl Progress {
         Self { desired, profile, before, ports, aims, done }
     }
 
-    /// Another wish. Of the same roll-out what was seen stands.
+    /// Another desired state. Of the same rollout what was seen stays.
     pub fn desired(&mut self, desired: Arc<DesiredQos>) {
         if desired.generation == self.desired.generation && desired.document == self.desired.document {
             self.desired = desired;
@@ -171,10 +171,10 @@ impl Progress {
         }
     }
 
-    /// What a look at a NIC found.
+    /// What a check of a NIC found.
     pub fn see(&mut self, nics: &[Nic], netdev: &str, verdict: &Verdict, text: &str) {
         let Some(nic) = nics.iter().find(|nic| nic.netdev == netdev) else { return };
-        // Its driver is being loaded anew, for example: what follows tells.
+        // Its driver is being reloaded, for example: what follows shows.
         if matches!(verdict, Verdict::Gone) {
             return;
         }

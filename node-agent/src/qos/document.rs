@@ -16,17 +16,17 @@ pub enum ProfileFileError {
     /// It cannot be read.
     #[error("cannot read the profile {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// What the operating system answered.
         source: io::Error,
     },
     /// It is no profile.
     #[error("{}: {source}", path.display())]
     Document {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the document.
         source: ProfileDocumentError,
     },
 }

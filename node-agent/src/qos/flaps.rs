@@ -1,4 +1,4 @@
-//! Links that go down and come up because of an edit that is made here: whoever watches links is told before, so that our own doing is no
+//! Links that go down and come up because of an edit that is made here: whoever watches links knows before, so that our own doing is no
 //! fault of the cable.
 
 use std::{
@@ -14,17 +14,17 @@ use tokio::sync::watch;
 /// Until when the link of each network device may go down and up.
 pub type Flaps = BTreeMap<String, Instant>;
 
-/// From the beginning of an edit on: twice what the link of a driver that was loaded anew may take.
+/// From the beginning of an edit on: twice what the link of a driver that was reloaded may take.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// A journal that tells of links that will go down. A record is saved before what it says is done, and so it is told before.
+/// A journal that reports links that will go down. A record is saved before what it says is done, and so it is reported before.
 pub struct Telling<J> {
     journal: J,
     flaps: watch::Sender<Flaps>,
 }
 
 impl<J: Journal> Telling<J> {
-    /// What is kept goes to `journal`, what is told to `flaps`.
+    /// What is kept goes to `journal`, what is reported to `flaps`.
     pub fn new(journal: J, flaps: watch::Sender<Flaps>) -> Self {
         Self { journal, flaps }
     }
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A journal that remembers what had been told when each record was saved.
+    /// A journal that remembers what had been reported when each record was saved.
     struct Heard(MemoryJournal, watch::Receiver<Flaps>, std::sync::mpsc::Sender<(bool, bool)>);
 
     impl Journal for Heard {

@@ -1,5 +1,5 @@
 //! A thread of the agent that keeps class of service as a profile says. What harms traffic waits until no job runs on this server: a NIC
-//! whose data class waits takes no new one, and is mended once the controller has had time to hear of that.
+//! whose data class waits takes no new one, and is fixed once the controller has had time to hear of that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,7 +41,8 @@ const NICS_MAX: usize = 256;
 const TURN: Duration = Duration::from_millis(500);
 /// How often the journal is looked at while there is nothing to be kept: somebody may have died in the middle of an apply.
 const GLANCE: Duration = Duration::from_secs(1);
-/// So long a NIC has been told to be unfit before what harms traffic is done to it: the controller knows by then, and starts nothing there.
+/// How long a NIC is reported as unfit before anything that harms traffic is done to it: by then the controller knows, and starts
+/// nothing there.
 const HEARD: Duration = Duration::from_secs(10);
 
 /// The way to the thread, which ends when this is dropped.
@@ -54,7 +55,7 @@ pub struct Keeping {
     thread: Option<JoinHandle<()>>,
     /// How NICs stand to what the controller desires.
     pub ports: watch::Receiver<Vec<QosPort>>,
-    /// Links that go down because of it; told before they do.
+    /// Links that go down because of it; reported before they do.
     pub flaps: watch::Receiver<Flaps>,
 }
 
@@ -66,11 +67,11 @@ struct Slot {
 }
 
 impl Keeping {
-    /// Starts it; what is wrong goes to `faults`. Without a profile and without desired state it only sees to what somebody else has begun and
-    /// cannot end any more. Until it is told otherwise it takes it that jobs run here.
+    /// Starts it; what is wrong goes to `faults`. Without a profile and without desired state it only sees to what somebody else has
+    /// begun and cannot end any more. Until it knows otherwise it assumes that jobs run here.
     ///
     /// # Errors
-    /// A profile is to be kept, and the journal is another's or cannot be read, or the kernel tells no events.
+    /// A profile is to be kept, and the journal is another's or cannot be read, or the kernel reports no events.
     pub fn start(
         data_dir: &Path,
         kernel: Arc<dyn Kernel>,
@@ -81,7 +82,7 @@ impl Keeping {
         Self::start_after(HEARD, data_dir, kernel, nics, profile, faults)
     }
 
-    /// The same; `heard` is how long a NIC is told to be unfit before what harms traffic is done to it.
+    /// The same; `heard` is how long a NIC is reported as unfit before anything that harms traffic is done to it.
     fn start_after(
         heard: Duration,
         data_dir: &Path,
@@ -164,7 +165,7 @@ impl Drop for Keeping {
 struct Thread {
     data_dir: PathBuf,
     kernel: Arc<dyn Kernel>,
-    /// See [`HEARD`].
+    /// How long a NIC is reported as unfit before anything that harms traffic is done to it; see [`HEARD`].
     heard: Duration,
     /// For all NICs, where the controller desires nothing.
     profile: Option<QosProfile>,
@@ -240,7 +241,7 @@ impl Thread {
         }
     }
 
-    /// What others have begun: NICs that are not in service for it are told, and what nobody is there to end any more is ended.
+    /// What others have begun: NICs that are not in service for it are reported, and what nobody is there to end any more is ended.
     fn glance(&mut self) {
         let (records, unreadable) = match FileJournal::read_all(&self.data_dir) {
             Ok(read) => read,
@@ -319,8 +320,8 @@ impl Thread {
         self.aim();
     }
 
-    /// A NIC that is away, because its driver is being loaded anew for example, is to be what it was to be when it comes back: the
-    /// keeper may see it before the next look at this server's inventory does.
+    /// A NIC that is away, because its driver is being reloaded for example, is to be what it was to be when it comes back: the
+    /// keeper may see it before the next check of this server's inventory does.
     fn see_nics(&mut self, mut now: Vec<Nic>) {
         // One that has another name now is not away.
         let away =
@@ -384,8 +385,8 @@ fn waits(plan: &Plan) -> bool {
     plan.withheld.iter().any(|held| held.edit.change.is_of_data_class())
 }
 
-/// A NIC that may be half of one thing and half of another, or whose data class waits to be mended, serves no new job; one that is merely not as
-/// its profile says does.
+/// A NIC that may be half of one thing and half of another, or whose data class waits to be fixed, serves no new job; one that is merely
+/// not as its profile says does.
 fn wrong(
     reported: &BTreeMap<String, String>,
     withheld: &BTreeSet<&str>,
@@ -402,7 +403,7 @@ fn wrong(
     all
 }
 
-/// Logs what is new, and gives what is wrong in words. A NIC that stays as it is, right or wrong, is told of once.
+/// Logs what is new, and gives what is wrong in words. A NIC that stays as it is, right or wrong, is logged once.
 fn report(outcome: &Outcome, reported: &mut BTreeMap<String, String>) -> String {
     let netdev = outcome.netdev.as_str();
     let text = match &outcome.verdict {

@@ -21,11 +21,11 @@ const CHECK: Duration = Duration::from_millis(200);
 /// How a trial has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// It is to stay.
+    /// Somebody has confirmed it: it stays.
     Confirmed,
     /// It is not to stay.
     Rejected,
-    /// Nobody said anything.
+    /// The time for a confirmation has passed.
     Late,
     /// Another process has ended it, either way.
     Others,

@@ -26,7 +26,7 @@ const REFUSAL_MAX: usize = 4096;
 /// What a program finds as its standard input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
-    /// Nothing.
+    /// Nothing: the program reads from `/dev/null`.
     #[default]
     Nothing,
     /// What the process has inherited under this number.
@@ -51,13 +51,13 @@ pub struct Confinement {
     pub cgroups: Vec<PathBuf>,
     /// Whom to become; the agent's own user if none.
     pub ids: Option<Ids>,
-    /// Resource limits.
+    /// Resource limits (`setrlimit`) of the rank.
     pub limits: RankLimits,
     /// Namespaces of the attempt.
     pub join: Option<Join>,
     /// Refuse the list of system calls.
     pub seccomp: bool,
-    /// Standard input.
+    /// What the rank finds as its standard input.
     #[serde(default, skip_serializing_if = "Input::is_nothing")]
     pub input: Input,
 }
@@ -68,16 +68,16 @@ pub struct Confinement {
 pub struct Program {
     /// Program and arguments; the program is looked for in the job's own `PATH`.
     pub argv: Vec<String>,
-    /// The whole environment.
+    /// All environment variables that the program gets.
     pub environment: BTreeMap<String, String>,
-    /// Where it begins.
+    /// The directory in which the program begins.
     pub working_dir: PathBuf,
 }
 
 /// Why a launch cannot be used.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The kernel refused.
+    /// The kernel refused to make or read the file that carries the launch.
     #[error("the launch cannot be passed on: {0}")]
     Io(#[from] io::Error),
     /// More than the kernel would take.
@@ -85,13 +85,13 @@ pub enum LaunchError {
         "the job's command and environment have {0} bytes; at most {PROGRAM_MAX} can be passed to a program"
     )]
     TooLong(usize),
-    /// Not of this form.
+    /// The launch is no JSON of this form.
     #[error("the launch is damaged: {0}")]
     Damaged(#[from] serde_json::Error),
     /// The first line does not end, or is too long.
     #[error("the launch has no confinement")]
     NoConfinement,
-    /// No program.
+    /// The command has no program.
     #[error("the job's command is empty")]
     NoCommand,
     /// No kernel passes this to a program.
@@ -136,7 +136,7 @@ impl Program {
     }
 }
 
-/// Divides a launch into the supervisor's words and the tenant's, which stay unread.
+/// Divides a launch into the supervisor's part and the tenant's, which stays unread.
 ///
 /// # Errors
 /// The first part is missing or damaged.
@@ -216,7 +216,7 @@ impl Received {
         Ok(Self { file, bytes })
     }
 
-    /// Everything that came.
+    /// All bytes of the launch, as they were received.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -226,7 +226,7 @@ impl Received {
     pub fn refuse(&self, why: &str) {
         let end = why.char_indices().map(|(at, _)| at).take_while(|at| *at < REFUSAL_MAX).last().unwrap_or(0);
         let text = if why.len() <= REFUSAL_MAX { why } else { why.get(..end).unwrap_or_default() };
-        // Where this fails the exit code is all that is told.
+        // Where this fails the exit code is all that the supervisor learns.
         let _ = self.file.write_all_at(text.as_bytes(), self.bytes.len() as u64);
     }
 }

@@ -43,9 +43,9 @@ impl Default for RankLimits {
 #[derive(Debug, Error)]
 #[error("cannot {what}: {source}")]
 pub struct PrivilegeError {
-    /// What was attempted.
+    /// The step that failed, as the end of "cannot".
     pub what: &'static str,
-    /// The kernel's answer.
+    /// What the kernel answered.
     pub source: io::Error,
 }
 

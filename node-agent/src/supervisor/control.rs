@@ -1,4 +1,4 @@
-//! The engine's control socket as the supervisor speaks it: newline-delimited JSON, one reply for each request.
+//! The engine's control socket as the supervisor uses it: newline-delimited JSON, one reply for each request.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -22,9 +22,9 @@ const LINE_MAX: u64 = 2 << 20;
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum Request {
-    /// How is it?
+    /// Asks for the engine's condition.
     Status {},
-    /// Wire up.
+    /// Connect to the engines of these peers.
     Connect {
         /// All other nodes of the job.
         peers: Vec<Peer>,
@@ -33,7 +33,7 @@ pub enum Request {
     Stats {},
     /// Move off these rails, or use them again.
     Drain {
-        /// Which.
+        /// Numbers of the rails.
         rails: Vec<u32>,
         /// Off or on again.
         on: bool,
@@ -51,9 +51,9 @@ pub enum Request {
         /// All of it ends after this.
         limit_ms: u64,
     },
-    /// End.
+    /// End in order, with a reason for the ranks that are still attached.
     Stop {
-        /// Why.
+        /// The reason, for a person.
         reason: String,
     },
 }
@@ -61,9 +61,9 @@ pub enum Request {
 /// Another node of the job.
 #[derive(Debug, Clone, Serialize)]
 pub struct Peer {
-    /// Its index in the configuration's `nodes`.
+    /// Index of the peer in the configuration's `nodes`.
     pub node: usize,
-    /// Where its rails listen.
+    /// Where the rails of the peer listen.
     pub endpoints: Vec<SavedEndpoint>,
 }
 
@@ -75,7 +75,7 @@ pub struct Reply {
     pub state: Option<String>,
     /// Where the rails listen.
     pub endpoints: Vec<SavedEndpoint>,
-    /// Why it failed.
+    /// Why the engine failed; `None` where it has not.
     pub cause: Option<String>,
     /// It failed because a peer or a rail was lost, not because of what a rank did.
     pub lost: bool,
@@ -95,7 +95,7 @@ pub struct Reply {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct RailsReply {
-    /// By rail.
+    /// One entry for each rail; `None` from an engine that does not know the question.
     pub rails: Option<Vec<Rail>>,
     /// The latest of each operation and size.
     pub choices: Vec<Choice>,
@@ -105,23 +105,23 @@ pub struct RailsReply {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Rail {
-    /// Which.
+    /// Number of the rail.
     pub rail: u32,
     /// `up`, `draining`, `drained`, `down`, `proving`.
     pub state: String,
     /// Milliseconds that it has been so.
     pub for_ms: u64,
-    /// Sent.
+    /// Bytes that were sent on the rail.
     pub tx_bytes: u64,
-    /// Received.
+    /// Bytes that were received on the rail.
     pub rx_bytes: u64,
     /// How often a link of it was lost.
     pub flaps: u32,
-    /// Of the last loss.
+    /// Why a link of the rail was lost last; `None` where none was.
     pub cause: Option<String>,
-    /// Other nodes.
+    /// Number of other nodes of the job.
     pub peers: u32,
-    /// Those that are reached.
+    /// Number of those nodes that are reached over the rail.
     pub peers_up: u32,
 }
 
@@ -129,13 +129,13 @@ pub struct Rail {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Choice {
-    /// For example `all-reduce`.
+    /// The operation's name, for example `all-reduce`.
     pub operation: String,
     /// Greatest size of the class.
     pub bytes: u64,
-    /// For example `direct`.
+    /// Name of the algorithm, for example `direct`.
     pub algorithm: String,
-    /// Why.
+    /// How it was chosen, one text for each reason.
     pub reasons: Vec<String>,
 }
 

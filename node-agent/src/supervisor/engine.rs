@@ -32,13 +32,13 @@ const CONNECT: Duration = Duration::from_secs(20);
 pub const ANSWER: Duration = Duration::from_millis(500);
 /// Its messages are kept in two files of this size.
 const LOG_BYTES: u64 = 512 * 1024;
-/// Its last words, for the cause.
+/// Bytes of the engine's standard error that are kept for the cause.
 const LAST_WORDS: usize = 1024;
 
-/// A running engine.
+/// The engine of the attempt, as a process that this supervisor has started or taken over.
 #[derive(Debug)]
 pub struct Engine {
-    /// Its process.
+    /// The engine's process.
     pub id: Identity,
     /// It ends when this closes.
     stdin: Option<ChildStdin>,
@@ -102,7 +102,10 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
 }
 
 impl Engine {
-    /// Starts it and hands it the job's key.
+    /// Starts the engine and gives it the job key.
+    ///
+    /// # Errors
+    /// The program cannot be started, or the key cannot be handed over.
     pub fn spawn(dir: &JobDir, task: &Task) -> Result<Self, String> {
         let config = config(dir, task)?;
         // What an earlier one left there says nothing of this one.
@@ -176,7 +179,7 @@ impl Engine {
         self.stdin = None;
     }
 
-    /// Kills it.
+    /// Kills the engine's process with SIGKILL.
     pub fn kill(&self) {
         self.id.signal(Signal::KILL);
     }
@@ -192,12 +195,15 @@ pub fn last_status(dir: &JobDir) -> Option<Reply> {
     files::read_json(&dir.engine_end()).ok().flatten()
 }
 
-/// What it has moved.
+/// The engine's counters; `None` where it does not answer.
 pub fn stats(dir: &JobDir) -> Option<Reply> {
     ask(&dir.engine_control(), &Request::Stats {}, ANSWER).ok()
 }
 
 /// Has it connect; waits for the answer, so it is called on a thread of its own.
+///
+/// # Errors
+/// The engine cannot be asked, or answers that it could not connect.
 pub fn connect(dir: &JobDir, peers: Vec<Peer>) -> Result<(), String> {
     let limit = CONNECT + Duration::from_secs(2);
     let answer = ask(&dir.engine_control(), &Request::Connect { peers }, limit);
@@ -236,7 +242,7 @@ pub fn peers(task: &Task, endpoints: &[NodeEndpoints]) -> Vec<Peer> {
     others.filter_map(peer).collect()
 }
 
-/// The engine's listeners in the domain's words.
+/// The engine's listeners in types of the model.
 pub fn endpoints(reply: &Reply) -> Vec<RailEndpoint> {
     reply.endpoints.iter().map(|e| RailEndpoint { rail: e.rail, address: e.address }).collect()
 }

@@ -201,7 +201,7 @@ fn variables(work: &Work) -> BTreeMap<String, String> {
     }
 }
 
-/// Where ranks begin.
+/// The directory in which ranks begin: the one that the command or the allocation names, else the attempt's own.
 fn working_dir(dir: &JobDir, work: &Work) -> PathBuf {
     match work {
         Work::Command(command) if !command.working_dir.is_empty() => PathBuf::from(&command.working_dir),

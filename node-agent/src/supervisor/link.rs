@@ -34,6 +34,9 @@ struct Peer {
 
 impl Link {
     /// Listens; a socket that a dead supervisor left is replaced.
+    ///
+    /// # Errors
+    /// The socket cannot be made at `path`.
     pub fn listen(path: &Path) -> io::Result<Self> {
         let _ = std::fs::remove_file(path);
         let listener = UnixListener::bind(ShortPath::of(path)?)?;

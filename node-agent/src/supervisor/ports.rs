@@ -93,8 +93,8 @@ fn gid_of(tree: &Tree, place: &NicPlace) -> Option<PortGid> {
     Some(found.map_or(PortGid::Missing, |gid| PortGid::Found { index: gid.index, gid: gid.raw }))
 }
 
-/// What the counters of each priority moved by, both ways, where data is to be in `data_class`. `None` where a direction is not counted by priority at all, or a counter
-/// of it was not read or went back.
+/// What the counters of each priority moved by, both ways, where data is to be in `data_class`. `None` where a direction is not counted
+/// by priority at all, or a counter of it was not read or went back.
 fn priority_bytes(
     layout: &Layout,
     data_class: DataClass,

@@ -1,4 +1,4 @@
-//! What the engine says of its rails, in the words of the domain: times by the wall clock, rates from two looks.
+//! What the engine says of its rails, in types of the model: times by the wall clock, rates from two checks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use crate::{
 /// Rates of less time than this jump too much.
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// Bytes of one rail at one time, and what followed from the two looks before.
+/// Bytes of one rail at one time, and what followed from the two checks before.
 #[derive(Debug, Clone, Copy)]
 struct RailSample {
     at: Instant,
@@ -32,7 +32,7 @@ struct RailSample {
     rx_rate: u64,
 }
 
-/// Looks at the engine's rails.
+/// Checks the engine's rails.
 #[derive(Debug, Default)]
 pub struct Rails {
     checks: BTreeMap<u32, RailSample>,
@@ -53,7 +53,7 @@ impl Rails {
     ) -> Option<(Vec<RailReport>, Vec<AlgorithmChoice>)> {
         let reply: RailsReply = ask(&dir.engine_control(), &Request::Rails {}, ANSWER).ok()?;
         let reports = self.reports(reply.rails?, wall, Instant::now());
-        // The same on all nodes of a job: the first tells it for all.
+        // The same on all nodes of a job: the first reports it for all.
         let says = task.node_index == 0;
         let choices = reply.choices.into_iter().filter(|_| says).take(MAX_CHOICES);
         let choice = |choice: super::control::Choice| AlgorithmChoice {
@@ -106,6 +106,9 @@ impl Rails {
 }
 
 /// Has the engine drain these rails of its own, and use its others.
+///
+/// # Errors
+/// The engine cannot be asked, or refuses.
 pub fn drain(dir: &JobDir, task: &Task, wanted: &BTreeSet<u32>) -> Result<(), String> {
     // A single node has no rails between engines; its NICs need no address.
     let single = task.placement.nodes.len() == 1;

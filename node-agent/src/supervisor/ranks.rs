@@ -38,19 +38,19 @@ use crate::{
 /// A tree that forks while it is killed is looked at again so often in one go.
 const ROUNDS: usize = 5;
 
-/// The end of namespaces that nobody is in is waited for so often.
+/// How often the end of namespaces without processes is waited for.
 const ROOM_CHECKS: usize = 20;
 
 /// A process that was started as ranks are.
 #[derive(Debug)]
 pub struct Started {
-    /// Which.
+    /// The process that was started.
     pub id: Identity,
     /// What it was started with.
     pub launch: Launch,
     /// Its standard output, if that is a pipe of ours and not at its end.
     pub out: Option<File>,
-    /// The same of its standard error.
+    /// The pipe from its standard error, likewise.
     pub err: Option<File>,
     /// The most memory that it and all below it were seen to have at a time.
     pub memory_peak: u64,
@@ -137,7 +137,7 @@ impl Ranks {
         }
     }
 
-    /// Starts the process that will hold the attempt's namespaces, so that it is up when it is told what to arrange.
+    /// Starts the process that will hold the attempt's namespaces, so that it is up when its order comes.
     ///
     /// # Errors
     /// What the kernel refused.
@@ -217,7 +217,10 @@ impl Ranks {
         self.running.iter().find(|(_, running)| running.id.pid == pid).map(|(rank, _)| *rank)
     }
 
-    /// Starts one rank.
+    /// Starts the process of one rank, with its logs, its control group and its namespaces.
+    ///
+    /// # Errors
+    /// The rank's environment cannot be made, or the process cannot be started.
     pub fn spawn(&mut self, dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<(), String> {
         let program = environment::program(dir, task, rank)?;
         let started = self.start(task, &program, Wiring::Quiet);

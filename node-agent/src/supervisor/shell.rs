@@ -49,10 +49,10 @@ const FIRST_CHECK_MAX: Duration = Duration::from_secs(60);
 /// Between two looks at how much memory ranks have.
 const MEMORY_EVERY: Duration = Duration::from_secs(5);
 
-/// What comes of a question to the engine that takes long.
+/// The answers to questions to the engine that take long.
 type Answers = (Sender<Event>, Receiver<Event>);
 
-/// The supervisor's hands.
+/// Does what the supervisor's core decides: processes, sockets, files and timers of one attempt.
 pub struct Shell {
     dir: JobDir,
     task: Task,
@@ -86,6 +86,9 @@ fn pidfd(pid: i32) -> Option<OwnedFd> {
 
 impl Shell {
     /// Listens for the agent; nothing is started yet.
+    ///
+    /// # Errors
+    /// The socket for the agent cannot be made.
     pub fn new(dir: JobDir, task: Task) -> io::Result<Self> {
         let link = Link::listen(&dir.socket())?;
         let steps = Steps::listen(&dir.steps())?;
@@ -210,7 +213,7 @@ impl Shell {
         }
     }
 
-    /// What ranks need of the kernel is made while the engine and the other servers get ready. What is refused now is told when ranks
+    /// What ranks need of the kernel is made while the engine and the other servers get ready. What is refused now is reported when ranks
     /// are to start, for without it none does.
     fn prepare_ranks(&mut self) {
         let opened = self.ranks.open_room(&self.task);
@@ -297,7 +300,7 @@ impl Shell {
         supervisor_config.rank_user.as_ref().map_or(Ok(()), |user| user.ids.own(&result))
     }
 
-    /// Durable first, then told.
+    /// Writes the snapshot to disk, then reports it to the agent.
     fn publish(&mut self) {
         if !std::mem::take(&mut self.dirty) {
             return;
@@ -507,7 +510,7 @@ impl Shell {
         self.queue.push_back(Event::EngineExited { how, end });
     }
 
-    /// What rank 0 of a collective has measured, before its end is told.
+    /// What rank 0 of a collective has measured, before its end is reported.
     fn take_result(&mut self, rank: u32, status: WaitStatus) {
         let collective = matches!(self.task.spec.work, Work::Collective(_));
         if rank != 0 || !collective || status.exit_status().is_none() {

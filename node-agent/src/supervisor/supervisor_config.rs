@@ -1,4 +1,4 @@
-//! What the agent hands to a supervisor beside the desired state, and what both make of it.
+//! What the agent gives a supervisor besides the desired state, and what both make of it.
 
 use std::{collections::BTreeMap, env, io, path::PathBuf, sync::Arc};
 
@@ -19,23 +19,23 @@ use crate::{
     rank_user::RankUser,
 };
 
-/// The file `supervisor_config.json`.
+/// What the agent gives a supervisor in the file `supervisor_config.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SupervisorConfig {
-    /// This server.
+    /// Name of this server.
     pub node: String,
-    /// The program `rail-engine`.
+    /// Path of the program `rail-engine`.
     pub engine: PathBuf,
     /// The program that starts ranks, where it is not the agent's own.
     #[serde(default)]
     pub starter: Option<PathBuf>,
     /// `librail.so`, where there is one.
     pub library: Option<PathBuf>,
-    /// NCCL's environment.
+    /// Environment variables for NCCL, for all ranks.
     pub environment: BTreeMap<String, String>,
     /// Bytes of one log file; a rank has two.
     pub log_bytes: u64,
-    /// Make control groups.
+    /// Whether ranks get control groups of their own.
     pub cgroups: bool,
     /// What the ranks may use of this server.
     #[serde(default)]
@@ -86,19 +86,19 @@ impl SupervisorConfig {
     }
 }
 
-/// How memory of a GPU reaches NICs, as the engine is told.
+/// How memory of a GPU reaches NICs, as the engine gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuSummary {
-    /// Its PCI address.
+    /// PCI address of the GPU.
     pub gpu: String,
     /// NICs can register its dma-bufs, as far as that shows.
     pub dma_buf: bool,
-    /// What speaks for that, or against it and what mends it.
+    /// Why that is so; where they cannot, also what would change it.
     pub why: String,
 }
 
 impl GpuSummary {
-    /// What the engine is told of a GPU; nothing where nothing was found.
+    /// What the engine gets to know of a GPU; nothing where nothing was found.
     #[must_use]
     pub fn of(gpu: &Gpu) -> Option<Self> {
         let found = gpu.facts.as_deref()?.gpu_direct.as_ref()?;
@@ -122,7 +122,7 @@ pub enum SupervisorConfigError {
     Damaged {
         /// The attempt's directory.
         dir: PathBuf,
-        /// What is wrong.
+        /// How decoding failed.
         detail: String,
     },
     /// The key is not 64 hexadecimal digits.
@@ -141,19 +141,19 @@ pub enum SupervisorConfigError {
 pub struct Task {
     /// The desired state, as it came.
     pub assignment: Assignment,
-    /// What to run.
+    /// What the job says is to be run.
     pub spec: JobSpec,
-    /// Where everybody runs.
+    /// The nodes and ranks of the whole job.
     pub placement: Placement,
-    /// This server's part.
+    /// The part of the placement that is this server's.
     pub place: NodePlace,
     /// This server's index in the placement.
     pub node_index: usize,
     /// This server's ranks, ascending.
     pub ranks: Vec<RankPlace>,
-    /// What the agent said.
+    /// What the agent wrote for the supervisor of this attempt.
     pub supervisor_config: SupervisorConfig,
-    /// The engines' secret.
+    /// The job key, by which engines know each other.
     pub key: JobKey,
     /// Variables with values of secrets and configs.
     pub env: Arc<HiddenEnv>,
@@ -179,17 +179,17 @@ pub fn key_from_hex(text: &str) -> Option<JobKey> {
     Some(JobKey::new(bytes))
 }
 
-/// What a supervisor is told through its standard input, and what is in no file: the key, and the values of variables.
+/// What a supervisor gets through its standard input, and what is in no file: the key, and the values of variables.
 #[must_use]
 pub fn whispered(key: &JobKey, env: &HiddenEnv) -> String {
     let values = serde_json::to_string(&env_values_to_wire(env)).unwrap_or_default();
     format!("{}\n{values}\n", key_to_hex(key))
 }
 
-/// The values that it was told; an agent that knows of none says nothing.
+/// The values that it was given; an agent that knows of none gives none.
 ///
 /// # Errors
-/// They are damaged. What they say is not told.
+/// They are damaged. Their content is not repeated in messages.
 pub fn heard(text: &str) -> Result<HiddenEnv, SupervisorConfigError> {
     if text.trim().is_empty() {
         return Ok(HiddenEnv::new());
@@ -214,7 +214,7 @@ pub fn write(dir: &JobDir, assignment: &Assignment, supervisor_config: &Supervis
     }
     let mut wire = v1::Assignment::from(assignment);
     wire.job_key.clear();
-    // Their names stay, so that a supervisor that was told too little knows it.
+    // Their names stay, so that a supervisor that was given too few knows it.
     wire.env_values.values_mut().for_each(String::clear);
     let bytes = prost::Message::encode_to_vec(&wire);
     files::write_atomic(&dir.assignment(), &bytes, files::Durability::Process)?;

@@ -2,7 +2,7 @@
 //!
 //! A link is still dialed, accepted and authenticated as a connection, and the connection stays open beside it: its end is the
 //! link's end. Only the frames go another way, a *channel*. Both ends offer a channel over the connection once the peer has
-//! proved the key, so that nobody else learns where memory may be written.
+//! proved the key, so that no other program learns where memory may be written.
 
 use std::fmt;
 use std::io;
@@ -24,7 +24,7 @@ pub const ENTROPY: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
-/// What a carrier has to tell.
+/// What a carrier reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
     /// Something came in on a channel.
@@ -80,8 +80,8 @@ pub trait Carrier: fmt::Debug + Send {
         Err(format!("{} cannot send from memory of a GPU", self.name()))
     }
 
-    /// Ends a channel, whatever its state: nothing is told or given of it after this, whatever its peer may still write, and nothing reads
-    /// what was sent on it.
+    /// Ends a channel, whatever its state: nothing of it is reported or delivered after this, whatever its peer still writes, and nobody
+    /// reads what was sent on it.
     fn end(&mut self, channel: ChannelId);
 
     /// How many of the bytes that were sent on a channel, from its first on, are not read any more where they lie: those were copied, or
@@ -110,6 +110,6 @@ pub trait Carrier: fmt::Debug + Send {
     /// When to look although nothing became readable.
     fn due(&self) -> Option<Instant>;
 
-    /// Files that become readable when something happened. Where they become others, [`News::Files`] is told.
+    /// Files that become readable when something happened. Where they become others, [`News::Files`] is reported.
     fn files(&self) -> Vec<BorrowedFd<'_>>;
 }

@@ -10,7 +10,7 @@ use node_agent_ipc::pieces::{Source, Target};
 
 use crate::transport::{Sink, Transport, TransportError};
 
-/// The time that a machine is told: since the clock was made.
+/// The clock of a machine: its time is what has passed since the clock was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock(Instant);
 
@@ -21,7 +21,7 @@ impl Clock {
         Clock(Instant::now())
     }
 
-    /// The time.
+    /// The time since this clock was made.
     #[must_use]
     pub fn now(&self) -> Time {
         self.0.elapsed()
@@ -38,7 +38,7 @@ pub trait Callers {
     fn sleeps(&self, asleep: bool);
 }
 
-/// Nobody.
+/// The callers of a program in which nobody hands in work by shared memory.
 impl Callers for () {
     fn is_called(&self) -> bool {
         false
@@ -65,11 +65,11 @@ impl Buffers for Arena {}
 
 /// Hands a transport's events to a machine and its memory's bytes to the transport.
 pub struct Bridge<'a, M> {
-    /// The machine.
+    /// The state machine of the collectives, which gets the events.
     pub machine: &'a mut Machine,
-    /// Its buffers.
+    /// The memory in which the machine's operands lie.
     pub memory: &'a mut M,
-    /// The time it is told.
+    /// The clock by which events are timed.
     pub clock: Clock,
     /// Takes the tokens of the caller's own event sources.
     pub external: &'a mut Vec<usize>,
@@ -186,7 +186,7 @@ pub fn drive<M: Buffers, T: Transport + ?Sized>(
         None => timeout,
     };
     transport.poll(Some(wait), bridge)?;
-    // Before the caller hears of operations that have ended: a rail that the machine has given up may still read their buffers.
+    // Before the caller learns of operations that have ended: a rail that the machine has given up may still read their buffers.
     apply_command(bridge.machine, transport);
     Ok(())
 }

@@ -83,7 +83,7 @@ impl MemoryNet {
         self.shared.wake_all(&mut state);
     }
 
-    /// Faults to come, each when the net has carried so many frames in all. Replaces an earlier script.
+    /// Faults to come, each when the net has carried this many frames in all. Replaces an earlier script.
     pub fn script(&self, script: Vec<(u64, Fault)>) {
         self.shared.lock().script(script);
     }
@@ -114,9 +114,9 @@ pub struct MemoryRails {
     nodes: usize,
     rails: usize,
     out: BTreeMap<(Rail, Node), VecDeque<Transmit>>,
-    /// The generations that the sink was told to be up.
+    /// The generations that were reported to the sink as up.
     reported: BTreeMap<(Rail, Node), u32>,
-    /// The ports that the sink was told to be down.
+    /// The ports that were reported to the sink as down.
     dark: BTreeSet<Rail>,
     counters: BTreeMap<(Rail, Node), Counters>,
 }
@@ -164,7 +164,7 @@ impl MemoryRails {
         let mut state = self.shared.lock();
         let mut soonest: Option<Instant> = state.settle(now);
         for (rail, peer) in self.links() {
-            // What the sink was not told of has to wait until it is.
+            // What was not reported to the sink has to wait until it is.
             if self.reported.get(&(rail, peer)).copied() != state.open(self.node, peer, rail).ok() {
                 continue;
             }

@@ -64,7 +64,7 @@ impl JobKey {
 }
 
 impl JobKey {
-    /// A key for another use of the job's engines, which tells nothing of this one: HMAC-SHA256 of the use.
+    /// A key for another use of the job's engines, which reveals nothing of this one: HMAC-SHA256 of the use.
     #[must_use]
     pub fn derive(&self, usage: &[u8]) -> [u8; 32] {
         let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &self.0);
@@ -83,22 +83,22 @@ impl std::fmt::Debug for JobKey {
 /// What TCP rails must know.
 #[derive(Debug, Clone)]
 pub struct TcpConfig {
-    /// This node.
+    /// This node's number in the job, counted from 0.
     pub node: Node,
-    /// Number of nodes.
+    /// Number of nodes of the job.
     pub nodes: usize,
     /// This node's own address on each rail.
     pub rails: Vec<IpAddr>,
     /// The network device that a rail's connections keep to, in the order of `rails`; where there is none, they go as the kernel
     /// routes them.
     pub devices: Vec<Option<String>>,
-    /// The job's uid.
+    /// The job's uid, which both ends of a connection must name.
     pub job_uid: String,
-    /// The job's attempt.
+    /// Number of the job's attempt, which both ends of a connection must name.
     pub attempt: u32,
-    /// The controller's fencing number.
+    /// The epoch of the controller's leadership term, which both ends of a connection must name.
     pub epoch: u64,
-    /// The job key.
+    /// The job key, which authenticates connections.
     pub key: JobKey,
     /// Time that a connection has to prove that it knows the key.
     pub handshake_timeout: Duration,
@@ -119,20 +119,20 @@ pub enum SetupError {
     /// A rail's address cannot be listened on.
     #[error("rail {rail}: cannot listen on {address}: {error}")]
     Listen {
-        /// The rail.
+        /// Number of the rail.
         rail: Rail,
-        /// Its address.
+        /// This node's address on the rail.
         address: IpAddr,
-        /// Why.
+        /// What the operating system answered.
         error: std::io::Error,
     },
-    /// No event queue.
+    /// The kernel gives no queue of events (epoll).
     #[error("cannot make an event queue: {0}")]
     Poll(#[source] std::io::Error),
     /// Frames that a device carries are neither encrypted nor verified.
     #[error("links are to be protected, and {carrier} carries frames without that; they can go over TCP")]
     Unprotected {
-        /// What would carry them.
+        /// Name of what would carry the frames.
         carrier: &'static str,
     },
     /// No random numbers for the handshake.
@@ -141,11 +141,11 @@ pub enum SetupError {
     /// The endpoints given do not fit the nodes and rails.
     #[error("node {node} has {given} endpoints, {rails} rails need one each")]
     Endpoints {
-        /// The node.
+        /// The node whose endpoints they are.
         node: Node,
-        /// Endpoints given.
+        /// Number of endpoints given.
         given: usize,
-        /// Rails.
+        /// Number of rails of this node.
         rails: usize,
     },
 }
@@ -155,7 +155,7 @@ pub enum SetupError {
 pub struct Refusals {
     /// Bytes that are no hello of this protocol.
     pub garbage: u64,
-    /// A wrong key.
+    /// Messages whose authentication code was not made with the job key.
     pub wrong_key: u64,
     /// A hello of another job, attempt, epoch, node or rail.
     pub stranger: u64,

@@ -19,7 +19,8 @@ pub trait Sink {
     /// The link is closed with this cause.
     fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<(), FrameError>;
 
-    /// The bytes to be filled by the payload of the frame that is coming in, from `at` on (perhaps not all the rest); `None` if they are to be thrown away.
+    /// The bytes to be filled by the payload of the frame that is coming in, from `at` on (perhaps not all the rest); `None` if they are
+    /// to be thrown away.
     fn landing(&mut self, rail: Rail, peer: Node, at: usize) -> Option<Target<'_>>;
 
     /// The frame that began is complete.
@@ -85,13 +86,13 @@ pub trait Sink {
 /// Bytes and frames of one link since its start, headers included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Bytes sent.
+    /// Bytes sent, headers included.
     pub tx_bytes: u64,
-    /// Bytes received.
+    /// Bytes received, headers included.
     pub rx_bytes: u64,
-    /// Frames sent.
+    /// Number of frames sent.
     pub tx_frames: u64,
-    /// Frames received.
+    /// Number of frames received.
     pub rx_frames: u64,
     /// Times that the link came up.
     pub ups: u64,

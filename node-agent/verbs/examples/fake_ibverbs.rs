@@ -481,7 +481,8 @@ fn report(world: &mut World, device: usize, kind: c_uint) {
 /// messages come twice; 5 acknowledgements are lost, 6 no more; 7 the GID moves to index `value`; 8 messages are held back and not
 /// read, 9 no more; 10 to give back a queue pair takes for ever, 11 no more; 12 its
 /// completion queues fail; 13 it binds no windows that it has made;
-/// 14 it fails for good, and is there again for those who open it anew, 15 but only after this; 100 and a kind: this call fails with the error `value`, zero for none.
+/// 14 it fails for good, and is there again for those who open it again, 15 but only after this; 100 and a kind: this call fails with the
+/// error `value`, zero for none.
 #[unsafe(no_mangle)]
 extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
     let world = &mut *world();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Most memories, and most bytes of them, that are kept registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Memories.
+    /// Most memories that are kept registered.
     pub memories: usize,
     /// Bytes of all of them together, each counted once.
     pub bytes: u64,
@@ -54,7 +54,7 @@ pub struct Cache<M, R> {
 }
 
 impl<M, R> Cache<M, R> {
-    /// An empty one.
+    /// An empty cache for memories that are registered on `rails` rails.
     #[must_use]
     pub fn new(rails: usize, bounds: Bounds) -> Self {
         Cache { bounds, rails, entries: HashMap::new(), bytes: 0, lookups: 0 }
@@ -66,7 +66,7 @@ impl<M, R> Cache<M, R> {
         (self.entries.len(), self.bytes)
     }
 
-    /// The registration of a memory of so many bytes on a rail, made by `register` if there is none; nothing if it cannot be
+    /// The registration of a memory of this many bytes on a rail, made by `register` if there is none; nothing if it cannot be
     /// registered, or is larger than all that is kept. To keep the bounds, those go that were not asked for longest.
     pub fn get<E>(
         &mut self,
@@ -112,7 +112,7 @@ impl<M, R> Cache<M, R> {
         registration
     }
 
-    /// Lets go of the memories that were not asked for longest until so many bytes more are within the bounds; false if they never
+    /// Lets go of the memories that were not asked for longest until this many bytes more are within the bounds; false if they never
     /// can be.
     fn make_room(&mut self, bytes: u64) -> bool {
         if bytes > self.bounds.bytes || self.bounds.memories == 0 {

@@ -47,7 +47,7 @@ const SWEEP: Duration = Duration::from_millis(100);
 pub struct Config {
     /// This node's own address on each rail.
     pub rails: Vec<IpAddr>,
-    /// Number of nodes.
+    /// Number of nodes of the job.
     pub nodes: usize,
     /// Queue pairs of each link, 1 to 8, equal at all nodes: more take more ways through the fabric.
     pub pairs: usize,
@@ -57,7 +57,7 @@ pub struct Config {
     pub library: Option<PathBuf>,
 }
 
-/// Channels over verbs.
+/// Carries links over RDMA verbs: it opens the NICs of the rails and makes one channel for each generation of a link.
 #[derive(Debug)]
 pub struct VerbsCarrier {
     library: Arc<Library>,
@@ -74,7 +74,7 @@ pub struct VerbsCarrier {
     duplicates: u64,
     /// What was found out while channels ended.
     unheard: Vec<News>,
-    /// Memories of ranks.
+    /// The registrations of ranks' shared buffers, by rail; those not used lately give way to others.
     cache: Cache<Region, Mr>,
     /// Memories of GPUs, with their registrations by rail. They cannot be copied instead, so they stay registered while they are held.
     lent: Vec<(Arc<Region>, Vec<Arc<Mr>>)>,

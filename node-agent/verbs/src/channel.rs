@@ -21,10 +21,10 @@ pub(crate) use open::Ground;
 
 /// Messages without bytes that may be under way beside those with.
 const TELLINGS: u32 = 8;
-/// So long a device may take for a message before the channel is given up. A device that works says sooner that a message failed;
+/// How long a device may take for a message before the channel is given up. A device that works says sooner that a message failed;
 /// Soft-RoCE was seen to say nothing.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// Payloads of so many bytes are sent from where they are, if that can be registered; to copy less costs less than another part.
+/// Payloads of this many bytes are sent from where they are, if that can be registered; to copy less costs less than another part.
 const IN_PLACE: usize = 4 << 10;
 
 /// The size of rings, and how queue pairs are set.
@@ -47,17 +47,17 @@ impl Shape {
     }
 }
 
-/// The peer's end.
+/// What the peer's offer says of its end of the channel.
 #[derive(Debug)]
 struct Peer {
     address: u64,
-    /// By queue pair.
+    /// The keys by which this end may write to the peer's ring (rkey), one for each queue pair.
     rkeys: Vec<u32>,
     slots: u32,
     slot_bytes: u32,
 }
 
-/// A channel.
+/// One channel: the queue pairs to a peer on one rail, and the rings of both directions.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) rail: Rail,
@@ -82,11 +82,11 @@ pub(crate) struct Channel {
     /// The peer's ring was full when something was to be sent.
     pub(crate) blocked: bool,
     pub(crate) broken: Option<RailCause>,
-    /// Somebody was told that it is broken.
+    /// That it is broken has been reported.
     reported_broken: bool,
 }
 
-/// Stands for no number.
+/// Stands for no number of a queue pair.
 const NO_NUMBER: u64 = u32::MAX as u64;
 
 /// Which message of a channel a completion is about: its number, or none for messages without bytes and for what comes in.

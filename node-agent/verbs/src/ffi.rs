@@ -4,7 +4,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// `struct ibv_device`, opaque.
+/// `struct ibv_device` of libibverbs (`infiniband/verbs.h`): an RDMA device, opaque here.
 #[repr(C)]
 pub struct Device {
     _opaque: [u8; 0],
@@ -39,14 +39,14 @@ pub struct ContextOps {
     pub after_post: [Unused; 5],
 }
 
-/// `struct ibv_pd`.
+/// `struct ibv_pd`: a protection domain; only what is in the same one can be used together.
 #[repr(C)]
 pub struct Pd {
     pub context: *mut Context,
     pub handle: u32,
 }
 
-/// `struct ibv_mr`.
+/// `struct ibv_mr`: a registered memory region with its keys.
 #[repr(C)]
 pub struct Mr {
     pub context: *mut Context,
@@ -58,7 +58,7 @@ pub struct Mr {
     pub rkey: u32,
 }
 
-/// `struct ibv_mw`.
+/// `struct ibv_mw`: a memory window, a part of a region that is opened to one queue pair.
 #[repr(C)]
 pub struct Mw {
     pub context: *mut Context,
@@ -68,7 +68,7 @@ pub struct Mw {
     pub kind: c_uint,
 }
 
-/// `struct ibv_mw_bind_info`.
+/// `struct ibv_mw_bind_info`: the part of a region that a memory window is bound to.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MwBindInfo {
@@ -78,7 +78,7 @@ pub struct MwBindInfo {
     pub mw_access_flags: c_uint,
 }
 
-/// `struct ibv_comp_channel`.
+/// `struct ibv_comp_channel`: a file descriptor on which events of completion queues arrive.
 #[repr(C)]
 pub struct CompChannel {
     pub context: *mut Context,
@@ -111,7 +111,7 @@ pub struct Qp {
     pub qp_type: c_uint,
 }
 
-/// `struct ibv_qp_cap`.
+/// `struct ibv_qp_cap`: how many requests and elements the queues of a queue pair have room for.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QpCap {
@@ -122,7 +122,7 @@ pub struct QpCap {
     pub max_inline_data: u32,
 }
 
-/// `struct ibv_qp_init_attr`.
+/// `struct ibv_qp_init_attr`: what a queue pair is made with.
 #[repr(C)]
 pub struct QpInitAttr {
     pub qp_context: *mut c_void,
@@ -134,7 +134,7 @@ pub struct QpInitAttr {
     pub sq_sig_all: c_int,
 }
 
-/// `struct ibv_global_route`.
+/// `struct ibv_global_route`: the IP part of an address (GID, hop limit, traffic class).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GlobalRoute {
@@ -146,12 +146,12 @@ pub struct GlobalRoute {
     pub traffic_class: u8,
 }
 
-/// `union ibv_gid`.
+/// `union ibv_gid`: an address of a port; with RoCEv2 an IPv6 or an IPv4-mapped address, in network byte order.
 #[repr(C, align(8))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gid(pub [u8; 16]);
 
-/// `struct ibv_ah_attr`.
+/// `struct ibv_ah_attr`: the address to which a queue pair sends.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AhAttr {
@@ -164,7 +164,7 @@ pub struct AhAttr {
     pub port_num: u8,
 }
 
-/// `struct ibv_qp_attr`.
+/// `struct ibv_qp_attr`: attributes of a queue pair; a mask of `QP_...` says which ones are meant.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QpAttr {
@@ -196,7 +196,7 @@ pub struct QpAttr {
     pub rate_limit: u32,
 }
 
-/// `struct ibv_sge`.
+/// `struct ibv_sge`: one range of registered memory of a request.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sge {
@@ -224,7 +224,7 @@ pub struct SendWr {
     pub bind_info: MwBindInfo,
 }
 
-/// `struct ibv_recv_wr`.
+/// `struct ibv_recv_wr`: a receive request.
 #[repr(C)]
 pub struct RecvWr {
     pub wr_id: u64,
@@ -233,7 +233,7 @@ pub struct RecvWr {
     pub num_sge: c_int,
 }
 
-/// `struct ibv_wc`.
+/// `struct ibv_wc`: the completion of a request.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wc {
@@ -281,7 +281,7 @@ pub struct PortAttr {
     pub port_cap_flags2: u16,
 }
 
-/// `struct ibv_gid_entry`.
+/// `struct ibv_gid_entry`: one entry of a port's table of GIDs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GidEntry {
@@ -292,7 +292,7 @@ pub struct GidEntry {
     pub ndev_ifindex: u32,
 }
 
-/// `struct ibv_async_event`.
+/// `struct ibv_async_event`: an event of a device, a port, a queue pair or a completion queue.
 #[repr(C)]
 pub struct AsyncEvent {
     /// A pointer, or the number of a port in its first bytes.
@@ -302,34 +302,34 @@ pub struct AsyncEvent {
 
 /// `enum ibv_gid_type`, as tables of GIDs have it.
 pub const GID_TYPE_ROCE_V2: u32 = 2;
-/// `enum ibv_port_state`.
+/// `IBV_PORT_ACTIVE` of `enum ibv_port_state`: the port is up.
 pub const PORT_ACTIVE: c_uint = 4;
-/// `enum ibv_qp_type`.
+/// `IBV_QPT_RC` of `enum ibv_qp_type`: reliable connection.
 pub const QPT_RC: c_uint = 2;
-/// `enum ibv_qp_state`.
+/// `enum ibv_qp_state`: the states through which a queue pair goes.
 pub const QPS_INIT: c_uint = 1;
 pub const QPS_RTR: c_uint = 2;
 pub const QPS_RTS: c_uint = 3;
 pub const QPS_ERR: c_uint = 6;
-/// `enum ibv_access_flags`.
+/// `enum ibv_access_flags`: what a registered region or a queue pair permits.
 pub const ACCESS_LOCAL_WRITE: c_uint = 1;
 pub const ACCESS_REMOTE_WRITE: c_uint = 1 << 1;
 pub const ACCESS_MW_BIND: c_uint = 1 << 4;
-/// `enum ibv_mw_type`.
+/// `IBV_MW_TYPE_2` of `enum ibv_mw_type`: a window that is bound by a request to a queue pair.
 pub const MW_TYPE_2: c_uint = 2;
-/// `enum ibv_wr_opcode`.
+/// `enum ibv_wr_opcode`: what a send request does.
 pub const WR_RDMA_WRITE_WITH_IMM: c_uint = 1;
 pub const WR_BIND_MW: c_uint = 8;
-/// `enum ibv_send_flags`.
+/// `enum ibv_send_flags`: options of a send request.
 pub const SEND_SIGNALED: c_uint = 1 << 1;
 pub const SEND_INLINE: c_uint = 1 << 3;
-/// `enum ibv_wc_opcode`.
+/// `IBV_WC_RECV_RDMA_WITH_IMM` of `enum ibv_wc_opcode`: a remote write with immediate data used up a receive request.
 pub const WC_RECV_RDMA_WITH_IMM: c_uint = (1 << 7) + 1;
-/// `enum ibv_wc_status`.
+/// `enum ibv_wc_status`: how a request ended.
 pub const WC_SUCCESS: c_uint = 0;
 pub const WC_WR_FLUSH_ERR: c_uint = 5;
 pub const WC_RETRY_EXC_ERR: c_uint = 12;
-/// `enum ibv_qp_attr_mask`.
+/// `enum ibv_qp_attr_mask`: which attributes of a [`QpAttr`] a call sets.
 pub const QP_STATE: c_int = 1;
 pub const QP_ACCESS_FLAGS: c_int = 1 << 3;
 pub const QP_PKEY_INDEX: c_int = 1 << 4;
@@ -345,7 +345,7 @@ pub const QP_MIN_RNR_TIMER: c_int = 1 << 15;
 pub const QP_SQ_PSN: c_int = 1 << 16;
 pub const QP_MAX_DEST_RD_ATOMIC: c_int = 1 << 17;
 pub const QP_DEST_QPN: c_int = 1 << 20;
-/// `enum ibv_event_type`.
+/// `enum ibv_event_type`: what an [`AsyncEvent`] says.
 pub const EVENT_CQ_ERR: c_uint = 0;
 pub const EVENT_DEVICE_FATAL: c_uint = 8;
 pub const EVENT_PORT_ACTIVE: c_uint = 9;

@@ -2,7 +2,7 @@
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 31 | whether the message has bytes, in the slot of its number; else it only tells the rest |
+//! | 31 | whether the message has bytes, in the slot of its number; else it has the rest only |
 //! | 30..16 | the message's number, modulo 2^15 |
 //! | 15 | zero |
 //! | 14..0 | how many of the peer's messages the sender has taken out of its ring, modulo 2^15 |
@@ -19,12 +19,12 @@ pub(crate) const MOST_SLOTS: u32 = 1 << 13;
 pub(crate) struct Imm {
     /// The number of a message with bytes.
     pub(crate) number: Option<u16>,
-    /// Messages taken.
+    /// Number of messages that the sender has taken out of its own ring so far, modulo [`MODULUS`].
     pub(crate) taken: u16,
 }
 
 impl Imm {
-    /// Of whole numbers.
+    /// Makes them from whole numbers, each of which is reduced modulo [`MODULUS`].
     pub(crate) fn of(number: Option<u64>, taken: u64) -> Self {
         Imm { number: number.map(|n| (n % MODULUS) as u16), taken: (taken % MODULUS) as u16 }
     }

@@ -4,7 +4,7 @@
 //! immediate into a ring that the peer offered, and nothing else; large payloads are sent from the ranks' own memory, whose
 //! registrations are kept (`cache`). What can be decided without a device is decided by values:
 //! - `gid`: which address of a device a rail is; `spread`: flow labels, so that the queue pairs of a link take several ways;
-//! - `offer`: what one end tells the other; `imm`: what the four bytes beside each message mean; `ring`: which slot is whose.
+//! - `offer`: what one end sends to the other; `imm`: what the four bytes beside each message mean; `ring`: which slot is whose.
 //!
 //! Unsafe code is in `library` (calls), `objects` (owners of what the calls give) and [`ffi`] (layouts, compared with the real
 //! headers by a test), and nowhere else.

@@ -33,7 +33,7 @@ fn nonblocking(file: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(file, flags | rustix::fs::OFlags::NONBLOCK)?)
 }
 
-/// An open device.
+/// An open RDMA device (`ibv_open_device`), closed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) raw: NonNull<ffi::Context>,
@@ -82,7 +82,7 @@ impl Context {
         Some((kind, port))
     }
 
-    /// A port's attributes.
+    /// Asks the device for a port's attributes (`ibv_query_port`); ports are counted from 1.
     pub(crate) fn port(&self, port: u8) -> io::Result<ffi::PortAttr> {
         let mut attributes = ffi::PortAttr::default();
         // SAFETY: the context is open; the function writes at most the layout that this type has.
@@ -172,7 +172,7 @@ impl Drop for Pd {
 /// What a memory is registered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// To be sent from.
+    /// The memory is only sent from.
     Send,
     /// For everybody to write who has its key and a queue pair of the same protection domain.
     Written,
@@ -345,7 +345,7 @@ impl Drop for CompletionChannel {
     }
 }
 
-/// A completion queue.
+/// A completion queue (`ibv_create_cq`), destroyed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Cq {
     raw: NonNull<ffi::Cq>,

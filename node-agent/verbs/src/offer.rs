@@ -1,4 +1,4 @@
-//! What one end of a channel tells the other: where it may write, and whom it talks to. Fixed layout, little-endian:
+//! What one end of a channel sends to the other: where it may write, and which queue pair it is connected to. Fixed layout, little-endian:
 //!
 //! | bytes | field | bytes | field |
 //! |---|---|---|---|
@@ -26,7 +26,7 @@ const MOST_SLOT_BYTES: u32 = 1 << 24;
 
 const _: () = assert!(FIXED + MOST_PAIRS * PAIR <= MAX_OFFER);
 
-/// An offer.
+/// What one end of a channel sends to the other before the queue pairs can be connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     /// Path MTU as devices count it: 1 is 256, 5 is 4096 bytes.
@@ -39,14 +39,14 @@ pub struct Offer {
     pub address: u64,
     /// The GID of the port.
     pub gid: [u8; 16],
-    /// The queue pairs.
+    /// The queue pairs of this end; each is connected to the peer's at the same place.
     pub pairs: Vec<Pair>,
 }
 
 /// A queue pair of the one who offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
-    /// Its number.
+    /// The queue pair's number on its device, 24 bits.
     pub number: u32,
     /// The number of the first packet that it sends.
     pub first_packet: u32,
@@ -60,7 +60,7 @@ pub enum OfferError {
     /// Too short or too long for what it says.
     #[error("an offer of {0} bytes")]
     Length(usize),
-    /// Of another version.
+    /// The peer speaks another version of offers.
     #[error("an offer of version {0}, this is {VERSION}")]
     Version(u8),
     /// A field that no device can have.
@@ -75,7 +75,7 @@ impl Pair {
 }
 
 impl Offer {
-    /// As bytes.
+    /// The offer as the bytes that are sent to the peer; [`Offer::decode`] reads them.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION, self.pairs.len() as u8, self.mtu, 0];

@@ -34,7 +34,7 @@ pub(crate) struct Port {
     pub(crate) windows: bool,
     /// A completion queue has failed: there have to be new ones.
     pub(crate) spoilt: bool,
-    /// The device has failed: nothing of it works any more, and when to look for it anew, with the pause before the look after that.
+    /// The device has failed: nothing of it works any more, and when to look for it again, with the pause before the look after that.
     pub(crate) failed: Option<(Instant, Duration)>,
     /// The device has not said in time that it let go of messages, and nothing since.
     pub(crate) hung: bool,
@@ -105,8 +105,8 @@ impl Port {
         true
     }
 
-    /// Whether the completion queues have room for so many queue pairs more, all messages of which may fail at once. Each queue pair holds
-    /// its queues, also while it waits to be given back.
+    /// Whether the completion queues have room for this many more queue pairs, all messages of which may fail at once. Each queue pair
+    /// holds its queues, also while it waits to be given back.
     pub(crate) fn room(&self, pairs: usize, depth: u32) -> Result<(), String> {
         let (there, most) = (Arc::strong_count(&self.send) - 1, (self.entries / depth) as usize);
         if there + pairs <= most {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// So long at the end for all that was handed over. A device that takes longer is left to the end of the process.
+/// How long the end waits for all that was handed over. A device that takes longer is left to the end of the process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The thread; it ends, when all is given back, with whoever made it.

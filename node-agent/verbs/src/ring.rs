@@ -15,9 +15,9 @@ pub(crate) enum RingError {
     /// The peer says it took what was not sent.
     #[error("{taken} messages taken of {sent}")]
     Taken {
-        /// Said to be taken.
+        /// Number of messages that the peer says it took.
         taken: u64,
-        /// Sent.
+        /// Number of messages that were sent on the channel.
         sent: u64,
     },
     /// Not what the bytes beside a message can be.
@@ -25,11 +25,11 @@ pub(crate) enum RingError {
     Immediate(u32),
 }
 
-/// What goes out.
+/// The sending direction: which slots of the peer's ring are free, by what was sent and what the peer took.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     slots: u64,
-    /// Messages sent.
+    /// Number of messages sent on the channel.
     sent: u64,
     /// Messages that the peer took out of its ring.
     taken: u64,
@@ -54,7 +54,7 @@ impl Outgoing {
         (self.sent - self.taken < self.slots && self.sent - self.done < self.slots).then_some(self.sent)
     }
 
-    /// That message of so many bytes was handed to the device, which `reads` some of them where their owner has them: others were
+    /// That message of this many bytes was handed to the device, which `reads` some of them where their owner has them: others were
     /// copied.
     pub(crate) fn posted(&mut self, bytes: u32, reads: bool) {
         self.written[(self.sent % self.slots) as usize] = (bytes, reads);
@@ -114,13 +114,13 @@ impl Outgoing {
     }
 }
 
-/// What comes in.
+/// The receiving direction: this end's ring, what was taken out of it, and what the peer knows of that.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     slot_bytes: u32,
     /// Messages taken out; the next one has this number.
     taken: u64,
-    /// How many the peer was told.
+    /// How many of them the peer knows to be taken.
     reported: u64,
     /// Bytes in each slot; zero where there is no message.
     lengths: Vec<u32>,
@@ -177,7 +177,7 @@ impl Incoming {
         (length > 0).then_some(Bytes { offset, length: (length - self.read) as usize })
     }
 
-    /// Of those bytes so many were read.
+    /// Of those bytes this many were read.
     pub(crate) fn read(&mut self, bytes: usize) {
         let at = (self.taken % self.slots()) as usize;
         self.read = self.read.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -188,13 +188,13 @@ impl Incoming {
         }
     }
 
-    /// Whether the peer should be told by a message of its own how many were taken: it would else wait, at the latest, for
+    /// Whether a message of its own should say to the peer how many were taken: it would else wait, at the latest, for
     /// the slots that it has not.
     pub(crate) fn wants_to_report(&self) -> bool {
         self.taken - self.reported >= (self.slots() / 4).max(1)
     }
 
-    /// What a message says beside its bytes; the peer is told by it what was taken.
+    /// What a message says beside its bytes; it says to the peer what was taken.
     pub(crate) fn beside(&mut self, number: Option<u64>) -> Imm {
         self.reported = self.taken;
         Imm::of(number, self.taken)

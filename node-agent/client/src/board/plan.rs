@@ -14,7 +14,7 @@ const LARGEST_TILE: usize = 64 << 10;
 /// Blocks of a piece begin at multiples of this.
 const ALIGN: usize = 64;
 
-/// A cut operation.
+/// How one operation on the board is cut into pieces and tiles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     operation: Operation,

@@ -1,4 +1,4 @@
-//! Waiting on a board: a short spin, then sleep; and the ends of waiting that the board itself does not tell: deadlines,
+//! Waiting on a board: a short spin, then sleep; and the ends of waiting that the board itself does not show: deadlines,
 //! ranks that left, an engine that died.
 
 use std::sync::Arc;

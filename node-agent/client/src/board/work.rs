@@ -125,7 +125,7 @@ impl Workplace {
         alone && self.plan.targets(item).all(staged)
     }
 
-    /// Does one tile.
+    /// Does the work of one tile: copies or reduces its elements for the ranks that want them.
     pub(super) fn run(&self, board: &Board, tile: Tile) -> Result<(), RegionError> {
         let single = !self.plan.reduces();
         let direct = |to: &Block| self.peers.get(to.rank).is_some_and(|peer| peer.stage.is_none());

@@ -1,4 +1,4 @@
-//! What the frames of a link tell of their way: how long each waited behind others, and so when what it tells was true.
+//! What the frames of a link say of their way: how long each waited behind others, and so when what it says was true.
 //!
 //! A frame says when its sender handed it over, by the sender's clock. The clocks of two nodes differ by no one knows what, but what
 //! the least delayed frame of the last time showed as the difference holds clock and way together, and what another shows more, it has
@@ -15,7 +15,7 @@ const MOST: Time = Time::from_millis(400);
 /// What was learned of the way from a peer.
 #[derive(Debug, Clone, Default)]
 pub struct PathEstimate {
-    /// The sender's clock as it was told last, and microseconds since the first time.
+    /// The sender's clock as its last frame said, and microseconds since the first time.
     clock: Option<(u32, i64)>,
     /// Least difference of the clocks, in microseconds: in this time and in the one before, and since when.
     least: (i64, i64, Time),
@@ -51,7 +51,7 @@ impl PathEstimate {
     }
 }
 
-/// A time as frames tell it.
+/// A time as frames carry it.
 pub fn stamp(now: Time) -> u32 {
     (now.as_micros() as u32).max(1)
 }
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// The clock as it is told runs over in 71 minutes; after a longer silence nobody knows how often it did.
+    /// The clock as frames carry it runs over in 71 minutes; after a longer silence nobody knows how often it did.
     #[test]
     fn a_link_that_was_idle_begins_anew() {
         let minute = 60_000 * MS;

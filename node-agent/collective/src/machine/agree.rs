@@ -1,6 +1,6 @@
 //! How the nodes of a job agree on a [`Plan`], while operations run.
 //!
-//! Every node reports to node 0 what is left of its capacity and what it measures. Node 0 makes a plan of that, tells it to
+//! Every node reports to node 0 what is left of its capacity and what it measures. Node 0 makes a plan of that, sends it to
 //! all, and when all have it, each of its announcements of an operation names it from then on.
 //!
 //! **Operation s follows the plan that node 0's announcement of operation s - 4 named** ([`MAX_ACTIVE`]). A node starts it only
@@ -25,17 +25,17 @@ use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
 
 /// The node that makes plans.
 const MAKER: Node = 0;
-/// Pause between two looks at the measured rates.
+/// Pause between two checks of the measured rates.
 const CHECK: Time = Time::from_millis(100);
-/// Looks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
+/// Checks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
 /// the stripes follow them anyway.
 const CHECKS: u32 = 4;
-/// Rates make a plan when no node has reported anything new for so long: a change that meets all nodes, like a slow leaf, comes
+/// Rates make a plan when no node has reported anything new for this long: a change that meets all nodes, like a slow leaf, comes
 /// from each at its own time, and a plan that knows half of it takes some for weak. Rails that are lost make one at once.
 const CALM: Time = Time::from_millis(250);
 /// Versions that operations under way may need at once; with more, no new one is made.
 const VERSIONS: usize = 4;
-/// An operation that is predicted to take so long waits for a trip to learn the newest plan: four that are shorter are over
+/// An operation that is predicted to take this long waits for a trip to learn the newest plan: four that are shorter are over
 /// before the rates are looked at again.
 const LONG: Time = Time::from_millis(25);
 /// Weak nodes that a plan names; with more, all count as equal.
@@ -59,9 +59,9 @@ pub struct Agreement {
     /// What this node reported last, how often, and when it looks again.
     notified: (Option<Report>, u64),
     check: Time,
-    /// Looks in a row at which rails of this node seemed slow.
+    /// Checks in a row at which rails of this node seemed slow.
     slow: u32,
-    /// What the rails carried between the last looks.
+    /// What the rails carried between the last checks.
     burden: Burden,
     /// What it measures for that.
     pub measured: Measured,
@@ -244,7 +244,7 @@ impl Machine {
         self.peers[usize::from(MAKER)].control.push_back(header);
     }
 
-    /// Asks a peer over a link that is idle, so that the answer tells the time of a trip and not of a queue.
+    /// Asks a peer over a link that is idle, so that the answer shows the time of a trip and not of a queue.
     fn time_a_trip(&mut self, now: Time) {
         let (rail, peer) = self.agreement.asked;
         let link = self.links.get(rail, peer);

@@ -9,12 +9,12 @@ use crate::shape::{Node, Rail};
 
 /// A rail that carries less than the best of its node by less than this factor is as good: loads are uneven.
 const SLOW: f64 = 2.0;
-/// Bytes that the best rail must have carried in a direction between two looks for the others to be compared with it.
+/// Bytes that the best rail must have carried in a direction between two checks for the others to be compared with it.
 const REPORTING: u64 = 512 << 10;
 /// A peer counts if it has at least this part of what the busiest has.
 const COUNTS: u64 = 4;
 
-/// One direction between two looks.
+/// One direction between two checks.
 #[derive(Debug, Clone, Default)]
 struct Direction {
     rails: Vec<u64>,
@@ -52,14 +52,14 @@ impl Direction {
 /// What the rails carried.
 #[derive(Debug, Clone, Default)]
 pub struct Burden {
-    /// Of each link, by peer and rail: what it had carried out and in at the last look.
+    /// Of each link, by peer and rail: what it had carried out and in at the last check.
     known: Vec<[u64; 2]>,
     /// What each rail counts for, of 1.
     weights: Vec<f64>,
 }
 
 impl Burden {
-    /// Looks at what every link has carried by now.
+    /// Reads what every link has carried by now.
     pub fn check(&mut self, rails: usize, nodes: usize, carried: impl Fn(Rail, Node) -> [u64; 2]) {
         self.known.resize(rails * nodes, [0; 2]);
         self.weights.resize(rails, 1.0);
@@ -87,7 +87,7 @@ impl Burden {
                 (false, false) => false,
             };
             let fresh = if slow { sent.min(heard) } else { 1.0 };
-            // Slow for a while: the noise of single looks is evened out.
+            // Slow for a while: the noise of single checks is evened out.
             *weight = if *weight < 1.0 && fresh < 1.0 { f64::midpoint(*weight, fresh) } else { fresh };
         }
     }

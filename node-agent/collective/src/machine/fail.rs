@@ -21,7 +21,7 @@ impl Machine {
         self.fail(Failure::Stopped(reason.to_owned()));
     }
 
-    /// Ends everything with a failure, once and for all, and tells the peers.
+    /// Ends everything with a failure, once and for all, and reports it to the peers.
     pub(super) fn fail(&mut self, failure: Failure) {
         if self.failure.is_some() {
             return;
@@ -67,7 +67,7 @@ impl Machine {
         acks.chain(since).chain(late).chain(rails).chain(lost.filter(|_| self.failure.is_none())).min()
     }
 
-    /// Time has passed.
+    /// Does what is due by `now`: rails and links that have been silent too long, operations whose time is over.
     pub fn tick(&mut self, now: Time) {
         self.tend_rails(now);
         self.tend_plan(now);
@@ -98,7 +98,7 @@ impl Machine {
         let call = if let Some(op) = self.ops.get(&key) {
             waiting.nodes = op.waits_for();
             if waiting.nodes.is_empty() {
-                // All is here, but not all has gone: to those who were not told, or who have not taken what they were sent.
+                // All is here, but not all has gone: to those who do not know it, or who have not taken what they were sent.
                 let flying = self.flights.all.values().filter(|f| f.header.key == key).map(|f| f.peer);
                 let missing: BTreeSet<Node> = flying.chain(op.report.iter().copied()).collect();
                 waiting.nodes.extend(missing);

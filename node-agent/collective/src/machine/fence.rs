@@ -21,7 +21,7 @@ use crate::shape::{Node, Rail, Time};
 const PROBES: u32 = 3;
 /// Time after which a probe, or a question, is asked again: doubled up to the second one.
 const AGAIN: (Time, Time) = (Time::from_millis(10), Time::from_millis(160));
-/// A link that answers no probe for so long is closed and dialed anew.
+/// A link that answers no probe for this long is closed and dialed again.
 const PROOF_LIMIT: Time = Time::from_secs(1);
 /// An answer over another rail counts against a silent one after this time: what has arrived with it is read by then.
 const SETTLE: Time = Time::from_millis(10);
@@ -43,7 +43,7 @@ impl Machine {
         if self.links.get_mut(rail, peer).open(generation, now) {
             self.peers[usize::from(peer)].lost = None;
             if self.links.get(rail, peer).is_up() {
-                // The first life carries data at once; a probe on it tells how long a trip takes.
+                // The first life carries data at once; a probe on it shows how long a trip takes.
                 self.probes += 1;
                 let number = self.probes;
                 let proof = &mut self.links.get_mut(rail, peer).proof;
@@ -146,7 +146,7 @@ impl Machine {
         self.lose(rail, peer, cause, now);
     }
 
-    /// Takes nothing more from a link, and tells the peer.
+    /// Takes nothing more from a link, and reports it to the peer.
     fn lose(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Time) {
         self.abandon(rail, peer);
         self.urgent.retain(|&(over, to, _), _| (over, to) != (rail, peer));
@@ -263,7 +263,7 @@ impl Machine {
         let idle = link.proof.number == 0;
         if (idle && !proved) || now >= link.proof.since + AGAIN.1 / 2 {
             if !idle && !proved {
-                // An unanswered probe begins the row anew.
+                // An unanswered probe begins the row again.
                 link.proof.answered = 0;
             }
             (link.proof.number, link.proof.since) = (number, now);
@@ -380,7 +380,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The peer took so many frames of a life that is over: the rest is sent again.
+    /// The peer took this many frames of a life that is over: the rest is sent again.
     fn rise(&mut self, peer: Node, unacked: UnackedGeneration, frames: u32) -> Result<(), FrameError> {
         let taken = (frames.wrapping_add(1)).wrapping_sub(unacked.first) as usize;
         if taken > unacked.tokens.len() {

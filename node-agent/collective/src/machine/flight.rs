@@ -14,21 +14,21 @@ use crate::shape::Node;
 /// Where a payload lies until its arrival is known.
 #[derive(Debug, Clone, Copy)]
 pub enum Hold {
-    /// There is none.
+    /// The frame has no payload.
     Nothing,
     /// In a rank's buffer.
     Loan,
     /// In a sending slot.
     Slot(Slot),
-    /// In the keep.
+    /// In a copy that was made before the buffers became the ranks' own again.
     Copy(CopyId),
 }
 
-/// One frame.
+/// One frame that was handed to a rail.
 #[derive(Debug, Clone, Copy)]
 pub struct Flight {
     pub peer: Node,
-    /// As it was first handed; its place on the link is set anew each time.
+    /// As it was first handed; its place on the link is set again each time.
     pub header: Header,
     pub payload: Option<Region>,
     pub hold: Hold,

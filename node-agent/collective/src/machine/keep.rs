@@ -8,7 +8,7 @@ use crate::memory::Region;
 /// Copies begin at multiples of this.
 const ALIGN: usize = 64;
 
-/// Names one copy.
+/// Names one copy in the ring; names are never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyId(u64);
 
@@ -19,7 +19,7 @@ struct Span {
     free: bool,
 }
 
-/// The ring.
+/// The ring of copies, in a part of the scratch region.
 #[derive(Debug, Clone)]
 pub struct Keep {
     region: Region,

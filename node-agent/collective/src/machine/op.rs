@@ -11,7 +11,7 @@ use crate::memory::Region;
 use crate::schedule::{BufferOffset, Contribution, Done, FIRST, Schedule, Side, Source, Term};
 use crate::shape::{Layout, Node, Rank, Time};
 
-/// What a grant says: so many chunks of the flow of a block.
+/// What a grant says: this many chunks of the flow of a block.
 pub fn grant_value(block: u32, chunks: usize) -> u64 {
     u64::from(block) << 32 | chunks as u64 & u64::from(u32::MAX)
 }
@@ -52,7 +52,7 @@ pub struct ReceiveState {
     pub here: Vec<bool>,
 }
 
-/// A reduction's progress.
+/// How far the reduction of one schedule entry is.
 #[derive(Debug, Clone, Default)]
 pub struct ReduceState {
     /// Staged contributions: chunk by chunk, in the reduction's order.
@@ -69,11 +69,11 @@ pub struct ReduceState {
     pub freed: usize,
     /// Chunks that may be staged for each source.
     pub window: usize,
-    /// What each source was told that it may send.
+    /// Chunks that each source may send, as it was last granted.
     pub notified: Vec<usize>,
 }
 
-/// One operation.
+/// One operation that is under way on this node.
 #[derive(Debug, Clone)]
 pub struct Op {
     pub key: Key,
@@ -88,7 +88,7 @@ pub struct Op {
     pub started: BTreeSet<Node>,
     /// Nodes that do not know yet that this node has started.
     pub report: Vec<Node>,
-    /// Those that will hear of it anyhow, and are told so only if that takes long.
+    /// Those that will learn of it anyhow, and get a message of it only if that takes long.
     pub report_late: Vec<Node>,
     /// Time that it was predicted to take, if it was.
     pub predicted: Option<Time>,
@@ -98,7 +98,7 @@ pub struct Op {
     pub met: bool,
     pub sends: Vec<SendState>,
     pub receives: Vec<ReceiveState>,
-    /// By the schedule's reductions.
+    /// One entry for each reduction of the schedule.
     pub reduces: Vec<ReduceState>,
     /// Whether a local rank's input and output overlap.
     pub in_place: bool,
@@ -327,7 +327,7 @@ impl Op {
         last
     }
 
-    /// A source that may be told of more room, and how much it may send in all: when a quarter of the window is free, or
+    /// A source that may be granted more room, and how much it may send in all: when a quarter of the window is free, or
     /// the last chunk has room. The reduction, the source and the value.
     pub fn due_grant(&self) -> Option<(usize, usize, usize)> {
         let mut reductions = self.schedule.reductions.iter().zip(&self.reduces).enumerate();

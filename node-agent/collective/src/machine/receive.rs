@@ -29,7 +29,7 @@ pub enum Target {
     Again,
     /// Its operation has not started here.
     Early(Slot),
-    /// A contribution.
+    /// It is a contribution to a reduction and is staged in this slot.
     Staged { flow: usize, chunk: usize, slot: Slot },
     /// Data that lands where it belongs.
     Placed { flow: usize, chunk: usize },

@@ -1,4 +1,4 @@
-//! What a node measures, and what of it it tells the node that makes plans. No clock: times are told.
+//! What a node measures, and what of it it reports to the node that makes plans. No clock: times are passed in.
 
 use crate::plan::FULL;
 use crate::shape::Time;
@@ -26,7 +26,7 @@ pub fn is_far(a: u32, b: u32) -> bool {
 }
 
 impl Report {
-    /// Whether another plan would come of it.
+    /// Whether another plan would follow from it.
     pub fn differs(self, other: Report) -> bool {
         let far = |a: u32, b: u32| a != b && (a == 0 || b == 0 || is_far(a, b));
         self.capacity.abs_diff(other.capacity) > STEP

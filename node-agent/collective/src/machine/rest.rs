@@ -13,9 +13,9 @@ use crate::shape::{Rail, Time};
 const GATHER: f64 = 32768.0;
 /// A shorter pause is not worth it.
 const LEAST: Time = Time::from_micros(100);
-/// The longest pause.
+/// The longest pause that is made.
 const MOST: Time = Time::from_millis(2);
-/// An operation that may end within so many pauses is not kept waiting.
+/// An operation that may end within this many pauses is not kept waiting.
 const FAR: f64 = 40.0;
 /// An operation that is predicted to take less is brief: to wait for its frames asleep would take as long as it does.
 const SMALL: Time = Time::from_micros(500);
@@ -24,7 +24,7 @@ const SHORT_CHAIN: usize = 4;
 /// How long a pause that was worked out from the rails' rates is good for.
 const LASTS: Time = Time::from_millis(10);
 
-/// A rail has enough to do if it has been handed what it carries in so many pauses.
+/// A rail has enough to do if it has been handed what it carries in this many pauses.
 const ENOUGH: u64 = 3;
 
 /// What rails carry, and the pause that follows from it.
@@ -32,7 +32,7 @@ const ENOUGH: u64 = 3;
 pub struct Pace {
     /// When it was worked out.
     since: Time,
-    /// Zero: no pause.
+    /// The pause that is made before frames are read; zero where none is worth it.
     pause: Time,
     /// Bytes that all rails carry in [`FAR`] pauses.
     far: usize,
@@ -80,7 +80,7 @@ impl Machine {
         !self.ops.is_empty() && self.ops.values().all(small)
     }
 
-    /// Works the pause out anew from time to time.
+    /// Works the pause out again from time to time.
     pub(super) fn tend_pace(&mut self, now: Time) {
         if now < self.pace.since + LASTS || self.ops.is_empty() {
             return;

@@ -15,7 +15,7 @@ use crate::shape::{Node, Rail, Time};
 
 /// Copies of no more bytes than this go into the keep rather than into a sending slot.
 const SMALL_COPY: usize = 4096;
-/// How long an operation waits before its node tells those of it who will hear of it anyhow.
+/// How long an operation waits before its node reports it to those who will learn of it anyhow.
 pub(super) const LATE: Time = Time::from_millis(20);
 /// The token of frames that have no count: flights have greater ones.
 const UNCOUNTED: u64 = 0;
@@ -162,7 +162,7 @@ impl Machine {
         self.announce(key, now)
     }
 
-    /// "I have started", to one of those who are to be told.
+    /// "I have started", to one of those who are to know.
     fn announce(&mut self, key: Key, now: Time) -> Option<Transmit> {
         let op = self.ops.get_mut(&key)?;
         let reachable = |&peer: &Node| self.links.quickest(peer).is_some();
@@ -175,7 +175,7 @@ impl Machine {
         self.frame(rail, peer, header, now)
     }
 
-    /// "I have started" to those who could not be told by data, and grants that are due.
+    /// "I have started" to those to whom no data says it, and grants that are due.
     fn next_announcement(&mut self, now: Time) -> Option<Transmit> {
         for at in 0..self.ages.len() {
             let key = self.ages[at];

@@ -6,13 +6,13 @@ use crate::link::State;
 use crate::machine::Machine;
 use crate::shape::{Node, Rail, Time};
 
-/// A drained rail is left by its peers when nothing has come over it for so long.
+/// A drained rail is left by its peers when nothing has come over it for this long.
 const LEFT_AFTER: Time = Time::from_millis(20);
 
 /// How a rail, or a link of it, stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RailState {
-    /// Carries data.
+    /// Connected and proved: it carries data.
     Up,
     /// Connected again, and being proved.
     Proving,
@@ -20,7 +20,7 @@ pub enum RailState {
     Draining,
     /// Left: nothing is on its way in either direction, and the peers know.
     Drained,
-    /// Not connected.
+    /// Not connected, on this link or on all links of the rail.
     Down,
 }
 
@@ -41,9 +41,9 @@ impl RailState {
 /// One link as seen from here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkView {
-    /// The other node.
+    /// The node at the other end of the link.
     pub peer: Node,
-    /// How it stands.
+    /// How the link stands.
     pub state: RailState,
     /// Since when: the machine's time.
     pub since: Time,
@@ -53,22 +53,22 @@ pub struct LinkView {
     pub cause: Option<RailCause>,
     /// Measured rate in bytes per second, if it was measured lately.
     pub rate: Option<f64>,
-    /// Bytes on their way.
+    /// Bytes that were sent and are not acknowledged.
     pub outstanding: u64,
 }
 
 /// One rail of this node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RailView {
-    /// The rail.
+    /// Number of the rail.
     pub rail: Rail,
     /// The best that any link of it is; drained only when all are left or down.
     pub state: RailState,
-    /// Links lost on it.
+    /// Number of times that a link of the rail was lost.
     pub flaps: u32,
     /// Sum of the measured rates of its links, in bytes per second.
     pub rate: f64,
-    /// Its links, by node.
+    /// The rail's links, by node.
     pub links: Vec<LinkView>,
 }
 

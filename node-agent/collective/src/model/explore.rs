@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::hosts::Hosts;
 use super::world::{Event, World};
 
-/// What was found.
+/// What the search found: how much it explored, and the first violation.
 #[derive(Debug)]
 pub struct Report {
     pub states: usize,
     pub transitions: usize,
-    /// Longest path.
+    /// Number of events on the longest path.
     pub depth: usize,
     /// States in which all calls have ended.
     pub ends: usize,
@@ -67,7 +67,7 @@ struct Step {
 
 const STUCK: &str = "nothing can happen any more, and calls have not ended";
 
-/// Visits every world that can come of one, until one is wrong.
+/// Visits every world that can follow from one, until one is wrong.
 ///
 /// A state that was met again on the way to itself would be a circle. Faults are counted down, so a circle has none: it would
 /// be a run that goes on for ever without getting anywhere. There must be none; and where nothing can happen any more,

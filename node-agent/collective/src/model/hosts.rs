@@ -25,7 +25,7 @@ const CHUNK: usize = 64;
 /// Number of a host or a packet.
 pub type Id = u32;
 
-/// What is explored.
+/// The system that is explored: its size, the calls, and how sockets and acknowledgements behave.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub nodes: usize,
@@ -91,7 +91,7 @@ pub enum Out {
     Close { rail: u8, peer: u8, life: u8 },
 }
 
-/// What comes of an input.
+/// The outcome of an input: the host after it, and what it sent.
 #[derive(Debug)]
 pub struct Outcome {
     pub host: Id,
@@ -240,7 +240,10 @@ impl Hosts {
         id
     }
 
-    /// What comes of an input to a host.
+    /// The outcome of an input to a host.
+    ///
+    /// # Errors
+    /// The host breaks a rule that the model checks; the text says which.
     pub fn after(&mut self, id: Id, input: Input) -> Result<Rc<Outcome>, String> {
         if let Some(outcome) = self.outcomes.get(&(id, input)) {
             return outcome.clone();
@@ -253,6 +256,9 @@ impl Hosts {
     }
 
     /// A packet with the payload as it lies at its sender now.
+    ///
+    /// # Errors
+    /// The payload is nowhere, or its frame was withdrawn without a failure.
     pub fn written(&mut self, sender: Id, rail: u8, peer: u8, packet: Id) -> Result<Id, String> {
         let header = self.packet(packet).header;
         let host = self.get(sender);

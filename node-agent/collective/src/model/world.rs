@@ -12,7 +12,7 @@ use crate::shape::Time;
 const MOST_ON_WIRE: usize = 16;
 /// What an end may have to hear.
 const MOST_NEWS: usize = 4;
-/// No packet.
+/// Stands for no packet where an id is expected.
 const NONE: Id = Id::MAX;
 
 /// How many of each kind may still happen.
@@ -20,7 +20,7 @@ const NONE: Id = Id::MAX;
 pub struct Faults {
     /// One end loses the connection.
     pub losses: u8,
-    /// A link swallows everything from now on, in one direction or in both, and nobody is told.
+    /// A link swallows everything from now on, in one direction or in both, and nobody gets an event of it.
     pub dark: u8,
     /// A frame comes twice.
     pub twice: u8,
@@ -32,7 +32,7 @@ pub struct Faults {
     pub halves: u8,
     /// Time passes although other things can happen.
     pub impatience: u8,
-    /// Connections that are made anew: no fault.
+    /// Connections that are made again: no fault.
     pub dials: u8,
 }
 
@@ -221,7 +221,7 @@ impl World {
             .is_some_and(|&p| hosts.packet(p).header.generation == u32::from(here.open))
     }
 
-    /// Every fault that may happen now. When all calls have ended, only what may still come of frames is of interest.
+    /// Every fault that may happen now. When all calls have ended, only what frames may still cause is of interest.
     pub fn faults(&self, hosts: &Hosts) -> Vec<Event> {
         let may = match self.is_done(hosts) {
             true => &Faults { twice: self.may.twice, late: self.may.late, ..Faults::default() },
@@ -276,7 +276,7 @@ impl World {
         (0..self.rails).any(|rail| rail != end.2 && whole(rail))
     }
 
-    /// Whether work can go on without a rail: over another, or over this one, connected anew.
+    /// Whether work can go on without a rail: over another, or over this one, connected again.
     fn spare(&self, end: Wire) -> bool {
         let reborn =
             self.may.dials > 0 && self.may.dark == 0 && self.both(end, end.2).iter().all(|e| !e.dark);
@@ -308,6 +308,9 @@ impl World {
     }
 
     /// The world after an event, or what is wrong with it.
+    ///
+    /// # Errors
+    /// The text says which property the event violates.
     pub fn after(&self, hosts: &mut Hosts, event: Event) -> Result<World, String> {
         let mut next = self.clone();
         next.happen(hosts, event)?;

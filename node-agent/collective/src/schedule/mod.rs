@@ -44,9 +44,9 @@ pub const SECOND: u8 = 1;
 /// Input or output of a local rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Input buffer.
+    /// The buffer that the call reads.
     Input,
-    /// Output buffer.
+    /// The buffer that the call writes.
     Output,
 }
 
@@ -55,9 +55,9 @@ pub enum Side {
 pub struct BufferOffset {
     /// Index among the local ranks.
     pub local: usize,
-    /// Which buffer.
+    /// Whether it is the rank's input or output.
     pub side: Side,
-    /// Offset in it.
+    /// Offset of the place in that buffer, in bytes.
     pub offset: usize,
 }
 
@@ -73,15 +73,15 @@ pub struct Segment {
 /// What must be here before a range of a stream exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// The range.
+    /// The range of the stream, in bytes.
     pub stream: Range<usize>,
-    /// What makes it.
+    /// The reduction or flow that makes its bytes.
     pub of: Done,
     /// Where the range begins in the stream of that.
     pub at: usize,
 }
 
-/// What makes bytes.
+/// What makes bytes of a stream: a reduction or a received flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
     /// The reduction with this index.
@@ -107,7 +107,7 @@ pub enum Source {
     Gathered {
         /// Index of the reduction.
         reduction: usize,
-        /// The terms.
+        /// The terms, each with the offset in the stream at which it begins.
         parts: Vec<(Term, usize)>,
     },
 }
@@ -115,9 +115,9 @@ pub enum Source {
 /// A flow that this node sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Send {
-    /// Step.
+    /// The step of the algorithm that the flow belongs to ([`FIRST`], [`SECOND`], ...).
     pub step: u8,
-    /// Block.
+    /// Number that tells the flow from others of the same step between the two nodes.
     pub block: u32,
     /// The node that gets it.
     pub peer: Node,
@@ -129,9 +129,9 @@ pub struct Send {
     pub overwritten: bool,
     /// Where it lies. Empty for partial sums, which lie nowhere before they are sent.
     pub segments: Vec<Segment>,
-    /// Bytes.
+    /// Length of the stream, in bytes.
     pub bytes: usize,
-    /// Chunks.
+    /// Number of chunks that the stream is cut into.
     pub chunks: usize,
 }
 
@@ -147,9 +147,9 @@ pub struct Contribution {
 /// A flow that this node receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receive {
-    /// Step.
+    /// The step of the algorithm that the flow belongs to ([`FIRST`], [`SECOND`], ...).
     pub step: u8,
-    /// Block.
+    /// Number that tells the flow from others of the same step between the two nodes.
     pub block: u32,
     /// The node that sends it.
     pub peer: Node,
@@ -158,11 +158,11 @@ pub struct Receive {
     /// The nodes whose contributions it holds, where these are others' than its sender's too: it says for all of them that they
     /// have made the call.
     pub answers_for: Vec<Node>,
-    /// Where it lands.
+    /// Where the bytes of the stream go in the local ranks' buffers.
     pub segments: Vec<Segment>,
-    /// Bytes.
+    /// Length of the stream, in bytes.
     pub bytes: usize,
-    /// Chunks.
+    /// Number of chunks that the stream is cut into.
     pub chunks: usize,
 }
 
@@ -175,17 +175,17 @@ pub enum Term {
     Within {
         /// Index of the source.
         source: usize,
-        /// Which part.
+        /// Index of the part among the contributions that the source's flow holds.
         part: usize,
     },
-    /// What lies here.
+    /// This node's own contribution, which lies in the local ranks' buffers.
     Own,
 }
 
 /// With which term the reduction of a range begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReductionStart {
-    /// The range.
+    /// The range of the stream, in bytes.
     pub stream: Range<usize>,
     /// Index in the reduction's cycle.
     pub first: usize,
@@ -198,7 +198,7 @@ pub struct Reduction {
     pub block: u32,
     /// The nodes whose flows are combined.
     pub sources: Vec<Node>,
-    /// The terms.
+    /// The terms, in the order in which they are combined.
     pub cycle: Vec<Term>,
     /// The turns; they follow each other without a gap.
     pub turns: Vec<ReductionStart>,
@@ -211,20 +211,20 @@ pub struct Reduction {
     /// Whether, in place, the outputs are places that flows of the same chunks are sent from: the result waits until
     /// these have been handed out.
     pub overwrites: bool,
-    /// Bytes.
+    /// Length of the result, in bytes.
     pub bytes: usize,
-    /// Chunks.
+    /// Number of chunks that the result is cut into.
     pub chunks: usize,
 }
 
 /// A copy within the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
-    /// From here.
+    /// The place that is copied.
     pub from: BufferOffset,
-    /// To here.
+    /// The place that it is copied to.
     pub to: BufferOffset,
-    /// Bytes.
+    /// Number of bytes to copy.
     pub bytes: usize,
 }
 
@@ -235,9 +235,9 @@ pub struct Schedule {
     pub chunk: usize,
     /// Sent flows; earlier steps first, next node first.
     pub sends: Vec<Send>,
-    /// Received flows.
+    /// The flows that this node receives.
     pub receives: Vec<Receive>,
-    /// Reductions.
+    /// The reductions that this node does.
     pub reductions: Vec<Reduction>,
     /// Copies within the node.
     pub copies: Vec<Copy>,
@@ -259,7 +259,7 @@ impl Schedule {
         })
     }
 
-    /// Whether a node hears early enough that this one has made the call without being told by itself: from others, or from what
+    /// Whether a node hears early enough that this one has made the call without a message of its own: from others, or from what
     /// will be gathered for it.
     pub fn hears_anyhow(&self, node: Node) -> bool {
         let gathered = |f: &Send| f.peer == node && matches!(f.source, Source::Gathered { .. });

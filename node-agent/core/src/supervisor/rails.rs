@@ -1,4 +1,4 @@
-//! When the engine is told of its rails, asked about them, and what of that is told.
+//! When the engine gets orders about its rails, when it is asked about them, and what of that is reported.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,16 +10,16 @@ use super::{Action, Phase, State};
 pub const RAILS_CHECK: Duration = Duration::from_secs(1);
 /// While rails move after an order, it is asked this often,
 pub const RAILS_HASTE: Duration = Duration::from_millis(50);
-/// for so long at most.
+/// for this long at most.
 pub(super) const HASTE_LIMIT: Duration = Duration::from_secs(10);
-/// Bytes and rates are told this often; a changed state at once.
+/// Bytes and rates are reported this often; a changed state at once.
 pub const RAILS_REPORT: Duration = Duration::from_secs(5);
-/// After a change they are told again after this long.
+/// After a change they are reported again after this long.
 const RAILS_RATES: Duration = Duration::from_secs(2);
 /// An engine that did not answer is asked again after this long.
 pub(super) const RAILS_AGAIN: Duration = Duration::from_secs(5);
 
-/// When the engine's rails are looked at and told of.
+/// When the engine's rails are looked at and reported.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RailsLook {
     pub(super) next: Timestamp,
@@ -59,7 +59,7 @@ pub(super) fn drain_engine(state: &mut State, now: Timestamp, actions: &mut Vec<
     }
 }
 
-/// A changed state is told at once, bytes and rates now and then.
+/// A changed state is reported at once, bytes and rates now and then.
 pub(super) fn rails_seen(
     state: &mut State,
     reports: Vec<RailReport>,
@@ -75,13 +75,13 @@ pub(super) fn rails_seen(
         return;
     }
     (seen.reports, seen.choices) = (reports, choices);
-    // Rates are of the time before: after a change they are told once more as they are then.
+    // Rates are of the time before: after a change they are reported once more as they are then.
     state.rails.notify = now.plus(if same { RAILS_REPORT } else { RAILS_RATES });
     actions.push(Action::Publish);
 }
 
 /// Looks after the engine's rails while it serves. How they are is asked only once all of them have been connected: before that they
-/// are down to every peer, which would be told until the next look, of an attempt that runs.
+/// are down to every peer, which would be reported until the next check, of an attempt that runs.
 pub(super) fn rails_due(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     if !state.engine_serves() || now < state.rails.next {
         return;

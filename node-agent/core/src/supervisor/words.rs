@@ -12,21 +12,21 @@ use crate::record::Order;
 /// In which way an engine ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineEnd {
-    /// With status 0.
+    /// It ended with status 0.
     Clean,
     /// It lost a peer, and its ranks needed that one: this server may be well.
     PeerLost {
         /// The peer's server, where the engine said so.
         peer: Option<NodeName>,
     },
-    /// In any other way.
+    /// It ended in any other way.
     Failed,
 }
 
 /// What happens to a supervisor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// First of all.
+    /// The first event, which begins everything.
     Begin,
     /// The engine listens on every rail.
     EngineListening(Vec<RailEndpoint>),
@@ -38,27 +38,27 @@ pub enum Event {
     EngineFailed(String),
     /// The engine says that it can no longer serve the job, and why; its process may still be there.
     EngineBroken {
-        /// Why.
+        /// What the engine says is the cause.
         why: String,
         /// In which way it will end by that.
         end: EngineEnd,
     },
     /// The engine's process has ended.
     EngineExited {
-        /// How, in words.
+        /// How the process ended, in words: its status or signal.
         how: String,
-        /// In which way.
+        /// In which way the engine ended.
         end: EngineEnd,
     },
-    /// The agent spoke.
+    /// The agent has sent an order.
     Order(Order),
     /// This rank's process was started.
     RankStarted(u32),
     /// This rank's process could not be started.
     RankFailed {
-        /// Which.
+        /// The rank's number in the job.
         rank: u32,
-        /// Why.
+        /// Why it could not be started.
         message: String,
     },
     /// The ranks ran into a limit of theirs, which is why one of them ends.
@@ -73,37 +73,37 @@ pub enum Event {
     EngineDrained(BTreeSet<u32>),
     /// What the engine sees of its rails.
     Rails {
-        /// By rail.
+        /// One report for each rail.
         reports: Vec<RailReport>,
-        /// How it carries out operations, if this server tells that.
+        /// How it carries out operations, if this server reports that.
         choices: Vec<AlgorithmChoice>,
     },
     /// It did not answer a question about its rails.
     RailsSilent,
     /// No process of the ranks is left, grandchildren included.
     TreeEmpty,
-    /// Time has passed.
+    /// Time has passed: deadlines may be over.
     Tick,
 }
 
-/// Its number.
+/// The number of SIGTERM on Linux.
 pub(super) const SIGTERM: i32 = 15;
 
 /// How hard to signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGTERM.
+    /// SIGTERM: end in order.
     Term,
     /// Another one that a job asks for to save its work.
     Other(i32),
-    /// SIGKILL.
+    /// SIGKILL: end at once.
     Kill,
 }
 
 /// What the shell must do, in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Start the engine.
+    /// Start the engine's process.
     SpawnEngine,
     /// Have it connect to these peers; answered by `EngineConnected` or `EngineFailed`.
     ConnectEngine(Vec<NodeEndpoints>),
@@ -125,7 +125,7 @@ pub enum Action {
     KillEngine,
     /// A line of Railyard's own in every rank's log.
     Note(String),
-    /// Make the snapshot durable, then tell the agent if it is there.
+    /// Make the snapshot durable, then report it to the agent if it is there.
     Publish,
     /// The supervisor's work is done.
     Exit,

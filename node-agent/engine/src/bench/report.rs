@@ -10,18 +10,18 @@ use super::{Options, Plan, SEND_RECV};
 /// Result of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Operation.
+    /// The operation's name, as on the command line (`all-reduce`, `send-recv`, ...).
     pub op: String,
     /// Bytes of the larger side of the operation on each rank.
     pub bytes: u64,
-    /// Element type.
+    /// The elements' type, by its name (`f32`, ...).
     pub dtype: String,
     /// Reduction, where the operation has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reduce: Option<String>,
-    /// Ranks.
+    /// Number of ranks that took part.
     pub ranks: u32,
-    /// Timed repetitions.
+    /// Number of timed repetitions.
     pub iterations: u32,
     /// Time of one repetition on the slowest rank, in microseconds.
     pub time_us: Times,
@@ -40,22 +40,22 @@ pub struct Report {
 /// Spread of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// Least.
+    /// The least of the repetitions' times, in microseconds.
     pub min: f64,
-    /// Middle.
+    /// The median of the repetitions' times, in microseconds.
     pub median: f64,
-    /// Greatest.
+    /// The greatest of the repetitions' times, in microseconds.
     pub max: f64,
 }
 
 /// Bytes on one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RailReport {
-    /// The rail's number.
+    /// Number of the rail in the cluster.
     pub rail: u16,
-    /// Bytes sent.
+    /// Bytes that this rank's node sent on the rail during the timed repetitions.
     pub tx_bytes: u64,
-    /// Bytes received.
+    /// Bytes that this rank's node received on the rail during the timed repetitions.
     pub rx_bytes: u64,
 }
 

@@ -22,7 +22,7 @@ struct Task {
     staged: bool,
 }
 
-/// What a task came to on this rank.
+/// The outcome of a task on this rank.
 #[derive(Debug, Default, Serialize)]
 struct Answer {
     /// Monotonic clock at each post, in nanoseconds.

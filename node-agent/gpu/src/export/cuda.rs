@@ -49,7 +49,7 @@ pub enum Mapping {
     Pcie,
 }
 
-/// What CUDA tells of a device.
+/// What CUDA says of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CudaDevice {
     /// As sysfs writes it, for example `0000:1b:00.0`.
@@ -137,7 +137,7 @@ impl Cuda {
     fn device(&self, ordinal: c_int) -> Result<CudaDevice, ExportError> {
         let (device, mut address) = (self.handle(ordinal)?, [0_u8; ADDRESS]);
         let call = self.functions.address;
-        // SAFETY: the device was just given; it writes at most as many bytes as it is told of.
+        // SAFETY: the device was just given; it writes at most as many bytes as the length that it is given.
         let code = unsafe { call(address.as_mut_ptr().cast(), ADDRESS as c_int, device) };
         self.checked("cuDeviceGetPCIBusId", code)?;
         let address = CStr::from_bytes_until_nul(&address).map(CStr::to_string_lossy).unwrap_or_default();

@@ -3,9 +3,9 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
-/// `CUresult`.
+/// `CUresult` of CUDA's driver API (`cuda.h`): 0 is success.
 pub type CuResult = c_int;
-/// `CUdevice`.
+/// `CUdevice`: the number of a GPU in this process.
 pub type CuDevice = c_int;
 /// `CUdeviceptr` of a 64-bit machine.
 pub type CuPointer = c_ulonglong;
@@ -15,21 +15,21 @@ pub const CUDA_ERROR_INVALID_VALUE: CuResult = 1;
 pub const CUDA_ERROR_NO_DEVICE: CuResult = 100;
 pub const CUDA_ERROR_INVALID_CONTEXT: CuResult = 201;
 pub const CUDA_ERROR_NOT_SUPPORTED: CuResult = 801;
-/// `CUdevice_attribute`.
+/// `CUdevice_attribute`: what `cuDeviceGetAttribute` is asked for.
 pub const GPU_DIRECT_RDMA_SUPPORTED: c_int = 116;
 pub const DMA_BUF_SUPPORTED: c_int = 124;
-/// `CUpointer_attribute`.
+/// `CUpointer_attribute`: what `cuPointerGetAttribute` is asked for.
 pub const POINTER_MEMORY_TYPE: c_int = 2;
 pub const POINTER_SYNC_MEMOPS: c_int = 6;
 pub const POINTER_IS_MANAGED: c_int = 8;
 pub const POINTER_DEVICE_ORDINAL: c_int = 9;
 pub const POINTER_RANGE_START: c_int = 11;
 pub const POINTER_RANGE_SIZE: c_int = 12;
-/// `CU_MEMORYTYPE_DEVICE`.
+/// `CU_MEMORYTYPE_DEVICE` of `CUmemorytype`: memory of a GPU.
 pub const MEMORY_DEVICE: c_uint = 2;
-/// `CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD`.
+/// `CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD`: a range is exported as the file descriptor of a dma-buf.
 pub const RANGE_DMA_BUF: c_int = 1;
-/// `CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE` (CUDA 12.8).
+/// `CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE` (CUDA 12.8): the dma-buf is reached over the GPU's PCIe BAR.
 pub const RANGE_PCIE: c_ulonglong = 1;
 
 pub type CuInit = unsafe extern "C" fn(c_uint) -> CuResult;
@@ -41,7 +41,7 @@ pub type CuPointerGet = unsafe extern "C" fn(*mut c_void, c_int, CuPointer) -> C
 pub type CuPointerSet = unsafe extern "C" fn(*const c_void, c_int, CuPointer) -> CuResult;
 pub type CuErrorString = unsafe extern "C" fn(CuResult, *mut *const c_char) -> CuResult;
 pub type CuRangeHandle = unsafe extern "C" fn(*mut c_void, CuPointer, usize, c_int, c_ulonglong) -> CuResult;
-/// `CUcontext` and `CUstream`.
+/// `CUcontext` and `CUstream`, both opaque pointers.
 pub type CuOpaque = *mut c_void;
 pub type CuRetain = unsafe extern "C" fn(*mut CuOpaque, CuDevice) -> CuResult;
 pub type CuRelease = unsafe extern "C" fn(CuDevice) -> CuResult;
@@ -52,28 +52,28 @@ pub type CuStore = unsafe extern "C" fn(CuPointer, *const c_void, usize) -> CuRe
 pub type CuMove = unsafe extern "C" fn(CuPointer, CuPointer, usize) -> CuResult;
 pub type CuSynchronize = unsafe extern "C" fn(CuOpaque) -> CuResult;
 
-/// `hsa_status_t`.
+/// `hsa_status_t` of the HSA runtime (`hsa.h`): 0 is success.
 pub type HsaStatus = c_int;
 
 pub const HSA_SUCCESS: HsaStatus = 0;
 pub const HSA_ERROR: HsaStatus = 0x1000;
 pub const HSA_INVALID_ARGUMENT: HsaStatus = 0x1001;
 pub const HSA_INVALID_ALLOCATION: HsaStatus = 0x1003;
-/// `HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED`: a `bool`.
+/// `HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED` of `hsa_ext_amd.h`: a `bool`, whether memory can be exported as a dma-buf.
 pub const HSA_DMABUF_SUPPORTED: c_int = 0x204;
 
-/// `HSA_AGENT_INFO_DEVICE`: a `hsa_device_type_t`.
+/// `HSA_AGENT_INFO_DEVICE`: an agent's `hsa_device_type_t`.
 pub const HSA_AGENT_DEVICE: c_int = 17;
-/// `HSA_DEVICE_TYPE_GPU`.
+/// `HSA_DEVICE_TYPE_GPU` of `hsa_device_type_t`: the agent is a GPU.
 pub const HSA_GPU: u32 = 1;
 /// `HSA_AMD_AGENT_INFO_BDFID`: bus, device and function in one `uint32_t`.
 pub const HSA_AGENT_BDF: c_int = 0xA006;
-/// `HSA_AMD_AGENT_INFO_DOMAIN`: a `uint32_t`.
+/// `HSA_AMD_AGENT_INFO_DOMAIN`: the PCI domain, a `uint32_t`.
 pub const HSA_AGENT_DOMAIN: c_int = 0xA00F;
-/// `HSA_EXT_POINTER_TYPE_HSA`.
+/// `HSA_EXT_POINTER_TYPE_HSA`: the pointer is to memory that the HSA runtime has allocated.
 pub const HSA_POINTER_HSA: c_int = 1;
 
-/// `hsa_agent_t`.
+/// `hsa_agent_t`: the opaque handle of a CPU or a GPU.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HsaAgent {

@@ -78,13 +78,13 @@ fn reported<T>(loaded: Result<T, ExportError>) -> Result<Arc<T>, String> {
 }
 
 impl GpuMemory {
-    /// Where it begins.
+    /// The address at which the range begins, in GPU memory.
     #[must_use]
     pub fn pointer(&self) -> u64 {
         self.pointer
     }
 
-    /// Its bytes, at least one.
+    /// Length of the range in bytes, at least one.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length

@@ -39,19 +39,19 @@ pub enum ExportError {
     /// The library is too old.
     #[error("{library} has no {symbol}: {needs}; payloads are staged in host memory")]
     TooOld {
-        /// The library.
+        /// The library that is too old.
         library: &'static str,
         /// The function that it lacks.
         symbol: &'static str,
-        /// What is needed.
+        /// The version that has the function.
         needs: &'static str,
     },
-    /// A call failed.
+    /// A call of the vendor's library failed.
     #[error("{call}: {words} ({code})")]
     Refused {
-        /// The function.
+        /// Name of the function that was called.
         call: &'static str,
-        /// `CUresult` or `hsa_status_t`.
+        /// What it returned: a `CUresult` or a `hsa_status_t`.
         code: i32,
         /// What the library says of that code.
         words: String,
@@ -59,7 +59,7 @@ pub enum ExportError {
     /// The range is not GPU memory.
     #[error("{pointer:#x} is not memory of a GPU")]
     NotOfGpu {
-        /// Where it begins.
+        /// The address at which the range begins.
         pointer: u64,
     },
     /// It wanders between GPU and processor.
@@ -67,15 +67,15 @@ pub enum ExportError {
         "{pointer:#x} is managed memory, which wanders between GPU and processor; allocate it by cuMemAlloc or cudaMalloc"
     )]
     Managed {
-        /// Where it begins.
+        /// The address at which the range begins.
         pointer: u64,
     },
     /// No library knows memory of GPUs.
     #[error("no library knows memory of GPUs: {cuda}; {hsa}")]
     NoLibrary {
-        /// Why CUDA does not.
+        /// Why CUDA knows none.
         cuda: String,
-        /// Why ROCm does not.
+        /// Why ROCm knows none.
         hsa: String,
     },
     /// A copy would leave its memories.
@@ -95,11 +95,11 @@ pub enum ExportError {
     Outside {
         /// Where the range begins.
         pointer: u64,
-        /// Its bytes.
+        /// Length of the range, in bytes.
         length: u64,
         /// Where the allocation begins.
         base: u64,
-        /// Its bytes.
+        /// Length of the allocation, in bytes.
         allocated: u64,
     },
     /// The allocation does not fill its last page.
@@ -107,15 +107,15 @@ pub enum ExportError {
         "the last page of the range ends {beyond} bytes beyond its allocation; allocate whole pages of {page} bytes, or register less"
     )]
     PartPage {
-        /// Bytes beyond.
+        /// Number of bytes by which the last page of the range goes beyond the allocation.
         beyond: u64,
-        /// A page's bytes.
+        /// Size of a page, in bytes.
         page: u64,
     },
     /// The library said that it succeeded, and gave no file.
     #[error("{call} gave no file")]
     NoFile {
-        /// The function.
+        /// Name of the function that was called.
         call: &'static str,
     },
 }

@@ -39,20 +39,20 @@ static DOWN: Fact = Fact {
     source: "the port's state",
     hint: "look at the cable, the optics and the leaf's port",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 4] = [&ONCE, &OFTEN, &FAST, &DOWN];
 
 /// Where the counters of a link are in a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Places {
-    /// Counters of downs.
+    /// Places of the counters that count how often the link went down.
     pub downs: Vec<usize>,
     /// The counter of changes, which are two for a down.
     pub carrier: Option<usize>,
 }
 
 impl Places {
-    /// In this layout.
+    /// The places of these counters in `layout`.
     #[must_use]
     pub fn of(layout: &crate::layout::Layout) -> Self {
         let named = |name: &str| layout.columns().iter().position(|column| column.name == name);
@@ -71,7 +71,7 @@ pub struct Flap {
 }
 
 impl Flap {
-    /// None yet.
+    /// A detector that has seen no change of the link yet.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self { day: Window::new(limits.flap_window), last: None, excused_until: Timestamp::default() }
@@ -82,7 +82,7 @@ impl Flap {
         self.excused_until = self.excused_until.max(until);
     }
 
-    /// The device was opened anew: what the link was before says nothing.
+    /// The device was opened again: what the link was before says nothing.
     pub fn forget_state(&mut self) {
         self.last = None;
     }
@@ -100,7 +100,7 @@ impl Flap {
         }
     }
 
-    /// What one more look says of downs.
+    /// What one more sample says of downs.
     pub fn check(
         &mut self,
         step: &Step<'_>,

@@ -9,19 +9,19 @@ pub mod swap;
 
 use crate::{condition::Fact, layout::Layout};
 
-/// The words of all detectors; those of the rules are in their table.
+/// The facts of all detectors; those of the rules are in their table.
 pub(crate) fn facts() -> impl Iterator<Item = &'static Fact> {
     flap::FACTS.into_iter().chain(priority::FACTS).chain(slow::FACTS).chain(storm::FACTS).chain(swap::FACTS)
 }
 
-/// What changed between two looks at one port.
+/// What changed between two samples of one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// Which counters.
+    /// The counters that the port has, in the order of `deltas`.
     pub layout: &'a Layout,
     /// How far each went; `None` if that is not known.
     pub deltas: &'a [Option<u64>],
-    /// Which of them tell of looks before as well, at which the counter was missing.
+    /// Which of them cover samples before as well, at which the counter was missing.
     pub longer: &'a [bool],
     /// In how many milliseconds; never 0.
     pub elapsed_ms: u64,
@@ -36,7 +36,7 @@ impl Step<'_> {
         self.deltas.get(place).copied().flatten()
     }
 
-    /// How far it went in the time of this look alone: for rates, and for what is compared with others.
+    /// How far it went in the time of this sample alone: for rates, and for what is compared with others.
     #[must_use]
     pub fn rate_at(&self, place: usize) -> Option<u64> {
         let longer = self.longer.get(place).copied().unwrap_or(false);

@@ -36,7 +36,7 @@ static ALL_IN: Fact = Fact {
     hint: "a peer sends them so, or the leaf maps their DSCP to another priority: compare the peers' traffic class \
            and the leaf's map",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 3] = [&ALL_OUT, &SOME_OUT, &ALL_IN];
 
 /// What two seconds are worth of, decaying.
@@ -61,14 +61,14 @@ struct Side {
 /// Which priorities are a job's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its data.
+    /// The priority of the job's RDMA data.
     pub lossless: u8,
-    /// Notifications of congestion.
+    /// The priority of congestion notification packets (CNPs).
     pub cnp: u8,
 }
 
 impl PriorityWindow {
-    /// What one more look says while a job has the rail.
+    /// What one more sample says while a job has the rail.
     pub fn check(&mut self, step: &Step<'_>, wanted: Wanted, limits: &Limits) -> DetectorResult {
         let facts = |share: f64| if share > 0.5 { &ALL_OUT } else { &SOME_OUT };
         let sent = self.tx.check(step, step.layout.tx(), wanted, limits, &facts);

@@ -18,7 +18,7 @@ const CLIP: f64 = 4.0;
 /// One rule on one port.
 #[derive(Debug, Clone)]
 pub struct Gauge {
-    /// Which.
+    /// The rule that is measured.
     pub rule: &'static Rule,
     test: Test,
     places: Arc<[usize]>,
@@ -27,7 +27,7 @@ pub struct Gauge {
     over_ms: u64,
     /// When it was last broken, and what showed that.
     pub broken: Option<(Timestamp, Finding)>,
-    /// Since when it has been broken at each look; where any increase breaks it, since the first that has not been decided on.
+    /// Since when it has been broken at each sample; where any increase breaks it, since the first that has not been decided on.
     pub broken_since: Option<Timestamp>,
 }
 
@@ -63,18 +63,18 @@ impl Gauge {
         (self.broken, self.broken_since) = (other.broken, other.broken_since);
     }
 
-    /// What broke it has been decided on: told, or found to be no rail's doing.
+    /// What broke it has been decided on: it was reported, or is not the rail's doing.
     pub fn decided(&mut self) {
         if self.test == Test::Any {
             self.broken_since = None;
         }
     }
 
-    /// What one more look says.
+    /// What one more sample says.
     pub fn check(&mut self, step: &Step<'_>) -> DetectorResult {
         let Some(count) = step.sum(&self.places) else { return DetectorResult::Unknown };
         let Some((value, over)) = self.value(step, count) else {
-            // An increase is not undone by a look without one.
+            // An increase is not undone by a sample without one.
             if self.test != Test::Any {
                 self.broken_since = None;
             }

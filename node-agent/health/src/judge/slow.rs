@@ -20,32 +20,32 @@ static SLOW: Fact = Fact {
     source: "20 % must be found; SuperBench: 5 % below a baseline",
     hint: "it or its other end is slow: compare speed, width and PCIe of both, and measure the pair",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 1] = [&SLOW];
 
-/// Looks that are kept.
+/// Samples that are kept.
 const CHECKS: usize = 12;
 /// Rails that are needed for a middle that says something.
 const RAILS_MIN: usize = 3;
 
-/// Notifications a second that are no congestion to speak of.
+/// Notifications a second that do not count as congestion.
 const CNPS_FEW: f64 = 10.0;
-/// Looks in a row that may tell nothing before what was known is of no use.
+/// Samples in a row that may show nothing before what was known is of no use.
 const SILENT_MOST: u8 = 4;
 
-/// The bytes of the last looks at one port.
+/// The bytes of the last samples of one port.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Load {
     checks: [(u64, u64); CHECKS],
     next: usize,
-    /// Notifications of congestion (CNPs) a second that came, by the last look.
+    /// Notifications of congestion (CNPs) a second that came, by the last sample.
     cnps: f64,
-    /// Looks in a row that did not tell how much was carried.
+    /// Samples in a row that did not show how much was carried.
     silent: u8,
 }
 
 impl Load {
-    /// Takes one more look.
+    /// Takes one more sample.
     pub fn take(&mut self, step: &Step<'_>) -> Option<u64> {
         let sent = bytes(step, step.layout.tx());
         let received = bytes(step, step.layout.rx());
@@ -66,13 +66,13 @@ impl Load {
         all
     }
 
-    /// Notifications of congestion a second that came, by the last look.
+    /// Notifications of congestion a second that came, by the last sample.
     #[must_use]
     pub fn cnps(&self) -> f64 {
         self.cnps
     }
 
-    /// Whether the last look says nothing, for or against.
+    /// Whether the last sample says nothing, for or against.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.silent > 0
@@ -83,7 +83,7 @@ impl Load {
         *self = Self::default();
     }
 
-    /// Bytes a second over the last looks that make up `over`; `None` if they do not.
+    /// Bytes a second over the last samples that make up `over`; `None` if they do not.
     #[must_use]
     pub fn rate(&self, over: Duration) -> Option<f64> {
         let wanted = u64::try_from(over.as_millis()).unwrap_or(u64::MAX).saturating_sub(250);
@@ -114,22 +114,22 @@ fn bytes(step: &Step<'_>, priorities: &Priorities) -> Option<u64> {
 /// One rail beside its peers.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
-    /// Bytes a second, by the last look.
+    /// Bytes a second, by the last sample.
     pub now: f64,
-    /// The same over [`Limits::slow_over`].
+    /// Bytes a second, the mean over [`Limits::slow_over`].
     pub mean: f64,
     /// Its speed in bytes a second; 0 if not known.
     pub line: f64,
-    /// Notifications of congestion a second, by the last look.
+    /// Notifications of congestion a second, by the last sample.
     pub cnps: f64,
 }
 
 /// How a rail compares with the middle one of its peers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// By the last look.
+    /// The share by the last sample, 1 being as much as the middle one of its peers.
     pub now: f64,
-    /// Over [`Limits::slow_over`].
+    /// The mean over the time of [`Limits::slow_over`].
     pub mean: f64,
     /// The fabric slows this rail, and not its peers.
     pub congested: bool,
@@ -160,7 +160,7 @@ pub fn compare(peers: &[Peer], jobs_known: bool, limits: &Limits, mut report: im
     for (at, peer) in peers.iter().enumerate() {
         let congested = peer.cnps > 2.0 * cnps + CNPS_FEW;
         let share = Share { now: peer.now / now, mean: peer.mean / mean, congested };
-        // Of rails whose jobs nobody told, one that does nothing is not used.
+        // Of rails whose jobs are not known, one that does nothing is not used.
         if jobs_known || share.mean >= 0.5 {
             report(at, share);
         }
@@ -174,14 +174,14 @@ pub struct Slow {
 }
 
 impl Slow {
-    /// What one more look says. A dip of a moment is congestion; slow is what is below at each look.
+    /// What one more sample says. A dip of a moment is congestion; slow is what is below at each sample.
     pub fn check(&mut self, share: Option<Share>, elapsed_ms: u64, limits: &Limits) -> DetectorResult {
         let Some(share) = share else {
             self.slow_ms = 0;
             return DetectorResult::Unknown;
         };
         let below = share.now < limits.slow_remediated;
-        // Congestion of this rail may be the fabric's doing or the sign of a slow end: such a look counts half.
+        // Congestion of this rail may be the fabric's doing or the sign of a slow end: such a sample counts half.
         let counts = if share.congested { elapsed_ms / 2 } else { elapsed_ms };
         self.slow_ms = if below { self.slow_ms.saturating_add(counts) } else { 0 };
         let lasted = Duration::from_millis(self.slow_ms + 250) >= limits.slow_over;

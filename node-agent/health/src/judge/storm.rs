@@ -24,7 +24,7 @@ static FROM_HOST: Fact = Fact {
     source: SOURCE,
     hint: "this host makes the network wait: look at its PCIe, its memory and a receiver that hangs",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 2] = [&FROM_NETWORK, &FROM_HOST];
 
 /// How long the pauses have been too long, by direction.
@@ -42,7 +42,7 @@ struct Since {
 }
 
 impl Storm {
-    /// What one more look says. It is calm where each direction that is counted is: a storm is not over because the other one is calm.
+    /// What one more sample says. It is calm where each direction that is counted is: a storm is not over because the other one is calm.
     pub fn check(&mut self, step: &Step<'_>, limits: &Limits) -> DetectorResult {
         let (rx, tx) = (step.layout.pause_rx(), step.layout.pause_tx());
         let from_network = self.rx.check(step, rx, &FROM_NETWORK, limits);
@@ -70,7 +70,7 @@ impl Since {
         limits: &Limits,
     ) -> DetectorResult {
         let most = |most: u64, place: &usize| Some(most.max(step.rate_at(*place)?));
-        // A look at which one is missing says nothing, and does not end what the others have shown.
+        // A sample at which one is missing says nothing, and does not end what the others have shown.
         let Some(us) = places.iter().try_fold(0, most).filter(|_| !places.is_empty()) else {
             return DetectorResult::Unknown;
         };
@@ -83,7 +83,7 @@ impl Since {
             let evidence = Evidence { fact, value: share, limit, over: Duration::from_millis(ms) };
             DetectorResult::Bad(Finding { severity, evidence })
         };
-        // A look comes a little early at times.
+        // A sample comes a little early at times.
         let lasted =
             |ms: u64, wanted: Duration| Duration::from_millis(ms) + Duration::from_millis(250) >= wanted;
         if share >= limits.storm_share && lasted(self.storm_ms, limits.storm_for) {

@@ -1,4 +1,4 @@
-//! Cables that lead to another rail: what a port hears (LLDP neighbour, subnet, probe) against what is planned.
+//! Cables that lead to another rail: what is found at a port (LLDP neighbour, subnet, probe) against what is planned.
 
 use std::time::Duration;
 
@@ -24,26 +24,26 @@ static ELSEWHERE: Fact = Fact {
     source: SOURCE,
     hint: "its cable leads to a leaf of another rail: move it",
 };
-/// All that it says.
+/// The facts that this detector can find.
 pub(crate) const FACTS: [&Fact; 2] = [&SWAPPED, &ELSEWHERE];
 
-/// What one port hears of its place.
+/// The rail that one port's cable leads to, as it was found and as it is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swap {
-    /// The rail of what it heard last, and the one that is planned.
+    /// The rail that was found last, and the one that is planned.
     pub heard: Option<(u32, u32)>,
     wrong_since: Option<Timestamp>,
 }
 
 impl Swap {
-    /// What was heard now; `heard` is `None` where nobody speaks.
+    /// What was found now; `heard` is `None` where nothing was found.
     pub fn on_report(&mut self, planned: u32, heard: Option<u32>, now: Timestamp) {
         let wrong = heard.is_some_and(|rail| rail != planned);
         self.wrong_since = if wrong { self.wrong_since.or(Some(now)) } else { None };
         self.heard = heard.map(|rail| (rail, planned));
     }
 
-    /// What that says. `exchanged` is whether the port of the heard rail hears this one's.
+    /// What that says. `exchanged` is whether the cable of the found rail's port leads to this port's rail.
     #[must_use]
     pub fn check(&self, exchanged: bool, now: Timestamp, limits: &Limits) -> DetectorResult {
         let (Some((heard, planned)), wrong) = (self.heard, self.wrong_since) else {

@@ -10,7 +10,7 @@ use crate::{
     vendor::Vendor,
 };
 
-/// A NIC that was away so long ago may still be called so.
+/// A NIC that was away this long ago may still be called so.
 const AWAY: u64 = 5000;
 /// Alarms that are kept.
 const ALARMS_MAX: usize = 64;
@@ -22,22 +22,22 @@ pub struct Alarm {
     pub at: u64,
     /// Of which rail; `None` of the whole server.
     pub rail: Option<u32>,
-    /// What it said.
+    /// The text of the alarm.
     pub what: String,
 }
 
-/// What came of a run without faults.
+/// The outcome of a run without faults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Noise {
-    /// Looks at ports.
+    /// Number of samples of ports.
     pub samples: u64,
-    /// Conditions that were true: a driver was loaded anew, and its device was away.
+    /// Conditions that were true: a driver was reloaded, and its device was away.
     pub justified: u64,
     /// The first alarms that were not.
     pub alarms: Vec<Alarm>,
 }
 
-/// So many seconds of a healthy server, from this seed.
+/// This many seconds of a healthy server, from this seed.
 #[must_use]
 pub fn month(seed: u64, seconds: u64, vendor: Vendor) -> Noise {
     let mut server = Server::new(seed, vendor);
@@ -57,8 +57,8 @@ pub fn month(seed: u64, seconds: u64, vendor: Vendor) -> Noise {
     noise
 }
 
-/// Whether a verdict is an alarm that nothing justifies; `None` if it is no alarm. On a rail with a fault only what that shows is justified, and
-/// what follows from it.
+/// Whether a verdict is an alarm that nothing justifies; `None` if it is no alarm. On a rail with a fault only what that shows is
+/// justified, and what follows from it.
 fn judge(verdict: &Verdict, server: &Server, fault: Option<&Fault>) -> Option<bool> {
     let Verdict::Rail(RailVerdict { rail, condition, change, held, .. }) = verdict else {
         return matches!(verdict, Verdict::Node { drain: true, .. }).then_some(true);
@@ -87,10 +87,10 @@ fn alarm(at: u64, verdict: &Verdict) -> Alarm {
     }
 }
 
-/// What came of one fault.
+/// The outcome of one fault.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// What was put in.
+    /// The fault that was put into the model.
     pub fault: Fault,
     /// How long it took until it was found on a rail (of a swapped pair: on both); `None`: not found.
     pub after: Option<Duration>,

@@ -12,16 +12,16 @@ pub enum Kind {
     Storm,
     /// The link goes down and comes back.
     Flap,
-    /// Two cables are exchanged. What each port hears is given by the model, so this measures the judgement and not the hearing: an agent knows
-    /// no plan of the leaves to compare with what its NICs hear over LLDP. The controller does, and finds such cables by itself (`Miscabled`
-    /// where its document of the fabric says so, `RailsSwapped` where a gang is certified).
+    /// Two cables are exchanged. What each port hears is given by the model, so this measures the judgement and not the hearing: an agent
+    /// knows no plan of the leaves to compare with what its NICs hear over LLDP. The controller does, and finds such cables by itself
+    /// (`Miscabled` where its document of the fabric says so, `RailsSwapped` where a gang is certified).
     Swapped,
     /// A rail carries 20 % less.
     Slow,
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds of faults, in the order of their definition.
     pub const ALL: [Self; 5] = [Self::WrongPriority, Self::Storm, Self::Flap, Self::Swapped, Self::Slow];
 
     /// As reports write it.
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// What must be found.
+    /// The condition that must be found.
     #[must_use]
     pub fn shows(self) -> Condition {
         match self {
@@ -62,10 +62,10 @@ impl Kind {
     }
 }
 
-/// A fault.
+/// A fault that is put into the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
-    /// Which kind.
+    /// The kind of the fault.
     pub kind: Kind,
     /// The rails that have it.
     pub rails: Vec<u32>,
@@ -75,7 +75,7 @@ pub struct Fault {
     pub share: f64,
     /// Of a flap: how often, and how long the link is down each time, in milliseconds.
     pub bounces: u64,
-    /// See there.
+    /// How long the link is down each time, in milliseconds; 0 where the fault is no flap.
     pub down_ms: u64,
     /// The priority that wrong bytes are in.
     pub priority: usize,

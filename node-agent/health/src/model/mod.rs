@@ -1,7 +1,7 @@
 //! A server of eight NICs in virtual time: traffic of jobs, the noise of a healthy fabric, and faults that are put in.
 //!
-//! Everything follows from a seed. The noise is what reports of real fabrics tell: marks and notifications, small pauses,
-//! dips, now and then a retransmission, jobs that are killed, drivers that are loaded anew, counters that are cleared,
+//! Everything follows from a seed. The noise is what reports of real fabrics describe: marks and notifications, small pauses,
+//! dips, now and then a retransmission, jobs that are killed, drivers that are reloaded, counters that are cleared,
 //! renames, restarts of the agent, gaps of polling, storage traffic of the host itself.
 
 mod campaign;

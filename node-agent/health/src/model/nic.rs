@@ -50,7 +50,7 @@ impl Places {
     }
 }
 
-/// One NIC.
+/// One NIC of the modelled server, with its counters.
 #[derive(Debug, Clone)]
 pub struct Nic {
     pub key: PortKey,
@@ -60,7 +60,7 @@ pub struct Nic {
     pub link: bool,
     /// Not on its bus until then.
     pub absent_until: u64,
-    /// Its link comes up then.
+    /// When the link comes up again.
     pub down_until: u64,
     /// When it was down or absent last.
     pub away_at: u64,
@@ -94,7 +94,7 @@ impl Nic {
         }
     }
 
-    /// Moves a counter.
+    /// Adds to a counter; nothing where the NIC does not have it.
     pub fn add(&mut self, place: Option<usize>, by: u64) {
         if let Some(count) = place.and_then(|place| self.counts.get_mut(place)) {
             *count = count.wrapping_add(by);

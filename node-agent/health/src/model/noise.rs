@@ -14,7 +14,7 @@ const DAY: f64 = 24.0 * HOUR;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Episode {
     until: u64,
-    /// What is left of the rate.
+    /// The part of the rate that is left.
     pub left: f64,
     paused: f64,
     marked: f64,
@@ -122,7 +122,7 @@ impl Weather {
         self.killed.push((now + random.within(1000, 8000), rails));
     }
 
-    /// Moves the counters of noise of one NIC that carried so many bytes in `ms`.
+    /// Moves the counters of noise of one NIC that carried this many bytes in `ms`.
     pub fn touch(
         &self,
         nic: &mut Nic,
@@ -183,7 +183,7 @@ impl Weather {
         }
     }
 
-    /// What people and programs do to a NIC: a driver is loaded anew, counters are cleared, a device is renamed.
+    /// What people and programs do to a NIC: a driver is reloaded, counters are cleared, a device is renamed.
     pub fn handle(nic: &mut Nic, now: u64, random: &mut Random) {
         if random.once_in(3.0 * DAY) {
             nic.absent_until = now + random.within(3_000, 20_000);

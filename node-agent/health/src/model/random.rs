@@ -11,7 +11,7 @@ impl Random {
         Self(seed)
     }
 
-    /// The next one.
+    /// The next number of the sequence, any of 64 bits.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -35,7 +35,7 @@ impl Random {
         low + self.unit() * (high - low)
     }
 
-    /// True once in so many times.
+    /// True once in this many times.
     pub fn once_in(&mut self, times: f64) -> bool {
         self.unit() * times < 1.0
     }

@@ -24,7 +24,7 @@ use crate::{
 
 /// When virtual time begins.
 const BEGIN: u64 = 1_767_225_600_000;
-/// In Mbit/s.
+/// Speed of each rail, in Mbit/s.
 const SPEED: u64 = 400_000;
 
 /// A server and its agent.
@@ -34,7 +34,7 @@ pub struct Server {
     pub nics: Vec<Nic>,
     pub jobs: Jobs,
     pub fault: Option<Active>,
-    /// Looks at ports.
+    /// Number of samples of ports so far.
     pub samples: u64,
     places: Places,
     layout: Arc<Layout>,

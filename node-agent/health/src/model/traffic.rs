@@ -13,7 +13,7 @@ pub const RAILS: u32 = 8;
 pub const LINE: f64 = 50e9;
 /// The priority of data.
 pub const LOSSLESS: u8 = 3;
-/// That of notifications.
+/// The priority of congestion notification packets (CNPs).
 const CNP: u8 = 6;
 
 /// A job that runs.
@@ -95,7 +95,7 @@ impl Jobs {
         (ended, changed)
     }
 
-    /// What the agent is told.
+    /// What the agent gets to know.
     pub fn uses(&self) -> Vec<JobUse> {
         self.running.iter().map(|job| job.of.clone()).collect()
     }

@@ -20,20 +20,20 @@ use crate::word::CounterKind;
 pub enum Vendor {
     /// NVIDIA ConnectX and BlueField.
     Mlx5,
-    /// Broadcom.
+    /// Broadcom NetXtreme-E (`bnxt_re`).
     BnxtRe,
-    /// Intel.
+    /// Intel Ethernet (`irdma`).
     Irdma,
     /// The kernel's RoCE in software.
     Rxe,
-    /// AMD Pollara.
+    /// AMD Pollara (`ionic`).
     Ionic,
     /// Any other: the standard counters only.
     Other,
 }
 
 impl Vendor {
-    /// All of them.
+    /// All vendors, in the order of their definition.
     pub const ALL: [Self; 6] = [Self::Mlx5, Self::BnxtRe, Self::Irdma, Self::Rxe, Self::Ionic, Self::Other];
 
     /// By the name of the kernel's driver (RDMA or network).
@@ -70,13 +70,13 @@ impl Vendor {
 /// Where a counter is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// `class/infiniband/DEV/ports/N/counters/`.
+    /// RDMA counters of the port: `class/infiniband/DEV/ports/N/counters/` of sysfs.
     Port,
-    /// `class/infiniband/DEV/ports/N/hw_counters/`.
+    /// The driver's own RDMA counters: `class/infiniband/DEV/ports/N/hw_counters/`.
     Hardware,
-    /// `class/net/IF/statistics/`.
+    /// Counters of the network device: `class/net/IF/statistics/`.
     Netdev,
-    /// `class/net/IF/` itself.
+    /// Counters of the link's changes: files of `class/net/IF/` itself.
     Link,
     /// Private statistics of the network device (`ethtool -S`).
     Ethtool,
@@ -85,11 +85,11 @@ pub enum Source {
 /// One counter, with all names that it had.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Where it is read.
+    /// The place from which the counter is read.
     pub source: Source,
     /// Its names, the preferred one first: only the first that is there is read. `{p}` stands for a priority, 0 to 7.
     pub names: &'static [&'static str],
-    /// What it says.
+    /// The counter kind that it counts.
     pub word: CounterKind,
     /// Bits after which it begins at 0 again.
     pub bits: u8,

@@ -1,5 +1,5 @@
 //! Counters of NICs, read for `node-agent-health`: files are opened once and read in place, and nothing is allocated for a
-//! look. A port whose device has other counters by now, or was not whole, is opened anew.
+//! reading. A port whose device has other counters by now, or was not whole, is opened again.
 
 mod poller;
 mod port;

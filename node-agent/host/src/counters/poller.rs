@@ -35,7 +35,7 @@ impl Watched {
         Ok(self.reader.insert(reader))
     }
 
-    /// Reads its counters into its reader. Where the device has others by now it is opened anew: the layout is another, and what was
+    /// Reads its counters into its reader. Where the device has others by now it is opened again: the layout is another, and what was
     /// counted goes on.
     fn check(
         &mut self,
@@ -126,7 +126,7 @@ impl Poller {
         self.ports.iter().filter_map(|port| Some((&port.nic, port.key.as_ref()?)))
     }
 
-    /// How many counters are read at each look, of all ports.
+    /// How many counters are read each time, of all ports.
     #[must_use]
     pub fn counters(&self) -> usize {
         self.ports

@@ -11,8 +11,8 @@ use crate::sysfs::Tree;
 /// No counter's text is longer: 20 digits and a line's end.
 pub(super) const VALUE_MAX: usize = 32;
 
-/// Looks between two at the names of private statistics: as many may be others (mlx5 has those of global pause, or of one priority's), and
-/// a device of many channels has thousands.
+/// Readings after which the names of private statistics are read again: as many may be others (mlx5 has those of global pause, or of one
+/// priority's), and a device of many channels has thousands.
 const NAMES_EVERY: u32 = 30;
 
 /// One port, with its files open.
@@ -111,8 +111,8 @@ fn vendor(tree: &Tree, nic: &Nic) -> Vendor {
 }
 
 impl PortReader {
-    /// Opens all counters of a NIC that mean anything. `life` is a number that no earlier look at this port had, except one whose counters
-    /// go on in this one.
+    /// Opens all counters of a NIC that mean anything. `life` is a number that no earlier reading of this port had, except one whose
+    /// counters go on in this one.
     ///
     /// # Errors
     /// It is not there, or not whole yet: a driver that is being loaded, or a network device that has another name by now. What is not
@@ -176,13 +176,13 @@ impl PortReader {
         })
     }
 
-    /// Which port.
+    /// The device and the number of the port whose counters are read.
     #[must_use]
     pub fn key(&self) -> &PortKey {
         &self.key
     }
 
-    /// What is read of it.
+    /// The counters that are read of the port.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -194,14 +194,14 @@ impl PortReader {
         self.life
     }
 
-    /// Whether the device has other private statistics by now, as the last look found: mlx5 tells a priority's pauses only while PFC is on
-    /// there. It is to be opened anew; what was counted goes on.
+    /// Whether the device has other private statistics by now, as the last reading found: mlx5 gives a priority's pauses only while PFC
+    /// is on there. It is to be opened again; what was counted goes on.
     #[must_use]
     pub fn is_outdated(&self) -> bool {
         self.is_outdated
     }
 
-    /// Reads everything. What a device has but does not tell is missing.
+    /// Reads everything. What a device has but does not give is missing.
     ///
     /// # Errors
     /// The device is gone, or its firmware does not answer: nothing more is asked of it then.
@@ -210,7 +210,7 @@ impl PortReader {
         Ok(self.sample(nic, at))
     }
 
-    /// What the last look read.
+    /// What was read last.
     #[must_use]
     pub(super) fn sample<'a>(&'a self, nic: &'a Nic, at: Timestamp) -> Sample<'a> {
         Sample {
@@ -273,7 +273,7 @@ impl PortReader {
             match file.read_at(&mut text, 0) {
                 Ok(0) => Ok(None),
                 Ok(_) => Ok(Some(text[0])),
-                // An interface that is down has no carrier to tell of.
+                // An interface that is down has no carrier to report.
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
                     Ok(Some(b'0'))
                 }

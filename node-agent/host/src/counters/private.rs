@@ -19,7 +19,7 @@ pub trait Statistics: Send {
     /// Only these are wanted from now on: places in [`Statistics::names`].
     fn want(&mut self, places: &[usize]);
 
-    /// Reads what is wanted, into as many values. False if the device has others by now, and nothing was read: it is to be opened anew.
+    /// Reads what is wanted, into as many values. False if the device has others by now, and nothing was read: it is to be opened again.
     ///
     /// # Errors
     /// The kernel's answer; nothing was read then.
@@ -55,7 +55,7 @@ impl std::fmt::Debug for KernelStatistics {
 }
 
 impl KernelStatistics {
-    /// Of this kernel.
+    /// Reads private statistics by asking this kernel over ethtool.
     #[must_use]
     pub fn new(kernel: Arc<dyn Kernel>) -> Self {
         Self { kernel }
@@ -127,7 +127,7 @@ pub struct FolderStatistics {
 }
 
 impl FolderStatistics {
-    /// Below this root.
+    /// Reads private statistics from files of a recorded server below this root.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { tree: Tree::new(root) }

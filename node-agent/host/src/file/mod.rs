@@ -34,9 +34,9 @@ pub enum InventoryFileError {
     /// It cannot be read.
     #[error("cannot read the inventory file {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the inventory file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// It is too large.
@@ -51,9 +51,9 @@ pub enum InventoryFileError {
     /// One of the above, in this file.
     #[error("{}: {source}", path.display())]
     In {
-        /// The file.
+        /// Path of the inventory file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the file.
         source: Box<InventoryFileError>,
     },
 }

@@ -21,7 +21,7 @@ const SOCKETS: [&str; 2] = ["run/lldpd.socket", "var/run/lldpd.socket"];
 /// Where its client is. Not by PATH: the agent is root.
 const CLIENTS: [&str; 4] =
     ["/usr/sbin/lldpcli", "/usr/bin/lldpcli", "/usr/local/sbin/lldpcli", "/usr/local/bin/lldpcli"];
-/// It answers within milliseconds; one that hangs holds up a look no longer than this.
+/// It answers within milliseconds; one that hangs holds up a pass no longer than this.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Bytes of an answer: some 1500 for each neighbour.
 const ANSWER_MAX: usize = 1 << 20;
@@ -37,15 +37,15 @@ pub(super) enum LldpdError {
     /// The client cannot be started or read.
     #[error("{}: {source}", program.display())]
     Client {
-        /// Which.
+        /// Path of the client program.
         program: PathBuf,
-        /// The kernel's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// The client did not end in time.
     #[error("{} says nothing within {limit:?}; restart lldpd", program.display())]
     Silent {
-        /// Which.
+        /// Path of the client program.
         program: PathBuf,
         /// How long it was waited for.
         limit: Duration,
@@ -53,15 +53,15 @@ pub(super) enum LldpdError {
     /// The client said more than any server hears.
     #[error("{} says more than {ANSWER_MAX} bytes", program.display())]
     TooLong {
-        /// Which.
+        /// Path of the client program.
         program: PathBuf,
     },
-    /// The client failed.
+    /// The client ended with a status that is not 0.
     #[error("{} ends with {status}; lldpd answers root and the group _lldpd only", program.display())]
     Failed {
-        /// Which.
+        /// Path of the client program.
         program: PathBuf,
-        /// As the kernel words it.
+        /// The status in the operating system's text.
         status: std::process::ExitStatus,
     },
     /// What it said is not what such a client says.
@@ -160,7 +160,7 @@ impl Drop for Running {
     }
 }
 
-/// `lldpcli -f json0 show neighbors`: lists of one entry where there is one; what is not told is absent.
+/// `lldpcli -f json0 show neighbors`: lists of one entry where there is one; what lldpd does not know is absent.
 #[derive(Deserialize)]
 struct Answer {
     lldp: Vec<Interfaces>,

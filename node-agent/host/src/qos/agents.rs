@@ -8,7 +8,7 @@ const NAMES: [&str; 2] = ["lldpad", "dcbd"];
 /// The control socket of lldpad, in the abstract namespace: seen also where its process is in another PID namespace.
 const SOCKET: &str = "@/com/intel/lldpad";
 
-/// The programs that run now. An agent in the NIC's firmware is told by the device's DCBX mode instead.
+/// The programs that run now. An agent in the NIC's firmware shows in the device's DCBX mode instead.
 #[must_use]
 pub fn find(files: &dyn Files) -> Reading<Vec<DcbAgent>> {
     let processes = match files.list("proc") {

@@ -24,11 +24,11 @@ pub enum ApplyError {
     /// A file cannot be written.
     #[error("cannot write '{text}' to {path}: {source}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: String,
         /// What was to be written.
         text: String,
-        /// Why.
+        /// What the operating system answered.
         source: io::Error,
     },
     /// It was taken, and yet it is not so.
@@ -36,31 +36,31 @@ pub enum ApplyError {
         "{netdev}: {what} was taken without an error, but is '{found}' where '{wanted}' was asked; the driver or kernel does not know it"
     )]
     NotTaken {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// What.
+        /// The setting that was changed, as messages name it.
         what: &'static str,
-        /// What is.
+        /// The value that was read back.
         found: String,
-        /// What was asked.
+        /// The value that was written.
         wanted: String,
     },
     /// It was taken, and what is now cannot be read: the device may be gone.
     #[error("{netdev}: {what} was changed, and cannot be read back: {why}")]
     NotReadBack {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// What.
+        /// The setting that was changed, as messages name it.
         what: &'static str,
-        /// Why.
+        /// Why it cannot be read back.
         why: String,
     },
     /// The change and the interface do not fit each other.
     #[error("{netdev}: {what} cannot be made by this interface; report this with the plan")]
     Mismatch {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// What.
+        /// The setting that was to be changed, as messages name it.
         what: &'static str,
     },
 }
@@ -188,7 +188,7 @@ fn is_so_already(error: &NetlinkError) -> bool {
     matches!(error.errno(), Some(Errno::EXIST | Errno::NOENT))
 }
 
-/// For messages.
+/// The name of the setting that a change is about, for messages.
 fn name(change: &Change) -> &'static str {
     match change {
         Change::Dcbx { .. } => "the DCBX mode",

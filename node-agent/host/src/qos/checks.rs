@@ -8,12 +8,12 @@ use node_agent_netlink::events::Event;
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Everything is looked at this often, for what no event tells: files of sysfs, debugfs and configfs. Reading some of them costs the
+    /// Everything is looked at this often, for what no event reports: files of sysfs, debugfs and configfs. Reading some of them costs the
     /// device a firmware command each.
     pub poll: Duration,
     /// After an event, for others that belong to it.
     pub settle: Duration,
-    /// After a look that came too early, at first; each further time twice as long, up to the poll.
+    /// After a check that came too early, at first; each further time twice as long, up to the poll.
     pub retry: Duration,
 }
 
@@ -30,11 +30,11 @@ impl Default for Timing {
 /// Why a NIC is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckTrigger {
-    /// It is time.
+    /// The interval between two checks has passed.
     Poll,
-    /// The last look came too early, or failed.
+    /// The last check came too early, or failed.
     Again,
-    /// Events were lost.
+    /// Netlink events were lost, so anything may have changed.
     Lost,
     /// Its link, MTU or name changed, or it came.
     Link,
@@ -47,15 +47,15 @@ pub enum CheckTrigger {
 /// A NIC to be looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicCheck {
-    /// Its name now.
+    /// The network device's name at the time of the check.
     pub netdev: String,
-    /// Why.
+    /// What made the check due.
     pub cause: CheckTrigger,
     /// When what it is about was first heard, or when it was found to be due.
     pub since: Duration,
 }
 
-/// A look that is to be made.
+/// A check that is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Due {
     at: Duration,
@@ -70,7 +70,7 @@ struct Seen {
     mtu: u32,
 }
 
-/// What is due.
+/// The NICs that are to be checked, and when each is due.
 #[derive(Debug, Clone)]
 pub struct Looks {
     timing: Timing,
@@ -98,11 +98,11 @@ impl Looks {
     fn soon(&mut self, netdev: &str, at: Duration, cause: CheckTrigger, since: Duration) {
         let new = Due { at, cause, since };
         let due = self.due.entry(netdev.to_owned()).or_insert(new);
-        // The first event's time stands: a storm of them does not put the look off.
+        // The first event's time counts: a storm of them does not put the check off.
         *due = Due { at: due.at.min(at), cause: due.cause.max(cause), since: due.since.min(since) };
     }
 
-    /// Takes an event.
+    /// Takes an event of the kernel into account: the NIC that it is about is due after a time for settling.
     pub fn on_report(&mut self, event: &Event, now: Duration) {
         let at = now + self.timing.settle;
         match event {
@@ -130,7 +130,7 @@ impl Looks {
         }
     }
 
-    /// A look at a NIC came too early (its RDMA device is not there yet) or failed: look again, later each time.
+    /// A check of a NIC came too early (its RDMA device is not there yet) or failed: check again, later each time.
     pub fn again(&mut self, netdev: &str, now: Duration) {
         let attempts = self.attempts.entry(netdev.to_owned()).or_insert(0);
         let wait = self.timing.retry.saturating_mul(1 << (*attempts).min(16)).min(self.timing.poll);
@@ -143,7 +143,7 @@ impl Looks {
         self.soon(netdev, when, CheckTrigger::Again, when);
     }
 
-    /// A look at a NIC found what it sought.
+    /// A check of a NIC found what it was for.
     pub fn done(&mut self, netdev: &str) {
         self.attempts.remove(netdev);
     }

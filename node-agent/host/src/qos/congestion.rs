@@ -1,4 +1,4 @@
-//! Congestion control as the vendor's files tell it.
+//! Congestion control as the vendor's files have it.
 
 use std::{collections::BTreeMap, io};
 
@@ -39,7 +39,7 @@ fn first_number(text: &str) -> Option<u64> {
     text.split(|c: char| c.is_whitespace() || c == ':' || c == '=').find_map(digits)
 }
 
-/// All of it.
+/// Reads all settings of congestion control that the device has.
 pub(super) fn read(files: &dyn Files, device: &Device, vendor: &Vendor) -> Congestion {
     let path = |aspect| file(vendor, aspect, device, Filling::default());
     let dscp = |aspect| number(files, path(aspect).as_deref(), |n| Dscp::new(u8::try_from(n).ok()?).ok());

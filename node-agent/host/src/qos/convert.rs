@@ -12,7 +12,7 @@ use node_agent_qos::{
     words::{PrioritySet, Tsa},
 };
 
-/// What became of reading something: what the kernel does not have is not supported, any other failure is told.
+/// What became of reading something: what the kernel does not have is not supported, any other failure is reported.
 pub(super) fn reading<T>(result: Result<T, NetlinkError>) -> Reading<T> {
     match result {
         Ok(value) => Reading::Known(value),

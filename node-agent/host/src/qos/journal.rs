@@ -76,11 +76,11 @@ pub fn key(device: &Device) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditLine {
-    /// Milliseconds since 1970.
+    /// Time of the entry, in milliseconds since 1970.
     pub time_ms: u64,
     /// Who asked: a person of the controller, a local user, or the agent itself for drift.
     pub who: String,
-    /// Which NIC.
+    /// Name of the NIC's network device.
     pub netdev: String,
     /// Name of the profile.
     pub profile: String,
@@ -121,9 +121,9 @@ pub trait Journal: Send {
 /// A journal in memory, for tests and for a plan that is only shown.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryJournal {
-    /// By key.
+    /// The records, each under its key.
     pub records: BTreeMap<String, Record>,
-    /// In their order.
+    /// The audit lines, the oldest first.
     pub lines: Vec<AuditLine>,
 }
 

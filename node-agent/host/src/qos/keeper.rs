@@ -1,5 +1,5 @@
-//! Keeps NICs as a profile says: looks when something happened and now and then, and mends what differs. A NIC is not in service from the
-//! first edit of an apply to the last, whatever happens to this process meanwhile.
+//! Keeps NICs as a profile says: checks them when something happened and now and then, and fixes what differs. A NIC is not in service
+//! from the first edit of an apply to the last, whatever happens to this process meanwhile.
 
 use std::{
     collections::BTreeMap,
@@ -24,12 +24,12 @@ use super::{
     run::{Asked, Outlook, RunError, confirm, end_trial, go_on, now, run},
 };
 
-/// What became of a look.
+/// The outcome of a check.
 #[derive(Debug)]
 pub enum Verdict {
     /// Everything is as it should be.
     Clean,
-    /// It differed, and was mended; the plan says what was done.
+    /// It differed, and was fixed; the plan says what was done.
     Mended(Box<Plan>),
     /// It differs, and what is to be done about it is withheld; the plan says why.
     Withheld(Box<Plan>),
@@ -40,20 +40,20 @@ pub enum Verdict {
     Refused(PlanRefusal),
     /// It was changed for a trial, and is left alone until that is confirmed or its time is over.
     Trial(Timestamp),
-    /// It could not be mended.
+    /// It could not be fixed.
     Failed(RunError),
     /// The NIC is not there, or not all of it yet.
     Gone,
 }
 
-/// A look and what became of it.
+/// A check and its outcome.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Which NIC.
+    /// Name of the NIC's network device.
     pub netdev: String,
-    /// Why it was looked at.
+    /// What made the check due.
     pub cause: CheckTrigger,
-    /// What became of it.
+    /// The outcome of the check.
     pub verdict: Verdict,
     /// From the first event that it is about to its beginning.
     pub waited: Duration,
@@ -64,7 +64,7 @@ pub struct Outcome {
 /// Why a keeper cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
-    /// The kernel tells no events.
+    /// The kernel reports no events.
     #[error(transparent)]
     Kernel(#[from] NetlinkError),
     /// Whether an apply was under way is not known.
@@ -93,7 +93,7 @@ impl Aim {
     }
 }
 
-/// The keeper.
+/// Keeps the class of service of all NICs as the profile wants it: checks them, and corrects drift where it may.
 pub struct Keeper {
     kernel: Arc<dyn Kernel>,
     journal: Box<dyn Journal>,
@@ -137,7 +137,7 @@ impl Keeper {
         who: &str,
         timing: Timing,
     ) -> Result<Self, KeeperError> {
-        // Events first: what is read afterwards is not older than what they tell.
+        // Events first: what is read afterwards is not older than what they report.
         let events = Events::open(&*kernel)?;
         let records = journal.load()?.into_iter().map(|record| (record.key.clone(), record)).collect();
         let unreadable = journal.unreadable();
@@ -340,7 +340,7 @@ impl Keeper {
             }
             last = self.records.get(&key(device)).cloned().unwrap_or(last);
         }
-        // A trial that has failed is not tried again, until somebody asks anew.
+        // A trial that has failed is not tried again, until somebody asks again.
         match last.apply.stage {
             Stage::RolledBack { why } if aim.trial.is_some() && ours => {
                 Err(RunError::TakenBack { netdev: device.netdev.clone(), why })
@@ -364,7 +364,7 @@ impl Keeper {
             record.apply.edits.clear();
             record.apply.before = seen.clone();
             record.apply.stage = Stage::Confirmed;
-            // If it cannot be kept, the next look does it.
+            // If it cannot be kept, the next check does it.
             let _ = self.journal.save(record);
             self.remember();
         }

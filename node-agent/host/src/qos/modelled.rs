@@ -8,11 +8,11 @@ use node_agent_netlink::{
 /// A NIC in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Modelled {
-    /// Its network device.
+    /// Name of the network device.
     pub netdev: String,
-    /// Its RDMA device.
+    /// Name of the RDMA device.
     pub device: String,
-    /// Its bus address, for example `0000:18:00.0`.
+    /// PCI address of the NIC, for example `0000:18:00.0`.
     pub pci: String,
 }
 

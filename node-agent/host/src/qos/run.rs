@@ -1,5 +1,5 @@
-//! A plan, made: what is to be done next is decided in `node_agent_qos::journal`; here it is saved first, then done, and what became of it is
-//! told back.
+//! A plan, made: what is to be done next is decided in `node_agent_qos::journal`; here it is saved first, then done, and what became of
+//! it is reported back.
 
 use std::time::{Duration, SystemTime};
 
@@ -27,45 +27,45 @@ pub enum RunError {
     /// It was not begun, or not gone on with: what is done cannot be recorded.
     #[error("class of service of {netdev}: nothing more is done, the journal cannot be written: {source}")]
     Journal {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// Why.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// Something failed, and everything was taken back.
     #[error("{netdev}: {why}; everything was taken back")]
     TakenBack {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// What failed.
+        /// The change that failed, and why.
         why: String,
     },
     /// It is neither as it was nor as it should be.
     #[error("{netdev}: {why}; the NIC is out of service until this is mended")]
     Stuck {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// What failed.
+        /// The changes that failed, and why.
         why: String,
     },
     /// There is no apply to be taken back.
     #[error("{netdev}: nothing was applied here that could be taken back")]
     NothingToUndo {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
     },
     /// There is no apply to be confirmed.
     #[error("{netdev}: nothing here waits to be confirmed")]
     NothingToConfirm {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
     },
     /// Taking it back harms traffic, and jobs may run.
     #[error("{netdev}: taking it back causes {blast}, and the server is not drained; drain it, or force")]
     Harmful {
-        /// Whose.
+        /// Name of the network device.
         netdev: String,
-        /// What it would do.
+        /// What taking it back would do to traffic.
         blast: Blast,
     },
 }
@@ -82,7 +82,7 @@ pub struct Asked {
 /// What became of an apply that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outlook {
-    /// It stays.
+    /// The apply stays in force without being confirmed.
     Stays,
     /// It is taken back at this time, unless it is confirmed.
     Waits(Timestamp),
@@ -228,7 +228,7 @@ struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    /// Saves, does, tells; until it is over or waits for somebody.
+    /// Saves, acts and reports, until the apply is over or waits for somebody.
     fn go(&mut self, action: &str, first: Event) -> Result<Outlook, RunError> {
         let netdev = self.record.netdev().to_owned();
         let from = self.record.apply.stage.clone();
@@ -273,11 +273,11 @@ impl Drive<'_> {
                 Err(error) => error.to_string(),
             },
         };
-        // The record tells who asked for the last apply; a line that is lost is one of those before it at most.
+        // The record says who asked for the last apply; a line that is lost is one of those before it at most.
         let _ = self.journal.audit(&line);
     }
 
-    /// Does one action; what is to be told of it.
+    /// Does one action; what is to be reported of it.
     fn act(&self, action: Action) -> Option<Event> {
         let before = &self.record.apply.before;
         match action {
@@ -286,7 +286,7 @@ impl Drive<'_> {
                 Err(error) => Event::Failed { error: error.to_string() },
             }),
             Action::Read => {
-                // What the NIC is tells of whoever came in between.
+                // What the NIC is shows whether somebody came in between.
                 let seen = observe(self.kernel, &before.device, before.drained, before.agents.clone());
                 Some(Event::Read(Box::new(seen)))
             }

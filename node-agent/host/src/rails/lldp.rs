@@ -12,7 +12,7 @@ const STARS_MOST: usize = 4;
 pub enum Switches {
     /// Names with a number where `{k}` stands; `*` stands for anything.
     Pattern(String),
-    /// Name -> rail.
+    /// The rail that each switch serves, by the switch's name.
     Map(BTreeMap<String, u32>),
 }
 
@@ -59,7 +59,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 impl FromStr for Switches {
     type Err = RailRuleError;
 
-    /// `leaf*-r{k}`, or `leaf-a=0,leaf-b=1`.
+    /// Reads a pattern (`leaf*-r{k}`) or a list of switches with their rails (`leaf-a=0,leaf-b=1`).
     fn from_str(text: &str) -> Result<Self, RailRuleError> {
         let wrong = |part: &str| RailRuleError::Switch(part.to_owned());
         if text.contains("{k}") {

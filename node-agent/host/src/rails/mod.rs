@@ -43,9 +43,9 @@ pub enum RailRule {
 pub struct Candidate<'a> {
     /// RDMA device, or the network device.
     pub device: &'a str,
-    /// Network device.
+    /// Name of the network device.
     pub netdev: &'a str,
-    /// Empty if not known.
+    /// PCI address of the NIC; empty if not known.
     pub pci_address: &'a str,
     /// Name of its physical slot; empty if not known.
     pub slot: &'a str,
@@ -64,13 +64,13 @@ pub struct Candidate<'a> {
 /// The rail that a NIC serves, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
-    /// The rail.
+    /// Number of the rail in the cluster.
     pub rail: u32,
-    /// By what, in words.
+    /// By which rule and which fact, in words.
     pub reason: String,
 }
 
-/// What earlier looks found, by PCI address and device. A switch that restarts is silent for a while, and an address may be gone while a
+/// What earlier passes found, by PCI address and device. A switch that restarts is silent for a while, and an address may be gone while a
 /// link is down, and its speed is: the cable is still the same one, so a NIC keeps its rail until the rule finds another for it, or it
 /// goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, str::FromStr};
 
 use super::{RAILS_MOST, parse::RailRuleError};
 
-/// An IP network.
+/// An IP network: an address and the length of its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Net {
     address: IpAddr,
@@ -62,7 +62,7 @@ impl Subnets {
 impl FromStr for Subnets {
     type Err = RailRuleError;
 
-    /// `10.0.{k}.0/24`, or `10.8.0.0/24=0,10.9.0.0/24=1`.
+    /// Reads a pattern (`10.0.{k}.0/24`) or a list of networks with their rails (`10.8.0.0/24=0,10.9.0.0/24=1`).
     fn from_str(text: &str) -> Result<Self, RailRuleError> {
         let wrong = |part: &str| RailRuleError::Subnet(part.to_owned());
         let nets: Vec<(Net, u32)> = if text.contains("{k}") {

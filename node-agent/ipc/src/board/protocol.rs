@@ -1,4 +1,4 @@
-//! How ranks of one server do a collective together: who may do what, and when, told by atomic counters alone.
+//! How ranks of one server do a collective together: who may do what, and when, by atomic counters alone.
 //!
 //! Nothing here knows of shared memory, payload or operations, so that a model checker can run every interleaving of it
 //! (tests/model.rs builds this very file on its own atomics). The life of operation number `seq`, in slot `seq % DEPTH`:
@@ -51,7 +51,7 @@ pub struct Head {
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct Member {
-    /// Its last operation.
+    /// Number of the last operation that this rank has posted; 0 before the first.
     posted: AtomicU64,
     /// Its last operation that it will never touch again.
     retired: AtomicU64,
@@ -104,14 +104,14 @@ pub enum Claim {
     Tile(u32),
     /// The next tile waits for somebody's copy.
     NotReady,
-    /// All are claimed.
+    /// Every tile of the operation is claimed already.
     None,
 }
 
 /// What the end of a tile brought to an end with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
-    /// Its piece.
+    /// The tile was the last one of its piece.
     pub piece: bool,
     /// The work of the operation.
     pub all: bool,
@@ -120,23 +120,23 @@ pub struct Finished {
 /// Whether a rank is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Not yet.
+    /// The rank has not attached yet.
     Absent,
-    /// It is.
+    /// The rank is attached.
     Present,
     /// It was, and left cleanly.
     Left,
 }
 
-/// Where the counters are.
+/// Access to the counters of a board.
 pub trait Table {
     /// Ranks that take part.
     fn ranks(&self) -> usize;
     /// The board's own line.
     fn head(&self) -> &Head;
-    /// A rank's line.
+    /// The counters of the rank with this number on this server.
     fn member(&self, rank: usize) -> &Member;
-    /// An operation's line.
+    /// The counters of the operation with this number, of which only the last few have a place.
     fn slot(&self, seq: u64) -> &Slot;
     /// A rank's line in an operation.
     fn entry(&self, seq: u64, rank: usize) -> &Entry;
@@ -179,7 +179,7 @@ pub trait Table {
         head.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Ends everything. Only the engine does that; it tells who asks why.
+    /// Ends everything. Only the engine does that; it answers whoever asks for the reason.
     fn fail(&self) {
         self.head().failed.store(1, Ordering::Release);
         self.alarm();
@@ -250,7 +250,7 @@ pub trait Table {
     }
 
     /// Arrives at operation `seq`, which [`Table::may_post`] and is `rank`'s next. `copied` pieces of its input are there
-    /// already. Gives true to the last to arrive, who has opened it: everybody else is to be told.
+    /// already. Gives true to the last to arrive, who has opened it: everybody else is to be woken.
     fn post(&self, rank: usize, seq: u64, words: &[u64; WORDS], copied: u32, extent: Extent) -> bool {
         let entry = self.entry(seq, rank);
         for (place, word) in entry.words.iter().zip(words) {

@@ -32,7 +32,7 @@ pub struct EngineLine {
     asleep: AtomicU32,
 }
 
-/// One submitted entry.
+/// The words of one entry of the submission ring.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Slot {
@@ -43,9 +43,9 @@ pub struct Slot {
 pub trait Lines {
     /// Entries of either ring, a power of two.
     const ENTRIES: u32;
-    /// The rank's line.
+    /// The counters that only the rank writes, but for the flag that it sleeps.
     fn rank(&self) -> &RankLine;
-    /// The engine's line.
+    /// The counters that only the engine writes, but for the flag that it sleeps.
     fn engine(&self) -> &EngineLine;
     /// The submitted entry with this number, of which only what is left in the ring counts.
     fn slot(&self, number: u32) -> &Slot;
@@ -53,7 +53,7 @@ pub trait Lines {
     fn completion(&self, number: u32) -> &AtomicU64;
 }
 
-/// What came of putting an entry in.
+/// The outcome of putting an entry in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a sleeper has to be woken, and a full ring has not taken the entry"]
 pub enum Pushed {
@@ -156,6 +156,9 @@ impl Acceptor {
     }
 
     /// Takes the next entry, if there is one. Its words are read once, and are anything that the rank may have written.
+    ///
+    /// # Errors
+    /// [`Absurd`]: the rank claims to have submitted more entries than the ring holds.
     pub fn accept<L: Lines>(&mut self, lines: &L) -> Result<Option<[u64; ENTRY]>, Absurd> {
         let claimed = lines.rank().submitted.load(Ordering::Acquire).wrapping_sub(self.accepted);
         if claimed == 0 {

@@ -10,7 +10,7 @@ pub type Eight<T> = [T; 8];
 pub mod tsa {
     /// Before all lower classes.
     pub const STRICT: u8 = 0;
-    /// Credit-based shaper.
+    /// Served by a credit-based shaper (IEEE 802.1Qav).
     pub const CREDIT_BASED: u8 = 1;
     /// A share of the bandwidth.
     pub const ETS: u8 = 2;
@@ -26,7 +26,7 @@ pub mod selector {
     pub const STREAM: u8 = 2;
     /// UDP or DCCP port.
     pub const DATAGRAM: u8 = 3;
-    /// Any transport's port.
+    /// Port of TCP, SCTP, UDP or DCCP.
     pub const ANY: u8 = 4;
     /// DSCP, 0 to 63.
     pub const DSCP: u8 = 5;
@@ -60,7 +60,7 @@ pub struct Ets {
 }
 
 impl Ets {
-    /// Bytes.
+    /// Length of `struct ieee_ets`, in bytes.
     pub const LENGTH: usize = 59;
 
     /// As the kernel has it.
@@ -114,7 +114,7 @@ pub struct Pfc {
     pub capable: u8,
     /// A bit for each priority that is without loss.
     pub enabled: u8,
-    /// MACsec bypass capability.
+    /// Whether the port can bypass PFC for MACsec (`mbc`).
     pub bypass: u8,
     /// Allowance for the round trip: bit times by the standard; mlx5 takes metres of cable.
     pub delay: u16,
@@ -125,7 +125,7 @@ pub struct Pfc {
 }
 
 impl Pfc {
-    /// Bytes.
+    /// Length of `struct ieee_pfc`, in bytes.
     pub const LENGTH: usize = 136;
 
     /// As the kernel has it; byte 3 is padding.
@@ -156,7 +156,7 @@ impl Pfc {
 pub struct MaxRate(pub Eight<u64>);
 
 impl MaxRate {
-    /// Bytes.
+    /// Length of `struct ieee_maxrate`, in bytes.
     pub const LENGTH: usize = 64;
 
     /// As the kernel has it.
@@ -189,7 +189,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Bytes.
+    /// Length of `struct dcbnl_buffer`, in bytes.
     pub const LENGTH: usize = 44;
 
     /// As the kernel has it.
@@ -223,7 +223,7 @@ impl Buffer {
 /// priority are marked so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct App {
-    /// By what: see [`selector`].
+    /// What packets are selected by: see [`selector`].
     pub selector: u8,
     /// Priority, 0 to 7.
     pub priority: u8,
@@ -232,7 +232,7 @@ pub struct App {
 }
 
 impl App {
-    /// Bytes.
+    /// Length of `struct dcb_app`, in bytes.
     pub const LENGTH: usize = 4;
 
     /// Packets with this DSCP (0 to 63) have this priority.

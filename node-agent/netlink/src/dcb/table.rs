@@ -3,18 +3,18 @@
 use super::layout::{App, Buffer, Ets, MaxRate, Pfc};
 use crate::wire::{ACK, Attribute, Builder, Message, REQUEST, WireError};
 
-/// `RTM_GETDCB`.
+/// `RTM_GETDCB` (`rtnetlink.h`): the type of a request that reads DCB state.
 pub const GET: u16 = 78;
-/// `RTM_SETDCB`.
+/// `RTM_SETDCB` (`rtnetlink.h`): the type of a request that changes DCB state.
 pub const SET: u16 = 79;
 /// Bytes of `struct dcbmsg`: family 0, command, two of padding.
 pub const FIXED: usize = 4;
 
-/// `DCB_CMD_*`.
+/// What a request does: `DCB_CMD_*` of the kernel's `dcbnl.h`.
 pub mod command {
-    /// Change.
+    /// `DCB_CMD_IEEE_SET`: sets tables of IEEE 802.1Qaz, and adds APP and rewrite entries.
     pub const IEEE_SET: u8 = 20;
-    /// Read.
+    /// `DCB_CMD_IEEE_GET`: reads all tables of IEEE 802.1Qaz.
     pub const IEEE_GET: u8 = 21;
     /// Read who is in charge.
     pub const GET_DCBX: u8 = 22;
@@ -30,11 +30,11 @@ pub mod attribute {
     pub const NAME: u16 = 1;
     /// Nest, or in the answer to a change a u8 status.
     pub const IEEE: u16 = 13;
-    /// u8.
+    /// Who is in charge: a u8 with flags of [`dcbx`].
     pub const DCBX: u16 = 14;
-    /// `ieee_ets`.
+    /// How traffic classes share the link: a `struct ieee_ets`.
     pub const ETS: u16 = 1;
-    /// `ieee_pfc`.
+    /// Priorities with flow control: a `struct ieee_pfc`.
     pub const PFC: u16 = 2;
     /// Nest of APP entries.
     pub const APP: u16 = 3;
@@ -44,9 +44,9 @@ pub mod attribute {
     pub const PEER_PFC: u16 = 5;
     /// APP entries as the peer advertises them.
     pub const PEER_APP: u16 = 6;
-    /// `ieee_maxrate`.
+    /// Greatest rates of traffic classes: a `struct ieee_maxrate`.
     pub const MAXRATE: u16 = 7;
-    /// `dcbnl_buffer`.
+    /// Receive buffers: a `struct dcbnl_buffer`.
     pub const BUFFER: u16 = 10;
     /// Nest of u8 selectors; kernel 6.2 and later.
     pub const TRUST: u16 = 11;
@@ -64,7 +64,7 @@ pub mod dcbx {
     pub const FIRMWARE: u8 = 2;
     /// The old Converged Enhanced Ethernet protocol.
     pub const CEE: u8 = 4;
-    /// IEEE 802.1Qaz.
+    /// IEEE 802.1Qaz is spoken (`DCB_CAP_DCBX_VER_IEEE`).
     pub const IEEE: u8 = 8;
     /// No protocol: what is set stays.
     pub const STATIC: u8 = 0x10;
@@ -75,27 +75,27 @@ pub mod dcbx {
 pub struct Table {
     /// The device, as the answer names it.
     pub device: String,
-    /// Transmission selection.
+    /// How traffic classes share the link (ETS).
     pub ets: Option<Ets>,
-    /// Flow control.
+    /// Priorities with flow control (PFC), and the counters of pause frames.
     pub pfc: Option<Pfc>,
-    /// Limits.
+    /// Greatest rates of traffic classes.
     pub max_rate: Option<MaxRate>,
-    /// Receive buffers.
+    /// Sizes of the receive buffers, and which priority uses which.
     pub buffer: Option<Buffer>,
     /// Priorities by DSCP and other selectors, in the kernel's order.
     pub app: Option<Vec<App>>,
     /// Selectors that the device looks at, first first.
     pub trust: Option<Vec<u8>>,
-    /// Marks by priority.
+    /// The DSCP or PCP that packets of a priority are marked with when they are sent.
     pub rewrite: Option<Vec<App>>,
     /// Who is in charge: flags of [`dcbx`].
     pub dcbx: Option<u8>,
-    /// What the peer advertises.
+    /// The ETS table that the peer advertises.
     pub peer_ets: Option<Ets>,
-    /// What the peer advertises.
+    /// The PFC table that the peer advertises.
     pub peer_pfc: Option<Pfc>,
-    /// What the peer advertises.
+    /// The APP entries that the peer advertises.
     pub peer_app: Option<Vec<App>>,
 }
 
@@ -168,30 +168,30 @@ pub(crate) fn selectors(table: Attribute<'_>) -> Result<Vec<u8>, WireError> {
 /// One change. Whatever a change does not name stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Transmission selection, whole.
+    /// Sets how traffic classes share the link (ETS), the whole table.
     Ets(Ets),
     /// Flow control; the counters in it are ignored.
     Pfc(Pfc),
-    /// Limits.
+    /// Sets the greatest rates of traffic classes.
     MaxRate(MaxRate),
-    /// Receive buffers.
+    /// Sets the receive buffers.
     Buffer(Buffer),
-    /// Adds entries.
+    /// Adds these APP entries.
     AddApp(Vec<App>),
-    /// Removes entries.
+    /// Removes these APP entries.
     DeleteApp(Vec<App>),
     /// The selectors that are looked at, whole.
     Trust(Vec<u8>),
-    /// Adds marks.
+    /// Adds these rewrite entries, which mark packets by priority.
     AddRewrite(Vec<App>),
-    /// Removes marks.
+    /// Removes these rewrite entries.
     DeleteRewrite(Vec<App>),
-    /// Who is in charge.
+    /// Says who is in charge: flags of [`dcbx`].
     Dcbx(u8),
 }
 
 impl Change {
-    /// For messages.
+    /// The change in words, for messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -214,7 +214,7 @@ impl Change {
         if matches!(self, Self::Dcbx(_)) { attribute::DCBX } else { attribute::IEEE }
     }
 
-    /// The request.
+    /// The request that makes this change on `device`.
     #[must_use]
     pub fn request(&self, device: &str) -> Builder {
         let ieee = |command, fill: &dyn Fn(Builder) -> Builder| {

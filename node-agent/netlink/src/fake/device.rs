@@ -15,7 +15,7 @@ use crate::{
 pub enum Style {
     /// Has no DCB, no pause settings (veth, virtio).
     Plain,
-    /// Keeps whatever it is told in memory; has an APP trust table.
+    /// Keeps whatever is set in memory; has an APP trust table.
     Simple,
     /// As mlx5 of the upstream kernel (`en_dcbnl.c`): only DSCP entries, of which a new one replaces the old one; the first one
     /// switches trust to DSCP; a change of the PFC mask toggles the link; ETS shares must sum to 100, and classes without
@@ -26,21 +26,21 @@ pub enum Style {
 /// What a driver that has DCB holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bridging {
-    /// Transmission selection.
+    /// How traffic classes share the link (ETS).
     pub ets: Ets,
     /// Flow control and its counters.
     pub pfc: Pfc,
-    /// Limits.
+    /// Greatest rates of traffic classes.
     pub max_rate: MaxRate,
-    /// Receive buffers.
+    /// Sizes of the receive buffers, and which priority uses which.
     pub buffer: Buffer,
     /// Entries, in the order in which they came.
     pub app: Vec<App>,
     /// Selectors; `None` where the driver or kernel has no such table.
     pub trust: Option<Vec<u8>>,
-    /// Marks.
+    /// Rewrite entries: the marks that packets of a priority are sent with.
     pub rewrite: Vec<App>,
-    /// Who is in charge.
+    /// Who is in charge: flags of [`crate::dcb::dcbx`].
     pub dcbx: u8,
 }
 
@@ -72,26 +72,26 @@ impl Bridging {
     }
 }
 
-/// A device.
+/// A network device of the fake kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
     /// Index, name, MTU and state.
     pub link: Link,
-    /// Behaviour.
+    /// How its driver behaves.
     pub style: Style,
     /// DCB state; `None` for [`Style::Plain`].
     pub dcb: Option<Bridging>,
     /// Pause settings; `None` where the driver has none.
     pub pause: Option<Pause>,
-    /// Driver and firmware.
+    /// Name and versions of its driver, and its firmware's version.
     pub driver: Driver,
-    /// Private statistics.
+    /// Private statistics (`ethtool -S`), by name.
     pub statistics: Vec<(String, u64)>,
-    /// Private flags.
+    /// Private flags of the driver, by name.
     pub flags: Vec<(String, bool)>,
     /// The limit against PFC storms in ms; `None` where the driver has none.
     pub storm_limit: Option<u16>,
-    /// Addresses.
+    /// IP addresses of the device.
     pub addresses: Vec<IpAddr>,
     /// Errnos that the next requests of a kind are answered with: `dcb`, `pause`, `mtu`, `ioctl`.
     pub failures: BTreeMap<&'static str, Vec<Errno>>,

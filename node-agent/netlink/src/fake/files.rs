@@ -7,7 +7,7 @@ use crate::error::Errno;
 /// What a file does when it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its content.
+    /// The bytes that the file holds.
     pub content: Vec<u8>,
     /// Refuses to be written.
     pub read_only: bool,

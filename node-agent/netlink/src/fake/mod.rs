@@ -44,7 +44,7 @@ pub struct FakeKernel {
 }
 
 impl FakeKernel {
-    /// Without devices.
+    /// A kernel without any device or file.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -56,7 +56,7 @@ impl FakeKernel {
         Self { shared: Arc::clone(&self.shared), foreign: true }
     }
 
-    /// Looks at and changes the world; events that this causes are told.
+    /// Looks at and changes the world; events that this causes are sent.
     pub fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         let result = change(&mut self.shared.lock());
         self.shared.arrived.notify_all();
@@ -80,7 +80,7 @@ impl FakeKernel {
         });
     }
 
-    /// The driver is loaded anew: the device goes, and comes back as new, under another index.
+    /// The driver is reloaded: the device goes, and comes back as new, under another index.
     pub fn reload(&self, name: &str) {
         self.change(|world| {
             let Some(old) = world.devices.remove(name) else { return };
@@ -113,7 +113,7 @@ impl FakeKernel {
         self.change(|world| world.lives = Some(changes));
     }
 
-    /// Calls succeed again.
+    /// Ends what [`Self::die_after`] began: calls succeed again.
     pub fn revive(&self) {
         self.change(|world| world.lives = None);
     }

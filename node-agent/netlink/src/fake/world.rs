@@ -34,16 +34,16 @@ pub(super) struct Queue {
     pub(super) lost: bool,
 }
 
-/// Everything.
+/// Everything that the fake kernel holds.
 #[derive(Debug, Default)]
 pub struct World {
     /// Network devices by name.
     pub devices: BTreeMap<String, Device>,
-    /// RDMA devices.
+    /// RDMA devices, as RDMA netlink lists them.
     pub rdma: Vec<rdma::Device>,
     /// Counters of RDMA devices' ports, by the device's index and the port.
     pub counters: BTreeMap<(u32, u32), Vec<(String, u64)>>,
-    /// Files.
+    /// Files of sysfs, debugfs and configfs.
     pub files: Folder,
     /// Changes that were asked for and done, in words, in their order.
     pub done: Vec<String>,
@@ -104,7 +104,7 @@ impl World {
         self.report(Family::Route, GROUP_LINK, link_message(device, DELETED_LINK, 0));
     }
 
-    /// Tells that an address came to a device or went from it.
+    /// Sends the event that a device has an address more or less.
     pub fn report_address(&mut self, name: &str, came: bool) {
         let Some(device) = self.devices.get(name) else { return };
         let kind = if came { route::NEW_ADDRESS } else { route::DELETED_ADDRESS };
@@ -128,7 +128,7 @@ impl World {
         self.report(Family::Route, GROUP_DCB, message);
     }
 
-    /// Takes a link down or up, and tells.
+    /// Takes a link down or up, and sends the event.
     pub fn set_link(&mut self, name: &str, up: bool) {
         if let Some(device) = self.devices.get_mut(name).filter(|device| device.link.up != up) {
             device.link.up = up;
@@ -345,7 +345,7 @@ impl World {
         }
     }
 
-    /// Changes pause settings, and tells.
+    /// Changes pause settings, and sends the event.
     pub fn set_pause(&mut self, name: &str, wanted: ethtool::Pause) {
         let Some(device) = self.devices.get_mut(name) else { return };
         device.pause = Some(wanted);

@@ -15,25 +15,25 @@ use crate::{
 /// How an item compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// As wanted.
+    /// The port has the value that the profile wants.
     Same,
-    /// Otherwise.
+    /// The port has another value than the profile wants.
     Differs {
-        /// What should be.
+        /// The value that the profile wants.
         wanted: String,
-        /// What is.
+        /// The value that the port has.
         found: String,
     },
     /// There is no such thing.
     Unsupported {
-        /// What should be.
+        /// The value that the profile wants.
         wanted: String,
     },
     /// It could not be read.
     Unreadable {
-        /// What should be.
+        /// The value that the profile wants.
         wanted: String,
-        /// Why.
+        /// Why it could not be read.
         why: String,
     },
 }
@@ -41,9 +41,9 @@ pub enum State {
 /// An item and how it compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compared {
-    /// Which.
+    /// The setting that was compared.
     pub item: Item,
-    /// How.
+    /// The outcome of the comparison.
     pub state: State,
 }
 

@@ -6,7 +6,7 @@ use crate::{
     settings::{CcParam, CcSide},
 };
 
-/// Of `item` as it was found.
+/// What `item`, as it was found, does to RDMA traffic.
 pub fn of(item: Item, found: &str, profile: &QosProfile) -> String {
     let spec = profile.spec();
     let (data, lossless) = (spec.data_dscp, spec.lossless_priority);

@@ -7,7 +7,7 @@ use crate::{
     settings::CcSide,
 };
 
-/// Where a port is.
+/// Where a port differs from what is expected: at the edit in question, if anywhere, or elsewhere.
 pub enum Where {
     /// Before or after the edit in question, or in the middle of it.
     Here,

@@ -90,7 +90,7 @@ fn draft(from: &AppTable, to: &AppTable, vendor: &Vendor) -> Draft {
     Draft { change: Change::App { from: from.clone(), to: to.clone(), ops, undo_ops }, undo, aspects }
 }
 
-/// `table` as this driver can hold it by being told entry by entry: of two for one DSCP, the one that counts.
+/// `table` as this driver can hold it when it is set entry by entry: of two for one DSCP, the one that counts.
 fn holdable(table: &AppTable, style: AppStyle) -> AppTable {
     if style == AppStyle::AddThenDelete {
         return table.clone();

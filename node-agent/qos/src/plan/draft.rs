@@ -62,7 +62,7 @@ pub const ORDER: &[(Knob, &str)] = &[
 ];
 
 impl Knob {
-    /// Its name.
+    /// The name of the knob in texts for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::FirmwareLldp => "firmware-lldp",
@@ -390,7 +390,7 @@ pub fn edit(
             How::Never { .. } => return None,
         }
     }
-    // The worst first; what is as bad is told as well.
+    // The worst first; what is as bad is named as well.
     rows.sort_by_key(|(blast, ..)| std::cmp::Reverse(*blast));
     let (blast, _, by) = *rows.first()?;
     let mut reasons: Vec<&str> =

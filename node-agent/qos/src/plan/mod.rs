@@ -1,7 +1,7 @@
 //! Ordered edits that make a port what its profile says, each with its undo; and what is withheld, and why.
 //!
 //! Contracts, each proved by a property test with the model of the drivers:
-//! 1. All edits of a plan that withholds nothing leave no deviation that can be mended, and the next plan is empty.
+//! 1. All edits of a plan that withholds nothing leave no deviation that can be fixed, and the next plan is empty.
 //! 2. The undos in reverse order bring back what was, where the driver can hold it.
 //! 3. After any prefix of the edits, a new plan ends in the same place.
 
@@ -37,7 +37,7 @@ pub struct Options {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Withheld {
-    /// Which.
+    /// The edit that is withheld.
     pub edit: Edit,
     /// Why, and what lifts it.
     pub reason: String,
@@ -47,9 +47,9 @@ pub struct Withheld {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Plan {
-    /// Network device.
+    /// Name of the network device.
     pub netdev: String,
-    /// RDMA device.
+    /// Name of the RDMA device; `None` where the network device has none.
     pub rdma: Option<String>,
     /// Name of the driver's table.
     pub vendor: String,
@@ -59,11 +59,11 @@ pub struct Plan {
     pub stop_agents: Vec<DcbAgent>,
     /// In the order in which they are to be made.
     pub edits: Vec<Edit>,
-    /// Not now.
+    /// The edits that are not to be made now, each with the reason.
     pub withheld: Vec<Withheld>,
-    /// What is wrong, whether it is mended or not.
+    /// What is wrong, whether it is fixed or not.
     pub deviations: Vec<Deviation>,
-    /// What cannot be known, set or mended.
+    /// What cannot be known, set or fixed.
     pub findings: Vec<Finding>,
 }
 
@@ -85,9 +85,9 @@ pub enum PlanRefusal {
         .agents.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     AgentRuns {
-        /// Of which port.
+        /// Name of the port's network device.
         netdev: String,
-        /// Who.
+        /// The programs that set class of service by themselves.
         agents: Vec<DcbAgent>,
         /// How many edits it would overwrite, in words.
         changes: String,

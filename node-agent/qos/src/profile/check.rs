@@ -23,46 +23,46 @@ pub enum Flaw {
     /// No name, or one that is no word.
     #[error("name: '{0}' must be 1 to 63 letters, digits, '-', '_' or '.'")]
     Name(String),
-    /// Data would be dropped.
+    /// The priority of RDMA data has no flow control: data would be dropped.
     #[error("pfc: the lossless priority {lossless} has no flow control, PFC is on for {pfc}; add {lossless}")]
     LosslessWithoutPfc {
-        /// Of data.
+        /// The priority of RDMA data.
         lossless: Priority,
-        /// What has it.
+        /// The priorities that have flow control, as a list.
         pfc: String,
     },
     /// Each lossless class takes buffers from all others and is one more way into a deadlock.
     #[error("pfc: priority {extra} has flow control but carries no RDMA data; only {lossless} should")]
     PfcTooWide {
-        /// The other one.
+        /// The priority that has flow control without need.
         extra: Priority,
-        /// Of data.
+        /// The priority of RDMA data.
         lossless: Priority,
     },
     /// Notifications would wait behind what they warn of.
     #[error("cnpPriority: CNPs are on priority {0}, which is lossless; take another one, such as 6")]
     CnpLossless(Priority),
-    /// The same DSCP twice.
+    /// CNPs have the same DSCP as data.
     #[error("cnpDscp: {0} is the DSCP of data as well")]
     CnpDscpIsDatas(Dscp),
     /// CNPs wait behind others.
     #[error("tsa[{tc}]: the class of CNPs (priority {priority}) is '{tsa}'; it must be 'strict'")]
     CnpNotStrict {
-        /// Of CNPs.
+        /// The priority of CNPs.
         priority: Priority,
-        /// Their class.
+        /// The traffic class of that priority.
         tc: u8,
-        /// How it is served.
+        /// How the profile has that class served.
         tsa: Tsa,
     },
     /// Notifications and data would share a queue.
     #[error("prioTc: data (priority {lossless}) and CNPs (priority {cnp}) share traffic class {tc}")]
     CnpSharesClass {
-        /// Of data.
+        /// The priority of RDMA data.
         lossless: Priority,
-        /// Of CNPs.
+        /// The priority of CNPs.
         cnp: Priority,
-        /// Of both.
+        /// The traffic class that both have.
         tc: u8,
     },
     /// A lossless queue that others fill too.
@@ -70,31 +70,31 @@ pub enum Flaw {
         "prioTc[{other}]: priority {other} shares traffic class {tc} with the lossless priority {lossless}"
     )]
     LosslessSharesClass {
-        /// Of data.
+        /// The priority of RDMA data.
         lossless: Priority,
-        /// The other one.
+        /// The priority that shares the class.
         other: Priority,
-        /// Of both.
+        /// The traffic class that both have.
         tc: u8,
     },
     /// The map says otherwise than the field.
     #[error("dscpMap[{dscp}]: priority {found}, but {field} puts DSCP {dscp} on priority {wanted}")]
     MapContradicts {
-        /// Which.
+        /// The DSCP for which map and field differ.
         dscp: Dscp,
-        /// What the map says.
+        /// The priority that the map gives it.
         found: Priority,
-        /// What the field says.
+        /// The priority that the field gives it.
         wanted: Priority,
-        /// The field.
+        /// Name of the field that says otherwise.
         field: &'static str,
     },
-    /// No such class.
+    /// A priority is mapped to a traffic class that does not exist.
     #[error("prioTc[{priority}]: there is no traffic class {found}; they are numbered 0 to 7")]
     NoSuchClass {
-        /// Whose.
+        /// The priority whose class does not exist.
         priority: usize,
-        /// What it says.
+        /// The class that the profile names.
         found: u8,
     },
     /// Shares that are not a whole.
@@ -103,11 +103,11 @@ pub enum Flaw {
     /// A share of a class that has none.
     #[error("bandwidth[{tc}]: {share} %, but the class is served '{tsa}', which has no share")]
     ShareWithoutEts {
-        /// Which class.
+        /// Number of the traffic class.
         tc: usize,
-        /// What it says.
+        /// The share that the profile gives it, in percent.
         share: u8,
-        /// How it is served.
+        /// How the profile has that class served.
         tsa: Tsa,
     },
     /// The class of data would starve.
@@ -116,9 +116,9 @@ pub enum Flaw {
     /// What no NIC serves in that way.
     #[error("tsa[{tc}]: '{tsa}' is not served alike by all NICs; take 'strict' or 'ets'")]
     OddTsa {
-        /// Which class.
+        /// Number of the traffic class.
         tc: usize,
-        /// What it says.
+        /// How the profile has it served.
         tsa: Tsa,
     },
     /// Not marked, so never slowed down.
@@ -126,19 +126,19 @@ pub enum Flaw {
         "defaultTos: {found} has no ECT bit, switches drop where they should mark; it should be {wanted}"
     )]
     TosWithoutEct {
-        /// What it is.
+        /// The ToS byte that the profile has.
         found: u8,
-        /// What it should be.
+        /// The ToS byte that it should be.
         wanted: u8,
     },
     /// Another data class than that of data.
     #[error("defaultTos: {found} carries DSCP {}, data has DSCP {data}; it should be {wanted}", found >> 2)]
     TosOtherDscp {
-        /// What it is.
+        /// The ToS byte that the profile has.
         found: u8,
-        /// Of data.
+        /// The DSCP of RDMA data.
         data: Dscp,
-        /// What it should be.
+        /// The ToS byte that it should be.
         wanted: u8,
     },
     /// No DSCP in RoCE v1.
@@ -147,19 +147,19 @@ pub enum Flaw {
     /// Too small for the path MTU, or larger than what is carried.
     #[error("mtu: {0} is not from {MTU_MIN} (RoCE path MTU 4096 and its headers) to {MTU_MAX}")]
     Mtu(u32),
-    /// Both.
+    /// Global pause and PFC are both on.
     #[error("globalPause: excludes PFC, which is on for {0}")]
     PauseWithPfc(String),
-    /// No such cable.
+    /// The length is none that a cable can have.
     #[error("cableLength: {0} m is not from 1 to {CABLE_MAX}")]
     Cable(u16),
-    /// Not what drivers take.
+    /// The time of storm prevention is none that drivers take.
     #[error("pfcPrevention: {0} ms is neither 0 (never) nor 65535 (automatic) nor from 80 to 8000")]
     Prevention(u16),
     /// CNPs that nobody heeds, or that nobody sends.
     #[error("dcqcn: priority {priority} has only one of notification and reaction; one is of no use alone")]
     HalfDcqcn {
-        /// Which.
+        /// The priority that has only one of the two.
         priority: Priority,
     },
     /// Congestion control of what is no RDMA data.
@@ -168,11 +168,11 @@ pub enum Flaw {
     /// Out of the parameter's range.
     #[error("dcqcn.params.{param}: {found} is more than {max}")]
     Param {
-        /// Which.
+        /// The parameter whose value is out of range.
         param: CcParam,
-        /// What it is.
+        /// The value that the profile has.
         found: u32,
-        /// The greatest.
+        /// The greatest value that the parameter can have.
         max: u32,
     },
     /// Values that the firmware would change.
@@ -183,15 +183,15 @@ pub enum Flaw {
     /// The tag of packets that have none.
     #[error("trust: 'pcp' reads VLAN tags, which routed RoCE v2 has not; take 'dscp' or remove dscpMap")]
     PcpWithMap,
-    /// No such buffer.
+    /// A priority is mapped to a receive buffer that does not exist.
     #[error("buffer.prioBuffer[{priority}]: there is no buffer {found}; they are numbered 0 to 7")]
     NoSuchBuffer {
-        /// Whose.
+        /// The priority whose buffer does not exist.
         priority: usize,
-        /// What it says.
+        /// The buffer that the profile names.
         found: u8,
     },
-    /// A buffer without room.
+    /// Priorities use a buffer whose size is 0.
     #[error("buffer.size[{0}]: priorities use this buffer, but its size is 0")]
     NoRoom(u8),
 }
@@ -322,7 +322,7 @@ const fn param_max(param: CcParam) -> u32 {
     }
 }
 
-/// What connections get.
+/// Checks what connections get: the default ToS byte and RoCE version.
 fn connection(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
     // ECT(0), which DCQCN uses.
     let wanted = spec.data_dscp.get() << 2 | 0b10;
@@ -338,7 +338,7 @@ fn connection(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
     }
 }
 
-/// The port itself.
+/// Checks the settings of the port itself: MTU, pause, cable length, storm prevention, DCBX and buffers.
 fn port(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
     if !(MTU_MIN..=MTU_MAX).contains(&spec.mtu) {
         flaws.push(Flaw::Mtu(spec.mtu));

@@ -38,7 +38,7 @@ impl Default for Dcqcn {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct ProfileSpec {
-    /// Its name.
+    /// The profile's name: 1 to 63 letters, digits, `-`, `_` or `.`.
     pub name: String,
     /// What the priority of a packet is read from.
     pub trust: Trust,
@@ -48,7 +48,7 @@ pub struct ProfileSpec {
     pub data_dscp: Dscp,
     /// The priority of congestion notification packets.
     pub cnp_priority: Priority,
-    /// Their DSCP.
+    /// The DSCP of congestion notification packets.
     pub cnp_dscp: Dscp,
     /// Priorities of DSCPs other than those two. A DSCP that is not named has the priority of its upper three bits.
     pub dscp_map: BTreeMap<Dscp, Priority>,
@@ -64,7 +64,7 @@ pub struct ProfileSpec {
     pub max_rate: Option<[u64; 8]>,
     /// Buffers; none to leave them to driver and firmware.
     pub buffer: Option<Buffer>,
-    /// Congestion control.
+    /// Congestion control (DCQCN): on which priorities, and with which parameters.
     pub dcqcn: Dcqcn,
     /// MTU of the network device in bytes.
     pub mtu: u32,
@@ -79,7 +79,7 @@ pub struct ProfileSpec {
     /// After how many ms a port that is paused all the time drops, 65535 when the driver thinks fit, 0 never; none
     /// to leave it as it is.
     pub pfc_prevention: Option<u16>,
-    /// Who decides.
+    /// Who decides over DCB settings: the host or the firmware.
     pub dcbx: Ownership,
 }
 
@@ -130,7 +130,7 @@ impl QosProfile {
         if flaws.is_empty() { Ok(Self(spec)) } else { Err(ProfileError(flaws)) }
     }
 
-    /// Its fields.
+    /// The fields of the profile, which have been checked.
     #[must_use]
     pub const fn spec(&self) -> &ProfileSpec {
         &self.0
@@ -158,7 +158,7 @@ impl QosProfile {
         Ets { willing: self.0.dcbx == Ownership::Firmware, tsa, bandwidth, prio_tc }
     }
 
-    /// Global pause.
+    /// The global pause that the profile wants, in both directions alike.
     #[must_use]
     pub const fn pause(&self) -> Pause {
         if self.0.global_pause { Pause { autoneg: false, rx: true, tx: true } } else { Pause::OFF }

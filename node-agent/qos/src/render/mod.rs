@@ -13,7 +13,7 @@ use crate::{
 
 pub use describe::describe;
 
-/// A verdict as a table; one line where there is nothing to tell.
+/// A verdict as a table; one line where there is nothing to show.
 #[must_use]
 pub fn verdict(netdev: &str, verdict: &Verdict) -> String {
     let mut text = String::new();

@@ -26,13 +26,13 @@ pub use port::{profile, right_port};
 pub struct Case {
     /// What was done to it, in words.
     pub name: String,
-    /// Its driver.
+    /// The table of the port's driver.
     pub vendor: &'static Vendor,
-    /// What it should be.
+    /// The profile that the port should have.
     pub profile: QosProfile,
-    /// What it is.
+    /// What is read of the port.
     pub observed: Observed,
-    /// What is wrong, exactly.
+    /// The settings that differ from the profile: exactly these must be found.
     pub wrong: BTreeSet<Item>,
 }
 
@@ -52,13 +52,13 @@ pub struct Outcome {
 pub struct Dice(u64);
 
 impl Dice {
-    /// Of a seed.
+    /// Dice that fall as this seed decides.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// The next number of the sequence, any of 64 bits.
     pub const fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -67,7 +67,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `end`.
+    /// The next number, reduced to less than `end`; 0 where `end` is 0.
     pub const fn below(&mut self, end: u64) -> u64 {
         self.roll() % if end == 0 { 1 } else { end }
     }
@@ -77,7 +77,7 @@ impl Dice {
         u8::try_from(self.below(u64::from(end))).unwrap_or(0)
     }
 
-    /// Yes or no.
+    /// True or false, each as often as the other.
     pub const fn coin(&mut self) -> bool {
         self.roll() & 1 == 1
     }

@@ -19,15 +19,15 @@ use crate::{
 /// they do to traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aspect {
-    /// Who negotiates.
+    /// Who decides over DCB settings: the host or the firmware.
     Dcbx,
     /// The LLDP agent of the firmware.
     FirmwareLldp,
-    /// Global pause.
+    /// Global pause (IEEE 802.3 annex 31B).
     Pause,
-    /// MTU.
+    /// MTU of the network device, in bytes.
     Mtu,
-    /// Trust set by itself.
+    /// What a packet's priority is read from, where that is set by itself.
     Trust,
     /// Trust that follows from the first or last DSCP entry.
     TrustSwitch,
@@ -39,17 +39,17 @@ pub enum Aspect {
     EtsShares,
     /// Traffic classes of priorities.
     EtsMap,
-    /// Greatest rates.
+    /// Greatest rates of traffic classes.
     MaxRate,
     /// Priorities with flow control.
     PfcMask,
-    /// Length of the cable.
+    /// Length of the cable in metres, for PFC.
     PfcDelay,
-    /// Buffers.
+    /// Receive buffers of the port.
     Buffer,
-    /// PFC storm prevention.
+    /// Time of PFC storm prevention.
     PfcPrevention,
-    /// Connection manager's ToS.
+    /// ToS byte that the connection manager gives to RDMA connections.
     DefaultTos,
     /// Connection manager's RoCE version.
     DefaultMode,
@@ -57,9 +57,9 @@ pub enum Aspect {
     ForcedTos,
     /// Congestion control of one end and priority.
     CcEnable,
-    /// DSCP of CNPs.
+    /// DSCP of congestion notification packets (CNPs).
     CnpDscp,
-    /// Priority of CNPs.
+    /// Priority of congestion notification packets (CNPs).
     CnpPriority,
     /// Whether that is the one that is set.
     CnpMode,
@@ -74,13 +74,13 @@ pub enum Aspect {
 /// By which interface; `{pci}`, `{rdma}`, `{netdev}`, `{port}`, `{priority}`, `{end}` and `{param}` are filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interface {
-    /// DCB over netlink.
+    /// DCB over netlink (`RTM_SETDCB`).
     Dcbnl,
     /// Pause over ethtool netlink.
     EthtoolPause,
     /// The ethtool tunable of storm prevention.
     EthtoolTunable,
-    /// A private flag.
+    /// A private flag of the driver, by its name.
     PrivateFlag(&'static str),
     /// A link's attribute over netlink.
     Link,
@@ -104,18 +104,18 @@ pub enum Weight {
 pub enum How {
     /// It can be set.
     Set {
-        /// By this interface.
+        /// The interface of the kernel by which it is set.
         by: Interface,
-        /// Doing this to traffic.
+        /// What setting it does to traffic.
         blast: Blast,
-        /// For this reason.
+        /// Why it does that to traffic.
         why: &'static str,
     },
-    /// It cannot.
+    /// It cannot be set at run time.
     Never {
         /// For this reason, and what helps.
         why: &'static str,
-        /// Whether that matters.
+        /// Whether RDMA traffic may suffer from that.
         weight: Weight,
     },
 }
@@ -123,9 +123,9 @@ pub enum How {
 /// A row of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Of what.
+    /// The setting that the row is about.
     pub aspect: Aspect,
-    /// What can be done.
+    /// Whether and how it can be set.
     pub how: How,
     /// What it is before anybody sets it; empty if nobody says.
     pub factory: &'static str,
@@ -168,7 +168,7 @@ pub struct DcbxStyle {
     pub follows_firmware_lldp: bool,
 }
 
-/// What `ieee_pfc.delay` is.
+/// The meaning that a driver gives to the field `delay` of `struct ieee_pfc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DelayMeaning {
     /// Length of the cable in metres.
@@ -180,43 +180,43 @@ pub enum DelayMeaning {
 /// The tool that its users know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// `dcb` of iproute2.
+    /// The tool `dcb` of iproute2.
     Dcb,
-    /// `mlnx_qos`.
+    /// NVIDIA's tool `mlnx_qos`.
     MlnxQos,
 }
 
-/// How a driver's version is told from another's of the same name.
+/// How a driver's version is distinguished from another's of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// Any.
+    /// Every version of the driver.
     Any,
-    /// Begins so.
+    /// Versions whose text begins with this.
     Begins(&'static str),
-    /// Has so many numbers before the first dash, and two dots after it: `24.10-1.1.4`.
+    /// Has this many numbers before the first dash, and two dots after it: `24.10-1.1.4`.
     Package(usize),
 }
 
-/// A driver.
+/// A driver as its table describes it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Vendor {
-    /// Its name here.
+    /// The name of the table, by which plans refer to it.
     pub name: &'static str,
     /// Network drivers that it is; any if there is none.
     pub drivers: &'static [&'static str],
-    /// Which of them.
+    /// The versions of these drivers that the table is about.
     pub version: Version,
     /// RDMA in software on any network device.
     pub software: bool,
-    /// The tool for commands.
+    /// The tool in whose commands plans are shown.
     pub tool: Tool,
-    /// How entries are replaced.
+    /// How the driver takes a new entry for a DSCP that has one.
     pub app: AppStyle,
-    /// Where trust comes from.
+    /// How the port is made to trust DSCPs.
     pub trust: TrustStyle,
-    /// How DCBX is taken.
+    /// How DCBX is taken from the firmware and given back.
     pub dcbx: DcbxStyle,
-    /// What the delay is.
+    /// The meaning of the field `delay` of `struct ieee_pfc`.
     pub delay: DelayMeaning,
     /// In which steps rates of traffic classes are kept, by how fast they are; any rate if there is none.
     pub rates: &'static [RateStep],
@@ -232,7 +232,7 @@ pub struct Vendor {
     pub roce_port_entry: bool,
     /// What users have to know and no row says.
     pub quirks: &'static [&'static str],
-    /// The rows.
+    /// The rows of the table, one for each [`Aspect`].
     pub rows: &'static [Row],
 }
 
@@ -241,7 +241,7 @@ pub struct Vendor {
 pub struct RateStep {
     /// The fastest rate that is kept so.
     pub up_to: u64,
-    /// The step.
+    /// The step, in kbit/s, of which rates up to `up_to` are multiples.
     pub step: u64,
 }
 

@@ -10,11 +10,11 @@ use crate::{
 /// What fills a path besides the device's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Filling {
-    /// `{priority}`.
+    /// What `{priority}` stands for; `None` where the path has no such part.
     pub priority: Option<Priority>,
-    /// `{end}`.
+    /// What `{end}` stands for; `None` where the path has no such part.
     pub side: Option<CcSide>,
-    /// `{param}`.
+    /// What `{param}` stands for; `None` where the path has no such part.
     pub param: Option<CcParam>,
 }
 

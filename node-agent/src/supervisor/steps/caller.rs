@@ -15,7 +15,7 @@ use crate::step_frames::{self, FRAME_MAX, ORDER_MAX};
 
 /// While more than this waits to be written nothing more is read from the processes.
 const OUT_MAX: usize = 256 << 10;
-/// What is left at the end is written for so long at most.
+/// What is left at the end is written for this long at most.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// The agent's end of a step.
@@ -28,11 +28,15 @@ pub struct Caller {
     ordered: bool,
     /// Nothing more is taken from it.
     input_closed: bool,
-    /// Nothing more reaches it.
+    /// The caller is gone: nothing can be sent to it any more.
     disconnected: bool,
 }
 
 impl Caller {
+    /// A caller that has just connected, whose order is still to come.
+    ///
+    /// # Errors
+    /// The socket cannot be made non-blocking.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
@@ -53,7 +57,7 @@ impl Caller {
         (!flags.is_empty()).then(|| PollFd::from_borrowed_fd(self.stream.as_fd(), flags))
     }
 
-    /// It hears nothing more, or says nothing more.
+    /// The connection has ended in one direction or in both.
     pub fn is_lost(&self) -> bool {
         self.disconnected || self.input_closed
     }
@@ -95,6 +99,9 @@ impl Caller {
     }
 
     /// The order, once it is there.
+    ///
+    /// # Errors
+    /// What came is no order; the text says why.
     pub fn order(&mut self) -> Result<Option<StepOrder>, String> {
         let Some(wire) = self.next::<v1::StepOrder>(ORDER_MAX)? else { return Ok(None) };
         self.ordered = true;
@@ -102,6 +109,9 @@ impl Caller {
     }
 
     /// The next input that has come.
+    ///
+    /// # Errors
+    /// What came is no input; the text says why.
     pub fn input(&mut self) -> Result<Option<StepInput>, String> {
         let Some(wire) = self.next::<v1::StepInput>(FRAME_MAX)? else { return Ok(None) };
         StepInput::try_from(wire).map(Some).map_err(|error| format!("the input is not understood: {error}"))

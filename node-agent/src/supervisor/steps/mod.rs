@@ -30,15 +30,15 @@ const STEPS_MAX: usize = 32;
 
 /// What a step is started with.
 pub struct World<'a> {
-    /// The attempt's directory.
+    /// The directory of the attempt.
     pub dir: &'a JobDir,
-    /// The attempt.
+    /// The attempt that the step runs in.
     pub task: &'a Task,
-    /// Starts processes.
+    /// Starts the processes of the step, as it does for ranks.
     pub ranks: &'a Ranks,
     /// The job's ranks run, so that steps may.
     pub open: bool,
-    /// Now.
+    /// The time of this pass, by the wall clock.
     pub now: Timestamp,
 }
 
@@ -58,6 +58,9 @@ struct One {
 
 impl Steps {
     /// Listens; a socket that a dead supervisor left is replaced.
+    ///
+    /// # Errors
+    /// The socket cannot be made at `path`.
     pub fn listen(path: &Path) -> io::Result<Self> {
         let _ = std::fs::remove_file(path);
         let listener = UnixListener::bind(ShortPath::of(path)?)?;
@@ -107,7 +110,7 @@ impl Steps {
         started
     }
 
-    /// Nothing of the job is left: what is not told yet is told within a short time.
+    /// Nothing of the job is left: what is not reported yet is reported within a short time.
     pub fn finish(&mut self) {
         self.all.drain(..).for_each(|one| one.caller.finish());
     }

@@ -22,14 +22,14 @@ use crate::{
     supervisor::{environment, ranks::Started},
 };
 
-/// Output of a process that has ended is waited for so long where something that it left behind keeps its pipes.
+/// Output of a process that has ended is waited for this long where something that it left behind keeps its pipes.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 /// What ends the input of a program that reads a terminal.
 const END_OF_TRANSMISSION: u8 = 4;
-/// At most so many pieces of one process before the others get their turn.
+/// At most this many pieces of one process before the others get their turn.
 const TURN: usize = 16;
 
-/// One process.
+/// One process of a step.
 #[derive(Debug)]
 struct Process {
     rank: u32,
@@ -47,7 +47,7 @@ pub struct Running {
     feed: Option<File>,
     /// The other side of the terminal, to change its size.
     master: Option<File>,
-    /// For standard input.
+    /// Bytes that wait to be written to standard input.
     pending: VecDeque<u8>,
     /// Standard input ends when all of that is given.
     closing: bool,
@@ -120,7 +120,7 @@ impl Running {
         self.processes.iter().map(|process| process.started.id.pid)
     }
 
-    /// All processes have ended, and their ends are told.
+    /// All processes have ended, and their ends are reported.
     pub fn is_over(&self) -> bool {
         self.step.is_over() && self.processes.iter().all(|process| process.reported)
     }
@@ -260,7 +260,7 @@ impl Process {
         let err = take(&mut self.started.err, self.rank, What::Stderr, caller);
         let Some((exit, since)) = self.exit.filter(|_| !self.reported) else { return };
         let closed = self.started.out.is_none() && self.started.err.is_none();
-        // Only while nothing more was there: what waits for room is told before the end.
+        // Only while nothing more was there: what waits for room is sent before the end.
         let late = out && err && now.since(since) >= LAST_OUTPUT;
         if closed || late {
             (self.started.out, self.started.err) = (None, None);

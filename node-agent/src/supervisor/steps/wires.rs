@@ -16,16 +16,19 @@ use rustix::{
 
 use crate::supervisor::ranks::Wiring;
 
-/// Our ends of it.
+/// The supervisor's ends of a step's pipes or terminal.
 #[derive(Debug, Default)]
 pub struct Ends {
-    /// Where input goes.
+    /// Where standard input is written to; `None` where the step has none.
     pub feed: Option<File>,
     /// The terminal's other side: all output comes from there.
     pub master: Option<File>,
 }
 
 /// Pipes; with `stdin` also one for input.
+///
+/// # Errors
+/// The kernel gives no more descriptors.
 pub fn pipes(stdin: bool) -> io::Result<(Wiring, Ends)> {
     if !stdin {
         return Ok((Wiring::Quiet, Ends::default()));
@@ -38,6 +41,9 @@ pub fn pipes(stdin: bool) -> io::Result<(Wiring, Ends)> {
 }
 
 /// A terminal of this size.
+///
+/// # Errors
+/// The kernel gives no terminal.
 pub fn terminal(window: StepWindow) -> io::Result<(Wiring, Ends)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = openpt(flags)?;
@@ -49,7 +55,10 @@ pub fn terminal(window: StepWindow) -> io::Result<(Wiring, Ends)> {
     Ok((Wiring::Terminal(theirs), Ends { feed: Some(feed), master: Some(File::from(master)) }))
 }
 
-/// The terminal has another size; programs in it are told by SIGWINCH.
+/// The terminal has another size; programs in it get SIGWINCH.
+///
+/// # Errors
+/// `master` is no terminal.
 pub fn resize(master: impl AsFd, window: StepWindow) -> io::Result<()> {
     let size = Winsize { ws_row: window.rows, ws_col: window.columns, ws_xpixel: 0, ws_ypixel: 0 };
     Ok(tcsetwinsize(master, size)?)

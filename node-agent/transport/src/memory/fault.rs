@@ -10,66 +10,66 @@ use node_agent_collective::shape::{Node, Rail};
 pub enum Fault {
     /// A link goes down at both ends, and stays down; what is on it is lost.
     Cut {
-        /// One end.
+        /// The node at one end of the link.
         a: Node,
-        /// The other.
+        /// The node at the other end of the link.
         b: Node,
-        /// The rail.
+        /// Number of the rail that the link is on.
         rail: Rail,
-        /// Told to both ends.
+        /// The cause that both ends get.
         cause: RailCause,
     },
     /// A link that was cut can be made again.
     Restore {
-        /// One end.
+        /// The node at one end of the link.
         a: Node,
-        /// The other.
+        /// The node at the other end of the link.
         b: Node,
-        /// The rail.
+        /// Number of the rail that the link is on.
         rail: Rail,
     },
-    /// Nothing gets through in this direction any more, and nobody is told. What is sent waits, as in a kernel that
-    /// repeats it, and arrives when the way speaks again, unless the link was closed before.
+    /// Nothing gets through in this direction any more, and nobody gets an event of it. What is sent waits, as in a kernel that
+    /// repeats it, and arrives after [`Fault::Speak`], unless the link was closed before.
     Silence {
-        /// The sender.
+        /// The node that sends in this direction.
         from: Node,
-        /// The receiver.
+        /// The node that receives in this direction.
         to: Node,
-        /// The rail.
+        /// Number of the rail that the link is on.
         rail: Rail,
     },
     /// The end of [`Fault::Silence`].
     Speak {
-        /// The sender.
+        /// The node that sends in this direction.
         from: Node,
-        /// The receiver.
+        /// The node that receives in this direction.
         to: Node,
-        /// The rail.
+        /// Number of the rail that the link is on.
         rail: Rail,
     },
     /// Each frame in this direction takes a time up to `most`, by the seed and its number; the order stays.
     Delay {
-        /// The sender.
+        /// The node that sends in this direction.
         from: Node,
-        /// The receiver.
+        /// The node that receives in this direction.
         to: Node,
-        /// The rail.
+        /// Number of the rail that the link is on.
         rail: Rail,
-        /// The greatest delay.
+        /// The greatest delay that a frame can have.
         most: Duration,
     },
-    /// A node's port loses its carrier: the node is told, its peers are not.
+    /// A node's port loses its carrier: the node gets an event of it, its peers do not.
     PortDown {
-        /// The node.
+        /// The node whose port it is.
         node: Node,
-        /// The rail.
+        /// Number of the rail that the port is on.
         rail: Rail,
     },
     /// The carrier is back.
     PortUp {
-        /// The node.
+        /// The node whose port it is.
         node: Node,
-        /// The rail.
+        /// Number of the rail that the port is on.
         rail: Rail,
     },
 }

@@ -29,7 +29,7 @@ impl Packet {
     }
 }
 
-/// One direction's queue.
+/// The packets that are on their way in one direction of a link.
 #[derive(Debug, Default)]
 struct Pipe {
     packets: VecDeque<Packet>,
@@ -57,9 +57,9 @@ pub struct State {
     cut: BTreeSet<DirectedLink>,
     silent: BTreeSet<DirectedLink>,
     delay: BTreeMap<DirectedLink, Duration>,
-    /// Ports that are down.
+    /// The ports that have no carrier.
     pub dark: BTreeSet<(Node, Rail)>,
-    /// Faults that come when the net has carried so many frames, the next one last.
+    /// Faults that come when the net has carried this many frames, the next one last.
     script: Vec<(u64, Fault)>,
     carried: u64,
     pub woken: Vec<bool>,
@@ -151,6 +151,9 @@ impl State {
     }
 
     /// The life of a link that is open at the end of `node`, or why none is.
+    ///
+    /// # Errors
+    /// The cause for which the link is down; [`RailCause::Closed`] where it never was up.
     pub fn open(&self, node: Node, peer: Node, rail: Rail) -> Result<u32, RailCause> {
         let (id, at) = pair(node, peer, rail);
         let link = self.links.get(&id).ok_or(RailCause::Closed)?;
@@ -209,7 +212,7 @@ impl State {
         self.woken.fill(true);
     }
 
-    /// Whether a frame of so many bytes fits onto a link.
+    /// Whether a frame of this many bytes fits onto a link.
     pub fn has_room(&self, way: DirectedLink, bytes: usize) -> bool {
         self.pipes.get(&way).is_none_or(|pipe| pipe.bytes == 0 || pipe.bytes + bytes <= LINK_BYTES)
     }
@@ -233,6 +236,9 @@ impl State {
 
     /// Takes the frame that has arrived, or gives the time when the next one will. A way that is silent keeps its frames,
     /// as a sender's kernel does that repeats them until they get through.
+    ///
+    /// # Errors
+    /// No frame has arrived yet: the time at which the next one will, `None` where none is on its way.
     pub fn take(&mut self, way: DirectedLink, now: Instant) -> Result<Packet, Option<Instant>> {
         let (from, to, rail) = way;
         if !self.clear_one(way) || self.open(to, from, rail).is_err() {

@@ -1,4 +1,4 @@
-//! Links whose frames a carrier carries: joining channels, and taking over what the carrier tells.
+//! Links whose frames a carrier carries: joining channels, and taking over what the carrier reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -24,7 +24,7 @@ use crate::carrier::{Carrier, ChannelId, ENTROPY, MAX_OFFER, News};
 
 /// An offer as it is sent: its length, the offer itself, and a proof that the peer made it for this connection.
 const OFFER: usize = 2 + MAX_OFFER + Seal::BYTES;
-/// A rail on which so many channels in a row failed before anything came in is carried by its connections, where that is allowed, until
+/// A rail on which this many channels in a row failed before anything came in is carried by its connections, where that is allowed, until
 /// its port comes back.
 const GIVE_UP: u32 = 3;
 /// "My end of the channel takes what you send."
@@ -83,7 +83,7 @@ impl Stream for Carried<'_> {
 
 /// What follows from a message of the peer.
 pub(super) enum Step {
-    /// Go on.
+    /// The exchange goes on with another message of the peer.
     More,
     /// The channel is joined at both ends.
     Done(Node, u32),
@@ -247,7 +247,7 @@ impl TcpRails {
         }
     }
 
-    /// Takes over what the carrier tells; `now` is the time.
+    /// Takes over what the carrier reports; `now` is the time.
     pub(super) fn on_carrier(&mut self, now: Instant) {
         let Some(carriage) = &mut self.carriage else { return };
         carriage.carrier.check(now, &mut carriage.news);
@@ -278,7 +278,7 @@ impl TcpRails {
                 }
             }
             News::LetGo(channel) => {
-                // Its next turn of writing tells of it.
+                // Its next turn of writing reports it.
                 if let Some(at) = conn_of(channel) {
                     self.dirty.insert(at);
                 }
@@ -301,7 +301,7 @@ impl TcpRails {
         }
     }
 
-    /// A rail can be carried again: links that went over their connections meanwhile are made anew.
+    /// A rail can be carried again: links that went over their connections meanwhile are made again.
     fn carry_again(&mut self, rail: Rail, now: Instant) {
         if let Some(carriage) = &mut self.carriage {
             carriage.failures.remove(&rail);

@@ -19,12 +19,12 @@ const AHEAD: usize = 8 << 10;
 const LARGE: usize = 4 << 10;
 /// Bytes that one link may read in one turn, so that no link waits long for another.
 const TURN: usize = 1 << 20;
-/// A write of so many bytes at most tells how long it takes to hand over a frame.
+/// A write of this many bytes at most shows how long it takes to hand over a frame.
 const SMALL: usize = 4 << 10;
 /// Pieces of one vectored write.
 const PIECES: usize = 32;
 
-/// What a turn came to.
+/// How a turn of reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollOutcome {
     /// The stream has no more for now.
@@ -33,7 +33,7 @@ pub enum PollOutcome {
     More,
 }
 
-/// The receiving direction.
+/// The receiving direction of a connection: reads frames, their headers first, from the stream.
 #[derive(Debug)]
 pub struct Receiver {
     ahead: Box<[u8; AHEAD]>,
@@ -60,6 +60,9 @@ impl Receiver {
 
     /// Reads until the stream is drained or the turn is over, and reports every frame. A short read drains it, unless
     /// the end is known to be near (`closing`): no event would follow for an end that was there at the last one.
+    ///
+    /// # Errors
+    /// The cause for which the connection is of no use any more: it ended or failed, or what came is no frame.
     pub fn read(
         &mut self,
         stream: &mut impl Stream,
@@ -173,7 +176,7 @@ struct Outgoing {
     at: usize,
 }
 
-/// The sending direction.
+/// The sending direction of a connection: the frames that wait to be written to the stream.
 #[derive(Debug, Default)]
 pub struct Sender {
     queue: VecDeque<Outgoing>,
@@ -205,6 +208,9 @@ impl Sender {
     }
 
     /// Writes what the stream takes, and reports frames that are gone, and those that are not read any more.
+    ///
+    /// # Errors
+    /// The cause for which the connection is of no use any more: it ended or failed.
     pub fn write(&mut self, stream: &mut impl Stream, place: &mut FrameTarget<'_>) -> Result<(), RailCause> {
         self.release_buffer(stream, place);
         while self.wants() {
@@ -266,7 +272,7 @@ impl Sender {
         Ok((sent, offered))
     }
 
-    /// So many bytes more are gone; of all that are, the first `release_buffer` are not read any more.
+    /// This many bytes more are gone; of all that are, the first `release_buffer` are not read any more.
     fn advance(&mut self, mut n: usize, release_buffer: u64, place: &mut FrameTarget<'_>) {
         while let Some(out) = self.queue.front_mut() {
             let left = HEADER_BYTES + out.frame.header.length as usize - out.at;

@@ -10,7 +10,7 @@
 //! covers it like everything in the hello. Whether it is the latest is for the listener's owner to judge.
 //!
 //! Byte 5 of the hello also says, from its second bit on, how what follows the handshake is protected ([`super::sealed`]). Both ends were
-//! told the same, so another hello is a stranger's; and who is on the way cannot change it, for the proofs cover it.
+//! given the same, so another hello is a stranger's; and who is on the way cannot change it, for the proofs cover it.
 //!
 //! Byte 5 of the hello says whether the dialer can carry the link by a channel; where the listener can too it says so in its welcome, and
 //! each then offers its end of the channel, sealed with the key for this conversation and this side ([`Handshake::seal`]).
@@ -109,7 +109,7 @@ pub enum Refused {
     /// Another job, attempt, epoch, node or rail.
     #[error("hello of another job, attempt, epoch, node or rail")]
     Stranger,
-    /// The proof is wrong.
+    /// The proof was not made with the job key.
     #[error("wrong job key")]
     WrongKey,
 }
@@ -122,7 +122,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The other end.
+    /// The side at the other end of the connection.
     pub fn other(self) -> Self {
         match self {
             Side::Dialer => Side::Listener,
@@ -143,7 +143,7 @@ impl Side {
 pub struct Seal(pub [u8; MAC]);
 
 impl Seal {
-    /// Bytes of it.
+    /// Length of a seal, in bytes.
     pub const BYTES: usize = MAC;
 }
 
@@ -173,7 +173,7 @@ pub struct Handshake {
 /// What follows from a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// To be sent.
+    /// The message to be sent to the peer now; empty where there is none.
     pub send: Vec<u8>,
     /// The handshake is over: this is the peer, and the generation of the link.
     pub done: Option<(Node, u32)>,
@@ -270,6 +270,9 @@ impl Handshake {
     }
 
     /// Takes a message of the awaited length.
+    ///
+    /// # Errors
+    /// [`Refused`]: the message is none of this handshake, names another job or node, or was not made with the job key.
     pub fn take(&mut self, message: &[u8], party: &Party) -> Result<Next, Refused> {
         if message.len() != self.expects() || !self.plausible(message) {
             return Err(Refused::Garbage);
@@ -333,7 +336,7 @@ mod tests {
 
     type Met = (Node, u32);
 
-    /// Runs a handshake; gives whom each side met, or who refused and why.
+    /// Runs a handshake; gives the peer that each side found, or which side refused and why.
     fn meet(dialer: &Party, listener: &Party, rails: (Rail, Rail)) -> Result<(Met, Met), Refused> {
         let (mut d, hello) = Handshake::dialer(dialer, listener.node, rails.0, 77, [1; NONCE]);
         let mut l = Handshake::listener(rails.1, [2; NONCE]);

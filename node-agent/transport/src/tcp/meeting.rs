@@ -29,13 +29,13 @@ enum Exchange {
     Waits,
     /// The connection is gone.
     Refused,
-    /// A whole message.
+    /// A whole message has arrived.
     Heard(Vec<u8>),
 }
 
-/// What a message came to.
+/// What follows from a message.
 enum Heard {
-    /// Others follow.
+    /// The handshake is not over: other messages follow.
     More,
     /// The connection is gone.
     Refused,

@@ -1,4 +1,4 @@
-//! The watch on this node's own ports: which rails' interfaces carry packets, as the kernel tells it.
+//! The watch on this node's own ports: which rails' interfaces carry packets, as the kernel reports it.
 //!
 //! A rail is known by its address, for the interface that has it may come back under another index (a driver was loaded
 //! anew). A rail whose address no interface has ever had exactly (127.0.0.0/8 apart from 127.0.0.1, or an address that
@@ -25,7 +25,7 @@ const GROUPS: u32 = 0x1 | 0x10 | 0x100;
 const DATAGRAM: usize = 64 << 10;
 /// Datagrams taken in one turn.
 const MOST: usize = 256;
-/// Times in a row that a listing is asked for anew because it changed while it was made.
+/// Times in a row that a listing is asked for again because it changed while it was made.
 const AGAIN: u32 = 8;
 
 /// What is known of interfaces and addresses. No IO.
@@ -69,7 +69,7 @@ impl Ports {
     }
 }
 
-/// The watch.
+/// Watches the ports of this node's rails over netlink: whether they have a carrier.
 #[derive(Debug)]
 pub struct Watch {
     socket: OwnedFd,
@@ -83,6 +83,9 @@ pub struct Watch {
 
 impl Watch {
     /// Watches the ports with these addresses, one for each rail, and finds out how they are now.
+    ///
+    /// # Errors
+    /// The netlink socket cannot be made, or the kernel does not list interfaces and addresses.
     pub fn open(rails: &[IpAddr]) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
@@ -101,7 +104,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// To be told when something can be read.
+    /// For an event when something can be read.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -132,7 +135,7 @@ impl Watch {
         self.read();
     }
 
-    /// Begins anew: what was lost may be anything. Which addresses there ever were stays known.
+    /// Begins again: what was lost may be anything. Which addresses there ever were stays known.
     fn begin_anew(&mut self) {
         self.ports.links.clear();
         self.ports.owners.values_mut().for_each(BTreeSet::clear);
@@ -218,7 +221,7 @@ mod tests {
         step(Event::Link { index: 3, up: false }, Some(false));
         step(Event::Link { index: 4, up: true }, Some(false));
         step(Event::Link { index: 3, up: true }, Some(true));
-        // The driver is loaded anew: the interface comes back under another index, down, then up, then with its address.
+        // The driver is reloaded: the interface comes back under another index, down, then up, then with its address.
         step(Event::LinkGone { index: 3 }, Some(false));
         step(Event::Link { index: 9, up: true }, Some(false));
         step(Event::Address { index: 9, address }, Some(true));

@@ -1,6 +1,6 @@
 //! Rails that were sent to and from which nothing came since: their ports are asked how they are. No clock of its own.
 //!
-//! The kernel tells of lost carriers late: for an adapter that is not stacked on another, such an event waits up to a second
+//! The kernel reports lost carriers late: for an adapter that is not stacked on another, such an event waits up to a second
 //! if there was one of any interface in the second before (net/core/link_watch.c: `linkwatch_nextevent`, and
 //! `linkwatch_urgent_event` does not count a lost carrier). The carrier itself is known at once to who asks for it. A rail
 //! that carries data hears acknowledgements all the time, so that a healthy one is never asked.
@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::Rail;
 
-/// Pause between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(6);
 /// What was sent longer ago has arrived, or its loss is noticed by other means.
 const RECENT: Duration = Duration::from_millis(100);
 
-/// So long after a port was found down the kernel may tell late that it is back: a second for each of the two events, with room.
+/// How long after a port was found down the kernel may report late that it is back: a second for each of the two events, with room.
 const LATE: Duration = Duration::from_millis(2500);
 
-/// One rail since the last look.
+/// One rail since the last check.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traffic {
     sent: bool,
     heard: bool,
-    /// The last look before which something was sent.
+    /// The last check before which something was sent.
     last_sent: Option<Instant>,
     /// Until when its port, which is down, is asked whether it is back.
     back_by: Option<Instant>,
@@ -69,7 +69,7 @@ impl Quiet {
         self.next
     }
 
-    /// Looks, if it is time: gives the rails whose ports are to be asked.
+    /// Checks, if it is time: gives the rails whose ports are to be asked.
     pub(super) fn check(&mut self, now: Instant) -> Vec<Rail> {
         if self.next.is_none_or(|next| now < next) {
             return Vec::new();

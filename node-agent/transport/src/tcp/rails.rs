@@ -44,7 +44,7 @@ pub(super) struct Conn {
 
 #[derive(Debug)]
 pub(super) enum State {
-    /// Not authenticated yet.
+    /// The connection is not authenticated yet: its handshake is under way.
     Meeting {
         handshake: Handshake,
         inbox: Vec<u8>,
@@ -56,7 +56,7 @@ pub(super) enum State {
         /// Authenticated: a channel is being joined.
         joining: Option<Joining>,
     },
-    /// A link.
+    /// The connection is the link to `peer`, and carries frames.
     Open { peer: Node, generation: u32, receiver: Receiver, sender: Sender, sealed: Option<Box<Sealed>> },
 }
 
@@ -239,7 +239,7 @@ impl TcpRails {
         self.dirty.remove(at);
     }
 
-    /// Ends a link: what is queued is dropped, and a reset tells the peer.
+    /// Ends a link: what is queued is dropped, and the peer gets a reset.
     pub(super) fn end(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Instant) {
         let Some(at) = self.links.remove(&(rail, peer)) else { return };
         if let Some(Conn { stream, state: State::Open { generation, .. }, .. }) = &self.conns[at] {
@@ -399,7 +399,7 @@ impl TcpRails {
         asked
     }
 
-    /// Whether the carrier has something to tell.
+    /// Whether the carrier has something to report.
     fn is_carrying_news(&mut self) -> bool {
         self.carriage.as_mut().is_some_and(|carriage| {
             carriage.carrier.check(Instant::now(), &mut carriage.news);
@@ -407,7 +407,7 @@ impl TcpRails {
         })
     }
 
-    /// Has the carrier's next news end a sleep; true if there are some already.
+    /// Has the carrier's next event end a sleep; true if there are some already.
     fn arm_carrier(&mut self) -> bool {
         if let Some(carriage) = &mut self.carriage {
             carriage.carrier.arm();
@@ -428,7 +428,7 @@ impl TcpRails {
         match token {
             WAKER => {}
             PORTS => self.watched = true,
-            // What it tells is taken over in every turn.
+            // What it reports is taken over in every turn.
             CARRIER => {}
             Token(t) if t < EXTERNAL_TOKENS => sink.external(t),
             Token(t) if t < first_conn => drop(self.crowd.insert(t - FIRST_LISTENER)),

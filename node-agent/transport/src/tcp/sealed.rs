@@ -43,7 +43,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// In a hello.
+    /// The number that stands for this protection in a hello.
     pub(super) fn code(self) -> u8 {
         match self {
             Self::None => 0,
@@ -109,7 +109,7 @@ struct Out {
     gone: usize,
 }
 
-/// What comes in.
+/// The receiving direction of a protected connection: opens records and hands on what was in them.
 #[derive(Debug)]
 struct In {
     keys: Keys,
@@ -321,7 +321,7 @@ impl<S: Stream> Stream for Over<'_, S> {
             }
             match inc.next(*encrypts, self.stream) {
                 Ok(Next::Record) => {}
-                // The end is told when nothing comes before it any more.
+                // The end is reported when nothing comes before it any more.
                 Ok(Next::Ended) => return Ok(given),
                 Ok(Next::Later) if given > 0 => return Ok(given),
                 Ok(Next::Later) => return Err(io::ErrorKind::WouldBlock.into()),

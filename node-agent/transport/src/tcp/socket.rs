@@ -11,6 +11,9 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 const BACKLOG: i32 = 1024;
 
 /// Listens on a free port of an address, for what comes in by this device.
+///
+/// # Errors
+/// The address is none of this server's, the device does not exist, or the kernel refuses.
 pub fn listen(address: IpAddr, device: Option<&str>) -> io::Result<TcpListener> {
     let socket =
         Socket::new(Domain::for_address(SocketAddr::new(address, 0)), Type::STREAM, Some(Protocol::TCP))?;
@@ -27,6 +30,9 @@ fn keep_to(socket: &Socket, device: Option<&str>) -> io::Result<()> {
 }
 
 /// Starts to connect from an own address, so that the bytes take that rail.
+///
+/// # Errors
+/// The address is none of this server's, the device does not exist, or the kernel refuses. That the peer refuses shows later.
 pub fn dial(from: IpAddr, device: Option<&str>, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     keep_to(&socket, device)?;
@@ -59,7 +65,7 @@ pub fn knock(from: IpAddr, device: Option<&str>, to: IpAddr) {
     }
 }
 
-/// The discard service.
+/// The port of the discard service (RFC 863).
 const DISCARD: u16 = 9;
 
 /// "Connecting, and will say when done", on every Linux.
@@ -95,6 +101,9 @@ pub fn end_in_the_dark(stream: &TcpStream) {
 /// Sets what a rail's connection needs: no delay of small frames, and the end of a connection whose peer is silent for
 /// `dead_after`. Buffers are left to the kernel, which grows them to what the path needs; what is on its
 /// way is bounded by the machine's windows, and what waits for its turn by [`UNSENT`].
+///
+/// # Errors
+/// The kernel refuses a socket option.
 pub fn tune(stream: &TcpStream, dead_after: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;

@@ -3,8 +3,8 @@
 //! To be woken costs a thread some 20 us, and a processor that slept more; while nodes exchange small messages that is most
 //! of an operation's time, so a thread that expects the next event within [`SHORT`] asks for that long, and where only operations
 //! are under way that are done soon, for [`SMALL`]: among more nodes than processors each waits for the turns of others, and
-//! who then goes to sleep makes them wait for long, until all sleep, which is as stable as that all spin and twice as slow. What it expects it
-//! takes from the waits before: long waits ([`LONG`]) are pauses between operations and say nothing of the waits within one;
+//! who then goes to sleep makes them wait for long, until all sleep, which is as stable as that all spin and twice as slow. What it
+//! expects it takes from the waits before: long waits ([`LONG`]) are pauses between operations and say nothing of the waits within one;
 //! of the others most must have been short. Where spinning turns out not to be answered in time it pauses, so that a
 //! transfer, whose waits look short now and then, pays for a few spins in a hundred milliseconds.
 //!
@@ -48,7 +48,7 @@ pub struct Spin {
     spins: Option<Instant>,
     /// Longest wait that is worth it: [`SHORT`] or [`SMALL`].
     limit: Duration,
-    /// No spinning before.
+    /// Before this time there is no spinning; `None` where it may begin at once.
     until: Option<Instant>,
     rest: Duration,
     pause: Duration,
@@ -58,9 +58,9 @@ pub struct Spin {
 /// What a lap of spinning says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lap {
-    /// Ask again.
+    /// The time for spinning is not over: look for events again.
     Go,
-    /// Sleep.
+    /// The time for spinning is over: sleep until an event comes.
     Stop,
 }
 

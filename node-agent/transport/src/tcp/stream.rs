@@ -7,9 +7,15 @@ use node_agent_ipc::pieces::{self, Source, Target};
 /// A connection's stream of bytes, which the kernel moves from and to pieces of memory. Neither call blocks.
 pub trait Stream {
     /// Sends from the pieces, in order; gives how many bytes went.
+    ///
+    /// # Errors
+    /// The connection is broken, or it takes nothing now (`WouldBlock`).
     fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize>;
 
     /// Fills the pieces, in order; gives how many bytes came.
+    ///
+    /// # Errors
+    /// The connection is broken, or nothing is there now (`WouldBlock`).
     fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize>;
 
     /// How many of the bytes that were sent, from the first on, are not read any more where they lie. The kernel copies all.

@@ -3,7 +3,7 @@
 //! Once a link has been up it is dialed for ever. The pause before an attempt depends on what became of the one before:
 //!
 //! - no answer at all (a black hole): none, because the attempt itself took [`PATIENCE`]. Each attempt is a connection of its
-//!   own, so its first packet is sent anew, while the kernel would wait 1, 2, 4, ... seconds before it repeats one;
+//!   own, so its first packet is sent again, while the kernel would wait 1, 2, 4, ... seconds before it repeats one;
 //! - no way there: doubling up to [`NO_WAY`], because a way may come back without any notice;
 //! - refused, or a handshake that failed: doubling up to [`PAUSE`].1, because somebody is there and says no;
 //! - the link was up and died: the shortest pause, doubled for each time in a row that it died young ([`YOUNG`]), up to
@@ -31,9 +31,9 @@ const YOUNG: Duration = Duration::from_secs(1);
 const SOUND: Duration = Duration::from_secs(5);
 /// Greatest pause of a link that flaps.
 const DAMPED: Duration = Duration::from_secs(10);
-/// So long after its own port is back a rail is left alone. The other end of the cable may not forward yet, and a question
+/// This long after its own port is back a rail is left alone. The other end of the cable may not forward yet, and a question
 /// for a hardware address that is lost there is not repeated for a second (`retrans_time_ms` of the kernel's neighbours).
-/// A port that was asked how it is can even be up before the kernel has told the bridge at its other end.
+/// A port that was asked how it is can even be up before the bridge at its other end knows of it.
 pub const SETTLE: Duration = Duration::from_millis(20);
 /// Flaps after which even the return of the own port does not shorten the pause.
 const FLAPS: u32 = 2;
@@ -69,7 +69,7 @@ struct Wanted {
     dials: bool,
     /// When to dial; `None` while an attempt runs, while the link is up, or if the peer is the one who dials.
     next: Option<Instant>,
-    /// Of the latest attempt.
+    /// The generation of the latest attempt.
     generation: u32,
     pause: Duration,
     patience: Duration,
@@ -87,7 +87,7 @@ impl Wanted {
     }
 }
 
-/// All wanted links.
+/// The links that this node is to make by dialing, each with the outcome of its attempts so far.
 #[derive(Debug, Default)]
 pub struct Dial {
     wanted: BTreeMap<(Rail, Node), Wanted>,
@@ -156,7 +156,7 @@ impl Dial {
         lit.filter_map(|(_, w)| w.next).chain(self.knocks.values().copied()).chain(deadline).min()
     }
 
-    /// An attempt failed.
+    /// Records that an attempt to connect failed, and when the next one is due.
     pub fn failed(&mut self, rail: Rail, peer: Node, miss: Miss, why: &str, now: Instant) {
         let Some(wanted) = self.wanted.get_mut(&(rail, peer)) else { return };
         wanted.error = Some(why.to_owned());

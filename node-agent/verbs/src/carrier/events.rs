@@ -18,9 +18,9 @@ use crate::port::{Port, port};
 const BATCH: usize = 64;
 /// How often at most devices are asked for events: each time is a system call for each.
 pub(super) const EVENTS: Duration = Duration::from_millis(1);
-/// So long a device may take to say that it has given up the messages of a queue pair that is stopped.
+/// How long a device may take to say that it has given up the messages of a queue pair that is stopped.
 const STOPPED: Duration = Duration::from_millis(100);
-/// So long a device may take to bind the windows of a channel.
+/// How long a device may take to bind the windows of a channel.
 const BOUND: Duration = Duration::from_millis(200);
 
 impl VerbsCarrier {
@@ -43,7 +43,7 @@ impl VerbsCarrier {
                 port.hung &= count == 0;
                 for completion in &batch[..count.min(BATCH)] {
                     let name = channel_of(completion.wr_id);
-                    // What comes of channels that ended is of no account.
+                    // Events of channels that have ended do not matter.
                     let Some(channel) = self.channels.get_mut(&name) else { continue };
                     if sends {
                         let before = channel.release_buffer();
@@ -119,7 +119,7 @@ impl VerbsCarrier {
         }
     }
 
-    /// Looks for devices that have failed: after a reset, or when their driver was loaded anew, they are there again as others.
+    /// Looks for devices that have failed: after a reset, or when their driver was reloaded, they are there again as others.
     pub(super) fn find_failed(&mut self, now: Instant, news: &mut Vec<News>) {
         let due = |(rail, port): (usize, &mut Result<Port, String>)| {
             port.as_mut().is_ok_and(|port| port.checks_again(now)).then_some(rail)
@@ -185,8 +185,8 @@ impl VerbsCarrier {
         self.unheard = news;
     }
 
-    /// Before the peer hears that it may write: whether its windows are in force. Where a device cannot bind them, the port's next channels do
-    /// without.
+    /// Before the peer learns that it may write: whether its windows are in force. Where a device cannot bind them, the port's next
+    /// channels do without.
     pub(super) fn wait_for_windows(&mut self, name: ChannelId) -> Result<(), String> {
         let Some(rail) = self.channels.get(&name.0).map(|channel| usize::from(channel.rail)) else {
             return Ok(());

@@ -14,11 +14,11 @@ use crate::offer::{MOST_PAIRS, Offer, Pair};
 use crate::ring::{Incoming, Outgoing};
 use crate::spread;
 
-/// Messages of so many bytes go inline, where the device can: a header alone.
+/// Messages of this many bytes go inline, where the device can: a header alone.
 const INLINE: u32 = 128;
 /// Hops that packets live.
 const HOPS: u8 = 64;
-// Windows are bound before there is anything to tell.
+// Windows are bound before there is anything to offer.
 const _: () = assert!(MOST_PAIRS <= TELLINGS as usize);
 
 /// What a channel is made on.

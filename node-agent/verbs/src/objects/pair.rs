@@ -45,7 +45,7 @@ pub(crate) struct Write<'a> {
     pub(crate) id: u64,
     /// At most [`MOST_PARTS`]; inline if they are together at most what the queue pair takes.
     pub(crate) parts: &'a [Part],
-    /// In the peer's memory.
+    /// Address in the peer's memory that is written to.
     pub(crate) remote: u64,
     pub(crate) rkey: u32,
     pub(crate) imm: u32,
@@ -68,7 +68,7 @@ const NO_REQUEST: ffi::SendWr = ffi::SendWr {
     bind_info: ffi::MwBindInfo { mr: null_mut(), addr: 0, length: 0, mw_access_flags: 0 },
 };
 
-/// A reliable connection.
+/// A queue pair of the type reliable connection (RC), destroyed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Qp {
     raw: NonNull<ffi::Qp>,
@@ -78,7 +78,7 @@ pub(crate) struct Qp {
     _ring: Arc<Mr>,
     /// What messages under way are sent from, by their ids, the oldest first: there until they are done, or it is gone.
     under_way: VecDeque<(u64, Vec<Arc<Mr>>)>,
-    /// Messages of so many bytes are handed over with their bytes.
+    /// Messages of this many bytes are handed over with their bytes.
     inline: usize,
 }
 
@@ -130,7 +130,7 @@ impl Qp {
         })
     }
 
-    /// Its number.
+    /// The queue pair's number on its device (`qp_num`), 24 bits.
     pub(crate) fn number(&self) -> u32 {
         // SAFETY: the library made it with this layout; it lives until `self` is dropped.
         unsafe { self.raw.as_ref() }.qp_num
@@ -155,7 +155,7 @@ impl Qp {
         checked(unsafe { post(self.raw.as_ptr(), &mut request, &mut bad) })
     }
 
-    /// Sends a message. Its memories are held until [`Qp::done`] is told of it.
+    /// Sends a message. Its memories are held until [`Qp::done`] is called for it.
     pub(crate) fn write(&mut self, write: &Write<'_>) -> io::Result<()> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
         let mut pieces: [ffi::Sge; MOST_PARTS] = Default::default();
@@ -193,7 +193,8 @@ impl Qp {
         Ok(())
     }
 
-    /// Has the peer of this queue pair, and nobody else, write all of a memory with the key of a window. In force when its completion comes.
+    /// Has the peer of this queue pair, and nobody else, write all of a memory with the key of a window. In force when its completion
+    /// comes.
     pub(crate) fn bind(&self, window: &mut Mw, memory: &Arc<Mr>, id: u64) -> io::Result<()> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
         if !Arc::ptr_eq(&window.pd, &self.pd) || !Arc::ptr_eq(&memory.pd, &self.pd) || window.bound.is_some()
@@ -218,8 +219,8 @@ impl Qp {
         };
         window.bound = Some(Arc::clone(memory));
         let mut bad = null_mut();
-        // SAFETY: queue pair, window and memory are there and of one protection domain; the request is only read during the call. The window
-        // holds the memory from now on until it is given back.
+        // SAFETY: queue pair, window and memory are there and of one protection domain; the request is only read during the call. The
+        // window holds the memory from now on until it is given back.
         checked(unsafe { post(self.raw.as_ptr(), &mut request, &mut bad) })
     }
 

@@ -34,7 +34,7 @@ const LOWER_UP: u32 = 0x1_0000;
 const ATTRIBUTE_ADDRESS: u16 = 1;
 const ATTRIBUTE_LOCAL: u16 = 2;
 
-/// Address families.
+/// Address families (`AF_UNSPEC`, `AF_INET` and `AF_INET6` in Linux `socket.h`).
 const ANY: u8 = 0;
 const V4: u8 = 2;
 const V6: u8 = 10;
@@ -59,9 +59,9 @@ pub enum Event {
 /// What can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
-    /// All interfaces.
+    /// All network interfaces (`RTM_GETLINK`).
     Links,
-    /// All addresses.
+    /// All addresses of network interfaces (`RTM_GETADDR`).
     Addresses,
 }
 
