@@ -48,11 +48,11 @@ pub struct PairReport {
     pub round: u32,
     /// The other node's position in the gang.
     pub peer: u32,
-    /// The rail.
+    /// The rail of the path, by number.
     pub rail: u32,
-    /// To the peer.
+    /// The way from this node to the peer.
     pub there: PathMeasurement,
-    /// From the peer.
+    /// The way from the peer to this node.
     pub back: PathMeasurement,
     /// The shortest round trip, in microseconds.
     pub rtt_us: Option<u32>,
@@ -115,7 +115,7 @@ pub struct PortReport {
 /// The GID of a port for RoCE v2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortGid {
-    /// There is none.
+    /// The port has no GID for RoCE v2.
     Missing,
     /// That of the address that the node has there; if there is none of that, another of the same network device.
     Found {
@@ -131,6 +131,6 @@ pub enum PortGid {
 pub struct PriorityBytes {
     /// In the job's priority.
     pub right: u64,
-    /// In all others.
+    /// In all other priorities together.
     pub wrong: u64,
 }

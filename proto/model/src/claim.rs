@@ -17,16 +17,16 @@ use crate::{Inventory, Nic};
 pub enum Claim {
     /// An address on a rail. Rails are networks of their own, so the same address on two rails is two things.
     Address {
-        /// The rail.
+        /// The rail that the address is on, by number.
         rail: u32,
-        /// The address.
+        /// The NIC's own address on that rail.
         address: IpAddr,
     },
     /// The link-local GID of a port on a rail, which is made from the port's MAC address.
     Gid {
-        /// The rail.
+        /// The rail that the port is on, by number.
         rail: u32,
-        /// The GID.
+        /// The port's link-local GID.
         gid: Ipv6Addr,
     },
     /// A GPU, by its vendor's identity.

@@ -18,9 +18,9 @@ const PAIR_BYTES: usize = 4;
 /// A job: what was asked, and what was seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// Tenant and name.
+    /// Tenant and name; a later job may have the same once this one is gone.
     pub id: JobId,
-    /// Never reused.
+    /// Identifier of this very job; never given to another one.
     pub uid: JobUid,
     /// The user's own key/value pairs.
     pub labels: BTreeMap<String, String>,
@@ -28,7 +28,7 @@ pub struct Job {
     pub generation: u64,
     /// Asked; whatever becomes of the job shares it.
     pub spec: Arc<JobSpec>,
-    /// Seen.
+    /// What was seen of the job so far.
     pub status: JobStatus,
 }
 
@@ -48,9 +48,9 @@ pub struct JobSpec {
     pub gang: Gang,
     /// The parts of a gang whose nodes are not all alike, in rank order; empty: all are as `gang` says.
     pub components: Vec<Component>,
-    /// Which rails.
+    /// Which rails the gang needs, and whether it may run with fewer.
     pub rails: RailRequest,
-    /// Where.
+    /// Which nodes will do, and how near to each other they must lie.
     pub placement: PlacementRequest,
     /// Which of the tenant's queues; `None`: the tenant itself.
     pub queue: Option<QueueName>,
@@ -64,7 +64,7 @@ pub struct JobSpec {
     pub time_limit: Option<Duration>,
     /// How long it will probably run, for plans of the queue; `None`: as long as `time_limit` says.
     pub expected: Option<Duration>,
-    /// Not before this.
+    /// The job does not start before this time; `None`: as soon as there is room.
     pub begin: Option<Timestamp>,
     /// It has failed if it has not started by then.
     pub start_before: Option<Timestamp>,
@@ -86,7 +86,7 @@ pub struct JobSpec {
     pub certification: Certification,
     /// How the engines carry out operations.
     pub engine: EngineOptions,
-    /// What to run.
+    /// What each rank runs.
     pub work: Work,
 }
 
@@ -189,7 +189,7 @@ pub struct Gang {
     pub min_nodes: u32,
     /// 0 takes no GPU.
     pub gpus_per_node: u32,
-    /// At least 1.
+    /// Ranks of each node; at least 1.
     pub ranks_per_node: u32,
     /// CPUs of each node that are the job's alone; 0: none are asked for.
     pub cpus_per_node: u32,
@@ -297,7 +297,7 @@ pub struct AllocationSpec {
     pub working_dir: String,
 }
 
-/// Any program.
+/// Any program, started once for each rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSpec {
     /// Program and arguments; never empty.
@@ -310,31 +310,31 @@ pub struct CommandSpec {
     pub working_dir: String,
 }
 
-/// A built-in benchmark.
+/// A collective of the built-in benchmark, run and measured by the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectiveSpec {
-    /// Which collective.
+    /// The collective to measure.
     pub op: CollectiveOp,
     /// Size of one rank's message.
     pub bytes: u64,
-    /// Element type.
+    /// Type of the elements of a message.
     pub dtype: Dtype,
     /// Reduction, where the collective has one.
     pub reduce: ReduceOp,
-    /// Timed runs.
+    /// Runs that are timed.
     pub iterations: u32,
-    /// Runs before them.
+    /// Runs before the timed ones, which are not counted.
     pub warmup: u32,
-    /// Check every element.
+    /// Each element of every result is compared with the right one.
     pub verify: bool,
 }
 
 word!(
-    /// A collective operation.
+    /// A collective operation, as MPI and NCCL name it.
     CollectiveOp {
-        /// Reduce, result everywhere.
+        /// Reduces the messages of all ranks; every rank has the result.
         AllReduce = "all-reduce",
-        /// Concatenate, result everywhere.
+        /// Concatenates the messages of all ranks; every rank has the result.
         AllGather = "all-gather",
         /// Reduce, each rank keeps its block.
         ReduceScatter = "reduce-scatter",
@@ -366,32 +366,32 @@ word!(
     }
 );
 word!(
-    /// An element type.
+    /// Type of the elements that a collective reduces or moves.
     Dtype {
-        /// IEEE 754 binary32.
+        /// IEEE 754 binary32, 4 bytes.
         F32 = "f32",
-        /// IEEE 754 binary64.
+        /// IEEE 754 binary64, 8 bytes.
         F64 = "f64",
         /// Two's complement, 32 bits.
         I32 = "i32",
         /// Two's complement, 64 bits.
         I64 = "i64",
-        /// IEEE 754 binary16.
+        /// IEEE 754 binary16, 2 bytes.
         F16 = "f16",
-        /// bfloat16.
+        /// bfloat16: the upper half of a binary32, 2 bytes.
         Bf16 = "bf16",
     }
 );
 word!(
-    /// A reduction.
+    /// How a collective combines elements of several ranks.
     ReduceOp {
-        /// Sum.
+        /// The sum of the elements.
         Sum = "sum",
-        /// Smallest.
+        /// The smallest element.
         Min = "min",
-        /// Largest.
+        /// The largest element.
         Max = "max",
-        /// Product.
+        /// The product of the elements.
         Prod = "prod",
     }
 );
@@ -411,7 +411,7 @@ pub struct JobStatus {
     pub submitted: Timestamp,
     /// When all ranks of the present attempt had been started.
     pub started: Option<Timestamp>,
-    /// When it ended.
+    /// When the job ended; `None` while it has not.
     pub ended: Option<Timestamp>,
     /// One entry for each rank that has ended in the present attempt.
     pub exits: Vec<RankExit>,
@@ -444,13 +444,13 @@ pub struct JobStatus {
 /// An attempt that has ended, and was followed by another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastAttempt {
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// When all its ranks had been started, if they ever were.
     pub started: Option<Timestamp>,
-    /// When it ended.
+    /// When the attempt ended.
     pub ended: Timestamp,
-    /// Why.
+    /// Every cause of its end.
     pub reasons: Vec<Reason>,
     /// Ranks that ended badly, the first of them; at most [`PastAttempt::MAX_EXITS`].
     pub exits: Vec<RankExit>,
@@ -485,7 +485,7 @@ pub struct JobHold {
     pub by: String,
     /// In their words; may be empty.
     pub reason: String,
-    /// Since when.
+    /// Since when it is held.
     pub since: Timestamp,
     /// It is a suspension: what ran was stopped for it.
     pub suspended: bool,
@@ -514,13 +514,13 @@ pub struct RankUsage {
 /// How one rank ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankExit {
-    /// Which.
+    /// The rank's number in the gang, from 0.
     pub rank: u32,
     /// Exit status; meaningful where `signal` is 0.
     pub code: i32,
     /// The signal that ended it, or 0.
     pub signal: i32,
-    /// When.
+    /// When it ended.
     pub time: Timestamp,
     /// What it has used.
     pub usage: RankUsage,
@@ -537,11 +537,11 @@ impl RankExit {
 /// What rank 0 of a collective measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunResult {
-    /// Number of ranks.
+    /// Ranks of the gang.
     pub ranks: u32,
-    /// One rank's message.
+    /// Bytes of one rank's message.
     pub bytes: u64,
-    /// Timed runs.
+    /// Runs that were timed.
     pub iterations: u32,
     /// Fastest run in microseconds.
     pub time_us_min: f64,
@@ -564,10 +564,10 @@ pub struct RunResult {
 /// Bytes that moved on one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RailBytes {
-    /// Which rail.
+    /// The rail's number.
     pub rail: u32,
-    /// Sent.
+    /// Bytes that the server's engine sent on it.
     pub tx_bytes: u64,
-    /// Received.
+    /// Bytes that the server's engine received on it.
     pub rx_bytes: u64,
 }

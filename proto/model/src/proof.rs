@@ -14,15 +14,15 @@ pub const MAX_PROBE_TEXT: usize = 256;
 pub struct RailProof {
     /// Which probe: random, so that one that is told twice is made once.
     pub id: u64,
-    /// The rail.
+    /// The rail whose path is probed, by number.
     pub rail: u32,
-    /// This server's NIC.
+    /// Device name of this server's NIC on the rail.
     pub device: String,
-    /// The other server.
+    /// The server at the other end of the probe.
     pub peer: NodeName,
     /// This NIC's address, and the UDP port to probe from.
     pub own: SocketAddr,
-    /// The other NIC's.
+    /// The other NIC's address, and the UDP port that it probes from.
     pub there: SocketAddr,
     /// This NIC is the one to be proved: its server begins, judges, and tells the result.
     pub first: bool,
@@ -35,15 +35,15 @@ pub struct RailProof {
 /// The last probe of a rail, as the server tells that began it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicProbe {
-    /// Which: [`RailProof::id`].
+    /// The probe that this is the result of: [`RailProof::id`].
     pub id: u64,
-    /// With whom.
+    /// The server at the other end.
     pub peer: NodeName,
     /// What came of it.
     pub outcome: ProbeOutcome,
     /// What was seen, in one line.
     pub message: String,
-    /// When it ended.
+    /// When the probe ended.
     pub time: Timestamp,
 }
 
@@ -52,7 +52,7 @@ word! {
     ProbeOutcome {
         /// The whole path is as it should be, both ways.
         Passed = "passed",
-        /// It is not.
+        /// The path is not as it should be, one way or both; the message says what was seen.
         Failed = "failed",
         /// It could not be made: nothing is known.
         Unable = "unable",

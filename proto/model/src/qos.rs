@@ -25,7 +25,7 @@ pub enum QosState {
 /// How one NIC stands to the profile that is desired for it, as its agent says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QosPort {
-    /// The NIC's device.
+    /// Device name of the NIC, as in the inventory.
     pub device: String,
     /// The roll-out that this is about.
     pub generation: u64,
@@ -62,7 +62,7 @@ impl QosPort {
 /// was none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredQos {
-    /// Of the roll-out.
+    /// Generation of the rollout that asks for it.
     pub generation: u64,
     /// The profile, as JSON.
     pub document: Arc<str>,
@@ -89,9 +89,9 @@ pub struct QosRollout {
     pub before: Option<Arc<str>>,
     /// Why, in the administrator's words.
     pub reason: String,
-    /// Who asked.
+    /// Who began the rollout.
     pub by: String,
-    /// When.
+    /// When the rollout began.
     pub since: Timestamp,
     /// The server that is first.
     pub canary: NodeName,

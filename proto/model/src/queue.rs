@@ -7,7 +7,7 @@ use crate::{QueueName, TenantName, Timestamp};
 /// A queue of a tenant. The tenant itself is the root of its queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue {
-    /// Whose it is.
+    /// The tenant that the queue belongs to.
     pub tenant: TenantName,
     /// Its name, unique within the tenant.
     pub name: QueueName,
@@ -21,7 +21,7 @@ pub struct Queue {
     pub weight: u32,
     /// What the order of its waiting jobs is for; `None`: as the queue above it, at last as the cluster's policy says.
     pub objective: Option<Objective>,
-    /// Never reused.
+    /// Identifier of this very queue; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
@@ -53,7 +53,7 @@ impl Objective {
     pub const MEAN_WAIT_PATIENCE: Duration = Duration::from_secs(86_400);
     /// The patience of [`Objective::LargeFirst`] where nothing is said: half a day for every doubling of GPUs.
     pub const LARGE_FIRST_PATIENCE: Duration = Duration::from_secs(8 * 86_400);
-    /// The longest patience.
+    /// The longest patience that may be given: 90 days.
     pub const PATIENCE_MAX: Duration = Duration::from_secs(90 * 86_400);
 
     /// Reads `fair`, `mean-wait`, `large-first`, and the latter two with a patience: `mean-wait:2d`. Of times the caller
@@ -107,7 +107,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Nothing at all.
+    /// The quota grants nothing.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self == Self::default()

@@ -26,7 +26,7 @@ pub struct Reason {
 pub struct Named {
     /// The tenants whose people may; administrators always may.
     pub to: Vec<TenantName>,
-    /// One sentence.
+    /// The message with the names in it, in one sentence.
     pub message: String,
     /// What it is about.
     pub scope: String,
@@ -39,7 +39,7 @@ pub enum Thing {
     Job(JobId),
     /// A reservation: those that it is for know of it; of a maintenance everybody does.
     Reservation {
-        /// Its name.
+        /// Name of the reservation.
         name: ReservationName,
         /// Whom it is for.
         tenants: Vec<TenantName>,
@@ -121,7 +121,7 @@ impl Reason {
         self
     }
 
-    /// Says since when.
+    /// Adds the time since which the cause holds.
     #[must_use]
     pub fn since(mut self, since: Timestamp) -> Self {
         self.since = Some(since);

@@ -11,7 +11,7 @@ pub enum Within {
     Leaves,
     /// Nodes of one pod.
     Pod,
-    /// Anywhere.
+    /// Nodes anywhere in the fabric.
     #[default]
     Fabric,
 }
@@ -30,7 +30,7 @@ pub struct Group {
 /// Where the nodes of a gang come to lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Arrange {
-    /// Close together.
+    /// As close together as there is room.
     #[default]
     Pack,
     /// Over as many pods as there are, evenly.
@@ -87,9 +87,9 @@ impl PlacementRequest {
 /// What keeps jobs off a node unless they tolerate it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taint {
-    /// For example `maintenance`.
+    /// Key of the taint, for example `maintenance`.
     pub key: String,
-    /// May be empty.
+    /// Value of the taint; may be empty.
     pub value: String,
 }
 

@@ -41,11 +41,11 @@ impl Default for History {
 /// A schedule of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobSchedule {
-    /// Whose it is.
+    /// The tenant that the schedule belongs to.
     pub tenant: TenantName,
     /// Its name, unique within the tenant.
     pub name: ScheduleName,
-    /// Never reused.
+    /// Identifier of this very schedule; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,

@@ -12,7 +12,7 @@ use crate::NodeName;
 /// Size of a terminal's window in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepWindow {
-    /// Lines.
+    /// Lines of the window.
     pub rows: u16,
     /// Characters of a line.
     pub columns: u16,
@@ -21,7 +21,7 @@ pub struct StepWindow {
 /// The terminal of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StepTerminal {
-    /// Its size.
+    /// Lines and columns of its window.
     pub window: StepWindow,
     /// What `TERM` says; empty: nothing.
     pub kind: String,
@@ -59,7 +59,7 @@ impl StepWork {
 /// What somebody asks to be run in a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StepRequest {
-    /// What it does.
+    /// What every process of the step runs.
     pub work: StepWork,
     /// Added to the environment.
     pub env: BTreeMap<String, String>,
@@ -84,7 +84,7 @@ pub struct StepOrder {
     pub id: u64,
     /// The first server of the step.
     pub first_node: NodeName,
-    /// What it does.
+    /// What this server's processes of the step run.
     pub work: StepWork,
     /// Added to the environment.
     pub env: BTreeMap<String, String>,
@@ -109,11 +109,11 @@ pub struct StepOrder {
 /// What comes from whoever runs a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepInput {
-    /// For standard input.
+    /// Bytes for the standard input of the step.
     Data(Vec<u8>),
-    /// Standard input ends.
+    /// The standard input is at its end; no more bytes follow.
     EndOfInput,
-    /// For all processes.
+    /// A signal, by its Linux number, for all processes of the step.
     Signal(i32),
     /// The terminal's window has another size.
     Window(StepWindow),
@@ -127,9 +127,9 @@ pub enum StepFlaw {
     /// A server is not the job's.
     #[error("the job does not run on '{node}'; it runs on {here}")]
     NotOfTheJob {
-        /// Which.
+        /// The server that was named and does not belong to the job.
         node: NodeName,
-        /// Those that are.
+        /// The job's servers, as text for the message.
         here: String,
     },
     /// A terminal belongs to one process.

@@ -4,18 +4,18 @@ use std::{fmt, str::FromStr};
 
 use crate::{IsolationPolicy, Shape, TenantName, Timestamp};
 
-/// A tenant.
+/// A tenant: a group of users with a quota and jobs of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenant {
-    /// Its name.
+    /// Name of the tenant, unique in the cluster.
     pub name: TenantName,
-    /// Never reused.
+    /// Identifier of this very tenant; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
     /// When it was made.
     pub created: Timestamp,
-    /// For people.
+    /// A text for people; may be empty.
     pub description: String,
     /// What it may hold.
     pub quota: Quota,
@@ -57,7 +57,7 @@ impl Default for Quota {
 /// What a caller may do; who may do more comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Everything.
+    /// Everything, in all tenants and on the cluster itself.
     Admin,
     /// Everything within one tenant.
     TenantAdmin,
@@ -70,7 +70,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// All roles.
+    /// All roles, in the order of the enumeration.
     pub const ALL: [Self; 5] = [Self::Admin, Self::TenantAdmin, Self::User, Self::Viewer, Self::Node];
 
     /// Whether it may take back what somebody of another role has laid down.

@@ -11,7 +11,7 @@ pub struct AttemptUsage {
     pub cpu_millis: u64,
     /// Resident memory in bytes.
     pub memory: u64,
-    /// Processes.
+    /// Processes of the attempt on this server.
     pub processes: u32,
 }
 
@@ -26,7 +26,7 @@ pub struct ServerUsage {
     pub cpus: u32,
     /// Bytes of main memory that are not available to new programs.
     pub memory_used: u64,
-    /// All of it.
+    /// Bytes of main memory that the server has.
     pub memory: u64,
     /// Jobs by uid and attempt.
     pub attempts: BTreeMap<(JobUid, u32), AttemptUsage>,

@@ -14,7 +14,7 @@ pub enum ValuesKind {
 }
 
 impl ValuesKind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Secret, Self::Config];
 
     /// As documents call it.
@@ -54,12 +54,12 @@ impl ValuesKind {
     }
 }
 
-/// Which values.
+/// Names one secret or one config of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ValuesId {
-    /// Whose.
+    /// The tenant that they belong to.
     pub tenant: TenantName,
-    /// Of which kind.
+    /// Whether they are a secret or a config.
     pub kind: ValuesKind,
     /// The name, unique among the tenant's of that kind.
     pub name: ValuesName,
@@ -76,7 +76,7 @@ impl fmt::Display for ValuesId {
 pub struct ValueText(Arc<str>);
 
 impl ValueText {
-    /// Takes it over.
+    /// Keeps a copy of the text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.into())
@@ -101,7 +101,7 @@ pub type HiddenEnv = BTreeMap<String, ValueText>;
 /// A value, and since when it is this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
-    /// The value.
+    /// The value itself.
     pub text: ValueText,
     /// The object's generation in which it was last changed.
     pub revision: u64,
@@ -110,19 +110,19 @@ pub struct Value {
 /// Named values of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
-    /// Which.
+    /// Tenant, kind and name.
     pub id: ValuesId,
-    /// Never reused.
+    /// Identifier of these very values; later ones of the same name have another.
     pub uid: String,
-    /// Counts changes.
+    /// Number of the version: it grows with each change of the values.
     pub generation: u64,
     /// When it was made.
     pub created: Timestamp,
     /// When the values were last changed.
     pub updated: Timestamp,
-    /// By whom.
+    /// Who changed the values last.
     pub updated_by: String,
-    /// For people.
+    /// A text for people; may be empty.
     pub description: String,
     /// The values by their keys; empty only in a document that says nothing of them.
     pub data: BTreeMap<String, Value>,

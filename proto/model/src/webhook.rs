@@ -18,11 +18,11 @@ word!(
         Started = "STARTED",
         /// It ended, in whichever way.
         Ended = "ENDED",
-        /// It has completed.
+        /// The job has completed: all ranks ended well.
         Succeeded = "SUCCEEDED",
-        /// It has failed.
+        /// The job has failed, and is not queued again.
         Failed = "FAILED",
-        /// It was cancelled.
+        /// The job was ended on request.
         Cancelled = "CANCELLED",
         /// An attempt is over, and the job is queued again.
         QueuedAgain = "QUEUED_AGAIN",
@@ -34,11 +34,11 @@ word!(
 /// A webhook of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// Whose it is.
+    /// The tenant that the webhook belongs to.
     pub tenant: TenantName,
     /// Its name, unique within the tenant.
     pub name: WebhookName,
-    /// Never reused.
+    /// Identifier of this very webhook; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
@@ -53,19 +53,19 @@ pub struct Webhook {
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookSpec {
-    /// Where to.
+    /// The receiver's URL, which deliveries are posted to.
     pub url: WebhookUrl,
     /// Of what; never empty.
     pub events: BTreeSet<WebhookEvent>,
-    /// Of which jobs.
+    /// The jobs whose events are delivered.
     pub jobs: JobFilter,
     /// What deliveries are signed with; `None` only in a document that nobody has applied yet.
     pub secret: Option<WebhookSecret>,
-    /// Also without TLS.
+    /// The receiver may be called over plain HTTP as well.
     pub allow_insecure: bool,
     /// Nothing is sent or kept meanwhile.
     pub suspended: bool,
-    /// For people.
+    /// A text for people; may be empty.
     pub description: String,
 }
 
@@ -97,9 +97,9 @@ impl JobFilter {
 /// What became of a webhook's deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookProgress {
-    /// Answered with 2xx.
+    /// Deliveries that the receiver answered with a 2xx status.
     pub delivered: u64,
-    /// Given up.
+    /// Deliveries that were given up.
     pub failed: u64,
     /// Dropped without being delivered.
     pub dropped: u64,
@@ -161,7 +161,7 @@ impl fmt::Debug for WebhookSecret {
 /// Why a text is not the URL of a receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WebhookUrlError {
-    /// Too long.
+    /// More than [`WebhookUrl::MAX`] bytes; the number is the text's length.
     #[error("has {0} bytes; at most {max} are allowed", max = WebhookUrl::MAX)]
     TooLong(usize),
     /// Not `https` or `http`.
@@ -197,7 +197,7 @@ pub struct WebhookUrl {
 }
 
 impl WebhookUrl {
-    /// Bytes at most.
+    /// The most bytes that an URL may have.
     pub const MAX: usize = 2048;
 
     /// Reads an URL strictly: what two readers could understand differently is refused.
@@ -255,7 +255,7 @@ impl WebhookUrl {
         &self.host
     }
 
-    /// The port.
+    /// The port: that of the URL, or that of its scheme where it names none.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
