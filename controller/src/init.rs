@@ -63,12 +63,18 @@ pub enum InitError {
 }
 
 /// Makes a private folder if it is not there.
+///
+/// # Errors
+/// [`InitError::Folder`] if the folder cannot be made.
 pub fn folder(path: &Path) -> Result<(), InitError> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| InitError::Folder { path: path.to_owned(), source })
 }
 
 /// Starts logs, and traces where the environment names a collector.
+///
+/// # Errors
+/// [`TelemetryError`] if the options or the collector cannot be used, or logs were already started in this process.
 pub fn telemetry(logs: &Logs) -> Result<telemetry::Telemetry, TelemetryError> {
     telemetry::init(&TelemetryOptions {
         service: "rail-controller",

@@ -128,6 +128,9 @@ impl Served {
 
 impl Opened {
     /// Binds everything.
+    ///
+    /// # Errors
+    /// If the controller's certificate cannot be issued, or an address cannot be listened on.
     pub async fn bind(
         run: &Run,
         ca: &Authority,
@@ -164,11 +167,17 @@ impl Opened {
     }
 
     /// The addresses in use.
+    ///
+    /// # Errors
+    /// [`ServerError::Address`] if the system does not tell the address of a socket.
     pub fn addresses(&self) -> Result<Vec<Listen>, ServerError> {
         self.server.addresses()
     }
 
     /// Serves until `stop.calls`, and says so to who waits for it. Refused certificates are recorded by who leads.
+    ///
+    /// # Errors
+    /// If the system does not tell the address of a socket, or the addresses cannot be written into the data folder.
     pub fn serve(
         self,
         run: &Run,

@@ -86,7 +86,7 @@ impl ProgramProvider {
         Ok(this)
     }
 
-    /// With another limit.
+    /// The same provider with another time limit for each operation.
     #[must_use]
     pub fn with_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;

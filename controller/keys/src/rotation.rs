@@ -50,7 +50,7 @@ pub struct AuthorityStatus {
     pub phase: Phase,
     /// The one that issues.
     pub issuing: CaPin,
-    /// When it ends.
+    /// When the certificate of the one that issues ends.
     pub not_after: SystemTime,
     /// The other one that is trusted.
     pub other: Option<CaPin>,

@@ -82,7 +82,7 @@ impl Guards {
         Ok(self)
     }
 
-    /// The provider.
+    /// The provider that wraps and unwraps keys; `None`: keys are not wrapped.
     #[must_use]
     pub fn provider(&self) -> Option<&dyn KeyProvider> {
         self.provider.as_deref()

@@ -46,7 +46,7 @@ pub enum Fault {
     /// The other log's checkpoint tells of more records than there are.
     #[error("the other log has signed that this one reaches record {signed}: what came after it was cut off")]
     CutOff {
-        /// What was signed.
+        /// Number of the last record that the other log has signed.
         signed: u64,
     },
     /// The other log's checkpoint tells of another record.
@@ -63,9 +63,9 @@ pub enum Fault {
 pub struct Broken {
     /// In which log it is.
     pub log: Log,
-    /// Its number.
+    /// Number of the record in its log.
     pub seq: u64,
-    /// What is wrong.
+    /// What is wrong with the record.
     pub fault: Fault,
 }
 
@@ -81,7 +81,7 @@ fn called(log: Log, seq: u64) -> String {
 pub struct Summary {
     /// Records, checkpoints among them.
     pub records: u64,
-    /// Checkpoints.
+    /// Checkpoints among the records.
     pub checkpoints: u64,
     /// The first record's number.
     pub first: u64,
@@ -103,14 +103,14 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Records of both.
+    /// Records of both logs, checkpoints among them.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.changes.records + self.denials.records
     }
 }
 
-/// One log's chain.
+/// The chain of one log while it is checked.
 #[derive(Debug, Default)]
 struct Chain {
     sum: Summary,

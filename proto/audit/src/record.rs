@@ -6,7 +6,7 @@ use aws_lc_rs::digest;
 
 use crate::seal::Checkpoint;
 
-/// A SHA-256.
+/// A SHA-256, 32 bytes.
 pub type Hash = [u8; 32];
 /// What the first record of a chain has for the hash of the one before.
 pub const START: Hash = [0; 32];
@@ -15,7 +15,7 @@ pub const START: Hash = [0; 32];
 /// can cause never takes the place of a record of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Log {
-    /// Authorised changes.
+    /// Authorised changes of the cluster's state.
     #[default]
     Changes,
     /// Calls that were refused for want of authority.
@@ -67,7 +67,7 @@ pub struct Actor {
     pub tenant: String,
     /// The address at the other end of the connection.
     pub source: String,
-    /// The call's name.
+    /// Name of the call, as the audit log writes it.
     pub rpc: String,
     /// The caller's id for the request, where it gave one.
     pub request: String,
@@ -83,10 +83,10 @@ impl Actor {
     }
 }
 
-/// What was changed.
+/// The object that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Object {
-    /// For example `job`.
+    /// Kind of the object, for example `job`.
     pub kind: String,
     /// Its name within the tenant.
     pub name: String,
@@ -96,19 +96,19 @@ pub struct Object {
     pub version: u64,
 }
 
-/// An authorised change.
+/// A change that the caller was authorised to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// By whom.
+    /// Who made the change.
     pub actor: Arc<Actor>,
-    /// Of what.
+    /// What was changed.
     pub object: Object,
 }
 
 /// A call, or several alike, that was refused for want of authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// Whose call.
+    /// Whose call was refused.
     pub actor: Arc<Actor>,
     /// The stable word for programs.
     pub reason: String,
@@ -121,15 +121,15 @@ pub struct Denial {
 /// What a record tells of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// An authorised change.
+    /// A change that the caller was authorised to make.
     Change(Change),
-    /// A denial.
+    /// A call, or several alike, that was refused.
     Denial(Denial),
     /// The chain up to here, signed.
     Checkpoint(Checkpoint),
     /// What is stored of the chain was found broken; it goes on here.
     Resumed {
-        /// What was found.
+        /// What is wrong with the chain, in words.
         cause: String,
     },
 }
@@ -146,7 +146,7 @@ impl Content {
     }
 }
 
-/// One record.
+/// One record of the audit log, with its place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// In which log it is.

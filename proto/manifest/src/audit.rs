@@ -22,7 +22,7 @@ pub enum LineError {
     TooLong {
         /// Which line, from 1.
         line: u64,
-        /// Its length.
+        /// Bytes that the line has.
         length: usize,
     },
     /// No message of the schema; it says where and what.
@@ -30,7 +30,7 @@ pub enum LineError {
     Malformed {
         /// Which line, from 1.
         line: u64,
-        /// What is wrong.
+        /// What is wrong, with the place in the line.
         findings: Findings,
     },
     /// A message, and no record.
@@ -38,7 +38,7 @@ pub enum LineError {
     NoRecord {
         /// Which line, from 1.
         line: u64,
-        /// What is wrong.
+        /// What is wrong, in words.
         cause: String,
     },
 }

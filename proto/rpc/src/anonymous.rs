@@ -158,7 +158,7 @@ impl Drop for Call {
 #[derive(Debug, Clone)]
 pub struct Unproved {
     standing: Standing,
-    /// Of this call.
+    /// The call that the proof belongs to; `None` outside of one.
     call: Arc<Mutex<Option<Call>>>,
 }
 

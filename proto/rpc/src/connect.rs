@@ -43,7 +43,7 @@ pub enum ReachError {
     /// The address itself is wrong.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// No connection.
+    /// No connection was made; the error says why.
     #[error("{0}")]
     Connect(io::Error),
     /// Connected, but the peers do not trust or understand each other.

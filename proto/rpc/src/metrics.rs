@@ -200,7 +200,7 @@ pub struct GaugeBy<const N: usize> {
 }
 
 impl<const N: usize> GaugeBy<N> {
-    /// As [`CounterBy::at_most`].
+    /// The most series that it keeps, as [`CounterBy::at_most`].
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         self.series.most = most;
@@ -262,7 +262,7 @@ pub struct SecondsBy<const N: usize> {
 }
 
 impl<const N: usize> SecondsBy<N> {
-    /// As [`CounterBy::at_most`].
+    /// The most series that it keeps, as [`CounterBy::at_most`].
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         self.series.most = most;

@@ -16,7 +16,7 @@ const SETTINGS: usize = 256;
 /// What ALPN has chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// A request's head.
+    /// HTTP/1.1: the peer's first bytes are the head of a request.
     Http1,
     /// The preface, and a SETTINGS frame.
     Http2,

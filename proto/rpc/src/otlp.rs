@@ -48,18 +48,18 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// How a collector is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// OTLP/gRPC.
+    /// OTLP over gRPC.
     Grpc,
-    /// OTLP/HTTP with protobuf.
+    /// OTLP over HTTP, with protobuf bodies.
     Http,
 }
 
-/// Where traces go.
+/// The OpenTelemetry collector that traces are sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collector {
     /// `http://host:4317`; by HTTP with its path. Unencrypted: it should be on loopback.
     pub endpoint: String,
-    /// How.
+    /// The protocol that the collector is spoken to with.
     pub protocol: Protocol,
 }
 

@@ -20,9 +20,9 @@ pub enum Subject {
     Node(String),
     /// A tenant's user's, whatever its roles.
     User {
-        /// The tenant.
+        /// Name of the tenant.
         tenant: String,
-        /// The user's name.
+        /// Name of the user within the tenant.
         user: String,
     },
     /// An administrator's, by its name.
@@ -37,7 +37,7 @@ pub enum SubjectError {
     /// Of none of the forms.
     #[error("expected node/NAME, tenant/TENANT/user/USER, admin/USER or serial/HEX")]
     Malformed,
-    /// No serial number.
+    /// The text after `serial/` is not a serial number.
     #[error("a serial number is 1 to {MAX_SERIAL} bytes in hex, as `openssl x509 -noout -serial` prints it")]
     Serial,
     /// A name is none.

@@ -122,6 +122,9 @@ impl std::fmt::Debug for Acceptor {
 
 impl Server {
     /// Binds all addresses for TLS.
+    ///
+    /// # Errors
+    /// [`ServerError`] if the TLS configuration cannot be made, or an address cannot be listened on.
     pub async fn bind(
         listens: &[Listen],
         tls: &ServerTls,
@@ -143,6 +146,9 @@ impl Server {
     }
 
     /// Binds a loopback address for unencrypted HTTP: `/metrics` and `/healthz`, nothing that matters.
+    ///
+    /// # Errors
+    /// [`ServerError`] if the address is not a loopback address, or cannot be listened on.
     pub async fn bind_plain(
         address: SocketAddr,
         limits: Limits,
@@ -164,6 +170,9 @@ impl Server {
     }
 
     /// The addresses in use, with the ports that the system chose, in the order of `bind`.
+    ///
+    /// # Errors
+    /// [`ServerError::Address`] if the system does not tell the address of a socket.
     pub fn addresses(&self) -> Result<Vec<Listen>, ServerError> {
         self.listeners.iter().map(|listener| listener.address().map_err(ServerError::Address)).collect()
     }

@@ -59,6 +59,9 @@ pub struct Token {
 
 impl Token {
     /// Makes a new token from the system's random source.
+    ///
+    /// # Errors
+    /// [`TokenError::NoRandom`] if the system gives no random numbers.
     pub fn generate(kind: TokenKind) -> Result<Self, TokenError> {
         let mut id = [0; ID_BYTES];
         let mut secret = [0; SECRET_BYTES];
@@ -68,6 +71,9 @@ impl Token {
     }
 
     /// Reads a token's text; white space around it (a file's last newline) is ignored.
+    ///
+    /// # Errors
+    /// [`TokenError::Malformed`] if the text is not a token of this kind.
     pub fn parse(kind: TokenKind, text: &str) -> Result<Self, TokenError> {
         let malformed = TokenError::Malformed { expected: kind.prefix() };
         let mut parts = text.trim().split('.');
@@ -82,6 +88,9 @@ impl Token {
 
     /// The user token of an `authorization: Bearer` header (gRPC metadata: `into_headers`); none where there is
     /// no such header, an error where there is one of another kind or shape.
+    ///
+    /// # Errors
+    /// [`TokenError::Malformed`] if there is such a header and its value is not a user token.
     pub fn from_authorization(headers: &HeaderMap) -> Result<Option<Self>, TokenError> {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
         let text = value.to_str().unwrap_or_default();

@@ -16,7 +16,7 @@ const LAST_SECOND: u64 = 253_402_300_799;
 /// The last time that can be told.
 pub(crate) const LAST_TIME: Timestamp = Timestamp(LAST_SECOND * 1000 + 999);
 
-/// Milliseconds to `google.protobuf.Timestamp`.
+/// Milliseconds since 1970 as a `google.protobuf.Timestamp`.
 #[must_use]
 pub fn time_to_wire(time: Timestamp) -> prost_types::Timestamp {
     let seconds = i64::try_from(time.0 / 1000).unwrap_or(i64::MAX);
