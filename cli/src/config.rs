@@ -73,6 +73,9 @@ pub struct Settings {
 /// The precedence: flag, environment, context. An identity (certificate with key, or token) is taken whole from
 /// the first place that names any part of it, so that a token in the environment is not sent beside another
 /// person's certificate.
+///
+/// # Errors
+/// [`Error::Config`] if the context that is named is not in the file, or an identity is incomplete.
 pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<Settings, Error> {
     let wanted = flags.context.as_deref().or_else(|| env.get("RAIL_CONTEXT"));
     let named = wanted.or(file.current_context.as_deref().filter(|name| !name.is_empty()));
@@ -123,6 +126,9 @@ pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<S
 
 impl Settings {
     /// The addresses, checked.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there is no address, or one is not `https://host:port` or `unix:/path`.
     pub fn endpoints(&self) -> Result<Vec<Endpoint>, Error> {
         if self.controller.is_empty() {
             let text = "no controller is known: give --controller or RAIL_CONTROLLER, or start a local cluster with \
@@ -135,6 +141,9 @@ impl Settings {
     }
 
     /// Reads the files that are named.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if no CA is named, or a file cannot be read or used.
     pub fn credentials(&self) -> Result<Credentials, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::Config(format!("credentials: {error}"));
         if self.ca.is_none() {

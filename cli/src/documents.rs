@@ -73,6 +73,9 @@ pub struct Document {
 
 impl Source {
     /// Reads a file, or standard input for `-`; larger ones than any document can be are not read to their end.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it cannot be read.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut text = Vec::new();
         let limit = MAX_TEXT as u64 + 1;
@@ -108,6 +111,9 @@ impl Source {
     }
 
     /// All documents; each is checked.
+    ///
+    /// # Errors
+    /// [`Error::Document`] with every finding and its place.
     pub fn documents(&self) -> Result<Vec<Document>, Error> {
         let format = if self.format == FormatOf::Json { Format::Json } else { Format::Yaml };
         let read = Registry::rail_v1().read(&self.name, &self.text, format);
@@ -131,6 +137,9 @@ impl Source {
     }
 
     /// The one job of the file.
+    ///
+    /// # Errors
+    /// [`Error::Document`] with every finding and its place, and if the file is not exactly one job.
     pub fn job(&self) -> Result<v1::Job, Error> {
         let mut documents = self.documents()?.into_iter();
         match (documents.next().map(|first| first.resource), documents.len()) {

@@ -25,6 +25,10 @@ use crate::{
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// `alloc`.
+///
+/// # Errors
+/// [`Error::Usage`] if the command or the file cannot be used; [`Error::Rpc`] if the controller refuses or does not answer;
+/// [`Error::Interrupted`] if the wait is given up; [`Error::Exited`] with the command's exit code if that is not 0.
 pub async fn run(args: &Alloc, global: &Global, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     // Before anything is held.
     let command = if args.no_shell { Vec::new() } else { command(&args.command)? };

@@ -18,6 +18,9 @@ use crate::{
 };
 
 /// `apply -f FILE...`. All files are read and checked before anything is sent.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let all = read(&args.files)?;
     let api = api()?;
@@ -106,6 +109,9 @@ fn differs(there: &v1::Job) -> String {
 }
 
 /// Reads and checks all documents of some files.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Document`] also for a kind that is not made by a file.
 pub fn read(files: &[std::path::PathBuf]) -> Result<Vec<(Source, Vec<Document>)>, Error> {
     let mut all = Vec::new();
     for path in files {
@@ -229,6 +235,9 @@ pub struct Made {
 
 impl Made {
     /// Of a message of this kind.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the message cannot be written as JSON.
     pub fn new<M: prost::Message>(
         kind: &str,
         metadata: Option<&v1::Metadata>,
@@ -245,6 +254,9 @@ impl Made {
 }
 
 /// Makes what a document describes, if it is no job; in a dry run it is only checked.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, with the place in the file where it names a field.
 pub async fn send(source: &Source, resource: Resource, args: &Apply, api: &Api) -> Result<Made, Error> {
     let dry_run = args.dry_run;
     let doing = |what: &str| format!("apply the {what} of {}", source.name);
@@ -306,6 +318,9 @@ pub async fn send(source: &Source, resource: Resource, args: &Apply, api: &Api) 
 }
 
 /// One document: what it is, and what was done.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, with the place in the file where it names a field.
 pub async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Result<String, Error> {
     match document.resource {
         Resource::Job(job) if args.dry_run => {

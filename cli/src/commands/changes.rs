@@ -68,6 +68,9 @@ impl Done {
 }
 
 /// `hold job JOB...`.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn hold(args: &Hold, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Held, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -88,6 +91,9 @@ pub async fn hold(args: &Hold, api: &Api) -> Result<(), Error> {
 }
 
 /// `release job JOB...`.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn release(args: &Release, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Released, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -103,6 +109,9 @@ pub async fn release(args: &Release, api: &Api) -> Result<(), Error> {
 }
 
 /// `suspend job JOB...`.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn suspend(args: &Suspend, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Suspended, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -123,6 +132,9 @@ pub async fn suspend(args: &Suspend, api: &Api) -> Result<(), Error> {
 }
 
 /// `resume job JOB...`.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn resume(args: &Resume, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Resumed, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -142,6 +154,9 @@ pub async fn resume(args: &Resume, api: &Api) -> Result<(), Error> {
 }
 
 /// `requeue job JOB...`.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn requeue(args: &Requeue, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Requeued, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -162,6 +177,10 @@ pub async fn requeue(args: &Requeue, api: &Api) -> Result<(), Error> {
 }
 
 /// `update job JOB...`.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name or a new value cannot be read; [`Error::Rpc`] if the controller refuses or
+/// does not answer.
 pub async fn update(args: &Update, api: &Api) -> Result<(), Error> {
     let time_limit = match args.time_limit {
         Some(Limit::Some(limit)) => Some(duration(limit)?),

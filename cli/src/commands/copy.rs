@@ -66,6 +66,10 @@ impl End {
 }
 
 /// `cp FROM TO`.
+///
+/// # Errors
+/// [`Error::Usage`] unless exactly one end is in a job; [`Error::File`] if the local end cannot be read or written; [`Error::Rpc`] if the
+/// controller refuses or does not answer, or if the copy ends early.
 pub async fn run(args: &Copy, api: &Api) -> Result<(), Error> {
     match (End::of(&args.from)?, End::of(&args.to)?) {
         (End::Here(from), End::There { job, path }) => send(args, api, &from, &job, &path).await,

@@ -11,6 +11,10 @@ use crate::{
 };
 
 /// `delete KIND NAME...`, `delete -f FILE...`.
+///
+/// # Errors
+/// [`Error::Usage`] if nothing is named; [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the
+/// controller refuses or does not answer.
 pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
     let Some(noun) = &args.noun else { return files(args, api).await };
     let mut names = noun.names(&args.names)?;

@@ -22,6 +22,10 @@ use crate::{
 const CONTEXT: usize = 3;
 
 /// `diff -f FILE...`: exit 1 where something would change. Nothing is stored.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer;
+/// [`Error::Differs`] if something would change.
 pub async fn run(args: &Diff, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let all = apply::read(&args.files)?;
     let api = api()?;

@@ -19,6 +19,10 @@ use crate::{
 };
 
 /// `node drain NODE...`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, before anything is changed if a server is not there; [`Error::Timeout`] if
+/// the servers are not empty in time.
 pub async fn run(args: &DrainNodes, api: &Api) -> Result<(), Error> {
     let names = get::node_names(&args.nodes)?;
     // All must be there before one of them is changed.
@@ -101,6 +105,9 @@ const CHECK: Duration = Duration::from_secs(1);
 
 /// Waits until something is so of every one of these servers; what is shown on the way is said by `words` of those of which it is not so. Nothing
 /// is known of one that is not there.
+///
+/// # Errors
+/// [`Error::Timeout`] after `limit`; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn until(
     what: &str,
     names: &[String],

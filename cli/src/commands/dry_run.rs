@@ -29,6 +29,9 @@ pub struct Planned {
 }
 
 /// The documents of all files, in their order; nothing where they are too many, or the controller is of an older release that cannot.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn judge(
     all: &[(Source, Vec<Document>)],
     args: &Apply,
@@ -136,6 +139,9 @@ pub fn unknown() -> Error {
 }
 
 /// Its kind/name, and the whole of it.
+///
+/// # Errors
+/// [`Error::Config`] if the document cannot be written as JSON.
 pub fn made(document: &Wire) -> Result<Made, Error> {
     match document {
         Wire::Fabric(one) => Made::new("fabric", one.metadata.as_ref(), one, "rail.v1.Fabric"),

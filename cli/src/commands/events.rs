@@ -18,6 +18,9 @@ use crate::{
 };
 
 /// `events [KIND [NAME...]]`.
+///
+/// # Errors
+/// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Events, api: &Api) -> Result<(), Error> {
     let names = args.noun.as_ref().map_or(Ok(Vec::new()), |noun| noun.names(&args.names))?;
     let noun = args.noun.as_ref().map(|noun| noun.kind);

@@ -15,6 +15,9 @@ use crate::{
 };
 
 /// `explain job NAME`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Usage`] if an array is named without an element.
 pub async fn run(args: &Explain, api: &Api) -> Result<(), Error> {
     // clap has seen to it that there is one.
     let name = job_names(&args.job).first().map_or("", String::as_str);

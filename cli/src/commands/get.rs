@@ -19,6 +19,9 @@ use crate::{
 const NODES_MAX: usize = 10_000;
 
 /// `get KIND [NAME...]`.
+///
+/// # Errors
+/// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
     let noun = args.noun.kind;
     let mut names = args.noun.names(&args.names)?;
@@ -129,6 +132,10 @@ pub enum Found<T> {
 
 impl Asked<'_> {
     /// Shows what was named, or all.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Config`] if an item cannot be shown in the format;
+    /// [`Error::Output`] if standard output cannot be written to.
     pub async fn show<L: Answer>(
         &self,
         kind: &Kind<'_, L::Item>,
@@ -270,12 +277,18 @@ async fn nodes(labels: &[(String, String)], asked: &Asked<'_>, api: &Api) -> Res
 }
 
 /// `node ls`.
+///
+/// # Errors
+/// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn all_nodes(list: &ListArgs, api: &Api) -> Result<(), Error> {
     render::check_list(list)?;
     nodes(&[], &Asked { list, names: &[] }, api).await
 }
 
 /// One node.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn node(name: &str, api: &Api) -> Result<v1::Node, Error> {
     repeat(format!("get node `{name}`"), |_| {
         let (mut client, request) = (api.nodes(), v1::GetNodeRequest { name: name.to_owned() });
@@ -285,6 +298,9 @@ pub async fn node(name: &str, api: &Api) -> Result<v1::Node, Error> {
 }
 
 /// One tenant.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn tenant(name: &str, api: &Api) -> Result<v1::Tenant, Error> {
     repeat(format!("get tenant `{name}`"), |_| {
         let (mut client, request) = (api.tenants(), v1::GetTenantRequest { name: name.to_owned() });
@@ -311,6 +327,9 @@ async fn tenants(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> 
 }
 
 /// The fabric.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; a cluster without a fabric is such a refusal.
 pub async fn the_fabric(api: &Api) -> Result<v1::Fabric, Error> {
     repeat("get the fabric", |_| {
         let mut client = api.fabrics();

@@ -20,6 +20,9 @@ use crate::{
 };
 
 /// `history ...`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::File`] if the export cannot be written.
 pub async fn run(command: &HistoryCommand, api: &Api) -> Result<(), Error> {
     match command {
         HistoryCommand::Export(args) => export(args, api).await,

@@ -10,6 +10,9 @@ use crate::{
 };
 
 /// Makes a license of a document.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     license: v1::License,
@@ -25,6 +28,9 @@ pub async fn apply(
 }
 
 /// One license.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::License, Error> {
     repeat(format!("get license `{name}`"), |_| {
         let (mut client, request) = (api.licenses(), v1::GetLicenseRequest { name: name.to_owned() });
@@ -34,6 +40,9 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::License, Error> {
 }
 
 /// `delete license NAME`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let request = v1::DeleteLicenseRequest { name: name.to_owned() };
     once(format!("delete license `{name}`"), api.licenses().delete_license(request)).await?;
@@ -45,6 +54,9 @@ fn name_of(license: &v1::License) -> String {
 }
 
 /// `get licenses [NAME...]`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.License",

@@ -24,6 +24,10 @@ const MAX_LINE: usize = 64 * 1024;
 const MAX_RECOGNISED: u64 = 4 << 20;
 
 /// `logs JOB`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Usage`] if an array is to be followed; [`Error::Interrupted`] if
+/// following is ended.
 pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
     let array = match array::find(&args.job, api).await? {
         Named::Job(job) => return of_job(args, *job, api).await,
@@ -53,6 +57,10 @@ pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
 }
 
 /// `attach JOB`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Usage`] if an array is named without an element;
+/// [`Error::Interrupted`] if it is ended before the job is.
 pub async fn attach(args: &Attach, api: &Api) -> Result<(), Error> {
     let job = array::one(&args.job, api).await?;
     let args = Logs {

@@ -12,6 +12,9 @@ use crate::{
 };
 
 /// Makes a queue of a document. Where it names no tenant, it is the one that was set.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     mut queue: v1::Queue,
@@ -31,6 +34,9 @@ pub async fn apply(
 }
 
 /// One queue, by TENANT/QUEUE or QUEUE.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::Queue, Error> {
     let JobRef { tenant, name } = api.job_ref(name);
     repeat(format!("get queue `{name}`"), |_| {
@@ -42,6 +48,9 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Queue, Error> {
 }
 
 /// Removes a queue.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let queue = api.job_ref(name);
     let request = v1::DeleteQueueRequest { name: queue.name.clone(), tenant: queue.tenant.clone() };
@@ -55,6 +64,9 @@ fn name_of(queue: &v1::Queue) -> String {
 }
 
 /// `get queues [NAME...]`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Queue",
@@ -68,6 +80,9 @@ pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Erro
 }
 
 /// `queue order`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &QueueCommand, api: &Api) -> Result<(), Error> {
     let QueueCommand::Order { limit, all_tenants, output } = command;
     let tenant = if *all_tenants { String::new() } else { api.tenant.clone() };
@@ -85,6 +100,9 @@ pub async fn run(command: &QueueCommand, api: &Api) -> Result<(), Error> {
 }
 
 /// `get shares [TENANT]`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn shares(asked: &Asked<'_>, all: bool, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Share",

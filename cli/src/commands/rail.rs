@@ -20,6 +20,10 @@ const CHECKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 const NAMED: usize = 3;
 
 /// `rail ls|drain|undrain`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Timeout`] if a drain takes longer than it may;
+/// [`Error::Interrupted`] if the wait is ended.
 pub async fn run(command: &RailCommand, api: &Api) -> Result<(), Error> {
     match command {
         RailCommand::Ls { target, output } => {

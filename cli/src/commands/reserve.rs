@@ -13,6 +13,9 @@ use crate::{
 };
 
 /// `reserve create|ls|delete`.
+///
+/// # Errors
+/// [`Error::Usage`] if there is a reservation of that name already; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &ReserveCommand, api: &Api) -> Result<(), Error> {
     match command {
         ReserveCommand::Create(args) => create(args, api).await,
@@ -58,6 +61,9 @@ async fn create(args: &Reserve, api: &Api) -> Result<(), Error> {
 }
 
 /// Makes a reservation of a document.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     reservation: v1::Reservation,
@@ -73,6 +79,9 @@ pub async fn apply(
 }
 
 /// One reservation.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::Reservation, Error> {
     repeat(format!("get reservation `{name}`"), |_| {
         let request = v1::GetReservationRequest { name: name.to_owned() };
@@ -83,6 +92,9 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Reservation, Error> {
 }
 
 /// One reservation as it was asked for.
+///
+/// # Errors
+/// [`Error::Config`] if it cannot be shown in the format; [`Error::Output`] if standard output cannot be written to.
 pub fn show(one: &v1::Reservation, output: Output) -> Result<(), Error> {
     let table = |_| render::reservations(std::slice::from_ref(one), now()).render("");
     print(&render::render(output, one, "rail.v1.Reservation", || vec![name_of(one)], table)?)
@@ -93,6 +105,9 @@ fn name_of(one: &v1::Reservation) -> String {
 }
 
 /// `get reservations [NAME...]`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn list(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Reservation",

@@ -11,6 +11,9 @@ use crate::{
 };
 
 /// `revoke node|user|admin|serial|ls`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &RevokeCommand, api: &Api) -> Result<(), Error> {
     let (subject, how) = match command {
         RevokeCommand::Ls { output } => return list(*output, api).await,

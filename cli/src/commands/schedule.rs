@@ -16,6 +16,9 @@ use crate::{
 };
 
 /// Makes a schedule of a document. Where it names no tenant, it is the one that was set.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     mut schedule: v1::Schedule,
@@ -35,6 +38,9 @@ pub async fn apply(
 }
 
 /// One schedule, by TENANT/SCHEDULE or SCHEDULE.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::Schedule, Error> {
     let JobRef { tenant, name } = api.job_ref(name);
     repeat(format!("get schedule `{name}`"), |_| {
@@ -46,6 +52,9 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Schedule, Error> {
 }
 
 /// Removes a schedule.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let schedule = api.job_ref(name);
     let request = v1::DeleteScheduleRequest { name: schedule.name.clone(), tenant: schedule.tenant.clone() };
@@ -54,6 +63,9 @@ pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
 }
 
 /// `schedule run NAME`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &ScheduleCommand, api: &Api) -> Result<(), Error> {
     let ScheduleCommand::Run { name, output } = command;
     let schedule = get(name, api).await?;
@@ -79,6 +91,9 @@ fn name_of(schedule: &v1::Schedule) -> String {
 }
 
 /// `get schedules [NAME...]`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Schedule",

@@ -10,6 +10,9 @@ use crate::{
 };
 
 /// Makes a service class of a document.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     class: v1::ServiceClass,
@@ -25,6 +28,9 @@ pub async fn apply(
 }
 
 /// One service class.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::ServiceClass, Error> {
     repeat(format!("get service class `{name}`"), |_| {
         let request = v1::GetServiceClassRequest { name: name.to_owned() };
@@ -35,6 +41,9 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::ServiceClass, Error> {
 }
 
 /// `delete service-class NAME`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let request = v1::DeleteServiceClassRequest { name: name.to_owned() };
     let doing = format!("delete service class `{name}`");
@@ -47,6 +56,9 @@ fn name_of(class: &v1::ServiceClass) -> String {
 }
 
 /// `get service-classes [NAME...]`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.ServiceClass",

@@ -6,6 +6,9 @@ use super::step::{self, Step};
 use crate::{args::SignalJob, client::Api, error::Error};
 
 /// `signal JOB SIGNAL`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Exited`] if the signal was not delivered everywhere.
 pub async fn run(args: &SignalJob, api: &Api) -> Result<(), Error> {
     let job = api.job_ref(&args.job);
     let start = v1::StepStart {

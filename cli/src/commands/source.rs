@@ -12,6 +12,9 @@ use crate::{
 };
 
 /// Reads the job, and puts what was given in place of what its file says.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Usage`] if file and options contradict each other.
 pub fn job(source: &JobSource, in_place: &InPlace) -> Result<Read, Error> {
     let mut read = match &source.wrap {
         Some(command) => {

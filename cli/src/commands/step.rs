@@ -88,6 +88,9 @@ fn input(what: step_input::What) -> v1::RunStepRequest {
 }
 
 /// Runs it; gives the highest exit code of its processes, 128 and the signal's number for a signal.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Config`] if the terminal cannot be used.
 pub async fn run(api: &Api, mut step: Step) -> Result<u8, Error> {
     let doing = match step.start.argv.first() {
         Some(program) => format!("run `{program}` in job `{}`", step.start.job),

@@ -19,6 +19,9 @@ const LEAST: Duration = Duration::from_secs(1);
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// `top nodes|jobs`.
+///
+/// # Errors
+/// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Top, api: &Api) -> Result<(), Error> {
     render::check_list(&args.list)?;
     if !args.watch {
@@ -91,6 +94,9 @@ fn reported<L: Answer>(
 }
 
 /// `seff JOB`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Output`] if standard output cannot be written to.
 pub async fn efficiency(args: &Efficiency, api: &Api) -> Result<(), Error> {
     let job = api.get_job(&api.job_ref(&args.job)).await?;
     let found = render::Efficiency::of(&job, now());

@@ -20,6 +20,10 @@ use crate::{
 const IN_FULL: usize = 32;
 
 /// `topology show|export|verify`.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer;
+/// [`Error::Differs`] if `verify` finds cables that are not where they belong.
 pub async fn run(command: &TopologyCommand, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     match command {
         TopologyCommand::Show(args) => show(args, api).await,

@@ -24,6 +24,9 @@ struct Used {
 }
 
 /// `report usage`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &ReportCommand, api: &Api) -> Result<(), Error> {
     let ReportCommand::Usage { since, all_tenants, output } = command;
     let until = now();

@@ -48,6 +48,9 @@ impl Resumer {
     }
 
     /// Waits before the next attempt, or gives the error that ends the watch. A clean end of the stream is no status.
+    ///
+    /// # Errors
+    /// The error of the stream if trying again cannot heal it.
     pub async fn lost(&mut self, doing: &str, status: Option<Status>) -> Result<(), Error> {
         if let Some(status) = status {
             let class = RpcError::from_status(&status).class;
@@ -78,6 +81,9 @@ impl Resumer {
 }
 
 /// Opens a watch of jobs.
+///
+/// # Errors
+/// The status with which the controller refuses the watch, or why it cannot be reached.
 pub async fn open_jobs(
     api: &Api,
     tenant: &str,
@@ -89,11 +95,18 @@ pub async fn open_jobs(
 }
 
 /// The same as it is asked for.
+///
+/// # Errors
+/// The status with which the controller refuses the watch, or why it cannot be reached.
 pub async fn open(api: &Api, request: v1::WatchJobsRequest) -> Result<Streaming<v1::JobEvent>, Status> {
     api.streaming().jobs().watch_jobs(request).await.map(tonic::Response::into_inner)
 }
 
 /// `get jobs --watch`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer and trying again does not help; [`Error::Output`] if standard output cannot
+/// be written to.
 pub async fn jobs(args: &Get, name: Option<&String>, output: Output, api: &Api) -> Result<(), Error> {
     let one = name.map(|name| api.job_ref(name));
     let everyone = JobRef {
@@ -130,6 +143,10 @@ pub async fn jobs(args: &Get, name: Option<&String>, output: Output, api: &Api) 
 }
 
 /// `get nodes --watch`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer and trying again does not help; [`Error::Output`] if standard output cannot
+/// be written to.
 pub async fn nodes(args: &Get, names: &[String], output: Output, api: &Api) -> Result<(), Error> {
     let mut resumer = Resumer::new(0);
     let mut printer = Printer::new(output, output == Output::Wide);

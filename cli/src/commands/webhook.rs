@@ -13,6 +13,9 @@ use crate::{
 
 /// Makes a webhook of a document. Where it names no tenant, it is the one that was set. Not repeated by itself: a secret that is
 /// made for it is told once.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     mut webhook: v1::Webhook,
@@ -38,6 +41,9 @@ pub fn applied(webhook: &v1::Webhook) -> String {
 }
 
 /// One webhook, by TENANT/WEBHOOK or WEBHOOK.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::Webhook, Error> {
     let JobRef { tenant, name } = api.job_ref(name);
     repeat(format!("get webhook `{name}`"), |_| {
@@ -49,6 +55,9 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Webhook, Error> {
 }
 
 /// Removes a webhook.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let webhook = api.job_ref(name);
     let request = v1::DeleteWebhookRequest { name: webhook.name.clone(), tenant: webhook.tenant.clone() };
@@ -62,6 +71,9 @@ fn name_of(webhook: &v1::Webhook) -> String {
 }
 
 /// `get webhooks [NAME...]`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Webhook",
@@ -75,6 +87,9 @@ pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Erro
 }
 
 /// `webhook test NAME`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Differs`] if the receiver does not take the test.
 pub async fn run(command: &WebhookCommand, api: &Api) -> Result<(), Error> {
     let WebhookCommand::Test { name } = command;
     let webhook = api.job_ref(name);

@@ -18,6 +18,9 @@ pub struct Wrong {
 }
 
 /// Reads one document; every scalar becomes a text, an empty one null.
+///
+/// # Errors
+/// [`Wrong`] with the place if the text is not YAML, uses what a configuration does not need, or is more than one document.
 pub fn parse(text: &str) -> Result<Value, Wrong> {
     let mut events = Parser::new_from_str(text);
     let value = match next(&mut events)? {

@@ -22,6 +22,9 @@ const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Waits, then takes the cluster down. Standard input is a pipe whose writing end the owner holds.
+///
+/// # Errors
+/// An error if the cluster could not be taken down in several attempts.
 pub fn guard(args: &DevGuard, env: &Environment) -> Result<(), Error> {
     let layout = Layout::of(&args.target, env)?;
     let up = Identity { pid: args.up_pid, start: args.up_start };

@@ -28,6 +28,9 @@ const OURS: [&str; 8] = [
 
 /// The hidden `dev launch`: leads a session of its own, writes who it is, and only then becomes the program. So
 /// there is no moment at which the program runs and no record of it exists, whoever is killed.
+///
+/// # Errors
+/// [`Error::Usage`] without a program; [`Error::File`] if the record cannot be written, or the program cannot be run.
 pub fn launch(args: &DevLaunch) -> Result<Infallible, Error> {
     // Fails only if it leads one already.
     let _ = rustix::process::setsid();
@@ -57,6 +60,9 @@ pub struct Launch<'a> {
 
 impl Launch<'_> {
     /// Starts it; its output goes to its log.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the log or the process cannot be made.
     pub fn start(self, layout: &Layout) -> Result<Child, Error> {
         let log = layout.log(self.role);
         private_dir(log.parent().unwrap_or(Path::new(".")))?;
@@ -80,6 +86,9 @@ impl Launch<'_> {
 }
 
 /// Creates a folder that only its owner can look into; one that belongs to somebody else is refused.
+///
+/// # Errors
+/// [`Error::File`] if the folder cannot be made; [`Error::Dev`] if it belongs to somebody else or is a link.
 pub fn private_dir(path: &Path) -> Result<(), Error> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);

@@ -61,6 +61,9 @@ pub fn stat(pid: i32) -> Option<Stat> {
 }
 
 /// This process.
+///
+/// # Errors
+/// [`Error::Dev`] if `/proc` is not mounted or not readable.
 pub fn myself() -> Result<Identity, Error> {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     stat(pid).map(|stat| stat.identity).ok_or_else(|| {
@@ -95,6 +98,9 @@ impl Identity {
 }
 
 /// Leaves a record of this process.
+///
+/// # Errors
+/// [`Error::Dev`] if `/proc` is not readable, or the record cannot be written.
 pub fn record_myself(path: &Path) -> Result<(), Error> {
     write_json(path, &ProcessRecord { identity: myself()?, boot: boot() })
 }

@@ -35,6 +35,9 @@ pub struct Spec {
 impl Spec {
     /// The shape that the flags ask for: what is not given is as recorded, or as default. Another shape than the
     /// recorded one is refused.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a number is out of its range, the name is not valid, or the shape is not the recorded one.
     pub fn of_flags(flags: &DevUp, recorded: Option<&Spec>) -> Result<Self, Error> {
         check_name(&flags.target.name)?;
         let pick = |flag: Option<u32>, recorded: Option<u32>, default| flag.or(recorded).unwrap_or(default);
@@ -162,6 +165,9 @@ const LONGEST_BELOW: &str = "/n127/jobs/00000000-0000-4000-8000-000000000000.9/s
 
 impl Layout {
     /// The folder that is named, or the default one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the name is not valid, or the path of the folder is too long for a unix socket.
     pub fn of(target: &DevTarget, env: &Environment) -> Result<Self, Error> {
         check_name(&target.name)?;
         if let Some(dir) = &target.dir {
@@ -259,6 +265,9 @@ impl Layout {
     }
 
     /// Reads the record, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the record cannot be read; [`Error::Dev`] if it is damaged.
     pub fn read(&self) -> Result<Option<Record>, Error> {
         let path = self.record();
         let text = match std::fs::read_to_string(&path) {
@@ -272,12 +281,18 @@ impl Layout {
     }
 
     /// Writes the record so that a reader sees the old or the new one.
+    ///
+    /// # Errors
+    /// [`Error::Dev`] if the record cannot be written.
     pub fn write(&self, record: &Record) -> Result<(), Error> {
         write_json(&self.record(), record)
     }
 }
 
 /// Writes private JSON, whole or not at all.
+///
+/// # Errors
+/// [`Error::Dev`] if the value cannot be written as JSON, or the file cannot be written.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Dev(error.to_string()))?;
     proto_rpc::files::write_secret(path, &text).map_err(|error| Error::Dev(error.to_string()))

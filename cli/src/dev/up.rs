@@ -42,6 +42,9 @@ const TENANT: &str = "dev";
 const TAIL_LINES: usize = 12;
 
 /// Starts the cluster; says on standard error what happens, and takes everything down again if it fails.
+///
+/// # Errors
+/// [`Error::Usage`] if the folder is not that of a cluster or the shape differs; [`Error::Dev`] if something does not start in time.
 pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
     let layout = Layout::of(&args.target, env)?;
     let recorded = layout.read()?;

@@ -59,6 +59,9 @@ async fn own_jobs(api: &Api, id: &str) -> Result<Vec<v1::Job>, Error> {
 }
 
 /// Ends a job, with little grace.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn cancel(api: &Api, job: &JobRef) -> Result<(), Error> {
     let request = v1::CancelJobRequest {
         name: job.name.clone(),
@@ -70,6 +73,9 @@ pub async fn cancel(api: &Api, job: &JobRef) -> Result<(), Error> {
 }
 
 /// Removes an ended job.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(api: &Api, job: &JobRef) -> Result<(), Error> {
     let request =
         v1::DeleteJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), elements: String::new() };
@@ -77,6 +83,9 @@ pub async fn delete(api: &Api, job: &JobRef) -> Result<(), Error> {
 }
 
 /// Brings back what this validation drained.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn undrain(api: &Api, id: &str) -> Result<(), Error> {
     let seen = repeat("list rails", |_| {
         let mut client = api.rails();

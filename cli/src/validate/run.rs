@@ -38,6 +38,10 @@ const REPETITIONS: (u32, u32) = (20, 100_000);
 const UNDER_LOAD: Duration = Duration::from_millis(500);
 
 /// `validate`. What falls short is exit code 1; an interrupt leaves nothing behind.
+///
+/// # Errors
+/// [`Error::Differs`] if something falls short; [`Error::Infeasible`] if the servers cannot be tested; [`Error::Interrupted`] for Ctrl-C
+/// and SIGTERM; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Validate, api: &Api) -> Result<(), Error> {
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let mut terminate = signal(SignalKind::terminate())

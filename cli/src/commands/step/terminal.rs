@@ -17,6 +17,9 @@ pub struct Terminal {
 
 impl Terminal {
     /// Makes it raw: keys go to the step as they are pressed, Ctrl-C too.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the terminal cannot be set.
     pub fn open() -> Result<Self, Error> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
