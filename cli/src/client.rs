@@ -113,7 +113,7 @@ impl Api {
         }
     }
 
-    /// One job.
+    /// Asks for one job as it is now.
     ///
     /// # Errors
     /// [`Error::Rpc`] if the controller refuses or does not answer; a job that is not there is such a refusal.
@@ -126,7 +126,7 @@ impl Api {
         .await
     }
 
-    /// All jobs.
+    /// Lists all jobs of a tenant, page by page; `phases` empty: in any phase. An empty tenant: of all tenants.
     ///
     /// # Errors
     /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -174,7 +174,7 @@ impl Api {
         .await
     }
 
-    /// All reservations.
+    /// Lists all reservations of the cluster, page by page.
     ///
     /// # Errors
     /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -239,7 +239,7 @@ impl Api {
         .await
     }
 
-    /// All service classes.
+    /// Lists all service classes of the cluster, page by page.
     ///
     /// # Errors
     /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -252,7 +252,7 @@ impl Api {
         .await
     }
 
-    /// All licenses.
+    /// Lists all licenses of the cluster, page by page.
     ///
     /// # Errors
     /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -264,7 +264,7 @@ impl Api {
         .await
     }
 
-    /// All nodes.
+    /// Lists all nodes of the cluster, page by page.
     ///
     /// # Errors
     /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -302,7 +302,7 @@ impl Api {
         .await
     }
 
-    /// All tenants.
+    /// Lists all tenants of the cluster, page by page.
     ///
     /// # Errors
     /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -403,7 +403,7 @@ where
     }
 }
 
-/// Calls once.
+/// Makes a call once, without trying again: for calls that must not be repeated.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -419,7 +419,7 @@ pub async fn once<T>(
 pub struct JobRef {
     /// Empty for the caller's own.
     pub tenant: String,
-    /// Its name.
+    /// Name of the job within the tenant.
     pub name: String,
 }
 

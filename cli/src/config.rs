@@ -43,7 +43,7 @@ impl Environment {
         named.or_else(|| self.get("HOME").map(|home| PathBuf::from(home).join(below_home)))
     }
 
-    /// The configuration file.
+    /// Path of the configuration file; `None` if neither HOME nor RAIL_CONFIG is set.
     #[must_use]
     pub fn config_path(&self) -> Option<PathBuf> {
         let named = self.get("RAIL_CONFIG").map(PathBuf::from);
@@ -56,11 +56,11 @@ impl Environment {
 pub struct Settings {
     /// Addresses, tried in turn.
     pub controller: Vec<String>,
-    /// CA certificate.
+    /// File with the certificates of the authorities that are trusted, PEM.
     pub ca: Option<PathBuf>,
-    /// Own certificate.
+    /// File with the caller's certificate, PEM.
     pub cert: Option<PathBuf>,
-    /// Its key.
+    /// File with the private key of that certificate, PEM.
     pub key: Option<PathBuf>,
     /// A token, or a file that holds one.
     pub token: Option<String>,
@@ -125,7 +125,7 @@ pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<S
 }
 
 impl Settings {
-    /// The addresses, checked.
+    /// The controller's addresses, checked; at least one.
     ///
     /// # Errors
     /// [`Error::Config`] if there is no address, or one is not `https://host:port` or `unix:/path`.

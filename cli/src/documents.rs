@@ -18,27 +18,27 @@ use crate::error::Error;
 /// What a document describes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resource {
-    /// A job.
+    /// A job to submit, or its elements if it is an array.
     Job(Box<v1::Job>),
-    /// The fabric.
+    /// The fabric of the cluster.
     Fabric(v1::Fabric),
-    /// A tenant.
+    /// A tenant of the cluster.
     Tenant(v1::Tenant),
-    /// A queue.
+    /// A queue of a tenant.
     Queue(v1::Queue),
-    /// A service class.
+    /// A service class of the cluster.
     ServiceClass(v1::ServiceClass),
-    /// A license.
+    /// A license of the cluster.
     License(v1::License),
-    /// A reservation.
+    /// A reservation of servers.
     Reservation(v1::Reservation),
-    /// A schedule.
+    /// A schedule of a tenant.
     Schedule(Box<v1::Schedule>),
-    /// A secret.
+    /// A secret of a tenant, with its values.
     Secret(Box<v1::Secret>),
-    /// A config.
+    /// A config of a tenant, with its values.
     Config(Box<v1::Config>),
-    /// A webhook.
+    /// A webhook of a tenant.
     Webhook(Box<v1::Webhook>),
     /// Something that is not made by a file; its kind.
     Other(String),
@@ -49,7 +49,7 @@ pub enum Resource {
 pub struct Source {
     /// As the user wrote it; `<stdin>` for standard input.
     pub name: String,
-    /// The bytes.
+    /// The bytes as they were read.
     pub text: Vec<u8>,
     format: FormatOf,
     /// What relative paths in it are relative to.
@@ -67,7 +67,7 @@ enum FormatOf {
 pub struct Document {
     /// Its number in the source, from 0.
     pub index: usize,
-    /// What it describes.
+    /// The resource that it describes, checked.
     pub resource: Resource,
 }
 
@@ -197,7 +197,7 @@ impl Source {
         errors.into_iter().map(|(field, message)| self.located(index, &field, &message)).collect()
     }
 
-    /// `FILE:LINE:COLUMN: FIELD: MESSAGE`.
+    /// A finding as `FILE:LINE:COLUMN: FIELD: MESSAGE`; without the place if the field is not in the text.
     fn located(&self, index: usize, field: &str, message: &str) -> String {
         let at = locate::field(&String::from_utf8_lossy(&self.text), index, field);
         // Some causes begin with their field.

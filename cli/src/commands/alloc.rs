@@ -24,7 +24,7 @@ use crate::{
 /// A command that was told to end has ended after this long, or is killed.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// `alloc`.
+/// `alloc`: holds servers while a command runs here, or until they are released.
 ///
 /// # Errors
 /// [`Error::Usage`] if the command or the file cannot be used; [`Error::Rpc`] if the controller refuses or does not answer;

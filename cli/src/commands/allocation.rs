@@ -19,7 +19,7 @@ const PREFIX: &str = "alloc-";
 /// An allocation that runs.
 #[derive(Debug)]
 pub struct RunningAllocation {
-    /// Its name.
+    /// Tenant and name of the job that holds the servers.
     pub name: JobRef,
     /// As it was when it began to run.
     pub job: v1::Job,
@@ -33,7 +33,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Begins to listen.
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
     ///
     /// # Errors
     /// [`Error::Config`] if the process cannot listen to signals.

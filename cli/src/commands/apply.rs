@@ -227,7 +227,7 @@ fn notes(made: &v1::Fabric) {
 
 /// What a document has made, or would have made: its kind/name, and the whole of it.
 pub struct Made {
-    /// `queue/nlp/research`.
+    /// Kind and name as `-o name` writes them, for example `queue/nlp/research`.
     pub name: String,
     /// As the API shows it.
     pub value: serde_json::Value,

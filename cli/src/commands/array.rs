@@ -27,7 +27,7 @@ pub enum Named {
 /// Some or all elements of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
-    /// The array.
+    /// Tenant and name of the array.
     pub of: JobRef,
     /// Those of its elements that are meant and known, by index.
     pub jobs: Vec<v1::Job>,
@@ -152,7 +152,7 @@ pub async fn one(text: &str, api: &Api) -> Result<v1::Job, Error> {
 pub struct Counts(BTreeMap<i32, usize>);
 
 impl Counts {
-    /// Of these.
+    /// Counts jobs by their phase.
     pub fn of<'a>(jobs: impl IntoIterator<Item = &'a v1::Job>) -> Self {
         let mut counts = BTreeMap::new();
         for job in jobs {

@@ -224,7 +224,7 @@ const WORDS: [(&str, &[CommandVerb]); 19] = [
 
 const TOKEN_COLUMNS: &[Behind] = &[Behind::ago("ISSUED", ".issued"), Behind::new("EXPIRES", ".expires")];
 
-/// `token ls`.
+/// `token ls`: the tokens of the tenant's users.
 ///
 /// # Errors
 /// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -250,7 +250,7 @@ pub async fn tokens(command: &TokenCommand, api: &Api) -> Result<(), Error> {
     print(&render::list(args, &kind, &mut answer)?)
 }
 
-/// `auth can-i`.
+/// `auth can-i`: whether the caller may make a call.
 ///
 /// # Errors
 /// [`Error::Usage`] if the verb or the kind is not known; [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Exited`]

@@ -67,7 +67,7 @@ impl Done {
     }
 }
 
-/// `hold job JOB...`.
+/// `hold job JOB...`: the jobs wait until they are released.
 ///
 /// # Errors
 /// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -90,7 +90,7 @@ pub async fn hold(args: &Hold, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `release job JOB...`.
+/// `release job JOB...`: the jobs may start again.
 ///
 /// # Errors
 /// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -108,7 +108,7 @@ pub async fn release(args: &Release, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `suspend job JOB...`.
+/// `suspend job JOB...`: stops what runs; the jobs keep their place in the queue.
 ///
 /// # Errors
 /// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -131,7 +131,7 @@ pub async fn suspend(args: &Suspend, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `resume job JOB...`.
+/// `resume job JOB...`: the jobs that were suspended may start again.
 ///
 /// # Errors
 /// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -153,7 +153,7 @@ pub async fn resume(args: &Resume, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `requeue job JOB...`.
+/// `requeue job JOB...`: ends the present attempt and queues the jobs again.
 ///
 /// # Errors
 /// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -176,7 +176,7 @@ pub async fn requeue(args: &Requeue, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `update job JOB...`.
+/// `update job JOB...`: changes what may be changed of a job that was submitted.
 ///
 /// # Errors
 /// The first error of any job: [`Error::Usage`] if its name or a new value cannot be read; [`Error::Rpc`] if the controller refuses or

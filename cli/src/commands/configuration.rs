@@ -10,7 +10,7 @@ use crate::{
     render,
 };
 
-/// `config ...`.
+/// `config ...`: shows and changes railctl's configuration file.
 ///
 /// # Errors
 /// [`Error::Config`] if the file cannot be read or written, or has no such context.

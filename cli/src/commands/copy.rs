@@ -65,7 +65,7 @@ impl End {
     }
 }
 
-/// `cp FROM TO`.
+/// `cp FROM TO`: a file or a folder into a running job, or out of it.
 ///
 /// # Errors
 /// [`Error::Usage`] unless exactly one end is in a job; [`Error::File`] if the local end cannot be read or written; [`Error::Rpc`] if the

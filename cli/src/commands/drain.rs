@@ -18,7 +18,7 @@ use crate::{
     error::Error,
 };
 
-/// `node drain NODE...`.
+/// `node drain NODE...`: no new job comes, and it waits until nothing runs there.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer, before anything is changed if a server is not there; [`Error::Timeout`] if
@@ -44,7 +44,7 @@ pub async fn run(args: &DrainNodes, api: &Api) -> Result<(), Error> {
     Ok(())
 }
 
-/// `n[0-3]`.
+/// The names as one list with ranges, for example `n[0-3]`.
 pub fn folded(names: &[String]) -> String {
     Names::of(names).to_string()
 }

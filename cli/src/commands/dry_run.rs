@@ -24,7 +24,7 @@ pub enum Judged {
 pub struct Planned {
     /// Whether it would be another than now.
     pub outcome: Outcome,
-    /// It.
+    /// The document, with what the controller would fill in.
     pub document: Wire,
 }
 

@@ -17,7 +17,7 @@ use crate::{
     render::{self, Event},
 };
 
-/// `events [KIND [NAME...]]`.
+/// `events [KIND [NAME...]]`: what has happened to jobs and nodes, and with `--watch` what happens.
 ///
 /// # Errors
 /// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.

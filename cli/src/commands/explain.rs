@@ -14,7 +14,7 @@ use crate::{
     render,
 };
 
-/// `explain job NAME`.
+/// `explain job NAME`: why the job is in its phase.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Usage`] if an array is named without an element.

@@ -17,7 +17,7 @@ use crate::{
 /// Findings of one kind that are told at most where not all are asked for.
 pub const REPORTED: usize = 20;
 
-/// `fabric import|generate|check`.
+/// `fabric import|generate|check`: makes or checks a fabric document here, without a cluster.
 ///
 /// # Errors
 /// [`Error::File`] or [`Error::Document`] if the input cannot be read or has faults; [`Error::Usage`] for sizes that make no fabric.

@@ -18,7 +18,7 @@ use crate::{
 /// Servers that one command names at most.
 const NODES_MAX: usize = 10_000;
 
-/// `get KIND [NAME...]`.
+/// `get KIND [NAME...]`: lists, once or as they change.
 ///
 /// # Errors
 /// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -124,7 +124,7 @@ pub struct Asked<'a> {
 
 /// What a name stands for.
 pub enum Found<T> {
-    /// One thing.
+    /// Exactly one thing of that name.
     One(T),
     /// Several, as an array's elements.
     Several(Vec<T>),
@@ -206,7 +206,7 @@ pub fn wanted(job: &v1::Job, args: &Get) -> bool {
         && args.queue.as_deref().is_none_or(|wanted| queue() == Some(wanted))
 }
 
-/// job/TENANT/NAME lines.
+/// The job as `-o name` writes it: `job/TENANT/NAME`.
 pub fn job_name(job: &v1::Job) -> String {
     let metadata = job.metadata.clone().unwrap_or_default();
     format!("job/{}/{}", metadata.tenant, metadata.name)
@@ -276,7 +276,7 @@ async fn nodes(labels: &[(String, String)], asked: &Asked<'_>, api: &Api) -> Res
     asked.show(&kind, "nodes", one, all).await
 }
 
-/// `node ls`.
+/// `node ls`: all nodes of the cluster.
 ///
 /// # Errors
 /// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -285,7 +285,7 @@ pub async fn all_nodes(list: &ListArgs, api: &Api) -> Result<(), Error> {
     nodes(&[], &Asked { list, names: &[] }, api).await
 }
 
-/// One node.
+/// Asks for one node as it is now.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -297,7 +297,7 @@ pub async fn node(name: &str, api: &Api) -> Result<v1::Node, Error> {
     .await
 }
 
-/// One tenant.
+/// Asks for one tenant as it is now.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -326,7 +326,7 @@ async fn tenants(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> 
     asked.show(&kind, "tenants", one, all).await
 }
 
-/// The fabric.
+/// Asks for the fabric document of the cluster.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer; a cluster without a fabric is such a refusal.

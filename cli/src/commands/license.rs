@@ -27,7 +27,7 @@ pub async fn apply(
     .await
 }
 
-/// One license.
+/// Asks for one license as it is now.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -39,7 +39,7 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::License, Error> {
     .await
 }
 
-/// `delete license NAME`.
+/// `delete license NAME`; gives what was deleted, for the message.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -53,7 +53,7 @@ fn name_of(license: &v1::License) -> String {
     format!("license/{}", license.metadata.clone().unwrap_or_default().name)
 }
 
-/// `get licenses [NAME...]`.
+/// `get licenses [NAME...]`: the licenses of the cluster.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.

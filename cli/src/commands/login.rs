@@ -16,7 +16,7 @@ use crate::{
 /// A token is shorter than this.
 const TOKEN_MAX: u64 = 4096;
 
-/// `login [CONTEXT]`.
+/// `login [CONTEXT]`: makes a context that is kept only if the controller accepts it.
 ///
 /// # Errors
 /// [`Error::Config`] if the configuration cannot be read or written; [`Error::Usage`] if standard input holds no token; [`Error::Rpc`] if

@@ -23,7 +23,7 @@ const MAX_LINE: usize = 64 * 1024;
 /// A rank that wrote more may have lost its oldest output, so that what is told again cannot be recognised.
 const MAX_RECOGNISED: u64 = 4 << 20;
 
-/// `logs JOB`.
+/// `logs JOB`: what the ranks of a job, or of every element of an array, wrote.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Usage`] if an array is to be followed; [`Error::Interrupted`] if
@@ -56,7 +56,7 @@ pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
     first.map_or(Ok(()), Err)
 }
 
-/// `attach JOB`.
+/// `attach JOB`: follows what the ranks of a running job write.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Usage`] if an array is named without an element;

@@ -11,7 +11,7 @@ use crate::{
     render,
 };
 
-/// `node token|cordon|uncordon`.
+/// `node token|cordon|uncordon` and the other commands on nodes.
 ///
 /// # Errors
 /// [`Error::Usage`] for what is not a label or a taint; [`Error::NotFound`] for a taint that is not there; [`Error::Rpc`] if the

@@ -15,7 +15,7 @@ use crate::{
     render,
 };
 
-/// `plan FILE`.
+/// `plan FILE`: what would happen if the job were submitted now.
 ///
 /// # Errors
 /// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer.

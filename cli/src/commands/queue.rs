@@ -47,7 +47,7 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Queue, Error> {
     .await
 }
 
-/// Removes a queue.
+/// Deletes a queue; gives what was deleted, for the message.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -63,7 +63,7 @@ fn name_of(queue: &v1::Queue) -> String {
     format!("queue/{}/{}", metadata.tenant, metadata.name)
 }
 
-/// `get queues [NAME...]`.
+/// `get queues [NAME...]`: the queues of a tenant.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -79,7 +79,7 @@ pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Erro
     asked.show(&kind, "queues", one, async || api.list_queues(tenant).await).await
 }
 
-/// `queue order`.
+/// `queue order`: the jobs that wait, in the order in which they are considered.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -99,7 +99,7 @@ pub async fn run(command: &QueueCommand, api: &Api) -> Result<(), Error> {
     print(&render::render(*output, &order, "rail.v1.QueueOrder", names, table)?)
 }
 
-/// `get shares [TENANT]`.
+/// `get shares [TENANT]`: what tenants and queues hold of what they may have.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.

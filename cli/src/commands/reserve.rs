@@ -12,7 +12,7 @@ use crate::{
     render::{self, Kind},
 };
 
-/// `reserve create|ls|delete`.
+/// `reserve create|ls|delete`: servers that are kept for a time to come.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is a reservation of that name already; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -78,7 +78,7 @@ pub async fn apply(
     .await
 }
 
-/// One reservation.
+/// Asks for one reservation as it is now.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -104,7 +104,7 @@ fn name_of(one: &v1::Reservation) -> String {
     format!("reservation/{}", one.metadata.clone().unwrap_or_default().name)
 }
 
-/// `get reservations [NAME...]`.
+/// `get reservations [NAME...]`: the reservations of the cluster.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.

@@ -10,7 +10,7 @@ use crate::{
     render,
 };
 
-/// `revoke node|user|admin|serial|ls`.
+/// `revoke node|user|admin|serial|ls`: takes credentials back before they end.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.

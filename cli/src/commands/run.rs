@@ -12,7 +12,7 @@ use crate::{
     error::Error,
 };
 
-/// `run`.
+/// `run`: a command on the servers of a job, or on servers that are allocated for it.
 ///
 /// # Errors
 /// [`Error::Usage`] if options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Exited`] with

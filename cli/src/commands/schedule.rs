@@ -51,7 +51,7 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Schedule, Error> {
     .await
 }
 
-/// Removes a schedule.
+/// Deletes a schedule; gives what was deleted, for the message.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -62,7 +62,7 @@ pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     Ok(format!("schedule {schedule}"))
 }
 
-/// `schedule run NAME`.
+/// `schedule run NAME`: submits a job of the schedule now.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -90,7 +90,7 @@ fn name_of(schedule: &v1::Schedule) -> String {
     format!("schedule/{}/{}", metadata.tenant, metadata.name)
 }
 
-/// `get schedules [NAME...]`.
+/// `get schedules [NAME...]`: the schedules of a tenant.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.

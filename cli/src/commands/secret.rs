@@ -66,7 +66,7 @@ macro_rules! calls {
                 .await
             }
 
-            /// Removes one.
+            /// Deletes the values of one name; gives what was deleted, for the message.
             ///
             /// # Errors
             /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -83,7 +83,7 @@ macro_rules! calls {
                 format!(concat!(stringify!($noun), "/{}/{}"), metadata.tenant, metadata.name)
             }
 
-            /// `get KIND [NAME...]`.
+            /// `get KIND [NAME...]`: the names and keys that the tenant has, without values of secrets.
             ///
             /// # Errors
             /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -99,7 +99,7 @@ macro_rules! calls {
                 asked.show(&kind, $plural, one, async || api.$all(tenant).await).await
             }
 
-            /// `create KIND NAME`.
+            /// `create KIND NAME`: makes new values from what the command line gives.
             ///
             /// # Errors
             /// [`Error::Rpc`] if the controller refuses or does not answer.

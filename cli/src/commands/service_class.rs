@@ -27,7 +27,7 @@ pub async fn apply(
     .await
 }
 
-/// One service class.
+/// Asks for one service class as it is now.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -40,7 +40,7 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::ServiceClass, Error> {
     .await
 }
 
-/// `delete service-class NAME`.
+/// `delete service-class NAME`; gives what was deleted, for the message.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -55,7 +55,7 @@ fn name_of(class: &v1::ServiceClass) -> String {
     format!("service-class/{}", class.metadata.clone().unwrap_or_default().name)
 }
 
-/// `get service-classes [NAME...]`.
+/// `get service-classes [NAME...]`: the service classes of the cluster.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.

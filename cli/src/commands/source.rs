@@ -39,9 +39,9 @@ pub fn job(source: &JobSource, in_place: &InPlace) -> Result<Read, Error> {
 /// What is to be submitted.
 #[derive(Debug)]
 pub struct Read {
-    /// Where it stands.
+    /// The file that the job came from, for places in messages.
     pub source: Source,
-    /// The job.
+    /// The job, with what flags say in place of the file's.
     pub job: v1::Job,
     /// It is to be held.
     pub hold: bool,

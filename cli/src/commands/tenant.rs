@@ -15,7 +15,7 @@ use crate::{
     output::print,
 };
 
-/// `tenant create|set-quota|issue-cert|issue-token`.
+/// `tenant create|set-quota|issue-cert|issue-token`: tenants, their quotas and their users' credentials.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer, or if the tenant to make is there already; [`Error::Usage`] if no tenant

@@ -18,7 +18,7 @@ const LEAST: Duration = Duration::from_secs(1);
 /// Clears a terminal and goes to its upper left corner.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// `top nodes|jobs`.
+/// `top nodes|jobs`: what nodes or running jobs use now.
 ///
 /// # Errors
 /// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
@@ -93,7 +93,7 @@ fn reported<L: Answer>(
     render::list(&args.list, kind, answer)
 }
 
-/// `seff JOB`.
+/// `seff JOB`: what a job has used of what it had.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Output`] if standard output cannot be written to.

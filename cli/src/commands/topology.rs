@@ -19,7 +19,7 @@ use crate::{
 /// Servers that are shown port by port where nothing else is asked for.
 const IN_FULL: usize = 32;
 
-/// `topology show|export|verify`.
+/// `topology show|export|verify`: the fabric as it is, for other schedulers, and against what servers hear.
 ///
 /// # Errors
 /// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer;

@@ -23,7 +23,7 @@ struct Used {
     gpu_hours: f64,
 }
 
-/// `report usage`.
+/// `report usage`: GPU hours and jobs by tenant and user.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.

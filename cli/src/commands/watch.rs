@@ -25,7 +25,7 @@ pub struct Resumer {
     jitter: Jitter,
     failures: u32,
     away_since: Option<std::time::Instant>,
-    /// Resume after this.
+    /// The revision of the last event that arrived; the next stream begins after it. 0: with the present state.
     pub revision: u64,
 }
 
@@ -41,7 +41,7 @@ impl Resumer {
         }
     }
 
-    /// Something arrived.
+    /// Notes that an event of this revision arrived; the connection works.
     pub fn arrived(&mut self, revision: u64) {
         (self.failures, self.away_since) = (0, None);
         self.revision = self.revision.max(revision);
@@ -102,7 +102,7 @@ pub async fn open(api: &Api, request: v1::WatchJobsRequest) -> Result<Streaming<
     api.streaming().jobs().watch_jobs(request).await.map(tonic::Response::into_inner)
 }
 
-/// `get jobs --watch`.
+/// `get jobs --watch`: the jobs, then every change of them.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer and trying again does not help; [`Error::Output`] if standard output cannot
@@ -142,7 +142,7 @@ pub async fn jobs(args: &Get, name: Option<&String>, output: Output, api: &Api) 
     }
 }
 
-/// `get nodes --watch`.
+/// `get nodes --watch`: the nodes, then every change of them.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer and trying again does not help; [`Error::Output`] if standard output cannot

@@ -54,7 +54,7 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Webhook, Error> {
     .await
 }
 
-/// Removes a webhook.
+/// Deletes a webhook; gives what was deleted, for the message.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -70,7 +70,7 @@ fn name_of(webhook: &v1::Webhook) -> String {
     format!("webhook/{}/{}", metadata.tenant, metadata.name)
 }
 
-/// `get webhooks [NAME...]`.
+/// `get webhooks [NAME...]`: the webhooks of a tenant.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -86,7 +86,7 @@ pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Erro
     asked.show(&kind, "webhooks", one, async || api.list_webhooks(tenant).await).await
 }
 
-/// `webhook test NAME`.
+/// `webhook test NAME`: has the controller send a delivery for a test.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Differs`] if the receiver does not take the test.

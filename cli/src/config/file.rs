@@ -29,13 +29,13 @@ pub struct ConfigFile {
 pub struct Context {
     /// Addresses of the controller, tried in turn.
     pub controller: Vec<String>,
-    /// CA certificate.
+    /// File with the certificates of the authorities that are trusted, PEM; relative paths are relative to this file's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// Own certificate.
+    /// File with the caller's certificate, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
-    /// Its key.
+    /// File with the private key of that certificate, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
     /// A token, or a file that holds one.

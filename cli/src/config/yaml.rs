@@ -9,9 +9,9 @@ const MAX_DEPTH: usize = 8;
 /// Why a text is no configuration; with line and column, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Line.
+    /// Line of the text, from 1.
     pub line: usize,
-    /// Column.
+    /// Column of the line, from 1.
     pub column: usize,
     /// What is wrong there.
     pub message: String,

@@ -32,12 +32,12 @@ pub const UP: &str = "up";
 /// The guard of an owned cluster.
 pub const GUARD: &str = "guard";
 
-/// What was removed.
+/// What taking a cluster down has removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
-    /// Processes.
+    /// Processes that were ended.
     pub processes: usize,
-    /// Network namespaces.
+    /// Network namespaces that were removed.
     pub namespaces: usize,
     /// The folder was there.
     pub folder: bool,

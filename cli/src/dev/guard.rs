@@ -18,7 +18,7 @@ use crate::{args::DevGuard, config::Environment, error::Error};
 
 /// Nobody else would clean up.
 const ATTEMPTS: u32 = 10;
-/// Between two attempts.
+/// Pause between two attempts to take the cluster down.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Waits, then takes the cluster down. Standard input is a pipe whose writing end the owner holds.

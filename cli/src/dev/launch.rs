@@ -43,18 +43,18 @@ pub fn launch(args: &DevLaunch) -> Result<Infallible, Error> {
     Err(Error::file("run", PathBuf::from(program), error))
 }
 
-/// What to start.
+/// A process to start.
 #[derive(Debug)]
 pub struct Launch<'a> {
     /// Name of its record and log.
     pub role: &'a str,
-    /// Program and arguments.
+    /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Variables beside the inherited ones.
     pub env: Vec<(&'static str, OsString)>,
-    /// The cluster's mark.
+    /// The cluster's mark in the environment of its processes: the id of its record.
     pub mark: &'a str,
-    /// Its standard input.
+    /// Standard input of the process.
     pub stdin: Stdio,
 }
 

@@ -16,13 +16,13 @@ use crate::{
 pub struct Spec {
     /// Its name; part of the names of its namespaces.
     pub name: String,
-    /// Servers.
+    /// Number of servers.
     pub nodes: u32,
-    /// Rails.
+    /// Number of rails.
     pub rails: u32,
-    /// GPUs per server.
+    /// Simulated GPUs of each server.
     pub gpus: u32,
-    /// Pods.
+    /// Number of pods that the servers are divided into.
     pub pods: u32,
     /// MTU of the rails in bytes.
     pub mtu: u32,
@@ -109,7 +109,7 @@ fn check_name(name: &str) -> Result<(), Error> {
 /// What is on disk about a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its shape.
+    /// What the cluster is made of.
     pub spec: Spec,
     /// Never used for another cluster; the processes carry it in their environment.
     pub id: String,
@@ -154,7 +154,7 @@ impl Record {
 /// Where things of a cluster are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The cluster's folder.
+    /// The folder that holds everything of the cluster.
     pub dir: PathBuf,
 }
 
@@ -198,7 +198,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The record.
+    /// Path of the record of the cluster.
     #[must_use]
     pub fn record(&self) -> PathBuf {
         self.dir.join("cluster.json")
@@ -222,7 +222,7 @@ impl Layout {
         self.run().join(format!("{role}.json"))
     }
 
-    /// The controller's data.
+    /// Folder with the controller's data.
     #[must_use]
     pub fn controller(&self) -> PathBuf {
         self.dir.join("controller")
@@ -234,7 +234,7 @@ impl Layout {
         self.dir.join("controller.sock")
     }
 
-    /// An agent's data.
+    /// Folder with the data of one node's agent.
     #[must_use]
     pub fn node(&self, node: &str) -> PathBuf {
         self.dir.join(node)

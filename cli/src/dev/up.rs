@@ -124,7 +124,7 @@ async fn finish(
     Ok(String::new())
 }
 
-/// SIGINT or SIGTERM.
+/// Waits for SIGINT or SIGTERM.
 async fn interrupted() {
     match signal(SignalKind::terminate()) {
         Ok(mut terminate) => {

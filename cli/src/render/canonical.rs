@@ -42,7 +42,7 @@ pub fn to_json<M: prost::Message>(message: &M, full_name: &str) -> Result<String
     Ok(format!("{:#}\n", to_whole_value(message, full_name)?))
 }
 
-/// Block style YAML.
+/// Block style YAML of the message, fields in the order of the schema.
 ///
 /// # Errors
 /// [`Error::Config`] if the message has a value that JSON cannot express.

@@ -86,7 +86,7 @@ pub fn job_usage(list: &[v1::JobUsage], now: f64) -> Table {
 /// What a job has used of what it had.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Efficiency {
-    /// TENANT/NAME.
+    /// The job as TENANT/NAME.
     pub job: String,
     phase: String,
     nodes: usize,
@@ -141,7 +141,7 @@ impl Efficiency {
         self.gpus as f64 * self.ran.as_secs_f64()
     }
 
-    /// For people.
+    /// The figures as text for people, one on a line.
     #[must_use]
     pub fn text(&self) -> String {
         let clock = |time: Duration| {

@@ -15,7 +15,7 @@ use crate::{
 pub const LABEL: &str = "railyard-validation";
 /// So long is waited for jobs to end that were cancelled.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Between two looks.
+/// Pause between two checks whether the jobs have ended.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a port was drained.

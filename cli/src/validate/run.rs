@@ -32,7 +32,7 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(50);
 /// So long an all-reduce runs under which a rail is lost.
 const LOAD: f64 = 6e6;
-/// Its repetitions.
+/// The least and the most repetitions of that all-reduce.
 const REPETITIONS: (u32, u32) = (20, 100_000);
 /// It has run so long when the rail goes, and the rail is gone so long.
 const UNDER_LOAD: Duration = Duration::from_millis(500);

@@ -59,7 +59,7 @@ pub fn fabric(said: &str, listed: Option<usize>) -> Result<Found, Error> {
     Ok(Found { fabric: made.fabric, faults, notes })
 }
 
-/// `nodes=512,rails=8,radix=64,pod=32,planes=1,oversubscription=1`.
+/// Reads sizes such as `nodes=512,rails=8,radix=64,pod=32,planes=1,oversubscription=1`; `listed` stands in for `nodes`.
 fn generated(said: &str, listed: Option<usize>) -> Result<Found, Error> {
     let nodes = listed.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
     let mut shape = Shape { nodes, ..Shape::default() };

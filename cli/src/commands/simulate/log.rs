@@ -74,7 +74,7 @@ impl Log {
     }
 }
 
-/// `replay`.
+/// `replay`: decides a log of decisions again, and compares.
 ///
 /// # Errors
 /// [`Error::Usage`] if a file cannot be read; [`Error::Document`] if the log does not prove what it says.

@@ -24,7 +24,7 @@ use crate::{
 pub use log::replay;
 use progress::Progress;
 
-/// `simulate`.
+/// `simulate`: replays a trace on a fabric with one or several schedulers.
 ///
 /// # Errors
 /// [`Error::Usage`] or [`Error::Document`] if an input cannot be used; [`Error::File`] if a result cannot be written; [`Error::Differs`]

@@ -57,7 +57,7 @@ impl Labels {
     }
 }
 
-/// Writes it.
+/// Writes output as it comes; with labels line by line, each with its server.
 #[derive(Debug)]
 pub struct Writer(Labels);
 

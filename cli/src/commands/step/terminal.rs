@@ -33,7 +33,7 @@ impl Terminal {
         Ok(Self { before: Some(before) })
     }
 
-    /// Its size now.
+    /// The terminal's size now; `None` if standard input is no terminal.
     pub fn window(&self) -> Option<v1::StepWindow> {
         self.before.as_ref()?;
         let size = tcgetwinsize(io::stdin()).ok()?;
