@@ -26,7 +26,7 @@ enum RetireError {
         "no running controller has written who still uses certificates of the old authority (in the last {FRESH} s): start one, or say --force"
     )]
     Unknown,
-    /// It is used.
+    /// Certificates of the old authority are in use, or may be: their number, and that of the nodes that were not seen.
     #[error(
         "{0} certificates of the old authority are in use, and {1} nodes were not seen since the controller began; `ca status` lists them. They would be locked out (nodes join anew, users need new certificates): wait, or say --force"
     )]

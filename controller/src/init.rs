@@ -33,7 +33,7 @@ pub enum InitError {
     /// A folder cannot be made.
     #[error("cannot make the folder {}: {source}", path.display())]
     Folder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -43,21 +43,21 @@ pub enum InitError {
         "the first administrator was made already ({record}); to make another one without an administrator's certificate, remove {} on this host", path.display()
     )]
     Done {
-        /// The marker.
+        /// Path of the file that says that it was done.
         path: PathBuf,
-        /// What it says.
+        /// What that file says of it.
         record: String,
     },
-    /// A file.
+    /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The authority.
+    /// The authority could not be made or loaded, or did not issue the certificate.
     #[error(transparent)]
     Ca(#[from] CaError),
-    /// The administrator's name.
+    /// The administrator's name is not valid.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// Logs.
+    /// Logs could not be started.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
 }

@@ -39,16 +39,16 @@ pub enum KeepError {
     /// A copy that is not the same.
     #[error("the copy differs from its source; it was not put in place. Was something written meanwhile?")]
     Differs,
-    /// What verify found.
+    /// What `verify` found wrong with the store, in words.
     #[error("{0}")]
     Unsound(String),
-    /// The store.
+    /// The store could not be opened, read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The keys.
+    /// The file of store keys could not be used.
     #[error("--store-keys: {0}")]
     Keys(#[from] KeyRingError),
-    /// Who protects them.
+    /// The file of store keys could not be opened with what protects it.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// Nothing to seal with.
@@ -61,10 +61,10 @@ pub enum KeepError {
         "a controller leads on this store; stop all of them first (where the last one was killed, start one and stop it: it lets the lead go)"
     )]
     Led,
-    /// Options.
+    /// The options for the store contradict each other, or one cannot be used.
     #[error(transparent)]
     Args(#[from] StoreArgsError),
-    /// The password.
+    /// The file with the password of the store could not be read.
     #[error(transparent)]
     File(#[from] FileError),
 }

@@ -34,10 +34,10 @@ const TOKEN_PURGE: Duration = Duration::from_secs(3600);
 /// Why the controller ended although nobody asked it to.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// Another one leads.
+    /// This controller led, and another one leads now.
     #[error("another controller leads; this one has stopped")]
     Deposed,
-    /// A defect.
+    /// The leader loop ended without being asked to: a defect of this program.
     #[error("the leader loop broke: {0}")]
     Broken(String),
 }
@@ -112,7 +112,7 @@ pub(crate) struct Opened {
     refused: mpsc::Receiver<RefusedPeer>,
 }
 
-/// Sockets that serve.
+/// The sockets of a controller and the tasks that serve on them.
 pub(crate) struct Served {
     announced: ready::Ready,
     pub servers: JoinHandle<usize>,
@@ -127,7 +127,7 @@ impl Served {
 }
 
 impl Opened {
-    /// Binds everything.
+    /// Binds every address that the options name, with a certificate for all names.
     ///
     /// # Errors
     /// If the controller's certificate cannot be issued, or an address cannot be listened on.
@@ -315,7 +315,7 @@ fn holder() -> String {
     format!("{}:{}", host().unwrap_or_default(), std::process::id())
 }
 
-/// This machine's name.
+/// The host name of this machine; `None` if it has none.
 pub(crate) fn host() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())

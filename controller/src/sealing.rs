@@ -22,10 +22,10 @@ pub const STORE_KEYS: &str = "store.keys";
 /// So many values of a kind tell whether an older release wrote them in the plain.
 const CHECK_AT: usize = 100;
 
-/// What `--store-keys` says.
+/// What `--store-keys` says about sealing values in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreKeys {
-    /// Nothing is sealed.
+    /// Nothing in the store is sealed.
     None,
     /// The file of keys.
     File(PathBuf),
@@ -46,19 +46,19 @@ impl FromStr for StoreKeys {
 /// Why the store is not opened.
 #[derive(Debug, Error)]
 pub enum SealingError {
-    /// The file.
+    /// The file of keys is not valid.
     #[error("--store-keys: {0}")]
     Ring(#[from] KeyRingError),
     /// The file, or who protects it.
     #[error("--store-keys: {0}")]
     Key(#[from] KeyError),
-    /// The store.
+    /// The store could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The file cannot be removed.
     #[error("cannot remove {}: {source}", path.display())]
     Remove {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -71,7 +71,7 @@ pub enum SealingError {
         "the store is sealed with key {id}, which is not in {}: copy the file of keys from a controller of this cluster (store.keys in its data folder, as ca.key), or name it by --store-keys", path.display()
     )]
     NotHere {
-        /// The key.
+        /// Id of the key that the store is sealed with.
         id: KeyId,
         /// Where it was looked for.
         path: PathBuf,
@@ -81,7 +81,7 @@ pub enum SealingError {
         "the store is sealed with key {id}, but --store-keys is none: give the file of keys, or write everything in the plain first (`rail-controller store reseal --plain` with the keys)"
     )]
     Sealed {
-        /// The key.
+        /// Id of the key that the store is sealed with.
         id: KeyId,
     },
     /// The store's own record.

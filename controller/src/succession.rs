@@ -48,10 +48,10 @@ pub struct Holders {
     pub who: Vec<Behind>,
 }
 
-/// Who is behind.
+/// Somebody who still uses a certificate of the other authority.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
-    /// The identity.
+    /// The identity in the certificate, as messages show it.
     pub who: String,
     /// The authority that issued its certificate.
     pub authority: String,
@@ -233,7 +233,7 @@ impl Behind {
     }
 }
 
-/// Seconds since 1970.
+/// The time in whole seconds since 1970; 0 for an earlier one.
 pub fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

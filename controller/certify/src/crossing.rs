@@ -8,7 +8,7 @@ use crate::{finding::Remap, plan::Gang, sums::Sums};
 /// From a rail of one node to the rail of another on the same plane.
 type Map = BTreeMap<u32, u32>;
 
-/// What was found.
+/// What comparing the classes of nodes found about rails that are swapped.
 #[derive(Debug, Default)]
 pub(crate) struct Crossing {
     /// Nodes whose rails are permuted.

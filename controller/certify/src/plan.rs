@@ -12,9 +12,9 @@ use crate::model::Random;
 /// Who is to be certified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gang {
-    /// How many nodes.
+    /// Number of nodes of the gang.
     pub nodes: u32,
-    /// The job's rails.
+    /// The rails that the job uses, by number.
     pub rails: Vec<u32>,
     /// The leaf of each node on each of `rails`, in their order; nothing where no fabric says so.
     pub leaves: Vec<Vec<Option<u32>>>,
@@ -83,7 +83,7 @@ impl Default for Budget {
 pub struct Pair {
     /// Sends first, and reports.
     pub first: u32,
-    /// Answers.
+    /// The node that answers and sends second.
     pub second: u32,
 }
 
@@ -98,7 +98,7 @@ const ROUND: Duration = Duration::from_secs(1);
 pub struct Plan {
     /// The number of the first round.
     pub first: u32,
-    /// By round.
+    /// The rounds, each with its pairs; no node is in two pairs of a round.
     pub rounds: Vec<Vec<Pair>>,
 }
 

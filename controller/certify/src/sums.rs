@@ -71,9 +71,9 @@ impl Sum {
 /// Everything that was told.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
-    /// Rail -> pair.
+    /// What was measured, by rail and by pair of nodes.
     pub(crate) rails: BTreeMap<u32, BTreeMap<(u32, u32), Sum>>,
-    /// (Node, rail).
+    /// What a node reports of its port, by node and rail.
     pub(crate) ports: BTreeMap<(u32, u32), PortReport>,
     pub(crate) silent: BTreeSet<u32>,
     pub(crate) unable: BTreeSet<u32>,

@@ -11,7 +11,7 @@ impl Random {
         Self(seed)
     }
 
-    /// The next one.
+    /// The next 64 bits of the sequence.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
