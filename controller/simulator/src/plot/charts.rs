@@ -15,9 +15,9 @@ use crate::{
 /// A picture with the name of its file, without ending.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// For example `utilisation`.
+    /// Name of the picture and of its files, for example `utilisation`.
     pub name: &'static str,
-    /// What is drawn.
+    /// The picture itself.
     pub scene: Scene,
 }
 

@@ -16,7 +16,7 @@ use crate::{
     workload::{SimJob, Workload},
 };
 
-/// `controller-queue` over `controller-scheduler`.
+/// The production scheduler in virtual time: `controller-queue` over `controller-scheduler`.
 pub struct Ours<'a> {
     queue_state: QueueState,
     placer: Placer,
@@ -42,12 +42,12 @@ struct Predicted {
     reported: Vec<Promise>,
 }
 
-/// What a waiting job was told.
+/// The start that a waiting job was promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
-    /// Which.
+    /// Index of the job in the workload.
     pub job: usize,
-    /// When.
+    /// When it was promised.
     pub at: Timestamp,
     /// Its start, with the band.
     pub eta: Eta,

@@ -28,11 +28,11 @@ const ENOUGH: usize = 50;
 /// One way to run the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// In few words.
+    /// Name of the setting, in few words.
     pub name: String,
-    /// Who decides.
+    /// The scheduler that decides.
     pub policy: Policy,
-    /// By which rules.
+    /// The rules that it decides by; they are for the production scheduler only.
     pub rules: Rules,
 }
 
@@ -99,9 +99,9 @@ fn name(rules: &Rules) -> String {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Point {
-    /// In few words.
+    /// Name of the setting, in few words.
     pub name: String,
-    /// Who decided.
+    /// Name of the scheduler that decided.
     pub policy: &'static str,
     /// What the controller is told for it; nothing of a baseline.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -197,11 +197,11 @@ pub fn large_from(workload: &Workload) -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Advice {
-    /// Its name.
+    /// Name of the setting that is advised.
     pub setting: String,
     /// What the controller is told for it.
     pub flags: String,
-    /// Why this one.
+    /// Why it is this one, in sentences.
     pub reasons: Vec<String>,
 }
 
@@ -212,7 +212,7 @@ pub struct Sweep {
     pub inputs: Inputs,
     /// From how many GPUs on a job is large.
     pub large: u32,
-    /// How many are.
+    /// Jobs that are large.
     pub large_jobs: usize,
     /// By setting, in the order in which they were tried.
     pub points: Vec<Point>,
@@ -236,7 +236,7 @@ impl Sweep {
         named(&self.points, self.advice.as_ref()?)
     }
 
-    /// As JSON.
+    /// The sweep as a JSON document, for programs.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
