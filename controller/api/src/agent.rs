@@ -29,7 +29,7 @@ const FIRST_MESSAGE: Duration = Duration::from_secs(10);
 /// Observations of one registration.
 const MAX_OBSERVATIONS: usize = 100_000;
 
-/// The handlers.
+/// The handlers of `AgentService`.
 #[derive(Clone)]
 pub struct Agents {
     context: Context,

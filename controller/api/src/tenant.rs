@@ -43,7 +43,7 @@ fn issued(token: IssuedToken) -> v1::IssuedToken {
     }
 }
 
-/// The handlers.
+/// The handlers of `TenantService`.
 #[derive(Clone)]
 pub struct Tenants {
     context: Context,

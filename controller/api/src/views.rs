@@ -85,7 +85,7 @@ pub fn present_fabric(state: &State) -> Option<v1::Fabric> {
     Some(fabric(document, &state.findings(), cabled(document), version))
 }
 
-/// The topology.
+/// The topology as the scheduler sees it now.
 pub fn topology(state: &State) -> v1::Topology {
     let view = state.topology();
     let pods = view.pods.into_iter().map(|pod| v1::TopologyPod {

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, context::Context, fault, guard::Caller, page};
 
-/// The handlers.
+/// The handlers of `WebhookService`.
 #[derive(Clone)]
 pub struct Webhooks {
     context: Context,
