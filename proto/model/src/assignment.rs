@@ -49,13 +49,13 @@ pub enum DesiredState {
         /// Measure first, and start no rank before this is gone from the desired state.
         certify: Option<Certify>,
     },
-    /// Everything of this attempt ended.
+    /// Everything of this attempt has ended on the server.
     Stopped {
-        /// Between the signal and SIGKILL.
+        /// Time between the first signal and SIGKILL.
         grace: Duration,
         /// What the ranks get first; 0 is SIGTERM.
         signal: i32,
-        /// Told to the ranks' log.
+        /// Why it is stopped, in words; written into the ranks' log.
         reason: String,
     },
 }
@@ -65,14 +65,14 @@ pub enum DesiredState {
 pub struct NodeEndpoints {
     /// The node whose engine it is.
     pub node: NodeName,
-    /// One per rail in use.
+    /// Its listeners, one for each rail in use.
     pub endpoints: Vec<RailEndpoint>,
 }
 
 /// Where an engine listens on one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RailEndpoint {
-    /// The rail's number.
+    /// Number of the rail.
     pub rail: u32,
     /// Address and port of the engine's listener on that rail.
     pub address: SocketAddr,
@@ -81,11 +81,11 @@ pub struct RailEndpoint {
 /// What one server sees of one attempt of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// The job's identifier.
+    /// Identifier of the job.
     pub uid: JobUid,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How far it is.
+    /// How far the server is with the attempt.
     pub state: Observed,
     /// Where the engine listens; from `Prepared` on.
     pub endpoints: Vec<RailEndpoint>,

@@ -11,7 +11,7 @@ pub const SERIES_ROUNDS: u32 = 1 << 16;
 pub struct Certify {
     /// 0, or 1 if all is measured a second time.
     pub series: u32,
-    /// In the order of rounds.
+    /// This node's parts, in the order of rounds.
     pub turns: Vec<RoundPart>,
     /// All of it ends after this.
     pub limit: Duration,
@@ -89,9 +89,9 @@ pub struct PathMeasurement {
     pub lost: u32,
     /// The largest IP packet that arrived and must not be fragmented, in bytes.
     pub mtu: Option<u32>,
-    /// The DSCP of what arrived.
+    /// The DSCP of the packets that arrived; `None`: it was not seen.
     pub dscp: Option<u8>,
-    /// Payload that arrived, in Mbit/s.
+    /// Payload that arrived, in Mbit/s; `None`: bandwidth was not measured.
     pub mbps: Option<u32>,
     /// It may be more: a busy server, and not the rail, held the measurement up.
     pub at_least: bool,
@@ -102,7 +102,7 @@ pub struct PathMeasurement {
 pub struct PortReport {
     /// The rail that it serves.
     pub rail: u32,
-    /// The interface's MTU, in bytes.
+    /// The interface's MTU in bytes; `None`: it is not known.
     pub mtu: Option<u32>,
     /// The DSCP with which the node sends there, as its NICs' class of service has it. `None`: it does not say.
     pub dscp: Option<u8>,
@@ -129,7 +129,7 @@ pub enum PortGid {
 /// Bytes by the counters of each priority, sent and received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PriorityBytes {
-    /// In the job's priority.
+    /// In the job's own priority.
     pub right: u64,
     /// In all other priorities together.
     pub wrong: u64,

@@ -83,7 +83,7 @@ impl fmt::Display for Claim {
     }
 }
 
-/// A text is no claim.
+/// The text is not a claim; it is in the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimError(String);
 
