@@ -100,7 +100,7 @@ impl Source {
         Ok(Self { folder, ..Self::of(&name, text) })
     }
 
-    /// A text by its name. JSON is told by the name, or by its first character where there is no name to tell.
+    /// A text by its name. JSON is recognised by the name, or by its first character where the name does not say.
     #[must_use]
     pub fn of(name: &str, text: Vec<u8>) -> Self {
         let braced = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');

@@ -72,7 +72,7 @@ pub enum KeepError {
 /// Does it.
 ///
 /// # Errors
-/// [`KeepError`]; nothing was overwritten that was not told to be.
+/// [`KeepError`]; nothing was overwritten without being asked for.
 pub fn run(action: &StoreAction) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
@@ -330,7 +330,7 @@ async fn inspect_backup(which: &Which, from: &Path) -> Result<Inspection, KeepEr
     Ok(inspect(opened(which, Arc::new(store))?.as_ref(), Timestamp(unix_ms())).await?)
 }
 
-/// Whether a controller would start on it. A broken audit log is only told: it must not keep anybody from a restore.
+/// Whether a controller would start on it. A broken audit log is only reported: it must not keep anybody from a restore.
 fn sound(inspection: &Inspection, place: &str) -> Result<(), KeepError> {
     if inspection.is_sound() {
         if let Some(cause) = &inspection.audit {

@@ -120,7 +120,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Who waits for this controller to be there is not told any more that it is.
+    /// Withdraws the announcement that this controller is there.
     pub fn goes(&self) {
         self.announced.withdraw();
     }
@@ -143,7 +143,7 @@ impl Opened {
         let anywhere =
             |listen: &Listen| matches!(listen, Listen::Tcp(address) if address.ip().is_unspecified());
         if listen.iter().any(anywhere) && run.store.store == Kind::Etcd {
-            // The name under which others reach it, unless it is told another.
+            // The name under which others reach it, unless `--advertise` gives another.
             further.extend(host().filter(|_| run.advertise.is_empty()));
         }
         further.extend(run.advertise.iter().filter_map(|endpoint| match endpoint {
@@ -281,7 +281,7 @@ impl Stop {
     }
 }
 
-/// When this process is told to stop. It listens from this call on, before it says to anybody that it serves: who is told that
+/// When this process is asked to stop. It listens from this call on, before it says to anybody that it serves: who reads that
 /// may stop it at once.
 pub(crate) fn asked_to_stop() -> std::io::Result<impl Future<Output = ()>> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

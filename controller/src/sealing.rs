@@ -1,7 +1,7 @@
 //! Secrets at rest: sealed unless the operator says otherwise, with keys that are the store's.
 //!
 //! The store says by the id of a key whether it is sealed and with which one, so that a controller that has another key, or
-//! none, is told so before it writes anything.
+//! none, gets an error before it writes anything.
 
 use std::{
     fs, io,
@@ -76,7 +76,7 @@ pub enum SealingError {
         /// Where it was looked for.
         path: PathBuf,
     },
-    /// Sealed, and told to be plain.
+    /// The store is sealed, and `--store-keys` is none.
     #[error(
         "the store is sealed with key {id}, but --store-keys is none: give the file of keys, or write everything in the plain first (`rail-controller store reseal --plain` with the keys)"
     )]

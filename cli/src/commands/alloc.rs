@@ -21,7 +21,7 @@ use crate::{
     output::print,
 };
 
-/// A command that was told to end has ended after this long, or is killed.
+/// A command that was asked to end has ended after this long, or is killed.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// `alloc`: holds servers while a command runs here, or until they are released.
@@ -86,7 +86,7 @@ fn environment(held: &RunningAllocation, global: &Global) -> Vec<(&'static str, 
     set
 }
 
-/// Runs the command until it ends; gives its exit code. It is told to end where the allocation ends before.
+/// Runs the command until it ends; gives its exit code. It is asked to end where the allocation ends before.
 async fn attend(
     api: &Api,
     held: &RunningAllocation,
@@ -118,7 +118,7 @@ async fn attend(
                 if kind != SignalKind::interrupt() {
                     return stop(&mut child, kind).await;
                 }
-                // A terminal has told the command as well.
+                // A terminal has sent it to the command as well.
                 if !std::io::stdin().is_terminal() {
                     signal(&child, kind);
                 }

@@ -40,7 +40,7 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
     Ok(())
 }
 
-/// What would come of each document. All that is refused is told; the first of it is what the command ends with.
+/// What each document would change. Every refusal is shown; the command ends with the first of them.
 async fn report(all: Vec<(Source, Vec<Document>)>, judged: Vec<Judged>, api: &Api) -> Result<(), Error> {
     let mut first: Option<Error> = None;
     let documents = all.iter().flat_map(|(source, all)| all.iter().map(move |document| (source, document)));
@@ -131,7 +131,7 @@ pub fn read(files: &[std::path::PathBuf]) -> Result<Vec<(Source, Vec<Document>)>
     Ok(all)
 }
 
-/// Findings of an applied document that are told at most.
+/// Findings of an applied document that are shown at most.
 const NOTES: usize = 50;
 
 /// A document that is longer than what every controller takes in one message, with its cables in lists.

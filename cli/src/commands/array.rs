@@ -1,4 +1,4 @@
-//! Arrays: jobs that one submit made, named, waited for and told of together.
+//! Arrays: jobs that one submit made, named, waited for and reported together.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -180,7 +180,7 @@ impl Counts {
     }
 }
 
-/// Failures that are told in words.
+/// Failures that are shown in words.
 const FAILURES: usize = 5;
 
 /// The first that failed, each with why: "sweep[3]: RankExited: rank 0 ended with 1".

@@ -114,7 +114,7 @@ fn progress(total: Option<u64>) -> ProgressBar {
     ProgressStyle::with_template(template).map_or(bar.clone(), |style| bar.with_style(style))
 }
 
-/// What came of the program there.
+/// How the program there ended.
 fn judged(code: u8) -> Result<(), Error> {
     if code == 0 { Ok(()) } else { Err(Error::Exited(code)) }
 }

@@ -65,7 +65,7 @@ pub async fn judge(
     }
 }
 
-/// Whoever may not apply a document is told which one it is.
+/// For a document that the caller may not apply the error says which one it is.
 fn placed(places: &[(&Source, usize)], error: Error) -> Error {
     let Error::Rpc { error, .. } = &error else { return error };
     let number = error.violations.iter().find_map(|one| {

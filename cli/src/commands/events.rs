@@ -85,7 +85,7 @@ async fn follow(
     reported: &mut PrintedEvents,
     api: &Api,
 ) -> Result<(), Error> {
-    // One of them is told at a time, whichever comes.
+    // One of them is shown at a time, whichever comes.
     let (sender, mut seen) = tokio::sync::mpsc::channel::<Vec<Event>>(64);
     let to_jobs = sender.clone();
     let jobs = async move {
@@ -153,7 +153,7 @@ async fn follow(
     }
 }
 
-/// What was told already, of each job and server what it tells now: what it told before it forgets.
+/// What was printed already, by job and server, of what its status says now; what it said before is forgotten.
 struct PrintedEvents {
     output: EventOutput,
     since: (i64, i32),

@@ -14,7 +14,7 @@ use crate::{
     render,
 };
 
-/// Findings of one kind that are told at most where not all are asked for.
+/// Findings of one kind that are shown at most where not all are asked for.
 pub const REPORTED: usize = 20;
 
 /// `fabric import|generate|check`: makes or checks a fabric document here, without a cluster.

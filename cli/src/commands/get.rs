@@ -254,7 +254,7 @@ async fn jobs(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     asked.show(&kind, "jobs", one, all).await
 }
 
-/// A tenant that there is not has nothing, and who asks for it is told so.
+/// A tenant that there is not has nothing, and the error says so.
 async fn known(name: &str, api: &Api) -> Result<(), Error> {
     if name.is_empty() { Ok(()) } else { tenant(name, api).await.map(drop) }
 }
@@ -353,7 +353,7 @@ async fn fabric(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     print(&render::render(output, &fabric, "rail.v1.Fabric", || vec![format!("fabric/{name}")], table)?)
 }
 
-/// An empty table says nothing; a person is told so.
+/// An empty table says nothing; for a person a sentence does.
 pub fn nothing(empty: bool, output: Output, what: &str) {
     if empty && matches!(output, Output::Table | Output::Wide) {
         eprintln!("no {what}");

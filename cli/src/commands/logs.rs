@@ -20,7 +20,7 @@ use crate::{
 /// A line is shown in parts beyond this.
 const MAX_LINE: usize = 64 * 1024;
 
-/// A rank that wrote more may have lost its oldest output, so that what is told again cannot be recognised.
+/// A rank that wrote more may have lost its oldest output, so that what is sent again cannot be recognised.
 const MAX_RECOGNISED: u64 = 4 << 20;
 
 /// `logs JOB`: what the ranks of a job, or of every element of an array, wrote.
@@ -144,7 +144,7 @@ fn previous(job: &v1::Job) -> Result<u32, Error> {
     })
 }
 
-/// Ranks whose last lines are told of a job that has failed.
+/// Ranks whose last lines are shown of a job that has failed.
 const FAILED_RANKS: usize = 3;
 
 /// The ranks that failed first, in the order in which they did.
@@ -237,7 +237,7 @@ impl PrintedOutput {
         Self { recognise, printed: BTreeMap::new(), skip: BTreeMap::new() }
     }
 
-    /// A new stream follows; false if it cannot be told what of it is known already.
+    /// A new stream follows; false if what of it is known already cannot be recognised.
     fn again(&mut self) -> bool {
         let known = self.recognise && self.printed.values().all(|bytes| *bytes <= MAX_RECOGNISED);
         self.skip = if known { self.printed.clone() } else { BTreeMap::new() };

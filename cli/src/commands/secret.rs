@@ -200,7 +200,7 @@ fn data(args: &CreateValues) -> Result<HashMap<String, String>, Error> {
     Ok(data)
 }
 
-/// A secret before and after an `apply`, its values told apart without being told.
+/// A secret before and after an `apply`, with which values differ, and without the values.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer, or the error that `known` returns.
@@ -218,7 +218,7 @@ pub async fn compared(
     differences(after, api, known).await
 }
 
-/// A secret as it is and as it would be, as the controller has told it.
+/// A secret as it is and as it would be, as the controller answers.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer, or the error that `known` returns.

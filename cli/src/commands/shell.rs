@@ -194,7 +194,7 @@ mod tests {
             let lists = kinds.map(listing);
             assert!(lists.iter().all(|list| script.contains(list)) && script.contains(begin), "{shell}");
         }
-        // The jobs of explain, logs and cancel, and what get, describe and delete are told.
+        // The jobs of explain, logs and cancel, and the arguments of get, describe and delete.
         assert!(script(Shell::Zsh).matches(":_railctl_names'").count() >= 5);
         // One argument each of ls, its alias list, drain and undrain.
         assert_eq!(script(Shell::Zsh).matches(":_railctl_rails'").count(), 4);

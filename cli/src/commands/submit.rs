@@ -68,7 +68,7 @@ pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<
     Ok(())
 }
 
-/// An array is told of and waited for as one: it has failed if any of its elements has.
+/// An array is reported and waited for as one: it has failed if any of its elements has.
 async fn of_array(args: &Submit, of: JobRef, api: &Api) -> Result<(), Error> {
     let mut jobs = api.list_elements(&of).await?.jobs;
     array::in_order(&mut jobs);

@@ -13,7 +13,7 @@ use crate::{
     render::{self, Answer, Behind, Kind},
 };
 
-/// More often than this nothing new is told.
+/// More often than this there is nothing new.
 const LEAST: Duration = Duration::from_secs(1);
 /// Clears a terminal and goes to its upper left corner.
 const CLEAR: &str = "\x1b[H\x1b[2J";

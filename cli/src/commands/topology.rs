@@ -145,7 +145,7 @@ fn from_file(file: &Path) -> Result<Vec<Neighbor>, Error> {
     Ok(heard.neighbors)
 }
 
-/// What agents have told the controller. A document may name the RDMA device where LLDP names the network device.
+/// What agents have reported to the controller. A document may name the RDMA device where LLDP names the network device.
 async fn reported(fabric: &Fabric, api: &Api) -> Result<Vec<Neighbor>, Error> {
     let mut planned: BTreeMap<NodeName, Vec<String>> = BTreeMap::new();
     for link in fabric.each_link() {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Makes a webhook of a document. Where it names no tenant, it is the one that was set. Not repeated by itself: a secret that is
-/// made for it is told once.
+/// made for it is shown once.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer.
@@ -30,7 +30,7 @@ pub async fn apply(
     once(doing, api.webhooks().apply_webhook(request)).await
 }
 
-/// What was made, and the secret where it is told.
+/// What was made, and the secret where the answer has it.
 pub fn applied(webhook: &v1::Webhook) -> String {
     let secret = webhook.spec.as_ref().map(|spec| spec.secret.as_str()).unwrap_or_default();
     let line = format!("{} applied", name_of(webhook));

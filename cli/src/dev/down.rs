@@ -99,7 +99,7 @@ fn stop_up(layout: &Layout) {
     }
     let complete = layout.read().ok().flatten().is_some_and(|record| record.complete);
     if complete {
-        // It only stays in the foreground; told to end, it finds nothing left to do.
+        // It only stays in the foreground; when it is signalled, it finds nothing left to do.
         up.signal(Signal::TERM);
     } else {
         up.signal(Signal::KILL);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::spec::Spec;
 
-/// What is true of this machine and is told to every node.
+/// What is true of this machine and goes into every node's inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Machine {
     /// Logical processors of the machine.
@@ -40,7 +40,7 @@ pub struct NodePlan {
     pub inventory: Value,
 }
 
-/// Namespaces, and what `ip -batch` and `tc -batch` are told.
+/// Namespaces, and the lines for `ip -batch` and `tc -batch`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkPlan {
     /// All namespaces, servers first.

@@ -162,7 +162,7 @@ pub fn marked(everyone: &[Stat], is_mark: impl Fn(&[u8]) -> bool) -> BTreeSet<Id
     everyone.iter().filter(|stat| !stat.zombie).filter(has).map(|stat| stat.identity).collect()
 }
 
-/// Processes that were told on their command line of something below `dir`, if they are one of these programs.
+/// Processes whose command line names something below `dir`, if they are one of these programs.
 /// Some hide their environment from their own user; the command line everybody sees.
 #[must_use]
 pub fn reported_of(everyone: &[Stat], programs: &[&str], dir: &Path) -> BTreeSet<Identity> {

@@ -1,4 +1,4 @@
-//! Where the programs are and what they are told.
+//! Where the programs are, and their arguments.
 
 use std::{
     ffi::OsString,

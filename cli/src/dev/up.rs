@@ -464,7 +464,7 @@ impl Up {
     }
 }
 
-/// The last lines of a log; where a panic is told, from there on, the stack being no help here.
+/// The last lines of a log; where a panic is logged, from there on, without the stack.
 fn tail_of(log: &str) -> Vec<&str> {
     let lines: Vec<&str> = log.lines().collect();
     let panic = lines.iter().rposition(|line| line.contains(" panicked at "));

@@ -182,7 +182,7 @@ fn shown<T: Message>(
             None => Err(Error::Usage("`-o slurm` is for jobs and nodes".to_owned())),
         },
         ListOutput::Csv => Ok(headed(table(args, kind, items, true)?, args).csv()),
-        // A person is told in words that there is nothing.
+        // For a person words say that there is nothing.
         ListOutput::Plain(_) if items.is_empty() => {
             table(args, kind, items, true)?;
             Ok(String::new())

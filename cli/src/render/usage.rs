@@ -94,7 +94,7 @@ pub struct Efficiency {
     ranks: usize,
     /// From its start to its end, or to now.
     ran: Duration,
-    /// CPU time of all ranks that told it; `None`: none has.
+    /// CPU time of all ranks that reported it; `None`: none has.
     cpu: Option<Duration>,
     /// CPUs that were its alone.
     cpus: u64,
@@ -105,7 +105,7 @@ pub struct Efficiency {
 }
 
 impl Efficiency {
-    /// By what its ranks have told at their ends.
+    /// By what its ranks have reported at their ends.
     #[must_use]
     pub fn of(job: &v1::Job, now: f64) -> Self {
         let metadata = job.metadata.clone().unwrap_or_default();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Phase, Test};
 
-/// What came of one test.
+/// The result of one test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
@@ -66,7 +66,7 @@ pub struct Measured {
     pub verified: bool,
     /// Shares of the rails in `gbps`, in Gbit/s.
     pub rails: BTreeMap<u32, f64>,
-    /// Of a test with a loss: how long until no data was on the port any more, in seconds; `None` if it never came to that.
+    /// Of a test with a loss: how long until no data was on the port any more, in seconds; `None` if that never happened.
     pub drained_s: Option<f64>,
     /// Attempts before the one that ended well.
     pub restarts: u32,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::render::Table;
 
-/// All that is told.
+/// All that a validation reports.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {

@@ -202,7 +202,7 @@ impl Validation<'_> {
         Ok(())
     }
 
-    /// Has the tests of a step run at once; gives what came of them in their order.
+    /// Has the tests of a step run at once; gives their results in order.
     async fn step(&mut self, tests: Vec<Test>) -> Result<Vec<Run>, Error> {
         let mut under_way: Vec<UnderWay> = Vec::new();
         for mut test in tests {

@@ -294,7 +294,7 @@ struct UntilBroken {
     ended: bool,
 }
 
-/// What the agent is told of the cluster's authority: as it is, once it was welcomed, and whenever it changes.
+/// What the agent is sent about the cluster's authority: as it is, once it was welcomed, and whenever it changes.
 struct News {
     changes: WatchStream<Arc<Standing>>,
     epoch: u64,

@@ -86,7 +86,7 @@ pub(crate) fn to_apply(
 
 /// Jobs of one answer at most.
 const MAX_ORDER: u32 = 1000;
-/// Use is told in GPU-hours.
+/// Use is shown in GPU-hours.
 const HOUR: f64 = 3600.0;
 
 fn standing(row: &OrderRow) -> v1::QueueStanding {

@@ -29,7 +29,7 @@ pub(crate) trait ValuesDocument: Message + Default {
     const APPLY: Rpc;
     /// The metadata of the document, made if it has none.
     fn metadata(&mut self) -> &mut v1::Metadata;
-    /// Without what became of it, which nobody but the controller says.
+    /// Without its status, which only the controller writes.
     fn asked(self) -> Self;
     /// The revision of its last change.
     fn set_version(&mut self, version: u64) {

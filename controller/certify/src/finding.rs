@@ -80,7 +80,7 @@ pub struct Finding {
 /// What can be wrong. In order: what stops a job first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The node has told nothing.
+    /// The node has reported nothing.
     Silent,
     /// Nothing comes back on a rail.
     Dead,
@@ -90,7 +90,7 @@ pub enum Kind {
     Swapped,
     /// A port has no GID of its address for RoCE v2.
     Gid,
-    /// A port's GID is not that of the address which the others are told.
+    /// A port's GID is not that of the address which the others are given.
     OtherGid,
     /// Packets as large as the ports allow do not arrive, or a port allows less than the others.
     Mtu,

@@ -1,7 +1,7 @@
 //! Who measures whom: rounds of a tournament, each of disjoint pairs.
 //!
 //! All rounds are a 1-factorisation of the complete graph by the circle method (Kirkman 1847): everybody meets everybody once. Large
-//! gangs take a few of them, drawn by the seed, so that each node is measured against enough others to be told apart from them.
+//! gangs take a few of them, drawn by the seed, so that each node is measured against enough others to be distinguished from them.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -18,7 +18,7 @@ pub struct Gang {
     pub rails: Vec<u32>,
     /// The leaf of each node on each of `rails`, in their order; nothing where no fabric says so.
     pub leaves: Vec<Vec<Option<u32>>>,
-    /// The address of each node on each of `rails`, in their order, that the others are told; nothing where that is not known.
+    /// The address of each node on each of `rails`, in their order, that the others are given; nothing where that is not known.
     pub addresses: Vec<Vec<Option<IpAddr>>>,
     /// Names of the nodes, for people.
     pub names: Vec<NodeName>,

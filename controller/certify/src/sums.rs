@@ -68,7 +68,7 @@ impl Sum {
     }
 }
 
-/// Everything that was told.
+/// Everything that the nodes reported.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     /// What was measured, by rail and by pair of nodes.

@@ -1,4 +1,4 @@
-//! A log decided again: what the scheduler was told is told to the production code once more, and what it decides now is
+//! A log decided again: what the scheduler was given is given to the production code once more, and what it decides now is
 //! compared with what it decided then, and proved.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -258,7 +258,7 @@ impl Replay {
             return Err(self.wrong(format!("time runs backwards, from {} to {}", self.now, Timestamp(at))));
         }
         self.now = Timestamp(at);
-        // What it does is told first: that says more than that it was changed.
+        // What it does is reported first: that says more than that it was changed.
         self.report(&line)?;
         self.closed = matches!(line, Line::Close(_));
         if is_right { Ok(()) } else { Err(ReplayError::Changed { line: self.line, at: self.now }) }

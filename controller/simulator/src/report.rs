@@ -1,4 +1,4 @@
-//! What is told of a simulation: rows as CSV, everything as JSON, a summary for people.
+//! The report of a simulation: rows as CSV, everything as JSON, a summary for people.
 
 use std::fmt::Write as _;
 
@@ -80,7 +80,7 @@ impl Inputs {
     }
 }
 
-/// By which rules ours decided, beside those of a controller that was told nothing.
+/// By which rules ours decided, beside those of a controller without options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulerTold {
@@ -102,7 +102,7 @@ pub struct SchedulerTold {
 }
 
 impl SchedulerTold {
-    /// What is to be told of these rules.
+    /// What a report says of these rules.
     #[must_use]
     pub fn new(rules: &Rules) -> Self {
         Self {
@@ -146,7 +146,7 @@ impl SchedulerTold {
     }
 }
 
-/// What was read of a trace, and what became of its rows.
+/// What was read of a trace, and how its rows were used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceTold {
@@ -184,7 +184,7 @@ pub struct CountTold {
 }
 
 impl TraceTold {
-    /// What is to be told of this account.
+    /// What a report says of this account.
     #[must_use]
     pub fn new(name: &str, format: Format, account: &Account) -> Self {
         let reported = |counts: &std::collections::BTreeMap<&'static str, crate::trace::Count>| {
@@ -295,7 +295,7 @@ pub struct WorkloadTold {
 }
 
 impl WorkloadTold {
-    /// What is to be told of this workload.
+    /// What a report says of this workload.
     #[must_use]
     pub fn new(of: &Workload) -> Self {
         Self {
@@ -415,7 +415,7 @@ impl Report {
                 many(of.restarts, "restart")
             );
         }
-        // All schedulers see the same jobs: what there is none of is told once.
+        // All schedulers see the same jobs: what there is none of is said once.
         for absent in self.summaries.first().map_or(&[][..], |of| &of.absent) {
             let columns = if absent.field == "large" { ">=64 P99" } else { "FEWEST, CUT/JOB" };
             let _ = writeln!(text, "-: {columns}: {}", absent.why);
@@ -486,7 +486,7 @@ fn workload_text(workload: &WorkloadTold, text: &mut String) {
     }
 }
 
-/// A load of which less than this part can be served before the last submit is told with that part.
+/// A load of which less than this part can be served before the last submit is shown with that part.
 const INSIDE: f64 = 0.9;
 
 const DEFINITIONS: &str = "

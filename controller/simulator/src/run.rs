@@ -17,10 +17,10 @@ use crate::{
     workload::{SimJob, Workload},
 };
 
-/// Violations that are told in full; the rest is only counted.
+/// Violations that are shown in full; the rest is only counted.
 pub const REPORTED: usize = 20;
 
-/// What became of a job.
+/// How a job fared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Row {
     /// When it started, for the last time; `None`: never.
@@ -50,7 +50,7 @@ pub struct Row {
 pub struct Outcome {
     /// Name of the scheduler.
     pub policy: &'static str,
-    /// What became of each job, in the order of the workload.
+    /// A row for each job, in the order of the workload.
     pub rows: Vec<Row>,
     /// What was in use over the time of the submits.
     pub series: Series,
@@ -213,7 +213,7 @@ impl<'a> Loop<'a> {
         let (job, restarts) = match event {
             Event::Ended(job, restarts) | Event::Stopped(job, restarts) => (job, restarts),
         };
-        // It was stopped before it came to its end, or ended before it was stopped.
+        // It was stopped before its end, or ended before it was stopped.
         if self.rows[job].restarts != restarts {
             return;
         }

@@ -37,7 +37,7 @@ pub enum SiteError {
         /// Servers of the fabric.
         fabric: usize,
     },
-    /// More kinds than are told apart.
+    /// More kinds of servers than can be distinguished.
     #[error("the list has more than {KINDS} kinds of servers")]
     Kinds,
     /// No server is on all rails.

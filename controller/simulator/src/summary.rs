@@ -1,4 +1,4 @@
-//! What an outcome comes to.
+//! The results of an outcome, in numbers.
 
 use serde::Serialize;
 
@@ -70,7 +70,7 @@ fn share(part: usize, of: usize) -> f64 {
     part as f64 / of.max(1) as f64
 }
 
-/// Something that is not told, because there is nothing that it would be about.
+/// A field that is left out, because there is nothing that it would be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Absent {
     /// Name of the field that is absent.
@@ -82,7 +82,7 @@ pub struct Absent {
 const NO_LARGE: Absent = Absent { field: "large", why: "no job of 64 GPUs and more" };
 const NO_PODS: Absent = Absent { field: "pods", why: "no job on several servers was started" };
 
-/// What one scheduler came to.
+/// The results of one scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -115,7 +115,7 @@ pub struct Summary {
     /// Jobs on several servers; `None`: none was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<Pods>,
-    /// What is not told, and why.
+    /// Fields that are left out, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<Absent>,
     /// From the first submit to the last end, in seconds.
@@ -130,7 +130,7 @@ pub struct Summary {
     pub violations_reported: Vec<String>,
 }
 
-/// The sizes that are told apart, in GPUs as the trace asks.
+/// The classes of size, in GPUs as the trace asks.
 const SIZES: [(u32, u32); 9] =
     [(1, 1), (2, 3), (4, 7), (8, 8), (9, 16), (17, 32), (33, 63), (64, 127), (128, u32::MAX)];
 
@@ -147,7 +147,7 @@ pub fn size_name((low, high): (u32, u32)) -> String {
     }
 }
 
-/// What an outcome comes to.
+/// The results of an outcome, in numbers.
 #[must_use]
 pub fn summary(site: &Site, workload: &Workload, outcome: &Outcome) -> Summary {
     let waits = |low: u32, high: u32| waits_of(workload, outcome, low, high);

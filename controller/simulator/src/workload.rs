@@ -137,7 +137,7 @@ impl SimJob {
     }
 }
 
-/// The jobs, and what became of the others.
+/// The jobs, and how many others were left out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// The jobs, in the order of their submits.

@@ -6,7 +6,7 @@ use std::{net::Ipv6Addr, time::Duration};
 /// The rounds of each series are numbered from a multiple of this on, so that no packet of one series is taken for one of another.
 pub const SERIES_ROUNDS: u32 = 1 << 16;
 
-/// What one node is to measure. Its ranks wait until they are let go.
+/// What one node is to measure. Its ranks do not start before it is gone from the desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Certify {
     /// 0, or 1 if all is measured a second time.

@@ -1,7 +1,8 @@
 //! What a server claims as its own by having it in its inventory: things that only one server of a fleet can have.
 //!
 //! Addresses that mean something on one server only (loopback, unspecified) are no claims, nor are further addresses of a NIC, which may
-//! move between servers that live (VRRP), nor identities that are not told. PCI addresses, device names and NUMA nodes are a server's own
+//! move between servers that live (VRRP), nor identities that are not reported. PCI addresses, device names and NUMA nodes are a server's
+//! own
 //! numbering; switch ports may be shared (multi-host NICs) and are findings of the fabric instead.
 
 use std::{

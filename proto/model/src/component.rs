@@ -33,7 +33,7 @@ pub struct Component {
 pub struct NodeShape<'a> {
     /// GPUs of the node; 0: none.
     pub gpus: u32,
-    /// Ranks; at least 1.
+    /// Ranks of the node; at least 1.
     pub ranks: u32,
     /// CPUs that are the job's alone.
     pub cpus: u32,
@@ -48,7 +48,7 @@ pub struct NodeShape<'a> {
 pub struct ComponentPlace<'a> {
     /// The component as the spec has it.
     pub component: &'a Component,
-    /// Its place among the components.
+    /// Position of the component among all of the gang, from 0.
     pub index: usize,
     /// The position of its first node in the gang.
     pub first_node: u32,
@@ -92,7 +92,7 @@ impl Component {
 /// What a gang of components cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ComponentFlaw {
-    /// More than there may be.
+    /// The list has more components than there may be.
     #[error("has {count} entries; at most {} are allowed", Component::MOST)]
     TooMany {
         /// Entries that the list has.
@@ -105,7 +105,7 @@ pub enum ComponentFlaw {
         field: &'static str,
         /// What that field says.
         said: u64,
-        /// What the components make.
+        /// What the components make together.
         made: u64,
     },
     /// A component without nodes.
@@ -114,7 +114,7 @@ pub enum ComponentFlaw {
         /// Position in the list.
         index: usize,
     },
-    /// Two of one name.
+    /// Two components have the same name.
     #[error("is the name of entry {first} too")]
     Twice {
         /// Position in the list.

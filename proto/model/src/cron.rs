@@ -77,7 +77,7 @@ pub enum CronError {
         seconds(*.found)
     )]
     Fields {
-        /// How many it has.
+        /// Fields that the expression has.
         found: usize,
     },
     /// A word that there is not.
@@ -131,7 +131,7 @@ fn seconds(found: usize) -> &'static str {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cron {
     text: Arc<str>,
-    /// A bit for each value.
+    /// The minutes at which it is due, a bit for each.
     minutes: u64,
     hours: u64,
     days: u64,

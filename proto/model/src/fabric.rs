@@ -76,7 +76,7 @@ impl Fabric {
 /// One network plane: NIC k of every server is on rail k.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rail {
-    /// 0, 1, 2, ...
+    /// Number of the rail, from 0 without gaps.
     pub index: u32,
     /// The name that commands and messages show.
     pub name: String,
@@ -135,7 +135,7 @@ pub struct Link {
     pub port: String,
     /// Line rate in Mbit/s; 0 if not known.
     pub speed_mbps: u64,
-    /// Known not to work.
+    /// The cable is known not to work.
     pub down: bool,
     /// The NIC's rail, where the leaf serves several; `None`: that of the leaf.
     pub rail: Option<u32>,

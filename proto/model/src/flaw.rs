@@ -24,15 +24,15 @@ pub enum SpecFlaw {
         /// The field whose time is too early: `startBefore` or `deadline`.
         field: &'static str,
     },
-    /// A gang of nothing.
+    /// The gang has no node.
     #[error("must be at least 1")]
     NoNodes,
     /// An elastic gang whose least is more than what it wants, or nothing.
     #[error("{least} is not from 1 to the {nodes} nodes that the job wants")]
     MinNodes {
-        /// What `gang.minNodes` says.
+        /// The nodes that `gang.minNodes` asks for.
         least: u32,
-        /// What `gang.nodes` says.
+        /// The nodes that `gang.nodes` asks for.
         nodes: u32,
     },
     /// No rails at all, and yet rails.
@@ -61,7 +61,7 @@ pub enum SpecFlaw {
         /// Nodes of a group of an earlier entry.
         other: u32,
     },
-    /// The same size twice.
+    /// Two entries with the same size of group.
     #[error("groups of {size} are given twice")]
     GroupTwice {
         /// Position in the list.
@@ -89,9 +89,9 @@ pub enum SpecFlaw {
     /// More spares than nodes.
     #[error("{spares} spares are more than the {nodes} nodes that they stand in for")]
     Spares {
-        /// What `placement.spares` says.
+        /// The spares that `placement.spares` asks for.
         spares: u32,
-        /// What `gang.nodes` says.
+        /// The nodes that `gang.nodes` asks for.
         nodes: u32,
     },
     /// Spares that nothing uses.
@@ -99,7 +99,7 @@ pub enum SpecFlaw {
         "{spares} spares are held, but failed nodes are not replaced; write failure.replace SPARES or ANY"
     )]
     SparesUnused {
-        /// What `placement.spares` says.
+        /// The spares that `placement.spares` asks for.
         spares: u32,
     },
     /// Replacements out of nothing.
@@ -115,7 +115,7 @@ pub enum SpecFlaw {
         /// Where replacements are to come from.
         replace: Replace,
     },
-    /// Too long a list.
+    /// A list with more entries than it may have.
     #[error("has {count} entries; at most {most} are allowed")]
     TooMany {
         /// The list that is too long.
@@ -145,7 +145,7 @@ pub enum SpecFlaw {
         /// Position of the earlier of the two.
         first: usize,
     },
-    /// One of no values.
+    /// A condition that asks for one of no values.
     #[error("needs a value at least")]
     NoValues {
         /// Position in the list.
@@ -184,9 +184,9 @@ pub enum SpecFlaw {
         "names {named} of the {asked} nodes that the job has with its spares; name more, or ask for fewer"
     )]
     FewNodesNamed {
-        /// Named, and not excluded.
+        /// Nodes that are named and not excluded.
         named: u64,
-        /// Nodes at least, and spares.
+        /// Nodes that the job needs at least, with its spares.
         asked: u64,
     },
     /// Two terms that no node fulfils together.
@@ -224,13 +224,13 @@ pub enum SpecFlaw {
         /// Why the name of the element is not a name.
         error: NameError,
     },
-    /// Nothing takes no time.
+    /// A duration of zero where something takes time.
     #[error("must be longer than 0s")]
     NoTime {
         /// The field whose duration is zero.
         field: &'static str,
     },
-    /// Longer than it may.
+    /// The expected duration is longer than the time limit.
     #[error("is longer than timeLimit; the job would be ended before")]
     ExpectedBeyondLimit,
     /// A signal that programs cannot wait for.

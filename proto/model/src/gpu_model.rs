@@ -60,7 +60,7 @@ impl GpuModel {
         Ok(Self(text))
     }
 
-    /// As it was written.
+    /// The model as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -56,7 +56,7 @@ pub enum PortState {
     Down,
     /// The link is trained, and the port is not configured yet.
     Init,
-    /// Configured, not yet active.
+    /// Configured, and not yet active.
     Armed,
     /// The port is up and carries data.
     Active,
@@ -84,13 +84,13 @@ impl PortState {
 pub enum PhysicalState {
     /// The port is asleep to save power.
     Sleep,
-    /// Looks for the other end.
+    /// The port looks for the other end.
     Polling,
     /// The port is switched off.
     Disabled,
     /// The port trains the link with the other end.
     Training,
-    /// The link is up.
+    /// The physical link is up.
     LinkUp,
     /// The port recovers the link from errors.
     ErrorRecovery,
@@ -122,7 +122,7 @@ pub struct Gid {
     pub index: u32,
     /// The 128 bits as an IPv6 address; a GID of an IPv4 address is mapped.
     pub gid: Ipv6Addr,
-    /// What it is for.
+    /// The kind of RoCE that the GID is for.
     pub kind: GidKind,
     /// The network device whose address it is; may be empty.
     pub netdev: String,
@@ -136,7 +136,7 @@ impl Gid {
     }
 }
 
-/// What a GID is for.
+/// The kind of RoCE that a GID is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GidKind {
     /// An ethertype of its own, not routed.
@@ -158,7 +158,7 @@ pub struct GpuFacts {
     pub driver_version: String,
     /// Device of the NIC that is nearest to it; empty if no NIC serves a rail.
     pub nic: String,
-    /// How far that NIC is.
+    /// How far that NIC is from the GPU; `None`: there is no such NIC, or it is not known.
     pub nic_distance: Option<Distance>,
     /// Its links to other GPUs that carry data now (NVLink, xGMI), one entry for each other end.
     pub links: Vec<GpuLink>,
@@ -189,7 +189,7 @@ pub enum GpuPath {
 }
 
 impl GpuPath {
-    /// All, the best first.
+    /// All paths, the best first.
     pub const ALL: [Self; 3] = [Self::DmaBuf, Self::PeerMemory, Self::HostStaging];
 
     /// The name of the path that commands and messages show.
@@ -232,7 +232,7 @@ impl GpuDirect {
 pub struct PathCause {
     /// The path that cannot be taken, or that is slow.
     pub path: GpuPath,
-    /// UpperCamelCase, stable; for example `ModuleMissing`.
+    /// Code of the cause in UpperCamelCase; stable, for example `ModuleMissing`.
     pub code: Cow<'static, str>,
     /// What is wrong, in words.
     pub message: String,

@@ -101,7 +101,7 @@ impl IsolationSet {
         Self(self.0 & !other.0)
     }
 
-    /// Whether there is none.
+    /// Whether the set has no feature.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -200,7 +200,7 @@ pub enum IsolationPolicy {
     /// What the server can give; two tenants still never share one that cannot tell them apart.
     #[default]
     BestEffort,
-    /// [`IsolationSet::REQUIRED`], or the job waits.
+    /// The job gets [`IsolationSet::REQUIRED`], or it waits.
     Required,
 }
 

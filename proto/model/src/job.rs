@@ -24,7 +24,7 @@ pub struct Job {
     pub uid: JobUid,
     /// The user's own key/value pairs.
     pub labels: BTreeMap<String, String>,
-    /// Counts changes of `spec`.
+    /// Number of the version of `spec`: it grows with each change.
     pub generation: u64,
     /// Asked; whatever becomes of the job shares it.
     pub spec: Arc<JobSpec>,
@@ -58,7 +58,7 @@ pub struct JobSpec {
     pub service_class: Option<ServiceClassName>,
     /// How many of which licenses it holds while it runs; each at least 1.
     pub licenses: BTreeMap<LicenseName, u32>,
-    /// Higher goes first; -1000..=1000.
+    /// Priority from -1000 to 1000; the higher one goes first.
     pub priority: i32,
     /// Longest run of one attempt; `None` is no limit.
     pub time_limit: Option<Duration>,
@@ -70,7 +70,7 @@ pub struct JobSpec {
     pub start_before: Option<Timestamp>,
     /// It must have ended by then.
     pub deadline: Option<Timestamp>,
-    /// Inside this reservation only.
+    /// The reservation that the job may run in; `None`: outside of all.
     pub reservation: Option<ReservationName>,
     /// Not before these jobs have come so far.
     pub after: Vec<Dependency>,
@@ -78,7 +78,7 @@ pub struct JobSpec {
     pub array: Option<ArraySpec>,
     /// How it may be stopped for another.
     pub preemption: Preemption,
-    /// Between SIGTERM and SIGKILL.
+    /// Time between SIGTERM and SIGKILL when the job is ended.
     pub grace_period: Duration,
     /// What to do when an attempt fails.
     pub failure: FailurePolicy,
@@ -183,11 +183,11 @@ impl JobSpec {
 /// All the tasks of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gang {
-    /// Wanted; at least 1.
+    /// Nodes that the gang wants; at least 1.
     pub nodes: u32,
     /// Started with so many at least: fewer than `nodes` makes the job elastic.
     pub min_nodes: u32,
-    /// 0 takes no GPU.
+    /// GPUs of each node; 0: none.
     pub gpus_per_node: u32,
     /// Ranks of each node; at least 1.
     pub ranks_per_node: u32,
@@ -224,7 +224,7 @@ pub struct RailRequest {
     pub avoid_drained: bool,
 }
 
-/// How the job's engines carry out its operations. All engines of an attempt must be told the same.
+/// How the job's engines carry out its operations. All engines of an attempt must be given the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineOptions {
     /// What goes over the rails carries checksums, and what fails them is sent again.
@@ -289,7 +289,7 @@ impl Work {
 /// What steps of an allocation find.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllocationSpec {
-    /// Wins over what Railyard sets.
+    /// Variables of the ranks; they win over those that Railyard sets.
     pub env: BTreeMap<String, String>,
     /// What of it secrets and configs hold; `env` wins over it.
     pub env_from: Vec<EnvSource>,
@@ -302,7 +302,7 @@ pub struct AllocationSpec {
 pub struct CommandSpec {
     /// Program and arguments; never empty.
     pub argv: Vec<String>,
-    /// Wins over what Railyard sets.
+    /// Variables of the ranks; they win over those that Railyard sets.
     pub env: BTreeMap<String, String>,
     /// What of it secrets and configs hold; `env` wins over it.
     pub env_from: Vec<EnvSource>,
@@ -315,7 +315,7 @@ pub struct CommandSpec {
 pub struct CollectiveSpec {
     /// The collective to measure.
     pub op: CollectiveOp,
-    /// Size of one rank's message.
+    /// Bytes of one rank's message.
     pub bytes: u64,
     /// Type of the elements of a message.
     pub dtype: Dtype,
@@ -338,7 +338,7 @@ word!(
         AllGather = "all-gather",
         /// Reduce, each rank keeps its block.
         ReduceScatter = "reduce-scatter",
-        /// One rank's data to all.
+        /// Copies one rank's message to all ranks.
         Broadcast = "broadcast",
         /// Each rank's block k to rank k.
         AllToAll = "all-to-all",
@@ -351,15 +351,15 @@ word!(
 word!(
     /// How an operation is carried out; the engine's words.
     Algorithm {
-        /// Every node with every node.
+        /// Every node exchanges with every other one directly.
         Direct = "direct",
-        /// All-reduce in one step.
+        /// All-reduce in a single step between all nodes.
         OneShot = "one-shot",
-        /// From neighbour to neighbour.
+        /// Blocks go from neighbour to neighbour in a ring.
         Ring = "ring",
-        /// Recursive halving and doubling.
+        /// Recursive halving, then recursive doubling.
         Halving = "halving",
-        /// Broadcast by scattering and relaying.
+        /// Broadcast by scattering the message and relaying its parts.
         Relay = "relay",
         /// All-reduce of few bytes by recursive doubling.
         Doubling = "doubling",
@@ -387,9 +387,9 @@ word!(
     ReduceOp {
         /// The sum of the elements.
         Sum = "sum",
-        /// The smallest element.
+        /// The smallest of the elements.
         Min = "min",
-        /// The largest element.
+        /// The largest of the elements.
         Max = "max",
         /// The product of the elements.
         Prod = "prod",
@@ -401,13 +401,13 @@ word!(
 pub struct JobStatus {
     /// Where it is in its life.
     pub phase: Phase,
-    /// Every cause of that.
+    /// Every cause of the phase.
     pub reasons: Vec<Reason>,
     /// Where it runs; present exactly in phases that hold, and kept after the end.
     pub placement: Option<Arc<Placement>>,
-    /// 1 for the first attempt.
+    /// Number of the attempt: 1 for the first one.
     pub attempt: u32,
-    /// When it was accepted.
+    /// When the job was accepted.
     pub submitted: Timestamp,
     /// When all ranks of the present attempt had been started.
     pub started: Option<Timestamp>,
@@ -415,11 +415,11 @@ pub struct JobStatus {
     pub ended: Option<Timestamp>,
     /// One entry for each rank that has ended in the present attempt.
     pub exits: Vec<RankExit>,
-    /// What a collective measured.
+    /// What the collective of the job measured; `None` for other jobs and before.
     pub result: Option<RunResult>,
     /// W3C trace context of the submit.
     pub trace_parent: String,
-    /// Somebody asked for its end.
+    /// Somebody asked for the job's end.
     pub cancel_requested: bool,
     /// Of which array it is an element.
     pub array: Option<ArrayPlace>,
@@ -435,7 +435,7 @@ pub struct JobStatus {
     pub holds: Vec<JobHold>,
     /// Who submitted it; `None` where an earlier release did not say.
     pub submitter: Option<Authority>,
-    /// Which schedule has submitted it.
+    /// The run of a schedule that submitted it; `None`: no schedule did.
     pub schedule: Option<ScheduledRun>,
     /// Attempts before the present one, the oldest first; at most [`PastAttempt::MAX`].
     pub past_attempts: Vec<Arc<PastAttempt>>,
@@ -459,7 +459,7 @@ pub struct PastAttempt {
 }
 
 impl PastAttempt {
-    /// Attempts that a job remembers.
+    /// The most past attempts that a job remembers.
     pub const MAX: usize = 8;
     /// Exits that are kept of one.
     pub const MAX_EXITS: usize = 16;
@@ -505,7 +505,7 @@ impl JobHold {
 /// What a rank has used from its start to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RankUsage {
-    /// CPU time, of what it has started and waited for too; `None`: not told.
+    /// CPU time, of what it has started and waited for too; `None`: not reported.
     pub cpu: Option<Duration>,
     /// The most resident memory that was seen, in bytes; 0: it ended before a look.
     pub memory_peak: u64,
@@ -520,9 +520,9 @@ pub struct RankExit {
     pub code: i32,
     /// The signal that ended it, or 0.
     pub signal: i32,
-    /// When it ended.
+    /// When the rank ended.
     pub time: Timestamp,
-    /// What it has used.
+    /// CPU time and memory that the rank has used.
     pub usage: RankUsage,
 }
 
@@ -549,7 +549,7 @@ pub struct RunResult {
     pub time_us_median: f64,
     /// Slowest run in microseconds.
     pub time_us_max: f64,
-    /// bytes / time in Gbit/s.
+    /// Algorithm bandwidth: bytes / time, in Gbit/s.
     pub alg_bw_gbps: f64,
     /// As nccl-tests defines it, in Gbit/s.
     pub bus_bw_gbps: f64,
@@ -564,7 +564,7 @@ pub struct RunResult {
 /// Bytes that moved on one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RailBytes {
-    /// The rail's number.
+    /// Number of the rail.
     pub rail: u32,
     /// Bytes that the server's engine sent on it.
     pub tx_bytes: u64,

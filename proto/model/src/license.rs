@@ -11,7 +11,7 @@ pub struct License {
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it was made.
+    /// When the license was made.
     pub created: Timestamp,
     /// A text for people; may be empty.
     pub description: String,

@@ -270,7 +270,7 @@ impl Part {
         let mut brackets = Vec::new();
         let mut at = column + head.chars().count() + 1;
         while let Some(text) = rest {
-            // Every bracket is closed: `pieces` has seen to it.
+            // Every bracket is closed: `pieces` has checked it.
             let (inside, after) = text.split_once(']').unwrap_or((text, ""));
             let ranges = ranges(inside, at)?;
             let (tail, next) = after.split_once('[').map_or((after, None), |(tail, rest)| (tail, Some(rest)));

@@ -19,17 +19,17 @@ pub struct Node {
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it first joined.
+    /// When the server first joined.
     pub created: Timestamp,
     /// No new job is placed here.
     pub unschedulable: bool,
-    /// Why, in the administrator's words.
+    /// Why no job may be placed, in the administrator's words; may be empty.
     pub unschedulable_reason: String,
     /// Key/value pairs that jobs select nodes by.
     pub labels: BTreeMap<String, String>,
     /// What keeps jobs off it unless they tolerate it.
     pub taints: BTreeSet<Taint>,
-    /// Why no job is placed here until somebody has seen to it: it has failed too many.
+    /// Why no job is placed here until somebody vouches for it: it has failed too many.
     pub quarantined: Option<Reason>,
     /// Attempts that failed by it lately; a few of them bench it.
     pub strikes: Vec<Strike>,
@@ -41,9 +41,9 @@ pub struct Node {
     pub provisional: BTreeSet<Claim>,
     /// What its agent reported of its hardware.
     pub inventory: Arc<Inventory>,
-    /// Whether its agent is heard.
+    /// Whether heartbeats of its agent arrive.
     pub health: Health,
-    /// Since when `health` is so.
+    /// Since when `health` is as it is.
     pub health_since: Timestamp,
     /// What is wrong with it, if anything.
     pub reasons: Vec<Reason>,
@@ -52,7 +52,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it has said what cannot be true, and nobody has seen to it since.
+    /// Whether it has said what cannot be true, and nobody has vouched for it since.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         !self.quarantine.is_empty()
@@ -72,7 +72,7 @@ pub struct Strike {
     pub code: String,
 }
 
-/// Whether an agent is heard.
+/// Whether heartbeats of an agent arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// Heartbeats of its agent arrive.
@@ -86,7 +86,7 @@ pub enum Health {
 pub struct Inventory {
     /// The GPUs, in the order of their index.
     pub gpus: Vec<Gpu>,
-    /// By rail, then device.
+    /// The NICs, by rail and then by device.
     pub nics: Vec<Nic>,
     /// Number of NUMA nodes.
     pub numa_nodes: u32,
@@ -146,7 +146,7 @@ impl NicHealth {
 /// One thing that is wrong with a NIC or its rail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicCondition {
-    /// UpperCamelCase, stable; for example `Storm`.
+    /// Code of the condition in UpperCamelCase; stable, for example `Storm`.
     pub code: String,
     /// How bad it is.
     pub severity: Severity,
@@ -203,7 +203,7 @@ pub struct Gpu {
     pub model: String,
     /// For example `0000:1b:00.0`; may be empty.
     pub pci_address: String,
-    /// NUMA node, where known.
+    /// NUMA node; `None`: not known.
     pub numa_node: Option<u32>,
     /// Its memory in bytes; 0 if not known.
     pub memory_bytes: u64,
@@ -220,7 +220,7 @@ pub struct Nic {
     pub netdev: String,
     /// For example `0000:18:00.0`; may be empty.
     pub pci_address: String,
-    /// NUMA node, where known.
+    /// NUMA node; `None`: not known.
     pub numa_node: Option<u32>,
     /// Index of the rail that it serves.
     pub rail: u32,

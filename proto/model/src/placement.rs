@@ -21,14 +21,14 @@ pub struct Placement {
     pub spares: Vec<NodePlace>,
     /// Weight of the job's traffic that crosses pods and leaves.
     pub cut: u64,
-    /// Nobody else on its nodes.
+    /// No other job is placed on its nodes.
     pub exclusive: bool,
 }
 
 /// One node of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePlace {
-    /// The node's name.
+    /// Name of the node.
     pub node: NodeName,
     /// Its pod; empty without a fabric document.
     pub pod: String,
@@ -55,14 +55,14 @@ pub struct NicPlace {
     pub rail: u32,
     /// Its leaf; empty without a fabric document.
     pub leaf: String,
-    /// Its address on the rail.
+    /// Its address on the rail; `None`: it has none.
     pub address: Option<IpAddr>,
 }
 
 /// One rank of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankPlace {
-    /// 0, 1, 2, ...
+    /// Number of the rank in the gang, from 0.
     pub rank: u32,
     /// The node that the rank runs on.
     pub node: NodeName,

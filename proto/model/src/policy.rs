@@ -9,16 +9,16 @@ use crate::{JobName, Promise, Timestamp};
 pub struct Dependency {
     /// The other; an array stands for all its elements.
     pub job: JobName,
-    /// What must have become of it.
+    /// The state that it must have reached.
     pub when: DependencyWhen,
 }
 
 word!(
-    /// What must have become of a job before another may start.
+    /// The state that a job must have reached before another may start.
     DependencyWhen {
         /// It has completed: all ranks of it ended well.
         Succeeded = "succeeded",
-        /// It has ended, however.
+        /// It has ended, in whatever phase.
         Ended = "ended",
         /// It has started, or has ended after it had.
         Started = "started",
@@ -35,7 +35,7 @@ pub struct Preemption {
     pub preemptible: bool,
     /// Between the signal and SIGKILL; `None`: the job's grace period.
     pub grace: Option<Duration>,
-    /// What its ranks get first.
+    /// The signal that its ranks get first, by Linux number.
     pub signal: i32,
     /// It saves its work so often: no more than this is lost. `None`: all that was done since its start.
     pub checkpoint_every: Option<Duration>,
@@ -63,9 +63,9 @@ impl Preemption {
 /// What to do when an attempt fails, or something of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailurePolicy {
-    /// When to queue it again.
+    /// When a failed attempt is followed by another.
     pub requeue: Requeue,
-    /// How often at most.
+    /// How often the job may be queued again.
     pub max_restarts: u32,
     /// Where another node for a failed one comes from.
     pub replace: Replace,
@@ -144,7 +144,7 @@ pub struct Eta {
     pub start: Timestamp,
     /// The job does not start before this time.
     pub earliest: Timestamp,
-    /// Probably not after this.
+    /// The job probably does not start after this time.
     pub latest: Timestamp,
     /// What the job can rely on.
     pub promise: Promise,

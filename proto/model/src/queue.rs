@@ -25,7 +25,7 @@ pub struct Queue {
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it was made.
+    /// When the queue was made.
     pub created: Timestamp,
 }
 
@@ -36,12 +36,12 @@ pub struct Queue {
 pub enum Objective {
     /// Short waits in the mean: a job stands as if it had come later, the longer it will run.
     MeanWait {
-        /// By so much at most.
+        /// The most by which a job can be put back.
         patience: Duration,
     },
     /// Short waits of large jobs: a job stands as if it had come later, the fewer GPUs it asks for.
     LargeFirst {
-        /// By so much at most.
+        /// The most by which a job can be put back.
         patience: Duration,
     },
     /// First come, first served.
@@ -98,7 +98,7 @@ impl Objective {
 /// Quota by usable shape: whole pods, further whole nodes, further single GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Shape {
-    /// Whole pods.
+    /// Whole pods of the fabric.
     pub pods: u32,
     /// Whole nodes beside them.
     pub nodes: u32,
@@ -107,7 +107,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The quota grants nothing.
+    /// Whether the quota grants nothing.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self == Self::default()

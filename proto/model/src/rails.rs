@@ -76,7 +76,7 @@ pub struct Drain {
     pub target: DrainTarget,
     /// Why, in the administrator's words; may be empty.
     pub reason: String,
-    /// Who drained it.
+    /// Name of the administrator who drained it.
     pub by: String,
     /// Since when it is drained.
     pub since: Timestamp,
@@ -123,11 +123,11 @@ impl fmt::Display for RailState {
 /// What one engine says of one rail of its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RailReport {
-    /// The rail's number.
+    /// Number of the rail.
     pub rail: u32,
     /// How it is used; `None` where nothing is known any more.
     pub state: Option<RailState>,
-    /// Since when it is.
+    /// Since when it is used so.
     pub since: Timestamp,
     /// Bytes that the engine has sent on the rail.
     pub tx_bytes: u64,
@@ -141,7 +141,7 @@ pub struct RailReport {
     pub flaps: u32,
     /// Of the last loss, in words; may be empty.
     pub cause: String,
-    /// Other nodes of the job.
+    /// Other nodes of the job, whether or not they are reached.
     pub peers: u32,
     /// Those that are reached on it.
     pub peers_up: u32,

@@ -13,13 +13,13 @@ pub struct Reservation {
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it was made.
+    /// When the reservation was made.
     pub created: Timestamp,
     /// The servers that are kept, by name or by number.
     pub nodes: ReservationNodes,
     /// Begin of the time for which they are kept.
     pub start: Timestamp,
-    /// For how long; never zero.
+    /// For how long the servers are kept; never zero.
     pub duration: Duration,
     /// Whose jobs may run in it; empty for maintenance.
     pub tenants: Vec<TenantName>,

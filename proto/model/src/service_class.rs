@@ -25,7 +25,7 @@ pub struct ServiceClass {
     pub job: JobLimits,
     /// What one user may have in it at once.
     pub user: UserLimits,
-    /// Who is stopped for whom.
+    /// Which jobs are stopped for which.
     pub preemption: ClassPreemption,
 }
 
@@ -106,15 +106,15 @@ pub struct JobLimits {
 /// What one user may have in a class at once; `None`: any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UserLimits {
-    /// Jobs that hold a place.
+    /// Jobs that hold a place at a time; `None`: any number.
     pub jobs_running: Option<u32>,
     /// Jobs that wait in the queue.
     pub jobs_waiting: Option<u32>,
-    /// GPUs that they hold.
+    /// GPUs that these jobs hold; `None`: any number.
     pub gpus: Option<u32>,
 }
 
-/// Who is stopped for whom.
+/// Which jobs of a class are stopped for which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassPreemption {
     /// Jobs of lower priority may be stopped for its jobs.

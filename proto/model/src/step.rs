@@ -45,7 +45,7 @@ impl Default for StepWork {
 }
 
 impl StepWork {
-    /// What it is called where it is told of: the program without its arguments, or what else it is.
+    /// Its name in messages: the program without its arguments, or what else it is.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         match self {
@@ -61,7 +61,7 @@ impl StepWork {
 pub struct StepRequest {
     /// What every process of the step runs.
     pub work: StepWork,
-    /// Added to the environment.
+    /// Variables that are added to the environment.
     pub env: BTreeMap<String, String>,
     /// Empty: where the job's ranks begin.
     pub working_dir: String,
@@ -86,13 +86,13 @@ pub struct StepOrder {
     pub first_node: NodeName,
     /// What this server's processes of the step run.
     pub work: StepWork,
-    /// Added to the environment.
+    /// Variables that are added to the environment.
     pub env: BTreeMap<String, String>,
     /// Empty: where the job's ranks begin.
     pub working_dir: String,
     /// Standard input is sent to this server's first process.
     pub stdin: bool,
-    /// It has a terminal.
+    /// The terminal that it has; `None`: none.
     pub terminal: Option<StepTerminal>,
     /// Number of this server's first process.
     pub first_rank: u32,
@@ -102,7 +102,7 @@ pub struct StepOrder {
     pub ranks: u32,
     /// Servers of the step.
     pub nodes: u32,
-    /// Which of them this is.
+    /// Number of this server among those of the step, from 0.
     pub node_index: u32,
 }
 

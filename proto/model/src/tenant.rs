@@ -13,11 +13,11 @@ pub struct Tenant {
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it was made.
+    /// When the tenant was made.
     pub created: Timestamp,
     /// A text for people; may be empty.
     pub description: String,
-    /// What it may hold.
+    /// What its jobs may hold at a time.
     pub quota: Quota,
     /// How much isolation its jobs must have; the cluster's own setting holds where that is stricter.
     pub isolation: IsolationPolicy,
@@ -63,7 +63,7 @@ pub enum Role {
     TenantAdmin,
     /// Submit, cancel and read within one tenant.
     User,
-    /// Read within one tenant.
+    /// Read everything within one tenant.
     Viewer,
     /// A server's agent: its own desired state and observations.
     Node,

@@ -7,17 +7,17 @@ use crate::{TenantName, Timestamp, ValuesName};
 /// Whether values are secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValuesKind {
-    /// Nobody reads them back.
+    /// Values that nobody reads back.
     Secret,
     /// Everybody of the tenant reads them.
     Config,
 }
 
 impl ValuesKind {
-    /// Both kinds.
+    /// Both kinds, secrets first.
     pub const ALL: [Self; 2] = [Self::Secret, Self::Config];
 
-    /// As documents call it.
+    /// The kind as documents name it.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl ValuesKind {
         }
     }
 
-    /// As sentences call it.
+    /// The kind as sentences name it.
     #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
@@ -95,13 +95,13 @@ impl fmt::Debug for ValueText {
     }
 }
 
-/// Variables with values that are not to be told.
+/// Variables with values that are not to be shown.
 pub type HiddenEnv = BTreeMap<String, ValueText>;
 
 /// A value, and since when it is this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
-    /// The value itself.
+    /// The text of the value.
     pub text: ValueText,
     /// The object's generation in which it was last changed.
     pub revision: u64,
@@ -120,7 +120,7 @@ pub struct Values {
     pub created: Timestamp,
     /// When the values were last changed.
     pub updated: Timestamp,
-    /// Who changed the values last.
+    /// Who changed the values last: a user or an administrator.
     pub updated_by: String,
     /// A text for people; may be empty.
     pub description: String,
@@ -142,7 +142,7 @@ impl Values {
     /// Bytes of all variables that one job has of secrets and configs, at most.
     pub const MAX_ENV: usize = 96 << 10;
 
-    /// Bytes of keys and values.
+    /// Bytes of all keys and values together.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.data.iter().map(|(key, value)| key.len() + value.text.expose().len()).sum()

@@ -1,4 +1,4 @@
-//! Webhooks: a tenant's receivers that are told over HTTP what becomes of its jobs.
+//! Webhooks: a tenant's receivers that get the events of its jobs over HTTP.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::{QueueName, TenantName, Timestamp, WebhookName};
 
 word!(
-    /// What a receiver can be told of.
+    /// An event that a receiver can get.
     WebhookEvent {
         /// All ranks of an attempt have started.
         Started = "STARTED",
@@ -46,7 +46,7 @@ pub struct Webhook {
     pub created: Timestamp,
     /// What was asked for.
     pub spec: WebhookSpec,
-    /// What became of it.
+    /// What was delivered so far, and what was not.
     pub progress: WebhookProgress,
 }
 
@@ -55,7 +55,7 @@ pub struct Webhook {
 pub struct WebhookSpec {
     /// The receiver's URL, which deliveries are posted to.
     pub url: WebhookUrl,
-    /// Of what; never empty.
+    /// The events that are delivered; never empty.
     pub events: BTreeSet<WebhookEvent>,
     /// The jobs whose events are delivered.
     pub jobs: JobFilter,
@@ -74,7 +74,7 @@ pub struct WebhookSpec {
 pub struct JobFilter {
     /// Jobs of this name; `*` at its end stands for any further text. Empty: any.
     pub name: String,
-    /// Jobs of this queue.
+    /// Only jobs of this queue; `None`: of any.
     pub queue: Option<QueueName>,
     /// Jobs with all of these labels.
     pub labels: BTreeMap<String, String>,
@@ -94,14 +94,14 @@ impl JobFilter {
     }
 }
 
-/// What became of a webhook's deliveries.
+/// How a webhook's deliveries ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookProgress {
     /// Deliveries that the receiver answered with a 2xx status.
     pub delivered: u64,
-    /// Deliveries that were given up.
+    /// Deliveries that failed and were given up.
     pub failed: u64,
-    /// Dropped without being delivered.
+    /// Deliveries that were dropped without being delivered.
     pub dropped: u64,
     /// The last attempt that failed, and when.
     pub last_error: Option<(Timestamp, String)>,
@@ -121,7 +121,7 @@ impl Webhook {
         !self.spec.suspended && self.progress.disabled.is_none()
     }
 
-    /// Whether it is told of this.
+    /// Whether it gets this event.
     #[must_use]
     pub fn wants(&self, event: WebhookEvent) -> bool {
         use WebhookEvent::{Cancelled, Ended, Failed, Succeeded};
@@ -164,18 +164,18 @@ pub enum WebhookUrlError {
     /// More than [`WebhookUrl::MAX`] bytes; the number is the text's length.
     #[error("has {0} bytes; at most {max} are allowed", max = WebhookUrl::MAX)]
     TooLong(usize),
-    /// Not `https` or `http`.
+    /// The scheme is not `https` or `http`.
     #[error("must begin with https:// (or http://, with allowInsecure)")]
     Scheme,
-    /// A user or password.
+    /// The URL holds a user or a password.
     #[error("holds a user or a password, or an '@' before the path; receivers check the signature instead")]
     Credentials,
-    /// What is no host.
+    /// The host is missing or not valid.
     #[error(
         "its host is missing or no host; write a DNS name, an IPv4 address, or an IPv6 address in brackets"
     )]
     Host,
-    /// What is no port.
+    /// The port is not valid.
     #[error("its port is not a number from 1 to 65535")]
     Port,
     /// A fragment, which is never sent.

@@ -25,9 +25,9 @@ use time::OffsetDateTime;
 pub const CONTROLLER_NAME: &str = "controller.rail.internal";
 /// How far a certificate's validity begins in the past, for peers whose clocks are behind.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
-/// How long a CA lives unless told otherwise: ten years.
+/// How long a CA lives where nothing else is asked for: ten years.
 pub const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// How long a leaf lives unless told otherwise: one hour; renew at half of it.
+/// How long a leaf lives where nothing else is asked for: one hour; renew at half of it.
 pub const LEAF_LIFETIME: Duration = Duration::from_secs(3600);
 /// How long a node's certificate lives: 30 days; it too is renewed at half of it. A node can renew only while a
 /// controller answers and its certificate is still valid, so this bounds how long a controller may be away before every

@@ -58,7 +58,7 @@ pub struct Limits {
     pub controller_streams: u32,
     /// Header bytes of one request.
     pub header_bytes: u32,
-    /// A ping after so much silence.
+    /// A ping is sent after so long a silence.
     pub keepalive_interval: Duration,
     /// The connection ends if the ping is not answered in this time.
     pub keepalive_timeout: Duration,

@@ -28,7 +28,7 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// For calls that say no time of their own; none waits for ever (streams that live long).
     pub timeout: Option<Duration>,
-    /// A ping after so much silence, calls or not.
+    /// A ping is sent after so long a silence, calls or not.
     pub keepalive_interval: Duration,
     /// The connection ends if the ping is not answered in this time.
     pub keepalive_timeout: Duration,
@@ -49,7 +49,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// Why a client could not be made. Being unable to reach the server is not among it: that is told by calls.
+/// Why a client could not be made. Being unable to reach the server is not among it: calls return that error.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The list of addresses is empty.

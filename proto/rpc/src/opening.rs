@@ -149,7 +149,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Opened<S> {
     }
 }
 
-/// A stream of which a peer may send so many bytes, until it is let go.
+/// A stream of which a peer may send so many bytes, until the limit is lifted.
 pub(crate) struct Rationed<S> {
     stream: S,
     left: Option<usize>,

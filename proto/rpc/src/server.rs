@@ -301,7 +301,7 @@ async fn connection(shared: Arc<Shared>, stream: BoxedStream, address: PeerAddre
     drop(place);
 }
 
-/// Why a connection never came to its first call.
+/// Why a connection ended before its first call.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error("no TLS handshake in time")]
@@ -335,7 +335,7 @@ impl Refusal {
 
 type Encrypted = TlsStream<Rationed<BoxedStream>>;
 
-/// Shakes hands; a peer whose certificate is refused is told of.
+/// Shakes hands; a peer whose certificate is refused is reported.
 async fn shake(
     shared: &Shared,
     acceptor: &Acceptor,

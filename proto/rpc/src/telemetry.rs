@@ -157,7 +157,7 @@ pub(crate) fn started() -> Option<&'static SdkTracer> {
     STARTED.get()
 }
 
-/// An absent collector would be told of with every batch; once in a while is enough.
+/// An absent collector would be logged with every batch; once in a while is enough.
 fn exporter_speaks_seldom<S: Subscriber>() -> DynFilterFn<S, impl Fn(&Metadata<'_>, &Context<'_, S>) -> bool>
 {
     let last: Mutex<Option<Instant>> = Mutex::new(None);

@@ -22,7 +22,7 @@ use crate::{
     render,
 };
 
-/// A log that is written. The first line that cannot be written is told at the end; no other follows it.
+/// A log that is written. That a line cannot be written is reported at the end; no other follows it.
 pub struct Log {
     path: PathBuf,
     file: BufWriter<File>,

@@ -63,7 +63,7 @@ impl Bar {
 
 impl Watch for Bar {
     fn ended(&mut self, jobs: usize) {
-        // A bar is drawn a few times a second; to be told a hundred times a run is enough for it.
+        // A bar is drawn a few times a second; a hundred updates a run are enough for it.
         if jobs >= self.shown + 256 {
             self.shown = jobs;
             self.bar.set_position(jobs as u64);

@@ -40,7 +40,7 @@ impl Terminal {
         Some(v1::StepWindow { rows: size.ws_row.into(), columns: size.ws_col.into() })
     }
 
-    /// What the step is told of it.
+    /// The terminal as the step's request describes it.
     pub fn reported(&self) -> v1::StepTerminal {
         let kind = std::env::var("TERM").ok().filter(|_| self.before.is_some());
         v1::StepTerminal {

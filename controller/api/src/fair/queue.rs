@@ -105,7 +105,7 @@ pub struct FairQueue {
     turns: u64,
 }
 
-/// The shortest and the longest wait that a refused caller is told.
+/// The shortest and the longest wait that a refused caller is given.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 fn nanos(at: Timestamp) -> Nanos {

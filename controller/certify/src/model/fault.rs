@@ -97,7 +97,7 @@ pub enum Fault {
         /// The rail, by number.
         rail: u32,
     },
-    /// A port's GID is of another address than the others are told.
+    /// A port's GID is of another address than the one that the others are given.
     OtherGid {
         /// The node, by position in the gang.
         node: u32,

@@ -1,8 +1,8 @@
-//! The log of decisions: what the scheduler was told and what it decided, a JSON object a line.
+//! The log of decisions: what the scheduler was given and what it decided, a JSON object a line.
 //!
 //! The first line is the header: the version of the format, the fabric with its digest, and the numbers of the policy.
-//! Then come, in the order in which they happened, what the scheduler was told (`tenant`, `queue`, `reservation`, `job`,
-//! `end`, `node`) and a `pass` with what it decided. From the told lines alone [`replay`](crate::replay) decides again.
+//! Then come, in the order in which they happened, what the scheduler was given (`tenant`, `queue`, `reservation`, `job`,
+//! `end`, `node`) and a `pass` with what it decided. From the given lines alone [`replay`](crate::replay) decides again.
 //! The last line is `close`. Every line ends with its [`Sum`].
 //!
 //! Whoever writes such a log (the simulator, a controller) tells the book nothing that the log does not say, and

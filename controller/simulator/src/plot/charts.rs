@@ -235,7 +235,7 @@ fn waits(title: &str, summaries: &[Summary]) -> Scene {
     frame.scene
 }
 
-/// Sizes of gangs that are told apart, in servers.
+/// Classes of the size of gangs, in servers.
 const GANGS: [(u32, u32); 6] = [(2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, u32::MAX)];
 
 fn cut(title: &str, workload: &Workload, outcomes: &[Outcome]) -> Scene {

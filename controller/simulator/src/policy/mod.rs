@@ -38,7 +38,7 @@ pub enum Act {
     },
 }
 
-/// What a scheduler is told, and what it decides. It sees no run that a real one would not know: only limits.
+/// What a scheduler is given, and what it decides. It sees no run that a real one would not know: only limits.
 pub trait Scheduler {
     /// Its name in reports.
     fn name(&self) -> &'static str;

@@ -95,7 +95,7 @@ fn name(rules: &Rules) -> String {
     name
 }
 
-/// What a setting came to.
+/// The results of one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Point {
@@ -103,7 +103,7 @@ pub struct Point {
     pub name: String,
     /// Name of the scheduler that decided.
     pub policy: &'static str,
-    /// What the controller is told for it; nothing of a baseline.
+    /// The options of the controller for it; empty for a baseline.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub flags: String,
     /// Mean wait of all jobs, in seconds.
@@ -156,7 +156,7 @@ impl Point {
     }
 }
 
-/// How `rail-controller run` is told so.
+/// The options of `rail-controller run` for these rules.
 fn flags(rules: &Rules) -> String {
     let hours = |time: Duration| format!("{}h", time.as_secs() / 3600);
     let mut parts = Vec::new();
@@ -199,7 +199,7 @@ pub fn large_from(workload: &Workload) -> u32 {
 pub struct Advice {
     /// Name of the setting that is advised.
     pub setting: String,
-    /// What the controller is told for it.
+    /// The options of the controller for it.
     pub flags: String,
     /// Why it is this one, in sentences.
     pub reasons: Vec<String>,
@@ -221,7 +221,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Of what the settings came to.
+    /// From the results of the settings.
     #[must_use]
     pub fn new(inputs: Inputs, workload: &Workload, large: u32, mut points: Vec<Point>) -> Self {
         mark_front(&mut points);

@@ -103,7 +103,7 @@ pub struct HistoryJob {
     /// Servers that it ran on at last; absent: all that it wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_on: Option<u32>,
-    /// GPUs of each. The nodes of a gang of components are told as if all had as many as the average, rounded up, and of everything else
+    /// GPUs of each. The nodes of a gang of components are written as if all had as many as the average, rounded up, and of everything else
     /// as much as the component that asks for most.
     pub gpus_per_node: u32,
     /// CPUs that it asked for on each.

@@ -160,7 +160,7 @@ pub struct Count {
     pub examples: Vec<String>,
 }
 
-/// What became of the rows: `rows == kept + refused`, and of the kept ones `repaired` were changed.
+/// How the rows were used: `rows == kept + refused`, and of the kept ones `repaired` were changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Account {
     /// Rows beside the header, comments and blank lines.
@@ -233,7 +233,7 @@ impl Fault {
 pub struct Trace {
     /// The format of the trace.
     pub format: Format,
-    /// What became of its rows.
+    /// How its rows were used.
     pub account: Account,
     /// In the order of submits; of equal ones, in the file's order.
     pub jobs: Vec<TraceJob>,

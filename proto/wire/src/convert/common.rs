@@ -13,7 +13,7 @@ const MAX_SECONDS: i64 = 315_576_000_000;
 /// Seconds of the last `google.protobuf.Timestamp`, 9999-12-31T23:59:59Z: a later one has no text in JSON.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// The last time that can be told.
+/// The last time that the wire can carry.
 pub(crate) const LAST_TIME: Timestamp = Timestamp(LAST_SECOND * 1000 + 999);
 
 /// Milliseconds since 1970 as a `google.protobuf.Timestamp`.

@@ -10,7 +10,7 @@ use crate::v1;
 
 /// Bytes of one text; a PCIe path of sixteen bridges is shorter.
 const TEXT_MAX: usize = 256;
-/// Entries of one NIC's GID table that are told.
+/// Entries of one NIC's GID table that are reported.
 const GIDS_MAX: usize = 64;
 /// Other ends of one GPU's links.
 const LINKS_MAX: usize = 64;

@@ -12,7 +12,7 @@ use proto_model::{
 use super::{FieldErrors, Fields};
 use crate::v1;
 
-/// Attempts of jobs on one server at most, of which is told what they use.
+/// Attempts of jobs on one server at most, whose use is reported.
 const ATTEMPTS_MAX: usize = 1024;
 /// Bytes of one short text of a GPU or NIC: an identity, a model, an address on a bus.
 const TEXT_MAX: usize = 128;
