@@ -27,8 +27,7 @@ const PAGE: u32 = 500;
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::File`] if a file cannot be read or written; [`Error::Differs`] if
-/// the
-/// log or its export does not verify.
+/// the log or its export does not verify.
 pub async fn run(
     command: &AuditCommand,
     global: &Global,

@@ -200,7 +200,7 @@ fn data(args: &CreateValues) -> Result<HashMap<String, String>, Error> {
     Ok(data)
 }
 
-/// A secret before and after an `apply`, with which values differ, and without the values.
+/// A secret before and after an `apply`: it shows which values differ, and none of them.
 ///
 /// # Errors
 /// [`Error::Rpc`] if the controller refuses or does not answer, or the error that `known` returns.

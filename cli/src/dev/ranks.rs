@@ -66,7 +66,7 @@ impl Ranks {
         })
     }
 
-    /// The arguments and variables for a node's agent.
+    /// The arguments for a node's agent.
     #[must_use]
     pub fn arguments(&self, node: u32) -> Vec<String> {
         match self {

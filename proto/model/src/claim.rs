@@ -2,8 +2,7 @@
 //!
 //! Addresses that mean something on one server only (loopback, unspecified) are no claims, nor are further addresses of a NIC, which may
 //! move between servers that live (VRRP), nor identities that are not reported. PCI addresses, device names and NUMA nodes are a server's
-//! own
-//! numbering; switch ports may be shared (multi-host NICs) and are findings of the fabric instead.
+//! own numbering; switch ports may be shared (multi-host NICs) and are findings of the fabric instead.
 
 use std::{
     fmt,

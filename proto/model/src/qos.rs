@@ -39,8 +39,7 @@ pub struct QosPort {
 
 impl QosPort {
     /// What counts of what was reported, one of each device, by device. A NIC that was renamed may be reported twice: what is newer
-    /// counts, and
-    /// of what is equally new that which claims least.
+    /// counts, and of what is equally new that which claims least.
     #[must_use]
     pub fn distinct(mut ports: Vec<Self>) -> Vec<Self> {
         let claims = |port: &Self| match port.state {
