@@ -15,13 +15,13 @@ use crate::{
 
 /// What a controller has written is true for so long.
 const FRESH: u64 = 60;
-/// Holders that are listed.
+/// Holders of certificates that are listed at most.
 const LISTED: usize = 20;
 
 /// Why the old authority stays.
 #[derive(Debug, Error)]
 enum RetireError {
-    /// Nobody knows who uses it.
+    /// No controller has written down lately who uses it.
     #[error(
         "no running controller has written who still uses certificates of the old authority (in the last {FRESH} s): start one, or say --force"
     )]

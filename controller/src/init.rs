@@ -38,7 +38,7 @@ pub enum InitError {
         /// What the system said.
         source: io::Error,
     },
-    /// It was done before.
+    /// The first administrator was made before.
     #[error(
         "the first administrator was made already ({record}); to make another one without an administrator's certificate, remove {} on this host", path.display()
     )]

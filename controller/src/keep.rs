@@ -51,12 +51,12 @@ pub enum KeepError {
     /// The file of store keys could not be opened with what protects it.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Nothing to seal with.
+    /// There is no key to seal with.
     #[error(
         "--store-keys is needed, where there is no store.keys in the data folder: the first key in it seals (--plain, with the keys that open, ends the sealing)"
     )]
     NoKeys,
-    /// A controller writes to it.
+    /// A controller leads on the store and writes to it.
     #[error(
         "a controller leads on this store; stop all of them first (where the last one was killed, start one and stop it: it lets the lead go)"
     )]
@@ -95,13 +95,13 @@ fn opened(which: &Which, store: Arc<dyn Store>) -> Result<Arc<dyn Store>, KeepEr
     Ok(Arc::new(SealedStore::new(store, ring(which)?, keys::SECRET)))
 }
 
-/// The keys that are here.
+/// The ring of store keys that the options name, or that of the data folder.
 pub(crate) fn ring(which: &Which) -> Result<KeyRing, KeepError> {
     let guards = which.keys.guards()?;
     Ok(sealing::ring_to_read(which.store.store_keys.as_ref(), which.data_dir.as_deref(), &guards)?)
 }
 
-/// A store to read.
+/// Opens the store of this kind, to be read.
 pub(crate) async fn source(which: &Which, kind: Kind) -> Result<Arc<dyn Store>, KeepError> {
     match kind {
         Kind::Embedded => {

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{args::Run, certificates, ha, init, probes, ready, refused, store_args::Kind, succession};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Time for calls to end.
+/// The time that open calls have to end at shutdown.
 const DRAIN: Duration = Duration::from_secs(5);
 /// How often expired tokens and revocations are removed.
 const TOKEN_PURGE: Duration = Duration::from_secs(3600);

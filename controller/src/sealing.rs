@@ -27,7 +27,7 @@ const CHECK_AT: usize = 100;
 pub enum StoreKeys {
     /// Nothing in the store is sealed.
     None,
-    /// The file of keys.
+    /// The path of the file of keys.
     File(PathBuf),
 }
 
@@ -66,7 +66,7 @@ pub enum SealingError {
     /// A file that was named is not there.
     #[error("--store-keys: {} is not there; `rail-controller store key {}` makes it", .0.display(), .0.display())]
     NoFile(PathBuf),
-    /// The keys are elsewhere.
+    /// The store is sealed with a key that the file does not have.
     #[error(
         "the store is sealed with key {id}, which is not in {}: copy the file of keys from a controller of this cluster (store.keys in its data folder, as ca.key), or name it by --store-keys", path.display()
     )]
@@ -84,7 +84,7 @@ pub enum SealingError {
         /// Id of the key that the store is sealed with.
         id: KeyId,
     },
-    /// The store's own record.
+    /// The store's own record of its key cannot be read.
     #[error("the store's record of its key cannot be read: {0}")]
     Record(KeyRingError),
 }

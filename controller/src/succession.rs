@@ -36,7 +36,7 @@ const MOST: usize = 1000;
 pub struct Holders {
     /// When it was written, in seconds since 1970.
     pub written: u64,
-    /// The one that issues.
+    /// The pin of the authority that issues.
     pub issuing: String,
     /// How many certificates of the others are in use, among those that this controller has seen.
     pub behind: usize,

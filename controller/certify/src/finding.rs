@@ -67,9 +67,9 @@ pub struct Remap {
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What is wrong.
+    /// The kind of fault.
     pub kind: Kind,
-    /// With whom or what.
+    /// The node, rail or path that it is found at.
     pub place: Subject,
     /// The rails that it is found on, by number; empty: it is not about a rail.
     pub rails: Vec<u32>,
@@ -162,7 +162,7 @@ pub enum Subject {
 /// One rail over the gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RailSummary {
-    /// The rail's number.
+    /// Number of the rail.
     pub rail: u32,
     /// Pairs that were measured; one that was measured several times counts once.
     pub pairs: u32,

@@ -53,7 +53,7 @@ impl Gang {
         self.rails.iter().position(|known| *known == rail)
     }
 
-    /// What people call a node.
+    /// The name of a node in messages: its position.
     #[must_use]
     pub fn name(&self, node: u32) -> String {
         self.names
@@ -62,7 +62,7 @@ impl Gang {
     }
 }
 
-/// How much is measured.
+/// How much a gang may measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Partners of each node at most. Of eight, a fault at a quarter of all nodes leaves one good partner and more to all

@@ -77,7 +77,7 @@ pub(crate) struct Sums {
     pub(crate) ports: BTreeMap<(u32, u32), PortReport>,
     pub(crate) silent: BTreeSet<u32>,
     pub(crate) unable: BTreeSet<u32>,
-    /// Who has measured something.
+    /// Nodes that have measured something.
     pub(crate) heard: BTreeSet<u32>,
     pub(crate) planned: u32,
     pub(crate) measured: u32,

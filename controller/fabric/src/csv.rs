@@ -15,7 +15,7 @@ pub enum TableError {
     Encoding {
         /// Line of the text, from 1.
         line: usize,
-        /// In bytes, from 1.
+        /// Byte of the line, from 1.
         column: usize,
     },
     /// A quote that opens and never closes.
@@ -46,7 +46,7 @@ pub enum TableError {
         /// What both columns mean, in words.
         means: &'static str,
     },
-    /// A column that is needed.
+    /// A column that is needed is missing.
     #[error("line 1: no column says the {means}; it may be called {known}{near}")]
     NoColumn {
         /// What no column says, in words.
@@ -59,7 +59,7 @@ pub enum TableError {
     /// Larger than any cabling list.
     #[error("{what} has {size}; at most {limit} are read")]
     TooLarge {
-        /// The text, or a line.
+        /// What is too large: the text, or a line.
         what: String,
         /// How large it is, with the unit.
         size: String,

@@ -12,7 +12,7 @@ use thiserror::Error;
 pub struct Shape {
     /// Name of the document to make.
     pub name: String,
-    /// Number of servers.
+    /// Number of servers to cable.
     pub nodes: u32,
     /// Rails, one NIC of each server on each.
     pub rails: u32,
@@ -72,7 +72,7 @@ pub enum ShapeError {
         "pod: {pod} servers and the {up} cables up that an oversubscription of {oversubscription} needs are more than the {radix} ports of a leaf; at most {most} servers fit"
     )]
     Pod {
-        /// What was asked for.
+        /// Servers of a pod that were asked for.
         pod: u32,
         /// Cables from a leaf up to spines.
         up: u32,
@@ -94,7 +94,7 @@ pub enum ShapeError {
         "nodes: {pods} pods need {blocks} blocks of {block} pods, but a switch of {radix} ports joins {radix}; use a larger radix, larger pods, or at most {most} servers"
     )]
     Layers {
-        /// Number of pods.
+        /// Pods that the servers need.
         pods: u32,
         /// Blocks that they need.
         blocks: u32,

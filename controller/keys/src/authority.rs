@@ -35,7 +35,7 @@ pub enum AuthorityError {
     /// The certificate, or the two together.
     #[error(transparent)]
     Ca(#[from] CaError),
-    /// Nothing to encrypt it with.
+    /// Nothing is given to encrypt the key with.
     #[error(
         "nothing is given to encrypt the key with: --ca-passphrase-file, RAIL_CONTROLLER_CA_PASSPHRASE or --key-provider"
     )]
@@ -46,7 +46,7 @@ pub enum AuthorityError {
     /// The step is not possible in the phase that the rotation is in.
     #[error("`ca {step}` cannot be done now: {is}")]
     Phase {
-        /// What was to be done.
+        /// The step that was to be done.
         step: &'static str,
         /// The phase that the rotation is in, in words.
         is: &'static str,

@@ -11,12 +11,12 @@ pub enum KeyError {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Others can read it.
+    /// Others than its owner can read or change the file.
     #[error("{} can be read or changed by others (mode {mode:03o}); chmod {:o} it", path.display(), mode & 0o700)]
     Loose {
         /// Path of the file that others can read or change.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
     /// The file of a key-encryption key.
@@ -25,16 +25,16 @@ pub enum KeyError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// Too short or too long.
+    /// The passphrase is too short or too long.
     #[error("the passphrase in {origin} has {length} bytes; it must have {least} to {most}")]
     PassphraseLength {
-        /// Where it comes from.
+        /// Where the passphrase comes from, for example a file.
         origin: String,
-        /// How long it is.
+        /// Bytes that it has.
         length: usize,
-        /// How long it must be.
+        /// Bytes that it must have at least.
         least: usize,
-        /// How long it may be.
+        /// Bytes that it may have at most.
         most: usize,
     },
     /// It is encrypted and no passphrase was given.
@@ -45,7 +45,7 @@ pub enum KeyError {
         /// Where the encrypted key is, usually a path.
         place: String,
     },
-    /// It does not open.
+    /// The passphrase does not open the key.
     #[error("the passphrase does not open {place}")]
     WrongPassphrase {
         /// Where the encrypted key is, usually a path.
@@ -59,7 +59,7 @@ pub enum KeyError {
         /// Name of the provider that wrapped it.
         provider: String,
     },
-    /// It is another provider's.
+    /// The key is wrapped by another provider than the one given.
     #[error("{place} is wrapped by the key provider '{found}', not by '{given}' (--key-provider)")]
     OtherProvider {
         /// Where the wrapped key is, usually a path.
@@ -75,7 +75,7 @@ pub enum KeyError {
         /// Where the sealed secret is, usually a path.
         place: String,
     },
-    /// It cannot be read.
+    /// The file is not in a form that is understood.
     #[error("{place}: {detail}")]
     Malformed {
         /// Where the secret is, usually a path.
@@ -99,7 +99,7 @@ pub enum KeyError {
         /// What went wrong, in words.
         detail: String,
     },
-    /// The text of an option.
+    /// The text of the option names no provider.
     #[error("'{text}' is no key provider; write file:PATH, passphrase-file:PATH or exec:/PATH/OF/PROGRAM")]
     NoSuchProvider {
         /// The text of the option that was given.

@@ -15,7 +15,7 @@ use crate::{
 /// How a secret file is protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
-    /// By its permissions alone.
+    /// Protected by the permissions of its file alone.
     Clear,
     /// Encrypted with a passphrase.
     Passphrase,

@@ -15,7 +15,7 @@ pub(crate) struct Cable {
     pub(crate) leaf: u32,
     /// In Mbit/s; 0 if not known.
     pub(crate) mbps: u32,
-    /// Known not to work.
+    /// The cable is known not to work.
     pub(crate) down: bool,
     /// The NIC's rail; [`Cable::NO_RAIL`] where the document does not say it, or one that the leaf does not serve.
     pub(crate) rail: u8,

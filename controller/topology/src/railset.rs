@@ -36,19 +36,19 @@ impl RailSet {
         other.0 & !self.0 == 0
     }
 
-    /// What is in both.
+    /// The rails that are in both sets.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in either.
+    /// The rails that are in either set.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What is not in `other`.
+    /// The rails of this set that are not in `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -60,7 +60,7 @@ impl RailSet {
         self.0.count_ones()
     }
 
-    /// Whether there is none.
+    /// Whether the set has no rail.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0

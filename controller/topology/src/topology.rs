@@ -149,7 +149,7 @@ impl Topology {
         self.by_name.get(name).copied()
     }
 
-    /// The server at an index.
+    /// The server at an index; `None` if there is none.
     #[must_use]
     pub fn server(&self, ix: NodeIx) -> Option<&Server> {
         self.servers.get(ix.index())?.as_ref()
@@ -206,7 +206,7 @@ impl Topology {
         self.plan.as_ref().and_then(|plan| plan.leaf_names.get(leaf.index())).map_or("", |name| name)
     }
 
-    /// The leaf of a name.
+    /// The index of the leaf of this name; `None` if there is none.
     #[must_use]
     pub fn leaf_index(&self, name: &str) -> Option<LeafIx> {
         let plan = self.plan.as_ref()?;

@@ -13,13 +13,13 @@ pub enum Fault {
     /// It does not follow the one before.
     #[error("record {expected} is missing before it")]
     Missing {
-        /// What should be here.
+        /// The number that should be here.
         expected: u64,
     },
     /// It is of before, or a second one.
     #[error("record {expected} should be here")]
     OutOfOrder {
-        /// What should be here.
+        /// The number that should be here.
         expected: u64,
     },
     /// Its hash is not of what it says.
@@ -61,7 +61,7 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}: {fault}", called(*log, *seq))]
 pub struct Broken {
-    /// In which log it is.
+    /// The log that the record is in.
     pub log: Log,
     /// Number of the record in its log.
     pub seq: u64,
@@ -96,7 +96,7 @@ pub struct Summary {
 /// What was checked of both logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Verified {
-    /// Of the log of changes.
+    /// What was checked of the log of changes.
     pub changes: Summary,
     /// Of the log of denials; without records where there never was one.
     pub denials: Summary,
@@ -181,7 +181,7 @@ pub struct Verifier<F> {
 }
 
 impl<F: FnMut(&[u8], &[u8]) -> bool> Verifier<F> {
-    /// Nothing was seen yet.
+    /// A check that has seen no record yet.
     pub fn new(signed: F) -> Self {
         Self { signed, changes: Chain::default(), denials: Chain::default() }
     }

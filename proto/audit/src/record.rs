@@ -26,7 +26,7 @@ impl Log {
     /// Both, in the order of an export.
     pub const ALL: [Self; 2] = [Self::Changes, Self::Denials];
 
-    /// Of the other one.
+    /// The other log.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -101,7 +101,7 @@ pub struct Object {
 pub struct Change {
     /// Who made the change.
     pub actor: Arc<Actor>,
-    /// What was changed.
+    /// The object that was changed.
     pub object: Object,
 }
 
@@ -118,7 +118,7 @@ pub struct Denial {
     pub count: u64,
 }
 
-/// What a record tells of.
+/// What a record can hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// A change that the caller was authorised to make.
@@ -149,7 +149,7 @@ impl Content {
 /// One record of the audit log, with its place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// In which log it is.
+    /// The log that the record is in.
     pub log: Log,
     /// Counts records of its log from 1.
     pub seq: u64,
@@ -157,9 +157,9 @@ pub struct Record {
     pub time_ms: u64,
     /// The hash of the record before.
     pub previous: Hash,
-    /// What it tells of.
+    /// What is recorded.
     pub content: Content,
-    /// Of all of the above.
+    /// The hash of all of the above.
     pub hash: Hash,
 }
 

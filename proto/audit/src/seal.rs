@@ -24,7 +24,7 @@ pub struct Claim {
     pub log: Log,
     /// The checkpoint's own number.
     pub seq: u64,
-    /// When, in milliseconds since 1970.
+    /// When it was signed, in milliseconds since 1970.
     pub time_ms: u64,
     /// The head: the hash of the record before.
     pub head: Hash,

@@ -37,7 +37,7 @@ pub struct Findings {
     pub file: String,
     /// The first [`MAX_FINDINGS`], in the order of the text.
     pub items: Vec<Finding>,
-    /// How many more there are.
+    /// Findings beyond those in `items`, which are only counted.
     pub more: usize,
 }
 

@@ -40,7 +40,7 @@ impl Standing {
         Self { issuing, others, cross }
     }
 
-    /// The one that issues.
+    /// The authority that issues.
     #[must_use]
     pub fn issuing(&self) -> &Ca {
         &self.issuing
@@ -120,7 +120,7 @@ impl Authority {
         Arc::clone(&self.now.borrow())
     }
 
-    /// Hears of every exchange.
+    /// A receiver that sees every exchange of the authorities.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<Arc<Standing>> {
         self.now.subscribe()

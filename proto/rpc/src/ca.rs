@@ -294,7 +294,7 @@ impl Ca {
         &self.issuer
     }
 
-    /// What a joining node compares.
+    /// The pin of the CA's certificate, which a joining node compares.
     #[must_use]
     pub fn pin(&self) -> CaPin {
         self.pin

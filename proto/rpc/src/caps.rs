@@ -95,7 +95,7 @@ pub struct AnonymousLimits {
     pub send_buffer: usize,
     /// Calls and streams at work in all.
     pub calls: usize,
-    /// Of these from one address.
+    /// Anonymous calls from one address.
     pub calls_per_ip: usize,
     /// Bytes of the body of a call that shows no token; one that shows a wrong token is refused before its body is read.
     pub body_bytes: usize,

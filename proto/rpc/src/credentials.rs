@@ -170,7 +170,7 @@ impl Credentials {
         self.dial
     }
 
-    /// The rustls side of it.
+    /// The rustls configuration of these credentials; `None` without trust.
     pub(crate) fn tls(&self) -> Result<Option<Arc<rustls::ClientConfig>>, TlsError> {
         self.trust.as_ref().map(|trust| client_config(trust, self.slot.as_ref())).transpose()
     }

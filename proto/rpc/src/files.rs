@@ -11,7 +11,7 @@ pub const MAX_FILE_BYTES: u64 = 256 * 1024;
 /// Why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The operating system said no.
+    /// The operating system refused the operation.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was tried: read, write, create, rename.

@@ -27,7 +27,7 @@ pub enum ListenError {
         /// The text that was given.
         text: String,
     },
-    /// The system said no.
+    /// The system refused to bind the address.
     #[error("cannot listen on {listen}: {source}")]
     Bind {
         /// The address that cannot be listened on.

@@ -57,7 +57,7 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, metric);
     }
 
-    /// A number that only grows.
+    /// Adds a counter, a number that only grows.
     #[must_use]
     pub fn counter(&self, name: &str, help: &str) -> Counter {
         let counter = Counter::default();

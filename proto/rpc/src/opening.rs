@@ -13,7 +13,7 @@ const FRAME: usize = 9;
 /// The longest first SETTINGS: some forty settings.
 const SETTINGS: usize = 256;
 
-/// What ALPN has chosen.
+/// The protocol that ALPN has chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1: the peer's first bytes are the head of a request.

@@ -48,7 +48,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// How a collector is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// OTLP over gRPC.
+    /// OTLP over gRPC, to a port such as 4317.
     Grpc,
     /// OTLP over HTTP, with protobuf bodies.
     Http,

@@ -29,7 +29,7 @@ use crate::{
 
 /// From the look-up of the name to the end of the handshake.
 const CONNECT: Duration = Duration::from_secs(5);
-/// All of one call.
+/// The most time for a whole call.
 const WHOLE: Duration = Duration::from_secs(10);
 /// Bytes of an answer's body that are read at most.
 const READ: usize = 1024;
@@ -90,7 +90,7 @@ pub enum PostError {
     /// No certificates to trust.
     #[error("no receiver can be trusted over https: {0}")]
     NoTrust(String),
-    /// The name is not known.
+    /// The name of the host cannot be resolved.
     #[error("'{host}' cannot be looked up: {error}")]
     Lookup {
         /// The host name of the receiver's URL.
@@ -107,10 +107,10 @@ pub enum PostError {
         host: String,
         /// The first of the addresses that the name resolves to.
         address: IpAddr,
-        /// Of what kind it is.
+        /// The kind of address that it is, in words.
         kind: &'static str,
     },
-    /// No connection, or no TLS.
+    /// No connection was made, or TLS failed.
     #[error("cannot connect: {0}")]
     Connect(String),
     /// The connection broke, or what came is no HTTP.
@@ -119,7 +119,7 @@ pub enum PostError {
     /// The receiver was too slow; the call was given up.
     #[error("no {what} within {} s", .limit.as_secs())]
     Slow {
-        /// What did not come.
+        /// What did not come in time.
         what: &'static str,
         /// The time that it had.
         limit: Duration,

@@ -40,7 +40,7 @@ pub enum PageTokenError {
     /// Forged, damaged, of another list or caller, of another cluster, or made with an earlier key.
     #[error("was not given to you by this very list; begin again without one")]
     Foreign,
-    /// Its time is over.
+    /// The token's time is over.
     #[error("has expired; begin again without one")]
     Expired,
     /// A position that no list has.
@@ -97,7 +97,7 @@ impl PageKey {
         bytes.try_into().map(Self).map_err(|_| PageTokenError::NoKey)
     }
 
-    /// For the store: a secret.
+    /// The bytes of the key for the store; a secret.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0

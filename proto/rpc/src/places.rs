@@ -95,7 +95,7 @@ struct One {
     hello_received: bool,
     doing: Doing,
     strikes: u32,
-    /// It ends at once.
+    /// Cancelled when the connection has to end at once.
     cut: CancellationToken,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Open {
     counts: Mutex<Counts>,
     limits: Limits,
     metrics: ServerMetrics,
-    /// A handshake has ended.
+    /// Notified when a handshake has ended.
     room: Notify,
 }
 

@@ -52,7 +52,7 @@ const PARTING: Duration = Duration::from_millis(500);
 pub struct PeerInfo {
     /// From the client certificate; [`Identity::Anonymous`] where there is none.
     pub identity: Identity,
-    /// Where it comes from.
+    /// The address that the peer connects from.
     pub address: PeerAddress,
     /// The certificate that proved it.
     pub certificate: Option<PeerCertificate>,
@@ -61,7 +61,7 @@ pub struct PeerInfo {
 /// A peer whose certificate was refused at the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedPeer {
-    /// Where it comes from.
+    /// The address that the peer connects from.
     pub address: PeerAddress,
     /// The stable word for programs: `CERTIFICATE_REVOKED`, `CERTIFICATE_EXPIRED`, `FOREIGN_IDENTITY` or `UNKNOWN_AUTHORITY`.
     pub reason: &'static str,
@@ -219,7 +219,7 @@ struct Shared {
     refused: Option<mpsc::Sender<RefusedPeer>>,
     /// No new connections, and no new calls on old ones.
     stop: CancellationToken,
-    /// Old connections end now.
+    /// Cancelled when old connections have to end.
     cut: CancellationToken,
     connections: TaskTracker,
 }

@@ -199,7 +199,7 @@ pub struct Violation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct RpcError {
-    /// What kind of failure.
+    /// The class of the failure, which decides about codes.
     pub class: ErrorClass,
     /// For programs: upper-case words, as in `QUOTA_EXCEEDED`; stable.
     pub reason: String,

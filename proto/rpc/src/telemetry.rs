@@ -30,10 +30,10 @@ const FAILED_EXPORT: &str = "BatchSpanProcessor.ExportError";
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// One line for people.
+    /// One line of text for each event, for people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object on a line for each event.
     Json,
 }
 

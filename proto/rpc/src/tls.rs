@@ -23,10 +23,10 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 /// Why a TLS configuration or a certificate in memory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// No certificate in the text.
+    /// The text has no certificate.
     #[error("no certificate in PEM form was found")]
     NoCertificate,
-    /// No key in the text.
+    /// The text has no private key.
     #[error("no private key in PEM form was found")]
     NoKey,
     /// The key is not the certificate's, or of an unsupported kind.
@@ -164,7 +164,7 @@ impl PeerCertificate {
 /// How a client knows that the server is the right one.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// By the CA's certificate, PEM.
+    /// By the CA's certificate in PEM form.
     Ca(String),
     /// By whichever CAs are trusted at the time.
     Slot(TrustSlot),

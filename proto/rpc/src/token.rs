@@ -35,13 +35,13 @@ impl TokenKind {
 /// Why a text is no token, or none could be made. No variant carries the text: it may be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Not of the expected shape.
+    /// The text does not have the expected shape.
     #[error("not a token: expected {expected}.<16 hex digits>.<64 hex digits>")]
     Malformed {
         /// The prefix that was expected.
         expected: &'static str,
     },
-    /// Not 64 hex digits.
+    /// The hash is not 64 hex digits.
     #[error("not a token hash: expected 64 hex digits")]
     MalformedHash,
     /// The system's random source failed.
@@ -116,7 +116,7 @@ impl Token {
         format!("{}.{}.{}", self.kind.prefix(), self.id, to_hex(&self.secret))
     }
 
-    /// What may be stored.
+    /// The hash of the token, which may be stored.
     #[must_use]
     pub fn hash(&self) -> TokenHash {
         let mut hash = [0; SECRET_BYTES];

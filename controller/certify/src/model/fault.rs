@@ -12,14 +12,14 @@ pub enum Fault {
         /// The share of full speed that is left, from 0 to 1.
         share: f64,
     },
-    /// All rails of one node are.
+    /// All rails of one node are slow.
     SlowNode {
         /// The node, by position in the gang.
         node: u32,
         /// The share of full speed that is left, from 0 to 1.
         share: f64,
     },
-    /// A whole rail is.
+    /// A whole rail is slow.
     SlowPlane {
         /// The rail, by number.
         rail: u32,
@@ -48,7 +48,7 @@ pub enum Fault {
     DscpLeaf {
         /// The rail of the leaf, by number.
         rail: u32,
-        /// Which leaf of it.
+        /// Number of the leaf on that rail.
         leaf: u32,
         /// The DSCP that the leaf writes.
         dscp: u8,
@@ -66,7 +66,7 @@ pub enum Fault {
     Cabled {
         /// The node, by position in the gang.
         node: u32,
-        /// Where each NIC is.
+        /// The plane that each NIC is cabled to.
         planes: Vec<usize>,
     },
     /// Nothing passes on one rail of one node.
@@ -82,7 +82,7 @@ pub enum Fault {
         node: u32,
         /// The rail, by number.
         rail: u32,
-        /// How many of 1,000.
+        /// Packets of 1,000 that are lost.
         per_mille: u32,
     },
     /// The node never reports, and answers nobody.

@@ -21,7 +21,7 @@ pub enum PortState {
     Half,
     /// It works, and an administrator has drained it.
     Drained,
-    /// It does not work.
+    /// The port does not work.
     Down,
     /// The server has no port on this rail.
     #[default]
@@ -35,7 +35,7 @@ pub enum PortState {
 pub struct LeafPicture {
     /// Name of the leaf.
     pub name: String,
-    /// Known not to work.
+    /// The leaf is known not to work.
     pub down: bool,
 }
 

@@ -54,7 +54,7 @@ fn safe(text: &str) -> String {
     out
 }
 
-/// At most so many characters.
+/// The text, cut to `most` characters.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -99,7 +99,7 @@ impl TryFrom<v1::Reason> for Reason {
     }
 }
 
-/// Reasons out of the domain.
+/// Reasons as the wire carries them.
 pub(super) fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
     reasons.iter().map(v1::Reason::from).collect()
 }

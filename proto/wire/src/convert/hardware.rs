@@ -16,7 +16,7 @@ const GIDS_MAX: usize = 64;
 const LINKS_MAX: usize = 64;
 /// Things that are wrong with the ways of one GPU.
 const CAUSES_MAX: usize = 64;
-/// GPUs are numbered below this.
+/// GPUs of a server are numbered below this.
 const GPUS_MAX: u32 = 64;
 
 /// Every text must be one printable line of a bounded length.

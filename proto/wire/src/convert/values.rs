@@ -172,7 +172,7 @@ pub(super) fn sources(fields: &mut Fields, field: &str, wire: Vec<v1::EnvSource>
     wire.into_iter().enumerate().filter_map(one).collect()
 }
 
-/// The same on the wire.
+/// Sources of variables as the wire carries them.
 pub(super) fn sources_to_wire(sources: &[EnvSource]) -> Vec<v1::EnvSource> {
     use v1::env_source::Source as S;
     let one = |source: &EnvSource| {
