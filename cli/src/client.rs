@@ -46,6 +46,9 @@ macro_rules! clients {
 
 impl Api {
     /// Reads the credentials; does not connect yet. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if no controller is known, or an address or a credential cannot be used.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         let endpoints = settings.endpoints()?;
         let credentials = settings.credentials()?;
@@ -110,7 +113,10 @@ impl Api {
         }
     }
 
-    /// One job.
+    /// Asks for one job as it is now.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer; a job that is not there is such a refusal.
     pub async fn get_job(&self, job: &JobRef) -> Result<v1::Job, Error> {
         let request = v1::GetJobRequest { name: job.name.clone(), tenant: job.tenant.clone() };
         repeat(format!("get job `{job}`"), |_| {
@@ -120,7 +126,10 @@ impl Api {
         .await
     }
 
-    /// All jobs.
+    /// Lists all jobs of a tenant, page by page; `phases` empty: in any phase. An empty tenant: of all tenants.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_jobs(&self, tenant: &str, phases: &[i32]) -> Result<v1::ListJobsResponse, Error> {
         self.pages_of_jobs(v1::ListJobsRequest {
             tenant: tenant.to_owned(),
@@ -131,6 +140,9 @@ impl Api {
     }
 
     /// The elements of an array.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_elements(&self, array: &JobRef) -> Result<v1::ListJobsResponse, Error> {
         self.pages_of_jobs(v1::ListJobsRequest {
             tenant: array.tenant.clone(),
@@ -150,6 +162,9 @@ impl Api {
     }
 
     /// All queues of a tenant.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_queues(&self, tenant: &str) -> Result<v1::ListQueuesResponse, Error> {
         pages("list queues", |page_token| {
             let request = v1::ListQueuesRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
@@ -159,7 +174,10 @@ impl Api {
         .await
     }
 
-    /// All reservations.
+    /// Lists all reservations of the cluster, page by page.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_reservations(&self) -> Result<v1::ListReservationsResponse, Error> {
         pages("list reservations", |page_token| {
             let mut client = self.reservations();
@@ -170,6 +188,9 @@ impl Api {
     }
 
     /// All schedules of a tenant.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_schedules(&self, tenant: &str) -> Result<v1::ListSchedulesResponse, Error> {
         pages("list schedules", |page_token| {
             let request = v1::ListSchedulesRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
@@ -180,6 +201,9 @@ impl Api {
     }
 
     /// All webhooks of a tenant.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_webhooks(&self, tenant: &str) -> Result<v1::ListWebhooksResponse, Error> {
         pages("list webhooks", |page_token| {
             let request = v1::ListWebhooksRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
@@ -190,6 +214,9 @@ impl Api {
     }
 
     /// All secrets of a tenant.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_secrets(&self, tenant: &str) -> Result<v1::ListSecretsResponse, Error> {
         pages("list secrets", |page_token| {
             let request = v1::ListSecretsRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
@@ -200,6 +227,9 @@ impl Api {
     }
 
     /// All configs of a tenant.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_configs(&self, tenant: &str) -> Result<v1::ListConfigsResponse, Error> {
         pages("list configs", |page_token| {
             let request = v1::ListConfigsRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
@@ -209,7 +239,10 @@ impl Api {
         .await
     }
 
-    /// All service classes.
+    /// Lists all service classes of the cluster, page by page.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_service_classes(&self) -> Result<v1::ListServiceClassesResponse, Error> {
         pages("list service classes", |page_token| {
             let mut client = self.service_classes();
@@ -219,7 +252,10 @@ impl Api {
         .await
     }
 
-    /// All licenses.
+    /// Lists all licenses of the cluster, page by page.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_licenses(&self) -> Result<v1::ListLicensesResponse, Error> {
         pages("list licenses", |page_token| {
             let mut client = self.licenses();
@@ -228,7 +264,10 @@ impl Api {
         .await
     }
 
-    /// All nodes.
+    /// Lists all nodes of the cluster, page by page.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_nodes(&self) -> Result<v1::ListNodesResponse, Error> {
         pages("list nodes", |page_token| {
             let mut client = self.nodes();
@@ -238,6 +277,9 @@ impl Api {
     }
 
     /// What all servers use now.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_node_usage(&self) -> Result<v1::ListNodeUsageResponse, Error> {
         pages("ask what servers use", |page_token| {
             let mut client = self.nodes();
@@ -248,6 +290,9 @@ impl Api {
     }
 
     /// What running jobs use now.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_job_usage(&self, tenant: &str) -> Result<v1::ListJobUsageResponse, Error> {
         pages("ask what jobs use", |page_token| {
             let mut client = self.jobs();
@@ -257,7 +302,10 @@ impl Api {
         .await
     }
 
-    /// All tenants.
+    /// Lists all tenants of the cluster, page by page.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
     pub async fn list_tenants(&self) -> Result<v1::ListTenantsResponse, Error> {
         pages("list tenants", |page_token| {
             let mut client = self.tenants();
@@ -329,6 +377,9 @@ where
 }
 
 /// `sweep[3,7-9]` is the array and the elements that are meant; without brackets all of it.
+///
+/// # Errors
+/// [`Error::Usage`] if the brackets are empty or not closed.
 pub fn elements(text: &str) -> Result<(&str, String), Error> {
     let wrong = || Error::Usage(format!("`{text}` is not a job: write NAME, or NAME[3,7-9] for elements"));
     match text.split_once('[') {
@@ -352,7 +403,10 @@ where
     }
 }
 
-/// Calls once.
+/// Makes a call once, without trying again: for calls that must not be repeated.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn once<T>(
     doing: impl Into<String>,
     call: impl Future<Output = Result<Response<T>, Status>>,
@@ -365,7 +419,7 @@ pub async fn once<T>(
 pub struct JobRef {
     /// Empty for the caller's own.
     pub tenant: String,
-    /// Its name.
+    /// Name of the job within the tenant.
     pub name: String,
 }
 

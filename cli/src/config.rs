@@ -43,7 +43,7 @@ impl Environment {
         named.or_else(|| self.get("HOME").map(|home| PathBuf::from(home).join(below_home)))
     }
 
-    /// The configuration file.
+    /// Path of the configuration file; `None` if neither HOME nor RAIL_CONFIG is set.
     #[must_use]
     pub fn config_path(&self) -> Option<PathBuf> {
         let named = self.get("RAIL_CONFIG").map(PathBuf::from);
@@ -56,11 +56,11 @@ impl Environment {
 pub struct Settings {
     /// Addresses, tried in turn.
     pub controller: Vec<String>,
-    /// CA certificate.
+    /// File with the certificates of the authorities that are trusted, PEM.
     pub ca: Option<PathBuf>,
-    /// Own certificate.
+    /// File with the caller's certificate, PEM.
     pub cert: Option<PathBuf>,
-    /// Its key.
+    /// File with the private key of that certificate, PEM.
     pub key: Option<PathBuf>,
     /// A token, or a file that holds one.
     pub token: Option<String>,
@@ -73,6 +73,9 @@ pub struct Settings {
 /// The precedence: flag, environment, context. An identity (certificate with key, or token) is taken whole from
 /// the first place that names any part of it, so that a token in the environment is not sent beside another
 /// person's certificate.
+///
+/// # Errors
+/// [`Error::Config`] if the context that is named is not in the file, or an identity is incomplete.
 pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<Settings, Error> {
     let wanted = flags.context.as_deref().or_else(|| env.get("RAIL_CONTEXT"));
     let named = wanted.or(file.current_context.as_deref().filter(|name| !name.is_empty()));
@@ -122,7 +125,10 @@ pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<S
 }
 
 impl Settings {
-    /// The addresses, checked.
+    /// The controller's addresses, checked; at least one.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there is no address, or one is not `https://host:port` or `unix:/path`.
     pub fn endpoints(&self) -> Result<Vec<Endpoint>, Error> {
         if self.controller.is_empty() {
             let text = "no controller is known: give --controller or RAIL_CONTROLLER, or start a local cluster with \
@@ -135,6 +141,9 @@ impl Settings {
     }
 
     /// Reads the files that are named.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if no CA is named, or a file cannot be read or used.
     pub fn credentials(&self) -> Result<Credentials, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::Config(format!("credentials: {error}"));
         if self.ca.is_none() {

@@ -18,27 +18,27 @@ use crate::error::Error;
 /// What a document describes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resource {
-    /// A job.
+    /// A job to submit, or its elements if it is an array.
     Job(Box<v1::Job>),
-    /// The fabric.
+    /// The fabric of the cluster.
     Fabric(v1::Fabric),
-    /// A tenant.
+    /// A tenant of the cluster.
     Tenant(v1::Tenant),
-    /// A queue.
+    /// A queue of a tenant.
     Queue(v1::Queue),
-    /// A service class.
+    /// A service class of the cluster.
     ServiceClass(v1::ServiceClass),
-    /// A license.
+    /// A license of the cluster.
     License(v1::License),
-    /// A reservation.
+    /// A reservation of servers.
     Reservation(v1::Reservation),
-    /// A schedule.
+    /// A schedule of a tenant.
     Schedule(Box<v1::Schedule>),
-    /// A secret.
+    /// A secret of a tenant, with its values.
     Secret(Box<v1::Secret>),
-    /// A config.
+    /// A config of a tenant, with its values.
     Config(Box<v1::Config>),
-    /// A webhook.
+    /// A webhook of a tenant.
     Webhook(Box<v1::Webhook>),
     /// Something that is not made by a file; its kind.
     Other(String),
@@ -49,7 +49,7 @@ pub enum Resource {
 pub struct Source {
     /// As the user wrote it; `<stdin>` for standard input.
     pub name: String,
-    /// The bytes.
+    /// The bytes as they were read.
     pub text: Vec<u8>,
     format: FormatOf,
     /// What relative paths in it are relative to.
@@ -67,12 +67,15 @@ enum FormatOf {
 pub struct Document {
     /// Its number in the source, from 0.
     pub index: usize,
-    /// What it describes.
+    /// The resource that it describes, checked.
     pub resource: Resource,
 }
 
 impl Source {
     /// Reads a file, or standard input for `-`; larger ones than any document can be are not read to their end.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it cannot be read.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut text = Vec::new();
         let limit = MAX_TEXT as u64 + 1;
@@ -97,7 +100,7 @@ impl Source {
         Ok(Self { folder, ..Self::of(&name, text) })
     }
 
-    /// A text by its name. JSON is told by the name, or by its first character where there is no name to tell.
+    /// A text by its name. JSON is recognised by the name, or by its first character where the name does not say.
     #[must_use]
     pub fn of(name: &str, text: Vec<u8>) -> Self {
         let braced = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -108,6 +111,9 @@ impl Source {
     }
 
     /// All documents; each is checked.
+    ///
+    /// # Errors
+    /// [`Error::Document`] with every finding and its place.
     pub fn documents(&self) -> Result<Vec<Document>, Error> {
         let format = if self.format == FormatOf::Json { Format::Json } else { Format::Yaml };
         let read = Registry::rail_v1().read(&self.name, &self.text, format);
@@ -131,6 +137,9 @@ impl Source {
     }
 
     /// The one job of the file.
+    ///
+    /// # Errors
+    /// [`Error::Document`] with every finding and its place, and if the file is not exactly one job.
     pub fn job(&self) -> Result<v1::Job, Error> {
         let mut documents = self.documents()?.into_iter();
         match (documents.next().map(|first| first.resource), documents.len()) {
@@ -188,7 +197,7 @@ impl Source {
         errors.into_iter().map(|(field, message)| self.located(index, &field, &message)).collect()
     }
 
-    /// `FILE:LINE:COLUMN: FIELD: MESSAGE`.
+    /// A finding as `FILE:LINE:COLUMN: FIELD: MESSAGE`; without the place if the field is not in the text.
     fn located(&self, index: usize, field: &str, message: &str) -> String {
         let at = locate::field(&String::from_utf8_lossy(&self.text), index, field);
         // Some causes begin with their field.

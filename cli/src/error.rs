@@ -18,7 +18,7 @@ pub enum Error {
     Rpc {
         /// What was tried, as in "submit job `a`".
         doing: String,
-        /// What was answered.
+        /// The error that the controller answered, or why it did not.
         error: Box<RpcError>,
     },
     /// A file could not be read or written.
@@ -26,7 +26,7 @@ pub enum Error {
     File {
         /// read, write, create, remove.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -43,9 +43,9 @@ pub enum Error {
     /// The job was waited for and did not end well.
     #[error("job {job} ended as {phase}{because}")]
     JobEnded {
-        /// TENANT/JOB.
+        /// The job as TENANT/JOB.
         job: String,
-        /// Failed or Cancelled.
+        /// The phase that it ended in: Failed or Cancelled.
         phase: String,
         /// ": " and the reasons, or nothing.
         because: String,
@@ -53,7 +53,7 @@ pub enum Error {
     /// The array was waited for and not all of it ended well.
     #[error("{bad} of the {all} elements of array {array} did not complete ({words}){because}")]
     ArrayEnded {
-        /// TENANT/ARRAY.
+        /// The array as TENANT/ARRAY.
         array: String,
         /// Elements that failed or were cancelled.
         bad: usize,
@@ -75,7 +75,7 @@ pub enum Error {
     Timeout {
         /// What was waited for.
         what: String,
-        /// How long.
+        /// The time that was allowed.
         limit: Duration,
     },
     /// A local cluster could not be started or removed.
@@ -93,7 +93,7 @@ pub enum Error {
     /// Whoever read our output has gone.
     #[error("output closed")]
     OutputClosed,
-    /// Standard output refused.
+    /// Standard output cannot be written to, and its reader has not gone.
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
 }
@@ -104,7 +104,7 @@ impl Error {
         Self::Rpc { doing: doing.into(), error: Box::new(RpcError::from_status(status)) }
     }
 
-    /// A file error.
+    /// The error of doing `action` with the file at `path`.
     pub fn file(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::File { action, path: path.into(), source }
     }

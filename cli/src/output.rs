@@ -8,11 +8,17 @@ use std::{
 use crate::error::Error;
 
 /// Writes data; a reader that has gone ends the command quietly.
+///
+/// # Errors
+/// [`Error::OutputClosed`] if the reader has gone; [`Error::Output`] if standard output cannot be written to.
 pub fn print(text: &str) -> Result<(), Error> {
     print_bytes(text.as_bytes())
 }
 
 /// The same for bytes as a rank wrote them.
+///
+/// # Errors
+/// As [`print`].
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {

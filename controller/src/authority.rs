@@ -15,18 +15,18 @@ use crate::{
 
 /// What a controller has written is true for so long.
 const FRESH: u64 = 60;
-/// Holders that are listed.
+/// Holders of certificates that are listed at most.
 const LISTED: usize = 20;
 
 /// Why the old authority stays.
 #[derive(Debug, Error)]
 enum RetireError {
-    /// Nobody knows who uses it.
+    /// No controller has written down lately who uses it.
     #[error(
         "no running controller has written who still uses certificates of the old authority (in the last {FRESH} s): start one, or say --force"
     )]
     Unknown,
-    /// It is used.
+    /// Certificates of the old authority are in use, or may be: their number, and that of the nodes that were not seen.
     #[error(
         "{0} certificates of the old authority are in use, and {1} nodes were not seen since the controller began; `ca status` lists them. They would be locked out (nodes join anew, users need new certificates): wait, or say --force"
     )]

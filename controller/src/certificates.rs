@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 /// Why there is no certificate.
 #[derive(Debug, Error)]
 pub enum CertificateError {
-    /// The authority.
+    /// The authority could not issue the certificate.
     #[error(transparent)]
     Ca(#[from] CaError),
-    /// The library.
+    /// The certificate could not be used by the TLS library.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }

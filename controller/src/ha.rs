@@ -22,6 +22,9 @@ const PLACE: &str = "place";
 type Error = Box<dyn std::error::Error>;
 
 /// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// If the authority, the store or a socket cannot be used, another process serves from the data folder, or the leader loop breaks.
 pub async fn serve(run: &Run) -> Result<(), Error> {
     let data_dir = &run.cluster.data_dir;
     let ca = succession::authority(run)?;

@@ -33,42 +33,48 @@ pub enum InitError {
     /// A folder cannot be made.
     #[error("cannot make the folder {}: {source}", path.display())]
     Folder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// It was done before.
+    /// The first administrator was made before.
     #[error(
         "the first administrator was made already ({record}); to make another one without an administrator's certificate, remove {} on this host", path.display()
     )]
     Done {
-        /// The marker.
+        /// Path of the file that says that it was done.
         path: PathBuf,
-        /// What it says.
+        /// What that file says of it.
         record: String,
     },
-    /// A file.
+    /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The authority.
+    /// The authority could not be made or loaded, or did not issue the certificate.
     #[error(transparent)]
     Ca(#[from] CaError),
-    /// The administrator's name.
+    /// The administrator's name is not valid.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// Logs.
+    /// Logs could not be started.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
 }
 
 /// Makes a private folder if it is not there.
+///
+/// # Errors
+/// [`InitError::Folder`] if the folder cannot be made.
 pub fn folder(path: &Path) -> Result<(), InitError> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| InitError::Folder { path: path.to_owned(), source })
 }
 
 /// Starts logs, and traces where the environment names a collector.
+///
+/// # Errors
+/// [`TelemetryError`] if the options or the collector cannot be used, or logs were already started in this process.
 pub fn telemetry(logs: &Logs) -> Result<telemetry::Telemetry, TelemetryError> {
     telemetry::init(&TelemetryOptions {
         service: "rail-controller",

@@ -39,32 +39,32 @@ pub enum KeepError {
     /// A copy that is not the same.
     #[error("the copy differs from its source; it was not put in place. Was something written meanwhile?")]
     Differs,
-    /// What verify found.
+    /// What `verify` found wrong with the store, in words.
     #[error("{0}")]
     Unsound(String),
-    /// The store.
+    /// The store could not be opened, read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The keys.
+    /// The file of store keys could not be used.
     #[error("--store-keys: {0}")]
     Keys(#[from] KeyRingError),
-    /// Who protects them.
+    /// The file of store keys could not be opened with what protects it.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Nothing to seal with.
+    /// There is no key to seal with.
     #[error(
         "--store-keys is needed, where there is no store.keys in the data folder: the first key in it seals (--plain, with the keys that open, ends the sealing)"
     )]
     NoKeys,
-    /// A controller writes to it.
+    /// A controller leads on the store and writes to it.
     #[error(
         "a controller leads on this store; stop all of them first (where the last one was killed, start one and stop it: it lets the lead go)"
     )]
     Led,
-    /// Options.
+    /// The options for the store contradict each other, or one cannot be used.
     #[error(transparent)]
     Args(#[from] StoreArgsError),
-    /// The password.
+    /// The file with the password of the store could not be read.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -72,7 +72,7 @@ pub enum KeepError {
 /// Does it.
 ///
 /// # Errors
-/// [`KeepError`]; nothing was overwritten that was not told to be.
+/// [`KeepError`]; nothing was overwritten without being asked for.
 pub fn run(action: &StoreAction) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
@@ -95,13 +95,13 @@ fn opened(which: &Which, store: Arc<dyn Store>) -> Result<Arc<dyn Store>, KeepEr
     Ok(Arc::new(SealedStore::new(store, ring(which)?, keys::SECRET)))
 }
 
-/// The keys that are here.
+/// The ring of store keys that the options name, or that of the data folder.
 pub(crate) fn ring(which: &Which) -> Result<KeyRing, KeepError> {
     let guards = which.keys.guards()?;
     Ok(sealing::ring_to_read(which.store.store_keys.as_ref(), which.data_dir.as_deref(), &guards)?)
 }
 
-/// A store to read.
+/// Opens the store of this kind, to be read.
 pub(crate) async fn source(which: &Which, kind: Kind) -> Result<Arc<dyn Store>, KeepError> {
     match kind {
         Kind::Embedded => {
@@ -330,7 +330,7 @@ async fn inspect_backup(which: &Which, from: &Path) -> Result<Inspection, KeepEr
     Ok(inspect(opened(which, Arc::new(store))?.as_ref(), Timestamp(unix_ms())).await?)
 }
 
-/// Whether a controller would start on it. A broken audit log is only told: it must not keep anybody from a restore.
+/// Whether a controller would start on it. A broken audit log is only reported: it must not keep anybody from a restore.
 fn sound(inspection: &Inspection, place: &str) -> Result<(), KeepError> {
     if inspection.is_sound() {
         if let Some(cause) = &inspection.audit {

@@ -56,7 +56,7 @@ pub struct CaLife {
 }
 
 impl CaLife {
-    /// As a time.
+    /// How long the authority lives, as a duration.
     #[must_use]
     pub fn lifetime(self) -> Duration {
         Duration::from_secs(u64::from(self.ca_days) * 86_400)

@@ -81,7 +81,7 @@ fn at_least_two(text: &str) -> Result<usize, String> {
 }
 
 impl LimitArgs {
-    /// Of connections.
+    /// The limits on connections and their handshakes.
     #[must_use]
     pub fn connections(&self) -> Limits {
         Limits {
@@ -105,7 +105,7 @@ impl LimitArgs {
         }
     }
 
-    /// Between tenants.
+    /// The limits on calls that share the controller fairly between tenants.
     #[must_use]
     pub fn fair(&self) -> FairLimits {
         FairLimits {

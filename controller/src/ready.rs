@@ -65,7 +65,7 @@ pub fn announce(
 }
 
 impl Ready {
-    /// Says it no more.
+    /// Removes the announcement.
     pub fn withdraw(&self) {
         // Dropping it does the same, and the next start.
         let _ = fs::remove_file(&self.path);

@@ -15,6 +15,9 @@ use crate::{
 };
 
 /// Makes a key, or protects the file in another way.
+///
+/// # Errors
+/// [`KeepError`] if the file or its provider cannot be used, or the file cannot be written.
 pub fn key(file: &Path, rewrap: bool, keys: &KeyArgs, old: Option<&ProviderSpec>) -> Result<(), KeepError> {
     let with = keys.guards()?;
     let now = match old {
@@ -41,6 +44,10 @@ pub fn key(file: &Path, rewrap: bool, keys: &KeyArgs, old: Option<&ProviderSpec>
 }
 
 /// Writes what the first key does not seal. A row that changes meanwhile is left as it was written.
+///
+/// # Errors
+/// [`KeepError`] if there is no key to seal with, if the store cannot be read or written, if a value cannot be opened with the keys, or if
+/// a controller leads on the store.
 pub async fn reseal(which: &Which, plain: bool) -> Result<(), KeepError> {
     let ring = ring(which)?;
     if ring.newest().is_none() {

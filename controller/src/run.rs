@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{args::Run, certificates, ha, init, probes, ready, refused, store_args::Kind, succession};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Time for calls to end.
+/// The time that open calls have to end at shutdown.
 const DRAIN: Duration = Duration::from_secs(5);
 /// How often expired tokens and revocations are removed.
 const TOKEN_PURGE: Duration = Duration::from_secs(3600);
@@ -34,10 +34,10 @@ const TOKEN_PURGE: Duration = Duration::from_secs(3600);
 /// Why the controller ended although nobody asked it to.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// Another one leads.
+    /// This controller led, and another one leads now.
     #[error("another controller leads; this one has stopped")]
     Deposed,
-    /// A defect.
+    /// The leader loop ended without being asked to: a defect of this program.
     #[error("the leader loop broke: {0}")]
     Broken(String),
 }
@@ -112,7 +112,7 @@ pub(crate) struct Opened {
     refused: mpsc::Receiver<RefusedPeer>,
 }
 
-/// Sockets that serve.
+/// The sockets of a controller and the tasks that serve on them.
 pub(crate) struct Served {
     announced: ready::Ready,
     pub servers: JoinHandle<usize>,
@@ -120,14 +120,17 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Who waits for this controller to be there is not told any more that it is.
+    /// Withdraws the announcement that this controller is there.
     pub fn goes(&self) {
         self.announced.withdraw();
     }
 }
 
 impl Opened {
-    /// Binds everything.
+    /// Binds every address that the options name, with a certificate for all names.
+    ///
+    /// # Errors
+    /// If the controller's certificate cannot be issued, or an address cannot be listened on.
     pub async fn bind(
         run: &Run,
         ca: &Authority,
@@ -140,7 +143,7 @@ impl Opened {
         let anywhere =
             |listen: &Listen| matches!(listen, Listen::Tcp(address) if address.ip().is_unspecified());
         if listen.iter().any(anywhere) && run.store.store == Kind::Etcd {
-            // The name under which others reach it, unless it is told another.
+            // The name under which others reach it, unless `--advertise` gives another.
             further.extend(host().filter(|_| run.advertise.is_empty()));
         }
         further.extend(run.advertise.iter().filter_map(|endpoint| match endpoint {
@@ -164,11 +167,17 @@ impl Opened {
     }
 
     /// The addresses in use.
+    ///
+    /// # Errors
+    /// [`ServerError::Address`] if the system does not tell the address of a socket.
     pub fn addresses(&self) -> Result<Vec<Listen>, ServerError> {
         self.server.addresses()
     }
 
     /// Serves until `stop.calls`, and says so to who waits for it. Refused certificates are recorded by who leads.
+    ///
+    /// # Errors
+    /// If the system does not tell the address of a socket, or the addresses cannot be written into the data folder.
     pub fn serve(
         self,
         run: &Run,
@@ -272,7 +281,7 @@ impl Stop {
     }
 }
 
-/// When this process is told to stop. It listens from this call on, before it says to anybody that it serves: who is told that
+/// When this process is asked to stop. It listens from this call on, before it says to anybody that it serves: who reads that
 /// may stop it at once.
 pub(crate) fn asked_to_stop() -> std::io::Result<impl Future<Output = ()>> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -306,7 +315,7 @@ fn holder() -> String {
     format!("{}:{}", host().unwrap_or_default(), std::process::id())
 }
 
-/// This machine's name.
+/// The host name of this machine; `None` if it has none.
 pub(crate) fn host() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())

@@ -1,7 +1,7 @@
 //! Secrets at rest: sealed unless the operator says otherwise, with keys that are the store's.
 //!
 //! The store says by the id of a key whether it is sealed and with which one, so that a controller that has another key, or
-//! none, is told so before it writes anything.
+//! none, gets an error before it writes anything.
 
 use std::{
     fs, io,
@@ -22,12 +22,12 @@ pub const STORE_KEYS: &str = "store.keys";
 /// So many values of a kind tell whether an older release wrote them in the plain.
 const CHECK_AT: usize = 100;
 
-/// What `--store-keys` says.
+/// What `--store-keys` says about sealing values in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreKeys {
-    /// Nothing is sealed.
+    /// Nothing in the store is sealed.
     None,
-    /// The file of keys.
+    /// The path of the file of keys.
     File(PathBuf),
 }
 
@@ -46,19 +46,19 @@ impl FromStr for StoreKeys {
 /// Why the store is not opened.
 #[derive(Debug, Error)]
 pub enum SealingError {
-    /// The file.
+    /// The file of keys is not valid.
     #[error("--store-keys: {0}")]
     Ring(#[from] KeyRingError),
     /// The file, or who protects it.
     #[error("--store-keys: {0}")]
     Key(#[from] KeyError),
-    /// The store.
+    /// The store could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The file cannot be removed.
     #[error("cannot remove {}: {source}", path.display())]
     Remove {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -66,25 +66,25 @@ pub enum SealingError {
     /// A file that was named is not there.
     #[error("--store-keys: {} is not there; `rail-controller store key {}` makes it", .0.display(), .0.display())]
     NoFile(PathBuf),
-    /// The keys are elsewhere.
+    /// The store is sealed with a key that the file does not have.
     #[error(
         "the store is sealed with key {id}, which is not in {}: copy the file of keys from a controller of this cluster (store.keys in its data folder, as ca.key), or name it by --store-keys", path.display()
     )]
     NotHere {
-        /// The key.
+        /// Id of the key that the store is sealed with.
         id: KeyId,
         /// Where it was looked for.
         path: PathBuf,
     },
-    /// Sealed, and told to be plain.
+    /// The store is sealed, and `--store-keys` is none.
     #[error(
         "the store is sealed with key {id}, but --store-keys is none: give the file of keys, or write everything in the plain first (`rail-controller store reseal --plain` with the keys)"
     )]
     Sealed {
-        /// The key.
+        /// Id of the key that the store is sealed with.
         id: KeyId,
     },
-    /// The store's own record.
+    /// The store's own record of its key cannot be read.
     #[error("the store's record of its key cannot be read: {0}")]
     Record(KeyRingError),
 }

@@ -93,13 +93,13 @@ pub enum StoreArgsError {
     /// Options that do not go together.
     #[error("--etcd-endpoints is given, but the store is the embedded one; say --store etcd")]
     EtcdWithoutEtcd,
-    /// The password.
+    /// The file with the password of the store could not be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Its sealing.
+    /// The keys that seal the store's values cannot be used.
     #[error(transparent)]
     Sealing(#[from] SealingError),
-    /// The store itself.
+    /// The store could not be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

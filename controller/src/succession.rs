@@ -36,7 +36,7 @@ const MOST: usize = 1000;
 pub struct Holders {
     /// When it was written, in seconds since 1970.
     pub written: u64,
-    /// The one that issues.
+    /// The pin of the authority that issues.
     pub issuing: String,
     /// How many certificates of the others are in use, among those that this controller has seen.
     pub behind: usize,
@@ -48,10 +48,10 @@ pub struct Holders {
     pub who: Vec<Behind>,
 }
 
-/// Who is behind.
+/// Somebody who still uses a certificate of the other authority.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
-    /// The identity.
+    /// The identity in the certificate, as messages show it.
     pub who: String,
     /// The authority that issued its certificate.
     pub authority: String,
@@ -233,7 +233,7 @@ impl Behind {
     }
 }
 
-/// Seconds since 1970.
+/// The time in whole seconds since 1970; 0 for an earlier one.
 pub fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -21,10 +21,14 @@ use crate::{
     output::print,
 };
 
-/// A command that was told to end has ended after this long, or is killed.
+/// A command that was asked to end has ended after this long, or is killed.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// `alloc`.
+/// `alloc`: holds servers while a command runs here, or until they are released.
+///
+/// # Errors
+/// [`Error::Usage`] if the command or the file cannot be used; [`Error::Rpc`] if the controller refuses or does not answer;
+/// [`Error::Interrupted`] if the wait is given up; [`Error::Exited`] with the command's exit code if that is not 0.
 pub async fn run(args: &Alloc, global: &Global, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     // Before anything is held.
     let command = if args.no_shell { Vec::new() } else { command(&args.command)? };
@@ -82,7 +86,7 @@ fn environment(held: &RunningAllocation, global: &Global) -> Vec<(&'static str, 
     set
 }
 
-/// Runs the command until it ends; gives its exit code. It is told to end where the allocation ends before.
+/// Runs the command until it ends; gives its exit code. It is asked to end where the allocation ends before.
 async fn attend(
     api: &Api,
     held: &RunningAllocation,
@@ -114,7 +118,7 @@ async fn attend(
                 if kind != SignalKind::interrupt() {
                     return stop(&mut child, kind).await;
                 }
-                // A terminal has told the command as well.
+                // A terminal has sent it to the command as well.
                 if !std::io::stdin().is_terminal() {
                     signal(&child, kind);
                 }

@@ -19,7 +19,7 @@ const PREFIX: &str = "alloc-";
 /// An allocation that runs.
 #[derive(Debug)]
 pub struct RunningAllocation {
-    /// Its name.
+    /// Tenant and name of the job that holds the servers.
     pub name: JobRef,
     /// As it was when it began to run.
     pub job: v1::Job,
@@ -33,7 +33,10 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Begins to listen.
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the process cannot listen to signals.
     pub fn listen() -> Result<Self, Error> {
         Ok(Self {
             interrupt: listen_to(SignalKind::interrupt())?,
@@ -53,6 +56,9 @@ impl Ending {
 }
 
 /// Signals of one kind, from now on.
+///
+/// # Errors
+/// [`Error::Config`] if the process cannot listen to signals.
 pub fn listen_to(kind: SignalKind) -> Result<Signal, Error> {
     signal(kind).map_err(|error| Error::Config(format!("cannot listen to signals: {error}")))
 }
@@ -63,6 +69,10 @@ pub fn code_of(kind: SignalKind) -> u8 {
 }
 
 /// The job that holds what is asked for.
+///
+/// # Errors
+/// [`Error::File`] or [`Error::Document`] if the file cannot be read or holds no job; [`Error::Usage`] if file and options contradict each
+/// other.
 pub fn job_of(sizing: &Sizing, nodes: Option<u32>) -> Result<v1::Job, Error> {
     let mut job = match &sizing.file {
         Some(file) => Source::open(file)?.job()?,
@@ -124,6 +134,10 @@ pub fn job_of(sizing: &Sizing, nodes: Option<u32>) -> Result<v1::Job, Error> {
 }
 
 /// Submits it, and waits until its servers are held. It is released if that is given up.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::JobEnded`] or [`Error::Interrupted`] if the job ends before it
+/// runs; [`Error::Exited`] if a signal ends the wait.
 pub async fn hold(api: &Api, job: v1::Job, ending: &mut Ending) -> Result<RunningAllocation, Error> {
     let request = v1::CreateJobRequest {
         job: Some(job),

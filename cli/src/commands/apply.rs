@@ -18,6 +18,9 @@ use crate::{
 };
 
 /// `apply -f FILE...`. All files are read and checked before anything is sent.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let all = read(&args.files)?;
     let api = api()?;
@@ -37,7 +40,7 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
     Ok(())
 }
 
-/// What would come of each document. All that is refused is told; the first of it is what the command ends with.
+/// What each document would change. Every refusal is shown; the command ends with the first of them.
 async fn report(all: Vec<(Source, Vec<Document>)>, judged: Vec<Judged>, api: &Api) -> Result<(), Error> {
     let mut first: Option<Error> = None;
     let documents = all.iter().flat_map(|(source, all)| all.iter().map(move |document| (source, document)));
@@ -106,6 +109,9 @@ fn differs(there: &v1::Job) -> String {
 }
 
 /// Reads and checks all documents of some files.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Document`] also for a kind that is not made by a file.
 pub fn read(files: &[std::path::PathBuf]) -> Result<Vec<(Source, Vec<Document>)>, Error> {
     let mut all = Vec::new();
     for path in files {
@@ -125,7 +131,7 @@ pub fn read(files: &[std::path::PathBuf]) -> Result<Vec<(Source, Vec<Document>)>
     Ok(all)
 }
 
-/// Findings of an applied document that are told at most.
+/// Findings of an applied document that are shown at most.
 const NOTES: usize = 50;
 
 /// A document that is longer than what every controller takes in one message, with its cables in lists.
@@ -221,7 +227,7 @@ fn notes(made: &v1::Fabric) {
 
 /// What a document has made, or would have made: its kind/name, and the whole of it.
 pub struct Made {
-    /// `queue/nlp/research`.
+    /// Kind and name as `-o name` writes them, for example `queue/nlp/research`.
     pub name: String,
     /// As the API shows it.
     pub value: serde_json::Value,
@@ -229,6 +235,9 @@ pub struct Made {
 
 impl Made {
     /// Of a message of this kind.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the message cannot be written as JSON.
     pub fn new<M: prost::Message>(
         kind: &str,
         metadata: Option<&v1::Metadata>,
@@ -245,6 +254,9 @@ impl Made {
 }
 
 /// Makes what a document describes, if it is no job; in a dry run it is only checked.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, with the place in the file where it names a field.
 pub async fn send(source: &Source, resource: Resource, args: &Apply, api: &Api) -> Result<Made, Error> {
     let dry_run = args.dry_run;
     let doing = |what: &str| format!("apply the {what} of {}", source.name);
@@ -306,6 +318,9 @@ pub async fn send(source: &Source, resource: Resource, args: &Apply, api: &Api) 
 }
 
 /// One document: what it is, and what was done.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, with the place in the file where it names a field.
 pub async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Result<String, Error> {
     match document.resource {
         Resource::Job(job) if args.dry_run => {

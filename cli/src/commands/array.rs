@@ -1,4 +1,4 @@
-//! Arrays: jobs that one submit made, named, waited for and told of together.
+//! Arrays: jobs that one submit made, named, waited for and reported together.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ pub enum Named {
 /// Some or all elements of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
-    /// The array.
+    /// Tenant and name of the array.
     pub of: JobRef,
     /// Those of its elements that are meant and known, by index.
     pub jobs: Vec<v1::Job>,
@@ -78,6 +78,10 @@ async fn all(of: &JobRef, api: &Api) -> Result<Option<Array>, Error> {
 }
 
 /// What is meant by NAME, or by NAME[3,7-9].
+///
+/// # Errors
+/// [`Error::Usage`] if the text is not a job; [`Error::Rpc`] if the controller refuses or does not answer, or if an element that is named
+/// is not there.
 pub async fn find(text: &str, api: &Api) -> Result<Named, Error> {
     let (name, list) = elements(text)?;
     let wanted = indices(text, &list)?;
@@ -126,6 +130,9 @@ async fn nearest(of: &JobRef, mut error: Error, api: &Api) -> Error {
 }
 
 /// One job; of an array an element must be named.
+///
+/// # Errors
+/// As [`find`]; [`Error::Usage`] if the text stands for several elements.
 pub async fn one(text: &str, api: &Api) -> Result<v1::Job, Error> {
     match find(text, api).await? {
         Named::Job(job) => Ok(*job),
@@ -145,7 +152,7 @@ pub async fn one(text: &str, api: &Api) -> Result<v1::Job, Error> {
 pub struct Counts(BTreeMap<i32, usize>);
 
 impl Counts {
-    /// Of these.
+    /// Counts jobs by their phase.
     pub fn of<'a>(jobs: impl IntoIterator<Item = &'a v1::Job>) -> Self {
         let mut counts = BTreeMap::new();
         for job in jobs {
@@ -173,7 +180,7 @@ impl Counts {
     }
 }
 
-/// Failures that are told in words.
+/// Failures that are shown in words.
 const FAILURES: usize = 5;
 
 /// The first that failed, each with why: "sweep[3]: RankExited: rank 0 ended with 1".
@@ -198,6 +205,9 @@ pub fn failures(jobs: &[v1::Job]) -> Vec<String> {
 }
 
 /// Waits until every one of these elements has ended, and gives them. A timeout or Ctrl-C leaves them as they are.
+///
+/// # Errors
+/// [`Error::Timeout`] after `limit`; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn until_ended(api: &Api, array: &Array, limit: Option<Duration>) -> Result<Vec<v1::Job>, Error> {
     let of = &array.of;
     let hint = format!("; `railctl cancel {of}` ends it");
@@ -271,6 +281,9 @@ async fn follow(api: &Api, array: &Array, progress: &Progress) -> Result<Vec<v1:
 }
 
 /// What elements that have ended mean for the exit code.
+///
+/// # Errors
+/// [`Error::ArrayEnded`] unless all elements have completed.
 pub fn verdict(of: &JobRef, jobs: &[v1::Job]) -> Result<(), Error> {
     let counts = Counts::of(jobs);
     // One that was deleted unseen has no last phase that is known: that is no success.

@@ -24,6 +24,10 @@ use crate::{
 const PAGE: u32 = 500;
 
 /// Runs it. Checking a file needs no cluster.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::File`] if a file cannot be read or written; [`Error::Differs`] if
+/// the log or its export does not verify.
 pub async fn run(
     command: &AuditCommand,
     global: &Global,

@@ -224,7 +224,10 @@ const WORDS: [(&str, &[CommandVerb]); 19] = [
 
 const TOKEN_COLUMNS: &[Behind] = &[Behind::ago("ISSUED", ".issued"), Behind::new("EXPIRES", ".expires")];
 
-/// `token ls`.
+/// `token ls`: the tokens of the tenant's users.
+///
+/// # Errors
+/// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn tokens(command: &TokenCommand, api: &Api) -> Result<(), Error> {
     let TokenCommand::Ls(args) = command;
     render::check_list(args)?;
@@ -247,7 +250,11 @@ pub async fn tokens(command: &TokenCommand, api: &Api) -> Result<(), Error> {
     print(&render::list(args, &kind, &mut answer)?)
 }
 
-/// `auth can-i`.
+/// `auth can-i`: whether the caller may make a call.
+///
+/// # Errors
+/// [`Error::Usage`] if the verb or the kind is not known; [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Exited`]
+/// with 1 if the caller may not.
 pub async fn run(command: &AuthCommand, api: &Api) -> Result<(), Error> {
     let AuthCommand::CanI(args) = command;
     if args.list {

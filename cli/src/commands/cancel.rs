@@ -19,6 +19,9 @@ use crate::{
 };
 
 /// `cancel JOB...`: all are tried, the first error is given. With `--wait` a job's end, of whatever kind, is success: that is what was asked for.
+///
+/// # Errors
+/// The first error of any job: [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Timeout`] if a wait takes too long.
 pub async fn run(args: &Cancel, api: &Api) -> Result<(), Error> {
     let names = if args.jobs.is_empty() { chosen(args, api).await? } else { args.jobs.clone() };
     let alone = names.len() == 1;
@@ -118,6 +121,9 @@ async fn of_array(text: &str, args: &Cancel, wait: bool, api: &Api) -> Result<()
 }
 
 /// A duration for the wire.
+///
+/// # Errors
+/// [`Error::Usage`] if the duration is longer than the wire can carry.
 pub fn duration(duration: Duration) -> Result<prost_types::Duration, Error> {
     duration.try_into().map_err(|_| Error::Usage("that time is too long".to_owned()))
 }

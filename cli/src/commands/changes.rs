@@ -67,7 +67,10 @@ impl Done {
     }
 }
 
-/// `hold job JOB...`.
+/// `hold job JOB...`: the jobs wait until they are released.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn hold(args: &Hold, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Held, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -87,7 +90,10 @@ pub async fn hold(args: &Hold, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `release job JOB...`.
+/// `release job JOB...`: the jobs may start again.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn release(args: &Release, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Released, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -102,7 +108,10 @@ pub async fn release(args: &Release, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `suspend job JOB...`.
+/// `suspend job JOB...`: stops what runs; the jobs keep their place in the queue.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn suspend(args: &Suspend, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Suspended, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -122,7 +131,10 @@ pub async fn suspend(args: &Suspend, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `resume job JOB...`.
+/// `resume job JOB...`: the jobs that were suspended may start again.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn resume(args: &Resume, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Resumed, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -141,7 +153,10 @@ pub async fn resume(args: &Resume, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `requeue job JOB...`.
+/// `requeue job JOB...`: ends the present attempt and queues the jobs again.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn requeue(args: &Requeue, api: &Api) -> Result<(), Error> {
     each(job_names(&args.jobs), args.output, Done::Requeued, async |name: &str| {
         let (job, elements) = meant(name, api)?;
@@ -161,7 +176,11 @@ pub async fn requeue(args: &Requeue, api: &Api) -> Result<(), Error> {
     .await
 }
 
-/// `update job JOB...`.
+/// `update job JOB...`: changes what may be changed of a job that was submitted.
+///
+/// # Errors
+/// The first error of any job: [`Error::Usage`] if its name or a new value cannot be read; [`Error::Rpc`] if the controller refuses or
+/// does not answer.
 pub async fn update(args: &Update, api: &Api) -> Result<(), Error> {
     let time_limit = match args.time_limit {
         Some(Limit::Some(limit)) => Some(duration(limit)?),

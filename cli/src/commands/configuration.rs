@@ -10,7 +10,10 @@ use crate::{
     render,
 };
 
-/// `config ...`.
+/// `config ...`: shows and changes railctl's configuration file.
+///
+/// # Errors
+/// [`Error::Config`] if the file cannot be read or written, or has no such context.
 pub fn run(command: &ConfigCommand, global: &Global, env: &Environment) -> Result<(), Error> {
     let path = env.config_path();
     let file = ConfigFile::load(path.as_deref())?;
@@ -81,6 +84,9 @@ fn contexts(file: &ConfigFile) -> Result<(), Error> {
 }
 
 /// Makes or changes a context; files are written as absolute paths, for the file is read from anywhere.
+///
+/// # Errors
+/// [`Error::Usage`] if a file that is named is not there; [`Error::Config`] or [`Error::File`] if the configuration cannot be written.
 pub fn set(path: &Path, name: &str, current: bool, global: &Global) -> Result<(), Error> {
     let absolute = |file: &Option<PathBuf>| {
         let made = file.as_ref().map(std::path::absolute).transpose();

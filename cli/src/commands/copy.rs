@@ -65,7 +65,11 @@ impl End {
     }
 }
 
-/// `cp FROM TO`.
+/// `cp FROM TO`: a file or a folder into a running job, or out of it.
+///
+/// # Errors
+/// [`Error::Usage`] unless exactly one end is in a job; [`Error::File`] if the local end cannot be read or written; [`Error::Rpc`] if the
+/// controller refuses or does not answer, or if the copy ends early.
 pub async fn run(args: &Copy, api: &Api) -> Result<(), Error> {
     match (End::of(&args.from)?, End::of(&args.to)?) {
         (End::Here(from), End::There { job, path }) => send(args, api, &from, &job, &path).await,
@@ -110,7 +114,7 @@ fn progress(total: Option<u64>) -> ProgressBar {
     ProgressStyle::with_template(template).map_or(bar.clone(), |style| bar.with_style(style))
 }
 
-/// What came of the program there.
+/// How the program there ended.
 fn judged(code: u8) -> Result<(), Error> {
     if code == 0 { Ok(()) } else { Err(Error::Exited(code)) }
 }

@@ -11,6 +11,10 @@ use crate::{
 };
 
 /// `delete KIND NAME...`, `delete -f FILE...`.
+///
+/// # Errors
+/// [`Error::Usage`] if nothing is named; [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the
+/// controller refuses or does not answer.
 pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
     let Some(noun) = &args.noun else { return files(args, api).await };
     let mut names = noun.names(&args.names)?;
@@ -86,7 +90,7 @@ async fn each(args: &Delete, all: &[(DeleteNoun, String)], api: &Api) -> Result<
 /// The fabric document: what it costs first.
 async fn fabric(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
     let (doing, what) = (|| format!("delete fabric `{name}`"), format!("fabric {name}"));
-    // What is told is of this document, and not of one that is applied before the answer.
+    // What is shown is of this document, and not of one that is applied before the answer.
     let version = super::get::the_fabric(api).await?.metadata.unwrap_or_default().resource_version;
     let request =
         |dry_run| v1::DeleteFabricRequest { name: name.to_owned(), resource_version: version, dry_run };

@@ -19,6 +19,9 @@ use crate::{
 const TAIL: u32 = 10;
 
 /// `describe KIND NAME...`: all are tried, the first error is given.
+///
+/// # Errors
+/// [`Error::Usage`] if the kind is not known; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
     let noun = args.noun.kind;
     if let (true, Some(word), Some(_)) = (args.noun.bare, &args.noun.name, args.names.first()) {

@@ -22,6 +22,10 @@ use crate::{
 const CONTEXT: usize = 3;
 
 /// `diff -f FILE...`: exit 1 where something would change. Nothing is stored.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer;
+/// [`Error::Differs`] if something would change.
 pub async fn run(args: &Diff, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let all = apply::read(&args.files)?;
     let api = api()?;
@@ -75,7 +79,7 @@ async fn dry_run(source: &Source, document: &Document, judged: Judged, api: &Api
             let doing = format!("apply the {} of {}", dry_run::in_words(resource), source.name);
             Err(Error::Rpc { doing, error: Box::new(refused) })
         }
-        // What it holds is told by nobody: only which keys would be new, changed or gone.
+        // Nobody shows what it holds: only which keys would be new, changed or gone.
         (Resource::Secret(_), Judged::Made(made)) => {
             let Wire::Secret(after) = made.document else { return Err(dry_run::unknown()) };
             let (name, before, after) = secret::differences(after, api, known).await?;
@@ -104,7 +108,7 @@ async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Re
     Ok((made.name, before.map(settled), settled(made.value)))
 }
 
-/// A job that is there is never changed by a document; another one of its name is told as it differs.
+/// A job that is there is never changed by a document; another one of its name is shown with what differs.
 async fn of_job(job: v1::Job, api: &Api) -> Result<Compared, Error> {
     let metadata = job.metadata.clone().unwrap_or_default();
     let of = JobRef { tenant: api.tenant.clone(), name: metadata.name };
@@ -177,7 +181,7 @@ pub fn settled(value: Value) -> Value {
     let Value::Object(mut object) = value else { return value };
     let kind = object.get("kind").cloned();
     object.remove("status");
-    // It is told once, to whoever has it made.
+    // It is shown once, to whoever has it made.
     if let Some(Value::Object(spec)) = object.get_mut("spec").filter(|_| kind == Some("Webhook".into())) {
         spec.remove("secret");
     }

@@ -10,6 +10,9 @@ use crate::{
 };
 
 /// `doctor [NODE...]`. Something that is out of use is exit code 1.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Differs`] if something is out of use.
 pub async fn run(names: &[String], output: Output, api: &Api) -> Result<(), Error> {
     let mut nodes = Vec::new();
     for name in names {

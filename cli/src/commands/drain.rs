@@ -18,7 +18,11 @@ use crate::{
     error::Error,
 };
 
-/// `node drain NODE...`.
+/// `node drain NODE...`: no new job comes, and it waits until nothing runs there.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, before anything is changed if a server is not there; [`Error::Timeout`] if
+/// the servers are not empty in time.
 pub async fn run(args: &DrainNodes, api: &Api) -> Result<(), Error> {
     let names = get::node_names(&args.nodes)?;
     // All must be there before one of them is changed.
@@ -40,7 +44,7 @@ pub async fn run(args: &DrainNodes, api: &Api) -> Result<(), Error> {
     Ok(())
 }
 
-/// `n[0-3]`.
+/// The names as one list with ranges, for example `n[0-3]`.
 pub fn folded(names: &[String]) -> String {
     Names::of(names).to_string()
 }
@@ -101,6 +105,9 @@ const CHECK: Duration = Duration::from_secs(1);
 
 /// Waits until something is so of every one of these servers; what is shown on the way is said by `words` of those of which it is not so. Nothing
 /// is known of one that is not there.
+///
+/// # Errors
+/// [`Error::Timeout`] after `limit`; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn until(
     what: &str,
     names: &[String],

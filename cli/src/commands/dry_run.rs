@@ -24,11 +24,14 @@ pub enum Judged {
 pub struct Planned {
     /// Whether it would be another than now.
     pub outcome: Outcome,
-    /// It.
+    /// The document, with what the controller would fill in.
     pub document: Wire,
 }
 
 /// The documents of all files, in their order; nothing where they are too many, or the controller is of an older release that cannot.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn judge(
     all: &[(Source, Vec<Document>)],
     args: &Apply,
@@ -62,7 +65,7 @@ pub async fn judge(
     }
 }
 
-/// Whoever may not apply a document is told which one it is.
+/// For a document that the caller may not apply the error says which one it is.
 fn placed(places: &[(&Source, usize)], error: Error) -> Error {
     let Error::Rpc { error, .. } = &error else { return error };
     let number = error.violations.iter().find_map(|one| {
@@ -136,6 +139,9 @@ pub fn unknown() -> Error {
 }
 
 /// Its kind/name, and the whole of it.
+///
+/// # Errors
+/// [`Error::Config`] if the document cannot be written as JSON.
 pub fn made(document: &Wire) -> Result<Made, Error> {
     match document {
         Wire::Fabric(one) => Made::new("fabric", one.metadata.as_ref(), one, "rail.v1.Fabric"),

@@ -15,6 +15,10 @@ use crate::{
 };
 
 /// `edit KIND NAME`: what is saved is applied; what is refused is kept in its file.
+///
+/// # Errors
+/// [`Error::Usage`] if not exactly one object is named; [`Error::Config`] if the editor fails; [`Error::Differs`] if somebody else has
+/// changed it; [`Error::Rpc`] if the controller refuses or does not answer, or if what was saved is refused.
 pub async fn run(args: &Edit, api: &Api) -> Result<(), Error> {
     let names = args.noun.names(&args.name.iter().cloned().collect::<Vec<_>>())?;
     let noun = args.noun.kind;

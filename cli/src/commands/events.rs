@@ -17,7 +17,10 @@ use crate::{
     render::{self, Event},
 };
 
-/// `events [KIND [NAME...]]`.
+/// `events [KIND [NAME...]]`: what has happened to jobs and nodes, and with `--watch` what happens.
+///
+/// # Errors
+/// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Events, api: &Api) -> Result<(), Error> {
     let names = args.noun.as_ref().map_or(Ok(Vec::new()), |noun| noun.names(&args.names))?;
     let noun = args.noun.as_ref().map(|noun| noun.kind);
@@ -82,7 +85,7 @@ async fn follow(
     reported: &mut PrintedEvents,
     api: &Api,
 ) -> Result<(), Error> {
-    // One of them is told at a time, whichever comes.
+    // One of them is shown at a time, whichever comes.
     let (sender, mut seen) = tokio::sync::mpsc::channel::<Vec<Event>>(64);
     let to_jobs = sender.clone();
     let jobs = async move {
@@ -150,7 +153,7 @@ async fn follow(
     }
 }
 
-/// What was told already, of each job and server what it tells now: what it told before it forgets.
+/// What was printed already, by job and server, of what its status says now; what it said before is forgotten.
 struct PrintedEvents {
     output: EventOutput,
     since: (i64, i32),

@@ -14,9 +14,12 @@ use crate::{
     render,
 };
 
-/// `explain job NAME`.
+/// `explain job NAME`: why the job is in its phase.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Usage`] if an array is named without an element.
 pub async fn run(args: &Explain, api: &Api) -> Result<(), Error> {
-    // clap has seen to it that there is one.
+    // clap makes sure that there is one.
     let name = job_names(&args.job).first().map_or("", String::as_str);
     let job = if name.contains('[') { JobRef::of(&array::one(name, api).await?) } else { api.job_ref(name) };
     let at = args.at.map(|at| at.time(now()));

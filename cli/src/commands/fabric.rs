@@ -14,10 +14,13 @@ use crate::{
     render,
 };
 
-/// Findings of one kind that are told at most where not all are asked for.
+/// Findings of one kind that are shown at most where not all are asked for.
 pub const REPORTED: usize = 20;
 
-/// `fabric import|generate|check`.
+/// `fabric import|generate|check`: makes or checks a fabric document here, without a cluster.
+///
+/// # Errors
+/// [`Error::File`] or [`Error::Document`] if the input cannot be read or has faults; [`Error::Usage`] for sizes that make no fabric.
 pub fn run(command: &FabricCommand) -> Result<(), Error> {
     match command {
         FabricCommand::Import { file, name, strict, all, output } => {
@@ -45,6 +48,9 @@ pub fn run(command: &FabricCommand) -> Result<(), Error> {
 }
 
 /// A list, read; a list of which nothing can be taken is an error with all that is wrong with it.
+///
+/// # Errors
+/// [`Error::Document`] with all findings if the text is not a table, or no cable can be taken from it.
 pub fn imported(
     shown: &str,
     text: &[u8],
@@ -163,6 +169,10 @@ fn written(wire: &v1::Fabric, output: DocumentFormat) -> Result<String, Error> {
 }
 
 /// The one fabric document of a file, free of faults.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Document`] also if it is not exactly one fabric, or has
+/// faults.
 pub fn document(file: &Path) -> Result<Fabric, Error> {
     let source = Source::open(file)?;
     let mut found = None;
@@ -200,6 +210,9 @@ pub fn document(file: &Path) -> Result<Fabric, Error> {
 }
 
 /// A file's bytes, or standard input's, and its name in messages.
+///
+/// # Errors
+/// [`Error::Usage`] if the file cannot be read.
 pub fn read(file: &Path) -> Result<(String, Vec<u8>), Error> {
     let limit = controller_fabric::csv::MAX_BYTES as u64 + 1;
     let mut text = Vec::new();

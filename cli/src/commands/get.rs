@@ -18,7 +18,10 @@ use crate::{
 /// Servers that one command names at most.
 const NODES_MAX: usize = 10_000;
 
-/// `get KIND [NAME...]`.
+/// `get KIND [NAME...]`: lists, once or as they change.
+///
+/// # Errors
+/// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
     let noun = args.noun.kind;
     let mut names = args.noun.names(&args.names)?;
@@ -121,7 +124,7 @@ pub struct Asked<'a> {
 
 /// What a name stands for.
 pub enum Found<T> {
-    /// One thing.
+    /// Exactly one thing of that name.
     One(T),
     /// Several, as an array's elements.
     Several(Vec<T>),
@@ -129,6 +132,10 @@ pub enum Found<T> {
 
 impl Asked<'_> {
     /// Shows what was named, or all.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Config`] if an item cannot be shown in the format;
+    /// [`Error::Output`] if standard output cannot be written to.
     pub async fn show<L: Answer>(
         &self,
         kind: &Kind<'_, L::Item>,
@@ -199,7 +206,7 @@ pub fn wanted(job: &v1::Job, args: &Get) -> bool {
         && args.queue.as_deref().is_none_or(|wanted| queue() == Some(wanted))
 }
 
-/// job/TENANT/NAME lines.
+/// The job as `-o name` writes it: `job/TENANT/NAME`.
 pub fn job_name(job: &v1::Job) -> String {
     let metadata = job.metadata.clone().unwrap_or_default();
     format!("job/{}/{}", metadata.tenant, metadata.name)
@@ -247,7 +254,7 @@ async fn jobs(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     asked.show(&kind, "jobs", one, all).await
 }
 
-/// A tenant that there is not has nothing, and who asks for it is told so.
+/// A tenant that there is not has nothing, and the error says so.
 async fn known(name: &str, api: &Api) -> Result<(), Error> {
     if name.is_empty() { Ok(()) } else { tenant(name, api).await.map(drop) }
 }
@@ -269,13 +276,19 @@ async fn nodes(labels: &[(String, String)], asked: &Asked<'_>, api: &Api) -> Res
     asked.show(&kind, "nodes", one, all).await
 }
 
-/// `node ls`.
+/// `node ls`: all nodes of the cluster.
+///
+/// # Errors
+/// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn all_nodes(list: &ListArgs, api: &Api) -> Result<(), Error> {
     render::check_list(list)?;
     nodes(&[], &Asked { list, names: &[] }, api).await
 }
 
-/// One node.
+/// Asks for one node as it is now.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn node(name: &str, api: &Api) -> Result<v1::Node, Error> {
     repeat(format!("get node `{name}`"), |_| {
         let (mut client, request) = (api.nodes(), v1::GetNodeRequest { name: name.to_owned() });
@@ -284,7 +297,10 @@ pub async fn node(name: &str, api: &Api) -> Result<v1::Node, Error> {
     .await
 }
 
-/// One tenant.
+/// Asks for one tenant as it is now.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn tenant(name: &str, api: &Api) -> Result<v1::Tenant, Error> {
     repeat(format!("get tenant `{name}`"), |_| {
         let (mut client, request) = (api.tenants(), v1::GetTenantRequest { name: name.to_owned() });
@@ -310,7 +326,10 @@ async fn tenants(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> 
     asked.show(&kind, "tenants", one, all).await
 }
 
-/// The fabric.
+/// Asks for the fabric document of the cluster.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; a cluster without a fabric is such a refusal.
 pub async fn the_fabric(api: &Api) -> Result<v1::Fabric, Error> {
     repeat("get the fabric", |_| {
         let mut client = api.fabrics();
@@ -334,7 +353,7 @@ async fn fabric(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     print(&render::render(output, &fabric, "rail.v1.Fabric", || vec![format!("fabric/{name}")], table)?)
 }
 
-/// An empty table says nothing; a person is told so.
+/// An empty table says nothing; for a person a sentence does.
 pub fn nothing(empty: bool, output: Output, what: &str) {
     if empty && matches!(output, Output::Table | Output::Wide) {
         eprintln!("no {what}");

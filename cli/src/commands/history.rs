@@ -19,7 +19,10 @@ use crate::{
     render::{self, Event, Kind},
 };
 
-/// `history ...`.
+/// `history ...`: jobs that have ended, as a list or for `simulate`.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::File`] if the export cannot be written.
 pub async fn run(command: &HistoryCommand, api: &Api) -> Result<(), Error> {
     match command {
         HistoryCommand::Export(args) => export(args, api).await,
@@ -128,7 +131,7 @@ async fn changes(job: &v1::Job, api: &Api) -> Result<Vec<Event>, Error> {
     }
 }
 
-/// Where lines go.
+/// Where the lines of an export go: a file, or standard output.
 enum Sink<'a> {
     File(BufWriter<File>, &'a Path),
     Stdout,

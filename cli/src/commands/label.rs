@@ -10,6 +10,9 @@ use crate::{
 };
 
 /// `label KIND/NAME KEY=VALUE... KEY-...`.
+///
+/// # Errors
+/// [`Error::Usage`] if nothing is named, or a label is not valid; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Label, api: &Api) -> Result<(), Error> {
     let is_change = |word: &&String| word.contains('=') || word.ends_with('-');
     let (changed, named): (Vec<&String>, Vec<&String>) = args.words.iter().partition(is_change);

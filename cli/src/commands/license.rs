@@ -10,6 +10,9 @@ use crate::{
 };
 
 /// Makes a license of a document.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     license: v1::License,
@@ -24,7 +27,10 @@ pub async fn apply(
     .await
 }
 
-/// One license.
+/// Asks for one license as it is now.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::License, Error> {
     repeat(format!("get license `{name}`"), |_| {
         let (mut client, request) = (api.licenses(), v1::GetLicenseRequest { name: name.to_owned() });
@@ -33,7 +39,10 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::License, Error> {
     .await
 }
 
-/// `delete license NAME`.
+/// `delete license NAME`; gives what was deleted, for the message.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let request = v1::DeleteLicenseRequest { name: name.to_owned() };
     once(format!("delete license `{name}`"), api.licenses().delete_license(request)).await?;
@@ -44,7 +53,10 @@ fn name_of(license: &v1::License) -> String {
     format!("license/{}", license.metadata.clone().unwrap_or_default().name)
 }
 
-/// `get licenses [NAME...]`.
+/// `get licenses [NAME...]`: the licenses of the cluster.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.License",

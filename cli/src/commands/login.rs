@@ -16,7 +16,11 @@ use crate::{
 /// A token is shorter than this.
 const TOKEN_MAX: u64 = 4096;
 
-/// `login [CONTEXT]`.
+/// `login [CONTEXT]`: makes a context that is kept only if the controller accepts it.
+///
+/// # Errors
+/// [`Error::Config`] if the configuration cannot be read or written; [`Error::Usage`] if standard input holds no token; [`Error::Rpc`] if
+/// the controller refuses or does not answer: then nothing is kept.
 pub async fn run(args: &Login, global: &Global, env: &Environment) -> Result<(), Error> {
     let path = env.config_path();
     let path = path.ok_or_else(|| Error::Config("neither HOME nor RAIL_CONFIG is set".to_owned()))?;

@@ -20,10 +20,14 @@ use crate::{
 /// A line is shown in parts beyond this.
 const MAX_LINE: usize = 64 * 1024;
 
-/// A rank that wrote more may have lost its oldest output, so that what is told again cannot be recognised.
+/// A rank that wrote more may have lost its oldest output, so that what is sent again cannot be recognised.
 const MAX_RECOGNISED: u64 = 4 << 20;
 
-/// `logs JOB`.
+/// `logs JOB`: what the ranks of a job, or of every element of an array, wrote.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Usage`] if an array is to be followed; [`Error::Interrupted`] if
+/// following is ended.
 pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
     let array = match array::find(&args.job, api).await? {
         Named::Job(job) => return of_job(args, *job, api).await,
@@ -52,7 +56,11 @@ pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
     first.map_or(Ok(()), Err)
 }
 
-/// `attach JOB`.
+/// `attach JOB`: follows what the ranks of a running job write.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Usage`] if an array is named without an element;
+/// [`Error::Interrupted`] if it is ended before the job is.
 pub async fn attach(args: &Attach, api: &Api) -> Result<(), Error> {
     let job = array::one(&args.job, api).await?;
     let args = Logs {
@@ -136,7 +144,7 @@ fn previous(job: &v1::Job) -> Result<u32, Error> {
     })
 }
 
-/// Ranks whose last lines are told of a job that has failed.
+/// Ranks whose last lines are shown of a job that has failed.
 const FAILED_RANKS: usize = 3;
 
 /// The ranks that failed first, in the order in which they did.
@@ -229,7 +237,7 @@ impl PrintedOutput {
         Self { recognise, printed: BTreeMap::new(), skip: BTreeMap::new() }
     }
 
-    /// A new stream follows; false if it cannot be told what of it is known already.
+    /// A new stream follows; false if what of it is known already cannot be recognised.
     fn again(&mut self) -> bool {
         let known = self.recognise && self.printed.values().all(|bytes| *bytes <= MAX_RECOGNISED);
         self.skip = if known { self.printed.clone() } else { BTreeMap::new() };

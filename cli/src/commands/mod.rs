@@ -70,6 +70,9 @@ use crate::{
 };
 
 /// Runs the command on a runtime of its own.
+///
+/// # Errors
+/// That of the command; its exit code is [`Error::exit_code`].
 pub fn run(cli: &Cli) -> Result<(), Error> {
     match &cli.command {
         Command::Completion { shell } => return shell::completion(*shell),

@@ -11,7 +11,11 @@ use crate::{
     render,
 };
 
-/// `node token|cordon|uncordon`.
+/// `node token|cordon|uncordon` and the other commands on nodes.
+///
+/// # Errors
+/// [`Error::Usage`] for what is not a label or a taint; [`Error::NotFound`] for a taint that is not there; [`Error::Rpc`] if the
+/// controller refuses or does not answer.
 pub async fn run(command: &NodeCommand, api: &Api) -> Result<(), Error> {
     match command {
         NodeCommand::Token { name, lifetime, output } => {

@@ -15,7 +15,10 @@ use crate::{
     render,
 };
 
-/// `plan FILE`.
+/// `plan FILE`: what would happen if the job were submitted now.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Plan, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let source::Read { source, mut job, .. } = source::job(&args.source, &args.in_place)?;
     args.asked.put(&mut job);
@@ -23,6 +26,10 @@ pub async fn run(args: &Plan, api: impl Fn() -> Result<Api, Error>) -> Result<()
 }
 
 /// Asks and shows; a job that can never run is exit 6, one that would wait is not.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, with the place in the file where it names a field; [`Error::Infeasible`]
+/// if the job can never run.
 pub async fn show(source: &Source, job: v1::Job, output: Output, api: &Api) -> Result<(), Error> {
     let request = v1::PlanJobRequest { job: Some(job), on_behalf_of: api.tenant.clone() };
     let planned = repeat(format!("plan {}", source.name), |_| {

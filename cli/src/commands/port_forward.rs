@@ -35,6 +35,10 @@ struct Forward {
 }
 
 /// `port-forward JOB [LOCAL:]PORT...`. It goes on until it is ended, or the job has.
+///
+/// # Errors
+/// [`Error::Usage`] if the job does not run, or a local port cannot be listened on; [`Error::Rpc`] if the controller refuses or does not
+/// answer.
 pub async fn run(args: &PortForward, api: &Api) -> Result<(), Error> {
     let mut ending = Ending::listen()?;
     let job = api.job_ref(&args.job);

@@ -34,7 +34,10 @@ pub fn offline(command: &QosCommand) -> Option<Result<(), Error>> {
     }
 }
 
-/// `qos apply|status|pause|resume|rollback|cancel`.
+/// `qos apply|status|pause|resume|rollback|cancel`: the rollout of a profile by the controller.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &QosCommand, api: &Api) -> Result<(), Error> {
     match command {
         QosCommand::Apply(args) => apply(args, api).await,

@@ -12,6 +12,9 @@ use crate::{
 };
 
 /// Makes a queue of a document. Where it names no tenant, it is the one that was set.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     mut queue: v1::Queue,
@@ -31,6 +34,9 @@ pub async fn apply(
 }
 
 /// One queue, by TENANT/QUEUE or QUEUE.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::Queue, Error> {
     let JobRef { tenant, name } = api.job_ref(name);
     repeat(format!("get queue `{name}`"), |_| {
@@ -41,7 +47,10 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Queue, Error> {
     .await
 }
 
-/// Removes a queue.
+/// Deletes a queue; gives what was deleted, for the message.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let queue = api.job_ref(name);
     let request = v1::DeleteQueueRequest { name: queue.name.clone(), tenant: queue.tenant.clone() };
@@ -54,7 +63,10 @@ fn name_of(queue: &v1::Queue) -> String {
     format!("queue/{}/{}", metadata.tenant, metadata.name)
 }
 
-/// `get queues [NAME...]`.
+/// `get queues [NAME...]`: the queues of a tenant.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Queue",
@@ -67,7 +79,10 @@ pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Erro
     asked.show(&kind, "queues", one, async || api.list_queues(tenant).await).await
 }
 
-/// `queue order`.
+/// `queue order`: the jobs that wait, in the order in which they are considered.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &QueueCommand, api: &Api) -> Result<(), Error> {
     let QueueCommand::Order { limit, all_tenants, output } = command;
     let tenant = if *all_tenants { String::new() } else { api.tenant.clone() };
@@ -84,7 +99,10 @@ pub async fn run(command: &QueueCommand, api: &Api) -> Result<(), Error> {
     print(&render::render(*output, &order, "rail.v1.QueueOrder", names, table)?)
 }
 
-/// `get shares [TENANT]`.
+/// `get shares [TENANT]`: what tenants and queues hold of what they may have.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn shares(asked: &Asked<'_>, all: bool, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Share",

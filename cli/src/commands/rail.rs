@@ -19,7 +19,11 @@ const CHECKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// Uses that one line names.
 const NAMED: usize = 3;
 
-/// `rail ls|drain|undrain`.
+/// `rail ls|drain|undrain`: the rails in use, and taking them out of use and back.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Timeout`] if a drain takes longer than it may;
+/// [`Error::Interrupted`] if the wait is ended.
 pub async fn run(command: &RailCommand, api: &Api) -> Result<(), Error> {
     match command {
         RailCommand::Ls { target, output } => {

@@ -12,7 +12,10 @@ use crate::{
     render::{self, Kind},
 };
 
-/// `reserve create|ls|delete`.
+/// `reserve create|ls|delete`: servers that are kept for a time to come.
+///
+/// # Errors
+/// [`Error::Usage`] if there is a reservation of that name already; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &ReserveCommand, api: &Api) -> Result<(), Error> {
     match command {
         ReserveCommand::Create(args) => create(args, api).await,
@@ -58,6 +61,9 @@ async fn create(args: &Reserve, api: &Api) -> Result<(), Error> {
 }
 
 /// Makes a reservation of a document.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     reservation: v1::Reservation,
@@ -72,7 +78,10 @@ pub async fn apply(
     .await
 }
 
-/// One reservation.
+/// Asks for one reservation as it is now.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::Reservation, Error> {
     repeat(format!("get reservation `{name}`"), |_| {
         let request = v1::GetReservationRequest { name: name.to_owned() };
@@ -83,6 +92,9 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Reservation, Error> {
 }
 
 /// One reservation as it was asked for.
+///
+/// # Errors
+/// [`Error::Config`] if it cannot be shown in the format; [`Error::Output`] if standard output cannot be written to.
 pub fn show(one: &v1::Reservation, output: Output) -> Result<(), Error> {
     let table = |_| render::reservations(std::slice::from_ref(one), now()).render("");
     print(&render::render(output, one, "rail.v1.Reservation", || vec![name_of(one)], table)?)
@@ -92,7 +104,10 @@ fn name_of(one: &v1::Reservation) -> String {
     format!("reservation/{}", one.metadata.clone().unwrap_or_default().name)
 }
 
-/// `get reservations [NAME...]`.
+/// `get reservations [NAME...]`: the reservations of the cluster.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn list(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Reservation",

@@ -10,7 +10,10 @@ use crate::{
     render,
 };
 
-/// `revoke node|user|admin|serial|ls`.
+/// `revoke node|user|admin|serial|ls`: takes credentials back before they end.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &RevokeCommand, api: &Api) -> Result<(), Error> {
     let (subject, how) = match command {
         RevokeCommand::Ls { output } => return list(*output, api).await,

@@ -12,7 +12,11 @@ use crate::{
     error::Error,
 };
 
-/// `run`.
+/// `run`: a command on the servers of a job, or on servers that are allocated for it.
+///
+/// # Errors
+/// [`Error::Usage`] if options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Exited`] with
+/// the command's exit code if that is not 0.
 pub async fn run(args: &Run, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let code = match &args.job {
         Some(job) => {
@@ -33,6 +37,9 @@ pub async fn run(args: &Run, api: impl Fn() -> Result<Api, Error>) -> Result<(),
 }
 
 /// `exec`: one process on one server.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Exited`] with the process's exit code if that is not 0.
 pub async fn exec(args: &Exec, api: &Api) -> Result<(), Error> {
     let job = api.job_ref(&args.job);
     let start = v1::StepStart {

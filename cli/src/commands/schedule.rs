@@ -16,6 +16,9 @@ use crate::{
 };
 
 /// Makes a schedule of a document. Where it names no tenant, it is the one that was set.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     mut schedule: v1::Schedule,
@@ -35,6 +38,9 @@ pub async fn apply(
 }
 
 /// One schedule, by TENANT/SCHEDULE or SCHEDULE.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::Schedule, Error> {
     let JobRef { tenant, name } = api.job_ref(name);
     repeat(format!("get schedule `{name}`"), |_| {
@@ -45,7 +51,10 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Schedule, Error> {
     .await
 }
 
-/// Removes a schedule.
+/// Deletes a schedule; gives what was deleted, for the message.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let schedule = api.job_ref(name);
     let request = v1::DeleteScheduleRequest { name: schedule.name.clone(), tenant: schedule.tenant.clone() };
@@ -53,7 +62,10 @@ pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     Ok(format!("schedule {schedule}"))
 }
 
-/// `schedule run NAME`.
+/// `schedule run NAME`: submits a job of the schedule now.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &ScheduleCommand, api: &Api) -> Result<(), Error> {
     let ScheduleCommand::Run { name, output } = command;
     let schedule = get(name, api).await?;
@@ -78,7 +90,10 @@ fn name_of(schedule: &v1::Schedule) -> String {
     format!("schedule/{}/{}", metadata.tenant, metadata.name)
 }
 
-/// `get schedules [NAME...]`.
+/// `get schedules [NAME...]`: the schedules of a tenant.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Schedule",

@@ -31,6 +31,9 @@ macro_rules! calls {
             use super::*;
 
             /// Makes one of a document. Where it names no tenant, it is the one that was set.
+            ///
+            /// # Errors
+            /// [`Error::Rpc`] if the controller refuses or does not answer.
             pub async fn apply(
                 doing: String,
                 mut document: v1::$kind,
@@ -50,6 +53,9 @@ macro_rules! calls {
             }
 
             /// One, by TENANT/NAME or NAME.
+            ///
+            /// # Errors
+            /// [`Error::Rpc`] if the controller refuses or does not answer.
             pub async fn get(name: &str, api: &Api) -> Result<v1::$kind, Error> {
                 let JobRef { tenant, name } = api.job_ref(name);
                 repeat(format!(concat!("get ", stringify!($noun), " `{}`"), name), |_| {
@@ -60,7 +66,10 @@ macro_rules! calls {
                 .await
             }
 
-            /// Removes one.
+            /// Deletes the values of one name; gives what was deleted, for the message.
+            ///
+            /// # Errors
+            /// [`Error::Rpc`] if the controller refuses or does not answer.
             pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
                 let of = api.job_ref(name);
                 let request = v1::$delete_request { name: of.name.clone(), tenant: of.tenant.clone() };
@@ -74,7 +83,10 @@ macro_rules! calls {
                 format!(concat!(stringify!($noun), "/{}/{}"), metadata.tenant, metadata.name)
             }
 
-            /// `get KIND [NAME...]`.
+            /// `get KIND [NAME...]`: the names and keys that the tenant has, without values of secrets.
+            ///
+            /// # Errors
+            /// [`Error::Rpc`] if the controller refuses or does not answer.
             pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
                 let kind = Kind {
                     message: concat!("rail.v1.", stringify!($kind)),
@@ -87,7 +99,10 @@ macro_rules! calls {
                 asked.show(&kind, $plural, one, async || api.$all(tenant).await).await
             }
 
-            /// `create KIND NAME`.
+            /// `create KIND NAME`: makes new values from what the command line gives.
+            ///
+            /// # Errors
+            /// [`Error::Rpc`] if the controller refuses or does not answer.
             pub async fn create(
                 args: &CreateValues,
                 data: HashMap<String, String>,
@@ -122,6 +137,9 @@ calls!(
 );
 
 /// `create KIND NAME`. What it is made of is read before anybody is asked.
+///
+/// # Errors
+/// [`Error::File`] or [`Error::Usage`] if a value cannot be read; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn create(command: &CreateCommand, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let (CreateCommand::Secret(args) | CreateCommand::Config(args)) = command;
     let data = data(args)?;
@@ -182,7 +200,10 @@ fn data(args: &CreateValues) -> Result<HashMap<String, String>, Error> {
     Ok(data)
 }
 
-/// A secret before and after an `apply`, its values told apart without being told.
+/// A secret before and after an `apply`: it shows which values differ, and none of them.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, or the error that `known` returns.
 pub async fn compared(
     document: v1::Secret,
     api: &Api,
@@ -197,7 +218,10 @@ pub async fn compared(
     differences(after, api, known).await
 }
 
-/// A secret as it is and as it would be, as the controller has told it.
+/// A secret as it is and as it would be, as the controller answers.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, or the error that `known` returns.
 pub async fn differences(
     after: v1::Secret,
     api: &Api,

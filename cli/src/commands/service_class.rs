@@ -10,6 +10,9 @@ use crate::{
 };
 
 /// Makes a service class of a document.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     class: v1::ServiceClass,
@@ -24,7 +27,10 @@ pub async fn apply(
     .await
 }
 
-/// One service class.
+/// Asks for one service class as it is now.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::ServiceClass, Error> {
     repeat(format!("get service class `{name}`"), |_| {
         let request = v1::GetServiceClassRequest { name: name.to_owned() };
@@ -34,7 +40,10 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::ServiceClass, Error> {
     .await
 }
 
-/// `delete service-class NAME`.
+/// `delete service-class NAME`; gives what was deleted, for the message.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let request = v1::DeleteServiceClassRequest { name: name.to_owned() };
     let doing = format!("delete service class `{name}`");
@@ -46,7 +55,10 @@ fn name_of(class: &v1::ServiceClass) -> String {
     format!("service-class/{}", class.metadata.clone().unwrap_or_default().name)
 }
 
-/// `get service-classes [NAME...]`.
+/// `get service-classes [NAME...]`: the service classes of the cluster.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.ServiceClass",

@@ -43,6 +43,9 @@ fn cases(words: &str, split: impl Fn(&str) -> String) -> String {
 }
 
 /// A completion script on standard output. What a cluster has (jobs, queues, rails, what is drained) is asked of it.
+///
+/// # Errors
+/// [`Error::Output`] if standard output cannot be written to.
 pub fn completion(shell: clap_complete::Shell) -> Result<(), Error> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "railctl", &mut script);
@@ -135,6 +138,9 @@ const FISH: &str = r#"complete -c railctl -n "__fish_railctl_using_subcommand ra
 "#;
 
 /// One man page per command.
+///
+/// # Errors
+/// [`Error::File`] if the folder or a page cannot be written.
 pub fn man(dir: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(dir).map_err(|error| Error::file("create", dir, error))?;
     let mut root = Cli::command();
@@ -188,7 +194,7 @@ mod tests {
             let lists = kinds.map(listing);
             assert!(lists.iter().all(|list| script.contains(list)) && script.contains(begin), "{shell}");
         }
-        // The jobs of explain, logs and cancel, and what get, describe and delete are told.
+        // The jobs of explain, logs and cancel, and the arguments of get, describe and delete.
         assert!(script(Shell::Zsh).matches(":_railctl_names'").count() >= 5);
         // One argument each of ls, its alias list, drain and undrain.
         assert_eq!(script(Shell::Zsh).matches(":_railctl_rails'").count(), 4);

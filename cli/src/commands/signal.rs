@@ -5,7 +5,10 @@ use proto_wire::v1;
 use super::step::{self, Step};
 use crate::{args::SignalJob, client::Api, error::Error};
 
-/// `signal JOB SIGNAL`.
+/// `signal JOB SIGNAL`: sends a signal to the ranks of a running job.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Exited`] if the signal was not delivered everywhere.
 pub async fn run(args: &SignalJob, api: &Api) -> Result<(), Error> {
     let job = api.job_ref(&args.job);
     let start = v1::StepStart {

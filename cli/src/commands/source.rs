@@ -12,6 +12,9 @@ use crate::{
 };
 
 /// Reads the job, and puts what was given in place of what its file says.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Usage`] if file and options contradict each other.
 pub fn job(source: &JobSource, in_place: &InPlace) -> Result<Read, Error> {
     let mut read = match &source.wrap {
         Some(command) => {
@@ -36,9 +39,9 @@ pub fn job(source: &JobSource, in_place: &InPlace) -> Result<Read, Error> {
 /// What is to be submitted.
 #[derive(Debug)]
 pub struct Read {
-    /// Where it stands.
+    /// The file that the job came from, for places in messages.
     pub source: Source,
-    /// The job.
+    /// The job, with what flags say in place of the file's.
     pub job: v1::Job,
     /// It is to be held.
     pub hold: bool,

@@ -26,7 +26,7 @@ use crate::{client::Api, error::Error};
 const WAITING: usize = 16;
 /// A second Ctrl-C within this time ends the step.
 const TWICE: Duration = Duration::from_secs(1);
-/// A step that was told to end has ended after this long, or is left to the controller.
+/// A step that was asked to end has ended after this long, or is left to the controller.
 const END_LIMIT: Duration = Duration::from_secs(15);
 /// What a server's part counts as that was not started or was lost.
 const LOST: u8 = 1;
@@ -34,7 +34,7 @@ const LOST: u8 = 1;
 /// What is to be run, and how it is shown.
 #[derive(Debug, Clone, Default)]
 pub struct Step {
-    /// What the controller is told.
+    /// The request with which the step begins.
     pub start: v1::StepStart,
     /// Lines begin with the name of their server.
     pub label: bool,
@@ -88,6 +88,9 @@ fn input(what: step_input::What) -> v1::RunStepRequest {
 }
 
 /// Runs it; gives the highest exit code of its processes, 128 and the signal's number for a signal.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Config`] if the terminal cannot be used.
 pub async fn run(api: &Api, mut step: Step) -> Result<u8, Error> {
     let doing = match step.start.argv.first() {
         Some(program) => format!("run `{program}` in job `{}`", step.start.job),

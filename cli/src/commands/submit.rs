@@ -17,6 +17,10 @@ use crate::{
 };
 
 /// `submit FILE`. The file is read before anybody is connected to.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Usage`] if options contradict each other; [`Error::Rpc`]
+/// if the controller refuses or does not answer; with `--wait` also [`Error::JobEnded`] and [`Error::Timeout`].
 pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let source::Read { source, mut job, hold } = source::job(&args.source, &args.in_place)?;
     let hold = hold || args.hold;
@@ -64,7 +68,7 @@ pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<
     Ok(())
 }
 
-/// An array is told of and waited for as one: it has failed if any of its elements has.
+/// An array is reported and waited for as one: it has failed if any of its elements has.
 async fn of_array(args: &Submit, of: JobRef, api: &Api) -> Result<(), Error> {
     let mut jobs = api.list_elements(&of).await?.jobs;
     array::in_order(&mut jobs);
@@ -98,6 +102,9 @@ fn elements(jobs: &[v1::Job], output: Output) -> Result<(), Error> {
 }
 
 /// Submits under one request id, so that a repeated call makes no second job.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, with the place in the file where it names a field.
 pub async fn create(source: &Source, index: usize, job: v1::Job, api: &Api) -> Result<v1::Job, Error> {
     create_held(source, index, job, false, api).await
 }
@@ -124,6 +131,9 @@ async fn create_held(
 }
 
 /// One job as it was asked for.
+///
+/// # Errors
+/// [`Error::Config`] if it cannot be shown in the format; [`Error::Output`] if standard output cannot be written to.
 pub fn show(job: &v1::Job, output: Output) -> Result<(), Error> {
     if output == Output::Table {
         let metadata = job.metadata.clone().unwrap_or_default();

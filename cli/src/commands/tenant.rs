@@ -15,7 +15,11 @@ use crate::{
     output::print,
 };
 
-/// `tenant create|set-quota|issue-cert|issue-token`.
+/// `tenant create|set-quota|issue-cert|issue-token`: tenants, their quotas and their users' credentials.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, or if the tenant to make is there already; [`Error::Usage`] if no tenant
+/// is named; [`Error::File`] if a credential cannot be written.
 pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Environment) -> Result<(), Error> {
     match command {
         TenantCommand::Create { name, gpus, jobs, stored_mib, isolation, description, reuse_name } => {

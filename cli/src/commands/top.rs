@@ -13,12 +13,15 @@ use crate::{
     render::{self, Answer, Behind, Kind},
 };
 
-/// More often than this nothing new is told.
+/// More often than this there is nothing new.
 const LEAST: Duration = Duration::from_secs(1);
 /// Clears a terminal and goes to its upper left corner.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// `top nodes|jobs`.
+/// `top nodes|jobs`: what nodes or running jobs use now.
+///
+/// # Errors
+/// [`Error::Usage`] if the options contradict each other; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Top, api: &Api) -> Result<(), Error> {
     render::check_list(&args.list)?;
     if !args.watch {
@@ -90,7 +93,10 @@ fn reported<L: Answer>(
     render::list(&args.list, kind, answer)
 }
 
-/// `seff JOB`.
+/// `seff JOB`: what a job has used of what it had.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Output`] if standard output cannot be written to.
 pub async fn efficiency(args: &Efficiency, api: &Api) -> Result<(), Error> {
     let job = api.get_job(&api.job_ref(&args.job)).await?;
     let found = render::Efficiency::of(&job, now());

@@ -19,7 +19,11 @@ use crate::{
 /// Servers that are shown port by port where nothing else is asked for.
 const IN_FULL: usize = 32;
 
-/// `topology show|export|verify`.
+/// `topology show|export|verify`: the fabric as it is, for other schedulers, and against what servers hear.
+///
+/// # Errors
+/// [`Error::Document`] if a file cannot be read as documents of the API; [`Error::Rpc`] if the controller refuses or does not answer;
+/// [`Error::Differs`] if `verify` finds cables that are not where they belong.
 pub async fn run(command: &TopologyCommand, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     match command {
         TopologyCommand::Show(args) => show(args, api).await,
@@ -141,7 +145,7 @@ fn from_file(file: &Path) -> Result<Vec<Neighbor>, Error> {
     Ok(heard.neighbors)
 }
 
-/// What agents have told the controller. A document may name the RDMA device where LLDP names the network device.
+/// What agents have reported to the controller. A document may name the RDMA device where LLDP names the network device.
 async fn reported(fabric: &Fabric, api: &Api) -> Result<Vec<Neighbor>, Error> {
     let mut planned: BTreeMap<NodeName, Vec<String>> = BTreeMap::new();
     for link in fabric.each_link() {

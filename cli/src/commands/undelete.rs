@@ -11,6 +11,9 @@ use crate::{
 };
 
 /// `undelete KIND NAME...`, `undelete --list`.
+///
+/// # Errors
+/// [`Error::Usage`] if nothing is named; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Undelete, api: &Api) -> Result<(), Error> {
     let Some(noun) = &args.noun else { return list(args, api).await };
     let names = noun.names(&args.names)?;

@@ -23,7 +23,10 @@ struct Used {
     gpu_hours: f64,
 }
 
-/// `report usage`.
+/// `report usage`: GPU hours and jobs by tenant and user.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(command: &ReportCommand, api: &Api) -> Result<(), Error> {
     let ReportCommand::Usage { since, all_tenants, output } = command;
     let until = now();

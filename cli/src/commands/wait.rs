@@ -101,6 +101,9 @@ pub fn ended(job: &v1::Job) -> bool {
 
 /// Waits no longer than allowed. A timeout or Ctrl-C leaves what is waited for as it is: `what` goes on, and `hint` tells what else can be
 /// done.
+///
+/// # Errors
+/// That of `wait`; [`Error::Timeout`] after `limit`; [`Error::Interrupted`] for Ctrl-C.
 pub async fn within<T>(
     what: &str,
     hint: &str,
@@ -123,6 +126,9 @@ pub async fn within<T>(
 }
 
 /// Waits until the job has ended and gives it.
+///
+/// # Errors
+/// [`Error::Timeout`] after `limit`; [`Error::Rpc`] if the controller refuses or does not answer, or if the job is deleted meanwhile.
 pub async fn until_ended(
     api: &Api,
     job: &JobRef,
@@ -133,6 +139,9 @@ pub async fn until_ended(
 }
 
 /// Waits until something is so of the job, and gives it; it is shown on the way.
+///
+/// # Errors
+/// [`Error::Timeout`] after `limit`; [`Error::Rpc`] if the controller refuses or does not answer, or if the job is deleted meanwhile.
 pub async fn until(
     api: &Api,
     job: &JobRef,
@@ -149,6 +158,9 @@ pub async fn until(
 }
 
 /// Waits until the job runs or has ended, and gives it; it is shown on the way.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, or if the job is deleted meanwhile.
 pub async fn until_running(api: &Api, job: &JobRef, uid: &str) -> Result<v1::Job, Error> {
     let progress = Progress::new();
     let show = progress.changes();
@@ -160,6 +172,9 @@ pub async fn until_running(api: &Api, job: &JobRef, uid: &str) -> Result<v1::Job
 }
 
 /// Waits until the job has ended, and shows nothing.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer, or if the job is deleted meanwhile.
 pub async fn until_over(api: &Api, job: &JobRef, uid: &str) -> Result<v1::Job, Error> {
     follow(api, job, uid, ended, |_| {}).await
 }
@@ -241,6 +256,9 @@ fn words(job: &v1::Job) -> String {
 }
 
 /// What an ended job means for the exit code.
+///
+/// # Errors
+/// [`Error::JobEnded`] unless the job has completed.
 pub fn verdict(job: &v1::Job) -> Result<(), Error> {
     let status = job.status.clone().unwrap_or_default();
     if status.phase() == Phase::Completed {

@@ -20,6 +20,10 @@ use crate::{
 };
 
 /// `wait KIND NAME... --for CONDITION`.
+///
+/// # Errors
+/// [`Error::Usage`] if nothing is named, or the condition is not one of the kind; [`Error::Timeout`] if it takes too long; [`Error::Rpc`]
+/// if the controller refuses or does not answer.
 pub async fn run(args: &Wait, api: &Api) -> Result<(), Error> {
     let names = args.noun.names(&args.names)?;
     if names.is_empty() {
@@ -43,6 +47,9 @@ pub async fn run(args: &Wait, api: &Api) -> Result<(), Error> {
 }
 
 /// Until something is so of all of these jobs, in one time for all of them.
+///
+/// # Errors
+/// [`Error::Timeout`] after `limit`; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn jobs(
     names: &[String],
     condition: Condition,

@@ -25,7 +25,7 @@ pub struct Resumer {
     jitter: Jitter,
     failures: u32,
     away_since: Option<std::time::Instant>,
-    /// Resume after this.
+    /// The revision of the last event that arrived; the next stream begins after it. 0: with the present state.
     pub revision: u64,
 }
 
@@ -41,13 +41,16 @@ impl Resumer {
         }
     }
 
-    /// Something arrived.
+    /// Notes that an event of this revision arrived; the connection works.
     pub fn arrived(&mut self, revision: u64) {
         (self.failures, self.away_since) = (0, None);
         self.revision = self.revision.max(revision);
     }
 
     /// Waits before the next attempt, or gives the error that ends the watch. A clean end of the stream is no status.
+    ///
+    /// # Errors
+    /// The error of the stream if trying again cannot heal it.
     pub async fn lost(&mut self, doing: &str, status: Option<Status>) -> Result<(), Error> {
         if let Some(status) = status {
             let class = RpcError::from_status(&status).class;
@@ -78,6 +81,9 @@ impl Resumer {
 }
 
 /// Opens a watch of jobs.
+///
+/// # Errors
+/// The status with which the controller refuses the watch, or why it cannot be reached.
 pub async fn open_jobs(
     api: &Api,
     tenant: &str,
@@ -89,11 +95,18 @@ pub async fn open_jobs(
 }
 
 /// The same as it is asked for.
+///
+/// # Errors
+/// The status with which the controller refuses the watch, or why it cannot be reached.
 pub async fn open(api: &Api, request: v1::WatchJobsRequest) -> Result<Streaming<v1::JobEvent>, Status> {
     api.streaming().jobs().watch_jobs(request).await.map(tonic::Response::into_inner)
 }
 
-/// `get jobs --watch`.
+/// `get jobs --watch`: the jobs, then every change of them.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer and trying again does not help; [`Error::Output`] if standard output cannot
+/// be written to.
 pub async fn jobs(args: &Get, name: Option<&String>, output: Output, api: &Api) -> Result<(), Error> {
     let one = name.map(|name| api.job_ref(name));
     let everyone = JobRef {
@@ -129,7 +142,11 @@ pub async fn jobs(args: &Get, name: Option<&String>, output: Output, api: &Api) 
     }
 }
 
-/// `get nodes --watch`.
+/// `get nodes --watch`: the nodes, then every change of them.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer and trying again does not help; [`Error::Output`] if standard output cannot
+/// be written to.
 pub async fn nodes(args: &Get, names: &[String], output: Output, api: &Api) -> Result<(), Error> {
     let mut resumer = Resumer::new(0);
     let mut printer = Printer::new(output, output == Output::Wide);

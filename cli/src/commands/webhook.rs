@@ -12,7 +12,10 @@ use crate::{
 };
 
 /// Makes a webhook of a document. Where it names no tenant, it is the one that was set. Not repeated by itself: a secret that is
-/// made for it is told once.
+/// made for it is shown once.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn apply(
     doing: String,
     mut webhook: v1::Webhook,
@@ -27,7 +30,7 @@ pub async fn apply(
     once(doing, api.webhooks().apply_webhook(request)).await
 }
 
-/// What was made, and the secret where it is told.
+/// What was made, and the secret where the answer has it.
 pub fn applied(webhook: &v1::Webhook) -> String {
     let secret = webhook.spec.as_ref().map(|spec| spec.secret.as_str()).unwrap_or_default();
     let line = format!("{} applied", name_of(webhook));
@@ -38,6 +41,9 @@ pub fn applied(webhook: &v1::Webhook) -> String {
 }
 
 /// One webhook, by TENANT/WEBHOOK or WEBHOOK.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn get(name: &str, api: &Api) -> Result<v1::Webhook, Error> {
     let JobRef { tenant, name } = api.job_ref(name);
     repeat(format!("get webhook `{name}`"), |_| {
@@ -48,7 +54,10 @@ pub async fn get(name: &str, api: &Api) -> Result<v1::Webhook, Error> {
     .await
 }
 
-/// Removes a webhook.
+/// Deletes a webhook; gives what was deleted, for the message.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
     let webhook = api.job_ref(name);
     let request = v1::DeleteWebhookRequest { name: webhook.name.clone(), tenant: webhook.tenant.clone() };
@@ -61,7 +70,10 @@ fn name_of(webhook: &v1::Webhook) -> String {
     format!("webhook/{}/{}", metadata.tenant, metadata.name)
 }
 
-/// `get webhooks [NAME...]`.
+/// `get webhooks [NAME...]`: the webhooks of a tenant.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Webhook",
@@ -74,7 +86,10 @@ pub async fn show(asked: &Asked<'_>, tenant: &str, api: &Api) -> Result<(), Erro
     asked.show(&kind, "webhooks", one, async || api.list_webhooks(tenant).await).await
 }
 
-/// `webhook test NAME`.
+/// `webhook test NAME`: has the controller send a delivery for a test.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Differs`] if the receiver does not take the test.
 pub async fn run(command: &WebhookCommand, api: &Api) -> Result<(), Error> {
     let WebhookCommand::Test { name } = command;
     let webhook = api.job_ref(name);

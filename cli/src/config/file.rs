@@ -29,13 +29,13 @@ pub struct ConfigFile {
 pub struct Context {
     /// Addresses of the controller, tried in turn.
     pub controller: Vec<String>,
-    /// CA certificate.
+    /// File with the certificates of the authorities that are trusted, PEM; relative paths are relative to this file's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// Own certificate.
+    /// File with the caller's certificate, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
-    /// Its key.
+    /// File with the private key of that certificate, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
     /// A token, or a file that holds one.
@@ -48,6 +48,9 @@ pub struct Context {
 
 impl ConfigFile {
     /// Reads the file; one that is not there is empty. Relative paths in it are relative to its folder.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the file cannot be read or is not valid.
     pub fn load(path: Option<&Path>) -> Result<Self, Error> {
         let Some(path) = path.filter(|path| path.exists()) else { return Ok(Self::default()) };
         let text = files::read_text(path).map_err(|error| Error::Config(error.to_string()))?;
@@ -73,6 +76,9 @@ impl ConfigFile {
     }
 
     /// Writes it so that a reader sees the old or the new content.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Config`] if the folder or the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|error| Error::file("create", folder, error))?;
@@ -80,6 +86,9 @@ impl ConfigFile {
     }
 
     /// Reads, changes and writes the file while no other railctl does.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Config`] if the file cannot be locked, read or written.
     pub fn update(path: &Path, change: impl FnOnce(&mut Self)) -> Result<(), Error> {
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|error| Error::file("create", folder, error))?;

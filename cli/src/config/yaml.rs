@@ -9,15 +9,18 @@ const MAX_DEPTH: usize = 8;
 /// Why a text is no configuration; with line and column, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Line.
+    /// Line of the text, from 1.
     pub line: usize,
-    /// Column.
+    /// Column of the line, from 1.
     pub column: usize,
     /// What is wrong there.
     pub message: String,
 }
 
 /// Reads one document; every scalar becomes a text, an empty one null.
+///
+/// # Errors
+/// [`Wrong`] with the place if the text is not YAML, uses what a configuration does not need, or is more than one document.
 pub fn parse(text: &str) -> Result<Value, Wrong> {
     let mut events = Parser::new_from_str(text);
     let value = match next(&mut events)? {

@@ -16,7 +16,7 @@ use super::process::{self, Identity};
 pub struct Tries {
     /// They end what they started when that ends.
     pub supervisors: BTreeSet<Identity>,
-    /// Engines and ranks.
+    /// Engines and ranks, which end only if somebody ends them.
     pub others: BTreeSet<Identity>,
     /// Control groups that were made for the ranks.
     pub cgroups: BTreeSet<PathBuf>,

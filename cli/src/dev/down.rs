@@ -32,18 +32,21 @@ pub const UP: &str = "up";
 /// The guard of an owned cluster.
 pub const GUARD: &str = "guard";
 
-/// What was removed.
+/// What taking a cluster down has removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
-    /// Processes.
+    /// Processes that were ended.
     pub processes: usize,
-    /// Network namespaces.
+    /// Network namespaces that were removed.
     pub namespaces: usize,
     /// The folder was there.
     pub folder: bool,
 }
 
 /// Holds the cluster against other railctls until it is dropped. The folder must exist.
+///
+/// # Errors
+/// [`Error::File`] if the lock cannot be made; [`Error::Timeout`] if another railctl holds it for too long.
 pub fn lock(layout: &Layout) -> Result<File, Error> {
     let path = layout.lock();
     let file = File::create(&path).map_err(|error| Error::file("create", &path, error))?;
@@ -67,6 +70,9 @@ pub fn lock(layout: &Layout) -> Result<File, Error> {
 
 /// Ends the cluster, whatever state it is in, and an unfinished `up` first. `known` is the last record that the
 /// caller has seen: somebody may have removed the folder, or half of it, under the running cluster.
+///
+/// # Errors
+/// An error if the folder was not made by `dev up`, or a process or a namespace cannot be removed.
 pub fn down(layout: &Layout, env: &Environment, known: Option<Record>) -> Result<Removed, Error> {
     if !layout.dir.exists() {
         let Some(record) = known else { return Ok(Removed::default()) };
@@ -93,7 +99,7 @@ fn stop_up(layout: &Layout) {
     }
     let complete = layout.read().ok().flatten().is_some_and(|record| record.complete);
     if complete {
-        // It only stays in the foreground; told to end, it finds nothing left to do.
+        // It only stays in the foreground; when it is signalled, it finds nothing left to do.
         up.signal(Signal::TERM);
     } else {
         up.signal(Signal::KILL);
@@ -102,6 +108,9 @@ fn stop_up(layout: &Layout) {
 }
 
 /// The same for whoever holds the lock.
+///
+/// # Errors
+/// An error if a process or a namespace cannot be removed.
 pub fn down_locked(layout: &Layout, env: &Environment, known: Option<Record>) -> Result<Removed, Error> {
     // A damaged record must not keep the rest from being removed.
     let record = layout.read().ok().flatten().or(known);

@@ -18,10 +18,13 @@ use crate::{args::DevGuard, config::Environment, error::Error};
 
 /// Nobody else would clean up.
 const ATTEMPTS: u32 = 10;
-/// Between two attempts.
+/// Pause between two attempts to take the cluster down.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Waits, then takes the cluster down. Standard input is a pipe whose writing end the owner holds.
+///
+/// # Errors
+/// An error if the cluster could not be taken down in several attempts.
 pub fn guard(args: &DevGuard, env: &Environment) -> Result<(), Error> {
     let layout = Layout::of(&args.target, env)?;
     let up = Identity { pid: args.up_pid, start: args.up_start };

@@ -28,6 +28,9 @@ const OURS: [&str; 8] = [
 
 /// The hidden `dev launch`: leads a session of its own, writes who it is, and only then becomes the program. So
 /// there is no moment at which the program runs and no record of it exists, whoever is killed.
+///
+/// # Errors
+/// [`Error::Usage`] without a program; [`Error::File`] if the record cannot be written, or the program cannot be run.
 pub fn launch(args: &DevLaunch) -> Result<Infallible, Error> {
     // Fails only if it leads one already.
     let _ = rustix::process::setsid();
@@ -40,23 +43,26 @@ pub fn launch(args: &DevLaunch) -> Result<Infallible, Error> {
     Err(Error::file("run", PathBuf::from(program), error))
 }
 
-/// What to start.
+/// A process to start.
 #[derive(Debug)]
 pub struct Launch<'a> {
     /// Name of its record and log.
     pub role: &'a str,
-    /// Program and arguments.
+    /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Variables beside the inherited ones.
     pub env: Vec<(&'static str, OsString)>,
-    /// The cluster's mark.
+    /// The cluster's mark in the environment of its processes: the id of its record.
     pub mark: &'a str,
-    /// Its standard input.
+    /// Standard input of the process.
     pub stdin: Stdio,
 }
 
 impl Launch<'_> {
     /// Starts it; its output goes to its log.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the log or the process cannot be made.
     pub fn start(self, layout: &Layout) -> Result<Child, Error> {
         let log = layout.log(self.role);
         private_dir(log.parent().unwrap_or(Path::new(".")))?;
@@ -80,6 +86,9 @@ impl Launch<'_> {
 }
 
 /// Creates a folder that only its owner can look into; one that belongs to somebody else is refused.
+///
+/// # Errors
+/// [`Error::File`] if the folder cannot be made; [`Error::Dev`] if it belongs to somebody else or is a link.
 pub fn private_dir(path: &Path) -> Result<(), Error> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);

@@ -24,6 +24,9 @@ use crate::{
 };
 
 /// Runs one of the `dev` commands; gives what goes to standard output.
+///
+/// # Errors
+/// That of the command.
 pub async fn run(command: &DevCommand, env: &Environment, now: f64) -> Result<String, Error> {
     match command {
         DevCommand::Up(args) => up::up(args, env).await,

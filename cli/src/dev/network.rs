@@ -11,6 +11,9 @@ use super::{plan::NetworkPlan, process};
 use crate::error::Error;
 
 /// Refuses early, with what to do, where namespaces cannot be made.
+///
+/// # Errors
+/// [`Error::Usage`] with what to do if the caller is not root; [`Error::Dev`] if a tool is missing.
 pub fn check(shaped: bool) -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         let text = "--netns needs root: network namespaces cannot be made otherwise. Run it as root, or leave --netns \
@@ -36,6 +39,9 @@ pub fn exists(namespace: &str) -> bool {
 }
 
 /// Makes all of it. The namespaces must not exist.
+///
+/// # Errors
+/// [`Error::Dev`] with what the tool said if a command fails.
 pub fn build(plan: &NetworkPlan) -> Result<(), Error> {
     let names: Vec<String> = plan.namespaces.iter().map(|name| format!("netns add {name}")).collect();
     batch("ip", None, &names)?;
@@ -48,6 +54,9 @@ pub fn build(plan: &NetworkPlan) -> Result<(), Error> {
 }
 
 /// Removes the namespaces that exist, with all that is in them; all are tried.
+///
+/// # Errors
+/// [`Error::Dev`] with what `ip` said if one could not be removed.
 pub fn remove(namespaces: &[String]) -> Result<(), Error> {
     let lines: Vec<String> =
         namespaces.iter().filter(|name| exists(name)).map(|name| format!("netns del {name}")).collect();

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::spec::Spec;
 
-/// What is true of this machine and is told to every node.
+/// What is true of this machine and goes into every node's inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Machine {
-    /// Logical processors.
+    /// Logical processors of the machine.
     pub cpus: u32,
     /// Main memory in bytes.
     pub memory_bytes: u64,
@@ -19,7 +19,7 @@ pub struct Machine {
 /// All that `dev up` makes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// One per server.
+    /// The servers, one plan for each.
     pub nodes: Vec<NodePlan>,
     /// How they are cabled.
     pub fabric: v1::Fabric,
@@ -27,20 +27,20 @@ pub struct Plan {
     pub network: Option<NetworkPlan>,
 }
 
-/// One server.
+/// One server of the local cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodePlan {
-    /// Its number.
+    /// Number of the server, from 0.
     pub index: u32,
-    /// n0, n1, ...
+    /// Name of the server: `n0`, `n1` and so on.
     pub name: String,
-    /// Its network namespace.
+    /// Its network namespace; `None` where rails are loopback addresses.
     pub namespace: Option<String>,
     /// What its agent reads in place of the hardware.
     pub inventory: Value,
 }
 
-/// Namespaces, and what `ip -batch` and `tc -batch` are told.
+/// Namespaces, and the lines for `ip -batch` and `tc -batch`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkPlan {
     /// All namespaces, servers first.

@@ -16,7 +16,7 @@ use crate::error::Error;
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Identity {
-    /// Process id.
+    /// Process id; may be that of a later process if `start` differs.
     pub pid: i32,
     /// Field 22 of /proc/PID/stat: when it started, in clock ticks since boot.
     pub start: u64,
@@ -25,7 +25,7 @@ pub struct Identity {
 /// A process's record in the cluster's folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessRecord {
-    /// Who it is.
+    /// The process that the record is of.
     #[serde(flatten)]
     pub identity: Identity,
     /// Of which boot `start` counts.
@@ -35,9 +35,9 @@ pub struct ProcessRecord {
 /// What /proc tells of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// Who it is.
+    /// The process with its start time.
     pub identity: Identity,
-    /// Its parent.
+    /// Process id of its parent.
     pub parent: i32,
     /// It has ended and waits for its parent to notice.
     pub zombie: bool,
@@ -60,7 +60,10 @@ pub fn stat(pid: i32) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// This process.
+/// The identity of the calling process.
+///
+/// # Errors
+/// [`Error::Dev`] if `/proc` is not mounted or not readable.
 pub fn myself() -> Result<Identity, Error> {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     stat(pid).map(|stat| stat.identity).ok_or_else(|| {
@@ -95,6 +98,9 @@ impl Identity {
 }
 
 /// Leaves a record of this process.
+///
+/// # Errors
+/// [`Error::Dev`] if `/proc` is not readable, or the record cannot be written.
 pub fn record_myself(path: &Path) -> Result<(), Error> {
     write_json(path, &ProcessRecord { identity: myself()?, boot: boot() })
 }
@@ -156,7 +162,7 @@ pub fn marked(everyone: &[Stat], is_mark: impl Fn(&[u8]) -> bool) -> BTreeSet<Id
     everyone.iter().filter(|stat| !stat.zombie).filter(has).map(|stat| stat.identity).collect()
 }
 
-/// Processes that were told on their command line of something below `dir`, if they are one of these programs.
+/// Processes whose command line names something below `dir`, if they are one of these programs.
 /// Some hide their environment from their own user; the command line everybody sees.
 #[must_use]
 pub fn reported_of(everyone: &[Stat], programs: &[&str], dir: &Path) -> BTreeSet<Identity> {

@@ -1,4 +1,4 @@
-//! Where the programs are and what they are told.
+//! Where the programs are, and their arguments.
 
 use std::{
     ffi::OsString,
@@ -21,6 +21,9 @@ pub const NEEDED: [&str; 3] = ["rail-controller", "rail-node-agent", "rail-engin
 
 impl Programs {
     /// The folder that was named, or railctl's own; all programs must be there.
+    ///
+    /// # Errors
+    /// [`Error::Dev`] if a program is missing in the folder.
     pub fn find(named: Option<&Path>, env: &Environment) -> Result<Self, Error> {
         let beside = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
         let named = named.map(Path::to_owned).or_else(|| env.get("RAIL_BIN_DIR").map(PathBuf::from));

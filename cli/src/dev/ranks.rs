@@ -16,7 +16,7 @@ const PLACES: u32 = 1024;
 /// Whoever sets one of these has chosen for the agents, who inherit it.
 const CHOSEN: [&str; 3] = ["RAIL_RANK_USER", "RAIL_RANK_UIDS", "RAIL_RANKS_AS_ROOT"];
 
-/// The choice.
+/// Whom the ranks of the local cluster run as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranks {
     /// The caller's own user, who is not root.
@@ -66,7 +66,7 @@ impl Ranks {
         })
     }
 
-    /// What a node's agent is told.
+    /// The arguments for a node's agent.
     #[must_use]
     pub fn arguments(&self, node: u32) -> Vec<String> {
         match self {

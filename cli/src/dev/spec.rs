@@ -16,13 +16,13 @@ use crate::{
 pub struct Spec {
     /// Its name; part of the names of its namespaces.
     pub name: String,
-    /// Servers.
+    /// Number of servers.
     pub nodes: u32,
-    /// Rails.
+    /// Number of rails.
     pub rails: u32,
-    /// GPUs per server.
+    /// Simulated GPUs of each server.
     pub gpus: u32,
-    /// Pods.
+    /// Number of pods that the servers are divided into.
     pub pods: u32,
     /// MTU of the rails in bytes.
     pub mtu: u32,
@@ -35,6 +35,9 @@ pub struct Spec {
 impl Spec {
     /// The shape that the flags ask for: what is not given is as recorded, or as default. Another shape than the
     /// recorded one is refused.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a number is out of its range, the name is not valid, or the shape is not the recorded one.
     pub fn of_flags(flags: &DevUp, recorded: Option<&Spec>) -> Result<Self, Error> {
         check_name(&flags.target.name)?;
         let pick = |flag: Option<u32>, recorded: Option<u32>, default| flag.or(recorded).unwrap_or(default);
@@ -106,7 +109,7 @@ fn check_name(name: &str) -> Result<(), Error> {
 /// What is on disk about a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its shape.
+    /// What the cluster is made of.
     pub spec: Spec,
     /// Never used for another cluster; the processes carry it in their environment.
     pub id: String,
@@ -151,7 +154,7 @@ impl Record {
 /// Where things of a cluster are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The cluster's folder.
+    /// The folder that holds everything of the cluster.
     pub dir: PathBuf,
 }
 
@@ -162,6 +165,9 @@ const LONGEST_BELOW: &str = "/n127/jobs/00000000-0000-4000-8000-000000000000.9/s
 
 impl Layout {
     /// The folder that is named, or the default one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the name is not valid, or the path of the folder is too long for a unix socket.
     pub fn of(target: &DevTarget, env: &Environment) -> Result<Self, Error> {
         check_name(&target.name)?;
         if let Some(dir) = &target.dir {
@@ -192,7 +198,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The record.
+    /// Path of the record of the cluster.
     #[must_use]
     pub fn record(&self) -> PathBuf {
         self.dir.join("cluster.json")
@@ -216,7 +222,7 @@ impl Layout {
         self.run().join(format!("{role}.json"))
     }
 
-    /// The controller's data.
+    /// Folder with the controller's data.
     #[must_use]
     pub fn controller(&self) -> PathBuf {
         self.dir.join("controller")
@@ -228,7 +234,7 @@ impl Layout {
         self.dir.join("controller.sock")
     }
 
-    /// An agent's data.
+    /// Folder with the data of one node's agent.
     #[must_use]
     pub fn node(&self, node: &str) -> PathBuf {
         self.dir.join(node)
@@ -259,6 +265,9 @@ impl Layout {
     }
 
     /// Reads the record, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the record cannot be read; [`Error::Dev`] if it is damaged.
     pub fn read(&self) -> Result<Option<Record>, Error> {
         let path = self.record();
         let text = match std::fs::read_to_string(&path) {
@@ -272,12 +281,18 @@ impl Layout {
     }
 
     /// Writes the record so that a reader sees the old or the new one.
+    ///
+    /// # Errors
+    /// [`Error::Dev`] if the record cannot be written.
     pub fn write(&self, record: &Record) -> Result<(), Error> {
         write_json(&self.record(), record)
     }
 }
 
 /// Writes private JSON, whole or not at all.
+///
+/// # Errors
+/// [`Error::Dev`] if the value cannot be written as JSON, or the file cannot be written.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Dev(error.to_string()))?;
     proto_rpc::files::write_secret(path, &text).map_err(|error| Error::Dev(error.to_string()))

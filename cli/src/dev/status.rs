@@ -12,6 +12,9 @@ use crate::{
 };
 
 /// Processes by record, nodes and rails by the controller.
+///
+/// # Errors
+/// [`Error::NotFound`] if there is no such cluster; [`Error::File`] or [`Error::Dev`] if its record cannot be read.
 pub async fn status(
     target: &DevTarget,
     output: Output,

@@ -42,6 +42,9 @@ const TENANT: &str = "dev";
 const TAIL_LINES: usize = 12;
 
 /// Starts the cluster; says on standard error what happens, and takes everything down again if it fails.
+///
+/// # Errors
+/// [`Error::Usage`] if the folder is not that of a cluster or the shape differs; [`Error::Dev`] if something does not start in time.
 pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
     let layout = Layout::of(&args.target, env)?;
     let recorded = layout.read()?;
@@ -121,7 +124,7 @@ async fn finish(
     Ok(String::new())
 }
 
-/// SIGINT or SIGTERM.
+/// Waits for SIGINT or SIGTERM.
 async fn interrupted() {
     match signal(SignalKind::terminate()) {
         Ok(mut terminate) => {
@@ -461,7 +464,7 @@ impl Up {
     }
 }
 
-/// The last lines of a log; where a panic is told, from there on, the stack being no help here.
+/// The last lines of a log; where a panic is logged, from there on, without the stack.
 fn tail_of(log: &str) -> Vec<&str> {
     let lines: Vec<&str> = log.lines().collect();
     let panic = lines.iter().rposition(|line| line.contains(" panicked at "));

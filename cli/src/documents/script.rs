@@ -236,7 +236,7 @@ fn gres(text: &str) -> Result<(Option<String>, u32), String> {
     }
 }
 
-/// `2`, `h100:2`.
+/// Reads `2` or `h100:2` as the model, if any, and the number of GPUs.
 fn gpus(text: &str) -> Result<(Option<String>, u32), String> {
     gres(&format!("gpu:{text}"))
 }

@@ -28,7 +28,7 @@ pub fn verdict(verdict: &Verdict, output: Output) -> String {
     }
 }
 
-/// In one sentence.
+/// The verdict in one sentence, for the exit message.
 pub fn differences(verdict: &Verdict) -> String {
     let silent = verdict.planned - verdict.right - verdict.other_port.len() - verdict.wrong.len();
     format!(

@@ -17,23 +17,35 @@ pub fn descriptor(full_name: &str) -> Result<MessageDescriptor, Error> {
 }
 
 /// The message as a JSON value: lowerCamelCase fields, enums by name, 64-bit numbers as texts, RFC 3339 times.
+///
+/// # Errors
+/// [`Error::Config`] if the message has a value that JSON cannot express.
 pub fn to_value<M: prost::Message>(message: &M, full_name: &str) -> Result<Value, Error> {
     json_of(&descriptor(full_name)?, message)
         .map_err(|error| Error::Config(format!("cannot show a {full_name}: {error}")))
 }
 
 /// The same with every list, number and truth, also where it is empty, 0 or false: what programs read.
+///
+/// # Errors
+/// [`Error::Config`] if the message has a value that JSON cannot express.
 pub fn to_whole_value<M: prost::Message>(message: &M, full_name: &str) -> Result<Value, Error> {
     whole_json_of(&descriptor(full_name)?, message)
         .map_err(|error| Error::Config(format!("cannot show a {full_name}: {error}")))
 }
 
 /// Indented JSON with a final newline, with every list, number and truth.
+///
+/// # Errors
+/// [`Error::Config`] if the message has a value that JSON cannot express.
 pub fn to_json<M: prost::Message>(message: &M, full_name: &str) -> Result<String, Error> {
     Ok(format!("{:#}\n", to_whole_value(message, full_name)?))
 }
 
-/// Block style YAML.
+/// Block style YAML of the message, fields in the order of the schema.
+///
+/// # Errors
+/// [`Error::Config`] if the message has a value that JSON cannot express.
 pub fn to_yaml<M: prost::Message>(message: &M, full_name: &str) -> Result<String, Error> {
     Ok(yaml_of(&to_value(message, full_name)?))
 }

@@ -15,7 +15,7 @@ pub enum Level {
     Fault,
     /// Jobs run, and are slower than they could be.
     Slow,
-    /// Good to know.
+    /// Worth knowing; nothing suffers from it.
     Note,
 }
 
@@ -32,15 +32,15 @@ impl Level {
 /// One thing that is wrong, with all it is wrong with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// How bad.
+    /// How bad it is; the worst come first.
     pub level: Level,
-    /// UpperCamelCase, stable.
+    /// Code of the condition in UpperCamelCase; stable, for programs.
     pub code: String,
-    /// What is wrong.
+    /// What is wrong, in one sentence.
     pub message: String,
     /// What to do; empty where the message says it.
     pub fix: String,
-    /// NODE/DEVICE, or NODE.
+    /// What has it: NODE/DEVICE, or NODE for a server as a whole.
     pub subjects: Vec<String>,
 }
 

@@ -6,16 +6,16 @@ use proto_wire::v1::{self, job_status::Phase, node_status};
 
 use super::words;
 
-/// Something that happened.
+/// Something that happened to a job or a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     /// When: seconds and nanoseconds since 1970.
     pub time: (i64, i32),
-    /// `job/nlp/train`, `node/n0`.
+    /// What it happened to, for example `job/nlp/train` or `node/n0`.
     pub object: String,
     /// UpperCamelCase: Submitted, Started, or the code of a cause.
     pub code: String,
-    /// In words.
+    /// What happened, in one sentence.
     pub message: String,
 }
 

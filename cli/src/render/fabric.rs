@@ -45,7 +45,7 @@ pub fn fabric(fabric: &v1::Fabric, wide: bool) -> String {
 
 /// Characters of a list in a cell.
 const CELL: usize = 48;
-/// Findings of one kind that are told at most.
+/// Findings of one kind that are shown at most.
 const FINDINGS: usize = 50;
 
 /// A list of names as it is, or its first and last name and how many there are.

@@ -15,7 +15,7 @@ pub fn jobs_header(wide: bool) -> Vec<String> {
     header.into_iter().map(str::to_owned).collect()
 }
 
-/// One job's cells.
+/// The cells of one job's row; more of them if `wide`.
 #[must_use]
 pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
     let metadata = job.metadata.clone().unwrap_or_default();

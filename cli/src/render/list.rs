@@ -44,7 +44,7 @@ pub trait Answer: Message + Default {
     type Item: Message + Default;
     /// The message's full name.
     const MESSAGE: &'static str;
-    /// Its items.
+    /// The items of the answer.
     fn items(&mut self) -> &mut Vec<Self::Item>;
 }
 
@@ -80,9 +80,9 @@ answers! {
 
 /// What is behind a column.
 pub struct Behind {
-    /// The header.
+    /// Header of the column.
     pub column: &'static str,
-    /// The field.
+    /// Path of the field in the item's JSON, for example `spec.priority`.
     pub field: &'static str,
     /// The greatest value is the least cell: of two ages the later time is the less.
     pub reversed: bool,
@@ -182,7 +182,7 @@ fn shown<T: Message>(
             None => Err(Error::Usage("`-o slurm` is for jobs and nodes".to_owned())),
         },
         ListOutput::Csv => Ok(headed(table(args, kind, items, true)?, args).csv()),
-        // A person is told in words that there is nothing.
+        // For a person words say that there is nothing.
         ListOutput::Plain(_) if items.is_empty() => {
             table(args, kind, items, true)?;
             Ok(String::new())

@@ -65,6 +65,9 @@ pub use words::{job_phase, millis, role, seconds};
 use crate::{args::Output, error::Error};
 
 /// One answer in the format that was asked for. `names` are the kind/name lines of `-o name`.
+///
+/// # Errors
+/// [`Error::Config`] if the message has a value that JSON cannot express.
 pub fn render<M: prost::Message>(
     output: Output,
     message: &M,

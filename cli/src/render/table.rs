@@ -6,7 +6,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// Between two columns.
+/// What stands between two columns.
 const GAP: &str = "  ";
 
 impl Table {
@@ -43,7 +43,7 @@ impl Table {
         &self.rows
     }
 
-    /// Its first row.
+    /// The first row of the table, its header; empty for an empty table.
     #[must_use]
     pub fn header(&self) -> &[String] {
         self.rows.first().map_or(&[], Vec::as_slice)

@@ -86,7 +86,7 @@ pub fn job_usage(list: &[v1::JobUsage], now: f64) -> Table {
 /// What a job has used of what it had.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Efficiency {
-    /// TENANT/NAME.
+    /// The job as TENANT/NAME.
     pub job: String,
     phase: String,
     nodes: usize,
@@ -94,7 +94,7 @@ pub struct Efficiency {
     ranks: usize,
     /// From its start to its end, or to now.
     ran: Duration,
-    /// CPU time of all ranks that told it; `None`: none has.
+    /// CPU time of all ranks that reported it; `None`: none has.
     cpu: Option<Duration>,
     /// CPUs that were its alone.
     cpus: u64,
@@ -105,7 +105,7 @@ pub struct Efficiency {
 }
 
 impl Efficiency {
-    /// By what its ranks have told at their ends.
+    /// By what its ranks have reported at their ends.
     #[must_use]
     pub fn of(job: &v1::Job, now: f64) -> Self {
         let metadata = job.metadata.clone().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Efficiency {
         self.gpus as f64 * self.ran.as_secs_f64()
     }
 
-    /// For people.
+    /// The figures as text for people, one on a line.
     #[must_use]
     pub fn text(&self) -> String {
         let clock = |time: Duration| {

@@ -15,7 +15,7 @@ use crate::{
 pub const LABEL: &str = "railyard-validation";
 /// So long is waited for jobs to end that were cancelled.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Between two looks.
+/// Pause between two checks whether the jobs have ended.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a port was drained.
@@ -59,6 +59,9 @@ async fn own_jobs(api: &Api, id: &str) -> Result<Vec<v1::Job>, Error> {
 }
 
 /// Ends a job, with little grace.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn cancel(api: &Api, job: &JobRef) -> Result<(), Error> {
     let request = v1::CancelJobRequest {
         name: job.name.clone(),
@@ -70,6 +73,9 @@ pub async fn cancel(api: &Api, job: &JobRef) -> Result<(), Error> {
 }
 
 /// Removes an ended job.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn delete(api: &Api, job: &JobRef) -> Result<(), Error> {
     let request =
         v1::DeleteJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), elements: String::new() };
@@ -77,6 +83,9 @@ pub async fn delete(api: &Api, job: &JobRef) -> Result<(), Error> {
 }
 
 /// Brings back what this validation drained.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn undrain(api: &Api, id: &str) -> Result<(), Error> {
     let seen = repeat("list rails", |_| {
         let mut client = api.rails();

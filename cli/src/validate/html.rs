@@ -37,7 +37,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// The page.
+/// The page as HTML.
 pub fn page(report: &Report) -> String {
     let mut out = String::from(HEAD);
     let short = report.verdict.short();

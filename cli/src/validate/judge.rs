@@ -20,7 +20,7 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// UpperCamelCase, stable.
+    /// Code of the finding in UpperCamelCase; stable, for programs.
     pub code: &'static str,
     /// What: phase and test.
     pub what: String,
@@ -50,7 +50,7 @@ impl Verdict {
     }
 }
 
-/// Judges.
+/// Compares the runs with what is right, with each other and with the baseline, and gives all that falls short.
 pub fn judge(runs: &[Run], baseline: Option<&Baseline>, limits: Limits) -> Verdict {
     let mut verdict = Verdict::default();
     for run in runs {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Phase, Test};
 
-/// What came of one test.
+/// The result of one test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
@@ -15,7 +15,7 @@ pub struct Run {
     pub phase: Phase,
     /// What it was, for example `pair`.
     pub test: String,
-    /// Where.
+    /// Names of the servers that took part.
     pub nodes: Vec<String>,
     /// Bytes of a message, as asked for.
     pub bytes: u64,
@@ -28,9 +28,9 @@ pub struct Run {
 /// One server's port of a rail.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Port {
-    /// The server.
+    /// Name of the server.
     pub node: String,
-    /// The rail.
+    /// The rail, by number.
     pub rail: u32,
 }
 
@@ -40,11 +40,11 @@ impl std::fmt::Display for Port {
     }
 }
 
-/// How it ended.
+/// How a test ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// It ran.
+    /// The test ran to its end.
     Measured(Measured),
     /// It did not, or not to its end: why.
     Failed(String),
@@ -58,7 +58,7 @@ pub struct Measured {
     pub gbps: f64,
     /// Times of one repetition in microseconds.
     pub median_us: f64,
-    /// The longest.
+    /// The longest time of one repetition, in microseconds.
     pub max_us: f64,
     /// Elements that were wrong.
     pub mismatches: u64,
@@ -66,7 +66,7 @@ pub struct Measured {
     pub verified: bool,
     /// Shares of the rails in `gbps`, in Gbit/s.
     pub rails: BTreeMap<u32, f64>,
-    /// Of a test with a loss: how long until no data was on the port any more, in seconds; `None` if it never came to that.
+    /// Of a test with a loss: how long until no data was on the port any more, in seconds; `None` if that never happened.
     pub drained_s: Option<f64>,
     /// Attempts before the one that ended well.
     pub restarts: u32,

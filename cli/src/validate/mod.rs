@@ -1,7 +1,7 @@
 //! `railctl validate`: the whole fabric tried out by ordinary jobs, judged, compared with what was measured before, and reported.
 //!
-//! `plan` says which tests, `rails` over which rails, `measure` what came of them, `judge` where that falls short, `report` and `html` how it is read: values and
-//! functions, without IO. `run` has the jobs run, `clean` leaves nothing behind.
+//! `plan` says which tests, `rails` over which rails, `measure` their results, `judge` where that falls short, `report` and `html` how it
+//! is read: values and functions, without IO. `run` has the jobs run, `clean` leaves nothing behind.
 
 mod clean;
 mod html;

@@ -20,10 +20,10 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases, in the order in which they are run.
     pub const ALL: [Self; 4] = [Self::Baseline, Self::Synthetic, Self::Workload, Self::Failure];
 
-    /// For people.
+    /// The name of the phase in reports and options.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Baseline => "baseline",
@@ -41,7 +41,7 @@ pub struct Settings {
     pub nodes: Vec<String>,
     /// Rails that all of them can use.
     pub rails: Vec<u32>,
-    /// What is done.
+    /// The phases to run.
     pub phases: BTreeSet<Phase>,
     /// Bytes of large messages.
     pub bytes: u64,
@@ -51,20 +51,20 @@ pub struct Settings {
     pub rounds: usize,
 }
 
-/// One job.
+/// One test: a job that is submitted and measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
     /// Part of which phase.
     pub phase: Phase,
     /// What it is, for example `pair` or `all-reduce`.
     pub name: &'static str,
-    /// On these servers.
+    /// Names of the servers that take part.
     pub nodes: Vec<String>,
-    /// The operation.
+    /// The operation that is measured.
     pub op: Op,
     /// Bytes of one rank's message.
     pub bytes: u64,
-    /// Repetitions.
+    /// Repetitions that are timed.
     pub iterations: u32,
     /// The algorithm that is forced; empty for the engine's own choice.
     pub algorithm: &'static str,

@@ -6,7 +6,7 @@ use proto_wire::v1::{self, nic_condition::Severity};
 
 use super::judge::Finding;
 
-/// Rails of servers.
+/// The rails that each server can use in tests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rails {
     /// Those that new jobs may use, by server.

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::render::Table;
 
-/// All that is told.
+/// All that a validation reports.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// When it was done.
     pub time: String,
-    /// Servers.
+    /// Names of the servers that were tested.
     pub nodes: Vec<String>,
     /// Rails that all of them can use.
     pub rails: Vec<u32>,
@@ -25,7 +25,7 @@ pub struct Report {
     pub baseline: Option<String>,
     /// How much is too little.
     pub limits: Limits,
-    /// All tests.
+    /// All tests that were run, in order.
     pub runs: Vec<Run>,
     /// What is thought of them.
     #[serde(skip)]
@@ -47,7 +47,7 @@ pub fn as_json(report: &Report) -> Value {
     })
 }
 
-/// In one sentence.
+/// The verdict in one sentence.
 pub fn sentence(report: &Report) -> String {
     let (runs, nodes, rails) = (report.runs.len(), report.nodes.len(), report.rails.len());
     let what = format!("{runs} tests on {nodes} nodes and {rails} rails");
@@ -58,7 +58,7 @@ pub fn sentence(report: &Report) -> String {
     }
 }
 
-/// For a terminal.
+/// The report as text for a terminal.
 pub fn text(report: &Report) -> String {
     let mut out = format!("{}\n", sentence(report));
     if !report.verdict.findings.is_empty() {

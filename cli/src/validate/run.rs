@@ -32,12 +32,16 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(50);
 /// So long an all-reduce runs under which a rail is lost.
 const LOAD: f64 = 6e6;
-/// Its repetitions.
+/// The least and the most repetitions of that all-reduce.
 const REPETITIONS: (u32, u32) = (20, 100_000);
 /// It has run so long when the rail goes, and the rail is gone so long.
 const UNDER_LOAD: Duration = Duration::from_millis(500);
 
 /// `validate`. What falls short is exit code 1; an interrupt leaves nothing behind.
+///
+/// # Errors
+/// [`Error::Differs`] if something falls short; [`Error::Infeasible`] if the servers cannot be tested; [`Error::Interrupted`] for Ctrl-C
+/// and SIGTERM; [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn run(args: &Validate, api: &Api) -> Result<(), Error> {
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let mut terminate = signal(SignalKind::terminate())
@@ -198,7 +202,7 @@ impl Validation<'_> {
         Ok(())
     }
 
-    /// Has the tests of a step run at once; gives what came of them in their order.
+    /// Has the tests of a step run at once; gives their results in order.
     async fn step(&mut self, tests: Vec<Test>) -> Result<Vec<Run>, Error> {
         let mut under_way: Vec<UnderWay> = Vec::new();
         for mut test in tests {

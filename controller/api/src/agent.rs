@@ -29,7 +29,7 @@ const FIRST_MESSAGE: Duration = Duration::from_secs(10);
 /// Observations of one registration.
 const MAX_OBSERVATIONS: usize = 100_000;
 
-/// The handlers.
+/// The handlers of `AgentService`.
 #[derive(Clone)]
 pub struct Agents {
     context: Context,
@@ -294,7 +294,7 @@ struct UntilBroken {
     ended: bool,
 }
 
-/// What the agent is told of the cluster's authority: as it is, once it was welcomed, and whenever it changes.
+/// What the agent is sent about the cluster's authority: as it is, once it was welcomed, and whenever it changes.
 struct News {
     changes: WatchStream<Arc<Standing>>,
     epoch: u64,

@@ -35,7 +35,7 @@ const PAGE: usize = 64;
 /// Records that wait for one reader of an export.
 const WAITING: usize = 64;
 
-/// The handlers.
+/// The handlers of `AuditService`.
 #[derive(Clone)]
 pub struct Audit {
     context: Context,

@@ -30,7 +30,7 @@ macro_rules! rpcs {
         pub enum Rpc { $($variant),+ }
 
         impl Rpc {
-            /// All of them.
+            /// All calls, in the order of the enumeration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The HTTP/2 path, `/package.Service/Method`.
@@ -173,7 +173,7 @@ impl Rpc {
         )
     }
 
-    /// The table.
+    /// Who may make the call: the table of authorisation.
     #[must_use]
     #[allow(clippy::too_many_lines, reason = "a line for each call")]
     pub fn access(self) -> Access {

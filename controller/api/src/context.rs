@@ -19,11 +19,11 @@ use crate::{
 pub struct Context {
     /// The way into the loop.
     pub handle: Handle,
-    /// Signs certificates.
+    /// The cluster's authority, which signs certificates.
     pub ca: Arc<Authority>,
     /// Notes refusals that handlers decide.
     pub guard: Guard,
-    /// The release.
+    /// The release of this controller, for callers and agents.
     pub version: &'static str,
     /// Cancelled when the controller ends: long streams end with it.
     pub ending: CancellationToken,

@@ -14,7 +14,7 @@ use crate::{context::Context, fault, guard::Caller, views};
 /// Longest name of a fabric that is looked for, in bytes.
 const MAX_NAME: usize = 256;
 
-/// The handlers.
+/// The handlers of `DeletedService`.
 #[derive(Clone)]
 pub struct Undeletes {
     context: Context,

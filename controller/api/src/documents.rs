@@ -24,7 +24,7 @@ const MOST: usize = 256;
 /// Elements of arrays in all of them.
 const ELEMENTS: usize = 10_000;
 
-/// The handlers.
+/// The handlers of `DocumentService`.
 #[derive(Clone)]
 pub struct Documents {
     context: Context,

@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, context::Context, fault, guard::Caller};
 
-/// The handlers.
+/// The handler of `EnrollService`.
 #[derive(Clone)]
 pub struct Enroll {
     context: Context,

@@ -77,7 +77,7 @@ pub fn past(past: &Past, only: Option<&TenantName>) -> v1::ExplainJobResponse {
     }
 }
 
-/// Of another tenant's job only what it holds is told, not whose it is.
+/// Of another tenant's job only what it holds is shown, not whose it is.
 fn holder(holding: &Holding, only: Option<&TenantName>) -> v1::Holder {
     let own = only.is_none_or(|tenant| *tenant == holding.id.tenant);
     let shown = |text: String| if own { text } else { String::new() };

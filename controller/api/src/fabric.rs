@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{context::Context, fault, guard::Caller, views};
 
-/// The handlers.
+/// The handlers of `FabricService`.
 #[derive(Clone)]
 pub struct Fabrics {
     context: Context,

@@ -11,7 +11,7 @@ use proto_wire::FieldErrors;
 /// Told to callers whom a store without space turned away.
 const UNWRITABLE_RETRY: Duration = Duration::from_secs(2);
 
-/// The loop's refusal.
+/// The error that a caller gets for a refusal of the leader loop.
 #[must_use]
 pub fn refused(refusal: &Refusal) -> RpcError {
     let text = refusal.to_string();
@@ -33,7 +33,7 @@ pub fn refused(refusal: &Refusal) -> RpcError {
     }
 }
 
-/// The core's refusal.
+/// The error that a caller gets for an error of the core.
 fn core(error: &CoreError) -> RpcError {
     if let CoreError::TemplateRefused { cause } = error {
         let mut fault = core(cause);
@@ -116,7 +116,7 @@ pub fn fields(errors: FieldErrors, under: &str) -> RpcError {
         })
 }
 
-/// One wrong field.
+/// The error for one field of a request; `message` says what is wrong with it.
 pub fn field(field: &str, message: impl std::fmt::Display) -> RpcError {
     fields(FieldErrors::one(field, message.to_string()), "")
 }

@@ -140,7 +140,7 @@ impl Guard {
         }
     }
 
-    /// Records a denial; answers what the caller is told: the denial, or that it could not be recorded.
+    /// Records a denial; gives the error for the caller: the denial, or that it could not be recorded.
     async fn record(&self, actor: &Arc<Actor>, denial: RpcError) -> RpcError {
         match self.shared.handle.deny(actor, &denial.reason, &denial.message).await {
             Ok(()) => denial,

@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{context::Context, views};
 
-/// The handler.
+/// The handler of `HealthService`.
 #[derive(Clone)]
 pub struct Health {
     context: Context,

@@ -27,7 +27,7 @@ use crate::{
     watch::{self, Change, Events},
 };
 
-/// The handlers.
+/// The handlers of `JobService`.
 #[derive(Clone)]
 pub struct Jobs {
     context: Context,

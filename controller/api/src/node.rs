@@ -25,7 +25,7 @@ use crate::{
 /// Longest reason of an administrator's, in bytes.
 const MAX_REASON: usize = 1024;
 
-/// The handlers.
+/// The handlers of `NodeService`.
 #[derive(Clone)]
 pub struct Nodes {
     context: Context,

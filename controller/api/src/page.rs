@@ -24,7 +24,7 @@ const LIFETIME: Duration = Duration::from_secs(3600);
 
 /// One page of stored values.
 pub struct Page {
-    /// What was found.
+    /// The stored values of the page, in the order of their keys.
     pub items: Vec<KeyValue>,
     /// What the next page begins after; none at the end.
     pub next: Option<Bytes>,
@@ -34,7 +34,7 @@ pub struct Page {
 
 /// A list as it was asked for.
 pub struct Asked<'a> {
-    /// By which call.
+    /// The call that lists; a page token is good for this one alone.
     pub rpc: Rpc,
     /// Under which keys: what the caller may read.
     pub prefix: Bytes,
@@ -48,7 +48,7 @@ pub struct Asked<'a> {
 
 /// One page of an answer.
 pub struct Listed<T> {
-    /// What was picked.
+    /// The items of the page that the caller asked for and may read.
     pub items: Vec<T>,
     /// The token of the next page; empty at the end.
     pub next: String,

@@ -17,7 +17,7 @@ use crate::{context::Context, fault, guard::Caller};
 /// Longest reason of an administrator's, in bytes.
 const MAX_REASON: usize = 1024;
 
-/// The handlers.
+/// The handlers of `QosService`.
 #[derive(Clone)]
 pub struct Qos {
     context: Context,

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, context::Context, fault, guard::Caller, page};
 
-/// The handlers.
+/// The handlers of `QueueService`.
 #[derive(Clone)]
 pub struct Queues {
     context: Context,
@@ -86,7 +86,7 @@ pub(crate) fn to_apply(
 
 /// Jobs of one answer at most.
 const MAX_ORDER: u32 = 1000;
-/// Use is told in GPU-hours.
+/// Use is shown in GPU-hours.
 const HOUR: f64 = 3600.0;
 
 fn standing(row: &OrderRow) -> v1::QueueStanding {

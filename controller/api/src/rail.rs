@@ -13,7 +13,7 @@ const MAX_REASON: usize = 1024;
 /// Longest name of a rail, a leaf or a port, in bytes.
 const MAX_TARGET: usize = 512;
 
-/// The handlers.
+/// The handlers of `RailService`.
 #[derive(Clone)]
 pub struct Rails {
     context: Context,

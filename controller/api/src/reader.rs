@@ -6,7 +6,7 @@ use proto_wire::v1::{self, job_spec::Work};
 
 use crate::{changes, guard::Caller, views};
 
-/// Somebody who reads.
+/// Somebody who reads an answer, with what of it they may see.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     only: Option<TenantName>,

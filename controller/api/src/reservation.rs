@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, context::Context, fault, guard::Caller, page};
 
-/// The handlers.
+/// The handlers of `ReservationService`.
 #[derive(Clone)]
 pub struct Reservations {
     context: Context,

@@ -80,7 +80,7 @@ pub(crate) async fn list(
     let own = caller.own_tenant()?;
     let sees = |entry: &Revocation| match &own {
         None => caller.is_admin(),
-        // Those of an earlier tenant of the name are not told.
+        // Those of an earlier tenant of the name are not shown.
         Some(own) => entry.subject.tenant() == Some(own.as_ref()) && entry.revision > caller.since(),
     };
     let revocations = all.into_iter().filter(sees).map(shown).collect();
@@ -97,13 +97,13 @@ fn shown(entry: Revocation) -> v1::Revocation {
     }
 }
 
-/// What a revoked caller is told.
+/// The error that a revoked caller gets.
 pub(crate) fn refusal(identity: &Identity) -> RpcError {
     let text = format!("the credentials of {identity} were revoked; {REVOKED_ADVICE}");
     RpcError::new(ErrorClass::Unauthenticated, REVOKED, text)
 }
 
-/// What people of a tenant that was deleted are told.
+/// The error that people of a deleted tenant get.
 pub(crate) fn gone(identity: &Identity) -> RpcError {
     let text = format!(
         "the tenant that the credentials of {identity} were issued for was deleted; if you belong to a later tenant of that \
@@ -112,7 +112,7 @@ pub(crate) fn gone(identity: &Identity) -> RpcError {
     RpcError::new(ErrorClass::Unauthenticated, "TENANT_GONE", text)
 }
 
-/// What is told to holders of credentials that do not say which tenant of that name they are of.
+/// The error for holders of credentials that do not say which tenant of that name they are of.
 pub(crate) fn unbound(identity: &Identity) -> RpcError {
     let text = format!(
         "the credentials of {identity} name no tenant uid: an older release issued them; have new ones issued with \

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, changes, context::Context, fault, guard::Caller, page, reader::Reader};
 
-/// The handlers.
+/// The handlers of `ScheduleService`.
 #[derive(Clone)]
 pub struct Schedules {
     context: Context,

@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, context::Context, fault, guard::Caller, page};
 
-/// The handlers.
+/// The handlers of `ServiceClassService`.
 #[derive(Clone)]
 pub struct ServiceClasses {
     context: Context,

@@ -33,7 +33,7 @@ const NODES_MAX: usize = 1024;
 
 type Orders = mpsc::Sender<v1::AttachStepResponse>;
 
-/// The handlers.
+/// The handlers of `StepService`.
 #[derive(Clone)]
 pub struct Steps {
     context: Context,

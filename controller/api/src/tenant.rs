@@ -43,7 +43,7 @@ fn issued(token: IssuedToken) -> v1::IssuedToken {
     }
 }
 
-/// The handlers.
+/// The handlers of `TenantService`.
 #[derive(Clone)]
 pub struct Tenants {
     context: Context,
@@ -314,7 +314,7 @@ impl TenantService for Tenants {
     ) -> Result<Response<v1::WhoAmIResponse>, Status> {
         let identity = Caller::of(request.extensions())?.identity;
         let roles: BTreeSet<Role> = identity.roles();
-        // Of several roles the widest is told: roles are ordered so.
+        // Of several roles the widest is shown: roles are ordered so.
         let role = roles.iter().next().and_then(|role| role.as_str().parse::<proto_model::Role>().ok());
         let user = match &identity {
             Identity::User { user, .. } | Identity::Admin { user } => user.clone(),

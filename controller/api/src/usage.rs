@@ -1,4 +1,4 @@
-//! What servers and running jobs use now: what their agents have told this controller, which leads.
+//! What servers and running jobs use now: what their agents have reported to this controller, which leads.
 
 use controller_leader::keys;
 use proto_model::{JobUid, NodeName};

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, changes, context::Context, fault, guard::Caller, page};
 
-/// The handlers.
+/// The handlers of `SecretService` and `ConfigService`.
 #[derive(Clone)]
 pub struct SecretsAndConfigs {
     context: Context,
@@ -27,9 +27,9 @@ pub struct SecretsAndConfigs {
 pub(crate) trait ValuesDocument: Message + Default {
     /// The call that applies it.
     const APPLY: Rpc;
-    /// Its metadata.
+    /// The metadata of the document, made if it has none.
     fn metadata(&mut self) -> &mut v1::Metadata;
-    /// Without what became of it, which nobody but the controller says.
+    /// Without its status, which only the controller writes.
     fn asked(self) -> Self;
     /// The revision of its last change.
     fn set_version(&mut self, version: u64) {

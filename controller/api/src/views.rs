@@ -7,7 +7,7 @@ use proto_wire::{
     v1,
 };
 
-/// Puts a cause into the words of its reader: who may know whose thing it is about is told, all others read that it is
+/// Puts a cause into the words of its reader: who may know whose thing it is about reads it, all others read that it is
 /// another tenant's. `only`: the reader's tenant; none for an administrator. The one place where that is decided.
 pub(crate) fn report(reason: &mut v1::Reason, only: Option<&TenantName>) {
     let Some(named) = reason.named.take() else { return };
@@ -85,7 +85,7 @@ pub fn present_fabric(state: &State) -> Option<v1::Fabric> {
     Some(fabric(document, &state.findings(), cabled(document), version))
 }
 
-/// The topology.
+/// The topology as the scheduler sees it now.
 pub fn topology(state: &State) -> v1::Topology {
     let view = state.topology();
     let pods = view.pods.into_iter().map(|pod| v1::TopologyPod {

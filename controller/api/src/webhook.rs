@@ -1,4 +1,4 @@
-//! WebhookService: receivers that are told what becomes of a tenant's jobs.
+//! WebhookService: receivers that get the events of a tenant's jobs.
 
 use controller_core::{CoreError, Event, Reply, State};
 use controller_leader::{Refusal, codec, keys};
@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, context::Context, fault, guard::Caller, page};
 
-/// The handlers.
+/// The handlers of `WebhookService`.
 #[derive(Clone)]
 pub struct Webhooks {
     context: Context,
@@ -79,7 +79,7 @@ pub(crate) fn to_apply(
     let tenant = caller.tenant("metadata.tenant", &metadata.tenant);
     let tenant = tenant.map_err(|error| context.guard.note(Rpc::ApplyWebhook, caller, error))?;
     metadata.tenant = tenant.to_string();
-    // What became of it nobody but the controller says.
+    // Only the controller writes its status.
     document.status = None;
     let webhook = Webhook::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
     let called = context.handle.check_webhook(&webhook);
@@ -119,7 +119,7 @@ impl WebhookService for Webhooks {
         };
         let mut reported = reported(v1::Webhook::from(webhook.as_ref()), applied.version, true);
         if let (true, Some(secret)) = (secret_made, &webhook.spec.secret) {
-            // The only time that it is told.
+            // The only time that it is shown.
             reported.spec.get_or_insert_default().secret = webhook_secret_to_wire(secret);
         }
         self.one(reported).await

@@ -8,7 +8,7 @@ use crate::{finding::Remap, plan::Gang, sums::Sums};
 /// From a rail of one node to the rail of another on the same plane.
 type Map = BTreeMap<u32, u32>;
 
-/// What was found.
+/// What comparing the classes of nodes found about rails that are swapped.
 #[derive(Debug, Default)]
 pub(crate) struct Crossing {
     /// Nodes whose rails are permuted.
@@ -16,7 +16,7 @@ pub(crate) struct Crossing {
     /// Nodes of which some pairs say that their rails are permuted and others that they are not, each with the other end of one that
     /// contradicts: one of the two may not say what is so.
     pub(crate) doubtful: Vec<(u32, u32)>,
-    /// As many nodes say otherwise.
+    /// Two classes of nodes are equally large, so that none is known to be right.
     pub(crate) undecided: bool,
     /// Pairs in which some rail answered to another: (lower, higher, and whether that is more than a permutation).
     pub(crate) pairs: Vec<(u32, u32, bool)>,

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use proto_model::Reason;
 
-/// What was found.
+/// What the certification of a gang found, and what is to be done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// What is to be done.
@@ -15,7 +15,7 @@ pub struct Certificate {
     pub unconfirmed: Vec<Finding>,
     /// What could not be observed, and so is not certified.
     pub unobserved: Vec<Reason>,
-    /// By rail.
+    /// What was measured on each rail of the gang, in the order of the rails.
     pub rails: Vec<RailSummary>,
     /// Pairs on rails that were planned, over all rounds.
     pub planned: u32,
@@ -45,7 +45,7 @@ impl Finding {
 /// What is to be done with the gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may start.
+    /// The gang may start as it is.
     Certified,
     /// It may start once the rails of these nodes are named as they are.
     Remap(Vec<Remap>),
@@ -67,11 +67,11 @@ pub struct Remap {
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What.
+    /// The kind of fault.
     pub kind: Kind,
-    /// With whom or what.
+    /// The node, rail or path that it is found at.
     pub place: Subject,
-    /// On which rails.
+    /// The rails that it is found on, by number; empty: it is not about a rail.
     pub rails: Vec<u32>,
     /// In words, with the evidence; scoped to the job's own numbers, names are the caller's.
     pub reason: Reason,
@@ -80,7 +80,7 @@ pub struct Finding {
 /// What can be wrong. In order: what stops a job first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The node has told nothing.
+    /// The node has reported nothing.
     Silent,
     /// Nothing comes back on a rail.
     Dead,
@@ -90,11 +90,11 @@ pub enum Kind {
     Swapped,
     /// A port has no GID of its address for RoCE v2.
     Gid,
-    /// A port's GID is not that of the address which the others are told.
+    /// A port's GID is not that of the address which the others are given.
     OtherGid,
     /// Packets as large as the ports allow do not arrive, or a port allows less than the others.
     Mtu,
-    /// Packets are lost.
+    /// Packets are lost on the path.
     Lossy,
     /// Bandwidth is far below that of the others.
     Slow,
@@ -110,7 +110,7 @@ impl Kind {
         matches!(self, Self::Slow | Self::Lossy)
     }
 
-    /// Stable, for programs.
+    /// The finding's code in UpperCamelCase; stable, for programs.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -162,17 +162,17 @@ pub enum Subject {
 /// One rail over the gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RailSummary {
-    /// Which.
+    /// Number of the rail.
     pub rail: u32,
     /// Pairs that were measured; one that was measured several times counts once.
     pub pairs: u32,
     /// Ways whose bandwidth is known.
     pub ways: u32,
-    /// The median of their Mbit/s,
+    /// The median bandwidth of these ways, in Mbit/s; `None`: none is known.
     pub median_mbps: Option<u32>,
-    /// the least,
+    /// The least Mbit/s of one way; `None`: none was measured.
     pub least_mbps: Option<u32>,
-    /// and from whom to whom that was.
+    /// From which node to which node that was, by position in the gang.
     pub worst: Option<(u32, u32)>,
     /// GIDs for RoCE v2 that nodes use: node, index, GID.
     pub gids: Vec<(u32, u32, Ipv6Addr)>,
@@ -180,8 +180,8 @@ pub struct RailSummary {
     pub mtu: Option<u32>,
     /// The median of the shortest round trips, in microseconds.
     pub rtt_us: Option<u32>,
-    /// Packets sent and lost.
+    /// Packets that were sent on the rail.
     pub sent: u64,
-    /// Lost.
+    /// Packets of these that did not arrive.
     pub lost: u64,
 }

@@ -420,7 +420,7 @@ fn ports(gang: &Gang, sums: &Sums, limits: &Limits, table: &mut Table) {
     }
 }
 
-/// The GID that the node uses, against the address that the others are told.
+/// The GID that the node uses, against the address that the others are given.
 fn gid(gang: &Gang, (node, rail): (u32, u32), port: &PortReport, table: &mut Table) {
     let (kind, words) = match (port.gid, gang.address(node, rail)) {
         (Some(PortGid::Missing), _) => (Kind::Gid, format!("rail {rail}: there is none")),

@@ -1,7 +1,7 @@
 //! Who measures whom: rounds of a tournament, each of disjoint pairs.
 //!
 //! All rounds are a 1-factorisation of the complete graph by the circle method (Kirkman 1847): everybody meets everybody once. Large
-//! gangs take a few of them, drawn by the seed, so that each node is measured against enough others to be told apart from them.
+//! gangs take a few of them, drawn by the seed, so that each node is measured against enough others to be distinguished from them.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -12,13 +12,13 @@ use crate::model::Random;
 /// Who is to be certified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gang {
-    /// How many nodes.
+    /// Number of nodes of the gang.
     pub nodes: u32,
-    /// The job's rails.
+    /// The rails that the job uses, by number.
     pub rails: Vec<u32>,
     /// The leaf of each node on each of `rails`, in their order; nothing where no fabric says so.
     pub leaves: Vec<Vec<Option<u32>>>,
-    /// The address of each node on each of `rails`, in their order, that the others are told; nothing where that is not known.
+    /// The address of each node on each of `rails`, in their order, that the others are given; nothing where that is not known.
     pub addresses: Vec<Vec<Option<IpAddr>>>,
     /// Names of the nodes, for people.
     pub names: Vec<NodeName>,
@@ -53,7 +53,7 @@ impl Gang {
         self.rails.iter().position(|known| *known == rail)
     }
 
-    /// What people call a node.
+    /// The name of a node in messages: its position.
     #[must_use]
     pub fn name(&self, node: u32) -> String {
         self.names
@@ -62,7 +62,7 @@ impl Gang {
     }
 }
 
-/// How much is measured.
+/// How much a gang may measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Partners of each node at most. Of eight, a fault at a quarter of all nodes leaves one good partner and more to all
@@ -83,7 +83,7 @@ impl Default for Budget {
 pub struct Pair {
     /// Sends first, and reports.
     pub first: u32,
-    /// Answers.
+    /// The node that answers and sends second.
     pub second: u32,
 }
 
@@ -98,7 +98,7 @@ const ROUND: Duration = Duration::from_secs(1);
 pub struct Plan {
     /// The number of the first round.
     pub first: u32,
-    /// By round.
+    /// The rounds, each with its pairs; no node is in two pairs of a round.
     pub rounds: Vec<Vec<Pair>>,
 }
 

@@ -68,16 +68,16 @@ impl Sum {
     }
 }
 
-/// Everything that was told.
+/// Everything that the nodes reported.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
-    /// Rail -> pair.
+    /// What was measured, by rail and by pair of nodes.
     pub(crate) rails: BTreeMap<u32, BTreeMap<(u32, u32), Sum>>,
-    /// (Node, rail).
+    /// What a node reports of its port, by node and rail.
     pub(crate) ports: BTreeMap<(u32, u32), PortReport>,
     pub(crate) silent: BTreeSet<u32>,
     pub(crate) unable: BTreeSet<u32>,
-    /// Who has measured something.
+    /// Nodes that have measured something.
     pub(crate) heard: BTreeSet<u32>,
     pub(crate) planned: u32,
     pub(crate) measured: u32,

@@ -7,31 +7,31 @@ use thiserror::Error;
 /// Why a text is not a table.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TableError {
-    /// Nothing in it.
+    /// The text is empty.
     #[error("the text is empty; the first line names the columns")]
     Empty,
-    /// Not UTF-8.
+    /// The text is not UTF-8.
     #[error("line {line}: byte {column} of the line is not UTF-8 text")]
     Encoding {
-        /// From 1.
+        /// Line of the text, from 1.
         line: usize,
-        /// In bytes, from 1.
+        /// Byte of the line, from 1.
         column: usize,
     },
     /// A quote that opens and never closes.
     #[error("line {line}, column {column}: the quoted field is not closed")]
     Quote {
-        /// From 1.
+        /// Line where the quote opens, from 1.
         line: usize,
-        /// From 1.
+        /// Column where the quote opens, in characters from 1.
         column: usize,
     },
     /// Text after a closing quote.
     #[error("line {line}, column {column}: a comma must follow the closing quote")]
     AfterQuote {
-        /// From 1.
+        /// Line of the text, from 1.
         line: usize,
-        /// From 1.
+        /// Column after the closing quote, in characters from 1.
         column: usize,
     },
     /// Two columns of one meaning.
@@ -39,19 +39,19 @@ pub enum TableError {
     TwoColumns {
         /// Where the second begins.
         column: usize,
-        /// The second.
+        /// Header of the second column.
         name: String,
-        /// The first.
+        /// Header of the first column.
         first: String,
-        /// What they mean.
+        /// What both columns mean, in words.
         means: &'static str,
     },
-    /// A column that is needed.
+    /// A column that is needed is missing.
     #[error("line 1: no column says the {means}; it may be called {known}{near}")]
     NoColumn {
-        /// What is missing.
+        /// What no column says, in words.
         means: &'static str,
-        /// Its names.
+        /// The headers that such a column may have, as text for the message.
         known: String,
         /// The nearest that is there, as a question.
         near: String,
@@ -59,11 +59,11 @@ pub enum TableError {
     /// Larger than any cabling list.
     #[error("{what} has {size}; at most {limit} are read")]
     TooLarge {
-        /// The text, or a line.
+        /// What is too large: the text, or a line.
         what: String,
-        /// With its unit.
+        /// How large it is, with the unit.
         size: String,
-        /// The bound.
+        /// The largest size that is read, in the same unit.
         limit: usize,
     },
 }
@@ -87,7 +87,7 @@ pub struct Field {
 pub struct Row {
     /// From 1; that of its first character where a quoted field spans lines.
     pub line: usize,
-    /// Its fields.
+    /// The fields of the row, in the order of the columns.
     pub fields: Vec<Field>,
 }
 
@@ -96,7 +96,7 @@ pub struct Row {
 pub struct Table {
     /// Names of the columns.
     pub header: Row,
-    /// The other rows.
+    /// The rows after the header.
     pub rows: Vec<Row>,
     /// Blank lines, which mean nothing.
     pub blank: usize,
@@ -183,7 +183,7 @@ impl Table {
 /// What a column can mean.
 #[derive(Debug, Clone, Copy)]
 pub struct Meaning {
-    /// In words.
+    /// What the column means, in words for messages.
     pub means: &'static str,
     /// Lower-case letters and digits only.
     pub names: &'static [&'static str],

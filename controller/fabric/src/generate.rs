@@ -7,12 +7,12 @@
 use proto_model::{Fabric, Leaf, LinkGroup, Names, Rail, Spine, Uplink};
 use thiserror::Error;
 
-/// The sizes.
+/// The sizes of a fabric to generate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
-    /// The document's name.
+    /// Name of the document to make.
     pub name: String,
-    /// Servers.
+    /// Number of servers to cable.
     pub nodes: u32,
     /// Rails, one NIC of each server on each.
     pub rails: u32,
@@ -72,15 +72,15 @@ pub enum ShapeError {
         "pod: {pod} servers and the {up} cables up that an oversubscription of {oversubscription} needs are more than the {radix} ports of a leaf; at most {most} servers fit"
     )]
     Pod {
-        /// What was asked for.
+        /// Servers of a pod that were asked for.
         pod: u32,
-        /// Cables up.
+        /// Cables from a leaf up to spines.
         up: u32,
-        /// As asked for.
+        /// The oversubscription that was asked for: bandwidth down to bandwidth up.
         oversubscription: f64,
         /// Ports of a leaf.
         radix: u32,
-        /// What would fit.
+        /// The most servers of a pod that would fit.
         most: u32,
     },
     /// Not a ratio of at least 1.
@@ -94,7 +94,7 @@ pub enum ShapeError {
         "nodes: {pods} pods need {blocks} blocks of {block} pods, but a switch of {radix} ports joins {radix}; use a larger radix, larger pods, or at most {most} servers"
     )]
     Layers {
-        /// Pods.
+        /// Pods that the servers need.
         pods: u32,
         /// Blocks that they need.
         blocks: u32,
@@ -110,7 +110,7 @@ pub enum ShapeError {
 /// A fabric and what is to be known of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generated {
-    /// The document.
+    /// The document that was made, free of faults.
     pub fabric: Fabric,
     /// What was built, in sentences.
     pub built: Vec<String>,
@@ -232,7 +232,7 @@ fn width(count: u32) -> usize {
     count.to_string().len()
 }
 
-/// `PREFIX[first-last]`, padded.
+/// Names with a numeric range, `PREFIX[first-last]TAIL`, padded with zeros to `width` digits.
 fn list(prefix: &str, first: u32, last: u32, width: usize, tail: &str) -> Names {
     let text = if first == last {
         format!("{prefix}{first:0width$}{tail}")

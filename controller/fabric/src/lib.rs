@@ -31,7 +31,7 @@ pub struct Finding {
     pub line: usize,
     /// Column in characters, from 1; 0 where it is about the whole line.
     pub column: usize,
-    /// UpperCamelCase, stable.
+    /// Code of the finding in UpperCamelCase; stable, for programs.
     pub code: &'static str,
     /// What, where, and what to do.
     pub message: String,

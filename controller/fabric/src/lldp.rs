@@ -13,13 +13,13 @@ use crate::{
 /// A switch that a server hears on one of its network devices.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Neighbor {
-    /// The server.
+    /// The server that hears the switch.
     pub node: NodeName,
     /// Its network or RDMA device.
     pub nic: String,
     /// The name that the switch gives itself.
     pub switch: String,
-    /// The switch's port.
+    /// The switch's port, as the switch names it.
     pub port: String,
 }
 
@@ -34,7 +34,7 @@ pub struct Heard {
     pub left_out: usize,
     /// Lines that are no fact of LLDP.
     pub other_lines: usize,
-    /// What is wrong.
+    /// Every fact that could not be used, with its place.
     pub faults: Vec<Finding>,
 }
 
@@ -49,7 +49,7 @@ pub enum LldpError {
         "line {line} does not say which server heard it; put `NODE: ` before each line, as `pdsh -w NODES lldpctl -f keyvalue` does"
     )]
     NoServer {
-        /// From 1.
+        /// Line of the text, from 1.
         line: usize,
     },
 }

@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-/// A cable.
+/// A cable, by the bins where it is and where it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cable {
     /// The bin where it is.

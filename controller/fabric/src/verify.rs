@@ -13,7 +13,7 @@ use crate::{
 /// One end at a switch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct End {
-    /// The switch.
+    /// Name of the switch.
     pub switch: String,
     /// Its port; may be empty in a document.
     pub port: String,
@@ -22,13 +22,13 @@ pub struct End {
 /// A cable that is not where the document has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// The server.
+    /// The server at the cable's other end.
     pub node: NodeName,
-    /// Its NIC.
+    /// The server's NIC, as the document names it.
     pub nic: String,
-    /// Where it belongs.
+    /// The switch's end of the cable in the document.
     pub planned: End,
-    /// Where it is.
+    /// The switch's end of the cable as the server hears it.
     pub seen: End,
 }
 
@@ -37,7 +37,7 @@ pub struct Wrong {
 pub struct Move {
     /// The server at the cable's other end.
     pub node: NodeName,
-    /// Its NIC.
+    /// The server's NIC that the cable is plugged into.
     pub nic: String,
     /// Where it is; `None` if it hangs since a step before.
     pub from: Option<End>,

@@ -14,9 +14,9 @@ use thiserror::Error;
 
 use crate::{Form, Guards, KeyError, Purpose};
 
-/// The authority's certificate.
+/// Name of the file with the authority's certificate.
 pub const CA_CERTIFICATE: &str = "ca.pem";
-/// Its private key.
+/// Name of the file with the authority's private key.
 pub const CA_KEY: &str = "ca.key";
 /// The keys that there may be while one authority follows another (see `rotation`).
 pub(crate) const KEYS: [&str; 3] = [CA_KEY, "ca.next.key", "ca.old.key"];
@@ -26,16 +26,16 @@ const DEFAULT_CLUSTER: &str = "rail";
 /// Why there is no authority.
 #[derive(Debug, Error)]
 pub enum AuthorityError {
-    /// A file.
+    /// A file of the folder cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The key.
+    /// The key cannot be opened with what was given.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The certificate, or the two together.
     #[error(transparent)]
     Ca(#[from] CaError),
-    /// Nothing to encrypt it with.
+    /// Nothing is given to encrypt the key with.
     #[error(
         "nothing is given to encrypt the key with: --ca-passphrase-file, RAIL_CONTROLLER_CA_PASSPHRASE or --key-provider"
     )]
@@ -43,12 +43,12 @@ pub enum AuthorityError {
     /// There is nothing in the file of certificates.
     #[error("ca.pem holds no certificate")]
     NoCertificate,
-    /// Not now.
+    /// The step is not possible in the phase that the rotation is in.
     #[error("`ca {step}` cannot be done now: {is}")]
     Phase {
-        /// What was to be done.
+        /// The step that was to be done.
         step: &'static str,
-        /// How it stands.
+        /// The phase that the rotation is in, in words.
         is: &'static str,
     },
 }

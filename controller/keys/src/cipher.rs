@@ -12,7 +12,10 @@ fn cipher(key: &[u8; 32]) -> Result<LessSafeKey, KeyError> {
     UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map_err(|_| KeyError::Failed)
 }
 
-/// Random bytes.
+/// Bytes from the cryptographic random generator.
+///
+/// # Errors
+/// [`KeyError::Failed`] if the system gives no random numbers.
 pub fn random<const N: usize>() -> Result<[u8; N], KeyError> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| KeyError::Failed)?;
@@ -20,6 +23,9 @@ pub fn random<const N: usize>() -> Result<[u8; N], KeyError> {
 }
 
 /// Nonce, ciphertext and tag. A nonce may come twice with a chance of 2^-32 only after 2^32 messages of one key.
+///
+/// # Errors
+/// [`KeyError::Failed`] if the cipher or the system's random numbers fail.
 pub fn seal(key: &[u8; 32], about: &[u8], plain: &[u8]) -> Result<Vec<u8>, KeyError> {
     let nonce: [u8; NONCE_LEN] = random()?;
     let mut sealed = nonce.to_vec();

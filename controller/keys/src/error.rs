@@ -8,33 +8,33 @@ use thiserror::Error;
 /// What is wrong with a key.
 #[derive(Debug, Error)]
 pub enum KeyError {
-    /// A file.
+    /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Others can read it.
+    /// Others than its owner can read or change the file.
     #[error("{} can be read or changed by others (mode {mode:03o}); chmod {:o} it", path.display(), mode & 0o700)]
     Loose {
-        /// The file.
+        /// Path of the file that others can read or change.
         path: PathBuf,
-        /// Its permissions.
+        /// Permission bits of the file.
         mode: u32,
     },
     /// The file of a key-encryption key.
     #[error("{}: expected one key of 64 hex digits (`rail-controller store key FILE` makes one)", path.display())]
     NotAKey {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Too short or too long.
+    /// The passphrase is too short or too long.
     #[error("the passphrase in {origin} has {length} bytes; it must have {least} to {most}")]
     PassphraseLength {
-        /// Where it comes from.
+        /// Where the passphrase comes from, for example a file.
         origin: String,
-        /// How long it is.
+        /// Bytes that it has.
         length: usize,
-        /// How long it must be.
+        /// Bytes that it must have at least.
         least: usize,
-        /// How long it may be.
+        /// Bytes that it may have at most.
         most: usize,
     },
     /// It is encrypted and no passphrase was given.
@@ -42,67 +42,67 @@ pub enum KeyError {
         "{place} is encrypted with a passphrase and none is given: --ca-passphrase-file, or RAIL_CONTROLLER_CA_PASSPHRASE"
     )]
     NoPassphrase {
-        /// The file.
+        /// Where the encrypted key is, usually a path.
         place: String,
     },
-    /// It does not open.
+    /// The passphrase does not open the key.
     #[error("the passphrase does not open {place}")]
     WrongPassphrase {
-        /// The file.
+        /// Where the encrypted key is, usually a path.
         place: String,
     },
     /// It is an envelope and no provider was given.
     #[error("{place} is wrapped by the key provider '{provider}' and none is given: --key-provider")]
     NoProvider {
-        /// The file.
+        /// Where the wrapped key is, usually a path.
         place: String,
-        /// Who wrapped it.
+        /// Name of the provider that wrapped it.
         provider: String,
     },
-    /// It is another provider's.
+    /// The key is wrapped by another provider than the one given.
     #[error("{place} is wrapped by the key provider '{found}', not by '{given}' (--key-provider)")]
     OtherProvider {
-        /// The file.
+        /// Where the wrapped key is, usually a path.
         place: String,
-        /// Who wrapped it.
+        /// Name of the provider that wrapped it.
         found: String,
-        /// Who is here.
+        /// Name of the provider that was given.
         given: String,
     },
     /// It was changed, or is for another purpose.
     #[error("{place} is not what was sealed: it was changed, or its key is another one")]
     Forged {
-        /// The file.
+        /// Where the sealed secret is, usually a path.
         place: String,
     },
-    /// It cannot be read.
+    /// The file is not in a form that is understood.
     #[error("{place}: {detail}")]
     Malformed {
-        /// The file.
+        /// Where the secret is, usually a path.
         place: String,
-        /// What is wrong.
+        /// What is wrong with it, in words.
         detail: String,
     },
     /// The provider does not unwrap what it is given.
     #[error("the key provider '{provider}' does not unwrap this key: {detail}")]
     Refused {
-        /// Which provider.
+        /// Name of the provider.
         provider: String,
-        /// What it says.
+        /// What the provider answered.
         detail: String,
     },
-    /// A provider's program.
+    /// The program of a provider failed, or answered something that is not understood.
     #[error("the key provider {}: {detail}", program.display())]
     Program {
-        /// The program.
+        /// Path of the program.
         program: PathBuf,
-        /// What went wrong.
+        /// What went wrong, in words.
         detail: String,
     },
-    /// The text of an option.
+    /// The text of the option names no provider.
     #[error("'{text}' is no key provider; write file:PATH, passphrase-file:PATH or exec:/PATH/OF/PROGRAM")]
     NoSuchProvider {
-        /// What was given.
+        /// The text of the option that was given.
         text: String,
     },
     /// The system's random numbers or the cipher.

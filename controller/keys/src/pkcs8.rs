@@ -38,6 +38,9 @@ fn document(text: &str, label: &str, place: &str) -> Result<SecretDocument, KeyE
 }
 
 /// Encrypts a key in PEM form (PKCS#8).
+///
+/// # Errors
+/// [`KeyError::Malformed`] if the text is not such a key; [`KeyError::Failed`] if the cipher or the system's random numbers fail.
 pub fn encrypt(pem: &str, passphrase: &str, place: &str) -> Result<Zeroizing<String>, KeyError> {
     let document = document(pem, PLAIN, place)?;
     let malformed = |detail: String| KeyError::Malformed { place: place.to_owned(), detail };
@@ -50,6 +53,10 @@ pub fn encrypt(pem: &str, passphrase: &str, place: &str) -> Result<Zeroizing<Str
 }
 
 /// The key in PEM form.
+///
+/// # Errors
+/// [`KeyError::Malformed`] if the text is not an encrypted key or asks for a derivation that is not known or too costly;
+/// [`KeyError::WrongPassphrase`] if the passphrase does not open it.
 pub fn decrypt(text: &str, passphrase: &str, place: &str) -> Result<Zeroizing<String>, KeyError> {
     let document = document(text, ENCRYPTED, place)?;
     let malformed = |detail: String| KeyError::Malformed { place: place.to_owned(), detail };

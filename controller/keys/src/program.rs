@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `{"version":1,"error":"..."}` refuses. It has [`TIME_LIMIT`], and 64 KiB for what it says; beyond either it is killed with
-//! everything that it started. What it writes to standard error is told where it fails. Its environment is the controller's
+//! everything that it started. What it writes to standard error is in the error where it fails. Its environment is the controller's
 //! without `RAIL_*`.
 
 use std::{
@@ -39,7 +39,7 @@ use crate::{
 pub const TIME_LIMIT: Duration = Duration::from_secs(15);
 const VERSION: u32 = 1;
 const MOST_OUTPUT: u64 = 64 * 1024;
-/// Of what it says when it fails, so much is told.
+/// Bytes of what it says when it fails that are in the error.
 const REPORTED: usize = 500;
 const CHECK: Duration = Duration::from_millis(5);
 
@@ -86,7 +86,7 @@ impl ProgramProvider {
         Ok(this)
     }
 
-    /// With another limit.
+    /// The same provider with another time limit for each operation.
     #[must_use]
     pub fn with_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -169,7 +169,7 @@ fn collected(from: impl Read + Send + 'static) -> Receiver<Zeroizing<Vec<u8>>> {
     let (report, reported) = channel();
     thread::spawn(move || {
         let mut bytes = Zeroizing::new(Vec::new());
-        // What was read before an error is told; it will not be what is expected.
+        // What was read before an error is passed on; it will not be what is expected.
         let _ = from.take(MOST_OUTPUT + 1).read_to_end(&mut bytes);
         let _ = report.send(bytes);
     });

@@ -35,7 +35,7 @@ const RETIRED: &str = "ca.retired.pem";
 /// How far one authority follows another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// There is only one.
+    /// There is one authority, and no other one follows it.
     Settled,
     /// Both are trusted, the old one issues.
     Prepared,
@@ -46,11 +46,11 @@ pub enum Phase {
 /// How a folder's authority stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorityStatus {
-    /// How far it is.
+    /// How far the rotation is.
     pub phase: Phase,
-    /// The one that issues.
+    /// The pin of the authority that issues.
     pub issuing: CaPin,
-    /// When it ends.
+    /// When the certificate of the one that issues ends.
     pub not_after: SystemTime,
     /// The other one that is trusted.
     pub other: Option<CaPin>,

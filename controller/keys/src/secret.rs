@@ -15,7 +15,7 @@ use crate::{
 /// How a secret file is protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
-    /// By its permissions alone.
+    /// Protected by the permissions of its file alone.
     Clear,
     /// Encrypted with a passphrase.
     Passphrase,
@@ -82,7 +82,7 @@ impl Guards {
         Ok(self)
     }
 
-    /// The provider.
+    /// The provider that wraps and unwraps keys; `None`: keys are not wrapped.
     #[must_use]
     pub fn provider(&self) -> Option<&dyn KeyProvider> {
         self.provider.as_deref()

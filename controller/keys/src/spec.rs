@@ -7,11 +7,11 @@ use crate::{FileProvider, KeyError, KeyProvider, PassphraseProvider, ProgramProv
 /// A provider by its option: `file:PATH`, `passphrase-file:PATH` or `exec:PROGRAM`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProviderSpec {
-    /// A key in a file.
+    /// A file that holds a key-encryption key.
     File(PathBuf),
-    /// A passphrase in a file.
+    /// A file that holds a passphrase.
     Passphrase(PathBuf),
-    /// A program of the site.
+    /// A program of the site, which wraps and unwraps keys.
     Program(PathBuf),
 }
 

@@ -1,6 +1,6 @@
 //! Numbers that look random and are the same in every run of a seed.
 
-/// splitmix64.
+/// A source of numbers from a seed, by splitmix64; not for secrets.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
@@ -11,7 +11,7 @@ impl Dice {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03))
     }
 
-    /// Sixty-four bits.
+    /// The next 64 bits of the sequence.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

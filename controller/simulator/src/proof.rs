@@ -10,9 +10,9 @@ use crate::workload::SimJob;
 /// What was asked for.
 #[derive(Debug, Clone)]
 pub struct Claim<'a> {
-    /// By whom.
+    /// The tenant of the job.
     pub tenant: &'a TenantName,
-    /// What.
+    /// What the placement must give at least.
     pub need: std::borrow::Cow<'a, Need>,
     /// Ranks of each server.
     pub ranks_per_node: u32,

@@ -1,4 +1,4 @@
-//! A log decided again: what the scheduler was told is told to the production code once more, and what it decides now is
+//! A log decided again: what the scheduler was given is given to the production code once more, and what it decides now is
 //! compared with what it decided then, and proved.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -18,18 +18,18 @@ use crate::{
 /// Why a log does not prove what it says. Lines count from 1.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ReplayError {
-    /// Nothing in it.
+    /// The log has no line.
     #[error("the log is empty")]
     Empty,
     /// Not a line of a log.
     #[error("line {line}: {what}")]
     Line {
-        /// Which.
+        /// Number of the line, from 1.
         line: u64,
         /// What is wrong with it.
         what: String,
     },
-    /// Another version.
+    /// The log has another format or version than this program reads.
     #[error(
         "line 1: format {format:?} version {version}; this reads {:?} version {}",
         log::FORMAT,
@@ -38,19 +38,19 @@ pub enum ReplayError {
     Version {
         /// What it says it is.
         format: String,
-        /// And which version.
+        /// The version that it says it is.
         version: u32,
     },
-    /// Another fabric.
+    /// The log was made on another fabric than the one that was given.
     #[error("the log was made on fabric '{name}' ({digest}), this is '{other}' ({actual})")]
     Fabric {
-        /// The log's.
+        /// Name of the fabric of the log.
         name: String,
-        /// Its digest.
+        /// Digest of the fabric of the log.
         digest: String,
-        /// What was given.
+        /// Name of the fabric that was given.
         other: String,
-        /// Its digest.
+        /// Digest of the fabric that was given.
         actual: String,
     },
     /// The fabric cannot be used.
@@ -62,9 +62,9 @@ pub enum ReplayError {
          before it was added or left out"
     )]
     Changed {
-        /// Which.
+        /// Number of the line, from 1.
         line: u64,
-        /// When.
+        /// Time of the line before it.
         at: Timestamp,
     },
     /// The last line is missing.
@@ -73,11 +73,11 @@ pub enum ReplayError {
          to its end; up to there its {decisions} decisions are the same"
     )]
     Cut {
-        /// The last one.
+        /// Number of the last line that is there, from 1.
         line: u64,
-        /// Its time.
+        /// Time of that line.
         at: Timestamp,
-        /// Decisions before it.
+        /// Decisions before it, all of them the same as now.
         decisions: u64,
     },
     /// What is decided now is not what was decided then.
@@ -85,11 +85,11 @@ pub enum ReplayError {
     Difference {
         /// Line of the pass.
         line: u64,
-        /// When.
+        /// When the pass was made.
         at: Timestamp,
         /// Which decision of the pass, from 1.
         which: usize,
-        /// Both in words.
+        /// What was decided then and what is decided now, in words.
         what: String,
         /// What is decided now.
         now: Option<Box<ActLine>>,
@@ -99,21 +99,21 @@ pub enum ReplayError {
     Violation {
         /// Line of the pass.
         line: u64,
-        /// When.
+        /// When the pass was made.
         at: Timestamp,
-        /// Which rule.
+        /// The rule that is broken, in words.
         what: String,
     },
 }
 
-/// What was replayed.
+/// What a log that was decided again contained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Replayed {
-    /// Lines.
+    /// Lines of the log, header and last line among them.
     pub lines: u64,
     /// Jobs that were queued.
     pub jobs: u64,
-    /// Passes.
+    /// Passes over the queue.
     pub passes: u64,
     /// Decisions that are the same.
     pub decisions: u64,
@@ -258,7 +258,7 @@ impl Replay {
             return Err(self.wrong(format!("time runs backwards, from {} to {}", self.now, Timestamp(at))));
         }
         self.now = Timestamp(at);
-        // What it does is told first: that says more than that it was changed.
+        // What it does is reported first: that says more than that it was changed.
         self.report(&line)?;
         self.closed = matches!(line, Line::Close(_));
         if is_right { Ok(()) } else { Err(ReplayError::Changed { line: self.line, at: self.now }) }

@@ -1,4 +1,4 @@
-//! What is told of a simulation: rows as CSV, everything as JSON, a summary for people.
+//! The report of a simulation: rows as CSV, everything as JSON, a summary for people.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub const SCHEMA: &str = "rail.simulation/v1";
 pub struct Inputs {
     /// By which rules ours decided.
     pub scheduler: SchedulerTold,
-    /// What was read.
+    /// The trace that was read.
     pub trace: TraceTold,
     /// On what it was replayed.
     pub fabric: FabricTold,
@@ -80,7 +80,7 @@ impl Inputs {
     }
 }
 
-/// By which rules ours decided, beside those of a controller that was told nothing.
+/// By which rules ours decided, beside those of a controller without options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulerTold {
@@ -102,7 +102,7 @@ pub struct SchedulerTold {
 }
 
 impl SchedulerTold {
-    /// Of rules.
+    /// What a report says of these rules.
     #[must_use]
     pub fn new(rules: &Rules) -> Self {
         Self {
@@ -146,45 +146,45 @@ impl SchedulerTold {
     }
 }
 
-/// What was read.
+/// What was read of a trace, and how its rows were used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceTold {
     /// The file as it was named, or what was drawn.
     pub name: String,
-    /// Its kind.
+    /// Name of the trace's format.
     pub format: String,
     /// Rows beside header, comments and blank lines.
     pub rows: u64,
-    /// Jobs of it.
+    /// Jobs that were taken from the rows.
     pub kept: u64,
     /// Rows that were changed.
     pub repaired: u64,
     /// Rows that cannot be used.
     pub refused: u64,
-    /// Blank lines.
+    /// Lines without anything in them.
     pub blank: u64,
-    /// Comments.
+    /// Lines that are comments.
     pub comments: u64,
-    /// Changes by code.
+    /// Rows that were changed, by the code of the reason.
     pub repairs: Vec<CountTold>,
-    /// Refusals by code.
+    /// Rows that cannot be used, by the code of the reason.
     pub refusals: Vec<CountTold>,
 }
 
 /// Rows of one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CountTold {
-    /// The reason.
+    /// Code of the reason; stable, for programs.
     pub code: String,
-    /// How many.
+    /// Rows that it is the reason for.
     pub rows: u64,
-    /// The first few.
+    /// The first of these rows, with line and field.
     pub examples: Vec<String>,
 }
 
 impl TraceTold {
-    /// Of an account.
+    /// What a report says of this account.
     #[must_use]
     pub fn new(name: &str, format: Format, account: &Account) -> Self {
         let reported = |counts: &std::collections::BTreeMap<&'static str, crate::trace::Count>| {
@@ -214,19 +214,19 @@ impl TraceTold {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FabricTold {
-    /// Its name.
+    /// Name of the fabric document.
     pub name: String,
-    /// Servers.
+    /// Servers of the fabric.
     pub nodes: usize,
     /// Servers with a working NIC on all rails.
     pub full_nodes: u32,
-    /// GPUs.
+    /// GPUs of all servers.
     pub gpus: u64,
-    /// Rails.
+    /// Rails of the fabric.
     pub rails: usize,
-    /// Leaves.
+    /// Leaves of the fabric.
     pub leaves: usize,
-    /// Pods.
+    /// Pods of the fabric.
     pub pods: u32,
     /// What its servers are and how many are so, the most first, where a list says it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -280,7 +280,7 @@ pub struct WorkloadTold {
     pub too_large_lines: Vec<u64>,
     /// Jobs on whole servers that leave GPUs idle.
     pub rounded_jobs: usize,
-    /// These GPUs.
+    /// GPUs that idle inside these jobs.
     pub rounded_gpus: u64,
     /// Load of the trace as it is.
     pub natural_load: f64,
@@ -295,7 +295,7 @@ pub struct WorkloadTold {
 }
 
 impl WorkloadTold {
-    /// Of a workload.
+    /// What a report says of this workload.
     #[must_use]
     pub fn new(of: &Workload) -> Self {
         Self {
@@ -315,11 +315,11 @@ impl WorkloadTold {
     }
 }
 
-/// A simulation.
+/// A whole simulation: where it came from, and what each scheduler reached.
 pub struct Report {
     /// Where everything came from.
     pub inputs: Inputs,
-    /// By scheduler.
+    /// What each scheduler reached, in the order in which they were run.
     pub summaries: Vec<Summary>,
 }
 
@@ -415,7 +415,7 @@ impl Report {
                 many(of.restarts, "restart")
             );
         }
-        // All schedulers see the same jobs: what there is none of is told once.
+        // All schedulers see the same jobs: what there is none of is said once.
         for absent in self.summaries.first().map_or(&[][..], |of| &of.absent) {
             let columns = if absent.field == "large" { ">=64 P99" } else { "FEWEST, CUT/JOB" };
             let _ = writeln!(text, "-: {columns}: {}", absent.why);
@@ -486,7 +486,7 @@ fn workload_text(workload: &WorkloadTold, text: &mut String) {
     }
 }
 
-/// A load of which less than this part can be served before the last submit is told with that part.
+/// A load of which less than this part can be served before the last submit is shown with that part.
 const INSIDE: f64 = 0.9;
 
 const DEFINITIONS: &str = "

@@ -17,23 +17,23 @@ use crate::{
     workload::{SimJob, Workload},
 };
 
-/// Violations that are told in full; the rest is only counted.
+/// Violations that are shown in full; the rest is only counted.
 pub const REPORTED: usize = 20;
 
-/// What became of a job.
+/// How a job fared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Row {
     /// When it started, for the last time; `None`: never.
     pub start: Option<Timestamp>,
-    /// When it ended.
+    /// When it ended; `None`: it never did.
     pub end: Option<Timestamp>,
     /// How long it was queued, in all.
     pub wait: Duration,
-    /// Servers.
+    /// Servers that it ran on.
     pub nodes: u32,
     /// Rails that it held.
     pub rails: u32,
-    /// Pods.
+    /// Pods that these servers are in.
     pub pods: u32,
     /// Weighted cut of its ring, see [`crate::cut`].
     pub cut: u64,
@@ -48,9 +48,9 @@ pub struct Row {
 /// What one scheduler did with a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The scheduler.
+    /// Name of the scheduler.
     pub policy: &'static str,
-    /// By job.
+    /// A row for each job, in the order of the workload.
     pub rows: Vec<Row>,
     /// What was in use over the time of the submits.
     pub series: Series,
@@ -72,7 +72,7 @@ pub trait Watch {
     fn ended(&mut self, jobs: usize);
 }
 
-/// Nobody looks.
+/// Nobody watches: progress is not shown.
 impl Watch for () {
     fn ended(&mut self, _: usize) {}
 }
@@ -90,7 +90,7 @@ struct Running {
     placement: Box<Placement>,
     /// Servers by index with the GPUs taken there.
     taken: Vec<(usize, u32)>,
-    /// How many servers.
+    /// Number of servers that it runs on.
     nodes: u32,
     since: Timestamp,
     stopping: bool,
@@ -109,7 +109,7 @@ struct Loop<'a> {
     pods: Vec<Option<usize>>,
     /// Free GPUs by server, idle servers on all rails by pod, and all GPUs of idle servers.
     free: Vec<u32>,
-    /// GPUs by server.
+    /// GPUs that each server has in all.
     whole: Vec<u32>,
     idle: Vec<u32>,
     gauge: Gauge,
@@ -213,7 +213,7 @@ impl<'a> Loop<'a> {
         let (job, restarts) = match event {
             Event::Ended(job, restarts) | Event::Stopped(job, restarts) => (job, restarts),
         };
-        // It was stopped before it came to its end, or ended before it was stopped.
+        // It was stopped before its end, or ended before it was stopped.
         if self.rows[job].restarts != restarts {
             return;
         }
@@ -306,7 +306,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// GPUs change hands.
+    /// Takes GPUs on servers, or gives them back, and keeps the sums.
     fn change(&mut self, taken: &[(usize, u32)], take: bool) {
         for (at, gpus) in taken {
             let Some(free) = self.free.get_mut(*at) else { continue };

@@ -8,9 +8,9 @@ pub const BINS: usize = 480;
 /// What is in use at a moment, in GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gauge {
-    /// Held.
+    /// GPUs that jobs hold.
     pub busy: u64,
-    /// Not held.
+    /// GPUs that no job holds.
     pub free: u64,
     /// Not held, of servers of which nothing is held.
     pub idle: u64,
@@ -29,9 +29,9 @@ impl Gauge {
 /// Sums over one bin, each times milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bin {
-    /// How long it was looked at.
+    /// Milliseconds of the bin that were looked at.
     pub time: f64,
-    /// GPUs held.
+    /// GPUs that jobs held, each times the milliseconds for which they did; the fields below likewise.
     pub busy: f64,
     /// The part of free GPUs on servers that are broken into.
     pub fragmentation: f64,
@@ -44,9 +44,9 @@ pub struct Bin {
 /// The time from the first submit to the last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Where it ends.
+    /// The end of the time that is looked at: the last submit.
     pub window: Timestamp,
-    /// In order.
+    /// The bins in the order of time, all of one length.
     pub bins: Vec<Bin>,
     at: u64,
 }
@@ -58,7 +58,7 @@ impl Series {
         Self { window, bins: vec![Bin::default(); BINS], at: 0 }
     }
 
-    /// Until now it was so.
+    /// Adds the time until `now`, during which `gauge` was in use.
     pub fn until(&mut self, now: Timestamp, gauge: &Gauge) {
         let end = now.0.min(self.window.0);
         let width = (self.window.0 as f64 / BINS as f64).max(1.0);

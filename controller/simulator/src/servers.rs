@@ -51,7 +51,7 @@ impl fmt::Display for Kind {
 pub struct Listed {
     /// Its name in the list.
     pub name: String,
-    /// What it is.
+    /// What the server is: its CPUs, memory and GPUs.
     pub kind: Kind,
 }
 
@@ -72,17 +72,17 @@ pub enum ServersError {
         "line 1: '{found}' begins no list of servers; a list has a line of columns (sn,cpu_milli,memory_mib,gpu,model; sn and gpu are needed) and a row for each server"
     )]
     NoHeader {
-        /// How it begins.
+        /// The begin of the first line, shortened.
         found: String,
     },
     /// A row is wrong.
     #[error("line {line}, {field}: {what}")]
     Row {
-        /// From 1.
+        /// Line of the text, from 1.
         line: usize,
-        /// The column.
+        /// The column that is wrong.
         field: &'static str,
-        /// What is wrong.
+        /// What is wrong with it, in words.
         what: String,
     },
     /// More than are read.

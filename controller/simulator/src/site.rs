@@ -18,10 +18,10 @@ pub enum SiteError {
     /// The document is faulty.
     #[error("the fabric document is faulty: {0}")]
     Faulty(String),
-    /// No server.
+    /// The fabric cables no server to a leaf.
     #[error("the fabric cables no server")]
     NoNodes,
-    /// No rail.
+    /// The fabric has no rail.
     #[error("the fabric has no rail")]
     NoRails,
     /// More GPUs than the scheduler tells apart, or none.
@@ -37,7 +37,7 @@ pub enum SiteError {
         /// Servers of the fabric.
         fabric: usize,
     },
-    /// More kinds than are told apart.
+    /// More kinds of servers than can be distinguished.
     #[error("the list has more than {KINDS} kinds of servers")]
     Kinds,
     /// No server is on all rails.
@@ -48,9 +48,9 @@ pub enum SiteError {
 /// A server, as the baselines and the sums see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spot {
-    /// In the snapshot.
+    /// Index of the server in the snapshot.
     pub node: NodeIx,
-    /// Its pod.
+    /// Number of its pod.
     pub pod: u32,
     /// Servers on the same leaves share it.
     pub leaf: u32,
@@ -60,16 +60,16 @@ pub struct Spot {
     pub kind: usize,
 }
 
-/// The cluster.
+/// The cluster that is simulated.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// The document.
+    /// The fabric document as it was given.
     pub fabric: Fabric,
-    /// All servers free.
+    /// The cluster with all servers free, as the scheduler sees it.
     pub snapshot: Snapshot,
     /// By index in the snapshot.
     pub spots: Vec<Spot>,
-    /// How many pods.
+    /// Number of pods.
     pub pods: u32,
     /// GPUs of each server; where servers differ, of the largest.
     pub gpus_per_node: u32,

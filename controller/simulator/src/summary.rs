@@ -1,4 +1,4 @@
-//! What an outcome comes to.
+//! The results of an outcome, in numbers.
 
 use serde::Serialize;
 
@@ -8,11 +8,11 @@ use crate::{bound, run::Outcome, site::Site, workload::Workload};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waits {
-    /// How many jobs.
+    /// Jobs that are counted here.
     pub jobs: usize,
     /// Of these, never started.
     pub never: usize,
-    /// The mean.
+    /// The mean of all waits.
     pub mean: f64,
     /// Half wait no longer.
     pub p50: f64,
@@ -20,7 +20,7 @@ pub struct Waits {
     pub p90: f64,
     /// Ninety-nine of a hundred wait no longer.
     pub p99: f64,
-    /// The longest.
+    /// The longest wait.
     pub max: f64,
 }
 
@@ -38,7 +38,7 @@ pub struct SizeWaits {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pods {
-    /// How many started.
+    /// Jobs on several servers that started.
     pub jobs: usize,
     /// In no more pods than they would need if the cluster were empty.
     pub fewest_when_empty: usize,
@@ -70,25 +70,25 @@ fn share(part: usize, of: usize) -> f64 {
     part as f64 / of.max(1) as f64
 }
 
-/// Something that is not told, because there is nothing that it would be about.
+/// A field that is left out, because there is nothing that it would be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Absent {
-    /// The field.
+    /// Name of the field that is absent.
     pub field: &'static str,
-    /// Why.
+    /// Why there is nothing to tell.
     pub why: &'static str,
 }
 
 const NO_LARGE: Absent = Absent { field: "large", why: "no job of 64 GPUs and more" };
 const NO_PODS: Absent = Absent { field: "pods", why: "no job on several servers was started" };
 
-/// What one scheduler came to.
+/// The results of one scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// The scheduler.
+    /// Name of the scheduler.
     pub policy: &'static str,
-    /// Jobs that started.
+    /// Jobs that started at least once.
     pub started: usize,
     /// Jobs that never did.
     pub never_started: usize,
@@ -98,16 +98,16 @@ pub struct Summary {
     pub utilisation: f64,
     /// The most that any scheduler could reach; see [`crate::bound`].
     pub bound: f64,
-    /// `utilisation / bound`.
+    /// The part of what is possible that was used: `utilisation / bound`.
     pub of_bound: f64,
     /// The part of free GPUs on servers that are broken into, over the same time.
     pub fragmentation: f64,
     /// Free GPUs on servers that are broken into / GPUs of the cluster, over the same time. Unlike the part of what is
     /// free it does not grow because less is free.
     pub stranded: f64,
-    /// All jobs.
+    /// Waits of all jobs.
     pub waits: Waits,
-    /// By size.
+    /// Waits of the jobs of each size, the smallest size first.
     pub by_size: Vec<SizeWaits>,
     /// Jobs of 64 GPUs and more; `None`: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub struct Summary {
     /// Jobs on several servers; `None`: none was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<Pods>,
-    /// What is not told, and why.
+    /// Fields that are left out, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<Absent>,
     /// From the first submit to the last end, in seconds.
@@ -130,7 +130,7 @@ pub struct Summary {
     pub violations_reported: Vec<String>,
 }
 
-/// The sizes that are told apart, in GPUs as the trace asks.
+/// The classes of size, in GPUs as the trace asks.
 const SIZES: [(u32, u32); 9] =
     [(1, 1), (2, 3), (4, 7), (8, 8), (9, 16), (17, 32), (33, 63), (64, 127), (128, u32::MAX)];
 
@@ -147,7 +147,7 @@ pub fn size_name((low, high): (u32, u32)) -> String {
     }
 }
 
-/// What an outcome comes to.
+/// The results of an outcome, in numbers.
 #[must_use]
 pub fn summary(site: &Site, workload: &Workload, outcome: &Outcome) -> Summary {
     let waits = |low: u32, high: u32| waits_of(workload, outcome, low, high);

@@ -50,7 +50,7 @@ pub struct Settings {
     pub until: Option<u64>,
     /// At most so many jobs.
     pub jobs: Option<usize>,
-    /// GPUs into gangs.
+    /// How GPUs of a trace are divided into servers.
     pub mapping: Mapping,
     /// Where the trace does not say it: owners ask for at most so many times the time that they need, evenly drawn from
     /// 1 to this.
@@ -77,13 +77,13 @@ impl Default for Settings {
 /// Settings that make no sense.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum WorkloadError {
-    /// Not a load.
+    /// The load that was asked for is out of range.
     #[error("load: {0}; it is above 0 and at most 100")]
     Load(f64),
-    /// Not a factor.
+    /// The speedup that was asked for is out of range.
     #[error("speedup: {0}; it is above 0 and at most 1,000,000")]
     Speedup(f64),
-    /// Not a factor.
+    /// The factor of the owners' estimates is out of range.
     #[error("estimate: {0}; it is 1 (owners know) to 1,000")]
     Estimate(f64),
     /// Nothing is left of the trace.
@@ -101,7 +101,7 @@ pub struct SimJob {
     pub line: u64,
     /// Identity; ascending with the submits.
     pub uid: JobUid,
-    /// Tenant and name.
+    /// Tenant and name of the job.
     pub id: JobId,
     /// What it asks for.
     pub spec: JobSpec,
@@ -109,7 +109,7 @@ pub struct SimJob {
     pub need: Need,
     /// The same, and where its servers should lie.
     pub desired: Need,
-    /// When.
+    /// When the job is submitted.
     pub submit: Timestamp,
     /// How long it runs.
     pub run: Duration,
@@ -130,19 +130,19 @@ impl SimJob {
         u64::from(self.spec.gang.nodes) * u64::from(self.spec.gang.gpus_per_node)
     }
 
-    /// Servers.
+    /// Servers that the job wants.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         self.spec.gang.nodes
     }
 }
 
-/// The jobs, and what became of the others.
+/// The jobs, and how many others were left out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
-    /// By submit.
+    /// The jobs, in the order of their submits.
     pub jobs: Vec<SimJob>,
-    /// Who submits.
+    /// The tenants that the jobs belong to.
     pub tenants: BTreeSet<TenantName>,
     /// What tenants and queues have, where the trace says it; else every tenant may hold the whole cluster.
     pub shares: Shares,
@@ -150,7 +150,7 @@ pub struct Workload {
     pub outside: usize,
     /// Jobs that no state of this cluster could hold, by line of the trace, the first few.
     pub too_large: Vec<u64>,
-    /// How many such.
+    /// Jobs that no state of this cluster could hold: all of them.
     pub too_large_count: usize,
     /// Jobs on whole servers that do not use all their GPUs, and how many GPUs idle inside them.
     pub rounded: (usize, u64),

@@ -7,15 +7,15 @@ use proto_model::{Fabric, Names, NodeName};
 /// One cable from a server to a leaf. `u32::MAX` is "none".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cable {
-    /// Into [`Flat::nodes`].
+    /// The server, as an index into [`Flat::nodes`].
     pub(crate) node: u32,
-    /// Into [`Flat::nics`].
+    /// The NIC's name, as an index into [`Flat::nics`].
     pub(crate) nic: u32,
     /// Into [`Flat::leaves`]; [`Cable::NO_LEAF`] where the document has no leaf of that name.
     pub(crate) leaf: u32,
     /// In Mbit/s; 0 if not known.
     pub(crate) mbps: u32,
-    /// Known not to work.
+    /// The cable is known not to work.
     pub(crate) down: bool,
     /// The NIC's rail; [`Cable::NO_RAIL`] where the document does not say it, or one that the leaf does not serve.
     pub(crate) rail: u8,
@@ -26,7 +26,7 @@ impl Cable {
     pub(crate) const NO_RAIL: u8 = u8::MAX;
 }
 
-/// The document's cables.
+/// The document's cables as one sorted table.
 #[derive(Debug)]
 pub(crate) struct Flat<'a> {
     /// Servers with a cable, in name order.
@@ -35,7 +35,7 @@ pub(crate) struct Flat<'a> {
     pub(crate) nics: Vec<&'a str>,
     /// Into the document's leaves, in name order; of two with one name the first in the document.
     pub(crate) leaves: Vec<u32>,
-    /// Sorted.
+    /// The cables, sorted by server, NIC and leaf.
     pub(crate) cables: Vec<Cable>,
 }
 

@@ -34,7 +34,7 @@ index!(
     PodIx
 );
 index!(
-    /// A leaf, in name order.
+    /// Index of a leaf, in name order.
     LeafIx
 );
 index!(

@@ -9,7 +9,7 @@ use crate::{
     flat::{Cable, Flat, number},
 };
 
-/// A leaf switch.
+/// A leaf switch of the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeafFacts {
     /// The rails that it serves: one, or several where the NICs of a server share it.
@@ -30,10 +30,10 @@ pub struct LeafFacts {
     uppers: u32,
 }
 
-/// A server's cable.
+/// A cable of one server as the plan keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlannedCable {
-    /// Into [`Plan::nics`].
+    /// The NIC's name, as an index into [`Plan::nics`].
     pub(crate) nic: u32,
     pub(crate) leaf: LeafIx,
     /// In Mbit/s; 0 if not known.
@@ -50,14 +50,14 @@ impl PlannedCable {
     }
 }
 
-/// A document.
+/// A fabric document, prepared for joining with inventories.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Plan {
     pub(crate) rails: u32,
-    /// In name order.
+    /// The leaves, in name order.
     pub(crate) leaves: Vec<LeafFacts>,
     pub(crate) leaf_names: Vec<Box<str>>,
-    /// In name order.
+    /// Names of the pods, in name order.
     pub(crate) pods: Vec<Box<str>>,
     /// Leaves by pod, rail, plane and name; one that serves several rails comes for each of them.
     by_place: Vec<LeafIx>,

@@ -9,10 +9,10 @@ pub struct RailSet(u64);
 impl RailSet {
     /// Rails of one fabric at most.
     pub const MAX: u32 = 64;
-    /// No rail.
+    /// The set without any rail.
     pub const EMPTY: Self = Self(0);
 
-    /// Rails `0..count`.
+    /// The set of the rails `0..count`; at most [`Self::MAX`].
     #[must_use]
     pub fn first(count: u32) -> Self {
         Self(if count >= Self::MAX { u64::MAX } else { (1 << count) - 1 })
@@ -36,37 +36,37 @@ impl RailSet {
         other.0 & !self.0 == 0
     }
 
-    /// What is in both.
+    /// The rails that are in both sets.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in either.
+    /// The rails that are in either set.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What is not in `other`.
+    /// The rails of this set that are not in `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// How many.
+    /// Number of rails in the set.
     #[must_use]
     pub fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether there is none.
+    /// Whether the set has no rail.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The rails, ascending.
+    /// The rails of the set, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         let mut rest = self.0;
         std::iter::from_fn(move || {

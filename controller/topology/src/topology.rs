@@ -12,12 +12,12 @@ use crate::{
     plan::{Plan, PlannedCable},
 };
 
-/// A server.
+/// A server that has joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Its name.
+    /// Name of the server.
     pub name: NodeName,
-    /// What it has.
+    /// What its agent reported of its hardware.
     pub inventory: Arc<Inventory>,
     /// Its pod; `None` if the document does not cable it.
     pub pod: Option<PodIx>,
@@ -102,7 +102,7 @@ impl Topology {
         ix
     }
 
-    /// A server leaves.
+    /// Removes a server that left; gives the index that it had, which a later server may get.
     pub fn remove_node(&mut self, name: &NodeName) -> Option<NodeIx> {
         let ix = self.by_name.remove(name)?;
         if let Some(old) = self.servers[ix.index()].take() {
@@ -143,13 +143,13 @@ impl Topology {
         }
     }
 
-    /// The server's index.
+    /// The index of the server of this name; `None` if it has not joined.
     #[must_use]
     pub fn index(&self, name: &NodeName) -> Option<NodeIx> {
         self.by_name.get(name).copied()
     }
 
-    /// The server at an index.
+    /// The server at an index; `None` if there is none.
     #[must_use]
     pub fn server(&self, ix: NodeIx) -> Option<&Server> {
         self.servers.get(ix.index())?.as_ref()
@@ -200,13 +200,13 @@ impl Topology {
         (0..self.pods()).map(PodIx::at)
     }
 
-    /// A leaf's name.
+    /// Name of a leaf; empty if there is none of that index.
     #[must_use]
     pub fn leaf_name(&self, leaf: LeafIx) -> &str {
         self.plan.as_ref().and_then(|plan| plan.leaf_names.get(leaf.index())).map_or("", |name| name)
     }
 
-    /// The leaf of a name.
+    /// The index of the leaf of this name; `None` if there is none.
     #[must_use]
     pub fn leaf_index(&self, name: &str) -> Option<LeafIx> {
         let plan = self.plan.as_ref()?;

@@ -13,13 +13,13 @@ pub enum Fault {
     /// It does not follow the one before.
     #[error("record {expected} is missing before it")]
     Missing {
-        /// What should be here.
+        /// The number that should be here.
         expected: u64,
     },
     /// It is of before, or a second one.
     #[error("record {expected} should be here")]
     OutOfOrder {
-        /// What should be here.
+        /// The number that should be here.
         expected: u64,
     },
     /// Its hash is not of what it says.
@@ -46,7 +46,7 @@ pub enum Fault {
     /// The other log's checkpoint tells of more records than there are.
     #[error("the other log has signed that this one reaches record {signed}: what came after it was cut off")]
     CutOff {
-        /// What was signed.
+        /// Number of the last record that the other log has signed.
         signed: u64,
     },
     /// The other log's checkpoint tells of another record.
@@ -61,11 +61,11 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}: {fault}", called(*log, *seq))]
 pub struct Broken {
-    /// In which log it is.
+    /// The log that the record is in.
     pub log: Log,
-    /// Its number.
+    /// Number of the record in its log.
     pub seq: u64,
-    /// What is wrong.
+    /// What is wrong with the record.
     pub fault: Fault,
 }
 
@@ -81,7 +81,7 @@ fn called(log: Log, seq: u64) -> String {
 pub struct Summary {
     /// Records, checkpoints among them.
     pub records: u64,
-    /// Checkpoints.
+    /// Checkpoints among the records.
     pub checkpoints: u64,
     /// The first record's number.
     pub first: u64,
@@ -96,21 +96,21 @@ pub struct Summary {
 /// What was checked of both logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Verified {
-    /// Of the log of changes.
+    /// What was checked of the log of changes.
     pub changes: Summary,
     /// Of the log of denials; without records where there never was one.
     pub denials: Summary,
 }
 
 impl Verified {
-    /// Records of both.
+    /// Records of both logs, checkpoints among them.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.changes.records + self.denials.records
     }
 }
 
-/// One log's chain.
+/// The chain of one log while it is checked.
 #[derive(Debug, Default)]
 struct Chain {
     sum: Summary,
@@ -181,7 +181,7 @@ pub struct Verifier<F> {
 }
 
 impl<F: FnMut(&[u8], &[u8]) -> bool> Verifier<F> {
-    /// Nothing was seen yet.
+    /// A check that has seen no record yet.
     pub fn new(signed: F) -> Self {
         Self { signed, changes: Chain::default(), denials: Chain::default() }
     }

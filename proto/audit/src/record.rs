@@ -6,7 +6,7 @@ use aws_lc_rs::digest;
 
 use crate::seal::Checkpoint;
 
-/// A SHA-256.
+/// A SHA-256, 32 bytes.
 pub type Hash = [u8; 32];
 /// What the first record of a chain has for the hash of the one before.
 pub const START: Hash = [0; 32];
@@ -15,7 +15,7 @@ pub const START: Hash = [0; 32];
 /// can cause never takes the place of a record of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Log {
-    /// Authorised changes.
+    /// Authorised changes of the cluster's state.
     #[default]
     Changes,
     /// Calls that were refused for want of authority.
@@ -26,7 +26,7 @@ impl Log {
     /// Both, in the order of an export.
     pub const ALL: [Self; 2] = [Self::Changes, Self::Denials];
 
-    /// Of the other one.
+    /// The other log.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -67,7 +67,7 @@ pub struct Actor {
     pub tenant: String,
     /// The address at the other end of the connection.
     pub source: String,
-    /// The call's name.
+    /// Name of the call, as the audit log writes it.
     pub rpc: String,
     /// The caller's id for the request, where it gave one.
     pub request: String,
@@ -83,10 +83,10 @@ impl Actor {
     }
 }
 
-/// What was changed.
+/// The object that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Object {
-    /// For example `job`.
+    /// Kind of the object, for example `job`.
     pub kind: String,
     /// Its name within the tenant.
     pub name: String,
@@ -96,19 +96,19 @@ pub struct Object {
     pub version: u64,
 }
 
-/// An authorised change.
+/// A change that the caller was authorised to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// By whom.
+    /// Who made the change.
     pub actor: Arc<Actor>,
-    /// Of what.
+    /// The object that was changed.
     pub object: Object,
 }
 
 /// A call, or several alike, that was refused for want of authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// Whose call.
+    /// Whose call was refused.
     pub actor: Arc<Actor>,
     /// The stable word for programs.
     pub reason: String,
@@ -118,18 +118,18 @@ pub struct Denial {
     pub count: u64,
 }
 
-/// What a record tells of.
+/// What a record can hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// An authorised change.
+    /// A change that the caller was authorised to make.
     Change(Change),
-    /// A denial.
+    /// A call, or several alike, that was refused.
     Denial(Denial),
     /// The chain up to here, signed.
     Checkpoint(Checkpoint),
     /// What is stored of the chain was found broken; it goes on here.
     Resumed {
-        /// What was found.
+        /// What is wrong with the chain, in words.
         cause: String,
     },
 }
@@ -146,10 +146,10 @@ impl Content {
     }
 }
 
-/// One record.
+/// One record of the audit log, with its place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// In which log it is.
+    /// The log that the record is in.
     pub log: Log,
     /// Counts records of its log from 1.
     pub seq: u64,
@@ -157,9 +157,9 @@ pub struct Record {
     pub time_ms: u64,
     /// The hash of the record before.
     pub previous: Hash,
-    /// What it tells of.
+    /// What is recorded.
     pub content: Content,
-    /// Of all of the above.
+    /// The hash of all of the above.
     pub hash: Hash,
 }
 

@@ -13,22 +13,22 @@ const PAIRED: &[u8] = b"railyard audit checkpoint 2\n";
 pub struct Head {
     /// Its number; 0 where there is none.
     pub seq: u64,
-    /// Its hash.
+    /// Hash of that record; zeros where there is none.
     pub hash: Hash,
 }
 
 /// What is to be signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Of which log.
+    /// The log that the checkpoint closes.
     pub log: Log,
     /// The checkpoint's own number.
     pub seq: u64,
-    /// When, in milliseconds since 1970.
+    /// When it was signed, in milliseconds since 1970.
     pub time_ms: u64,
     /// The head: the hash of the record before.
     pub head: Hash,
-    /// Who leads.
+    /// The epoch of the leader that writes it.
     pub epoch: u64,
     /// The oldest record that is kept from here on; what is older was dropped.
     pub oldest: u64,
@@ -42,7 +42,7 @@ pub struct Claim {
 /// A signed claim, in a record that has the rest of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Who led.
+    /// The epoch of the leader that wrote it.
     pub epoch: u64,
     /// The oldest record that is kept from here on; what is older was dropped.
     pub oldest: u64,

@@ -17,12 +17,12 @@ pub const MAX_LINE: usize = 64 * 1024;
 /// Why a line is no record.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LineError {
-    /// Longer than any record.
+    /// The line is longer than any record.
     #[error("line {line} has {length} bytes; no record has more than {MAX_LINE}")]
     TooLong {
         /// Which line, from 1.
         line: u64,
-        /// Its length.
+        /// Bytes that the line has.
         length: usize,
     },
     /// No message of the schema; it says where and what.
@@ -30,15 +30,15 @@ pub enum LineError {
     Malformed {
         /// Which line, from 1.
         line: u64,
-        /// What is wrong.
+        /// What is wrong, with the place in the line.
         findings: Findings,
     },
-    /// A message, and no record.
+    /// The line is a message of the schema, but not a record.
     #[error("line {line}: {cause}")]
     NoRecord {
         /// Which line, from 1.
         line: u64,
-        /// What is wrong.
+        /// What is wrong, in words.
         cause: String,
     },
 }

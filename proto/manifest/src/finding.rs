@@ -8,21 +8,21 @@ pub const MAX_FINDINGS: usize = 20;
 /// A place in the text; both count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line.
+    /// Line of the text, from 1.
     pub line: usize,
-    /// The column.
+    /// Column in characters, from 1.
     pub column: usize,
 }
 
 impl Position {
-    /// The first character.
+    /// The first character of a text: line 1, column 1.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Where.
+    /// Where in the text it is.
     pub at: Position,
     /// The field, for example `spec.gang.nodes`; empty where it is about the document itself.
     pub field: String,
@@ -37,7 +37,7 @@ pub struct Findings {
     pub file: String,
     /// The first [`MAX_FINDINGS`], in the order of the text.
     pub items: Vec<Finding>,
-    /// How many more there are.
+    /// Findings beyond those in `items`, which are only counted.
     pub more: usize,
 }
 
@@ -82,6 +82,9 @@ impl Sink {
     }
 
     /// `value` when nothing was found.
+    ///
+    /// # Errors
+    /// All findings, in the order of the text, if there are any.
     pub fn finish<T>(self, file: &str, value: T) -> Result<T, Findings> {
         if self.items.is_empty() {
             return Ok(value);

@@ -66,11 +66,11 @@ fn is_empty(node: &Node) -> bool {
 /// A kind of document.
 #[derive(Clone)]
 pub struct Resource {
-    /// For example `rail/v1`.
+    /// Version of the API that the kind belongs to, for example `rail/v1`.
     pub api_version: String,
-    /// For example `Job`.
+    /// Name of the kind, for example `Job`.
     pub kind: String,
-    /// Its message.
+    /// Descriptor of the protobuf message that a document of the kind becomes.
     pub descriptor: MessageDescriptor,
 }
 
@@ -84,11 +84,11 @@ impl fmt::Debug for Resource {
 /// One document that was read.
 #[derive(Clone, PartialEq)]
 pub struct Document {
-    /// Where it begins.
+    /// Where in the text the document begins.
     pub at: Position,
     /// Its kind, for example `Job`.
     pub kind: String,
-    /// The document.
+    /// The document as a message of its kind.
     pub message: DynamicMessage,
 }
 
@@ -105,12 +105,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// No kinds.
+    /// A registry that knows no kind.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a kind.
+    /// Adds a kind of document with the message that it becomes.
     #[must_use]
     pub fn with(mut self, api_version: &str, kind: &str, descriptor: MessageDescriptor) -> Self {
         let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
@@ -140,7 +140,7 @@ impl Registry {
         Self::of_pool(&proto_wire::descriptor_pool(), "rail.v1")
     }
 
-    /// The kinds.
+    /// The kinds that are known, in the order in which they were added.
     pub fn resources(&self) -> &[Resource] {
         &self.resources
     }

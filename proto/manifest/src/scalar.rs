@@ -223,7 +223,7 @@ pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     (bits == 0).then_some(out)
 }
 
-/// Standard base64 with padding.
+/// The bytes in standard base64 with padding.
 pub(crate) fn to_base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);

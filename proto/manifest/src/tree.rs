@@ -5,7 +5,7 @@ use crate::finding::{Position, Shown, Sink};
 /// Largest text in bytes: that of a fabric of 125,000 servers with eight NICs whose names and ports follow no order. Documents
 /// come from files of whoever runs the command; a server bounds what it is sent before it reads it.
 pub const MAX_TEXT: usize = 16 * 1024 * 1024;
-/// Deepest nesting.
+/// The most mappings and lists within each other.
 pub const MAX_DEPTH: usize = 64;
 /// Most keys and values in one text: a group of cables for each of the 16,000 leaves of 125,000 servers, and each leaf by
 /// itself; or 30,000 cables one by one.
@@ -66,6 +66,10 @@ pub(crate) struct Budget {
 pub(crate) struct Stop(pub Position, pub String);
 
 impl Budget {
+    /// Counts one more value, at this place and depth.
+    ///
+    /// # Errors
+    /// [`Stop`] if the text has more than [`MAX_NODES`] values, or nests deeper than [`MAX_DEPTH`].
     pub fn take(&mut self, at: Position, depth: usize) -> Result<(), Stop> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {

@@ -16,7 +16,7 @@ pub enum WriteError {
     /// A well-known type holds what JSON cannot say, for example a time before year 1.
     #[error("{message} cannot be written as JSON: {reason}")]
     WellKnown {
-        /// The type.
+        /// Full name of the message type.
         message: String,
         /// What is wrong with it.
         reason: String,
@@ -24,9 +24,9 @@ pub enum WriteError {
     /// The bytes are not a message of the type.
     #[error("not a {message}: {reason}")]
     Decode {
-        /// The type.
+        /// Full name of the message type.
         message: String,
-        /// What is wrong.
+        /// Why the bytes cannot be decoded.
         reason: String,
     },
 }

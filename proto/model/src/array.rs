@@ -29,42 +29,42 @@ pub struct ArrayPlace {
 /// Why a text is not a list of elements.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ArrayError {
-    /// No element.
+    /// The text names no element at all.
     #[error("an array needs an element at least; write for example 0-99, 0-99:2 or 1,4,9%2")]
     Empty,
     /// Not a number, a range, or a range with a step.
     #[error("'{text}' is not an index, a range such as 0-99, or one with a step such as 0-99:2")]
     Range {
-        /// What is there.
+        /// The part of the list that is wrong, cut after 32 characters.
         text: String,
     },
     /// An index beyond the largest.
     #[error("{index} is beyond the largest index, {}", ArraySpec::LAST)]
     Index {
-        /// What was given.
+        /// The index that was given, larger than [`ArraySpec::LAST`].
         index: u64,
     },
     /// An element twice, or elements that do not ascend.
     #[error("element {index} comes twice")]
     Twice {
-        /// Which.
+        /// The element that is repeated or out of order.
         index: u32,
     },
-    /// Too many elements.
+    /// The list has more than [`ArraySpec::MAX`] elements.
     #[error("more than {} elements; split the array", ArraySpec::MAX)]
     TooMany,
     /// Not a number behind '%'.
     #[error("'{text}' after '%' is not a number from 1; it says how many elements run at a time")]
     AtOnce {
-        /// What is there.
+        /// What stands behind the '%', cut after 32 characters.
         text: String,
     },
 }
 
 impl ArraySpec {
-    /// Elements at most.
+    /// The most elements that one array may have.
     pub const MAX: usize = 10_000;
-    /// The largest index.
+    /// The largest index that an element may have.
     pub const LAST: u32 = 999_999;
 
     /// Reads `0-99:2,200%8`.
@@ -137,7 +137,7 @@ fn at_once(text: &str) -> Result<u32, ArrayError> {
     limit.ok_or_else(|| ArrayError::AtOnce { text: short(text) })
 }
 
-/// First, last, step.
+/// Reads one part of the list as first index, last index and step; a single index is a range of one, with step 1.
 fn range(piece: &str) -> Result<(u32, u32, u32), ArrayError> {
     let wrong = || ArrayError::Range { text: short(piece) };
     let index = |text: &str| {

@@ -10,13 +10,13 @@ use crate::{
 /// The desired state for one attempt of one job on one server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
-    /// The job.
+    /// The job's identifier, which no later job of the same name shares.
     pub uid: JobUid,
-    /// Which attempt.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// Tenant and name, for people and for the ranks' environment.
     pub id: JobId,
-    /// What should be.
+    /// What this server is to bring the attempt to.
     pub desired: DesiredState,
     /// W3C trace context of the submit; may be empty.
     pub trace_parent: String,
@@ -27,11 +27,11 @@ pub struct Assignment {
 pub enum DesiredState {
     /// Engine up and listening on every rail.
     Prepared {
-        /// What to run.
+        /// What the user asked for.
         spec: Arc<JobSpec>,
-        /// Where everybody runs.
+        /// The nodes, NICs and ranks of the whole gang, not of this server alone.
         placement: Arc<Placement>,
-        /// The engines' secret.
+        /// The secret with which the engines of this job authenticate each other.
         key: JobKey,
         /// Variables with values of secrets and configs, for ranks and steps. Kept in memory only.
         env: Arc<HiddenEnv>,
@@ -40,22 +40,22 @@ pub enum DesiredState {
     Running {
         /// As for `Prepared`, so that desired state stands alone.
         spec: Arc<JobSpec>,
-        /// As for `Prepared`.
+        /// The nodes, NICs and ranks of the whole gang, as in `Prepared`.
         placement: Arc<Placement>,
-        /// As for `Prepared`.
+        /// The secret of the job's engines, as in `Prepared`.
         key: JobKey,
         /// Where every node's engine listens.
         peers: Vec<NodeEndpoints>,
         /// Measure first, and start no rank before this is gone from the desired state.
         certify: Option<Certify>,
     },
-    /// Everything of this attempt ended.
+    /// Everything of this attempt has ended on the server.
     Stopped {
-        /// Between the signal and SIGKILL.
+        /// Time between the first signal and SIGKILL.
         grace: Duration,
         /// What the ranks get first; 0 is SIGTERM.
         signal: i32,
-        /// Told to the ranks' log.
+        /// Why it is stopped, in words; written into the ranks' log.
         reason: String,
     },
 }
@@ -63,29 +63,29 @@ pub enum DesiredState {
 /// Where one node's engine listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeEndpoints {
-    /// Whose.
+    /// The node whose engine it is.
     pub node: NodeName,
-    /// One per rail in use.
+    /// Its listeners, one for each rail in use.
     pub endpoints: Vec<RailEndpoint>,
 }
 
 /// Where an engine listens on one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RailEndpoint {
-    /// Which rail.
+    /// Number of the rail.
     pub rail: u32,
-    /// The listener.
+    /// Address and port of the engine's listener on that rail.
     pub address: SocketAddr,
 }
 
 /// What one server sees of one attempt of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// The job.
+    /// Identifier of the job.
     pub uid: JobUid,
-    /// Which attempt.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How far it is.
+    /// How far the server is with the attempt.
     pub state: Observed,
     /// Where the engine listens; from `Prepared` on.
     pub endpoints: Vec<RailEndpoint>,
@@ -110,13 +110,13 @@ pub struct Observation {
 pub enum Observed {
     /// The engine is being started.
     Preparing,
-    /// The engine listens.
+    /// The engine listens on every rail of the job; no rank has been started.
     Prepared,
     /// The engine connects, ranks are being started.
     Starting,
     /// All local ranks were started.
     Running,
-    /// Being ended.
+    /// Ranks and engine are being ended.
     Stopping,
     /// Nothing of it is left.
     Ended,

@@ -42,7 +42,7 @@ pub struct BackfillError(String);
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
 
-/// The longest slack.
+/// The longest slack that may be given, in milliseconds: 30 days.
 const LONGEST: u64 = 30 * 86_400_000;
 
 impl fmt::Display for Backfill {

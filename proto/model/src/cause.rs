@@ -48,7 +48,7 @@ pub const CONTROLLER_CAUSES: [&str; 18] = [
 pub enum Speaker {
     /// A node, of its own part.
     Node(NodeCause),
-    /// The controller only.
+    /// Only the controller may give this cause; a node must not.
     Controller,
     /// Nobody in this release; a newer agent may know it.
     Unknown,

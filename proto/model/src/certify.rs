@@ -6,12 +6,12 @@ use std::{net::Ipv6Addr, time::Duration};
 /// The rounds of each series are numbered from a multiple of this on, so that no packet of one series is taken for one of another.
 pub const SERIES_ROUNDS: u32 = 1 << 16;
 
-/// What one node is to measure. Its ranks wait until they are let go.
+/// What one node is to measure. Its ranks do not start before it is gone from the desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Certify {
     /// 0, or 1 if all is measured a second time.
     pub series: u32,
-    /// In the order of rounds.
+    /// This node's parts, in the order of rounds.
     pub turns: Vec<RoundPart>,
     /// All of it ends after this.
     pub limit: Duration,
@@ -48,11 +48,11 @@ pub struct PairReport {
     pub round: u32,
     /// The other node's position in the gang.
     pub peer: u32,
-    /// The rail.
+    /// The rail of the path, by number.
     pub rail: u32,
-    /// To the peer.
+    /// The way from this node to the peer.
     pub there: PathMeasurement,
-    /// From the peer.
+    /// The way from the peer to this node.
     pub back: PathMeasurement,
     /// The shortest round trip, in microseconds.
     pub rtt_us: Option<u32>,
@@ -89,9 +89,9 @@ pub struct PathMeasurement {
     pub lost: u32,
     /// The largest IP packet that arrived and must not be fragmented, in bytes.
     pub mtu: Option<u32>,
-    /// The DSCP of what arrived.
+    /// The DSCP of the packets that arrived; `None`: it was not seen.
     pub dscp: Option<u8>,
-    /// Payload that arrived, in Mbit/s.
+    /// Payload that arrived, in Mbit/s; `None`: bandwidth was not measured.
     pub mbps: Option<u32>,
     /// It may be more: a busy server, and not the rail, held the measurement up.
     pub at_least: bool,
@@ -102,7 +102,7 @@ pub struct PathMeasurement {
 pub struct PortReport {
     /// The rail that it serves.
     pub rail: u32,
-    /// The interface's MTU, in bytes.
+    /// The interface's MTU in bytes; `None`: it is not known.
     pub mtu: Option<u32>,
     /// The DSCP with which the node sends there, as its NICs' class of service has it. `None`: it does not say.
     pub dscp: Option<u8>,
@@ -115,7 +115,7 @@ pub struct PortReport {
 /// The GID of a port for RoCE v2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortGid {
-    /// There is none.
+    /// The port has no GID for RoCE v2.
     Missing,
     /// That of the address that the node has there; if there is none of that, another of the same network device.
     Found {
@@ -129,8 +129,8 @@ pub enum PortGid {
 /// Bytes by the counters of each priority, sent and received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PriorityBytes {
-    /// In the job's priority.
+    /// In the job's own priority.
     pub right: u64,
-    /// In all others.
+    /// In all other priorities together.
     pub wrong: u64,
 }

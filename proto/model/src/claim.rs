@@ -1,8 +1,8 @@
 //! What a server claims as its own by having it in its inventory: things that only one server of a fleet can have.
 //!
 //! Addresses that mean something on one server only (loopback, unspecified) are no claims, nor are further addresses of a NIC, which may
-//! move between servers that live (VRRP), nor identities that are not told. PCI addresses, device names and NUMA nodes are a server's own
-//! numbering; switch ports may be shared (multi-host NICs) and are findings of the fabric instead.
+//! move between servers that live (VRRP), nor identities that are not reported. PCI addresses, device names and NUMA nodes are a server's
+//! own numbering; switch ports may be shared (multi-host NICs) and are findings of the fabric instead.
 
 use std::{
     fmt,
@@ -17,16 +17,16 @@ use crate::{Inventory, Nic};
 pub enum Claim {
     /// An address on a rail. Rails are networks of their own, so the same address on two rails is two things.
     Address {
-        /// The rail.
+        /// The rail that the address is on, by number.
         rail: u32,
-        /// The address.
+        /// The NIC's own address on that rail.
         address: IpAddr,
     },
     /// The link-local GID of a port on a rail, which is made from the port's MAC address.
     Gid {
-        /// The rail.
+        /// The rail that the port is on, by number.
         rail: u32,
-        /// The GID.
+        /// The port's link-local GID.
         gid: Ipv6Addr,
     },
     /// A GPU, by its vendor's identity.
@@ -83,7 +83,7 @@ impl fmt::Display for Claim {
     }
 }
 
-/// A text is no claim.
+/// The text is not a claim; it is in the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimError(String);
 

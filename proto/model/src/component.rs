@@ -31,9 +31,9 @@ pub struct Component {
 /// What a spec asks of one node of its gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeShape<'a> {
-    /// GPUs.
+    /// GPUs of the node; 0: none.
     pub gpus: u32,
-    /// Ranks; at least 1.
+    /// Ranks of the node; at least 1.
     pub ranks: u32,
     /// CPUs that are the job's alone.
     pub cpus: u32,
@@ -46,9 +46,9 @@ pub struct NodeShape<'a> {
 /// Where a component lies in its gang, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComponentPlace<'a> {
-    /// Which.
+    /// The component as the spec has it.
     pub component: &'a Component,
-    /// Its place among the components.
+    /// Position of the component among all of the gang, from 0.
     pub index: usize,
     /// The position of its first node in the gang.
     pub first_node: u32,
@@ -67,7 +67,7 @@ impl Component {
         self.name.as_str().len() + 32 + models
     }
 
-    /// All its ranks.
+    /// Ranks on all nodes of the component.
     #[must_use]
     pub fn ranks(&self) -> u64 {
         u64::from(self.nodes) * u64::from(self.ranks_per_node)
@@ -92,20 +92,20 @@ impl Component {
 /// What a gang of components cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ComponentFlaw {
-    /// More than there may be.
+    /// The list has more components than there may be.
     #[error("has {count} entries; at most {} are allowed", Component::MOST)]
     TooMany {
-        /// How many.
+        /// Entries that the list has.
         count: usize,
     },
     /// The gang is said otherwise too.
     #[error("{said} does not fit spec.components, which make {made}; leave it out")]
     Gang {
-        /// Below `gang`.
+        /// The field below `gang` that contradicts the components.
         field: &'static str,
-        /// What it says.
+        /// What that field says.
         said: u64,
-        /// What the components make.
+        /// What the components make together.
         made: u64,
     },
     /// A component without nodes.
@@ -114,12 +114,12 @@ pub enum ComponentFlaw {
         /// Position in the list.
         index: usize,
     },
-    /// Two of one name.
+    /// Two components have the same name.
     #[error("is the name of entry {first} too")]
     Twice {
         /// Position in the list.
         index: usize,
-        /// The one before.
+        /// Position in the list of the earlier entry of the same name.
         first: usize,
     },
     /// Models of GPU, and no GPU.
@@ -143,9 +143,9 @@ pub enum ComponentFlaw {
     /// What is only for gangs whose nodes are all alike.
     #[error("{what} is for gangs whose nodes are all alike; leave it out, or leave spec.components out")]
     Alike {
-        /// The field.
+        /// The field of the spec, for example `placement.spares`.
         field: &'static str,
-        /// In words.
+        /// What the field asks for, in words for the message.
         what: &'static str,
     },
 }
@@ -221,7 +221,7 @@ impl JobSpec {
         (rank.saturating_add((position - node).saturating_mul(ranks)), ranks)
     }
 
-    /// All its ranks.
+    /// Ranks on all nodes of the gang, over all its components.
     #[must_use]
     pub fn ranks(&self) -> u64 {
         match self.components.as_slice() {

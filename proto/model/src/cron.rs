@@ -60,7 +60,7 @@ const LONGEST: [u8; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 /// Why a text is no cron expression.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CronError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error(
         "is required: minute, hour, day of the month, month and day of the week, for example '30 2 * * mon-fri', or @daily"
     )]
@@ -68,34 +68,34 @@ pub enum CronError {
     /// Longer than any expression.
     #[error("has {length} characters; at most {} are allowed", Cron::LONGEST)]
     TooLong {
-        /// Its length.
+        /// Characters that the text has.
         length: usize,
     },
-    /// Not five fields.
+    /// The expression has more or fewer than five fields.
     #[error(
         "has {found} fields instead of five: minute, hour, day of the month, month, day of the week{}",
         seconds(*.found)
     )]
     Fields {
-        /// How many it has.
+        /// Fields that the expression has.
         found: usize,
     },
     /// A word that there is not.
     #[error("'{word}' is no word for a time; there are @hourly, @daily, @weekly, @monthly and @yearly")]
     Word {
-        /// What was given.
+        /// The word that was given.
         word: String,
     },
     /// A value that the field does not have.
     #[error("{field}: '{text}' is not from {low} to {high}{names}")]
     Value {
-        /// Which field.
+        /// Name of the field, for example `hour`.
         field: &'static str,
-        /// What is there.
+        /// The value that was given.
         text: String,
-        /// The lowest value.
+        /// The lowest value that the field takes.
         low: u8,
-        /// The highest value.
+        /// The highest value that the field takes.
         high: u8,
         /// The names that stand for values.
         names: String,
@@ -103,19 +103,19 @@ pub enum CronError {
     /// A range that ends before it begins.
     #[error("{field}: the range '{text}' ends before it begins; write two, separated by a comma")]
     Range {
-        /// Which field.
+        /// Name of the field, for example `hour`.
         field: &'static str,
-        /// What is there.
+        /// The range that was given.
         text: String,
     },
     /// A step of nothing, or of no number.
     #[error("{field}: the step of '{text}' is not a number from 1 to {high}")]
     Step {
-        /// Which field.
+        /// Name of the field, for example `hour`.
         field: &'static str,
-        /// What is there.
+        /// The range with its step, as it was given.
         text: String,
-        /// The largest step.
+        /// The largest step that the field takes.
         high: u8,
     },
     /// No month has such a day.
@@ -127,11 +127,11 @@ fn seconds(found: usize) -> &'static str {
     if found == 6 { "; seconds and years are none of them" } else { "" }
 }
 
-/// A cron expression.
+/// A cron expression that was checked.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cron {
     text: Arc<str>,
-    /// A bit for each value.
+    /// The minutes at which it is due, a bit for each.
     minutes: u64,
     hours: u64,
     days: u64,

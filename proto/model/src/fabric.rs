@@ -7,13 +7,13 @@ use crate::{Names, NodeName};
 /// One cluster's rails, leaves, spines and cables, as the administrator wrote them. Checked by `controller-topology`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fabric {
-    /// The document's name.
+    /// Name of the fabric document.
     pub name: String,
-    /// Counts changes.
+    /// Number of the version: it grows with each change of the document.
     pub generation: u64,
     /// The rails, in the document's order.
     pub rails: Vec<Rail>,
-    /// The leaf switches.
+    /// The leaf switches, in the document's order.
     pub leaves: Vec<Leaf>,
     /// The cables from NICs to leaves, one by one.
     pub links: Vec<Link>,
@@ -73,16 +73,16 @@ impl Fabric {
     }
 }
 
-/// One network plane.
+/// One network plane: NIC k of every server is on rail k.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rail {
-    /// 0, 1, 2, ...
+    /// Number of the rail, from 0 without gaps.
     pub index: u32,
-    /// For people.
+    /// The name that commands and messages show.
     pub name: String,
 }
 
-/// A leaf switch.
+/// A leaf switch: it connects servers on one rail, or on several that share it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Leaf {
     /// Unique among the switches of the fabric.
@@ -122,20 +122,20 @@ impl Leaf {
     }
 }
 
-/// One cable.
+/// One cable between a NIC and a port of a leaf.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The server's end.
+    /// The server at one end.
     pub node: NodeName,
     /// Device or netdev name of the NIC.
     pub nic: String,
-    /// The switch's end.
+    /// Name of the leaf at the other end.
     pub leaf: String,
     /// The switch's port; may be empty.
     pub port: String,
     /// Line rate in Mbit/s; 0 if not known.
     pub speed_mbps: u64,
-    /// Known not to work.
+    /// The cable is known not to work.
     pub down: bool,
     /// The NIC's rail, where the leaf serves several; `None`: that of the leaf.
     pub rail: Option<u32>,
@@ -148,7 +148,7 @@ pub struct LinkGroup {
     pub nodes: Names,
     /// Device or netdev name of the NIC on each of them.
     pub nic: String,
-    /// The switch's end.
+    /// Name of the leaf that all of these cables lead to.
     pub leaf: String,
     /// The switch's ports, in the order of the servers; none if not known.
     pub ports: Names,
@@ -185,7 +185,7 @@ impl Spine {
 pub struct Uplink {
     /// Leaves, or spines below others.
     pub lower: Names,
-    /// Spines.
+    /// The spines that each of the lower switches is cabled to.
     pub upper: Names,
     /// Cables of each pair, at least 1.
     pub cables: u32,

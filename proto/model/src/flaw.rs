@@ -21,24 +21,24 @@ pub enum SpecFlaw {
     /// It would have to start before it may begin.
     #[error("the job could not start in time: it is not to begin before that")]
     LateBegin {
-        /// `startBefore` or `deadline`.
+        /// The field whose time is too early: `startBefore` or `deadline`.
         field: &'static str,
     },
-    /// A gang of nothing.
+    /// The gang has no node.
     #[error("must be at least 1")]
     NoNodes,
     /// An elastic gang whose least is more than what it wants, or nothing.
     #[error("{least} is not from 1 to the {nodes} nodes that the job wants")]
     MinNodes {
-        /// `minNodes`.
+        /// The nodes that `gang.minNodes` asks for.
         least: u32,
-        /// `nodes`.
+        /// The nodes that `gang.nodes` asks for.
         nodes: u32,
     },
     /// No rails at all, and yet rails.
     #[error("asks for no rails, but {what}")]
     NoRails {
-        /// What contradicts it.
+        /// The part of the spec that needs a rail, in words for the message.
         what: &'static str,
     },
     /// A group that the gang cannot be made of.
@@ -46,27 +46,27 @@ pub enum SpecFlaw {
     GroupSize {
         /// Position in the list.
         index: usize,
-        /// Its nodes.
+        /// Nodes of one group.
         size: u32,
         /// The nodes that it should divide.
         nodes: u32,
     },
-    /// Groups that overlap.
+    /// Two sizes of group of which neither divides the other.
     #[error("groups of {size} and groups of {other} overlap: one size must divide the other")]
     GroupNesting {
         /// Position in the list.
         index: usize,
-        /// Its nodes.
+        /// Nodes of a group of this entry.
         size: u32,
-        /// Nodes of another.
+        /// Nodes of a group of an earlier entry.
         other: u32,
     },
-    /// The same size twice.
+    /// Two entries with the same size of group.
     #[error("groups of {size} are given twice")]
     GroupTwice {
         /// Position in the list.
         index: usize,
-        /// Their nodes.
+        /// Nodes of a group, the same in both entries.
         size: u32,
     },
     /// A group that may lie anywhere.
@@ -89,9 +89,9 @@ pub enum SpecFlaw {
     /// More spares than nodes.
     #[error("{spares} spares are more than the {nodes} nodes that they stand in for")]
     Spares {
-        /// Spares.
+        /// The spares that `placement.spares` asks for.
         spares: u32,
-        /// Nodes.
+        /// The nodes that `gang.nodes` asks for.
         nodes: u32,
     },
     /// Spares that nothing uses.
@@ -99,7 +99,7 @@ pub enum SpecFlaw {
         "{spares} spares are held, but failed nodes are not replaced; write failure.replace SPARES or ANY"
     )]
     SparesUnused {
-        /// Spares.
+        /// The spares that `placement.spares` asks for.
         spares: u32,
     },
     /// Replacements out of nothing.
@@ -110,42 +110,42 @@ pub enum SpecFlaw {
     /// A limit on what never happens, or none on what does.
     #[error("{limit} does not fit `replace` {replace}")]
     Replacements {
-        /// Replacements at most.
+        /// The most nodes that may be replaced; 0: none.
         limit: u32,
-        /// From where.
+        /// Where replacements are to come from.
         replace: Replace,
     },
-    /// Too long a list.
+    /// A list with more entries than it may have.
     #[error("has {count} entries; at most {most} are allowed")]
     TooMany {
-        /// The list.
+        /// The list that is too long.
         list: SpecList,
-        /// Its entries.
+        /// Entries that the list has.
         count: usize,
-        /// The limit.
+        /// Entries that it may have.
         most: usize,
     },
     /// A key or value that no label has.
     #[error("{error}")]
     Label {
-        /// The list.
+        /// The list that the label is in.
         list: SpecList,
         /// Position in the list.
         index: usize,
-        /// What is wrong.
+        /// Why it is not a label.
         error: LabelError,
     },
-    /// The same again.
+    /// Two entries of a list that mean the same.
     #[error("says the same as entry {first}")]
     Twice {
-        /// The list.
+        /// The list that they are in.
         list: SpecList,
         /// Position in the list.
         index: usize,
-        /// The one before.
+        /// Position of the earlier of the two.
         first: usize,
     },
-    /// One of no values.
+    /// A condition that asks for one of no values.
     #[error("needs a value at least")]
     NoValues {
         /// Position in the list.
@@ -184,9 +184,9 @@ pub enum SpecFlaw {
         "names {named} of the {asked} nodes that the job has with its spares; name more, or ask for fewer"
     )]
     FewNodesNamed {
-        /// Named, and not excluded.
+        /// Nodes that are named and not excluded.
         named: u64,
-        /// Nodes at least, and spares.
+        /// Nodes that the job needs at least, with its spares.
         asked: u64,
     },
     /// Two terms that no node fulfils together.
@@ -194,9 +194,9 @@ pub enum SpecFlaw {
     Contradiction {
         /// Position in the list.
         index: usize,
-        /// The one before.
+        /// Position of the earlier of the two terms.
         first: usize,
-        /// The label.
+        /// The key of the label that both are about.
         key: String,
     },
     /// Waits for two ends of the same job.
@@ -204,39 +204,39 @@ pub enum SpecFlaw {
     BothEnds {
         /// Position in the list.
         index: usize,
-        /// The other job.
+        /// The job that would have to succeed and to fail.
         job: JobName,
     },
-    /// Waits for itself.
+    /// The job names itself among those that it waits for.
     #[error("'{job}' would wait for itself")]
     Itself {
         /// Position in the list.
         index: usize,
-        /// The job.
+        /// The job's own name.
         job: JobName,
     },
-    /// The elements.
+    /// The elements of the array are wrong.
     #[error(transparent)]
     Array(#[from] ArrayError),
-    /// An element's name.
+    /// The job's name is too long to be followed by the index of an element.
     #[error("with its index, the name of an element is no name: {error}")]
     ElementName {
-        /// What is wrong.
+        /// Why the name of the element is not a name.
         error: NameError,
     },
-    /// Nothing takes no time.
+    /// A duration of zero where something takes time.
     #[error("must be longer than 0s")]
     NoTime {
-        /// Which field.
+        /// The field whose duration is zero.
         field: &'static str,
     },
-    /// Longer than it may.
+    /// The expected duration is longer than the time limit.
     #[error("is longer than timeLimit; the job would be ended before")]
     ExpectedBeyondLimit,
     /// A signal that programs cannot wait for.
     #[error("{signal} is not one of {}", signals())]
     Signal {
-        /// Its number.
+        /// Number of the signal, as on Linux.
         signal: i32,
     },
 }
@@ -244,19 +244,19 @@ pub enum SpecFlaw {
 /// A list of a spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecList {
-    /// `placement.groups`
+    /// `placement.groups`: how near to each other the nodes of a part of the gang must lie.
     Groups,
-    /// `placement.selector`
+    /// `placement.selector`: conditions on the labels of nodes.
     Selector,
-    /// `placement.tolerations`
+    /// `placement.tolerations`: taints that the job puts up with.
     Tolerations,
-    /// `placement.exclude`
+    /// `placement.exclude`: nodes that the job must not get.
     Exclude,
-    /// `placement.nodes`
+    /// `placement.nodes`: nodes that the job is limited to.
     Nodes,
-    /// `placement.gpuModel`
+    /// `placement.gpuModel`: models of GPU of which any will do.
     GpuModel,
-    /// `after`
+    /// `after`: jobs that this one waits for.
     After,
 }
 

@@ -26,10 +26,10 @@ pub enum GpuModelError {
     /// It would be any GPU, or none.
     #[error("'{0}' has no letter and no digit; write for example H100, or leave it out for any GPU")]
     NoWord(String),
-    /// Longer than any.
+    /// More bytes than a model's name may have; the number is the text's length.
     #[error("has {0} bytes; at most {MAX_MODEL} are allowed")]
     TooLong(usize),
-    /// A control character.
+    /// The text holds a control character, such as a line break.
     #[error("must be one printable line")]
     Control,
 }
@@ -60,7 +60,7 @@ impl GpuModel {
         Ok(Self(text))
     }
 
-    /// As it was written.
+    /// The model as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -106,7 +106,7 @@ pub struct GpuKind {
 }
 
 impl GpuKind {
-    /// A whole GPU.
+    /// The kind of a GPU that is not a partition.
     #[must_use]
     pub fn whole(name: impl Into<String>) -> Self {
         Self { name: name.into(), partition: false }

@@ -24,7 +24,7 @@ pub struct PciDevice {
 /// What a NIC is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NicFacts {
-    /// Where it is.
+    /// The NIC's PCI device: where it sits and what it says of itself.
     pub pci: PciDevice,
     /// The kernel's driver of its network device, for example `mlx5_core`; may be empty.
     pub driver: String,
@@ -41,7 +41,7 @@ pub struct NicFacts {
 /// A port of an RDMA device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicPort {
-    /// From 1.
+    /// Number of the port on its device, from 1.
     pub number: u32,
     /// What its logic says, where that is known.
     pub state: Option<PortState>,
@@ -52,13 +52,13 @@ pub struct NicPort {
 /// `enum ib_port_state` of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortState {
-    /// No link.
+    /// The port has no link.
     Down,
-    /// Trained, not configured.
+    /// The link is trained, and the port is not configured yet.
     Init,
-    /// Configured, not yet active.
+    /// Configured, and not yet active.
     Armed,
-    /// Carries data.
+    /// The port is up and carries data.
     Active,
     /// Was active, and waits for its link to come back.
     ActiveDefer,
@@ -82,19 +82,19 @@ impl PortState {
 /// `enum ib_port_phys_state` of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PhysicalState {
-    /// Asleep.
+    /// The port is asleep to save power.
     Sleep,
-    /// Looks for the other end.
+    /// The port looks for the other end.
     Polling,
-    /// Switched off.
+    /// The port is switched off.
     Disabled,
-    /// Trains the link.
+    /// The port trains the link with the other end.
     Training,
-    /// The link is up.
+    /// The physical link is up.
     LinkUp,
-    /// Recovers from errors.
+    /// The port recovers the link from errors.
     ErrorRecovery,
-    /// Under test.
+    /// The port is in a test of its physical layer.
     PhyTest,
 }
 
@@ -120,9 +120,9 @@ impl PhysicalState {
 pub struct Gid {
     /// Its place in the table now; it moves when addresses do.
     pub index: u32,
-    /// The GID itself.
+    /// The 128 bits as an IPv6 address; a GID of an IPv4 address is mapped.
     pub gid: Ipv6Addr,
-    /// What it is for.
+    /// The kind of RoCE that the GID is for.
     pub kind: GidKind,
     /// The network device whose address it is; may be empty.
     pub netdev: String,
@@ -136,21 +136,21 @@ impl Gid {
     }
 }
 
-/// What a GID is for.
+/// The kind of RoCE that a GID is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GidKind {
     /// An ethertype of its own, not routed.
     RoceV1,
-    /// UDP port 4791.
+    /// RoCE v2: in UDP to port 4791, routed over IPv4 or IPv6.
     RoceV2,
-    /// Something newer.
+    /// A type of GID that this release does not know.
     Other,
 }
 
 /// What a GPU is, and what is near it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GpuFacts {
-    /// Where it is.
+    /// The GPU's PCI device: where it sits and what it says of itself.
     pub pci: PciDevice,
     /// The kernel's driver, for example `nvidia`; may be empty.
     pub driver: String,
@@ -158,7 +158,7 @@ pub struct GpuFacts {
     pub driver_version: String,
     /// Device of the NIC that is nearest to it; empty if no NIC serves a rail.
     pub nic: String,
-    /// How far that NIC is.
+    /// How far that NIC is from the GPU; `None`: there is no such NIC, or it is not known.
     pub nic_distance: Option<Distance>,
     /// Its links to other GPUs that carry data now (NVLink, xGMI), one entry for each other end.
     pub links: Vec<GpuLink>,
@@ -189,10 +189,10 @@ pub enum GpuPath {
 }
 
 impl GpuPath {
-    /// All, the best first.
+    /// All paths, the best first.
     pub const ALL: [Self; 3] = [Self::DmaBuf, Self::PeerMemory, Self::HostStaging];
 
-    /// For people.
+    /// The name of the path that commands and messages show.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -207,7 +207,7 @@ impl GpuPath {
 /// Railyard's own engine's too but for peer memory ([`GpuDirect::engine`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuDirect {
-    /// The way taken.
+    /// The best path of those that can be taken.
     pub path: GpuPath,
     /// What speaks for it, in one line.
     pub reason: String,
@@ -230,22 +230,22 @@ impl GpuDirect {
 /// One thing that is wrong with a way.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PathCause {
-    /// Which way.
+    /// The path that cannot be taken, or that is slow.
     pub path: GpuPath,
-    /// UpperCamelCase, stable; for example `ModuleMissing`.
+    /// Code of the cause in UpperCamelCase; stable, for example `ModuleMissing`.
     pub code: Cow<'static, str>,
-    /// What is wrong.
+    /// What is wrong, in words.
     pub message: String,
-    /// What to do.
+    /// What an administrator can do about it.
     pub fix: String,
 }
 
 /// Links between GPUs with the same other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuLink {
-    /// The other end.
+    /// What these links lead to.
     pub peer: LinkPeer,
-    /// How many links.
+    /// Number of links to that end.
     pub count: u32,
     /// The generation, for example 4 for NVLink 4; 0 if not known.
     pub version: u32,
@@ -256,7 +256,7 @@ pub struct GpuLink {
 pub enum LinkPeer {
     /// A GPU of this server, by index.
     Gpu(u32),
-    /// A switch (NVSwitch).
+    /// An NVSwitch, through which the GPU reaches those of the same switch.
     Switch,
     /// Something else, or not known.
     Other,

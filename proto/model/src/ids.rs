@@ -10,7 +10,7 @@ use crate::Timestamp;
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("a name must not be empty")]
     Empty,
     /// Longer than the kind of name allows.

@@ -49,7 +49,7 @@ impl IsolationFeature {
 pub struct IsolationSet(u16);
 
 impl IsolationSet {
-    /// None.
+    /// The set without any feature.
     pub const EMPTY: Self = Self(0);
 
     /// What a job gets where isolation is required. Not in it: a user namespace (a user of its own is as good), a network namespace
@@ -69,10 +69,10 @@ impl IsolationSet {
         IsolationFeature::CgroupPids,
     ]);
 
-    /// All of them.
+    /// The set of all features.
     pub const ALL: Self = Self::of(IsolationFeature::ALL);
 
-    /// These.
+    /// The set of the features given.
     #[must_use]
     pub const fn of(features: &[IsolationFeature]) -> Self {
         let (mut set, mut at) = (0, 0);
@@ -101,7 +101,7 @@ impl IsolationSet {
         Self(self.0 & !other.0)
     }
 
-    /// Whether there is none.
+    /// Whether the set has no feature.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -136,7 +136,7 @@ impl fmt::Display for IsolationSet {
 /// What an agent says of one feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IsolationState {
-    /// Which.
+    /// The feature that this is about.
     pub feature: IsolationFeature,
     /// Whether jobs on this server get it.
     pub active: bool,
@@ -187,7 +187,7 @@ impl Isolation {
         &self.0
     }
 
-    /// What jobs get.
+    /// The features that jobs on this server get.
     #[must_use]
     pub fn active(&self) -> IsolationSet {
         self.0.iter().filter(|state| state.active).map(|state| state.feature).collect()
@@ -200,7 +200,7 @@ pub enum IsolationPolicy {
     /// What the server can give; two tenants still never share one that cannot tell them apart.
     #[default]
     BestEffort,
-    /// [`IsolationSet::REQUIRED`], or the job waits.
+    /// The job gets [`IsolationSet::REQUIRED`], or it waits.
     Required,
 }
 

@@ -18,17 +18,17 @@ const PAIR_BYTES: usize = 4;
 /// A job: what was asked, and what was seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// Tenant and name.
+    /// Tenant and name; a later job may have the same once this one is gone.
     pub id: JobId,
-    /// Never reused.
+    /// Identifier of this very job; never given to another one.
     pub uid: JobUid,
     /// The user's own key/value pairs.
     pub labels: BTreeMap<String, String>,
-    /// Counts changes of `spec`.
+    /// Number of the version of `spec`: it grows with each change.
     pub generation: u64,
     /// Asked; whatever becomes of the job shares it.
     pub spec: Arc<JobSpec>,
-    /// Seen.
+    /// What was seen of the job so far.
     pub status: JobStatus,
 }
 
@@ -48,9 +48,9 @@ pub struct JobSpec {
     pub gang: Gang,
     /// The parts of a gang whose nodes are not all alike, in rank order; empty: all are as `gang` says.
     pub components: Vec<Component>,
-    /// Which rails.
+    /// Which rails the gang needs, and whether it may run with fewer.
     pub rails: RailRequest,
-    /// Where.
+    /// Which nodes will do, and how near to each other they must lie.
     pub placement: PlacementRequest,
     /// Which of the tenant's queues; `None`: the tenant itself.
     pub queue: Option<QueueName>,
@@ -58,19 +58,19 @@ pub struct JobSpec {
     pub service_class: Option<ServiceClassName>,
     /// How many of which licenses it holds while it runs; each at least 1.
     pub licenses: BTreeMap<LicenseName, u32>,
-    /// Higher goes first; -1000..=1000.
+    /// Priority from -1000 to 1000; the higher one goes first.
     pub priority: i32,
     /// Longest run of one attempt; `None` is no limit.
     pub time_limit: Option<Duration>,
     /// How long it will probably run, for plans of the queue; `None`: as long as `time_limit` says.
     pub expected: Option<Duration>,
-    /// Not before this.
+    /// The job does not start before this time; `None`: as soon as there is room.
     pub begin: Option<Timestamp>,
     /// It has failed if it has not started by then.
     pub start_before: Option<Timestamp>,
     /// It must have ended by then.
     pub deadline: Option<Timestamp>,
-    /// Inside this reservation only.
+    /// The reservation that the job may run in; `None`: outside of all.
     pub reservation: Option<ReservationName>,
     /// Not before these jobs have come so far.
     pub after: Vec<Dependency>,
@@ -78,7 +78,7 @@ pub struct JobSpec {
     pub array: Option<ArraySpec>,
     /// How it may be stopped for another.
     pub preemption: Preemption,
-    /// Between SIGTERM and SIGKILL.
+    /// Time between SIGTERM and SIGKILL when the job is ended.
     pub grace_period: Duration,
     /// What to do when an attempt fails.
     pub failure: FailurePolicy,
@@ -86,7 +86,7 @@ pub struct JobSpec {
     pub certification: Certification,
     /// How the engines carry out operations.
     pub engine: EngineOptions,
-    /// What to run.
+    /// What each rank runs.
     pub work: Work,
 }
 
@@ -183,13 +183,13 @@ impl JobSpec {
 /// All the tasks of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gang {
-    /// Wanted; at least 1.
+    /// Nodes that the gang wants; at least 1.
     pub nodes: u32,
     /// Started with so many at least: fewer than `nodes` makes the job elastic.
     pub min_nodes: u32,
-    /// 0 takes no GPU.
+    /// GPUs of each node; 0: none.
     pub gpus_per_node: u32,
-    /// At least 1.
+    /// Ranks of each node; at least 1.
     pub ranks_per_node: u32,
     /// CPUs of each node that are the job's alone; 0: none are asked for.
     pub cpus_per_node: u32,
@@ -224,7 +224,7 @@ pub struct RailRequest {
     pub avoid_drained: bool,
 }
 
-/// How the job's engines carry out its operations. All engines of an attempt must be told the same.
+/// How the job's engines carry out its operations. All engines of an attempt must be given the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineOptions {
     /// What goes over the rails carries checksums, and what fails them is sent again.
@@ -289,7 +289,7 @@ impl Work {
 /// What steps of an allocation find.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllocationSpec {
-    /// Wins over what Railyard sets.
+    /// Variables of the ranks; they win over those that Railyard sets.
     pub env: BTreeMap<String, String>,
     /// What of it secrets and configs hold; `env` wins over it.
     pub env_from: Vec<EnvSource>,
@@ -297,12 +297,12 @@ pub struct AllocationSpec {
     pub working_dir: String,
 }
 
-/// Any program.
+/// Any program, started once for each rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSpec {
     /// Program and arguments; never empty.
     pub argv: Vec<String>,
-    /// Wins over what Railyard sets.
+    /// Variables of the ranks; they win over those that Railyard sets.
     pub env: BTreeMap<String, String>,
     /// What of it secrets and configs hold; `env` wins over it.
     pub env_from: Vec<EnvSource>,
@@ -310,35 +310,35 @@ pub struct CommandSpec {
     pub working_dir: String,
 }
 
-/// A built-in benchmark.
+/// A collective of the built-in benchmark, run and measured by the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectiveSpec {
-    /// Which collective.
+    /// The collective to measure.
     pub op: CollectiveOp,
-    /// Size of one rank's message.
+    /// Bytes of one rank's message.
     pub bytes: u64,
-    /// Element type.
+    /// Type of the elements of a message.
     pub dtype: Dtype,
     /// Reduction, where the collective has one.
     pub reduce: ReduceOp,
-    /// Timed runs.
+    /// Runs that are timed.
     pub iterations: u32,
-    /// Runs before them.
+    /// Runs before the timed ones, which are not counted.
     pub warmup: u32,
-    /// Check every element.
+    /// Each element of every result is compared with the right one.
     pub verify: bool,
 }
 
 word!(
-    /// A collective operation.
+    /// A collective operation, as MPI and NCCL name it.
     CollectiveOp {
-        /// Reduce, result everywhere.
+        /// Reduces the messages of all ranks; every rank has the result.
         AllReduce = "all-reduce",
-        /// Concatenate, result everywhere.
+        /// Concatenates the messages of all ranks; every rank has the result.
         AllGather = "all-gather",
         /// Reduce, each rank keeps its block.
         ReduceScatter = "reduce-scatter",
-        /// One rank's data to all.
+        /// Copies one rank's message to all ranks.
         Broadcast = "broadcast",
         /// Each rank's block k to rank k.
         AllToAll = "all-to-all",
@@ -351,47 +351,47 @@ word!(
 word!(
     /// How an operation is carried out; the engine's words.
     Algorithm {
-        /// Every node with every node.
+        /// Every node exchanges with every other one directly.
         Direct = "direct",
-        /// All-reduce in one step.
+        /// All-reduce in a single step between all nodes.
         OneShot = "one-shot",
-        /// From neighbour to neighbour.
+        /// Blocks go from neighbour to neighbour in a ring.
         Ring = "ring",
-        /// Recursive halving and doubling.
+        /// Recursive halving, then recursive doubling.
         Halving = "halving",
-        /// Broadcast by scattering and relaying.
+        /// Broadcast by scattering the message and relaying its parts.
         Relay = "relay",
         /// All-reduce of few bytes by recursive doubling.
         Doubling = "doubling",
     }
 );
 word!(
-    /// An element type.
+    /// Type of the elements that a collective reduces or moves.
     Dtype {
-        /// IEEE 754 binary32.
+        /// IEEE 754 binary32, 4 bytes.
         F32 = "f32",
-        /// IEEE 754 binary64.
+        /// IEEE 754 binary64, 8 bytes.
         F64 = "f64",
         /// Two's complement, 32 bits.
         I32 = "i32",
         /// Two's complement, 64 bits.
         I64 = "i64",
-        /// IEEE 754 binary16.
+        /// IEEE 754 binary16, 2 bytes.
         F16 = "f16",
-        /// bfloat16.
+        /// bfloat16: the upper half of a binary32, 2 bytes.
         Bf16 = "bf16",
     }
 );
 word!(
-    /// A reduction.
+    /// How a collective combines elements of several ranks.
     ReduceOp {
-        /// Sum.
+        /// The sum of the elements.
         Sum = "sum",
-        /// Smallest.
+        /// The smallest of the elements.
         Min = "min",
-        /// Largest.
+        /// The largest of the elements.
         Max = "max",
-        /// Product.
+        /// The product of the elements.
         Prod = "prod",
     }
 );
@@ -401,25 +401,25 @@ word!(
 pub struct JobStatus {
     /// Where it is in its life.
     pub phase: Phase,
-    /// Every cause of that.
+    /// Every cause of the phase.
     pub reasons: Vec<Reason>,
     /// Where it runs; present exactly in phases that hold, and kept after the end.
     pub placement: Option<Arc<Placement>>,
-    /// 1 for the first attempt.
+    /// Number of the attempt: 1 for the first one.
     pub attempt: u32,
-    /// When it was accepted.
+    /// When the job was accepted.
     pub submitted: Timestamp,
     /// When all ranks of the present attempt had been started.
     pub started: Option<Timestamp>,
-    /// When it ended.
+    /// When the job ended; `None` while it has not.
     pub ended: Option<Timestamp>,
     /// One entry for each rank that has ended in the present attempt.
     pub exits: Vec<RankExit>,
-    /// What a collective measured.
+    /// What the collective of the job measured; `None` for other jobs and before.
     pub result: Option<RunResult>,
     /// W3C trace context of the submit.
     pub trace_parent: String,
-    /// Somebody asked for its end.
+    /// Somebody asked for the job's end.
     pub cancel_requested: bool,
     /// Of which array it is an element.
     pub array: Option<ArrayPlace>,
@@ -435,7 +435,7 @@ pub struct JobStatus {
     pub holds: Vec<JobHold>,
     /// Who submitted it; `None` where an earlier release did not say.
     pub submitter: Option<Authority>,
-    /// Which schedule has submitted it.
+    /// The run of a schedule that submitted it; `None`: no schedule did.
     pub schedule: Option<ScheduledRun>,
     /// Attempts before the present one, the oldest first; at most [`PastAttempt::MAX`].
     pub past_attempts: Vec<Arc<PastAttempt>>,
@@ -444,13 +444,13 @@ pub struct JobStatus {
 /// An attempt that has ended, and was followed by another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastAttempt {
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// When all its ranks had been started, if they ever were.
     pub started: Option<Timestamp>,
-    /// When it ended.
+    /// When the attempt ended.
     pub ended: Timestamp,
-    /// Why.
+    /// Every cause of its end.
     pub reasons: Vec<Reason>,
     /// Ranks that ended badly, the first of them; at most [`PastAttempt::MAX_EXITS`].
     pub exits: Vec<RankExit>,
@@ -459,7 +459,7 @@ pub struct PastAttempt {
 }
 
 impl PastAttempt {
-    /// Attempts that a job remembers.
+    /// The most past attempts that a job remembers.
     pub const MAX: usize = 8;
     /// Exits that are kept of one.
     pub const MAX_EXITS: usize = 16;
@@ -485,7 +485,7 @@ pub struct JobHold {
     pub by: String,
     /// In their words; may be empty.
     pub reason: String,
-    /// Since when.
+    /// Since when it is held.
     pub since: Timestamp,
     /// It is a suspension: what ran was stopped for it.
     pub suspended: bool,
@@ -505,7 +505,7 @@ impl JobHold {
 /// What a rank has used from its start to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RankUsage {
-    /// CPU time, of what it has started and waited for too; `None`: not told.
+    /// CPU time, of what it has started and waited for too; `None`: not reported.
     pub cpu: Option<Duration>,
     /// The most resident memory that was seen, in bytes; 0: it ended before a look.
     pub memory_peak: u64,
@@ -514,15 +514,15 @@ pub struct RankUsage {
 /// How one rank ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankExit {
-    /// Which.
+    /// The rank's number in the gang, from 0.
     pub rank: u32,
     /// Exit status; meaningful where `signal` is 0.
     pub code: i32,
     /// The signal that ended it, or 0.
     pub signal: i32,
-    /// When.
+    /// When the rank ended.
     pub time: Timestamp,
-    /// What it has used.
+    /// CPU time and memory that the rank has used.
     pub usage: RankUsage,
 }
 
@@ -537,11 +537,11 @@ impl RankExit {
 /// What rank 0 of a collective measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunResult {
-    /// Number of ranks.
+    /// Ranks of the gang.
     pub ranks: u32,
-    /// One rank's message.
+    /// Bytes of one rank's message.
     pub bytes: u64,
-    /// Timed runs.
+    /// Runs that were timed.
     pub iterations: u32,
     /// Fastest run in microseconds.
     pub time_us_min: f64,
@@ -549,7 +549,7 @@ pub struct RunResult {
     pub time_us_median: f64,
     /// Slowest run in microseconds.
     pub time_us_max: f64,
-    /// bytes / time in Gbit/s.
+    /// Algorithm bandwidth: bytes / time, in Gbit/s.
     pub alg_bw_gbps: f64,
     /// As nccl-tests defines it, in Gbit/s.
     pub bus_bw_gbps: f64,
@@ -564,10 +564,10 @@ pub struct RunResult {
 /// Bytes that moved on one rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RailBytes {
-    /// Which rail.
+    /// Number of the rail.
     pub rail: u32,
-    /// Sent.
+    /// Bytes that the server's engine sent on it.
     pub tx_bytes: u64,
-    /// Received.
+    /// Bytes that the server's engine received on it.
     pub rx_bytes: u64,
 }

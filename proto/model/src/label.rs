@@ -18,7 +18,7 @@ pub enum LabelError {
     TooLong {
         /// What was given, shortened.
         text: String,
-        /// Its length.
+        /// Bytes that the text has.
         bytes: usize,
     },
     /// A character that labels do not have, or not at that place.

@@ -2,18 +2,18 @@
 
 use crate::{LicenseName, Timestamp};
 
-/// A license.
+/// A license: a number of equal things that jobs hold while they run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct License {
-    /// Its name.
+    /// Name of the license, unique in the cluster.
     pub name: LicenseName,
-    /// Never reused.
+    /// Identifier of this very license; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it was made.
+    /// When the license was made.
     pub created: Timestamp,
-    /// For people.
+    /// A text for people; may be empty.
     pub description: String,
     /// How many there are in the whole cluster; at most [`Self::MOST`].
     pub total: u32,

@@ -40,29 +40,29 @@ pub enum NamesError {
     /// Nothing between two commas, or before or after one.
     #[error("a name is missing at column {column}")]
     Empty {
-        /// Where.
+        /// Where the name is missing, in characters from 1.
         column: usize,
     },
     /// A bracket that is not closed, closed but not open, or within another.
     #[error("the bracket at column {column} has no partner; write for example gpu[001-064]")]
     Bracket {
-        /// Where.
+        /// Where the bracket is, in characters from 1.
         column: usize,
     },
     /// Not a number, nor a range of two.
     #[error("'{text}' at column {column} is not a number or a range such as 001-064")]
     Range {
-        /// What is there.
+        /// What stands there instead.
         text: String,
-        /// Where.
+        /// Where it is, in characters from 1.
         column: usize,
     },
     /// The numbers of one bracket overlap.
     #[error("{number} comes twice in the bracket at column {column}")]
     Twice {
-        /// The number.
+        /// The number that comes twice.
         number: u64,
-        /// Where.
+        /// Where the bracket begins, in characters from 1.
         column: usize,
     },
     /// More names than any list may have.
@@ -270,7 +270,7 @@ impl Part {
         let mut brackets = Vec::new();
         let mut at = column + head.chars().count() + 1;
         while let Some(text) = rest {
-            // Every bracket is closed: `pieces` has seen to it.
+            // Every bracket is closed: `pieces` has checked it.
             let (inside, after) = text.split_once(']').unwrap_or((text, ""));
             let ranges = ranges(inside, at)?;
             let (tail, next) = after.split_once('[').map_or((after, None), |(tail, rest)| (tail, Some(rest)));

@@ -13,23 +13,23 @@ use crate::{
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// Name of the server, unique in the cluster.
     pub name: NodeName,
     /// Never reused, 16 random bytes as text.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it first joined.
+    /// When the server first joined.
     pub created: Timestamp,
     /// No new job is placed here.
     pub unschedulable: bool,
-    /// Why, in the administrator's words.
+    /// Why no job may be placed, in the administrator's words; may be empty.
     pub unschedulable_reason: String,
     /// Key/value pairs that jobs select nodes by.
     pub labels: BTreeMap<String, String>,
     /// What keeps jobs off it unless they tolerate it.
     pub taints: BTreeSet<Taint>,
-    /// Why no job is placed here until somebody has seen to it: it has failed too many.
+    /// Why no job is placed here until somebody vouches for it: it has failed too many.
     pub quarantined: Option<Reason>,
     /// Attempts that failed by it lately; a few of them bench it.
     pub strikes: Vec<Strike>,
@@ -39,11 +39,11 @@ pub struct Node {
     /// Of what it has, what another server claims that was away when this one came with it. If that one comes back with it, it is that
     /// one's.
     pub provisional: BTreeSet<Claim>,
-    /// What it has.
+    /// What its agent reported of its hardware.
     pub inventory: Arc<Inventory>,
-    /// Whether its agent is heard.
+    /// Whether heartbeats of its agent arrive.
     pub health: Health,
-    /// Since when `health` is so.
+    /// Since when `health` is as it is.
     pub health_since: Timestamp,
     /// What is wrong with it, if anything.
     pub reasons: Vec<Reason>,
@@ -52,7 +52,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it has said what cannot be true, and nobody has seen to it since.
+    /// Whether it has said what cannot be true, and nobody has vouched for it since.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         !self.quarantine.is_empty()
@@ -62,20 +62,20 @@ impl Node {
 /// One attempt of a job that failed by a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strike {
-    /// When it ended.
+    /// When the attempt ended.
     pub time: Timestamp,
-    /// Whose.
+    /// The job whose attempt it was.
     pub uid: JobUid,
-    /// Which attempt.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// The code of what the node said.
     pub code: String,
 }
 
-/// Whether an agent is heard.
+/// Whether heartbeats of an agent arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// Heartbeats arrive.
+    /// Heartbeats of its agent arrive.
     Ready,
     /// No heartbeat for longer than the limit. "Not heard" is not "free": its jobs keep what they hold.
     NotReady,
@@ -84,13 +84,13 @@ pub enum Health {
 /// GPUs, NICs and the rest of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inventory {
-    /// By index.
+    /// The GPUs, in the order of their index.
     pub gpus: Vec<Gpu>,
-    /// By rail, then device.
+    /// The NICs, by rail and then by device.
     pub nics: Vec<Nic>,
     /// Number of NUMA nodes.
     pub numa_nodes: u32,
-    /// Logical processors.
+    /// Logical processors of the server.
     pub cpus: u32,
     /// Main memory in bytes.
     pub memory_bytes: u64,
@@ -119,11 +119,11 @@ impl Inventory {
 /// How well a NIC and its rail are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicHealth {
-    /// The NIC's device.
+    /// Device name of the NIC, as in the inventory.
     pub device: String,
     /// 100: nothing is known against it. 0: no new job should use it.
     pub score: u32,
-    /// What is wrong.
+    /// Every condition that holds; empty: nothing is wrong.
     pub conditions: Vec<NicCondition>,
     /// The last probe of its path, where there was one.
     pub probe: Option<NicProbe>,
@@ -146,13 +146,13 @@ impl NicHealth {
 /// One thing that is wrong with a NIC or its rail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicCondition {
-    /// UpperCamelCase, stable; for example `Storm`.
+    /// Code of the condition in UpperCamelCase; stable, for example `Storm`.
     pub code: String,
     /// How bad it is.
     pub severity: Severity,
     /// What was seen, against which limit and whose, and what to do.
     pub message: String,
-    /// Since when.
+    /// Since when the condition holds.
     pub since: Timestamp,
     /// It has been quiet long enough: a probe of the path that passes now would end it.
     pub probe: bool,
@@ -161,7 +161,7 @@ pub struct NicCondition {
 /// How bad a condition is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Good to know.
+    /// Worth knowing; it does not affect jobs.
     Note,
     /// Jobs suffer, but run.
     Degraded,
@@ -184,15 +184,15 @@ impl Severity {
 /// A switch that a server hears over LLDP.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Neighbor {
-    /// The network device.
+    /// The server's network device that hears the switch.
     pub netdev: String,
     /// The name that the switch gives itself.
     pub switch: String,
-    /// The switch's port.
+    /// The switch's port, as the switch names it.
     pub port: String,
 }
 
-/// A GPU.
+/// A GPU of a server, whole or a partition of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
     /// 0, 1, 2, ... on this server.
@@ -203,7 +203,7 @@ pub struct Gpu {
     pub model: String,
     /// For example `0000:1b:00.0`; may be empty.
     pub pci_address: String,
-    /// NUMA node, where known.
+    /// NUMA node; `None`: not known.
     pub numa_node: Option<u32>,
     /// Its memory in bytes; 0 if not known.
     pub memory_bytes: u64,
@@ -211,16 +211,16 @@ pub struct Gpu {
     pub facts: Option<Box<GpuFacts>>,
 }
 
-/// A NIC.
+/// A NIC of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nic {
     /// RDMA device, or the netdev where there is none. Unique on its server.
     pub device: String,
-    /// Network device.
+    /// Name of its network device in the kernel.
     pub netdev: String,
     /// For example `0000:18:00.0`; may be empty.
     pub pci_address: String,
-    /// NUMA node, where known.
+    /// NUMA node; `None`: not known.
     pub numa_node: Option<u32>,
     /// Index of the rail that it serves.
     pub rail: u32,
@@ -230,7 +230,7 @@ pub struct Nic {
     pub mtu: u32,
     /// In Mbit/s; 0 if not known.
     pub speed_mbps: u64,
-    /// Link up.
+    /// Its link is up.
     pub up: bool,
     /// RoCEv2 GID index of `address`, where the NIC has RDMA.
     pub gid_index: Option<u32>,

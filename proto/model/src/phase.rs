@@ -5,19 +5,19 @@ use std::fmt;
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Queued.
+    /// The job waits in the queue; it holds nothing.
     Pending,
     /// Placed; GPUs and NICs are held.
     Reserved,
     /// Engines start and listen.
     Preparing,
-    /// Ranks run.
+    /// All ranks of the attempt have been started.
     Running,
     /// An attempt has failed or is stopped; it is torn down before the job is queued again.
     Recovering,
     /// All ranks ended well.
     Completed,
-    /// It ended otherwise.
+    /// It ended neither well nor on request.
     Failed,
     /// It was ended on request.
     Cancelled,

@@ -13,22 +13,22 @@ pub struct Placement {
     pub ranks: Vec<RankPlace>,
     /// Indices of the rails in use, ascending.
     pub rails: Vec<u32>,
-    /// Distinct pods.
+    /// Number of pods that the nodes are in.
     pub pods: u32,
-    /// Why this choice.
+    /// Why the scheduler chose these nodes.
     pub reasons: Vec<Reason>,
     /// Further nodes that the job holds idle, to replace those that fail; without ranks.
     pub spares: Vec<NodePlace>,
     /// Weight of the job's traffic that crosses pods and leaves.
     pub cut: u64,
-    /// Nobody else on its nodes.
+    /// No other job is placed on its nodes.
     pub exclusive: bool,
 }
 
 /// One node of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePlace {
-    /// Which.
+    /// Name of the node.
     pub node: NodeName,
     /// Its pod; empty without a fabric document.
     pub pod: String,
@@ -47,32 +47,32 @@ pub struct NodePlace {
 /// One NIC of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicPlace {
-    /// Device name.
+    /// Device name of the NIC, as in the node's inventory.
     pub device: String,
-    /// Network device.
+    /// Name of its network device.
     pub netdev: String,
-    /// Its rail.
+    /// The rail that it is on, by number.
     pub rail: u32,
     /// Its leaf; empty without a fabric document.
     pub leaf: String,
-    /// Its address on the rail.
+    /// Its address on the rail; `None`: it has none.
     pub address: Option<IpAddr>,
 }
 
 /// One rank of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankPlace {
-    /// 0, 1, 2, ...
+    /// Number of the rank in the gang, from 0.
     pub rank: u32,
-    /// Its node.
+    /// The node that the rank runs on.
     pub node: NodeName,
     /// 0, 1, 2, ... on that node.
     pub local_rank: u32,
-    /// Its GPUs.
+    /// Indices of its GPUs on that node; empty: none.
     pub gpus: Vec<u32>,
     /// Device name of the NIC nearest to its GPU.
     pub nic: String,
-    /// That NIC's rail.
+    /// The rail that this NIC is on, by number.
     pub rail: u32,
     /// That NIC's leaf; may be empty.
     pub leaf: String,

@@ -9,20 +9,20 @@ use crate::{JobName, Promise, Timestamp};
 pub struct Dependency {
     /// The other; an array stands for all its elements.
     pub job: JobName,
-    /// What must have become of it.
+    /// The state that it must have reached.
     pub when: DependencyWhen,
 }
 
 word!(
-    /// What must have become of a job before another may start.
+    /// The state that a job must have reached before another may start.
     DependencyWhen {
-        /// It has completed.
+        /// It has completed: all ranks of it ended well.
         Succeeded = "succeeded",
-        /// It has ended, however.
+        /// It has ended, in whatever phase.
         Ended = "ended",
         /// It has started, or has ended after it had.
         Started = "started",
-        /// It has failed.
+        /// It ended in phase `Failed`.
         Failed = "failed",
     }
 );
@@ -35,7 +35,7 @@ pub struct Preemption {
     pub preemptible: bool,
     /// Between the signal and SIGKILL; `None`: the job's grace period.
     pub grace: Option<Duration>,
-    /// What its ranks get first.
+    /// The signal that its ranks get first, by Linux number.
     pub signal: i32,
     /// It saves its work so often: no more than this is lost. `None`: all that was done since its start.
     pub checkpoint_every: Option<Duration>,
@@ -44,7 +44,7 @@ pub struct Preemption {
 }
 
 impl Preemption {
-    /// SIGTERM.
+    /// Number of SIGTERM on Linux.
     pub const SIGTERM: i32 = 15;
 
     /// The default for a job of this priority: below 0 it may be stopped, by SIGTERM and its grace period.
@@ -63,9 +63,9 @@ impl Preemption {
 /// What to do when an attempt fails, or something of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailurePolicy {
-    /// When to queue it again.
+    /// When a failed attempt is followed by another.
     pub requeue: Requeue,
-    /// How often at most.
+    /// How often the job may be queued again.
     pub max_restarts: u32,
     /// Where another node for a failed one comes from.
     pub replace: Replace,
@@ -92,11 +92,11 @@ impl FailurePolicy {
 /// When a failed job is queued again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
-    /// Never.
+    /// A failed job is not queued again.
     Never,
     /// When the infrastructure failed it: engine, node, rail.
     OnInfrastructure,
-    /// Whatever the cause.
+    /// After any failure, also one of the job's own program.
     OnAny,
 }
 
@@ -115,7 +115,7 @@ word!(
 word!(
     /// Whether gangs are measured before their ranks start. In this order each asks for more than the one before.
     Certification {
-        /// No.
+        /// Ranks start without a measurement.
         Off = "off",
         /// They are, and start whatever is found; the job says what.
         Warn = "warn",
@@ -132,7 +132,7 @@ word!(
         Continue = "continue",
         /// It moves to where all its rails are whole.
         Move = "move",
-        /// The attempt fails.
+        /// The attempt fails as soon as a rail is lost.
         Fail = "fail",
     }
 );
@@ -140,11 +140,11 @@ word!(
 /// When a queued job will probably start. Worked out when asked for, not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Eta {
-    /// The expected start.
+    /// The start that is most likely.
     pub start: Timestamp,
-    /// Not before this.
+    /// The job does not start before this time.
     pub earliest: Timestamp,
-    /// Probably not after this.
+    /// The job probably does not start after this time.
     pub latest: Timestamp,
     /// What the job can rely on.
     pub promise: Promise,

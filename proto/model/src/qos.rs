@@ -7,7 +7,7 @@ use crate::{NodeName, Reason, Timestamp};
 /// No profile's document is longer, in bytes.
 pub const MAX_DOCUMENT: usize = 64 * 1024;
 
-/// How far a NIC is.
+/// How far a NIC is with the profile that is desired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QosState {
     /// It is left as it is, until its stage comes.
@@ -25,21 +25,21 @@ pub enum QosState {
 /// How one NIC stands to the profile that is desired for it, as its agent says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QosPort {
-    /// The NIC's device.
+    /// Device name of the NIC, as in the inventory.
     pub device: String,
     /// The roll-out that this is about.
     pub generation: u64,
-    /// How far it is.
+    /// How far the NIC is with that rollout.
     pub state: QosState,
     /// What differs, or what failed; may be empty.
     pub message: String,
-    /// Number of the last desired state that the agent is done with here, whatever came of it; 0 if it does not tell.
+    /// Number of the last desired state that the agent is done with here, whatever the result; 0 if it does not report that.
     pub observed_generation: u64,
 }
 
 impl QosPort {
-    /// What counts of what was told, one of each device, by device. A NIC that was renamed may be told of twice: what is newer counts, and
-    /// of what is equally new that which claims least.
+    /// What counts of what was reported, one of each device, by device. A NIC that was renamed may be reported twice: what is newer
+    /// counts, and of what is equally new that which claims least.
     #[must_use]
     pub fn distinct(mut ports: Vec<Self>) -> Vec<Self> {
         let claims = |port: &Self| match port.state {
@@ -62,7 +62,7 @@ impl QosPort {
 /// was none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredQos {
-    /// Of the roll-out.
+    /// Generation of the rollout that asks for it.
     pub generation: u64,
     /// The profile, as JSON.
     pub document: Arc<str>,
@@ -89,11 +89,11 @@ pub struct QosRollout {
     pub before: Option<Arc<str>>,
     /// Why, in the administrator's words.
     pub reason: String,
-    /// Who asked.
+    /// Who began the rollout.
     pub by: String,
-    /// When.
+    /// When the rollout began.
     pub since: Timestamp,
-    /// The server that is first.
+    /// The server whose NICs get the profile first.
     pub canary: NodeName,
     /// A trial that nobody confirms for so long is taken back.
     pub confirm_within: Duration,

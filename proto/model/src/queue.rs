@@ -7,7 +7,7 @@ use crate::{QueueName, TenantName, Timestamp};
 /// A queue of a tenant. The tenant itself is the root of its queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue {
-    /// Whose it is.
+    /// The tenant that the queue belongs to.
     pub tenant: TenantName,
     /// Its name, unique within the tenant.
     pub name: QueueName,
@@ -21,11 +21,11 @@ pub struct Queue {
     pub weight: u32,
     /// What the order of its waiting jobs is for; `None`: as the queue above it, at last as the cluster's policy says.
     pub objective: Option<Objective>,
-    /// Never reused.
+    /// Identifier of this very queue; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it was made.
+    /// When the queue was made.
     pub created: Timestamp,
 }
 
@@ -36,12 +36,12 @@ pub struct Queue {
 pub enum Objective {
     /// Short waits in the mean: a job stands as if it had come later, the longer it will run.
     MeanWait {
-        /// By so much at most.
+        /// The most by which a job can be put back.
         patience: Duration,
     },
     /// Short waits of large jobs: a job stands as if it had come later, the fewer GPUs it asks for.
     LargeFirst {
-        /// By so much at most.
+        /// The most by which a job can be put back.
         patience: Duration,
     },
     /// First come, first served.
@@ -53,7 +53,7 @@ impl Objective {
     pub const MEAN_WAIT_PATIENCE: Duration = Duration::from_secs(86_400);
     /// The patience of [`Objective::LargeFirst`] where nothing is said: half a day for every doubling of GPUs.
     pub const LARGE_FIRST_PATIENCE: Duration = Duration::from_secs(8 * 86_400);
-    /// The longest patience.
+    /// The longest patience that may be given: 90 days.
     pub const PATIENCE_MAX: Duration = Duration::from_secs(90 * 86_400);
 
     /// Reads `fair`, `mean-wait`, `large-first`, and the latter two with a patience: `mean-wait:2d`. Of times the caller
@@ -98,7 +98,7 @@ impl Objective {
 /// Quota by usable shape: whole pods, further whole nodes, further single GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Shape {
-    /// Whole pods.
+    /// Whole pods of the fabric.
     pub pods: u32,
     /// Whole nodes beside them.
     pub nodes: u32,
@@ -107,7 +107,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Nothing at all.
+    /// Whether the quota grants nothing.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self == Self::default()

@@ -22,9 +22,9 @@ pub enum DrainTarget {
     Leaf(String),
     /// One server's port of a rail.
     Port {
-        /// The server.
+        /// The server that the port is on.
         node: NodeName,
-        /// The rail.
+        /// The rail that the port is on, by number.
         rail: u32,
     },
 }
@@ -72,20 +72,20 @@ impl FromStr for DrainTarget {
 /// Something is out of use until an administrator takes it back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drain {
-    /// What.
+    /// What is out of use.
     pub target: DrainTarget,
     /// Why, in the administrator's words; may be empty.
     pub reason: String,
-    /// Who did it.
+    /// Name of the administrator who drained it.
     pub by: String,
-    /// Since when.
+    /// Since when it is drained.
     pub since: Timestamp,
 }
 
 /// How an engine uses one rail of its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RailState {
-    /// In use.
+    /// The engine sends and receives on the rail.
     Up,
     /// Drained, and something of before is still on its way; or it is the last rail and used all the same.
     Draining,
@@ -123,15 +123,15 @@ impl fmt::Display for RailState {
 /// What one engine says of one rail of its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RailReport {
-    /// Which.
+    /// Number of the rail.
     pub rail: u32,
     /// How it is used; `None` where nothing is known any more.
     pub state: Option<RailState>,
-    /// Since when it is.
+    /// Since when it is used so.
     pub since: Timestamp,
-    /// Sent.
+    /// Bytes that the engine has sent on the rail.
     pub tx_bytes: u64,
-    /// Received.
+    /// Bytes that the engine has received on the rail.
     pub rx_bytes: u64,
     /// Bytes per second sent since the report before.
     pub tx_rate: u64,
@@ -141,7 +141,7 @@ pub struct RailReport {
     pub flaps: u32,
     /// Of the last loss, in words; may be empty.
     pub cause: String,
-    /// Other nodes of the job.
+    /// Other nodes of the job, whether or not they are reached.
     pub peers: u32,
     /// Those that are reached on it.
     pub peers_up: u32,
@@ -159,11 +159,11 @@ impl RailReport {
 /// How an engine carries out one kind of operation, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlgorithmChoice {
-    /// For example `all-reduce`.
+    /// Kind of the operation, for example `all-reduce`.
     pub operation: String,
     /// Greatest size of its class in bytes; a class spans a power of two.
     pub bytes: u64,
-    /// For example `direct`.
+    /// Name of the algorithm, for example `direct`.
     pub algorithm: String,
     /// Every consideration, the deciding one first.
     pub reasons: Vec<String>,

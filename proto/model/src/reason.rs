@@ -7,7 +7,7 @@ use crate::{JobId, ReservationName, TenantName, Timestamp};
 /// One cause of a state or of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// UpperCamelCase, stable; for example `GpuCapacity`.
+    /// Code of the cause in UpperCamelCase; stable, for example `GpuCapacity`.
     pub code: Cow<'static, str>,
     /// One sentence: what, where, what to do.
     pub message: String,
@@ -15,9 +15,9 @@ pub struct Reason {
     pub count: u32,
     /// What it is about, for example `node/n3`; may be empty.
     pub scope: String,
-    /// Since when, where known.
+    /// Since when the cause holds; `None`: not known.
     pub since: Option<Timestamp>,
-    /// What is told instead to those who may know whose thing it is about. `message` and `scope` name nobody then.
+    /// What those read instead who may know whose thing it is about. `message` and `scope` name nobody then.
     pub named: Option<Box<Named>>,
 }
 
@@ -26,7 +26,7 @@ pub struct Reason {
 pub struct Named {
     /// The tenants whose people may; administrators always may.
     pub to: Vec<TenantName>,
-    /// One sentence.
+    /// The message with the names in it, in one sentence.
     pub message: String,
     /// What it is about.
     pub scope: String,
@@ -39,11 +39,11 @@ pub enum Thing {
     Job(JobId),
     /// A reservation: those that it is for know of it; of a maintenance everybody does.
     Reservation {
-        /// Its name.
+        /// Name of the reservation that it is about.
         name: ReservationName,
-        /// Whom it is for.
+        /// The tenants that the reservation is for.
         tenants: Vec<TenantName>,
-        /// It is for maintenance.
+        /// The reservation is for maintenance.
         maintenance: bool,
     },
 }
@@ -121,7 +121,7 @@ impl Reason {
         self
     }
 
-    /// Says since when.
+    /// Adds the time since which the cause holds.
     #[must_use]
     pub fn since(mut self, since: Timestamp) -> Self {
         self.since = Some(since);

@@ -11,7 +11,7 @@ pub enum Within {
     Leaves,
     /// Nodes of one pod.
     Pod,
-    /// Anywhere.
+    /// Nodes anywhere in the fabric.
     #[default]
     Fabric,
 }
@@ -21,16 +21,16 @@ pub enum Within {
 pub struct Group {
     /// How many nodes; the gang is so many groups of them without rest.
     pub size: u32,
-    /// Where each group stays.
+    /// Where each group must stay.
     pub within: Within,
     /// Whether the gang rather waits than split a group.
     pub required: bool,
 }
 
-/// Where the nodes of a gang come to lie.
+/// Whether the nodes of a gang lie close together or apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Arrange {
-    /// Close together.
+    /// As close together as there is room.
     #[default]
     Pack,
     /// Over as many pods as there are, evenly.
@@ -43,7 +43,7 @@ pub enum Pattern {
     /// Each node to its neighbour in rank order, the last to the first.
     #[default]
     Ring,
-    /// Each node with each other.
+    /// Each node talks to each other one.
     AllToAll,
     /// Groups of so many nodes in which all talk to all; each node also to that of the same position in the next group.
     Pipeline(u32),
@@ -52,15 +52,15 @@ pub enum Pattern {
 /// What a job asks of its place, beside the number of nodes. The default asks nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlacementRequest {
-    /// Where the whole gang stays.
+    /// Where the whole gang must stay.
     pub within: Within,
-    /// Groups inside the gang.
+    /// Parts of the gang that must lie closer together than the whole.
     pub groups: Vec<Group>,
-    /// Close together or apart.
+    /// Whether nodes lie close together or apart.
     pub arrange: Arrange,
-    /// Who talks to whom.
+    /// Which nodes talk to which, for the order of ranks.
     pub pattern: Pattern,
-    /// Nobody else on its nodes.
+    /// No other job is placed on its nodes.
     pub exclusive: bool,
     /// Further nodes that are held idle for it.
     pub spares: u32,
@@ -87,9 +87,9 @@ impl PlacementRequest {
 /// What keeps jobs off a node unless they tolerate it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taint {
-    /// For example `maintenance`.
+    /// Key of the taint, for example `maintenance`.
     pub key: String,
-    /// May be empty.
+    /// Value of the taint; may be empty.
     pub value: String,
 }
 
@@ -100,9 +100,9 @@ pub enum Term {
     In(String, BTreeSet<String>),
     /// The label is absent or has none of these values.
     NotIn(String, BTreeSet<String>),
-    /// The label is there.
+    /// The node has the label, whatever its value.
     Exists(String),
-    /// The label is not there.
+    /// The node does not have the label.
     Absent(String),
     /// One of these holds; none of them is such a list itself.
     Any(BTreeSet<Term>),

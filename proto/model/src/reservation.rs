@@ -7,30 +7,30 @@ use crate::{NodeName, ReservationName, TenantName, Timestamp};
 /// Servers kept from `start` for `duration`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
-    /// Its name.
+    /// Name of the reservation, unique in the cluster.
     pub name: ReservationName,
-    /// Never reused.
+    /// Identifier of this very reservation; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it was made.
+    /// When the reservation was made.
     pub created: Timestamp,
-    /// Which servers.
+    /// The servers that are kept, by name or by number.
     pub nodes: ReservationNodes,
-    /// From when.
+    /// Begin of the time for which they are kept.
     pub start: Timestamp,
-    /// For how long; never zero.
+    /// For how long the servers are kept; never zero.
     pub duration: Duration,
     /// Whose jobs may run in it; empty for maintenance.
     pub tenants: Vec<TenantName>,
     /// No job at all runs in it.
     pub maintenance: bool,
-    /// For people.
+    /// A text for people, for example what the maintenance is for; may be empty.
     pub reason: String,
 }
 
 impl Reservation {
-    /// When it ends.
+    /// The first moment at which the servers are no longer kept.
     #[must_use]
     pub fn end(&self) -> Timestamp {
         self.start.plus(self.duration)
@@ -40,11 +40,11 @@ impl Reservation {
 /// Which servers a reservation keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReservationNodes {
-    /// These.
+    /// Exactly the servers of these names.
     Names(Vec<NodeName>),
     /// So many, chosen when it begins.
     Count {
-        /// How many.
+        /// Number of servers to keep.
         nodes: u32,
         /// From so many pods at most; 0: no limit.
         pods_at_most: u32,

@@ -11,7 +11,7 @@ word!(
     Concurrency {
         /// It is submitted beside the earlier one.
         Allow = "allow",
-        /// It is left out.
+        /// The run is left out.
         Forbid = "forbid",
         /// It is submitted, and the earlier one is cancelled.
         Replace = "replace",
@@ -41,35 +41,35 @@ impl Default for History {
 /// A schedule of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobSchedule {
-    /// Whose it is.
+    /// The tenant that the schedule belongs to.
     pub tenant: TenantName,
     /// Its name, unique within the tenant.
     pub name: ScheduleName,
-    /// Never reused.
+    /// Identifier of this very schedule; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
     /// When it was made.
     pub created: Timestamp,
-    /// When runs are due.
+    /// The times at which runs are due.
     pub cron: Cron,
-    /// Whose clocks say so.
+    /// The time zone of these times.
     pub zone: Zone,
     /// Labels of each run's job.
     pub labels: BTreeMap<String, String>,
-    /// What each run is.
+    /// The job that each run submits.
     pub job: Arc<JobSpec>,
     /// What becomes of a run beside an earlier one.
     pub concurrency: Concurrency,
     /// A run that is later than this is left out; `None`: however late.
     pub starting_deadline: Option<Duration>,
-    /// Nothing is submitted meanwhile.
+    /// No run is submitted while this is set.
     pub suspended: bool,
-    /// Records that are kept.
+    /// How many records of past runs are kept.
     pub history: History,
     /// By whose authority its jobs are submitted; `None` only in a document that nobody has applied yet.
     pub owner: Option<Authority>,
-    /// How far it has come.
+    /// Which runs were due, and how they ended.
     pub progress: ScheduleProgress,
 }
 
@@ -93,7 +93,7 @@ pub struct ScheduleProgress {
 pub struct ScheduledRun {
     /// The schedule, in the job's tenant.
     pub schedule: ScheduleName,
-    /// When it was due.
+    /// The time at which the run was due.
     pub time: Timestamp,
 }
 

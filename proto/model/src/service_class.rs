@@ -4,18 +4,18 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{Authority, QueueName, Role, ServiceClassName, TenantName, Timestamp};
 
-/// A service class.
+/// A service class: limits and rights that a job takes by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceClass {
-    /// Its name.
+    /// Name of the service class, unique in the cluster.
     pub name: ServiceClassName,
-    /// Never reused.
+    /// Identifier of this very class; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
     /// When it was made.
     pub created: Timestamp,
-    /// For people.
+    /// A text for people; may be empty.
     pub description: String,
     /// Whose jobs may be of it.
     pub members: ClassMembers,
@@ -25,7 +25,7 @@ pub struct ServiceClass {
     pub job: JobLimits,
     /// What one user may have in it at once.
     pub user: UserLimits,
-    /// Who is stopped for whom.
+    /// Which jobs are stopped for which.
     pub preemption: ClassPreemption,
 }
 
@@ -45,7 +45,7 @@ pub struct ClassMembers {
 /// What decides of which class a job may be.
 #[derive(Debug, Clone, Copy)]
 pub struct Applicant<'a> {
-    /// The job's tenant.
+    /// The tenant that the job belongs to.
     pub tenant: &'a TenantName,
     /// Its queue with those above it.
     pub queues: &'a [QueueName],
@@ -85,7 +85,7 @@ impl ClassMembers {
 /// What one job of a class may ask for; `None`: anything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobLimits {
-    /// The lowest priority.
+    /// The lowest priority that a job may ask for; `None`: any.
     pub priority_min: Option<i32>,
     /// The highest; `None`: as high as the submitter's role may go without a class.
     pub priority_max: Option<i32>,
@@ -95,7 +95,7 @@ pub struct JobLimits {
     pub time_limit_max: Option<Duration>,
     /// Of jobs that give none; `None`: the longest.
     pub time_limit_default: Option<Duration>,
-    /// Nodes, spares too.
+    /// Nodes of the gang, its spares counted.
     pub nodes_max: Option<u32>,
     /// GPUs on all nodes, spares too.
     pub gpus_max: Option<u32>,
@@ -106,15 +106,15 @@ pub struct JobLimits {
 /// What one user may have in a class at once; `None`: any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UserLimits {
-    /// Jobs that hold a place.
+    /// Jobs that hold a place at a time; `None`: any number.
     pub jobs_running: Option<u32>,
-    /// Jobs that wait.
+    /// Jobs that wait in the queue.
     pub jobs_waiting: Option<u32>,
-    /// GPUs that they hold.
+    /// GPUs that these jobs hold; `None`: any number.
     pub gpus: Option<u32>,
 }
 
-/// Who is stopped for whom.
+/// Which jobs of a class are stopped for which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassPreemption {
     /// Jobs of lower priority may be stopped for its jobs.
@@ -134,7 +134,7 @@ impl Default for ClassPreemption {
 /// A user of a class: what a user may have is counted so.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassUser {
-    /// The class.
+    /// The service class that the limits belong to.
     pub class: ServiceClassName,
     /// The tenant of the jobs.
     pub tenant: TenantName,

@@ -12,7 +12,7 @@ use crate::NodeName;
 /// Size of a terminal's window in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepWindow {
-    /// Lines.
+    /// Lines of the window.
     pub rows: u16,
     /// Characters of a line.
     pub columns: u16,
@@ -21,7 +21,7 @@ pub struct StepWindow {
 /// The terminal of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StepTerminal {
-    /// Its size.
+    /// Lines and columns of its window.
     pub window: StepWindow,
     /// What `TERM` says; empty: nothing.
     pub kind: String,
@@ -45,7 +45,7 @@ impl Default for StepWork {
 }
 
 impl StepWork {
-    /// What it is called where it is told of: the program without its arguments, or what else it is.
+    /// Its name in messages: the program without its arguments, or what else it is.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         match self {
@@ -59,9 +59,9 @@ impl StepWork {
 /// What somebody asks to be run in a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StepRequest {
-    /// What it does.
+    /// What every process of the step runs.
     pub work: StepWork,
-    /// Added to the environment.
+    /// Variables that are added to the environment.
     pub env: BTreeMap<String, String>,
     /// Empty: where the job's ranks begin.
     pub working_dir: String,
@@ -84,15 +84,15 @@ pub struct StepOrder {
     pub id: u64,
     /// The first server of the step.
     pub first_node: NodeName,
-    /// What it does.
+    /// What this server's processes of the step run.
     pub work: StepWork,
-    /// Added to the environment.
+    /// Variables that are added to the environment.
     pub env: BTreeMap<String, String>,
     /// Empty: where the job's ranks begin.
     pub working_dir: String,
     /// Standard input is sent to this server's first process.
     pub stdin: bool,
-    /// It has a terminal.
+    /// The terminal that it has; `None`: none.
     pub terminal: Option<StepTerminal>,
     /// Number of this server's first process.
     pub first_rank: u32,
@@ -102,18 +102,18 @@ pub struct StepOrder {
     pub ranks: u32,
     /// Servers of the step.
     pub nodes: u32,
-    /// Which of them this is.
+    /// Number of this server among those of the step, from 0.
     pub node_index: u32,
 }
 
 /// What comes from whoever runs a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepInput {
-    /// For standard input.
+    /// Bytes for the standard input of the step.
     Data(Vec<u8>),
-    /// Standard input ends.
+    /// The standard input is at its end; no more bytes follow.
     EndOfInput,
-    /// For all processes.
+    /// A signal, by its Linux number, for all processes of the step.
     Signal(i32),
     /// The terminal's window has another size.
     Window(StepWindow),
@@ -127,9 +127,9 @@ pub enum StepFlaw {
     /// A server is not the job's.
     #[error("the job does not run on '{node}'; it runs on {here}")]
     NotOfTheJob {
-        /// Which.
+        /// The server that was named and does not belong to the job.
         node: NodeName,
-        /// Those that are.
+        /// The job's servers, as text for the message.
         here: String,
     },
     /// A terminal belongs to one process.

@@ -4,20 +4,20 @@ use std::{fmt, str::FromStr};
 
 use crate::{IsolationPolicy, Shape, TenantName, Timestamp};
 
-/// A tenant.
+/// A tenant: a group of users with a quota and jobs of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenant {
-    /// Its name.
+    /// Name of the tenant, unique in the cluster.
     pub name: TenantName,
-    /// Never reused.
+    /// Identifier of this very tenant; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
-    /// When it was made.
+    /// When the tenant was made.
     pub created: Timestamp,
-    /// For people.
+    /// A text for people; may be empty.
     pub description: String,
-    /// What it may hold.
+    /// What its jobs may hold at a time.
     pub quota: Quota,
     /// How much isolation its jobs must have; the cluster's own setting holds where that is stricter.
     pub isolation: IsolationPolicy,
@@ -57,20 +57,20 @@ impl Default for Quota {
 /// What a caller may do; who may do more comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Everything.
+    /// Everything, in all tenants and on the cluster itself.
     Admin,
     /// Everything within one tenant.
     TenantAdmin,
     /// Submit, cancel and read within one tenant.
     User,
-    /// Read within one tenant.
+    /// Read everything within one tenant.
     Viewer,
     /// A server's agent: its own desired state and observations.
     Node,
 }
 
 impl Role {
-    /// All roles.
+    /// All roles, in the order of the enumeration.
     pub const ALL: [Self; 5] = [Self::Admin, Self::TenantAdmin, Self::User, Self::Viewer, Self::Node];
 
     /// Whether it may take back what somebody of another role has laid down.

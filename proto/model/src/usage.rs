@@ -1,4 +1,4 @@
-//! What servers and jobs use now: told by agents, passed on to whoever asks, stored nowhere.
+//! What servers and jobs use now: reported by agents, passed on to whoever asks, stored nowhere.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ pub struct AttemptUsage {
     pub cpu_millis: u64,
     /// Resident memory in bytes.
     pub memory: u64,
-    /// Processes.
+    /// Processes of the attempt on this server.
     pub processes: u32,
 }
 
 /// What a server uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerUsage {
-    /// When it was told.
+    /// When the agent reported it.
     pub time: Timestamp,
     /// Thousandths of one CPU that were busy since the look before.
     pub cpu_millis: u64,
-    /// CPUs that there are.
+    /// Logical processors of the server.
     pub cpus: u32,
     /// Bytes of main memory that are not available to new programs.
     pub memory_used: u64,
-    /// All of it.
+    /// Bytes of main memory that the server has.
     pub memory: u64,
-    /// Jobs by uid and attempt.
+    /// What each attempt uses, by job and number of the attempt.
     pub attempts: BTreeMap<(JobUid, u32), AttemptUsage>,
 }

@@ -7,17 +7,17 @@ use crate::{TenantName, Timestamp, ValuesName};
 /// Whether values are secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValuesKind {
-    /// Nobody reads them back.
+    /// Values that nobody reads back.
     Secret,
     /// Everybody of the tenant reads them.
     Config,
 }
 
 impl ValuesKind {
-    /// Both.
+    /// Both kinds, secrets first.
     pub const ALL: [Self; 2] = [Self::Secret, Self::Config];
 
-    /// As documents call it.
+    /// The kind as documents name it.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl ValuesKind {
         }
     }
 
-    /// As sentences call it.
+    /// The kind as sentences name it.
     #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
@@ -54,12 +54,12 @@ impl ValuesKind {
     }
 }
 
-/// Which values.
+/// Names one secret or one config of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ValuesId {
-    /// Whose.
+    /// The tenant that they belong to.
     pub tenant: TenantName,
-    /// Of which kind.
+    /// Whether they are a secret or a config.
     pub kind: ValuesKind,
     /// The name, unique among the tenant's of that kind.
     pub name: ValuesName,
@@ -76,7 +76,7 @@ impl fmt::Display for ValuesId {
 pub struct ValueText(Arc<str>);
 
 impl ValueText {
-    /// Takes it over.
+    /// Keeps a copy of the text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.into())
@@ -95,13 +95,13 @@ impl fmt::Debug for ValueText {
     }
 }
 
-/// Variables with values that are not to be told.
+/// Variables with values that are not to be shown.
 pub type HiddenEnv = BTreeMap<String, ValueText>;
 
 /// A value, and since when it is this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
-    /// The value.
+    /// The text of the value.
     pub text: ValueText,
     /// The object's generation in which it was last changed.
     pub revision: u64,
@@ -110,19 +110,19 @@ pub struct Value {
 /// Named values of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
-    /// Which.
+    /// Tenant, kind and name.
     pub id: ValuesId,
-    /// Never reused.
+    /// Identifier of these very values; later ones of the same name have another.
     pub uid: String,
-    /// Counts changes.
+    /// Number of the version: it grows with each change of the values.
     pub generation: u64,
     /// When it was made.
     pub created: Timestamp,
     /// When the values were last changed.
     pub updated: Timestamp,
-    /// By whom.
+    /// Who changed the values last: a user or an administrator.
     pub updated_by: String,
-    /// For people.
+    /// A text for people; may be empty.
     pub description: String,
     /// The values by their keys; empty only in a document that says nothing of them.
     pub data: BTreeMap<String, Value>,
@@ -142,7 +142,7 @@ impl Values {
     /// Bytes of all variables that one job has of secrets and configs, at most.
     pub const MAX_ENV: usize = 96 << 10;
 
-    /// Bytes of keys and values.
+    /// Bytes of all keys and values together.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.data.iter().map(|(key, value)| key.len() + value.text.expose().len()).sum()

@@ -1,4 +1,4 @@
-//! Webhooks: a tenant's receivers that are told over HTTP what becomes of its jobs.
+//! Webhooks: a tenant's receivers that get the events of its jobs over HTTP.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,17 +12,17 @@ use thiserror::Error;
 use crate::{QueueName, TenantName, Timestamp, WebhookName};
 
 word!(
-    /// What a receiver can be told of.
+    /// An event that a receiver can get.
     WebhookEvent {
         /// All ranks of an attempt have started.
         Started = "STARTED",
         /// It ended, in whichever way.
         Ended = "ENDED",
-        /// It has completed.
+        /// The job has completed: all ranks ended well.
         Succeeded = "SUCCEEDED",
-        /// It has failed.
+        /// The job has failed, and is not queued again.
         Failed = "FAILED",
-        /// It was cancelled.
+        /// The job was ended on request.
         Cancelled = "CANCELLED",
         /// An attempt is over, and the job is queued again.
         QueuedAgain = "QUEUED_AGAIN",
@@ -34,11 +34,11 @@ word!(
 /// A webhook of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// Whose it is.
+    /// The tenant that the webhook belongs to.
     pub tenant: TenantName,
     /// Its name, unique within the tenant.
     pub name: WebhookName,
-    /// Never reused.
+    /// Identifier of this very webhook; a later one of the same name has another.
     pub uid: String,
     /// Counts changes of what was asked for.
     pub generation: u64,
@@ -46,26 +46,26 @@ pub struct Webhook {
     pub created: Timestamp,
     /// What was asked for.
     pub spec: WebhookSpec,
-    /// What became of it.
+    /// What was delivered so far, and what was not.
     pub progress: WebhookProgress,
 }
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookSpec {
-    /// Where to.
+    /// The receiver's URL, which deliveries are posted to.
     pub url: WebhookUrl,
-    /// Of what; never empty.
+    /// The events that are delivered; never empty.
     pub events: BTreeSet<WebhookEvent>,
-    /// Of which jobs.
+    /// The jobs whose events are delivered.
     pub jobs: JobFilter,
     /// What deliveries are signed with; `None` only in a document that nobody has applied yet.
     pub secret: Option<WebhookSecret>,
-    /// Also without TLS.
+    /// The receiver may be called over plain HTTP as well.
     pub allow_insecure: bool,
     /// Nothing is sent or kept meanwhile.
     pub suspended: bool,
-    /// For people.
+    /// A text for people; may be empty.
     pub description: String,
 }
 
@@ -74,7 +74,7 @@ pub struct WebhookSpec {
 pub struct JobFilter {
     /// Jobs of this name; `*` at its end stands for any further text. Empty: any.
     pub name: String,
-    /// Jobs of this queue.
+    /// Only jobs of this queue; `None`: of any.
     pub queue: Option<QueueName>,
     /// Jobs with all of these labels.
     pub labels: BTreeMap<String, String>,
@@ -94,14 +94,14 @@ impl JobFilter {
     }
 }
 
-/// What became of a webhook's deliveries.
+/// How a webhook's deliveries ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookProgress {
-    /// Answered with 2xx.
+    /// Deliveries that the receiver answered with a 2xx status.
     pub delivered: u64,
-    /// Given up.
+    /// Deliveries that failed and were given up.
     pub failed: u64,
-    /// Dropped without being delivered.
+    /// Deliveries that were dropped without being delivered.
     pub dropped: u64,
     /// The last attempt that failed, and when.
     pub last_error: Option<(Timestamp, String)>,
@@ -121,7 +121,7 @@ impl Webhook {
         !self.spec.suspended && self.progress.disabled.is_none()
     }
 
-    /// Whether it is told of this.
+    /// Whether it gets this event.
     #[must_use]
     pub fn wants(&self, event: WebhookEvent) -> bool {
         use WebhookEvent::{Cancelled, Ended, Failed, Succeeded};
@@ -161,21 +161,21 @@ impl fmt::Debug for WebhookSecret {
 /// Why a text is not the URL of a receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WebhookUrlError {
-    /// Too long.
+    /// More than [`WebhookUrl::MAX`] bytes; the number is the text's length.
     #[error("has {0} bytes; at most {max} are allowed", max = WebhookUrl::MAX)]
     TooLong(usize),
-    /// Not `https` or `http`.
+    /// The scheme is not `https` or `http`.
     #[error("must begin with https:// (or http://, with allowInsecure)")]
     Scheme,
-    /// A user or password.
+    /// The URL holds a user or a password.
     #[error("holds a user or a password, or an '@' before the path; receivers check the signature instead")]
     Credentials,
-    /// What is no host.
+    /// The host is missing or not valid.
     #[error(
         "its host is missing or no host; write a DNS name, an IPv4 address, or an IPv6 address in brackets"
     )]
     Host,
-    /// What is no port.
+    /// The port is not valid.
     #[error("its port is not a number from 1 to 65535")]
     Port,
     /// A fragment, which is never sent.
@@ -197,7 +197,7 @@ pub struct WebhookUrl {
 }
 
 impl WebhookUrl {
-    /// Bytes at most.
+    /// The most bytes that an URL may have.
     pub const MAX: usize = 2048;
 
     /// Reads an URL strictly: what two readers could understand differently is refused.
@@ -255,7 +255,7 @@ impl WebhookUrl {
         &self.host
     }
 
-    /// The port.
+    /// The port: that of the URL, or that of its scheme where it names none.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port

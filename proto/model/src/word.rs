@@ -8,7 +8,7 @@ macro_rules! word {
         pub enum $type { $($(#[$vdoc])* $variant),+ }
 
         impl $type {
-            /// All of them.
+            /// All values, in the order of the enumeration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The word that command lines use.

@@ -25,7 +25,7 @@ pub enum ZoneError {
     /// The tables that are built in cannot be read.
     #[error("the tables of time zone '{name}' cannot be read: a defect of this program")]
     Damaged {
-        /// Which.
+        /// Name of the zone, as the IANA database has it.
         name: String,
     },
 }
@@ -34,7 +34,7 @@ fn hint(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }
 
-/// A time zone.
+/// A time zone of the IANA database, with its rules.
 #[derive(Clone)]
 pub struct Zone {
     name: Arc<str>,
@@ -44,7 +44,7 @@ pub struct Zone {
 /// What a civil time is in a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moments {
-    /// One moment.
+    /// The clocks show the time once.
     One(Timestamp),
     /// The clocks skip it: the moment that is as much later as they skip.
     Skipped(Timestamp),

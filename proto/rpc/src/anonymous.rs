@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::Service;
 
-/// Addresses that are told apart; beyond it, they share a budget.
+/// Addresses that are counted one by one; beyond it, they share a budget.
 const ADDRESSES: usize = 4096;
 /// Seconds' worth of calls that may begin at once after a rest.
 const BURST: u32 = 4;
@@ -158,7 +158,7 @@ impl Drop for Call {
 #[derive(Debug, Clone)]
 pub struct Unproved {
     standing: Standing,
-    /// Of this call.
+    /// The call that the proof belongs to; `None` outside of one.
     call: Arc<Mutex<Option<Call>>>,
 }
 

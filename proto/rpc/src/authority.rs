@@ -40,7 +40,7 @@ impl Standing {
         Self { issuing, others, cross }
     }
 
-    /// The one that issues.
+    /// The authority that issues.
     #[must_use]
     pub fn issuing(&self) -> &Ca {
         &self.issuing
@@ -114,13 +114,13 @@ impl Authority {
         Ok(())
     }
 
-    /// How it stands.
+    /// The authority as it is now: who issues and who is trusted.
     #[must_use]
     pub fn standing(&self) -> Arc<Standing> {
         Arc::clone(&self.now.borrow())
     }
 
-    /// Hears of every exchange.
+    /// A receiver that sees every exchange of the authorities.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<Arc<Standing>> {
         self.now.subscribe()
@@ -132,7 +132,7 @@ impl Authority {
         &self.cluster
     }
 
-    /// Who is trusted.
+    /// The authorities that are trusted now; follows every change.
     #[must_use]
     pub fn trust(&self) -> &TrustSlot {
         &self.trust
@@ -150,6 +150,9 @@ impl Authority {
         self.standing().issuing.pin()
     }
 
+    /// Signs a certificate with the authority that issues now, as [`Ca::issue`].
+    ///
+    /// # Errors
     /// As [`Ca::issue`].
     pub fn issue(
         &self,
@@ -162,6 +165,9 @@ impl Authority {
     }
 
     /// As [`Ca::issue_server`]; the chain leads to each of those that are trusted.
+    ///
+    /// # Errors
+    /// As [`Ca::issue_server`].
     pub fn issue_server(
         &self,
         names: &[String],
@@ -174,6 +180,9 @@ impl Authority {
         Ok(leaf)
     }
 
+    /// Signs a message with the authority that issues now, as [`Ca::sign_message`].
+    ///
+    /// # Errors
     /// As [`Ca::sign_message`].
     pub fn sign_message(&self, message: &[u8]) -> Result<Vec<u8>, CaError> {
         self.standing().issuing.sign_message(message)

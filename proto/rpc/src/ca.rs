@@ -25,9 +25,9 @@ use time::OffsetDateTime;
 pub const CONTROLLER_NAME: &str = "controller.rail.internal";
 /// How far a certificate's validity begins in the past, for peers whose clocks are behind.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
-/// How long a CA lives unless told otherwise: ten years.
+/// How long a CA lives where nothing else is asked for: ten years.
 pub const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// How long a leaf lives unless told otherwise: one hour; renew at half of it.
+/// How long a leaf lives where nothing else is asked for: one hour; renew at half of it.
 pub const LEAF_LIFETIME: Duration = Duration::from_secs(3600);
 /// How long a node's certificate lives: 30 days; it too is renewed at half of it. A node can renew only while a
 /// controller answers and its certificate is still valid, so this bounds how long a controller may be away before every
@@ -75,7 +75,7 @@ pub enum CaError {
     /// Neither a DNS name nor an IP address.
     #[error("`{name}` is neither a DNS name nor an IP address")]
     BadServerName {
-        /// What was given.
+        /// The name that was given.
         name: String,
     },
     /// The library refused; with sound arguments this does not happen.
@@ -94,7 +94,7 @@ pub enum CaError {
 pub struct Issued {
     /// The leaf followed by the CA's certificate, so that a peer with only the pin can verify the chain.
     pub chain_pem: String,
-    /// Serial number, hex.
+    /// Serial number in lower-case hex.
     pub serial: String,
     /// First instant at which it is no longer valid.
     pub not_after: SystemTime,
@@ -110,6 +110,9 @@ pub struct KeyRequest {
 
 impl KeyRequest {
     /// Makes a new P-256 key and its request. The request asks for no names: the CA would ignore them.
+    ///
+    /// # Errors
+    /// [`CaError`] if the library cannot make the key or the request.
     pub fn generate() -> Result<Self, CaError> {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut params = CertificateParams::default();
@@ -127,7 +130,7 @@ impl fmt::Debug for KeyRequest {
 
 /// A certificate with its private key.
 pub struct Leaf {
-    /// The certificate.
+    /// The certificate with its chain.
     pub issued: Issued,
     /// Its private key; a secret.
     pub key_pem: String,
@@ -151,6 +154,9 @@ impl fmt::Debug for Ca {
 
 impl Ca {
     /// Makes a new CA for `cluster`.
+    ///
+    /// # Errors
+    /// [`CaError`] if the cluster's name is not valid, a time does not fit into a certificate, or the library fails.
     pub fn create(cluster: &str, now: SystemTime, lifetime: Duration) -> Result<Self, CaError> {
         Ca::create_with(KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?, cluster, now, lifetime)
     }
@@ -196,6 +202,10 @@ impl Ca {
     }
 
     /// Reads a CA from PEM and checks that it is one, that it is valid now, and that the key is its own.
+    ///
+    /// # Errors
+    /// [`CaError::BadCa`] if the text is not the certificate of a CA with its key, [`CaError::CaExpired`] if it is not valid at `now`, or
+    /// another [`CaError`] for a key or a time that cannot be read.
     pub fn load(certificate_pem: &str, key_pem: &str, now: SystemTime) -> Result<Self, CaError> {
         let bad = |detail: &str| CaError::BadCa { detail: detail.to_owned() };
         let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
@@ -227,6 +237,10 @@ impl Ca {
     /// Loads `ca.pem` and `ca.key` from `folder`, or makes both where neither is there. A key whose certificate
     /// is missing (a crash between the two writes) gets a new certificate and keeps its pin; a certificate
     /// without its key is an error, because a new CA would lock out every node that trusts the old one.
+    ///
+    /// # Errors
+    /// [`CaError`] if a file cannot be read or written, if what is in it cannot be used, if the key of a certificate is missing, or if it
+    /// is the CA of another cluster.
     pub fn load_or_create(folder: &Path, cluster: &str, now: SystemTime) -> Result<Self, CaError> {
         let (certificate, key) = (folder.join(CA_CERT_FILE), folder.join(CA_KEY_FILE));
         if !certificate.exists() {
@@ -266,7 +280,7 @@ impl Ca {
         self.issuer.key().serialize_pem()
     }
 
-    /// When it ends.
+    /// When the authority's certificate ends.
     #[must_use]
     pub fn not_after(&self) -> SystemTime {
         self.not_after.into()
@@ -280,7 +294,7 @@ impl Ca {
         &self.issuer
     }
 
-    /// What a joining node compares.
+    /// The pin of the CA's certificate, which a joining node compares.
     #[must_use]
     pub fn pin(&self) -> CaPin {
         self.pin
@@ -288,6 +302,10 @@ impl Ca {
 
     /// Issues a client certificate for an identity that the caller has authorised, for the key of `csr_pem`.
     /// It ends after `lifetime`, or with the CA if that is earlier.
+    ///
+    /// # Errors
+    /// [`CaError`] if the CSR cannot be read or its signature does not fit, if the identity cannot be written into a certificate, or if
+    /// the CA itself has ended.
     pub fn issue(
         &self,
         csr_pem: &str,
@@ -302,6 +320,10 @@ impl Ca {
 
     /// Makes a key and a certificate for a controller that is reached under `names` (DNS names and IP
     /// addresses; [`CONTROLLER_NAME`] is added). It serves and also speaks for the controller as a client.
+    ///
+    /// # Errors
+    /// [`CaError::BadServerName`] for a name that is neither a DNS name nor an IP address; another [`CaError`] if the CA has ended or the
+    /// library fails.
     pub fn issue_server(
         &self,
         names: &[String],
@@ -323,6 +345,9 @@ impl Ca {
 
     /// Signs a message of ours, which must not be what a certificate's content could be: ECDSA P-256 with SHA-256, ASN.1.
     /// Whoever has the CA's certificate checks it with [`crate::seal::CaKey`].
+    ///
+    /// # Errors
+    /// [`CaError`] if the library cannot sign with the key.
     pub fn sign_message(&self, message: &[u8]) -> Result<Vec<u8>, CaError> {
         Ok(rcgen::SigningKey::sign(self.issuer.key(), message)?)
     }

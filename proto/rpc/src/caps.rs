@@ -58,7 +58,7 @@ pub struct Limits {
     pub controller_streams: u32,
     /// Header bytes of one request.
     pub header_bytes: u32,
-    /// A ping after so much silence.
+    /// A ping is sent after so long a silence.
     pub keepalive_interval: Duration,
     /// The connection ends if the ping is not answered in this time.
     pub keepalive_timeout: Duration,
@@ -95,7 +95,7 @@ pub struct AnonymousLimits {
     pub send_buffer: usize,
     /// Calls and streams at work in all.
     pub calls: usize,
-    /// Of these from one address.
+    /// Anonymous calls from one address.
     pub calls_per_ip: usize,
     /// Bytes of the body of a call that shows no token; one that shows a wrong token is refused before its body is read.
     pub body_bytes: usize,

@@ -28,7 +28,7 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// For calls that say no time of their own; none waits for ever (streams that live long).
     pub timeout: Option<Duration>,
-    /// A ping after so much silence, calls or not.
+    /// A ping is sent after so long a silence, calls or not.
     pub keepalive_interval: Duration,
     /// The connection ends if the ping is not answered in this time.
     pub keepalive_timeout: Duration,
@@ -49,10 +49,10 @@ impl Default for ClientOptions {
     }
 }
 
-/// Why a client could not be made. Being unable to reach the server is not among it: that is told by calls.
+/// Why a client could not be made. Being unable to reach the server is not among it: calls return that error.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No address.
+    /// The list of addresses is empty.
     #[error("no address of the server is given")]
     NoEndpoint,
     /// The credentials cannot be used.
@@ -61,7 +61,7 @@ pub enum ClientError {
     /// An address that cannot stand in a request.
     #[error("`{endpoint}` cannot be used as an address: {detail}")]
     BadEndpoint {
-        /// The address.
+        /// The address as it was given.
         endpoint: Endpoint,
         /// What is wrong with it.
         detail: String,
@@ -81,6 +81,9 @@ pub struct Client {
 impl Client {
     /// A client of the server at `endpoints` (several addresses of one cluster). Connects with the first call, and
     /// again whenever the connection is lost. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`ClientError`] if there is no address, if one cannot be used in a request, or if the credentials cannot be used for TLS.
     pub fn new(
         endpoints: &[Endpoint],
         credentials: &Credentials,
@@ -99,6 +102,9 @@ impl Client {
 
     /// A client of a server that is not ours (etcd), at one address: by the credentials' CA and certificate, or without
     /// TLS where there are none. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the address cannot be used in a request, or the credentials cannot be used for TLS.
     pub fn of_others(
         endpoint: &Endpoint,
         credentials: Option<&Credentials>,

@@ -21,7 +21,7 @@ use tower::Service;
 /// [`Credentials::over`]: crate::Credentials::over
 pub type Dial = fn(Endpoint) -> Pin<Box<dyn Future<Output = io::Result<BoxedStream>> + Send>>;
 
-/// By the system's sockets.
+/// Connects to the endpoint by the system's sockets.
 pub(crate) fn sockets(endpoint: Endpoint) -> Pin<Box<dyn Future<Output = io::Result<BoxedStream>> + Send>> {
     Box::pin(async move {
         let stream: BoxedStream = match endpoint {
@@ -43,13 +43,13 @@ pub enum ReachError {
     /// The address itself is wrong.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// No connection.
+    /// No connection was made; the error says why.
     #[error("{0}")]
     Connect(io::Error),
     /// Connected, but the peers do not trust or understand each other.
     #[error("TLS: {0}")]
     Tls(io::Error),
-    /// Nothing happened in time.
+    /// There was no connection within the time.
     #[error("no connection within {} ms", .0.as_millis())]
     Timeout(Duration),
 }

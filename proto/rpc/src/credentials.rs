@@ -20,7 +20,7 @@ pub enum CredentialsError {
     /// A file's content cannot be used.
     #[error("{}: {source}", path.display())]
     Tls {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         source: TlsError,
@@ -28,7 +28,7 @@ pub enum CredentialsError {
     /// A token file's content is no token.
     #[error("{}: {source}", path.display())]
     Token {
-        /// The file.
+        /// Path of the token file.
         path: PathBuf,
         /// What is wrong with it.
         source: TokenError,
@@ -42,7 +42,7 @@ pub enum CredentialsError {
     /// A certificate without its key, or a key without its certificate.
     #[error("a client certificate and its key go together: {missing} is not given")]
     HalfIdentity {
-        /// What is missing.
+        /// The one of the two that is not given: certificate or key.
         missing: &'static str,
     },
     /// The TLS library refused.
@@ -89,7 +89,7 @@ impl Credentials {
         Credentials { trust: None, dial, slot: None, token: None }
     }
 
-    /// Shows this certificate.
+    /// Shows the certificate in this slot to servers; one that is swapped in later is shown on the next connection.
     #[must_use]
     pub fn with_certificate(mut self, slot: CertificateSlot) -> Self {
         self.slot = Some(slot);
@@ -104,6 +104,10 @@ impl Credentials {
     }
 
     /// Reads what the files say.
+    ///
+    /// # Errors
+    /// [`CredentialsError`] if a file cannot be read or its content cannot be used, if neither a CA nor a pin is given, or if a
+    /// certificate comes without its key or a key without its certificate.
     pub fn load(from: &CredentialFiles) -> Result<Self, CredentialsError> {
         let trust = match (&from.ca, &from.pin) {
             (Some(path), _) => {
@@ -166,7 +170,7 @@ impl Credentials {
         self.dial
     }
 
-    /// The rustls side of it.
+    /// The rustls configuration of these credentials; `None` without trust.
     pub(crate) fn tls(&self) -> Result<Option<Arc<rustls::ClientConfig>>, TlsError> {
         self.trust.as_ref().map(|trust| client_config(trust, self.slot.as_ref())).transpose()
     }

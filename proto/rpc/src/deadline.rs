@@ -49,6 +49,9 @@ impl Deadline {
     }
 
     /// Awaits `operation` no longer than this deadline.
+    ///
+    /// # Errors
+    /// An [`RpcError`] of class `Timeout` if the operation has not ended by then; it is dropped.
     pub async fn bound<T>(self, operation: impl Future<Output = T>) -> Result<T, RpcError> {
         tokio::time::timeout_at(self.0, operation).await.map_err(|_| expired())
     }

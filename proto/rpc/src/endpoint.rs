@@ -12,14 +12,14 @@ pub const DEFAULT_PORT: u16 = 7443;
 /// One address of a server. Both kinds speak TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A TCP address.
+    /// A TCP address, spoken to over TLS.
     Tcp {
         /// DNS name or IP address (without brackets).
         host: String,
-        /// Port.
+        /// TCP port, from 1.
         port: u16,
     },
-    /// A unix socket.
+    /// A unix socket on this machine, spoken to over TLS.
     Unix {
         /// Path of the socket.
         path: PathBuf,
@@ -32,19 +32,19 @@ pub enum EndpointError {
     /// Neither of the two forms.
     #[error("`{text}` is not an endpoint: expected https://host:port or unix:/path")]
     Malformed {
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
     /// Plain HTTP is never spoken between processes.
     #[error("`{text}`: there is no unencrypted API; write https://")]
     Plaintext {
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
     /// The host is neither a DNS name nor an IP address.
     #[error("`{host}` is neither a DNS name nor an IP address")]
     BadHost {
-        /// The host.
+        /// The host that was given.
         host: String,
     },
     /// The port is not 1 to 65535.
@@ -57,6 +57,9 @@ pub enum EndpointError {
 
 impl Endpoint {
     /// The name that the server's certificate must carry.
+    ///
+    /// # Errors
+    /// [`EndpointError::BadHost`] if the host is neither a DNS name nor an IP address.
     pub fn server_name(&self) -> Result<ServerName<'static>, EndpointError> {
         let host = match self {
             Endpoint::Tcp { host, .. } => host.as_str(),

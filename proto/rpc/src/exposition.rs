@@ -14,7 +14,7 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// What an answer is called.
+    /// The value of `content-type` for such an answer.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {

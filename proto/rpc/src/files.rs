@@ -11,12 +11,12 @@ pub const MAX_FILE_BYTES: u64 = 256 * 1024;
 /// Why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The operating system said no.
+    /// The operating system refused the operation.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was tried: read, write, create, rename.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -24,18 +24,21 @@ pub enum FileError {
     /// Larger than any file of this kind can be.
     #[error("{} is larger than {MAX_FILE_BYTES} bytes; is this the right file?", path.display())]
     TooLarge {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Not text.
+    /// The file's bytes are not UTF-8.
     #[error("{} is not UTF-8 text; a PEM or token file was expected", path.display())]
     NotText {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
 }
 
 /// Reads a text file of at most [`MAX_FILE_BYTES`].
+///
+/// # Errors
+/// [`FileError`] if the file cannot be read, is larger than that, or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
     let failed = |source| FileError::Io { action: "read", path: path.to_owned(), source };
     let mut bytes = Vec::new();
@@ -49,11 +52,17 @@ pub fn read_text(path: &Path) -> Result<String, FileError> {
 
 /// Writes a secret so that a reader sees the old or the whole new content, only the owner can read it, and
 /// it survives a power cut once this returns.
+///
+/// # Errors
+/// [`FileError::Io`] if the file cannot be written or renamed into its place.
 pub fn write_secret(path: &Path, content: &str) -> Result<(), FileError> {
     write_atomic(path, content, 0o600)
 }
 
 /// Like [`write_secret`] for what everybody may read (certificates).
+///
+/// # Errors
+/// As [`write_secret`].
 pub fn write_public(path: &Path, content: &str) -> Result<(), FileError> {
     write_atomic(path, content, 0o644)
 }

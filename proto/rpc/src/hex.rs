@@ -1,6 +1,6 @@
 //! Lower-case hex, both ways and exact: the text of token secrets, hashes, pins and serial numbers.
 
-/// Lower-case hex.
+/// The bytes as lower-case hex, two digits each.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {

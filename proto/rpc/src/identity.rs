@@ -83,7 +83,7 @@ pub enum Identity {
     Controller,
     /// The agent of one server.
     Node {
-        /// The node's name.
+        /// The node's name, as the controller knows it.
         name: String,
     },
     /// A person or program that acts inside one tenant.
@@ -99,7 +99,7 @@ pub enum Identity {
     },
     /// A person or program that runs the cluster.
     Admin {
-        /// The administrator's name.
+        /// The administrator's name, unique in the cluster.
         user: String,
     },
 }
@@ -116,7 +116,7 @@ pub enum IdentityError {
     /// The identity belongs to another cluster.
     #[error("identity is of cluster `{found}`, this is cluster `{expected}`")]
     ForeignCluster {
-        /// This cluster.
+        /// The cluster whose certificates are accepted here.
         expected: String,
         /// The cluster in the URI.
         found: String,
@@ -142,13 +142,13 @@ pub enum IdentityError {
     /// The role exists but a tenant's user cannot have it.
     #[error("role `{role}` cannot be given to a user of a tenant")]
     ForbiddenRole {
-        /// The role.
+        /// The role that was given.
         role: Role,
     },
     /// A user without any role.
     #[error("user `{user}` has no role")]
     NoRole {
-        /// The user's name.
+        /// The name of the user without a role.
         user: String,
     },
     /// Anonymous is the lack of an identity; no certificate can say it.
@@ -158,16 +158,25 @@ pub enum IdentityError {
 
 impl Identity {
     /// Makes a node identity with a checked name.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if the name is empty, too long, or has a character that a URI's segment must not have.
     pub fn node(name: &str) -> Result<Self, IdentityError> {
         Ok(Identity::Node { name: checked(name)? })
     }
 
     /// Makes an administrator identity with a checked name.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if the name is empty, too long, or has a character that a URI's segment must not have.
     pub fn admin(user: &str) -> Result<Self, IdentityError> {
         Ok(Identity::Admin { user: checked(user)? })
     }
 
     /// Makes a tenant user with checked names and roles, which is not bound to a tenant's uid yet: see [`Self::of_tenant`].
+    ///
+    /// # Errors
+    /// [`IdentityError`] if a name is not valid, if there is no role, or if a role is none that a tenant's user can have.
     pub fn user(
         tenant: &str,
         user: &str,
@@ -184,6 +193,9 @@ impl Identity {
     }
 
     /// Binds a user to the tenant with this uid; other identities stay as they are.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if the uid is not valid as a segment of the URI.
     pub fn of_tenant(self, tenant_uid: &str) -> Result<Self, IdentityError> {
         match self {
             Identity::User { tenant, user, roles, .. } => {
@@ -194,6 +206,9 @@ impl Identity {
     }
 
     /// The URI that goes into a certificate of `cluster`.
+    ///
+    /// # Errors
+    /// [`IdentityError`] for an anonymous caller, and for a name or a role that cannot be written.
     pub fn to_uri(&self, cluster: &str) -> Result<String, IdentityError> {
         let base = cluster_uri(cluster)?;
         match self {
@@ -215,6 +230,9 @@ impl Identity {
     }
 
     /// Reads the URI of a certificate; anything that is not exactly of the forms above is refused.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if the URI is of another cluster or of none of the forms, or if a name or a role in it is not valid.
     pub fn from_uri(uri: &str, cluster: &str) -> Result<Self, IdentityError> {
         let (found, path) = split_uri(uri)?;
         if found != cluster {
@@ -281,11 +299,17 @@ impl fmt::Display for Identity {
 }
 
 /// The URI of a cluster as such: what its CA certificate carries.
+///
+/// # Errors
+/// [`IdentityError`] if the cluster's name is not valid as a segment of the URI.
 pub fn cluster_uri(cluster: &str) -> Result<String, IdentityError> {
     Ok(format!("{TRUST_DOMAIN}{}", checked(cluster)?))
 }
 
 /// The cluster named by a CA's URI.
+///
+/// # Errors
+/// [`IdentityError`] if the URI is of another trust domain, or the name in it is not valid.
 pub fn cluster_of(uri: &str) -> Result<String, IdentityError> {
     let cluster =
         uri.strip_prefix(TRUST_DOMAIN).ok_or_else(|| IdentityError::ForeignDomain { uri: shorten(uri) })?;

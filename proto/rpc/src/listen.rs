@@ -24,13 +24,13 @@ pub enum ListenError {
     /// Neither of the two forms.
     #[error("`{text}` is not an address to listen on: expected IP:port or unix:/path")]
     Malformed {
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
-    /// The system said no.
+    /// The system refused to bind the address.
     #[error("cannot listen on {listen}: {source}")]
     Bind {
-        /// The address.
+        /// The address that cannot be listened on.
         listen: Listen,
         /// What the system said.
         source: io::Error,
@@ -38,19 +38,19 @@ pub enum ListenError {
     /// A process answers on the unix socket already.
     #[error("cannot listen on unix:{}: another process does", path.display())]
     InUse {
-        /// The path.
+        /// Path of the socket that another process listens on.
         path: PathBuf,
     },
     /// The path is something else than a socket; it is not touched.
     #[error("cannot listen on unix:{}: the path is there and is no socket", path.display())]
     NotASocket {
-        /// The path.
+        /// Path of what is there and is not a socket.
         path: PathBuf,
     },
     /// Plain HTTP is only for this machine.
     #[error("{address} is not a loopback address: unencrypted HTTP stays on this machine")]
     NotLoopback {
-        /// The address.
+        /// The address that was given.
         address: SocketAddr,
     },
 }
@@ -80,11 +80,11 @@ impl FromStr for Listen {
 /// Who is at the other end, as the system tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerAddress {
-    /// A TCP peer.
+    /// A peer over TCP, with its address and port.
     Tcp(SocketAddr),
     /// A process on this machine.
     Unix {
-        /// Its user.
+        /// User id of the peer's process.
         uid: u32,
         /// Its process id, where the system tells.
         pid: Option<i32>,
@@ -119,10 +119,10 @@ impl fmt::Display for PeerAddress {
 /// Any byte stream between two processes.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-/// One of them.
+/// A byte stream of any kind, for example TCP, a unix socket or TLS over either.
 pub type BoxedStream = Box<dyn Stream>;
 
-/// A bound socket.
+/// A bound socket that accepts connections.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),

@@ -57,7 +57,7 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, metric);
     }
 
-    /// A number that only grows.
+    /// Adds a counter, a number that only grows.
     #[must_use]
     pub fn counter(&self, name: &str, help: &str) -> Counter {
         let counter = Counter::default();
@@ -200,7 +200,7 @@ pub struct GaugeBy<const N: usize> {
 }
 
 impl<const N: usize> GaugeBy<N> {
-    /// As [`CounterBy::at_most`].
+    /// The most series that it keeps, as [`CounterBy::at_most`].
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         self.series.most = most;
@@ -262,7 +262,7 @@ pub struct SecondsBy<const N: usize> {
 }
 
 impl<const N: usize> SecondsBy<N> {
-    /// As [`CounterBy::at_most`].
+    /// The most series that it keeps, as [`CounterBy::at_most`].
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         self.series.most = most;

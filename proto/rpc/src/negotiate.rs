@@ -24,7 +24,7 @@ pub struct Offer {
     pub name: String,
     /// What follows it, names in lower case, less its weight.
     pub parameters: Vec<(String, String)>,
-    /// From 0 (never) to 1000.
+    /// The weight from 0 (never) to 1000.
     pub weight: u16,
 }
 

@@ -13,10 +13,10 @@ const FRAME: usize = 9;
 /// The longest first SETTINGS: some forty settings.
 const SETTINGS: usize = 256;
 
-/// What ALPN has chosen.
+/// The protocol that ALPN has chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// A request's head.
+    /// HTTP/1.1: the peer's first bytes are the head of a request.
     Http1,
     /// The preface, and a SETTINGS frame.
     Http2,
@@ -149,7 +149,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Opened<S> {
     }
 }
 
-/// A stream of which a peer may send so many bytes, until it is let go.
+/// A stream of which a peer may send so many bytes, until the limit is lifted.
 pub(crate) struct Rationed<S> {
     stream: S,
     left: Option<usize>,

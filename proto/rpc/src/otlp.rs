@@ -1,4 +1,4 @@
-//! Where traces go: an OpenTelemetry collector, by gRPC or by HTTP, as the environment says. An export that fails is told of, once in a
+//! Where traces go: an OpenTelemetry collector, by gRPC or by HTTP, as the environment says. An export that fails is logged, once in a
 //! while.
 
 use crate::telemetry::TelemetryError;
@@ -42,24 +42,24 @@ const HTTP_PORT: u16 = 4318;
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest answer of a collector.
 const ANSWER: usize = 64 * 1024;
-/// Failing exports are told of no more often than this.
+/// Failing exports are logged no more often than this.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// How a collector is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// OTLP/gRPC.
+    /// OTLP over gRPC, to a port such as 4317.
     Grpc,
-    /// OTLP/HTTP with protobuf.
+    /// OTLP over HTTP, with protobuf bodies.
     Http,
 }
 
-/// Where traces go.
+/// The OpenTelemetry collector that traces are sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collector {
     /// `http://host:4317`; by HTTP with its path. Unencrypted: it should be on loopback.
     pub endpoint: String,
-    /// How.
+    /// The protocol that the collector is spoken to with.
     pub protocol: Protocol,
 }
 
@@ -164,7 +164,7 @@ impl HttpClient for Poster {
 struct Telling {
     sender: Sender,
     collector: Collector,
-    /// When it was last told that exports fail, while they do.
+    /// When it was last logged that exports fail, while they do.
     failing: Mutex<Option<Instant>>,
 }
 

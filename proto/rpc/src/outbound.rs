@@ -29,7 +29,7 @@ use crate::{
 
 /// From the look-up of the name to the end of the handshake.
 const CONNECT: Duration = Duration::from_secs(5);
-/// All of one call.
+/// The most time for a whole call.
 const WHOLE: Duration = Duration::from_secs(10);
 /// Bytes of an answer's body that are read at most.
 const READ: usize = 1024;
@@ -60,17 +60,17 @@ pub enum BundleError {
     /// The file cannot be read.
     #[error("cannot read the certificates of authorities in {}: {error}", .path.display())]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         error: std::io::Error,
     },
     /// It holds no certificate that could be used.
     #[error("no certificate of an authority in {} can be used: {error}", .path.display())]
     Empty {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with its content.
         error: TlsError,
     },
     /// There is none where systems have them.
@@ -90,12 +90,12 @@ pub enum PostError {
     /// No certificates to trust.
     #[error("no receiver can be trusted over https: {0}")]
     NoTrust(String),
-    /// The name is not known.
+    /// The name of the host cannot be resolved.
     #[error("'{host}' cannot be looked up: {error}")]
     Lookup {
-        /// The name.
+        /// The host name of the receiver's URL.
         host: String,
-        /// Why.
+        /// What the resolver said.
         error: String,
     },
     /// None of its addresses may be called.
@@ -103,25 +103,25 @@ pub enum PostError {
         "'{host}' is at {address}, which is {kind}: it is not called unless an administrator allows it (--webhook-allow)"
     )]
     Refused {
-        /// The name.
+        /// The host name of the receiver's URL.
         host: String,
-        /// The first address.
+        /// The first of the addresses that the name resolves to.
         address: IpAddr,
-        /// Of what kind it is.
+        /// The kind of address that it is, in words.
         kind: &'static str,
     },
-    /// No connection, or no TLS.
+    /// No connection was made, or TLS failed.
     #[error("cannot connect: {0}")]
     Connect(String),
     /// The connection broke, or what came is no HTTP.
     #[error("no answer: {0}")]
     Answer(String),
-    /// Too slow.
+    /// The receiver was too slow; the call was given up.
     #[error("no {what} within {} s", .limit.as_secs())]
     Slow {
-        /// What did not come.
+        /// What did not come in time.
         what: &'static str,
-        /// The limit.
+        /// The time that it had.
         limit: Duration,
     },
 }
@@ -129,22 +129,22 @@ pub enum PostError {
 /// Where a call goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// With TLS.
+    /// The call goes over TLS; else over plain HTTP.
     pub tls: bool,
     /// A DNS name or an address, without brackets.
     pub host: String,
-    /// The port.
+    /// TCP port of the receiver.
     pub port: u16,
     /// What the header `host` says.
     pub authority: String,
-    /// Path and query.
+    /// Path and query of the request, beginning with `/`.
     pub path: String,
 }
 
 /// What a receiver has answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {
-    /// The HTTP status.
+    /// The HTTP status code of the answer.
     pub status: u16,
     /// What it says in `retry-after`, in seconds; a date is not taken.
     pub retry_after: Option<Duration>,
@@ -352,7 +352,7 @@ fn trusted(bundle: Option<&Path>) -> Result<Arc<ClientConfig>, BundleError> {
     Ok(Arc::new(config))
 }
 
-/// HMAC-SHA256.
+/// HMAC-SHA256 of the message under the secret, 32 bytes.
 #[must_use]
 pub fn sign(secret: &[u8], message: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];

@@ -40,7 +40,7 @@ pub enum PageTokenError {
     /// Forged, damaged, of another list or caller, of another cluster, or made with an earlier key.
     #[error("was not given to you by this very list; begin again without one")]
     Foreign,
-    /// Its time is over.
+    /// The token's time is over.
     #[error("has expired; begin again without one")]
     Expired,
     /// A position that no list has.
@@ -80,18 +80,24 @@ impl fmt::Debug for PageKey {
 
 impl PageKey {
     /// A new one from the system's random source.
+    ///
+    /// # Errors
+    /// [`PageTokenError::NoKey`] if the system gives no random numbers.
     pub fn generate() -> Result<Self, PageTokenError> {
         let mut key = [0; KEY_BYTES];
         rand::fill(&mut key).map_err(|_| PageTokenError::NoKey)?;
         Ok(Self(key))
     }
 
-    /// A stored one.
+    /// The key with the 32 bytes that were stored.
+    ///
+    /// # Errors
+    /// [`PageTokenError::NoKey`] for any other number of bytes.
     pub fn of_bytes(bytes: &[u8]) -> Result<Self, PageTokenError> {
         bytes.try_into().map(Self).map_err(|_| PageTokenError::NoKey)
     }
 
-    /// For the store: a secret.
+    /// The bytes of the key for the store; a secret.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -103,6 +109,10 @@ impl PageKey {
     }
 
     /// The token of a position.
+    ///
+    /// # Errors
+    /// [`PageTokenError::TooLong`] if the key that the next page begins after is too long, [`PageTokenError::NoKey`] if the cipher or the
+    /// system's random numbers fail.
     pub fn seal(&self, binding: Binding<'_>, position: &Position) -> Result<String, PageTokenError> {
         let length =
             u16::try_from(position.after.len()).ok().filter(|length| usize::from(*length) <= MAX_AFTER);
@@ -123,6 +133,10 @@ impl PageKey {
     }
 
     /// The position of a token that this key made for this binding.
+    ///
+    /// # Errors
+    /// [`PageTokenError::Foreign`] if the token was changed or made for another caller, list or cluster, [`PageTokenError::Expired`] if
+    /// its time is over, [`PageTokenError::NoKey`] if the key cannot be used.
     pub fn open(&self, binding: Binding<'_>, token: &str, now_ms: u64) -> Result<Position, PageTokenError> {
         let foreign = PageTokenError::Foreign;
         let bytes = from_hex(token).ok_or(foreign)?;

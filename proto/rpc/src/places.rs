@@ -24,7 +24,7 @@ enum Kind {
     Plain,
     /// Has not said anything whole yet.
     Handshake,
-    /// Has proved nothing.
+    /// The peer has finished its handshake without an identity.
     Anonymous,
     Tenant,
     Admin,
@@ -95,7 +95,7 @@ struct One {
     hello_received: bool,
     doing: Doing,
     strikes: u32,
-    /// It ends at once.
+    /// Cancelled when the connection has to end at once.
     cut: CancellationToken,
 }
 
@@ -118,13 +118,13 @@ struct Counts {
     by_listener: BTreeMap<&'static str, i64>,
 }
 
-/// Open connections.
+/// The connections that are open now, counted by kind, owner and address.
 #[derive(Debug)]
 pub(crate) struct Open {
     counts: Mutex<Counts>,
     limits: Limits,
     metrics: ServerMetrics,
-    /// A handshake has ended.
+    /// Notified when a handshake has ended.
     room: Notify,
 }
 
@@ -141,9 +141,9 @@ pub(crate) struct ConnectionSlot {
 /// When an anonymous connection is to end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Now, and why.
+    /// It is over now; the text says why.
     Over(&'static str),
-    /// Not before then.
+    /// It may stay until this moment, when it is looked at again.
     Later(Instant),
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// One thing that a process needs for its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// A word: `leader`.
+    /// The check's name, one word, for example `leader`.
     pub name: &'static str,
     /// How it is, or what is missing.
     pub outcome: Result<String, String>,
@@ -48,7 +48,7 @@ fn answer(checks: &[Check], verbose: bool) -> Response {
     ([(header::CACHE_CONTROL, "no-store")], (status, text(checks, verbose))).into_response()
 }
 
-/// The body.
+/// The body of the answer: one line per check, then the verdict.
 fn text(checks: &[Check], verbose: bool) -> String {
     let mut text = String::new();
     for check in checks {

@@ -54,7 +54,7 @@ impl Renewal {
         self.due = now + wait / 2 + jitter.up_to(wait / 2);
     }
 
-    /// Failures in a row.
+    /// Attempts to renew that failed since the last success.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures

@@ -39,7 +39,7 @@ impl Default for RetryPolicy {
 pub struct Jitter(u64);
 
 impl Jitter {
-    /// A reproducible source.
+    /// A source that gives the same jitter for the same seed, for tests.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Jitter(seed)

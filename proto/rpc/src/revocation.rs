@@ -20,9 +20,9 @@ pub enum Subject {
     Node(String),
     /// A tenant's user's, whatever its roles.
     User {
-        /// The tenant.
+        /// Name of the tenant.
         tenant: String,
-        /// The user's name.
+        /// Name of the user within the tenant.
         user: String,
     },
     /// An administrator's, by its name.
@@ -34,13 +34,13 @@ pub enum Subject {
 /// Why a text names nothing that can be revoked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubjectError {
-    /// Of none of the forms.
+    /// The text has none of the forms.
     #[error("expected node/NAME, tenant/TENANT/user/USER, admin/USER or serial/HEX")]
     Malformed,
-    /// No serial number.
+    /// The text after `serial/` is not a serial number.
     #[error("a serial number is 1 to {MAX_SERIAL} bytes in hex, as `openssl x509 -noout -serial` prints it")]
     Serial,
-    /// A name is none.
+    /// A name in it is not valid.
     #[error(transparent)]
     Name(#[from] IdentityError),
 }
@@ -173,7 +173,7 @@ impl Revocations {
         });
     }
 
-    /// What is known now.
+    /// The revocations that are known now.
     #[must_use]
     pub fn get(&self) -> Arc<Revoked> {
         Arc::clone(&self.0.borrow().1)

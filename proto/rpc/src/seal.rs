@@ -34,6 +34,9 @@ pub struct CaKey {
 
 impl CaKey {
     /// The key of a CA's certificate. Its end does not matter: what was signed before is still so.
+    ///
+    /// # Errors
+    /// [`CaError::BadCa`] if the text is not the certificate of a CA in PEM form.
     pub fn of_pem(certificate_pem: &str) -> Result<Self, CaError> {
         let bad = |detail: &str| CaError::BadCa { detail: detail.to_owned() };
         let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())

@@ -52,7 +52,7 @@ const PARTING: Duration = Duration::from_millis(500);
 pub struct PeerInfo {
     /// From the client certificate; [`Identity::Anonymous`] where there is none.
     pub identity: Identity,
-    /// Where it comes from.
+    /// The address that the peer connects from.
     pub address: PeerAddress,
     /// The certificate that proved it.
     pub certificate: Option<PeerCertificate>,
@@ -61,7 +61,7 @@ pub struct PeerInfo {
 /// A peer whose certificate was refused at the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedPeer {
-    /// Where it comes from.
+    /// The address that the peer connects from.
     pub address: PeerAddress,
     /// The stable word for programs: `CERTIFICATE_REVOKED`, `CERTIFICATE_EXPIRED`, `FOREIGN_IDENTITY` or `UNKNOWN_AUTHORITY`.
     pub reason: &'static str,
@@ -122,6 +122,9 @@ impl std::fmt::Debug for Acceptor {
 
 impl Server {
     /// Binds all addresses for TLS.
+    ///
+    /// # Errors
+    /// [`ServerError`] if the TLS configuration cannot be made, or an address cannot be listened on.
     pub async fn bind(
         listens: &[Listen],
         tls: &ServerTls,
@@ -143,6 +146,9 @@ impl Server {
     }
 
     /// Binds a loopback address for unencrypted HTTP: `/metrics` and `/healthz`, nothing that matters.
+    ///
+    /// # Errors
+    /// [`ServerError`] if the address is not a loopback address, or cannot be listened on.
     pub async fn bind_plain(
         address: SocketAddr,
         limits: Limits,
@@ -164,6 +170,9 @@ impl Server {
     }
 
     /// The addresses in use, with the ports that the system chose, in the order of `bind`.
+    ///
+    /// # Errors
+    /// [`ServerError::Address`] if the system does not tell the address of a socket.
     pub fn addresses(&self) -> Result<Vec<Listen>, ServerError> {
         self.listeners.iter().map(|listener| listener.address().map_err(ServerError::Address)).collect()
     }
@@ -210,7 +219,7 @@ struct Shared {
     refused: Option<mpsc::Sender<RefusedPeer>>,
     /// No new connections, and no new calls on old ones.
     stop: CancellationToken,
-    /// Old connections end now.
+    /// Cancelled when old connections have to end.
     cut: CancellationToken,
     connections: TaskTracker,
 }
@@ -292,7 +301,7 @@ async fn connection(shared: Arc<Shared>, stream: BoxedStream, address: PeerAddre
     drop(place);
 }
 
-/// Why a connection never came to its first call.
+/// Why a connection ended before its first call.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error("no TLS handshake in time")]
@@ -326,7 +335,7 @@ impl Refusal {
 
 type Encrypted = TlsStream<Rationed<BoxedStream>>;
 
-/// Shakes hands; a peer whose certificate is refused is told of.
+/// Shakes hands; a peer whose certificate is refused is reported.
 async fn shake(
     shared: &Shared,
     acceptor: &Acceptor,

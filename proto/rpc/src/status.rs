@@ -126,7 +126,7 @@ impl ErrorClass {
         self.row().0
     }
 
-    /// The gRPC code.
+    /// The gRPC code that the class is sent as.
     #[must_use]
     pub fn code(self) -> Code {
         self.row().1
@@ -199,11 +199,11 @@ pub struct Violation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct RpcError {
-    /// What kind of failure.
+    /// The class of the failure, which decides about codes.
     pub class: ErrorClass,
     /// For programs: upper-case words, as in `QUOTA_EXCEEDED`; stable.
     pub reason: String,
-    /// For people.
+    /// The message for people, in one sentence.
     pub message: String,
     /// Fields that are wrong, for class Invalid and Infeasible.
     pub violations: Vec<Violation>,

@@ -30,10 +30,10 @@ const FAILED_EXPORT: &str = "BatchSpanProcessor.ExportError";
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// One line for people.
+    /// One line of text for each event, for people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object on a line for each event.
     Json,
 }
 
@@ -55,21 +55,21 @@ pub enum TelemetryError {
     /// The filter cannot be read.
     #[error("log level `{text}`: {detail}")]
     BadLevel {
-        /// What was given.
+        /// The level or filter that was given.
         text: String,
         /// What is wrong with it.
         detail: String,
     },
-    /// Not a format.
+    /// The name of the log format is not known.
     #[error("log format `{text}`: expected text or json")]
     BadFormat {
-        /// What was given.
+        /// The format that was given.
         text: String,
     },
     /// The endpoint cannot be used.
     #[error("OTLP endpoint `{endpoint}`: {detail}")]
     BadEndpoint {
-        /// What was given.
+        /// The endpoint that was given.
         endpoint: String,
         /// What is wrong with it.
         detail: String,
@@ -77,7 +77,7 @@ pub enum TelemetryError {
     /// A protocol that is not spoken here.
     #[error("OTLP protocol `{text}`: expected grpc or http/protobuf")]
     BadProtocol {
-        /// What was given.
+        /// The protocol that was given.
         text: String,
     },
     /// Somebody has already started logs in this process.
@@ -93,7 +93,7 @@ pub enum TelemetryError {
 pub struct TelemetryOptions {
     /// The process's name: `rail-controller`.
     pub service: &'static str,
-    /// Its version.
+    /// The release of the process, as traces and metrics show it.
     pub version: &'static str,
     /// A level (`info`) or a filter (`info,controller_store=debug`).
     pub level: String,
@@ -122,6 +122,9 @@ impl Drop for Telemetry {
 }
 
 /// Starts logs and traces for the whole process; once.
+///
+/// # Errors
+/// [`TelemetryError`] if the level cannot be read, the collector cannot be used, or logs were already started in this process.
 pub fn init(options: &TelemetryOptions) -> Result<Telemetry, TelemetryError> {
     let filter = EnvFilter::try_new(&options.level).map_err(|error| TelemetryError::BadLevel {
         text: options.level.clone(),
@@ -154,7 +157,7 @@ pub(crate) fn started() -> Option<&'static SdkTracer> {
     STARTED.get()
 }
 
-/// An absent collector would be told of with every batch; once in a while is enough.
+/// An absent collector would be logged with every batch; once in a while is enough.
 fn exporter_speaks_seldom<S: Subscriber>() -> DynFilterFn<S, impl Fn(&Metadata<'_>, &Context<'_, S>) -> bool>
 {
     let last: Mutex<Option<Instant>> = Mutex::new(None);

@@ -23,10 +23,10 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 /// Why a TLS configuration or a certificate in memory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// No certificate in the text.
+    /// The text has no certificate.
     #[error("no certificate in PEM form was found")]
     NoCertificate,
-    /// No key in the text.
+    /// The text has no private key.
     #[error("no private key in PEM form was found")]
     NoKey,
     /// The key is not the certificate's, or of an unsupported kind.
@@ -64,11 +64,17 @@ pub struct CertificateSlot {
 
 impl CertificateSlot {
     /// Reads a chain (leaf first) and its key.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the chain or the key cannot be read, or the key is not that of the leaf.
     pub fn new(chain_pem: &str, key_pem: &str) -> Result<Self, TlsError> {
         Ok(CertificateSlot { current: Arc::new(RwLock::new(certified_key(chain_pem, key_pem)?)) })
     }
 
     /// Replaces the certificate for all handshakes from now on; on an error the old one stays.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the chain or the key cannot be read, or the key is not that of the leaf.
     pub fn swap(&self, chain_pem: &str, key_pem: &str) -> Result<(), TlsError> {
         let next = certified_key(chain_pem, key_pem)?;
         // A poisoned lock cannot hold half a value: the guard only ever swaps one pointer.
@@ -77,6 +83,9 @@ impl CertificateSlot {
     }
 
     /// The pin of the authority that issued the leaf, where it is shown with it.
+    ///
+    /// # Errors
+    /// [`TlsError::NoCertificate`] if the slot holds an empty chain.
     pub fn issuer(&self) -> Result<Option<CaPin>, TlsError> {
         let current = self.get();
         current.cert.first().ok_or(TlsError::NoCertificate)?;
@@ -84,6 +93,9 @@ impl CertificateSlot {
     }
 
     /// The leaf in use, and when it ends.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the slot holds an empty chain, or the leaf cannot be read.
     pub fn certificate(&self) -> Result<PeerCertificate, TlsError> {
         let current = self.get();
         PeerCertificate::read(current.cert.first().ok_or(TlsError::NoCertificate)?)
@@ -123,12 +135,15 @@ pub struct PeerCertificate {
     pub serial: String,
     /// When it was issued: its validity begins [`CLOCK_SKEW`] before.
     pub issued: SystemTime,
-    /// When it ends.
+    /// When the certificate ends.
     pub not_after: SystemTime,
 }
 
 impl PeerCertificate {
     /// Reads a certificate in DER form.
+    ///
+    /// # Errors
+    /// [`TlsError::BadCertificate`] if the bytes are not a certificate, or a time in it cannot be expressed.
     pub fn read(der: &[u8]) -> Result<Self, TlsError> {
         let (_, certificate) =
             x509_parser::parse_x509_certificate(der).map_err(|_| TlsError::BadCertificate)?;
@@ -149,7 +164,7 @@ impl PeerCertificate {
 /// How a client knows that the server is the right one.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// By the CA's certificate, PEM.
+    /// By the CA's certificate in PEM form.
     Ca(String),
     /// By whichever CAs are trusted at the time.
     Slot(TrustSlot),
@@ -161,6 +176,9 @@ pub enum Trust {
 
 /// The server's side: our certificate from `slot`; clients' certificates, where they have one, from a CA that is trusted at
 /// the time, with an identity of `cluster`, and not among the `revocations`.
+///
+/// # Errors
+/// [`TlsError::Config`] if the TLS library refuses the configuration.
 pub fn server_config(
     trust: &TrustSlot,
     cluster: &str,
@@ -182,6 +200,9 @@ pub fn server_config(
 }
 
 /// The client's side: the server by `trust`, ourselves by `slot` where there is one.
+///
+/// # Errors
+/// [`TlsError`] if the trusted certificates cannot be read, or the TLS library refuses the configuration.
 pub fn client_config(trust: &Trust, slot: Option<&CertificateSlot>) -> Result<Arc<ClientConfig>, TlsError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -214,6 +235,9 @@ pub fn client_config(trust: &Trust, slot: Option<&CertificateSlot>) -> Result<Ar
 }
 
 /// The identity in a certificate of `cluster`; exactly one URI must be there.
+///
+/// # Errors
+/// [`TlsError`] if the bytes are not a certificate, if it has no URI or several, or if the URI is not an identity of the cluster.
 pub fn peer_identity(der: &[u8], cluster: &str) -> Result<Identity, TlsError> {
     let (_, certificate) = x509_parser::parse_x509_certificate(der).map_err(|_| TlsError::BadCertificate)?;
     let uri = only_uri(&certificate).ok_or(TlsError::NoIdentity)?;

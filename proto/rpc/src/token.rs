@@ -35,13 +35,13 @@ impl TokenKind {
 /// Why a text is no token, or none could be made. No variant carries the text: it may be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Not of the expected shape.
+    /// The text does not have the expected shape.
     #[error("not a token: expected {expected}.<16 hex digits>.<64 hex digits>")]
     Malformed {
         /// The prefix that was expected.
         expected: &'static str,
     },
-    /// Not 64 hex digits.
+    /// The hash is not 64 hex digits.
     #[error("not a token hash: expected 64 hex digits")]
     MalformedHash,
     /// The system's random source failed.
@@ -59,6 +59,9 @@ pub struct Token {
 
 impl Token {
     /// Makes a new token from the system's random source.
+    ///
+    /// # Errors
+    /// [`TokenError::NoRandom`] if the system gives no random numbers.
     pub fn generate(kind: TokenKind) -> Result<Self, TokenError> {
         let mut id = [0; ID_BYTES];
         let mut secret = [0; SECRET_BYTES];
@@ -68,6 +71,9 @@ impl Token {
     }
 
     /// Reads a token's text; white space around it (a file's last newline) is ignored.
+    ///
+    /// # Errors
+    /// [`TokenError::Malformed`] if the text is not a token of this kind.
     pub fn parse(kind: TokenKind, text: &str) -> Result<Self, TokenError> {
         let malformed = TokenError::Malformed { expected: kind.prefix() };
         let mut parts = text.trim().split('.');
@@ -82,6 +88,9 @@ impl Token {
 
     /// The user token of an `authorization: Bearer` header (gRPC metadata: `into_headers`); none where there is
     /// no such header, an error where there is one of another kind or shape.
+    ///
+    /// # Errors
+    /// [`TokenError::Malformed`] if there is such a header and its value is not a user token.
     pub fn from_authorization(headers: &HeaderMap) -> Result<Option<Self>, TokenError> {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
         let text = value.to_str().unwrap_or_default();
@@ -107,7 +116,7 @@ impl Token {
         format!("{}.{}.{}", self.kind.prefix(), self.id, to_hex(&self.secret))
     }
 
-    /// What may be stored.
+    /// The hash of the token, which may be stored.
     #[must_use]
     pub fn hash(&self) -> TokenHash {
         let mut hash = [0; SECRET_BYTES];

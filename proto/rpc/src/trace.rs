@@ -107,7 +107,7 @@ pub fn call_name(request: &Request) -> String {
     }
 }
 
-/// Records a span that is already over: something that another process did and told of, as a child of the span that
+/// Records a span that is already over: something that another process did and reported, as a child of the span that
 /// `parent`, a `traceparent` text, names. Nothing where this process has no telemetry or the text is malformed: a span
 /// without its trace would show nothing.
 pub fn record(

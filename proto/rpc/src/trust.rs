@@ -35,7 +35,7 @@ pub struct Holder {
     pub who: String,
     /// The authority that issued it.
     pub authority: CaPin,
-    /// When it ends.
+    /// When its certificate ends.
     pub not_after: SystemTime,
     /// When it was shown last.
     pub seen: SystemTime,
@@ -95,7 +95,7 @@ impl TrustSlot {
         Ok(())
     }
 
-    /// Their certificates, PEM.
+    /// The certificates of all trusted authorities, as PEM.
     #[must_use]
     pub fn pem(&self) -> String {
         self.now.borrow().pem.clone()

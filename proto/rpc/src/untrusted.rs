@@ -96,7 +96,7 @@ fn shown(time: SystemTime) -> String {
     at(UnixTime::since_unix_epoch(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO)))
 }
 
-/// As `2026-08-20T10:00:00Z`.
+/// The time in UTC, for example `2026-08-20T10:00:00Z`.
 fn at(time: UnixTime) -> String {
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let Ok(time) = OffsetDateTime::from_unix_timestamp(seconds) else { return format!("second {seconds}") };

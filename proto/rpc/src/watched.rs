@@ -2,7 +2,7 @@
 //!
 //! In TLS 1.3 a client learns only after its own handshake that the server refused its certificate: by an alert, which
 //! HTTP/2 keeps no more of than its text. A server that closes right behind the alert lets our next write fail before
-//! anything was read; so a failed write is told only when what the server said before has been read.
+//! anything was read; so a failed write is reported only when what the server said before has been read.
 
 use crate::listen::BoxedStream;
 use std::io;

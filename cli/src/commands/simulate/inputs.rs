@@ -26,6 +26,9 @@ pub struct Found {
 }
 
 /// A list of servers.
+///
+/// # Errors
+/// [`Error::Usage`] if the file cannot be read; [`Error::Document`] if it is not a list of servers.
 pub fn servers(path: &Path) -> Result<Servers, Error> {
     let (shown, text) = read(path)?;
     controller_simulator::servers::read(&String::from_utf8_lossy(&text))
@@ -33,6 +36,9 @@ pub fn servers(path: &Path) -> Result<Servers, Error> {
 }
 
 /// A document, a cabling list, or sizes, for as many servers as are listed where sizes do not say it.
+///
+/// # Errors
+/// [`Error::Usage`] for sizes that make no fabric; [`Error::File`] or [`Error::Document`] if a file cannot be read or has faults.
 pub fn fabric(said: &str, listed: Option<usize>) -> Result<Found, Error> {
     let path = PathBuf::from(said);
     if !path.exists() && said.contains('=') {
@@ -53,7 +59,7 @@ pub fn fabric(said: &str, listed: Option<usize>) -> Result<Found, Error> {
     Ok(Found { fabric: made.fabric, faults, notes })
 }
 
-/// `nodes=512,rails=8,radix=64,pod=32,planes=1,oversubscription=1`.
+/// Reads sizes such as `nodes=512,rails=8,radix=64,pod=32,planes=1,oversubscription=1`; `listed` stands in for `nodes`.
 fn generated(said: &str, listed: Option<usize>) -> Result<Found, Error> {
     let nodes = listed.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
     let mut shape = Shape { nodes, ..Shape::default() };
@@ -90,6 +96,9 @@ pub struct TraceInput {
 }
 
 /// Reads a trace piece by piece; draws jobs where it is statistics.
+///
+/// # Errors
+/// [`Error::Usage`] if the file cannot be read; [`Error::Document`] if it is not a trace, or no row of it can be used.
 pub fn trace(args: &Simulate) -> Result<TraceInput, Error> {
     let path = &args.trace;
     let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };

@@ -22,7 +22,7 @@ use crate::{
     render,
 };
 
-/// A log that is written. The first line that cannot be written is told at the end; no other follows it.
+/// A log that is written. That a line cannot be written is reported at the end; no other follows it.
 pub struct Log {
     path: PathBuf,
     file: BufWriter<File>,
@@ -31,12 +31,18 @@ pub struct Log {
 
 impl Log {
     /// In place of what is there.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the file cannot be created.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let file = File::create(path).map_err(|source| Error::file("create", path, source))?;
         Ok(Self { path: path.to_owned(), file: BufWriter::new(file), failed: None })
     }
 
     /// Writes the header, and takes the lines that follow.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the fabric cannot be written as JSON.
     pub fn recorder(&mut self, site: &Site, rules: &Rules) -> Result<Recorder<'_>, Error> {
         let wire = proto_wire::convert::compact_fabric(&site.fabric);
         let text = render::to_json(&wire, "rail.v1.Fabric")?;
@@ -57,6 +63,9 @@ impl Log {
     }
 
     /// All of it is in the file.
+    ///
+    /// # Errors
+    /// [`Error::File`] if something could not be written.
     pub fn close(mut self) -> Result<(), Error> {
         let done = self.failed.map_or_else(|| self.file.flush(), Err);
         done.map_err(|source| Error::file("write", &self.path, source))?;
@@ -65,7 +74,10 @@ impl Log {
     }
 }
 
-/// `replay`.
+/// `replay`: decides a log of decisions again, and compares.
+///
+/// # Errors
+/// [`Error::Usage`] if a file cannot be read; [`Error::Document`] if the log does not prove what it says.
 pub fn replay(args: &ReplayLog) -> Result<(), Error> {
     let stdin = args.file == Path::new("-");
     let name = if stdin { "<stdin>".to_owned() } else { args.file.display().to_string() };

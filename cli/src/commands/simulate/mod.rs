@@ -24,7 +24,11 @@ use crate::{
 pub use log::replay;
 use progress::Progress;
 
-/// `simulate`.
+/// `simulate`: replays a trace on a fabric with one or several schedulers.
+///
+/// # Errors
+/// [`Error::Usage`] or [`Error::Document`] if an input cannot be used; [`Error::File`] if a result cannot be written; [`Error::Differs`]
+/// if a placement violates a rule.
 pub fn simulate(args: &Simulate) -> Result<(), Error> {
     let servers = args.servers.as_deref().map(inputs::servers).transpose()?;
     let mut fabric = inputs::fabric(&args.fabric, servers.as_ref().map(|list| list.servers.len()))?;

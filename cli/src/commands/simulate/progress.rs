@@ -11,14 +11,14 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// From line to line where there is no terminal.
 const BETWEEN: Duration = Duration::from_secs(10);
 
-/// The bars.
+/// The bars of all simulations that run; a line now and then without a terminal.
 pub struct Progress {
     bars: MultiProgress,
     jobs: usize,
     terminal: bool,
 }
 
-/// One of them.
+/// The bar of one scheduler's simulation.
 pub struct Bar {
     bar: ProgressBar,
     name: &'static str,
@@ -36,7 +36,7 @@ impl Progress {
         Self { bars, jobs, terminal: std::io::stderr().is_terminal() }
     }
 
-    /// For one scheduler.
+    /// Adds a bar for the scheduler of this name.
     pub fn bar(&self, name: &'static str) -> Bar {
         let bar = self.bars.add(ProgressBar::new(self.jobs as u64));
         let style =
@@ -63,7 +63,7 @@ impl Bar {
 
 impl Watch for Bar {
     fn ended(&mut self, jobs: usize) {
-        // A bar is drawn a few times a second; to be told a hundred times a run is enough for it.
+        // A bar is drawn a few times a second; a hundred updates a run are enough for it.
         if jobs >= self.shown + 256 {
             self.shown = jobs;
             self.bar.set_position(jobs as u64);

@@ -12,6 +12,9 @@ use controller_simulator::{
 use crate::error::Error;
 
 /// Writes everything into a folder, which is made if need be.
+///
+/// # Errors
+/// [`Error::File`] if the folder or a file cannot be written.
 pub fn folder(
     folder: &Path,
     site: &Site,
@@ -37,6 +40,9 @@ pub fn folder(
 }
 
 /// The same of a sweep.
+///
+/// # Errors
+/// [`Error::File`] if the folder or a file cannot be written.
 pub fn sweep(folder: &Path, sweep: &Sweep) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
     let write = |name: &str, bytes: &[u8]| {

@@ -57,7 +57,7 @@ impl Labels {
     }
 }
 
-/// Writes it.
+/// Writes output as it comes; with labels line by line, each with its server.
 #[derive(Debug)]
 pub struct Writer(Labels);
 
@@ -66,16 +66,27 @@ impl Writer {
         Self(Labels { on: label, several, held: BTreeMap::new() })
     }
 
+    /// Writes bytes that a process wrote to standard output.
+    ///
+    /// # Errors
+    /// [`Error::Output`] if standard output cannot be written to.
     pub fn out(&mut self, node: &str, rank: u32, data: &[u8]) -> Result<(), Error> {
         print_bytes(&self.0.take(node, rank, false, data))
     }
 
+    /// Writes bytes that a process wrote to standard error.
+    ///
+    /// # Errors
+    /// Never.
     pub fn err(&mut self, node: &str, rank: u32, data: &[u8]) -> Result<(), Error> {
         write_error(&self.0.take(node, rank, true, data));
         Ok(())
     }
 
     /// What has no end of its line.
+    ///
+    /// # Errors
+    /// [`Error::Output`] if standard output cannot be written to.
     pub fn rest(&mut self) -> Result<(), Error> {
         let (out, err) = self.0.rest();
         write_error(&err);

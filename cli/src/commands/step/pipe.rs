@@ -18,6 +18,9 @@ pub type Piece = io::Result<Vec<u8>>;
 
 /// Runs a step of one process: what comes from `from` is its standard input, its standard output goes to `to`, its standard error to
 /// railctl's. Gives its exit code.
+///
+/// # Errors
+/// [`Error::Rpc`] if the controller refuses or does not answer.
 pub async fn carry(
     api: &Api,
     start: v1::StepStart,

@@ -17,6 +17,9 @@ pub struct Terminal {
 
 impl Terminal {
     /// Makes it raw: keys go to the step as they are pressed, Ctrl-C too.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the terminal cannot be set.
     pub fn open() -> Result<Self, Error> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
@@ -30,14 +33,14 @@ impl Terminal {
         Ok(Self { before: Some(before) })
     }
 
-    /// Its size now.
+    /// The terminal's size now; `None` if standard input is no terminal.
     pub fn window(&self) -> Option<v1::StepWindow> {
         self.before.as_ref()?;
         let size = tcgetwinsize(io::stdin()).ok()?;
         Some(v1::StepWindow { rows: size.ws_row.into(), columns: size.ws_col.into() })
     }
 
-    /// What the step is told of it.
+    /// The terminal as the step's request describes it.
     pub fn reported(&self) -> v1::StepTerminal {
         let kind = std::env::var("TERM").ok().filter(|_| self.before.is_some());
         v1::StepTerminal {

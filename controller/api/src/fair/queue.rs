@@ -55,7 +55,7 @@ impl Default for FairLimits {
 pub enum Flow {
     /// All of a tenant's users.
     Tenant(String),
-    /// All administrators.
+    /// All administrators of the cluster.
     Admins,
     /// Callers without an identity.
     Nobody,
@@ -71,7 +71,7 @@ pub enum Verdict {
     Admit,
     /// It waits until `next` names its ticket.
     Wait(Ticket),
-    /// It is refused.
+    /// The call is refused at once.
     Reject {
         /// Why: `queue-full` or `flow-queue-full`.
         cause: &'static str,
@@ -94,7 +94,7 @@ struct One {
     turn: u64,
 }
 
-/// The state.
+/// Seats and waiting calls of all flows.
 #[derive(Debug)]
 pub struct FairQueue {
     limits: FairLimits,
@@ -105,7 +105,7 @@ pub struct FairQueue {
     turns: u64,
 }
 
-/// The shortest and the longest wait that a refused caller is told.
+/// The shortest and the longest wait that a refused caller is given.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 fn nanos(at: Timestamp) -> Nanos {
@@ -113,7 +113,7 @@ fn nanos(at: Timestamp) -> Nanos {
 }
 
 impl FairQueue {
-    /// Nobody is there.
+    /// A queue without calls, with these limits.
     #[must_use]
     pub fn new(limits: FairLimits) -> Self {
         Self { limits, flows: BTreeMap::new(), seats: 0, waiting: 0, tickets: 0, turns: 0 }
@@ -157,7 +157,7 @@ impl FairQueue {
         one.full_at = one.full_at.max(nanos(now)) + interval;
     }
 
-    /// A call arrives.
+    /// Admits a call that arrives, has it wait, or refuses it.
     pub fn arrive(&mut self, flow: &Flow, now: Timestamp) -> Verdict {
         let one = self.flows.entry(flow.clone()).or_default();
         if one.waiting.is_empty() && self.seats < self.limits.seats {
@@ -268,7 +268,7 @@ impl FairQueue {
         self.forget_idle(flow, now);
     }
 
-    /// Calls that wait.
+    /// Number of calls that wait, over all flows.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting

@@ -9,7 +9,7 @@ use crate::authz::Rpc;
 /// What the body of a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// There is none.
+    /// The request has no body.
     None,
     /// One field of the RPC's request; the others are parameters.
     Field(&'static str),
@@ -20,11 +20,11 @@ pub enum Body {
 /// One row of the table.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// The HTTP method.
+    /// The HTTP method of the request.
     pub method: Method,
     /// The path; `{field}` or `{field.of.a.field}` is one segment, `:verb` may end the last one.
     pub path: &'static str,
-    /// What it calls.
+    /// The call that the request is made into.
     pub rpc: Rpc,
     /// What the body is.
     pub body: Body,

@@ -5,9 +5,9 @@
 pub struct Clock {
     /// A round trip between two probes.
     pub round_trip: u64,
-    /// Between two small probes.
+    /// Time between two small probes.
     pub pace: u64,
-    /// Small probes each way.
+    /// Number of small probes each way.
     pub probes: u64,
     /// Bytes each way for the bandwidth.
     pub burst_bytes: u64,

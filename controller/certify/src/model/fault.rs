@@ -5,117 +5,117 @@
 pub enum Fault {
     /// One rail of one node is slow.
     SlowRail {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
-        /// What is left.
+        /// The share of full speed that is left, from 0 to 1.
         share: f64,
     },
-    /// All rails of one node are.
+    /// All rails of one node are slow.
     SlowNode {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// What is left.
+        /// The share of full speed that is left, from 0 to 1.
         share: f64,
     },
-    /// A whole rail is.
+    /// A whole rail is slow.
     SlowPlane {
-        /// Which.
+        /// The rail, by number.
         rail: u32,
-        /// What is left.
+        /// The share of full speed that is left, from 0 to 1.
         share: f64,
     },
     /// The port beside this NIC passes only smaller packets than the NIC's own MTU.
     SmallMtu {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
-        /// Bytes that pass.
+        /// The largest IP packet that passes, in bytes.
         mtu: u32,
     },
     /// The NIC itself is set to a smaller MTU.
     SmallPort {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
-        /// Its MTU.
+        /// The MTU that the NIC is set to, in bytes.
         mtu: u32,
     },
     /// A leaf writes another DSCP on what comes through it.
     DscpLeaf {
-        /// On this rail.
+        /// The rail of the leaf, by number.
         rail: u32,
-        /// Which leaf of it.
+        /// Number of the leaf on that rail.
         leaf: u32,
-        /// What it writes.
+        /// The DSCP that the leaf writes.
         dscp: u8,
     },
-    /// One port does.
+    /// One port writes another DSCP on what it passes.
     DscpPort {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
-        /// What it writes.
+        /// The DSCP that the port writes.
         dscp: u8,
     },
     /// NIC k of a node is cabled to plane `planes[k]`, counted in the gang's rails.
     Cabled {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Where each NIC is.
+        /// The plane that each NIC is cabled to.
         planes: Vec<usize>,
     },
-    /// Nothing passes.
+    /// Nothing passes on one rail of one node.
     DeadRail {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
     },
     /// Packets are lost both ways.
     Lossy {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
-        /// How many of 1,000.
+        /// Packets of 1,000 that are lost.
         per_mille: u32,
     },
     /// The node never reports, and answers nobody.
     Silent {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
     },
     /// A port has no GID of its address.
     NoGid {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
     },
-    /// A port's GID is of another address than the others are told.
+    /// A port's GID is of another address than the one that the others are given.
     OtherGid {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
     },
     /// A port counts packets in another priority.
     WrongPriority {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
     },
     /// A port carries much of another priority, which is no fault.
     Storage {
-        /// Whose.
+        /// The node, by position in the gang.
         node: u32,
-        /// Which.
+        /// The rail, by number.
         rail: u32,
     },
 }

@@ -21,9 +21,9 @@ fn address(node: u32, rail: u32) -> Ipv4Addr {
 /// A gang, its fabric and its faults.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// Who.
+    /// The gang that is certified.
     pub gang: Gang,
-    /// What is wrong.
+    /// The faults that the model has, any number of them.
     pub faults: Vec<Fault>,
     /// Full speed of a rail, in Mbit/s.
     pub mbps: f64,
@@ -31,17 +31,17 @@ pub struct World {
     pub noise: f64,
     /// One packet of so many is lost without a fault; 0: none.
     pub lost_in: u64,
-    /// Every port's MTU.
+    /// MTU of every port in bytes, where no fault says otherwise.
     pub mtu: u32,
     /// The DSCP that every node sends with.
     pub dscp: u8,
     /// There are RDMA devices and counters of priorities.
     pub rdma: bool,
-    /// Times.
+    /// How long things take in the model.
     pub clock: Clock,
 }
 
-/// What came out.
+/// What the measurement of a modelled gang gave.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// In the order of nodes; silent ones are missing.

@@ -26,7 +26,7 @@ pub struct Imported {
     pub fabric: Fabric,
     /// Rows of the list, its header and blank lines apart.
     pub rows: usize,
-    /// Blank lines.
+    /// Blank lines of the list, which mean nothing.
     pub blank: usize,
     /// Cables of the document.
     pub links: usize,

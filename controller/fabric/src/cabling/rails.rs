@@ -11,7 +11,7 @@ use super::{
 };
 use crate::natural;
 
-/// Kinds of servers whose order of NICs is told at most.
+/// Kinds of servers whose order of NICs is shown at most.
 const REPORTED: usize = 4;
 
 /// The rails and plane of each leaf, and with them the rail of each row: those of the columns, or else leaves that share

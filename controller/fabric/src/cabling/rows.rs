@@ -13,7 +13,7 @@ use crate::{
     csv::{Field, Meaning, Row},
 };
 
-/// Rows that say the same and are told with each of them at most.
+/// Rows that say the same and are named with each of them at most.
 const OTHERS: usize = 64;
 
 const SERVER: &str = "server";
@@ -244,7 +244,7 @@ pub(super) fn twice(work: &mut Work) {
     let split = split.iter().map(|entries| (entries, "NicTwice", "NIC"));
     for (entries, code, what) in shared.chain(split) {
         for entry in entries {
-            // Of very many the first few are told: each row's message lists the others.
+            // Of very many the first few are reported: each row's message lists the others.
             let others = entries.iter().map(|other| other.line).filter(|line| *line != entry.line);
             let others: Vec<usize> = others.take(OTHERS).collect();
             let hint = if code == "NicTwice" {

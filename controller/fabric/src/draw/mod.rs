@@ -21,34 +21,34 @@ pub enum PortState {
     Half,
     /// It works, and an administrator has drained it.
     Drained,
-    /// It does not work.
+    /// The port does not work.
     Down,
-    /// There is none.
+    /// The server has no port on this rail.
     #[default]
     Missing,
     /// The document cables it, the server has not joined.
     Absent,
 }
 
-/// A leaf.
+/// A leaf as it is drawn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LeafPicture {
-    /// Its name.
+    /// Name of the leaf.
     pub name: String,
-    /// Known not to work.
+    /// The leaf is known not to work.
     pub down: bool,
 }
 
-/// A server.
+/// A server as it is drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePicture {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Rail by rail.
+    /// The state of its port on each rail, in the order of the rails.
     pub ports: Vec<PortState>,
 }
 
-/// A pod.
+/// A pod as it is drawn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodPicture {
     /// Its name; empty for servers in no pod.
@@ -71,7 +71,7 @@ pub struct SpinePicture {
 /// A fabric to be drawn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Picture {
-    /// Its name.
+    /// Name of the fabric.
     pub name: String,
     /// How many rails there are.
     pub rails: usize,

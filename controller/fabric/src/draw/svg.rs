@@ -38,7 +38,7 @@ fn word(state: PortState) -> &'static str {
     }
 }
 
-/// Text in XML.
+/// The text escaped for XML; control characters become spaces.
 fn safe(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -54,7 +54,7 @@ fn safe(text: &str) -> String {
     out
 }
 
-/// At most so many characters.
+/// The text, cut to `most` characters.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -125,7 +125,7 @@ fn rows(picture: &Picture) -> Vec<Row<'_>> {
     picture.pods.chunks(each).map(row).collect()
 }
 
-/// The picture.
+/// The picture as an SVG document.
 #[must_use]
 pub fn svg(picture: &Picture) -> String {
     let sizes = Sizes::of(picture);

@@ -6,7 +6,7 @@ use proto_model::{Fabric, Names, NodeName};
 
 use super::Cabled;
 
-/// Names of a list that are told.
+/// Names of a list that are shown.
 const NAMED: usize = 16;
 
 pub(super) fn lost(fabric: &Fabric, cabled: &Cabled<'_>) -> Vec<String> {

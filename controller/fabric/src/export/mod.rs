@@ -49,7 +49,7 @@ struct Pod {
 /// Servers of a pod that share all their leaves.
 struct Group {
     name: String,
-    /// In natural order.
+    /// The servers of the group, in natural order of their names.
     nodes: Vec<NodeName>,
 }
 
@@ -64,7 +64,7 @@ impl Pod {
 
 /// What the fabric's cables say of each server.
 struct Cabled<'a> {
-    /// In name order.
+    /// The leaves of the document, in name order.
     leaves: Vec<&'a Leaf>,
     /// Server -> places of its leaves in `leaves`, each once, ascending; and its rails.
     nodes: BTreeMap<NodeName, (Vec<usize>, BTreeSet<u32>)>,

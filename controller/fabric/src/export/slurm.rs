@@ -62,7 +62,7 @@ fn lost(tree: &Tree) -> Vec<String> {
     lost
 }
 
-/// `topology.conf` for `TopologyPlugin=topology/tree`.
+/// The fabric as `topology.conf` for `TopologyPlugin=topology/tree`.
 #[must_use]
 pub fn slurm_conf(fabric: &Fabric) -> Export {
     let tree = Tree::of(fabric, plain);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::ActLine;
 
-/// Differences of one decision that are told; the rest is counted.
+/// Differences of one decision that are shown; the rest is counted.
 const REPORTED: usize = 4;
 
 /// Servers that are named of a decision that only one side has.

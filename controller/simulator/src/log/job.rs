@@ -32,21 +32,21 @@ const NODES_MAX: u32 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobLine {
-    /// When this was said.
+    /// When the job came, changed or went on, in milliseconds since 1970.
     pub at: u64,
-    /// Identity.
+    /// Identifier of the job; no other job of the log has it.
     pub uid: String,
-    /// Whose.
+    /// The tenant that the job belongs to.
     pub tenant: String,
-    /// Its name.
+    /// Name of the job within its tenant.
     pub name: String,
-    /// Servers.
+    /// Servers that the job wants.
     pub nodes: u32,
     /// Started with so many at least.
     pub min_nodes: u32,
-    /// GPUs on each.
+    /// GPUs on each of its servers.
     pub gpus: u32,
-    /// Ranks on each.
+    /// Ranks on each of its servers.
     pub ranks: u32,
     /// CPUs on each that are its alone.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -62,7 +62,7 @@ pub struct JobLine {
     /// Groups inside the gang: size, place, required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<(u32, PlaceLine, bool)>,
-    /// Over many pods.
+    /// Its servers are to lie over many pods, evenly.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spread: bool,
     /// Who talks to whom; absent: a ring.
@@ -71,10 +71,10 @@ pub struct JobLine {
     /// Nobody else on its servers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
-    /// Servers held idle.
+    /// Further servers that it holds idle, to replace those that fail.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spares: u32,
-    /// Conditions on labels.
+    /// Conditions on the labels of its servers; all of them must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub selector: Vec<TermLine>,
     /// Taints that it puts up with: key, value.
@@ -92,10 +92,10 @@ pub struct JobLine {
     /// The only servers that it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
-    /// Its queue.
+    /// The queue that it waits in; absent: the tenant itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Higher goes first.
+    /// Priority: the higher one goes first.
     #[serde(default, skip_serializing_if = "is_none")]
     pub priority: i32,
     /// When it was submitted.
@@ -152,9 +152,9 @@ pub struct JobLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunLine {
-    /// Where.
+    /// The servers and GPUs that the job holds.
     pub placement: PlacementLine,
-    /// Since when.
+    /// When it started, in milliseconds since 1970.
     pub started: u64,
     /// It is being ended, until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,25 +164,25 @@ pub struct RunLine {
     pub saved: Option<u64>,
 }
 
-/// Which rails.
+/// The rails that a job asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RailsLine {
-    /// These.
+    /// Exactly the rails of these numbers.
     Exactly(Vec<u32>),
-    /// Any so many.
+    /// Any rails, so many of them.
     Any(u32),
 }
 
-/// A place.
+/// How near to each other servers must lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlaceLine {
-    /// The same leaves.
+    /// On the same leaves.
     Leaves,
-    /// One pod.
+    /// Inside one pod.
     Pod,
-    /// Anywhere.
+    /// Anywhere in the fabric.
     Fabric,
 }
 
@@ -190,9 +190,9 @@ pub enum PlaceLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PatternLine {
-    /// Neighbours.
+    /// Each rank talks to its neighbours in a ring.
     Ring,
-    /// All.
+    /// Every rank talks to every other one.
     All,
     /// Groups of so many.
     Pipeline(u32),
@@ -206,11 +206,11 @@ pub enum TermLine {
     In(String, BTreeSet<String>),
     /// None of these values.
     NotIn(String, BTreeSet<String>),
-    /// There.
+    /// The server has the label, whatever its value.
     Exists(String),
-    /// Not there.
+    /// The server does not have the label.
     Absent(String),
-    /// One of these.
+    /// One of these terms is enough.
     Any(Vec<TermLine>),
 }
 

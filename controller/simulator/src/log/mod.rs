@@ -1,8 +1,8 @@
-//! The log of decisions: what the scheduler was told and what it decided, a JSON object a line.
+//! The log of decisions: what the scheduler was given and what it decided, a JSON object a line.
 //!
 //! The first line is the header: the version of the format, the fabric with its digest, and the numbers of the policy.
-//! Then come, in the order in which they happened, what the scheduler was told (`tenant`, `queue`, `reservation`, `job`,
-//! `end`, `node`) and a `pass` with what it decided. From the told lines alone [`replay`](crate::replay) decides again.
+//! Then come, in the order in which they happened, what the scheduler was given (`tenant`, `queue`, `reservation`, `job`,
+//! `end`, `node`) and a `pass` with what it decided. From the given lines alone [`replay`](crate::replay) decides again.
 //! The last line is `close`. Every line ends with its [`Sum`].
 //!
 //! Whoever writes such a log (the simulator, a controller) tells the book nothing that the log does not say, and
@@ -43,11 +43,11 @@ pub const VERSION: u32 = 2;
 /// Bytes of a line at most.
 pub const MAX_LINE: usize = 64 << 20;
 
-/// One line.
+/// One line of a log of decisions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "lowercase")]
 pub enum Line {
-    /// The first one.
+    /// The header, which is the first line.
     Header(Header),
     /// A tenant comes, changes or goes.
     Tenant(TenantLine),
@@ -63,21 +63,21 @@ pub enum Line {
     Node(NodeLine),
     /// A look at the queue.
     Pass(PassLine),
-    /// The last one.
+    /// The last line, which says that the log is whole.
     Close(CloseLine),
 }
 
-/// The first line.
+/// The first line: format, fabric and policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// [`FORMAT`].
+    /// Name of the format, always [`FORMAT`].
     pub format: String,
-    /// [`VERSION`].
+    /// Version of the format, always [`VERSION`].
     pub version: u32,
-    /// The fabric's name.
+    /// Name of the fabric document.
     pub fabric: String,
-    /// Its [`digest`].
+    /// The [`digest`] of the fabric document.
     pub digest: String,
     /// GPUs of each server, where no `node` line says otherwise.
     pub gpus_per_node: u32,
@@ -97,9 +97,9 @@ pub struct Header {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServersLine {
-    /// How many.
+    /// Servers of the run.
     pub count: u32,
-    /// GPUs of each.
+    /// GPUs of each of these servers.
     pub gpus: u32,
     /// Their model; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -133,7 +133,7 @@ pub fn servers(site: &Site) -> Vec<ServersLine> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CloseLine {
-    /// When, in milliseconds.
+    /// When the log was closed, in milliseconds since 1970.
     pub at: u64,
     /// Lines before this one.
     pub lines: u64,
@@ -143,9 +143,9 @@ pub struct CloseLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndLine {
-    /// When, in milliseconds.
+    /// When the attempt ended, in milliseconds since 1970.
     pub at: u64,
-    /// Which job.
+    /// Identifier of the job.
     pub uid: String,
     /// It has run to its own end; else it was stopped, and a `job` line queues it again if it is.
     pub whole: bool,
@@ -155,7 +155,7 @@ pub struct EndLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PassLine {
-    /// When, in milliseconds.
+    /// When the pass was made, in milliseconds since 1970.
     pub at: u64,
     /// Jobs that were looked at, at most.
     pub depth: u64,

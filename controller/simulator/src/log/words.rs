@@ -16,7 +16,7 @@ use super::job::{is_nothing, is_zero};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{field}: {what}")]
 pub struct LineError {
-    /// Which field.
+    /// Name of the field in the line.
     pub field: &'static str,
     /// What is wrong with it.
     pub what: String,
@@ -51,11 +51,11 @@ pub(crate) fn queue(text: &str) -> Result<QueueName, LineError> {
 /// Quota by usable shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ShapeLine {
-    /// Whole pods.
+    /// Pods of which every server is free.
     pub pods: u32,
-    /// Further whole servers.
+    /// Whole servers beside these pods.
     pub nodes: u32,
-    /// Further GPUs.
+    /// Single GPUs beside these servers.
     pub gpus: u32,
 }
 
@@ -220,11 +220,11 @@ impl From<&PolicyLine> for Policy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantLine {
-    /// When, in milliseconds.
+    /// When it came, changed or went, in milliseconds since 1970.
     pub at: u64,
-    /// Its name.
+    /// Name of the tenant.
     pub tenant: String,
-    /// It goes.
+    /// The tenant is deleted; the other fields mean nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gone: bool,
     /// GPUs at most; absent: any number.
@@ -233,7 +233,7 @@ pub struct TenantLine {
     pub jobs: Option<u32>,
     /// What it can always have.
     pub guaranteed: ShapeLine,
-    /// Its share.
+    /// Weight of the tenant among the others: its share of what is free.
     pub weight: u32,
 }
 
@@ -264,13 +264,13 @@ impl TenantLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueLine {
-    /// When, in milliseconds.
+    /// When it came, changed or went, in milliseconds since 1970.
     pub at: u64,
-    /// Whose.
+    /// The tenant that the queue belongs to.
     pub tenant: String,
-    /// Its name.
+    /// Name of the queue within its tenant.
     pub queue: String,
-    /// It goes.
+    /// The queue is deleted; the other fields mean nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gone: bool,
     /// Absent: right below the tenant.
@@ -279,7 +279,7 @@ pub struct QueueLine {
     pub guaranteed: ShapeLine,
     /// GPUs at most; absent: any number.
     pub limit: Option<u32>,
-    /// Its share.
+    /// Weight of the queue among its siblings: its share of what is free.
     pub weight: u32,
     /// What its order is for; absent: as the queue above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -313,15 +313,15 @@ impl QueueLine {
     }
 }
 
-/// A reservation.
+/// A reservation that comes, changes or goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReservationLine {
     /// When this was said, in milliseconds.
     pub at: u64,
-    /// Its name.
+    /// Name of the reservation.
     pub reservation: String,
-    /// It goes.
+    /// The reservation is deleted; the other fields mean nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gone: bool,
     /// These servers; empty: so many as `count` says.
@@ -332,11 +332,11 @@ pub struct ReservationLine {
     pub start: u64,
     /// How long, in milliseconds.
     pub duration: u64,
-    /// For whom.
+    /// The tenants whose jobs may run in it; empty for maintenance.
     pub tenants: Vec<String>,
-    /// For nobody.
+    /// It is for maintenance: no job runs in it.
     pub maintenance: bool,
-    /// For people.
+    /// A text for people; may be empty.
     pub reason: String,
 }
 
@@ -398,39 +398,39 @@ impl ReservationLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeLine {
-    /// When, in milliseconds.
+    /// When it changed, in milliseconds since 1970.
     pub at: u64,
-    /// Which.
+    /// Name of the server.
     pub node: String,
-    /// Takes jobs.
+    /// The server takes jobs; else no job is placed on it.
     pub open: bool,
 }
 
-/// One act.
+/// One decision of a pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "lowercase")]
 pub enum ActLine {
-    /// A job starts.
+    /// A waiting job starts.
     Start {
-        /// Which.
+        /// Identifier of the job.
         uid: String,
-        /// Where.
+        /// The servers and GPUs that it gets.
         placement: PlacementLine,
     },
     /// A job is stopped for another.
     Preempt {
-        /// Which.
+        /// Identifier of the job that is stopped.
         victim: String,
-        /// For whom.
+        /// Identifier of the job that needs the room.
         by: String,
         /// Between signal and kill, in milliseconds.
         grace: u64,
     },
     /// An elastic job goes on with another number of servers.
     Resize {
-        /// Which.
+        /// Identifier of the job.
         uid: String,
-        /// With how many.
+        /// Number of servers that it goes on with.
         nodes: u32,
     },
 }
@@ -456,16 +456,16 @@ impl From<&controller_queue::Act> for ActLine {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementLine {
-    /// Rails, ascending.
+    /// Numbers of the rails in use, ascending.
     pub rails: Vec<u32>,
     /// Servers in rank order, each with its GPUs.
     pub nodes: Vec<(String, Vec<u32>)>,
-    /// Servers held idle.
+    /// Servers held idle, each with its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spares: Vec<(String, Vec<u32>)>,
-    /// Pods.
+    /// Number of pods that the servers are in.
     pub pods: u32,
-    /// Weighted cut.
+    /// Weight of the job's traffic that crosses pods and leaves.
     pub cut: u64,
     /// Nobody else on its servers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -46,7 +46,7 @@ impl<'a> Recorder<'a> {
         recorder
     }
 
-    /// One line.
+    /// Writes one line with its sum.
     pub fn line(&mut self, line: &Line) {
         // Nothing in a line can fail to be JSON: its keys are texts.
         if let Ok(text) = serde_json::to_string(line) {
@@ -86,7 +86,7 @@ impl<'a> Recorder<'a> {
         self.line(&Line::Pass(PassLine { at: at.0, depth: depth as u64, acts }));
     }
 
-    /// The last line.
+    /// Writes the last line; without it a reader takes the log for cut off.
     pub fn close(&mut self, at: Timestamp) {
         self.line(&Line::Close(CloseLine { at: at.0, lines: self.lines }));
     }

@@ -20,7 +20,7 @@ pub(super) enum Scale {
     Log(f64, f64),
 }
 
-/// A frame.
+/// A frame with its two scales, in which curves are drawn.
 pub(super) struct Frame {
     pub(super) scene: Scene,
     scale: Scale,

@@ -15,9 +15,9 @@ use crate::{
 /// A picture with the name of its file, without ending.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// For example `utilisation`.
+    /// Name of the picture and of its files, for example `utilisation`.
     pub name: &'static str,
-    /// What is drawn.
+    /// The picture itself.
     pub scene: Scene,
 }
 
@@ -235,7 +235,7 @@ fn waits(title: &str, summaries: &[Summary]) -> Scene {
     frame.scene
 }
 
-/// Sizes of gangs that are told apart, in servers.
+/// Classes of the size of gangs, in servers.
 const GANGS: [(u32, u32); 6] = [(2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, u32::MAX)];
 
 fn cut(title: &str, workload: &Workload, outcomes: &[Outcome]) -> Scene {

@@ -1,6 +1,6 @@
 //! What is drawn: boxes, lines and texts, in pixels from the upper left corner.
 
-/// Red, green, blue.
+/// Red, green and blue, each from 0 to 255.
 pub(super) type Colour = [u8; 3];
 
 pub(super) const INK: Colour = [0x22, 0x22, 0x22];
@@ -59,7 +59,7 @@ pub(super) enum Item {
     },
 }
 
-/// A picture.
+/// A picture: boxes, lines and texts on a rectangle of pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
     pub(super) width: u32,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::scene::{Anchor, Colour, Item, PAPER, Scene, Size};
 
 impl Scene {
-    /// As SVG.
+    /// The picture as an SVG document.
     #[must_use]
     pub fn svg(&self) -> String {
         let Self { width, height, items } = self;

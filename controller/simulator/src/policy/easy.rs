@@ -29,9 +29,9 @@ pub struct Easy {
 
 /// The first job that cannot start.
 struct Head {
-    /// When it can.
+    /// The earliest time at which it can start.
     at: Timestamp,
-    /// Where.
+    /// The servers that it would have then, by index.
     kept: Vec<usize>,
 }
 

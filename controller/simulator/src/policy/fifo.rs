@@ -27,7 +27,7 @@ impl Fifo {
         Self { lot: Lot::new(site), queue: VecDeque::new(), dice: None }
     }
 
-    /// On random servers.
+    /// Strictly in order, on random servers of those that fit.
     #[must_use]
     pub fn random(site: &Site, seed: u64) -> Self {
         Self { dice: Some(Dice::new(seed, 3)), ..Self::tree(site) }

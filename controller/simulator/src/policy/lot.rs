@@ -20,7 +20,7 @@ pub(super) struct Class {
     pub(super) rails: u32,
     /// The kinds of servers that have it, as a bitmap.
     kinds: u64,
-    /// CPUs of each.
+    /// CPUs that it holds on each server.
     cpus: u32,
     /// Bytes of memory of each.
     memory: u64,
@@ -65,7 +65,7 @@ pub(super) struct LotAllocation {
     picks: Vec<(usize, u64)>,
 }
 
-/// The servers.
+/// The servers with what is free on each.
 #[derive(Debug, Clone)]
 pub(super) struct Lot {
     berths: Vec<Berth>,
@@ -167,7 +167,7 @@ impl Lot {
         Some(taken)
     }
 
-    /// Any servers.
+    /// Chooses servers at random among those that fit; `None`: too few of them.
     pub(super) fn random(&self, class: Class, dice: &mut Dice) -> Option<Vec<usize>> {
         let mut fit: Vec<usize> = (0..self.berths.len()).filter(|at| self.berths[*at].takes(class)).collect();
         if fit.len() < class.nodes as usize {

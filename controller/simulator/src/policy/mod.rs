@@ -19,26 +19,26 @@ use crate::{
     workload::{SimJob, Workload},
 };
 
-/// A decision.
+/// A decision of a scheduler.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
-    /// A job starts.
+    /// A waiting job starts.
     Start {
-        /// Into the jobs.
+        /// Index into the jobs of the workload.
         job: usize,
-        /// Where.
+        /// The servers, GPUs and NICs that it gets.
         placement: Box<Placement>,
     },
     /// A running job is stopped for another and queued again.
     Preempt {
-        /// Into the jobs.
+        /// Index into the jobs of the workload.
         job: usize,
         /// It holds its place so long.
         grace: Duration,
     },
 }
 
-/// What a scheduler is told, and what it decides. It sees no run that a real one would not know: only limits.
+/// What a scheduler is given, and what it decides. It sees no run that a real one would not know: only limits.
 pub trait Scheduler {
     /// Its name in reports.
     fn name(&self) -> &'static str;
@@ -151,7 +151,7 @@ impl Rules {
 /// The schedulers by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// The production scheduler.
+    /// The production scheduler: `controller-queue` over `controller-scheduler`.
     Ours,
     /// EASY backfill with tree best fit: what Slurm's `select/cons_tres` and `topology/tree` do.
     Easy,
@@ -162,10 +162,10 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them.
+    /// All schedulers, the production scheduler first.
     pub const ALL: [Self; 4] = [Self::Ours, Self::Easy, Self::Fifo, Self::Random];
 
-    /// Its name.
+    /// The name that options and results use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

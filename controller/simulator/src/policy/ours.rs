@@ -16,7 +16,7 @@ use crate::{
     workload::{SimJob, Workload},
 };
 
-/// `controller-queue` over `controller-scheduler`.
+/// The production scheduler in virtual time: `controller-queue` over `controller-scheduler`.
 pub struct Ours<'a> {
     queue_state: QueueState,
     placer: Placer,
@@ -33,21 +33,21 @@ pub struct Ours<'a> {
     predicted: Option<Predicted>,
 }
 
-/// What waiting jobs were told when they came.
+/// The starts that waiting jobs were promised when they came.
 struct Predicted {
-    /// One job of so many is told.
+    /// One job of so many is noted.
     every: usize,
-    /// Those that came and were not told yet.
+    /// Those that came and were not noted yet.
     new: Vec<(usize, JobUid)>,
     reported: Vec<Promise>,
 }
 
-/// What a waiting job was told.
+/// The start that a waiting job was promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
-    /// Which.
+    /// Index of the job in the workload.
     pub job: usize,
-    /// When.
+    /// When it was promised.
     pub at: Timestamp,
     /// Its start, with the band.
     pub eta: Eta,
@@ -78,12 +78,13 @@ impl<'a> Ours<'a> {
         }
     }
 
-    /// One job of so many that wait after the moment at which they came is told when it will start; see [`Self::reported`].
+    /// One job of so many that wait after the moment at which they came is noted with the start that it is promised; see
+    /// [`Self::reported`].
     pub fn predict(&mut self, every: usize) {
         self.predicted = Some(Predicted { every: every.max(1), new: Vec::new(), reported: Vec::new() });
     }
 
-    /// What jobs were told, in the order in which they came.
+    /// What jobs were promised, in the order in which they came.
     #[must_use]
     pub fn reported(&self) -> &[Promise] {
         self.predicted.as_ref().map_or(&[], |predicted| &predicted.reported)
@@ -116,7 +117,7 @@ impl<'a> Ours<'a> {
         }
     }
 
-    /// The same; what it is told and what it decides goes to a log.
+    /// The same; what it is given and what it decides goes to a log.
     #[must_use]
     pub fn logged(site: &Site, workload: &Workload, rules: &Rules, mut log: Recorder<'a>) -> Self {
         let mut ours = Self::new(site, workload, rules);

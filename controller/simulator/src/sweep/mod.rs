@@ -28,11 +28,11 @@ const ENOUGH: usize = 50;
 /// One way to run the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// In few words.
+    /// Name of the setting, in few words.
     pub name: String,
-    /// Who decides.
+    /// The scheduler that decides.
     pub policy: Policy,
-    /// By which rules.
+    /// The rules that it decides by; they are for the production scheduler only.
     pub rules: Rules,
 }
 
@@ -95,15 +95,15 @@ fn name(rules: &Rules) -> String {
     name
 }
 
-/// What a setting came to.
+/// The results of one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Point {
-    /// In few words.
+    /// Name of the setting, in few words.
     pub name: String,
-    /// Who decided.
+    /// Name of the scheduler that decided.
     pub policy: &'static str,
-    /// What the controller is told for it; nothing of a baseline.
+    /// The options of the controller for it; empty for a baseline.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub flags: String,
     /// Mean wait of all jobs, in seconds.
@@ -156,7 +156,7 @@ impl Point {
     }
 }
 
-/// How `rail-controller run` is told so.
+/// The options of `rail-controller run` for these rules.
 fn flags(rules: &Rules) -> String {
     let hours = |time: Duration| format!("{}h", time.as_secs() / 3600);
     let mut parts = Vec::new();
@@ -197,11 +197,11 @@ pub fn large_from(workload: &Workload) -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Advice {
-    /// Its name.
+    /// Name of the setting that is advised.
     pub setting: String,
-    /// What the controller is told for it.
+    /// The options of the controller for it.
     pub flags: String,
-    /// Why this one.
+    /// Why it is this one, in sentences.
     pub reasons: Vec<String>,
 }
 
@@ -212,7 +212,7 @@ pub struct Sweep {
     pub inputs: Inputs,
     /// From how many GPUs on a job is large.
     pub large: u32,
-    /// How many are.
+    /// Jobs that are large.
     pub large_jobs: usize,
     /// By setting, in the order in which they were tried.
     pub points: Vec<Point>,
@@ -221,7 +221,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Of what the settings came to.
+    /// From the results of the settings.
     #[must_use]
     pub fn new(inputs: Inputs, workload: &Workload, large: u32, mut points: Vec<Point>) -> Self {
         mark_front(&mut points);
@@ -236,7 +236,7 @@ impl Sweep {
         named(&self.points, self.advice.as_ref()?)
     }
 
-    /// As JSON.
+    /// The sweep as a JSON document, for programs.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({

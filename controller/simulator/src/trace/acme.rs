@@ -17,7 +17,7 @@ pub(super) const NEEDED: [&str; 6] =
 /// What a cluster published of its GPU jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
-    /// The cluster.
+    /// Name of the cluster, as published.
     pub name: String,
     /// How many jobs, where known.
     pub jobs: u64,
@@ -25,11 +25,11 @@ pub struct Statistics {
     pub mean_run: f64,
     /// Median length in seconds.
     pub median_run: f64,
-    /// Longest in seconds.
+    /// Longest run of a job in seconds.
     pub max_run: f64,
     /// Mean number of GPUs.
     pub mean_gpus: f64,
-    /// Most GPUs.
+    /// GPUs of the largest job.
     pub max_gpus: u32,
     /// GPU-seconds of a job in the mean, where known.
     pub gpu_time: Option<f64>,

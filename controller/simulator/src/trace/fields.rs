@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Fault, Format, MAX_GPUS, MAX_RUN, MAX_TIME, TraceError};
 
-/// Columns at most.
+/// The most columns that a table may have.
 const MAX_COLUMNS: usize = 256;
 
 /// The columns of a table by name.

@@ -21,11 +21,11 @@ pub const FORMAT: &str = "rail.history";
 /// The version that is written; no other one is read.
 pub const VERSION: u32 = 1;
 
-/// One line.
+/// One line of a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "lowercase")]
 pub enum HistoryLine {
-    /// The first one.
+    /// The header, which is the first line.
     Header(HistoryHeader),
     /// What a tenant has.
     Tenant(TenantLine),
@@ -36,7 +36,7 @@ pub enum HistoryLine {
 }
 
 impl HistoryLine {
-    /// The first line.
+    /// The header of a history that is written at this time.
     #[must_use]
     pub fn header(at: Timestamp) -> Self {
         Self::Header(HistoryHeader { format: FORMAT.to_owned(), version: VERSION, at: at.0 })
@@ -63,13 +63,13 @@ impl HistoryLine {
     }
 }
 
-/// The first line.
+/// The first line: format and version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryHeader {
-    /// [`FORMAT`].
+    /// Name of the format, always [`FORMAT`].
     pub format: String,
-    /// [`VERSION`].
+    /// Version of the format, always [`VERSION`].
     pub version: u32,
     /// When it was written, in milliseconds since 1970.
     pub at: u64,
@@ -79,14 +79,14 @@ pub struct HistoryHeader {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryJob {
-    /// Whose.
+    /// The tenant that the job belonged to.
     pub tenant: String,
-    /// Its name.
+    /// Name of the job within its tenant.
     pub name: String,
-    /// Its queue.
+    /// The queue that it waited in; absent: the tenant itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Higher goes first.
+    /// Priority: the higher one goes first.
     #[serde(default)]
     pub priority: i32,
     /// When it was submitted.
@@ -94,7 +94,7 @@ pub struct HistoryJob {
     /// Since when its last attempt ran; absent: it never ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<u64>,
-    /// When it ended.
+    /// When the job ended.
     pub ended: u64,
     /// Servers that it wanted.
     pub nodes: u32,
@@ -103,7 +103,7 @@ pub struct HistoryJob {
     /// Servers that it ran on at last; absent: all that it wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_on: Option<u32>,
-    /// GPUs of each. The nodes of a gang of components are told as if all had as many as the average, rounded up, and of everything else
+    /// GPUs of each. The nodes of a gang of components are written as if all had as many as the average, rounded up, and of everything else
     /// as much as the component that asks for most.
     pub gpus_per_node: u32,
     /// CPUs that it asked for on each.
@@ -115,18 +115,18 @@ pub struct HistoryJob {
     /// Models of GPU of which any would do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_models: Vec<String>,
-    /// Ranks of each.
+    /// Ranks on each of its servers.
     pub ranks_per_node: u32,
     /// Rails; 0: all of the fabric.
     #[serde(default)]
     pub rails: u32,
-    /// Any so many.
+    /// Any rails would do, so many of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_rails: bool,
-    /// None at all.
+    /// The job used no rail.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_rails: bool,
-    /// Inside one pod.
+    /// All its servers had to be in one pod.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_pod: bool,
     /// How long it might run.
@@ -209,17 +209,17 @@ impl HistoryJob {
 /// What a site's history says of a job beside what every trace does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Own {
-    /// Its name.
+    /// Name of the job within its tenant.
     pub name: JobName,
-    /// Its queue.
+    /// The queue that it waits in; `None`: the tenant itself.
     pub queue: Option<QueueName>,
-    /// Higher goes first.
+    /// Priority: the higher one goes first.
     pub priority: i32,
     /// Servers, GPUs and ranks.
     pub gang: Gang,
-    /// Rails.
+    /// The rails that it asks for.
     pub rails: RailRequest,
-    /// Inside one pod.
+    /// All its servers must be in one pod.
     pub one_pod: bool,
     /// How long its owner thought that it would run.
     pub expected: Option<Duration>,
@@ -251,7 +251,7 @@ fn is_none(bytes: &u64) -> bool {
 pub struct Shares {
     /// What each tenant has; of others nothing is known.
     pub tenants: BTreeMap<TenantName, TenantDef>,
-    /// The queues.
+    /// What each queue has; of others nothing is known.
     pub queues: BTreeMap<(TenantName, QueueName), QueueDef>,
 }
 

@@ -7,7 +7,7 @@ pub(super) const MAX_LINE: usize = 64 << 10;
 
 /// One line without its end.
 pub(super) struct Line<'a> {
-    /// From 1.
+    /// Number of the line, from 1.
     pub(super) number: u64,
     pub(super) bytes: &'a [u8],
     /// It was longer than what is read.

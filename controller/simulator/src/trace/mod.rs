@@ -44,9 +44,9 @@ pub struct TraceJob {
 /// What a job asks for beside GPUs, of each of its servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Asks {
-    /// CPUs.
+    /// CPUs of each server that are the job's alone; 0: none are asked for.
     pub cpus: u32,
-    /// Bytes of memory.
+    /// Bytes of memory of each server that are the job's alone; 0: none are asked for.
     pub memory: u64,
     /// Models of GPU of which any will do; none: any.
     pub models: std::collections::BTreeSet<proto_model::GpuModel>,
@@ -82,7 +82,7 @@ impl fmt::Display for Format {
 /// Why a text is no trace at all.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TraceError {
-    /// Nothing in it.
+    /// The text is empty.
     #[error("the trace is empty")]
     Empty,
     /// The first line is no known header.
@@ -93,35 +93,35 @@ pub enum TraceError {
          history export` wrote (lines of JSON)"
     )]
     Unknown {
-        /// From 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// How it begins.
+        /// The begin of that line, shortened.
         found: String,
     },
     /// It begins like a history and is none that is read.
     #[error("line {line}: {what}")]
     History {
-        /// From 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// What is wrong.
+        /// What is wrong with it, in words.
         what: String,
     },
     /// A column without which no row means anything.
     #[error("line {line}: the {format} header has no column '{column}'")]
     NoColumn {
-        /// From 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// Of which format.
+        /// The format whose column it is.
         format: Format,
-        /// Its name.
+        /// Name of the column.
         column: &'static str,
     },
-    /// A column twice.
+    /// A column comes twice in the header.
     #[error("line {line}: the header has column '{column}' twice")]
     TwoColumns {
-        /// From 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// Its name.
+        /// Name of the column.
         column: String,
     },
     /// More rows than are read.
@@ -133,9 +133,9 @@ pub enum TraceError {
     /// No row could be kept.
     #[error("none of {rows} rows can be used; the first is refused at {first}")]
     Nothing {
-        /// Rows.
+        /// Rows of the trace.
         rows: u64,
-        /// The first fault.
+        /// The first fault, with line and field.
         first: String,
     },
 }
@@ -154,26 +154,26 @@ pub const MAX_GPUS: u32 = 1_000_000;
 /// What was done to rows for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Count {
-    /// How many rows.
+    /// Rows that it was done to.
     pub rows: u64,
     /// The first few, as `line N, field F: what`.
     pub examples: Vec<String>,
 }
 
-/// What became of the rows: `rows == kept + refused`, and of the kept ones `repaired` were changed.
+/// How the rows were used: `rows == kept + refused`, and of the kept ones `repaired` were changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Account {
     /// Rows beside the header, comments and blank lines.
     pub rows: u64,
-    /// Jobs.
+    /// Jobs that were taken from the rows.
     pub kept: u64,
     /// Jobs of rows that were changed to be of use.
     pub repaired: u64,
     /// Rows that cannot be used.
     pub refused: u64,
-    /// Blank lines.
+    /// Lines without anything in them.
     pub blank: u64,
-    /// Comments.
+    /// Lines that are comments.
     pub comments: u64,
     /// What was changed, by code. A row can be in several.
     pub repairs: BTreeMap<&'static str, Count>,
@@ -193,7 +193,7 @@ impl Account {
         count(&mut self.refusals, fault.code, line, fault.field, &fault.what);
     }
 
-    /// The first refusal.
+    /// An example of a row that was refused; `None`: none was.
     #[must_use]
     pub fn first_refusal(&self) -> Option<&str> {
         self.refusals.values().find_map(|count| count.examples.first()).map(String::as_str)
@@ -231,9 +231,9 @@ impl Fault {
 /// A trace that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// Its kind.
+    /// The format of the trace.
     pub format: Format,
-    /// What became of its rows.
+    /// How its rows were used.
     pub account: Account,
     /// In the order of submits; of equal ones, in the file's order.
     pub jobs: Vec<TraceJob>,

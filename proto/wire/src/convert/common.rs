@@ -13,10 +13,10 @@ const MAX_SECONDS: i64 = 315_576_000_000;
 /// Seconds of the last `google.protobuf.Timestamp`, 9999-12-31T23:59:59Z: a later one has no text in JSON.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// The last time that can be told.
+/// The last time that the wire can carry.
 pub(crate) const LAST_TIME: Timestamp = Timestamp(LAST_SECOND * 1000 + 999);
 
-/// Milliseconds to `google.protobuf.Timestamp`.
+/// Milliseconds since 1970 as a `google.protobuf.Timestamp`.
 #[must_use]
 pub fn time_to_wire(time: Timestamp) -> prost_types::Timestamp {
     let seconds = i64::try_from(time.0 / 1000).unwrap_or(i64::MAX);
@@ -99,7 +99,7 @@ impl TryFrom<v1::Reason> for Reason {
     }
 }
 
-/// Reasons out of the domain.
+/// Reasons as the wire carries them.
 pub(super) fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
     reasons.iter().map(v1::Reason::from).collect()
 }

@@ -10,13 +10,13 @@ use crate::v1;
 
 /// Bytes of one text; a PCIe path of sixteen bridges is shorter.
 const TEXT_MAX: usize = 256;
-/// Entries of one NIC's GID table that are told.
+/// Entries of one NIC's GID table that are reported.
 const GIDS_MAX: usize = 64;
 /// Other ends of one GPU's links.
 const LINKS_MAX: usize = 64;
 /// Things that are wrong with the ways of one GPU.
 const CAUSES_MAX: usize = 64;
-/// GPUs are numbered below this.
+/// GPUs of a server are numbered below this.
 const GPUS_MAX: u32 = 64;
 
 /// Every text must be one printable line of a bounded length.

@@ -9,7 +9,7 @@ use crate::v1;
 const MESSAGE_MAX: usize = 1024;
 /// Conditions of one NIC.
 const CONDITIONS_MAX: usize = 64;
-/// The best score.
+/// The best score of a NIC: nothing is known against it.
 const SCORE_MAX: u32 = 100;
 
 impl TryFrom<v1::NicHealth> for NicHealth {

@@ -361,7 +361,7 @@ fn optional<T>(
     if text.is_empty() { None } else { fields.take(field, name(text.to_owned())) }
 }
 
-/// What is stored of a job has room for so much.
+/// The most bytes that a stored job has room for.
 fn sizes(fields: &mut Fields, spec: &JobSpec) {
     let (nodes, spares) = (spec.gang.nodes, spec.placement.spares);
     if nodes <= LIMITS.nodes && spares <= nodes && nodes + spares > LIMITS.nodes {

@@ -7,14 +7,14 @@ use proto_model::{License, LicenseName};
 use super::{API_VERSION, FieldErrors, Fields, time_from_wire, time_to_wire};
 use crate::v1;
 
-/// The licenses that a job asks for; a wrong one is told by its name.
+/// The licenses that a job asks for; a wrong one is named in the error.
 pub(super) fn asked(fields: &mut Fields, wire: HashMap<String, u32>) -> BTreeMap<LicenseName, u32> {
     if wire.len() > License::PER_JOB {
         let message = format!("has {} licenses; at most {} are allowed", wire.len(), License::PER_JOB);
         fields.fail("licenses", message);
         return BTreeMap::new();
     }
-    // In one order, so that what is wrong is told alike each time.
+    // In one order, so that errors come in the same order each time.
     let mut wire: Vec<(String, u32)> = wire.into_iter().collect();
     wire.sort_unstable();
     let read = |(text, count): (String, u32)| {

@@ -72,7 +72,7 @@ impl fmt::Display for FieldError {
 pub struct FieldErrors(pub Vec<FieldError>);
 
 impl FieldErrors {
-    /// One wrong field.
+    /// One wrong field; `message` says what is wrong with it.
     pub fn one(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self(vec![FieldError { field: field.into(), message: message.into() }])
     }

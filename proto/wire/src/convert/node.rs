@@ -18,7 +18,7 @@ use crate::v1;
 
 /// Neighbours of one server at most.
 const MAX_NEIGHBORS: usize = 256;
-/// NICs of one server at most whose health is told.
+/// NICs of one server at most whose health is reported.
 const MAX_NICS: usize = 256;
 /// Findings, or changes, of one server at most.
 const MAX_REPORTED: usize = 64;

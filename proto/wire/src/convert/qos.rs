@@ -186,7 +186,7 @@ impl TryFrom<v1::QosRollout> for QosRollout {
 pub struct QosOrder {
     /// The profile, as JSON.
     pub document: Arc<str>,
-    /// Why.
+    /// Why the rollout is made, in the administrator's words.
     pub reason: String,
     /// The server that is to be first, if one is named.
     pub canary: Option<NodeName>,

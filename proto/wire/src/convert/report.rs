@@ -12,7 +12,7 @@ use proto_model::{
 use super::{FieldErrors, Fields};
 use crate::v1;
 
-/// Attempts of jobs on one server at most, of which is told what they use.
+/// Attempts of jobs on one server at most, whose use is reported.
 const ATTEMPTS_MAX: usize = 1024;
 /// Bytes of one short text of a GPU or NIC: an identity, a model, an address on a bus.
 const TEXT_MAX: usize = 128;
@@ -20,7 +20,7 @@ const TEXT_MAX: usize = 128;
 const DEVICES_MAX: usize = 256;
 /// Bytes; the loopback's MTU is 65,536.
 const MTU_MAX: u32 = 131_072;
-/// Mbit/s: 100 Tbit/s.
+/// The fastest NIC that is believed, in Mbit/s: 100 Tbit/s.
 const SPEED_MAX: u64 = 100_000_000;
 /// Logical processors, and NUMA nodes.
 const CPUS_MAX: u32 = 65_536;
@@ -101,7 +101,7 @@ pub fn reported_inventory(wire: v1::Inventory) -> Result<Inventory, FieldErrors>
     fields.finish(Some(inventory))
 }
 
-/// One printable line.
+/// The text as one printable line of at most `most` bytes: control characters become spaces, the rest is cut off.
 fn line(text: &str, most: usize) -> String {
     let mut line = String::with_capacity(text.len().min(most));
     for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {

@@ -40,7 +40,7 @@ fn list<W, T: Ord, E: Display>(
     set
 }
 
-/// `TENANT/NAME`.
+/// Reads `TENANT/NAME`; `read` reads the name.
 fn within<T>(
     text: &str,
     what: &str,

@@ -32,7 +32,7 @@ pub fn role_from_wire(number: i32) -> Result<Role, FieldErrors> {
     }
 }
 
-/// Weights at most.
+/// The largest weight of a tenant or a queue.
 pub(super) const MAX_WEIGHT: u32 = 1_000_000;
 
 fn quota(fields: &mut Fields, wire: &v1::Quota) -> Quota {

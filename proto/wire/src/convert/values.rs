@@ -35,7 +35,7 @@ fn data(fields: &mut Fields, wire: HashMap<String, String>, keys: &[v1::DataKey]
     }
     for (key, value) in &wire {
         if !is_key(key) {
-            // It may be a value that came to the wrong place.
+            // It may be a value that was put in the wrong place.
             fields.fail("data", format!("a key {KEY}"));
         }
         if value.contains('\0') {
@@ -172,7 +172,7 @@ pub(super) fn sources(fields: &mut Fields, field: &str, wire: Vec<v1::EnvSource>
     wire.into_iter().enumerate().filter_map(one).collect()
 }
 
-/// The same on the wire.
+/// Sources of variables as the wire carries them.
 pub(super) fn sources_to_wire(sources: &[EnvSource]) -> Vec<v1::EnvSource> {
     use v1::env_source::Source as S;
     let one = |source: &EnvSource| {
@@ -186,7 +186,7 @@ pub(super) fn sources_to_wire(sources: &[EnvSource]) -> Vec<v1::EnvSource> {
     sources.iter().map(one).collect()
 }
 
-/// Variables that are not to be told, from the controller to an agent.
+/// Variables that are not to be shown, from the controller to an agent.
 #[must_use]
 pub fn env_values_to_wire(env: &HiddenEnv) -> HashMap<String, String> {
     env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect()

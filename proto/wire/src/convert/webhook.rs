@@ -17,7 +17,7 @@ const SECRET: &str = "whsec_";
 /// A secret as people write it.
 ///
 /// # Errors
-/// It does not begin as one, is no base64, or has too few or too many bytes. The text is not told.
+/// It does not begin as one, is no base64, or has too few or too many bytes. The error does not show the text.
 pub fn webhook_secret(text: &str) -> Result<WebhookSecret, FieldErrors> {
     let wrong = || {
         let text = format!("is not `{SECRET}` and 24 to 64 bytes in base64; leave it out, and one is made");
