@@ -13,7 +13,7 @@ use crate::{authz::Rpc, context::Context, fault, guard::Caller};
 
 /// Items of a page where the caller does not say.
 const DEFAULT: usize = 500;
-/// Most items of a page.
+/// The most items that one page has.
 const LARGEST: usize = 1000;
 /// Bytes of a page's values, so that clients can take the answer whatever the items are.
 const BYTES: usize = 512 * 1024;

@@ -4,7 +4,7 @@
 use axum::http::{HeaderMap, HeaderName, header};
 use proto_rpc::{ErrorClass, RpcError};
 
-/// What to do instead.
+/// What the caller is to do instead.
 const ADVICE: &str = "send JSON with the header Content-Type: application/json (curl --json, or curl -H 'Content-Type: application/json' -d)";
 
 /// Whether a body under these headers is one that is taken.
