@@ -10,7 +10,7 @@ const ADVICE: &str = "send JSON with the header Content-Type: application/json (
 /// Whether a body under these headers is one that is taken.
 ///
 /// # Errors
-/// [`ErrorClass::MediaType`].
+/// [`ErrorClass::MediaType`] if the body is in a format that is not accepted.
 pub fn check(headers: &HeaderMap) -> Result<(), RpcError> {
     let refused = |text| Err(RpcError::new(ErrorClass::MediaType, "UNSUPPORTED_MEDIA_TYPE", text));
     if let Some(encoding) = text(headers, &header::CONTENT_ENCODING)
