@@ -417,7 +417,7 @@ pub async fn once<T>(
 /// A job as users name it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobRef {
-    /// Empty for the caller's own.
+    /// Name of the tenant; empty for the caller's own.
     pub tenant: String,
     /// Name of the job within the tenant.
     pub name: String,

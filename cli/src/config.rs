@@ -54,7 +54,7 @@ impl Environment {
 /// What a command needs to reach the controller.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Addresses, tried in turn.
+    /// Addresses of the controller, tried in turn.
     pub controller: Vec<String>,
     /// File with the certificates of the authorities that are trusted, PEM.
     pub ca: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub struct Settings {
     pub token: Option<String>,
     /// The tenant to act for or to look at; empty for none.
     pub tenant: String,
-    /// Limit of one request.
+    /// The time that one request may take; `None`: the default.
     pub request_timeout: Option<Duration>,
 }
 

@@ -24,7 +24,7 @@ pub enum Error {
     /// A file could not be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// read, write, create, remove.
+        /// The operation: read, write, create, remove.
         action: &'static str,
         /// Path of the file.
         path: PathBuf,
@@ -109,7 +109,7 @@ impl Error {
         Self::File { action, path: path.into(), source }
     }
 
-    /// What the process ends with.
+    /// The exit code of the process for this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

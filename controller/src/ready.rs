@@ -65,7 +65,7 @@ pub fn announce(
 }
 
 impl Ready {
-    /// Removes the announcement.
+    /// Removes the announcement from the data folder.
     pub fn withdraw(&self) {
         // Dropping it does the same, and the next start.
         let _ = fs::remove_file(&self.path);

@@ -150,7 +150,7 @@ fn make_at(path: &Path, guards: &Guards) -> Result<(), SealingError> {
 /// A store as a controller sees it: secret values in the plain, and sealed underneath.
 ///
 /// # Errors
-/// [`SealingError`]; nothing was written.
+/// [`SealingError`] if the store cannot be opened with these keys; nothing was written.
 pub async fn opened(
     store: Arc<dyn Store>,
     choice: Option<&StoreKeys>,

@@ -164,7 +164,7 @@ impl StoreArgs {
     /// embedded store has its own.
     ///
     /// # Errors
-    /// [`StoreArgsError`]; nothing was overwritten.
+    /// [`StoreArgsError`] if the options or the store cannot be used; nothing was overwritten.
     pub async fn open(
         &self,
         data_dir: &Path,

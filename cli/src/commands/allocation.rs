@@ -45,7 +45,7 @@ impl Ending {
         })
     }
 
-    /// The next of them.
+    /// Waits for the next of these signals.
     pub async fn next(&mut self) -> SignalKind {
         tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
@@ -170,7 +170,7 @@ pub async fn hold(api: &Api, job: v1::Job, ending: &mut Ending) -> Result<Runnin
     }
 }
 
-/// The servers that it holds.
+/// Names of the servers that the job holds.
 pub fn nodes_of(job: &v1::Job) -> Vec<String> {
     let placement = job.status.as_ref().and_then(|status| status.placement.as_ref());
     placement.iter().flat_map(|place| &place.nodes).map(|place| place.node.clone()).collect()

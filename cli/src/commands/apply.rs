@@ -229,7 +229,7 @@ fn notes(made: &v1::Fabric) {
 pub struct Made {
     /// Kind and name as `-o name` writes them, for example `queue/nlp/research`.
     pub name: String,
-    /// As the API shows it.
+    /// The document as the API shows it, in JSON.
     pub value: serde_json::Value,
 }
 

@@ -173,7 +173,7 @@ impl Counts {
             .sum()
     }
 
-    /// "2 Running, 1 Failed".
+    /// The counts in words: "2 Running, 1 Failed".
     pub fn words(&self) -> String {
         let part = |(phase, count): (&i32, &usize)| format!("{count} {}", crate::render::job_phase(*phase));
         self.0.iter().map(part).collect::<Vec<_>>().join(", ")

@@ -18,7 +18,7 @@ use crate::{
     render,
 };
 
-/// Lines around a change.
+/// Unchanged lines that are shown around a change.
 const CONTEXT: usize = 3;
 
 /// `diff -f FILE...`: exit 1 where something would change. Nothing is stored.

@@ -14,9 +14,9 @@ use crate::{
 
 /// What would come of a document.
 pub enum Judged {
-    /// It would be there.
+    /// The document would be applied.
     Made(Box<Planned>),
-    /// It would be refused.
+    /// The document would be refused, with this error.
     Refused(RpcError),
 }
 

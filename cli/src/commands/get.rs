@@ -114,11 +114,11 @@ pub fn node_names(texts: &[String]) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// What was asked for.
+/// What a list command was asked for.
 pub struct Asked<'a> {
-    /// How it is printed.
+    /// How the list is printed.
     pub list: &'a ListArgs,
-    /// Only these; none for all.
+    /// The names that were given; empty: all.
     pub names: &'a [String],
 }
 

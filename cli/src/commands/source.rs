@@ -43,7 +43,7 @@ pub struct Read {
     pub source: Source,
     /// The job, with what flags say in place of the file's.
     pub job: v1::Job,
-    /// It is to be held.
+    /// The job is to be held back after its submit.
     pub hold: bool,
 }
 

@@ -38,11 +38,11 @@ pub struct Step {
     pub start: v1::StepStart,
     /// Lines begin with the name of their server.
     pub label: bool,
-    /// A terminal is asked for.
+    /// The step gets a terminal.
     pub tty: bool,
 }
 
-/// What comes of a Ctrl-C.
+/// What a Ctrl-C does.
 #[derive(Debug, PartialEq, Eq)]
 enum Pressed {
     Forward,

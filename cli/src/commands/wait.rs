@@ -35,7 +35,7 @@ impl Progress {
         Self::Terminal(bar)
     }
 
-    /// What is done now.
+    /// Shows what is done now.
     pub fn say(&self, text: &str) {
         match self {
             Self::Terminal(bar) => bar.set_message(text.to_owned()),
@@ -69,7 +69,7 @@ pub struct Seldom<'a> {
 }
 
 impl<'a> Seldom<'a> {
-    /// Nothing is said yet.
+    /// A reporter that has shown nothing yet.
     pub fn new(progress: &'a Progress) -> Self {
         Self { progress, last: String::new(), said: None }
     }

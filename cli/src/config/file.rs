@@ -41,7 +41,7 @@ pub struct Context {
     /// A token, or a file that holds one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The tenant to act for.
+    /// The tenant to act for; `None`: the caller's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }

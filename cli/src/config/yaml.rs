@@ -13,7 +13,7 @@ pub struct Wrong {
     pub line: usize,
     /// Column of the line, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// What is wrong at that place.
     pub message: String,
 }
 

@@ -74,7 +74,7 @@ impl Tries {
         }
     }
 
-    /// Everybody in the control groups.
+    /// The processes in the control groups of ranks.
     #[must_use]
     pub fn members(&self) -> BTreeSet<Identity> {
         let text = |group: &PathBuf| fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();

@@ -39,7 +39,7 @@ pub struct Removed {
     pub processes: usize,
     /// Network namespaces that were removed.
     pub namespaces: usize,
-    /// The folder was there.
+    /// The folder was there, and was removed.
     pub folder: bool,
 }
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{args::DevGuard, config::Environment, error::Error};
 
-/// Nobody else would clean up.
+/// Attempts to take the cluster down; nobody else would clean up.
 const ATTEMPTS: u32 = 10;
 /// Pause between two attempts to take the cluster down.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -26,7 +26,7 @@ use crate::{
 /// Runs one of the `dev` commands; gives what goes to standard output.
 ///
 /// # Errors
-/// That of the command.
+/// The error of the command that is run.
 pub async fn run(command: &DevCommand, env: &Environment, now: f64) -> Result<String, Error> {
     match command {
         DevCommand::Up(args) => up::up(args, env).await,

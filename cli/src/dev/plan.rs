@@ -21,7 +21,7 @@ pub struct Machine {
 pub struct Plan {
     /// The servers, one plan for each.
     pub nodes: Vec<NodePlan>,
-    /// How they are cabled.
+    /// The fabric document of the cluster.
     pub fabric: v1::Fabric,
     /// The network to build; none where rails are loopback addresses.
     pub network: Option<NetworkPlan>,

@@ -28,7 +28,7 @@ pub struct ProcessRecord {
     /// The process that the record is of.
     #[serde(flatten)]
     pub identity: Identity,
-    /// Of which boot `start` counts.
+    /// Id of the boot that `start` counts from.
     pub boot: String,
 }
 

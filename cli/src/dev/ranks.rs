@@ -21,7 +21,7 @@ const CHOSEN: [&str; 3] = ["RAIL_RANK_USER", "RAIL_RANK_UIDS", "RAIL_RANKS_AS_RO
 pub enum Ranks {
     /// The caller's own user, who is not root.
     Own,
-    /// As the environment says.
+    /// As the environment says, which the agents inherit.
     Chosen,
     /// A user of its own for each attempt; the first id of the cluster.
     Uids(u32),
@@ -79,7 +79,7 @@ impl Ranks {
         }
     }
 
-    /// What is said of it.
+    /// The choice in words, for the messages of `dev up`.
     #[must_use]
     pub fn words(&self) -> String {
         match self {

@@ -16,9 +16,9 @@ use crate::{
 pub struct Spec {
     /// Its name; part of the names of its namespaces.
     pub name: String,
-    /// Number of servers.
+    /// Number of servers, and so of agents.
     pub nodes: u32,
-    /// Number of rails.
+    /// Number of rails of each server.
     pub rails: u32,
     /// Simulated GPUs of each server.
     pub gpus: u32,
@@ -117,7 +117,7 @@ pub struct Record {
     pub port: Option<u16>,
     /// Network namespaces that this cluster has made or is about to make.
     pub namespaces: Vec<String>,
-    /// Every node was ready once.
+    /// Every node has been ready once since it was started.
     pub complete: bool,
     /// The configuration file that has this cluster's context.
     pub config: Option<PathBuf>,
@@ -246,7 +246,7 @@ impl Layout {
         self.dir.join(format!("{node}.inventory.json"))
     }
 
-    /// What a process writes.
+    /// Path of the log of a process.
     #[must_use]
     pub fn log(&self, role: &str) -> PathBuf {
         self.dir.join("log").join(format!("{role}.log"))

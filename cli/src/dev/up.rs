@@ -274,7 +274,7 @@ impl Up {
         Ok(())
     }
 
-    /// The tenant and the fabric.
+    /// Makes the tenant and the fabric of the cluster.
     async fn describe(&self, api: &Api) -> Result<(), Error> {
         let spec = &self.record.spec;
         let tenant = v1::Tenant {

@@ -15,7 +15,7 @@ use crate::{args::parse_size, error::Error};
 pub struct Script {
     /// The job that it describes.
     pub job: v1::Job,
-    /// It is to be held.
+    /// The job is to be held back after its submit.
     pub hold: bool,
     /// What was left out, for its user.
     pub notes: Vec<String>,

@@ -9,7 +9,7 @@ use crate::error::Error;
 /// The type of this name.
 ///
 /// # Errors
-/// There is none.
+/// [`Error::Config`] if the schema has no message of this name.
 pub fn descriptor(full_name: &str) -> Result<MessageDescriptor, Error> {
     proto_wire::descriptor_pool().get_message_by_name(full_name).ok_or_else(|| {
         Error::Config(format!("cannot show a {full_name}: this railctl does not know the message"))

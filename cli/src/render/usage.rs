@@ -96,7 +96,7 @@ pub struct Efficiency {
     ran: Duration,
     /// CPU time of all ranks that reported it; `None`: none has.
     cpu: Option<Duration>,
-    /// CPUs that were its alone.
+    /// CPUs that were the job's alone, on all its nodes.
     cpus: u64,
     /// The rank that had the most memory, and how much.
     memory: Option<(u32, u64)>,

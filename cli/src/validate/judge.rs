@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::measure::{Baseline, Measured, Outcome, Port, Run};
 
-/// How much is too little.
+/// The limits below which a measurement falls short.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
@@ -22,11 +22,11 @@ pub struct Limits {
 pub struct Finding {
     /// Code of the finding in UpperCamelCase; stable, for programs.
     pub code: &'static str,
-    /// What: phase and test.
+    /// The phase and the test in which it was found.
     pub what: String,
-    /// Where: servers, NODE:RAIL, or both.
+    /// Where it was found: servers, NODE:RAIL, or both.
     pub place: String,
-    /// How much, in words.
+    /// How far it falls short, in words.
     pub message: String,
     /// It does not count against the fabric.
     pub note: bool,
@@ -178,7 +178,7 @@ fn costs(run: &Run, done: &Measured, all: &Measured, limits: Limits, findings: &
     }
 }
 
-/// Against what was measured before.
+/// Adds what falls short of the baseline.
 fn compare_baseline(runs: &[Run], baseline: &Baseline, limits: Limits, findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     for (run, done) in runs.iter().filter_map(|run| Some((run, run.measured()?))) {

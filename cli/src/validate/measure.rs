@@ -11,7 +11,7 @@ use super::plan::{Phase, Test};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Part of which phase.
+    /// The phase that the test is part of.
     pub phase: Phase,
     /// What it was, for example `pair`.
     pub test: String,
@@ -138,14 +138,14 @@ impl Measured {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Baseline {
-    /// When it was measured.
+    /// When the baseline was measured.
     pub time: String,
     /// Bandwidth in Gbit/s by the names of runs.
     pub gbps: BTreeMap<String, f64>,
 }
 
 impl Baseline {
-    /// Of runs that measured something.
+    /// The baseline of the runs that measured something.
     pub fn of(runs: &[Run], time: String) -> Self {
         let gbps = runs.iter().filter_map(|run| Some((run.name(), run.measured()?.gbps))).collect();
         Self { time, gbps }

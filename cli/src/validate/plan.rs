@@ -54,7 +54,7 @@ pub struct Settings {
 /// One test: a job that is submitted and measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
-    /// Part of which phase.
+    /// The phase that the test is part of.
     pub phase: Phase,
     /// What it is, for example `pair` or `all-reduce`.
     pub name: &'static str,
@@ -72,7 +72,7 @@ pub struct Test {
     pub loses: Option<(String, u32)>,
 }
 
-/// What is done at once.
+/// Tests that are run at the same time.
 pub type Step = Vec<Test>;
 
 /// Bytes of one message of a microburst, and how many follow each other.

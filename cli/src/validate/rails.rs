@@ -11,7 +11,7 @@ use super::judge::Finding;
 pub struct Rails {
     /// Those that new jobs may use, by server.
     usable: BTreeMap<String, BTreeSet<u32>>,
-    /// Those that they may not.
+    /// Findings for the rails that they may not use.
     pub unfit: Vec<Finding>,
 }
 

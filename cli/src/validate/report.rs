@@ -15,7 +15,7 @@ use crate::render::Table;
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// When it was done.
+    /// When the validation was made.
     pub time: String,
     /// Names of the servers that were tested.
     pub nodes: Vec<String>,
@@ -23,16 +23,16 @@ pub struct Report {
     pub rails: Vec<u32>,
     /// When the baseline was measured, if there was one.
     pub baseline: Option<String>,
-    /// How much is too little.
+    /// The limits that the measurements were judged by.
     pub limits: Limits,
     /// All tests that were run, in order.
     pub runs: Vec<Run>,
-    /// What is thought of them.
+    /// Where the measurements fall short.
     #[serde(skip)]
     pub verdict: Verdict,
 }
 
-/// As a JSON value.
+/// The report as a JSON document.
 pub fn as_json(report: &Report) -> Value {
     let ports: Vec<Value> = report
         .verdict

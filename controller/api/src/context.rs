@@ -17,7 +17,7 @@ use crate::{
 /// The loop, the certificate authority and the door; clones share them.
 #[derive(Clone)]
 pub struct Context {
-    /// The way into the loop.
+    /// Sends events to the leader loop.
     pub handle: Handle,
     /// The cluster's authority, which signs certificates.
     pub ca: Arc<Authority>,

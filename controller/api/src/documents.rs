@@ -34,7 +34,7 @@ pub struct Documents {
 enum Part {
     /// These many events, of which the last is the document's.
     Events(usize),
-    /// It is refused before that.
+    /// The document is refused before it is judged.
     Refused(RpcError),
 }
 

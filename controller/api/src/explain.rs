@@ -93,7 +93,7 @@ fn relaxation(relaxation: &Relaxation) -> v1::Relaxation {
     v1::Relaxation { changes: relaxation.changes.iter().map(change).collect(), amount: relaxation.amount }
 }
 
-/// As files say it.
+/// The place as documents write it.
 fn within(within: Within) -> &'static str {
     match within {
         Within::Leaves => "LEAVES",

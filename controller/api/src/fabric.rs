@@ -22,7 +22,7 @@ impl Fabrics {
     }
 }
 
-/// What applies a document.
+/// The event that applies a document.
 pub(crate) fn to_apply(document: v1::Fabric, allow_shrink: bool, dry_run: bool) -> Result<Event, RpcError> {
     let fabric = Fabric::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
     Ok(Event::ApplyFabric { fabric: Box::new(fabric), allow_shrink, dry_run })

@@ -173,7 +173,7 @@ pub fn token(error: &UserTokenError) -> RpcError {
     }
 }
 
-/// Why nothing was revoked.
+/// The error for a revocation that was not made.
 #[must_use]
 pub fn revoke(error: &RevokeError) -> RpcError {
     match error {

@@ -174,7 +174,7 @@ impl Guard {
         }
     }
 
-    /// Whose a token is.
+    /// The identity that a bearer token belongs to.
     async fn bearer(&self, value: &HeaderValue) -> Result<Identity, RpcError> {
         let bad = || RpcError::new(ErrorClass::Unauthenticated, "BAD_TOKEN", "the bearer token is not valid");
         let text = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).ok_or_else(bad)?;

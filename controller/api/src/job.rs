@@ -117,7 +117,7 @@ fn submitter(
     check().map_err(|error| context.guard.note(rpc, caller, error))
 }
 
-/// What submits a job.
+/// The event that submits a job.
 pub(crate) fn to_submit(
     context: &Context,
     caller: &Caller,

@@ -56,7 +56,7 @@ fn shown(kv: &KeyValue) -> Result<v1::License, RpcError> {
     Ok(reported(&license, kv.mod_revision))
 }
 
-/// What applies a document.
+/// The event that applies a document.
 pub(crate) fn to_apply(document: v1::License, dry_run: bool) -> Result<Event, RpcError> {
     let license = License::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
     Ok(Event::ApplyLicense(Box::new(license), dry_run))

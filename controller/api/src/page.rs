@@ -13,7 +13,7 @@ use crate::{authz::Rpc, context::Context, fault, guard::Caller};
 
 /// Items of a page where the caller does not say.
 const DEFAULT: usize = 500;
-/// Most items of a page.
+/// The most items that one page has.
 const LARGEST: usize = 1000;
 /// Bytes of a page's values, so that clients can take the answer whatever the items are.
 const BYTES: usize = 512 * 1024;
@@ -100,7 +100,7 @@ impl Tokens {
     /// The token of the page behind `after`.
     ///
     /// # Errors
-    /// None can be made.
+    /// [`RpcError`] if no token can be made: the system gives no random numbers, or a key of the list is too long.
     pub fn seal(&self, revision: u64, after: &[u8]) -> Result<String, RpcError> {
         let parts = self.parts.each_ref().map(Vec::as_slice);
         let expires_ms = self.now_ms.saturating_add(LIFETIME.as_millis().try_into().unwrap_or(u64::MAX));

@@ -39,7 +39,7 @@ impl Queues {
         Ok((tenant, name))
     }
 
-    /// Adds what is used.
+    /// Adds to each queue what its jobs use.
     async fn complete(&self, mut queues: Vec<v1::Queue>) -> Result<Vec<v1::Queue>, RpcError> {
         let fill = move |state: &State, _| {
             queues.iter_mut().for_each(|queue| add_usage(state, queue));
@@ -68,7 +68,7 @@ fn shown(kv: &KeyValue) -> Result<v1::Queue, RpcError> {
     Ok(queue)
 }
 
-/// What applies a document.
+/// The event that applies a document.
 pub(crate) fn to_apply(
     context: &Context,
     caller: &Caller,

@@ -50,7 +50,7 @@ impl Reservations {
     }
 }
 
-/// What applies a document.
+/// The event that applies a document.
 pub(crate) fn to_apply(document: v1::Reservation, dry_run: bool) -> Result<Event, RpcError> {
     let reservation = Reservation::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
     Ok(Event::ApplyReservation { reservation: Box::new(reservation), dry_run })

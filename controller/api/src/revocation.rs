@@ -24,7 +24,7 @@ use crate::{
     authz::Rpc, context::Context, fair::StreamPlace, fault, guard::Caller, tenant::LONGEST_LIFETIME,
 };
 
-/// Bytes of a reason.
+/// The most bytes that a reason may have.
 const MAX_REASON: usize = 256;
 
 /// How long something that is issued now can be valid. An administrator's certificate can be as old as the authority,

@@ -77,7 +77,7 @@ fn shown(kv: &KeyValue, reader: &Reader) -> Result<v1::Schedule, RpcError> {
     Ok(schedule)
 }
 
-/// What applies a document.
+/// The event that applies a document.
 pub(crate) fn to_apply(
     context: &Context,
     caller: &Caller,

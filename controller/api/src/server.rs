@@ -65,7 +65,7 @@ impl Api {
     /// Builds the services over the loop.
     ///
     /// # Errors
-    /// [`ReflectionError`].
+    /// [`ReflectionError`] if the schema cannot be served by reflection.
     pub async fn new(context: Context, metrics: &ApiMetrics) -> Result<Self, ReflectionError> {
         let guard = context.guard.clone();
         let version = context.version;

@@ -72,7 +72,7 @@ fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<Option<v1::ServiceC
     Ok(Some(wire))
 }
 
-/// What applies a document.
+/// The event that applies a document.
 pub(crate) fn to_apply(document: v1::ServiceClass, dry_run: bool) -> Result<Event, RpcError> {
     let class = ServiceClass::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
     Ok(Event::ApplyServiceClass { class: Box::new(class), dry_run })

@@ -28,7 +28,7 @@ const CHECK: Duration = Duration::from_millis(500);
 const INPUTS: usize = 64;
 /// Input that an agent does not take for so long is given up, and with it the step.
 const INPUT_LIMIT: Duration = Duration::from_secs(10);
-/// Servers of one step.
+/// The most servers of one step.
 const NODES_MAX: usize = 1024;
 
 type Orders = mpsc::Sender<v1::AttachStepResponse>;

@@ -118,7 +118,7 @@ fn shown(kv: &KeyValue) -> Result<v1::Tenant, RpcError> {
     Ok(tenant)
 }
 
-/// What applies a document.
+/// The event that applies a document.
 pub(crate) fn to_apply(document: v1::Tenant, dry_run: bool) -> Result<Event, RpcError> {
     let tenant = Tenant::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
     let Tenant { name, description, quota, isolation, .. } = tenant;

@@ -10,7 +10,7 @@ use proto_wire::{
 
 use crate::{authz::Rpc, context::Context, guard::Caller, job, node, page, reader::Reader};
 
-/// Servers whose agents tell it.
+/// The use of the servers whose agents report it.
 pub(crate) async fn of_nodes(
     context: &Context,
     caller: &Caller,

@@ -25,7 +25,7 @@ pub struct SecretsAndConfigs {
 
 /// What a caller may see of a document.
 pub(crate) trait ValuesDocument: Message + Default {
-    /// The call that applies it.
+    /// The call that applies such a document.
     const APPLY: Rpc;
     /// The metadata of the document, made if it has none.
     fn metadata(&mut self) -> &mut v1::Metadata;

@@ -39,7 +39,7 @@ impl Webhooks {
         Ok((tenant, name))
     }
 
-    /// Adds how much waits.
+    /// Adds to each webhook how many deliveries wait.
     async fn complete(&self, mut webhooks: Vec<v1::Webhook>) -> Result<Vec<v1::Webhook>, RpcError> {
         let fill = move |state: &State, _| {
             webhooks.iter_mut().for_each(|webhook| add_queued(state, webhook));
@@ -67,7 +67,7 @@ fn manages(caller: &Caller) -> bool {
     roles.contains(&Role::Admin) || roles.contains(&Role::TenantAdmin)
 }
 
-/// What applies a document.
+/// The event that applies a document.
 pub(crate) fn to_apply(
     context: &Context,
     caller: &Caller,

@@ -53,7 +53,7 @@ impl Gang {
         self.rails.iter().position(|known| *known == rail)
     }
 
-    /// The name of a node in messages: its position.
+    /// The node as messages name it: by name, or else by its position in the gang.
     #[must_use]
     pub fn name(&self, node: u32) -> String {
         self.names

@@ -66,7 +66,7 @@ pub trait KeyProvider: fmt::Debug + Send + Sync {
     /// Wraps a key.
     ///
     /// # Errors
-    /// Why not.
+    /// [`KeyError`] that says why the provider did not wrap the key.
     fn wrap_key(&self, purpose: Purpose, key: &DataKey) -> Result<Vec<u8>, KeyError>;
 
     /// The key that was wrapped.
@@ -78,7 +78,7 @@ pub trait KeyProvider: fmt::Debug + Send + Sync {
     /// Whether it would answer now.
     ///
     /// # Errors
-    /// Why not.
+    /// [`KeyError`] that says why the provider cannot be used now.
     fn health(&self) -> Result<(), KeyError>;
 }
 

@@ -2,7 +2,7 @@
 
 /// A connection between servers of one pod on other leaves.
 pub const ACROSS_LEAVES: u64 = controller_scheduler::place::ACROSS_LEAVES;
-/// A connection between pods.
+/// Weight of a connection between pods.
 pub const ACROSS_PODS: u64 = controller_scheduler::place::ACROSS_PODS;
 
 /// The weight of one connection, between places of `(pod, leaves)`.

@@ -36,7 +36,7 @@ pub enum ReplayError {
         log::VERSION
     )]
     Version {
-        /// What it says it is.
+        /// The format that it says it has.
         format: String,
         /// The version that it says it is.
         version: u32,
@@ -91,7 +91,7 @@ pub enum ReplayError {
         which: usize,
         /// What was decided then and what is decided now, in words.
         what: String,
-        /// What is decided now.
+        /// What is decided now; `None`: nothing.
         now: Option<Box<ActLine>>,
     },
     /// What was decided breaks a rule.

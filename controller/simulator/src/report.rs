@@ -21,13 +21,13 @@ pub const SCHEMA: &str = "rail.simulation/v1";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Inputs {
-    /// By which rules ours decided.
+    /// The rules by which the production scheduler decided.
     pub scheduler: SchedulerTold,
     /// The trace that was read.
     pub trace: TraceTold,
-    /// On what it was replayed.
+    /// The fabric that the trace was replayed on.
     pub fabric: FabricTold,
-    /// What the jobs became.
+    /// How the jobs of the trace became jobs of this cluster.
     pub workload: WorkloadTold,
 }
 
@@ -88,7 +88,7 @@ pub struct SchedulerTold {
     pub as_controller: bool,
     /// Waiting jobs that one look takes in.
     pub depth: usize,
-    /// The same of the controller.
+    /// The same number for a controller without options.
     pub controller_depth: usize,
     /// What the controller does by default and was left out.
     pub off: Vec<&'static str>,
@@ -210,7 +210,7 @@ impl TraceTold {
     }
 }
 
-/// On what it was replayed.
+/// The fabric that the trace was replayed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FabricTold {
@@ -233,7 +233,7 @@ pub struct FabricTold {
     pub kinds: Vec<(String, usize)>,
     /// What is wrong in the records that it was made of.
     pub faults: Vec<String>,
-    /// What is odd in them.
+    /// What is remarkable in the records of the fabric.
     pub notes: Vec<String>,
 }
 
@@ -264,7 +264,7 @@ fn kinds(site: &Site) -> Vec<(String, usize)> {
     reported
 }
 
-/// What the jobs became.
+/// How the jobs of the trace became jobs of this cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadTold {
@@ -317,14 +317,14 @@ impl WorkloadTold {
 
 /// A whole simulation: where it came from, and what each scheduler reached.
 pub struct Report {
-    /// Where everything came from.
+    /// Trace, fabric and rules of the simulation.
     pub inputs: Inputs,
     /// What each scheduler reached, in the order in which they were run.
     pub summaries: Vec<Summary>,
 }
 
 impl Report {
-    /// Of what schedulers did.
+    /// A report of what schedulers did.
     #[must_use]
     pub fn new(site: &Site, workload: &Workload, outcomes: &[Outcome], inputs: Inputs) -> Self {
         Self { inputs, summaries: outcomes.iter().map(|outcome| summary(site, workload, outcome)).collect() }

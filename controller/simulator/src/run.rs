@@ -58,7 +58,7 @@ pub struct Outcome {
     pub proved: u64,
     /// Violations that the proof found.
     pub violations: u64,
-    /// The first of them.
+    /// The first of these violations, in words.
     pub reported: Vec<String>,
     /// Passes over the queue.
     pub passes: u64,
@@ -68,7 +68,7 @@ pub struct Outcome {
 
 /// What is seen of a run while it runs.
 pub trait Watch {
-    /// So many jobs have ended.
+    /// Called with the number of jobs that have ended so far.
     fn ended(&mut self, jobs: usize);
 }
 
@@ -82,7 +82,7 @@ impl Watch for () {
 enum Event {
     /// The job of this number of restarts has run to its end.
     Ended(usize, u32),
-    /// Its grace has passed.
+    /// The grace period of a job that is stopped has passed.
     Stopped(usize, u32),
 }
 

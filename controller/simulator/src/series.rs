@@ -14,7 +14,7 @@ pub struct Gauge {
     pub free: u64,
     /// Not held, of servers of which nothing is held.
     pub idle: u64,
-    /// That waiting jobs ask for.
+    /// GPUs that waiting jobs ask for.
     pub queued: u64,
 }
 

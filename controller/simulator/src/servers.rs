@@ -85,7 +85,7 @@ pub enum ServersError {
         /// What is wrong with it, in words.
         what: String,
     },
-    /// More than are read.
+    /// More servers than are read.
     #[error("the list has more than {MAX_SERVERS} servers")]
     TooLong,
     /// No server with a GPU.

@@ -67,13 +67,13 @@ pub struct Site {
     pub fabric: Fabric,
     /// The cluster with all servers free, as the scheduler sees it.
     pub snapshot: Snapshot,
-    /// By index in the snapshot.
+    /// The servers, by their index in the snapshot.
     pub spots: Vec<Spot>,
-    /// Number of pods.
+    /// Number of pods of the fabric.
     pub pods: u32,
     /// GPUs of each server; where servers differ, of the largest.
     pub gpus_per_node: u32,
-    /// What servers there are.
+    /// The kinds of servers that there are.
     pub kinds: Vec<Kind>,
     /// A list says what the servers are; else they are alike, and nothing but their GPUs is known.
     pub listed: bool,

@@ -10,17 +10,17 @@ use crate::{bound, run::Outcome, site::Site, workload::Workload};
 pub struct Waits {
     /// Jobs that are counted here.
     pub jobs: usize,
-    /// Of these, never started.
+    /// Jobs of these that never started.
     pub never: usize,
     /// The mean of all waits.
     pub mean: f64,
-    /// Half wait no longer.
+    /// Half of the jobs wait no longer.
     pub p50: f64,
-    /// Nine of ten wait no longer.
+    /// Nine of ten jobs wait no longer.
     pub p90: f64,
-    /// Ninety-nine of a hundred wait no longer.
+    /// Ninety-nine of a hundred jobs wait no longer.
     pub p99: f64,
-    /// The longest wait.
+    /// The longest of all waits.
     pub max: f64,
 }
 
@@ -90,9 +90,9 @@ pub struct Summary {
     pub policy: &'static str,
     /// Jobs that started at least once.
     pub started: usize,
-    /// Jobs that never did.
+    /// Jobs that never started.
     pub never_started: usize,
-    /// Stops for another job.
+    /// How often jobs were stopped for others.
     pub restarts: u64,
     /// GPUs held / GPUs, over the time from the first to the last submit.
     pub utilisation: f64,
@@ -126,7 +126,7 @@ pub struct Summary {
     pub proved: u64,
     /// Violations that the proof found.
     pub violations: u64,
-    /// The first of them.
+    /// The first of these violations, in words.
     pub violations_reported: Vec<String>,
 }
 

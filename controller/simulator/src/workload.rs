@@ -48,14 +48,14 @@ pub struct Settings {
     pub from: u64,
     /// Only jobs submitted before this, in milliseconds after the first one of the trace.
     pub until: Option<u64>,
-    /// At most so many jobs.
+    /// The most jobs that are taken; `None`: all.
     pub jobs: Option<usize>,
     /// How GPUs of a trace are divided into servers.
     pub mapping: Mapping,
     /// Where the trace does not say it: owners ask for at most so many times the time that they need, evenly drawn from
     /// 1 to this.
     pub estimate: f64,
-    /// For all that is drawn.
+    /// The seed of everything that is drawn.
     pub seed: u64,
 }
 
@@ -103,7 +103,7 @@ pub struct SimJob {
     pub uid: JobUid,
     /// Tenant and name of the job.
     pub id: JobId,
-    /// What it asks for.
+    /// The spec as a user would submit it.
     pub spec: JobSpec,
     /// What every scheduler can be asked for: servers, GPUs, rails.
     pub need: Need,
@@ -115,9 +115,9 @@ pub struct SimJob {
     pub run: Duration,
     /// How long its owner says that it runs at most; not less than `run`.
     pub limit: Duration,
-    /// GPUs in the trace.
+    /// GPUs that the trace says it had.
     pub asked: u32,
-    /// It takes whole servers.
+    /// The job takes whole servers.
     pub whole: bool,
     /// The kinds of servers that have what it asks for, as a bitmap.
     pub kinds: u64,
@@ -300,7 +300,7 @@ fn check(settings: &Settings) -> Result<(), WorkloadError> {
 struct Asked {
     /// As every scheduler can be asked.
     spec: JobSpec,
-    /// It takes whole servers.
+    /// The job takes whole servers.
     whole: bool,
     /// Where its servers should lie.
     within: Within,

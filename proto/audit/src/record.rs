@@ -26,7 +26,7 @@ impl Log {
     /// Both, in the order of an export.
     pub const ALL: [Self; 2] = [Self::Changes, Self::Denials];
 
-    /// The other log.
+    /// The other one of the two logs.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -157,7 +157,7 @@ pub struct Record {
     pub time_ms: u64,
     /// The hash of the record before.
     pub previous: Hash,
-    /// What is recorded.
+    /// The change, the denial or the checkpoint that is recorded.
     pub content: Content,
     /// The hash of all of the above.
     pub hash: Hash,

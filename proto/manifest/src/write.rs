@@ -35,7 +35,7 @@ pub enum WriteError {
 /// default left out, map keys in order.
 ///
 /// # Errors
-/// [`WriteError::WellKnown`].
+/// [`WriteError::WellKnown`] if a well-known type holds what JSON cannot express.
 pub fn to_json(message: &DynamicMessage) -> Result<Json, WriteError> {
     object(message, Defaults::LeftOut)
 }
@@ -52,7 +52,7 @@ enum Defaults {
 /// The JSON of a generated message with every list, number and truth in it, also where it is empty, 0 or false; the rest as [`json_of`].
 ///
 /// # Errors
-/// [`WriteError`].
+/// [`WriteError`] if a well-known type holds what JSON cannot express, or the bytes are not a message of the type.
 pub fn whole_json_of<M: prost::Message>(
     descriptor: &MessageDescriptor,
     message: &M,
@@ -92,7 +92,7 @@ fn object(message: &DynamicMessage, defaults: Defaults) -> Result<Json, WriteErr
 /// The canonical JSON of a generated message; `descriptor` is its type.
 ///
 /// # Errors
-/// [`WriteError`].
+/// [`WriteError`] if a well-known type holds what JSON cannot express, or the bytes are not a message of the type.
 pub fn json_of<M: prost::Message>(descriptor: &MessageDescriptor, message: &M) -> Result<Json, WriteError> {
     to_json(&decoded(descriptor, message)?)
 }
@@ -142,7 +142,7 @@ pub fn key_text(key: &MapKey) -> String {
 /// One value of a field of this kind.
 ///
 /// # Errors
-/// [`WriteError`].
+/// [`WriteError`] if a well-known type holds what JSON cannot express.
 pub fn value_json(kind: &Kind, value: &Value) -> Result<Json, WriteError> {
     one_json(kind, value, Defaults::LeftOut)
 }
@@ -192,7 +192,7 @@ fn float_json(value: f64, shortest: f64) -> Json {
 /// A message as YAML in block style; one document, without `---`.
 ///
 /// # Errors
-/// [`WriteError::WellKnown`].
+/// [`WriteError::WellKnown`] if a well-known type holds what JSON cannot express.
 pub fn to_yaml(message: &DynamicMessage) -> Result<String, WriteError> {
     Ok(yaml_of(&to_json(message)?))
 }

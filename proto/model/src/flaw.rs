@@ -356,7 +356,7 @@ impl JobSpec {
     /// The first of [`Self::flaws`]: for those who must not take in what has any.
     ///
     /// # Errors
-    /// [`SpecFlaw`].
+    /// The first [`SpecFlaw`] of the spec, where there are several.
     pub fn check(&self) -> Result<(), SpecFlaw> {
         self.flaws().into_iter().next().map_or(Ok(()), Err)
     }

@@ -45,7 +45,7 @@ impl GpuModel {
     /// Checks a text.
     ///
     /// # Errors
-    /// [`GpuModelError`].
+    /// [`GpuModelError`] if the text is empty of letters and digits, too long, or not one printable line.
     pub fn new(text: impl Into<String>) -> Result<Self, GpuModelError> {
         let text = text.into();
         if text.len() > MAX_MODEL {

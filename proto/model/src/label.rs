@@ -36,7 +36,7 @@ pub enum LabelError {
 /// Checks the key of a label or taint.
 ///
 /// # Errors
-/// [`LabelError`].
+/// [`LabelError`] if the text is empty, too long, or has a character that keys do not have there.
 pub fn check_key(text: &str) -> Result<(), LabelError> {
     if text.is_empty() { Err(LabelError::Empty) } else { check_value(text) }
 }
@@ -44,7 +44,7 @@ pub fn check_key(text: &str) -> Result<(), LabelError> {
 /// Checks the value of a label or taint; it may be empty.
 ///
 /// # Errors
-/// [`LabelError`].
+/// [`LabelError`] if the text is too long, or has a character that values do not have there.
 pub fn check_value(text: &str) -> Result<(), LabelError> {
     let shown = || text.chars().take(32).collect::<String>();
     if text.len() > MAX_LABEL {

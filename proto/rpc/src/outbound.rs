@@ -185,7 +185,7 @@ impl Outbound {
     /// Why a host that is written as an address is not called. A name is looked up when it is called, and then asked of.
     ///
     /// # Errors
-    /// [`PostError::Refused`].
+    /// [`PostError::Refused`] if the host is an address that may not be called.
     pub fn check(&self, host: &str) -> Result<(), PostError> {
         let Ok(address) = host.parse::<IpAddr>() else { return Ok(()) };
         match (self.refuses)(address) {

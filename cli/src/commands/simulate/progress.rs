@@ -30,7 +30,7 @@ pub struct Bar {
 }
 
 impl Progress {
-    /// For so many jobs.
+    /// Bars for simulations of so many jobs.
     pub fn new(jobs: usize) -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
         Self { bars, jobs, terminal: std::io::stderr().is_terminal() }

@@ -77,7 +77,7 @@ impl Writer {
     /// Writes bytes that a process wrote to standard error.
     ///
     /// # Errors
-    /// Never.
+    /// None today: a failed write to standard error is ignored.
     pub fn err(&mut self, node: &str, rank: u32, data: &[u8]) -> Result<(), Error> {
         write_error(&self.0.take(node, rank, true, data));
         Ok(())

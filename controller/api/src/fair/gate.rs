@@ -57,7 +57,7 @@ pub struct StreamPlace {
 struct Waiting {
     gate: Gate,
     flow: Flow,
-    /// None once it is answered.
+    /// The ticket that waits; `None` once it is answered.
     ticket: Option<Ticket>,
     answer: oneshot::Receiver<bool>,
 }

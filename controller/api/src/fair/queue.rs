@@ -61,7 +61,7 @@ pub enum Flow {
     Nobody,
 }
 
-/// One call that waits.
+/// Number of a call that waits.
 pub type Ticket = u64;
 
 /// What becomes of a call that arrives.
@@ -260,7 +260,7 @@ impl FairQueue {
         room
     }
 
-    /// A stream has ended.
+    /// Frees what a stream held, which has ended.
     pub fn close_stream(&mut self, flow: &Flow, now: Timestamp) {
         if let Some(one) = self.flows.get_mut(flow) {
             one.streams = one.streams.saturating_sub(1);

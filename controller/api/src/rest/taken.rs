@@ -4,13 +4,13 @@
 use axum::http::{HeaderMap, HeaderName, header};
 use proto_rpc::{ErrorClass, RpcError};
 
-/// What to do instead.
+/// What the caller is to do instead.
 const ADVICE: &str = "send JSON with the header Content-Type: application/json (curl --json, or curl -H 'Content-Type: application/json' -d)";
 
 /// Whether a body under these headers is one that is taken.
 ///
 /// # Errors
-/// [`ErrorClass::MediaType`].
+/// [`ErrorClass::MediaType`] if the body is in a format that is not accepted.
 pub fn check(headers: &HeaderMap) -> Result<(), RpcError> {
     let refused = |text| Err(RpcError::new(ErrorClass::MediaType, "UNSUPPORTED_MEDIA_TYPE", text));
     if let Some(encoding) = text(headers, &header::CONTENT_ENCODING)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Entry, Pods};
 use crate::natural;
 
-/// The most frequent name; `None` where two are equally frequent or there is none.
+/// The most frequent name, of equally frequent ones the first in order; `None`: there is none.
 fn lead<'a>(counts: &BTreeMap<&'a str, usize>) -> Option<&'a str> {
     counts.iter().rev().max_by_key(|(_, count)| **count).map(|(nic, _)| *nic)
 }

@@ -56,7 +56,7 @@ pub struct JobLine {
     pub memory: u64,
     /// These rails, or any so many.
     pub rails: RailsLine,
-    /// `leaves`, `pod`; absent: anywhere.
+    /// Where the whole gang must lie; absent: anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<PlaceLine>,
     /// Groups inside the gang: size, place, required.
@@ -65,10 +65,10 @@ pub struct JobLine {
     /// Its servers are to lie over many pods, evenly.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spread: bool,
-    /// Who talks to whom; absent: a ring.
+    /// Which servers talk to which; absent: a ring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<PatternLine>,
-    /// Nobody else on its servers.
+    /// No other job is placed on its servers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
     /// Further servers that it holds idle, to replace those that fail.
@@ -83,7 +83,7 @@ pub struct JobLine {
     /// Models of GPU of which any will do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_models: Vec<String>,
-    /// MIG instances will not do.
+    /// It needs whole GPUs: MIG instances will not do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole_gpus: bool,
     /// Servers that it does not want.
@@ -98,52 +98,52 @@ pub struct JobLine {
     /// Priority: the higher one goes first.
     #[serde(default, skip_serializing_if = "is_none")]
     pub priority: i32,
-    /// When it was submitted.
+    /// When it was submitted, in milliseconds since 1970.
     pub submitted: u64,
-    /// Not to be started earlier.
+    /// It does not start before this time, in milliseconds since 1970; absent: no such time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<u64>,
-    /// How long it will probably run.
+    /// How long it will probably run, in milliseconds; absent: as long as it may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<u64>,
-    /// How long it may run.
+    /// How long it may run, in milliseconds; absent: without limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// Inside this reservation only.
+    /// The reservation that it may run in; absent: outside of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
     /// The array that it is of, and how many of that run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<(String, u32)>,
-    /// Why it must not start.
+    /// Why it must not start, each cause with code and message; empty: nothing holds it back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hold: Vec<(String, String)>,
-    /// Jobs that it waits for.
+    /// Jobs that it waits for before it may start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// It may be stopped for jobs of higher priority.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preemptible: bool,
-    /// The signal that it gets then.
+    /// The signal that its ranks get then, by Linux number.
     pub signal: i32,
-    /// Between signal and kill.
+    /// Time between signal and kill, in milliseconds.
     pub grace: u64,
     /// The same where the job says it for preemption by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption_grace: Option<u64>,
-    /// It saves its work so often.
+    /// How often it saves its work, in milliseconds; absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
-    /// What a restart costs.
+    /// What a restart costs, in milliseconds; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_cost: Option<u64>,
-    /// How often it was stopped.
+    /// How often it was stopped for another job.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub preempted: u32,
     /// It goes on with so many servers at most, having given up room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
-    /// It holds a place.
+    /// What it holds while it runs; absent: it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunLine>,
 }
@@ -159,7 +159,7 @@ pub struct RunLine {
     /// It is being ended, until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<u64>,
-    /// When it saved its work.
+    /// When it saved its work last, in milliseconds since 1970; absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<u64>,
 }
@@ -180,13 +180,13 @@ pub enum RailsLine {
 pub enum PlaceLine {
     /// On the same leaves.
     Leaves,
-    /// Inside one pod.
+    /// All inside one pod.
     Pod,
     /// Anywhere in the fabric.
     Fabric,
 }
 
-/// Who talks to whom.
+/// Which servers talk to which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PatternLine {

@@ -61,7 +61,7 @@ pub enum Line {
     End(EndLine),
     /// A server takes jobs, or no longer does.
     Node(NodeLine),
-    /// A look at the queue.
+    /// A pass over the queue, with what it decided.
     Pass(PassLine),
     /// The last line, which says that the log is whole.
     Close(CloseLine),
@@ -86,7 +86,7 @@ pub struct Header {
     pub servers: Vec<ServersLine>,
     /// The fabric's document, as the canonical JSON of the API has it; null where it is elsewhere.
     pub document: serde_json::Value,
-    /// The numbers of the policy.
+    /// The numbers of the policy, which replays decide by.
     pub policy: PolicyLine,
     /// The sum over this line, to go on with.
     #[serde(skip)]
@@ -135,7 +135,7 @@ pub fn servers(site: &Site) -> Vec<ServersLine> {
 pub struct CloseLine {
     /// When the log was closed, in milliseconds since 1970.
     pub at: u64,
-    /// Lines before this one.
+    /// Lines of the log before this one.
     pub lines: u64,
 }
 
@@ -151,7 +151,7 @@ pub struct EndLine {
     pub whole: bool,
 }
 
-/// A look at the queue.
+/// A pass over the queue, with what it decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PassLine {
@@ -159,7 +159,7 @@ pub struct PassLine {
     pub at: u64,
     /// Jobs that were looked at, at most.
     pub depth: u64,
-    /// What was decided, in order.
+    /// What the pass decided, in order.
     pub acts: Vec<ActLine>,
 }
 

@@ -172,7 +172,7 @@ pub struct PolicyLine {
     pub unknown: u64,
     /// Jobs may be stopped for others.
     pub preemption: bool,
-    /// How often at most.
+    /// How often one job may be stopped for others.
     pub preemptions_max: u32,
     /// Guarantees are kept by stopping borrowers.
     pub reclaim: bool,
@@ -231,7 +231,7 @@ pub struct TenantLine {
     pub limit: Option<u32>,
     /// Jobs at a time at most; absent: any number.
     pub jobs: Option<u32>,
-    /// What it can always have.
+    /// What its jobs can have at any time.
     pub guaranteed: ShapeLine,
     /// Weight of the tenant among the others: its share of what is free.
     pub weight: u32,
@@ -328,9 +328,9 @@ pub struct ReservationLine {
     pub nodes: Vec<String>,
     /// So many servers, in so many pods at most (0: any number).
     pub count: Option<(u32, u32)>,
-    /// From when on, in milliseconds.
+    /// When it begins, in milliseconds since 1970.
     pub start: u64,
-    /// How long, in milliseconds.
+    /// How long it lasts, in milliseconds.
     pub duration: u64,
     /// The tenants whose jobs may run in it; empty for maintenance.
     pub tenants: Vec<String>,
@@ -467,7 +467,7 @@ pub struct PlacementLine {
     pub pods: u32,
     /// Weight of the job's traffic that crosses pods and leaves.
     pub cut: u64,
-    /// Nobody else on its servers.
+    /// No other job is placed on its servers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
     /// CPUs that it holds on each.

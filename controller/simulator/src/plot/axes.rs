@@ -14,7 +14,7 @@ const LABEL: f64 = 18.0;
 /// How values become heights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
-    /// From 0 to this.
+    /// From 0 to this value, evenly.
     Linear(f64),
     /// From the first, which is above 0, to the second, equal ratios alike; what is below lies on the lower border.
     Log(f64, f64),
@@ -82,7 +82,7 @@ impl Frame {
         self.scene.rect(x + 4.0, y - 2.0, RIGHT - 8.0, 4.0, colour);
     }
 
-    /// What the width means.
+    /// Writes under the frame what its width means.
     pub(super) fn meaning(&mut self, text: &str) {
         let (x, y) = (self.x(0.5), self.low() + 38.0);
         self.scene.text(x, y, text, Anchor::Middle, PALE);

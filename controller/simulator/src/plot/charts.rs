@@ -17,7 +17,7 @@ use crate::{
 pub struct Chart {
     /// Name of the picture and of its files, for example `utilisation`.
     pub name: &'static str,
-    /// The picture itself.
+    /// The picture with its boxes, lines and texts.
     pub scene: Scene,
 }
 

@@ -36,7 +36,7 @@ struct Head {
 }
 
 impl Easy {
-    /// With all servers free.
+    /// The scheduler with all servers free.
     #[must_use]
     pub fn new(site: &Site, rules: &Rules) -> Self {
         Self {

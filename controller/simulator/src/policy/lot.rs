@@ -214,7 +214,7 @@ impl Lot {
         self.held[job] = Some(held);
     }
 
-    /// It gives them back.
+    /// Frees the servers that a job holds.
     pub(super) fn give(&mut self, job: usize) {
         let Some(held) = self.held.get_mut(job).and_then(Option::take) else { return };
         self.give_back(&held);

@@ -67,7 +67,7 @@ pub trait Scheduler {
         None
     }
 
-    /// All jobs have ended.
+    /// Called once all jobs have ended.
     fn over(&mut self, _now: Timestamp) {}
 
     /// After events: who starts where, in this order. The snapshot is as it was found when this returns.

@@ -25,7 +25,7 @@ impl<C: Ord> Default for Queue<C> {
 /// What becomes of a job when it is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It leaves the queue.
+    /// The job starts and leaves the queue.
     Taken,
     /// It stays, the next one of its class is looked at.
     Stays,

@@ -208,7 +208,7 @@ pub struct Advice {
 /// All settings on the same jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// Where everything came from.
+    /// Trace, fabric and rules of the sweep.
     pub inputs: Inputs,
     /// From how many GPUs on a job is large.
     pub large: u32,

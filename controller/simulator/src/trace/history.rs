@@ -129,7 +129,7 @@ pub struct HistoryJob {
     /// All its servers had to be in one pod.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_pod: bool,
-    /// How long it might run.
+    /// How long it might run, in milliseconds; absent: without limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// How long its owner thought that it would run.
@@ -138,13 +138,13 @@ pub struct HistoryJob {
     /// It might be stopped for jobs of higher priority.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preemptible: bool,
-    /// Between signal and kill.
+    /// Time between signal and kill, in milliseconds.
     #[serde(default)]
     pub grace: u64,
     /// It saved its work so often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
-    /// What a restart cost.
+    /// What a restart cost, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_cost: Option<u64>,
 }

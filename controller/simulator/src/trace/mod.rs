@@ -27,7 +27,7 @@ pub struct TraceJob {
     pub line: u64,
     /// When it was submitted, since 1970 where the trace says so, else since the trace's own beginning.
     pub submit: u64,
-    /// How long it ran.
+    /// How long it ran, in milliseconds.
     pub run: u64,
     /// How long its owner said it would run at most, where the trace says so.
     pub limit: Option<u64>,
@@ -124,10 +124,10 @@ pub enum TraceError {
         /// Name of the column.
         column: String,
     },
-    /// More rows than are read.
+    /// More rows than are read; the number is the limit.
     #[error("the trace has more than {0} rows")]
     TooLong(u64),
-    /// A header and nothing else.
+    /// The text has a header and no row.
     #[error("the {0} has a header and no rows")]
     NoRows(Format),
     /// No row could be kept.
