@@ -18,8 +18,8 @@ use std::{
 
 use proto_audit::{Actor, Change, Claim, Content, Denial, Hash, Head, Log, Object, Record, START};
 use proto_model::{
-    JobId, LicenseName, ReservationName, ScheduleName, ServiceClassName, TenantName, Timestamp, ValuesId,
-    WebhookName,
+    JobId, LicenseName, QueueName, ReservationName, ScheduleName, ServiceClassName, TenantName, Timestamp,
+    ValuesId, WebhookName,
 };
 
 use crate::{
@@ -197,6 +197,11 @@ fn of_schedules(tenant: Option<&TenantName>, user: &str) -> Object {
     object("schedules", tenant.map(ToString::to_string).unwrap_or_default(), short(&format!("of {user}")))
 }
 
+fn of_queue(state: &State, tenant: &TenantName, name: &QueueName) -> Object {
+    let key = Key::Queue(tenant.clone(), name.clone());
+    Object { version: state.version(&key).unwrap_or(0), ..object("queue", tenant, name) }
+}
+
 fn of_schedule(state: &State, tenant: &TenantName, name: &ScheduleName) -> Object {
     let key = Key::Schedule(tenant.clone(), name.clone());
     Object { version: state.version(&key).unwrap_or(0), ..object("schedule", tenant, name) }
@@ -256,13 +261,8 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         }
         Event::Undelete { key, .. } => of_deleted(state, key),
         Event::ReleaseTenantName { name } => object("tenant-name", name, name),
-        Event::ApplyQueue { queue, .. } => {
-            let key = Key::Queue(queue.tenant.clone(), queue.name.clone());
-            versioned(object("queue", &queue.tenant, &queue.name), &key)
-        }
-        Event::DeleteQueue { tenant, name } => {
-            versioned(object("queue", tenant, name), &Key::Queue(tenant.clone(), name.clone()))
-        }
+        Event::ApplyQueue { queue, .. } => of_queue(state, &queue.tenant, &queue.name),
+        Event::DeleteQueue { tenant, name } => of_queue(state, tenant, name),
         Event::ApplyServiceClass { class, .. } => of_class(state, &class.name),
         Event::DeleteServiceClass { name } => of_class(state, name),
         Event::ApplyLicense(license, _) => of_license(state, &license.name),
