@@ -5,11 +5,10 @@ use std::{sync::Arc, time::Duration};
 use proto_model::{Job, JobId, JobName, JobUid, Observed, Phase, Reason, TenantName, Timestamp, Work};
 
 use crate::{
-    attempt::{Blame, TIME_LIMIT, gang, gang_size},
     error::CoreError,
     event::Reply,
-    records::Outcome,
-    state::{Due, JobEntry},
+    job::attempt::{Blame, TIME_LIMIT},
+    state::{Due, JobEntry, gang, gang_size, records::Outcome},
     step::Step,
 };
 

@@ -6,7 +6,7 @@ use proto_model::{
 };
 use thiserror::Error;
 
-use crate::{fabric::FabricImpact, values::ValuesError};
+use crate::{rail::fabric::FabricImpact, tenant::values::ValuesError};
 
 /// The kind of a refusal; the API maps it to a gRPC code, an HTTP status and an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

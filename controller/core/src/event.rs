@@ -17,17 +17,19 @@ use proto_model::{
 use proto_audit::{Actor, Claim, Log};
 
 use crate::{
-    admin::TenantImpact,
-    deleted::{DeletedKey, Restored},
     dry_run::DryRunResult,
     error::CoreError,
-    fabric::FabricImpact,
-    orders::{JobOrder, JobUpdate},
-    records::TokenRecord,
-    webhooks::DeliveryReport,
+    job::orders::{JobOrder, JobUpdate},
+    rail::fabric::FabricImpact,
+    state::records::TokenRecord,
+    tenant::{
+        deleted::{DeletedKey, Restored},
+        tenants::TenantImpact,
+        webhooks::DeliveryReport,
+    },
 };
 
-pub use crate::write::{Key, Write};
+pub use crate::state::write::{Key, Write};
 
 /// One event. Client events carry what the API has authorised: a tenant here is the caller's, never the body's.
 #[derive(Debug, Clone, PartialEq)]

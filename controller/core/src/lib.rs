@@ -22,82 +22,83 @@
 //! the failure, and step the agents' events of the batch again later (or end those agents' streams: they register
 //! again with everything they know); wait a little before the next step, since what was due still is. Where several controllers may be, a batch without writes is told to clients only
 //! after the epoch was confirmed: a refusal of a replaced controller is stale.
+//!
+//! # Floor plan
+//!
+//! Folders are rooms. From the top: what goes through all rooms (`step` one event, `due` what is due, `dry_run`, `query`, `audit` the record
+//! of each change); the transitions, which are methods of `Step` and so may call one another by `self` (`rollout`, `rail`, `tenant`, `node`,
+//! `job`); at the bottom all tables with their setters, indices, journal and loader (`state`), and data: what happens and is answered
+//! (`event`), and refusals (`error`). What each names of others is here; a test compares it with the code. Of rooms above them `state`,
+//! `event` and `error` name only types of rows, requests and answers, and the functions that count a row in an index of its room.
+//! ```text
+//! step    -> audit error event state
+//! due     -> error event job state step
+//! dry_run -> audit error event state step
+//! query   -> error job state
+//! audit   -> error event state step tenant
+//! rollout -> error event state step
+//! rail    -> error event job query state step tenant
+//! tenant  -> error event job state step
+//! node    -> error event job state step
+//! job     -> error event node state step tenant
+//! state   -> audit event job node rail rollout tenant
+//! event   -> dry_run error job rail state tenant
+//! error   -> rail tenant
+//! ```
 
-mod admin;
-mod agents;
-mod arrays;
-mod attempt;
 pub mod audit;
-mod cancel;
-mod certify;
-mod claims;
-pub mod config;
-pub mod decisions;
-pub mod deleted;
-pub mod denials;
-mod depend;
-mod documents;
-mod drain;
 mod dry_run;
 mod due;
 pub mod error;
 mod error_kind;
 pub mod event;
-pub mod explain;
-mod fabric;
-pub mod figures;
-mod holds;
-mod journal;
-pub mod load;
-mod observe;
-pub mod orders;
-mod prove;
-pub mod qos;
-pub mod quarantine;
+mod job;
+mod node;
 mod query;
-pub mod rails;
-pub mod records;
-mod remap;
-mod repair;
-mod schedule;
-mod schedules;
-mod standing;
+mod rail;
+mod rollout;
 pub mod state;
 mod step;
-mod submit;
-mod tables;
+mod tenant;
 #[cfg(test)]
 mod tests;
-mod update;
-pub mod values;
-pub mod webhooks;
-mod write;
 
-pub use admin::TenantImpact;
-pub use audit::{AuditRow, BadAudit, StoredAudit};
-pub use config::Config;
+pub use audit::{AuditRow, BadAudit, StoredAudit, denials};
 pub use controller_queue::{LicenseUse, Share};
-pub use decisions::{DecisionRecord, DecisionRow};
-pub use deleted::{DeletedContent, DeletedKey, DeletedTenant, Restored, Tombstone};
-pub use documents::{ClassUse, QueueUsage};
 pub use dry_run::{DryRunResult, Effect};
 pub use error::{CoreError, ErrorKind};
 pub use event::{
     AttachedWrite, Attributed, AuditNote, ClaimVerdict, DenialRecord, Event, Key, Naming, NextTick,
     NodeChange, Output, Push, QosAction, QosOrder, Register, Reply, Submit, ToNode, Transition, Write,
 };
-pub use explain::{Detail, Holding, Prospect};
-pub use fabric::FabricImpact;
-pub use load::{LoadError, Stored};
-pub use orders::{Asked, JobChange, JobOrder, JobUpdate};
+pub use job::{
+    decisions::{self, DecisionRecord, DecisionRow},
+    explain::{self, Detail, Holding, Prospect},
+    orders::{self, Asked, JobChange, JobOrder, JobUpdate},
+    schedules::ScheduleView,
+    standing::{OrderRow, QueueOrder},
+};
+pub use node::quarantine;
 pub use proto_model::{Certification, IsolationPolicy};
-pub use qos::{QosActive, QosPlan, QosPlanNic, QosPlanStage, QosStage, QosView};
 pub use query::{
     Explanation, HealthView, Hold, NodeHeat, PlanResult, PodView, RailHeat, TenantUsage, TopologyView,
 };
-pub use rails::{NodeRails, RailJob, RailUse, RailView, RailsView};
-pub use records::{Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord};
-pub use schedules::ScheduleView;
-pub use standing::{OrderRow, QueueOrder};
-pub use state::State;
+pub use rail::{
+    fabric::FabricImpact,
+    rails::{self, NodeRails, RailJob, RailUse, RailView, RailsView},
+};
+pub use rollout::{QosActive, QosPlan, QosPlanNic, QosPlanStage, QosStage, QosView};
+pub use state::{
+    State,
+    config::{self, Config},
+    load::{self, LoadError, Stored},
+    records::{self, Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord},
+};
 pub use step::{Rng, step};
+pub use tenant::{
+    deleted::{self, DeletedContent, DeletedKey, DeletedTenant, Restored, Tombstone},
+    documents::{ClassUse, QueueUsage},
+    figures,
+    tenants::TenantImpact,
+    values, webhooks,
+};

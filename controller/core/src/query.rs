@@ -53,7 +53,7 @@ pub struct PlanResult {
     /// Jobs that would be stopped for it.
     pub preempts: Vec<JobId>,
     /// It would wait: what stands in its way.
-    pub detail: Option<crate::explain::Detail>,
+    pub detail: Option<crate::job::explain::Detail>,
 }
 
 /// Why a job is in its phase.
@@ -74,7 +74,7 @@ pub struct Explanation {
     /// Of a job that runs: how its operations are carried out.
     pub choices: Vec<proto_model::AlgorithmChoice>,
     /// Of a job that waits for room or quota: what stands in its way.
-    pub detail: Option<crate::explain::Detail>,
+    pub detail: Option<crate::job::explain::Detail>,
     /// How much isolation its servers must give.
     pub isolation: IsolationPolicy,
     /// Who may start before jobs that wait ahead of it.
@@ -395,7 +395,7 @@ impl State {
             let eta = self.predicted(entry.job.uid, now);
             explanation.reasons.extend(latest);
             explanation.detail =
-                eta.map(|eta| crate::explain::Detail { eta: Some(eta), ..Default::default() });
+                eta.map(|eta| crate::job::explain::Detail { eta: Some(eta), ..Default::default() });
             return Ok(explanation);
         }
         let infeasible = match self.feasible(id, &entry.job.spec, now) {

@@ -5,9 +5,8 @@ use std::time::Duration;
 use proto_model::{Observation, Observed, RailLoss, RailReport, RailState, Reason, Replace};
 
 use crate::{
-    attempt::merge_ending,
-    records::{Ending, Outcome},
-    repair::first_to_fail,
+    job::{attempt::merge_ending, repair::first_to_fail},
+    state::records::{Ending, Outcome},
 };
 
 use super::{

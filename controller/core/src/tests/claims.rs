@@ -10,7 +10,7 @@ use proto_model::{
 };
 
 use super::*;
-use crate::{ClaimVerdict, quarantine::QUARANTINED};
+use crate::{ClaimVerdict, node::quarantine::QUARANTINED};
 
 fn node(w: &World, n: usize) -> &Node {
     w.state.node(&name(n)).unwrap()
@@ -353,7 +353,7 @@ fn every_cause_has_one_speaker() {
         let parts = text.split("Reason::new(").skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
         parts.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
     };
-    let controller = [include_str!("../observe.rs"), include_str!("../repair.rs")];
+    let controller = [include_str!("../job/observe.rs"), include_str!("../job/repair.rs")];
     let node = [
         include_str!("../../../../node-agent/core/src/supervisor.rs"),
         include_str!("../../../../node-agent/core/src/agent.rs"),

@@ -1,7 +1,7 @@
 //! Why a job waits, what would help, what was decided earlier; and plans that say what a submit does.
 
 use super::*;
-use crate::explain::Change;
+use crate::job::explain::Change;
 
 /// All four nodes are held by two jobs, a third waits.
 fn full() -> World {

@@ -16,6 +16,7 @@ mod elastic;
 mod explained;
 mod fabric;
 mod figures;
+mod floor_plan;
 mod foreign;
 mod holds;
 mod hosts;

@@ -216,7 +216,7 @@ fn secret(what: u8) -> Event {
 fn environments(w: &World, entry: &crate::state::JobEntry) {
     let env = w.state.hidden_env(entry);
     let Some(attempt) = entry.attempt.as_ref().filter(|attempt| attempt.ending.is_none()) else { return };
-    for (_, node) in crate::attempt::gang(entry).filter(|(_, node)| w.state.session(node).is_some()) {
+    for (_, node) in crate::state::gang(entry).filter(|(_, node)| w.state.session(node).is_some()) {
         let reported = w.desired.get(&(node.clone(), entry.job.uid));
         if let Some((of, DesiredState::Prepared { env: reported, .. })) =
             reported.filter(|(of, _)| *of == attempt.attempt)

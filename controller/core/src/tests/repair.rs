@@ -462,7 +462,8 @@ fn a_drained_node_is_left_by_jobs_that_can_go_on_elsewhere_and_the_others_end_th
     w.run("moves");
     w.run("stays");
     let drain = |n: usize| {
-        let taint = proto_model::Taint { key: crate::quarantine::DRAINED.to_owned(), value: String::new() };
+        let taint =
+            proto_model::Taint { key: crate::node::quarantine::DRAINED.to_owned(), value: String::new() };
         let change = crate::NodeChange { taints: Some([taint].into()), ..crate::NodeChange::default() };
         Event::UpdateNode { name: name(n), change, if_version: 0 }
     };

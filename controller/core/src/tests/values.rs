@@ -3,7 +3,7 @@
 use proto_model::{EnvSource, Value, ValueText, Values, ValuesId, ValuesKind, ValuesName};
 
 use super::*;
-use crate::values::ValuesError;
+use crate::tenant::values::ValuesError;
 
 fn values_id(of: &str, kind: ValuesKind, text: &str) -> ValuesId {
     ValuesId { tenant: tenant(of), kind, name: ValuesName::new(text).unwrap() }

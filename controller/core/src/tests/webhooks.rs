@@ -7,7 +7,7 @@ use proto_model::{
 use WebhookEvent::{Cancelled, Ended, Failed, Held, QueuedAgain, Started};
 
 use super::*;
-use crate::webhooks::{
+use crate::tenant::webhooks::{
     Delivery, DeliveryReport, DeliveryResult, MAX_OF_TENANT, QUEUE,
     dispatcher::{Dispatcher, MAX_IN_FLIGHT},
     retry::{LONGEST, Outcome},

@@ -1,0 +1,299 @@
+//! Certification of a gang between "every engine listens" and rank 0: the nodes measure, and ranks wait for the word.
+//!
+//! Nothing of it is stored but the word itself, and that all is measured a second time: what nodes have measured they tell again, and
+//! the plan follows from the attempt, so that a new leader comes to the same verdict.
+
+use controller_certify::{
+    Budget, Certificate, Gang, Limits, NodeReport, Plan, RailSummary, Subject, Verdict, judge, judge_again,
+    plan,
+};
+use proto_model::{Certification, Certify, JobUid, Placement, Reason};
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    job::attempt::Blame,
+    state::{JobEntry, State, config::Config, gang, gang_size, records::Attempt},
+    step::Step,
+};
+
+/// The cause of an attempt whose gang was not certified.
+pub(crate) const NOT_CERTIFIED: &str = "NotCertified";
+/// The reason of a placement that says what was found before its ranks started.
+const CERTIFIED: &str = "Certified";
+/// The same of one rail.
+const RAIL: &str = "RailCertified";
+/// The reason of a placement that says what was found once and not a second time.
+const NOT_CONFIRMED: &str = "NotConfirmed";
+/// Findings that one job tells at most.
+const REPORTED: usize = 8;
+/// GIDs that one rail tells at most.
+const GIDS: usize = 8;
+/// For reports to come in after all may be measured; a supervisor tells after two seconds of these that its engine says nothing.
+const SLACK: Duration = Duration::from_secs(4);
+
+/// What a job is to pass: what it asks for itself, if that is more than what is asked of all.
+fn policy(entry: &JobEntry, config: &Config) -> Certification {
+    entry.job.spec.certification.max(config.certification)
+}
+
+/// Other pairs in each attempt of each job, the same ones for each leader and in each series.
+fn certification_plan(entry: &JobEntry, attempt: &Attempt, series: u32) -> Option<Plan> {
+    let placement = entry.job.status.placement.as_ref()?;
+    let gang = Gang::new(gang_size(entry), placement.rails.iter().copied());
+    let uid = attempt.uid.to_string();
+    let mix = |seed: u64, byte: u8| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let seed = uid.bytes().fold(u64::from(attempt.attempt), mix);
+    Some(plan(&gang, seed, Budget::default()).series(series))
+}
+
+/// What the reports of a gang come to.
+enum Judged {
+    /// More are waited for.
+    Open,
+    /// All is to be measured a second time.
+    Again,
+    Over(Box<Certificate>),
+}
+
+impl State {
+    /// Whether the ranks of a new attempt are to wait for a verdict: there are two nodes and a rail at least.
+    pub(crate) fn certifies(&self, entry: &JobEntry) -> bool {
+        let rails = entry.job.status.placement.as_ref().is_some_and(|place| !place.rails.is_empty());
+        policy(entry, &self.config) != Certification::Off && gang_size(entry) > 1 && rails
+    }
+
+    /// What the node at this position is to measure; nothing once its ranks may start.
+    pub(crate) fn measures(&self, entry: &JobEntry, position: u32) -> Option<Certify> {
+        let attempt = entry.attempt.as_ref().filter(|attempt| !attempt.released)?;
+        let series = u32::from(attempt.again);
+        let plan = certification_plan(entry, attempt, series)?;
+        Some(Certify { series, turns: plan.turns(position), limit: plan.limit() })
+    }
+
+    /// How long reports are waited for.
+    pub(crate) fn certify_limit(&self, entry: &JobEntry) -> Duration {
+        let attempt = entry.attempt.as_ref();
+        let plan = attempt.and_then(|attempt| certification_plan(entry, attempt, attempt.again.into()));
+        plan.map_or(Duration::ZERO, |plan| plan.limit() + SLACK)
+    }
+
+    /// The gang with its names, its leaves, and the addresses that its engines are told of each other.
+    fn gang_of(&self, placement: &Placement, attempt: &Attempt) -> Gang {
+        let topology = self.index.snapshot.topology();
+        let leaves = |place: &proto_model::NodePlace| {
+            let server = topology.index(&place.node).and_then(|ix| topology.server(ix));
+            let leaf = |rail: &u32| {
+                let leaf = server?.ports.get(*rail as usize)?.as_ref()?.leaf?;
+                u32::try_from(leaf.index()).ok()
+            };
+            placement.rails.iter().map(leaf).collect()
+        };
+        let addresses = |place: &proto_model::NodePlace| {
+            let peer = attempt.peers.iter().find(|peer| peer.node == place.node);
+            let address = |rail: &u32| {
+                let mut endpoints = peer?.endpoints.iter();
+                Some(endpoints.find(|endpoint| endpoint.rail == *rail)?.address.ip())
+            };
+            placement.rails.iter().map(address).collect()
+        };
+        let nodes = u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX);
+        Gang {
+            addresses: placement.nodes.iter().map(addresses).collect(),
+            leaves: placement.nodes.iter().map(leaves).collect(),
+            names: placement.nodes.iter().map(|place| place.node.clone()).collect(),
+            ..Gang::new(nodes, placement.rails.iter().copied())
+        }
+    }
+
+    /// What the reports show, or, if no more can be waited for (`late`), what those that have come show.
+    fn judged(&self, entry: &JobEntry, late: bool) -> Judged {
+        let (Some(placement), Some(attempt)) = (&entry.job.status.placement, &entry.attempt) else {
+            return Judged::Open;
+        };
+        let view = |position: u32| self.base.views.get(&(entry.job.uid, position))?.measured.as_ref();
+        let reported: Vec<_> = gang(entry).map(|(position, _)| (position, view(position))).collect();
+        let series = u32::from(attempt.again);
+        let all =
+            reported.iter().all(|(_, measured)| measured.is_some_and(|reported| reported.series >= series));
+        if !all && !late {
+            return Judged::Open;
+        }
+        let reports: Vec<NodeReport> = reported
+            .iter()
+            .filter_map(|(node, measured)| {
+                let measured = (*measured)?;
+                // Who could not measure a second time has measured once.
+                let unable = measured.series == 0 && !measured.unable.is_empty();
+                let (pairs, ports) = (measured.pairs.clone(), measured.ports.clone());
+                Some(NodeReport { node: *node, pairs, ports, unable })
+            })
+            .collect();
+        let (gang, limits) = (self.gang_of(placement, attempt), Limits::default());
+        let plan = certification_plan(entry, attempt, 0).unwrap_or_default();
+        let first = judge(&gang, &plan, &reports, &limits);
+        if !attempt.again {
+            let again = all && first.is_doubtful();
+            return if again { Judged::Again } else { Judged::Over(Box::new(first)) };
+        }
+        let able =
+            reported.iter().all(|(_, measured)| measured.is_some_and(|reported| reported.unable.is_empty()));
+        // Where the second series lacks somebody, the first one stands.
+        Judged::Over(Box::new(match all && able {
+            true => judge_again(&gang, &plan, &reports, &limits, &first),
+            false => first,
+        }))
+    }
+}
+
+impl Step<'_> {
+    /// Lets the ranks of a gang start, or ends its attempt, once all is measured or the time for that is over (`late`).
+    pub(crate) fn certify(&mut self, uid: JobUid, late: bool) {
+        let Some(entry) = self.entry(uid) else { return };
+        let held = entry.attempt.as_ref().is_some_and(|at| !at.released && at.ending.is_none());
+        if !held {
+            return;
+        }
+        if entry.tally.started > 0 {
+            // An agent that does not know how to wait; or the word was given, and is not known any more.
+            return self.release(uid, Vec::new());
+        }
+        // Nobody can measure more than has been measured.
+        let certificate = match self.state.judged(&entry, late) {
+            Judged::Open => return,
+            Judged::Again => return self.measure_again(entry),
+            Judged::Over(certificate) => certificate,
+        };
+        let remaps = match &certificate.verdict {
+            Verdict::Remap(remaps) => remaps.as_slice(),
+            _ => &[],
+        };
+        self.note_cables(&entry, &certificate, remaps);
+        let require = policy(&entry, &self.state.config) == Certification::Require;
+        if require && !remaps.is_empty() && self.remap(uid, &entry, remaps) {
+            return;
+        }
+        if require && certificate.verdict != Verdict::Certified {
+            let causes = self.causes(&entry, &certificate);
+            return self.fail(uid, Blame::Infrastructure, causes);
+        }
+        let reasons = self.words(&entry, &certificate);
+        self.release(uid, reasons);
+    }
+
+    /// Has a gang of which something only looks slow or lossy measure all a second time.
+    fn measure_again(&mut self, mut entry: JobEntry) {
+        let Some(attempt) = entry.attempt.clone() else { return };
+        let uid = entry.job.uid;
+        entry.attempt = Some(Arc::new(Attempt { again: true, ..(*attempt).clone() }));
+        entry.due = Some(self.now.plus(self.state.certify_limit(&entry)));
+        self.state.set_job(uid, Some(entry));
+        self.push_desired(uid);
+    }
+
+    fn release(&mut self, uid: JobUid, reasons: Vec<Reason>) {
+        let Some(mut entry) = self.entry(uid) else { return };
+        let Some(attempt) = entry.attempt.clone() else { return };
+        for (position, _) in gang(&entry) {
+            let view = self.state.base.views.get(&(uid, position)).filter(|view| view.measured.is_some());
+            if let Some(mut view) = view.cloned() {
+                view.measured = None;
+                self.state.set_view((uid, position), Some(view));
+            }
+        }
+        let Some(fresh) = self.entry(uid) else { return };
+        entry.tally = fresh.tally;
+        entry.attempt = Some(Arc::new(Attempt { released: true, ..(*attempt).clone() }));
+        entry.due = Some(self.now.plus(self.state.config.start_timeout));
+        if !reasons.is_empty() {
+            self.change(&mut entry, |status| {
+                if let Some(placement) = &mut status.placement {
+                    Arc::make_mut(placement).reasons.extend(reasons.iter().cloned());
+                }
+                status.reasons.extend(reasons);
+            });
+        }
+        self.state.set_job(uid, Some(entry));
+        self.push_desired(uid);
+    }
+
+    /// Why an attempt cannot go on: what is wrong, each with the node that it names.
+    fn causes(&self, entry: &JobEntry, certificate: &Certificate) -> Vec<Reason> {
+        let placement = entry.job.status.placement.as_ref();
+        let cause = |finding: &controller_certify::Finding| {
+            let node = match finding.place {
+                Subject::Node(node) => placement.and_then(|place| place.nodes.get(node as usize)),
+                _ => None,
+            };
+            let message = format!("{}: {}", finding.kind.code(), finding.reason.message);
+            let cause = Reason::new(NOT_CERTIFIED, message).count(finding.rails.len()).since(self.now);
+            match node {
+                Some(place) => cause.scope(format!("node/{}", place.node)),
+                None => cause,
+            }
+        };
+        certificate.findings.iter().take(REPORTED).map(cause).collect()
+    }
+
+    /// The certificate as reasons of the placement.
+    fn words(&self, entry: &JobEntry, certificate: &Certificate) -> Vec<Reason> {
+        let name = |node: u32| {
+            let place = entry.job.status.placement.as_ref().and_then(|place| place.nodes.get(node as usize));
+            place.map_or_else(String::new, |place| place.node.to_string())
+        };
+        let (code, verdict) = match certificate.verdict {
+            Verdict::Certified => (CERTIFIED, "nothing is wrong"),
+            _ => (NOT_CERTIFIED, "something is wrong, and the ranks start all the same"),
+        };
+        let again = entry.attempt.as_ref().is_some_and(|attempt| attempt.again);
+        let message = format!(
+            "before the ranks started, {} of {} pairs and rails were measured{}: {verdict}",
+            certificate.measured,
+            certificate.planned,
+            if again { ", all of them twice" } else { "" }
+        );
+        let whole = Reason::new(code, message).count(certificate.findings.len()).since(self.now);
+        let rail = |rail: &RailSummary| {
+            Reason::new(RAIL, rail_words(rail, &name)).scope(format!("rail/{}", rail.rail)).since(self.now)
+        };
+        let findings =
+            certificate.findings.iter().take(REPORTED).map(|finding| finding.reason.clone().since(self.now));
+        let once = |finding: &controller_certify::Finding| {
+            let message = format!(
+                "measured a second time it was not found again, and counts for nothing: {}",
+                finding.reason.message
+            );
+            Reason::new(NOT_CONFIRMED, message).count(finding.rails.len()).since(self.now)
+        };
+        let once = certificate.unconfirmed.iter().take(REPORTED).map(once);
+        let rails = certificate.rails.iter().take(64).map(rail);
+        let blind = certificate.unobserved.iter().map(|reason| reason.clone().since(self.now));
+        [whole].into_iter().chain(findings).chain(once).chain(rails).chain(blind).collect()
+    }
+}
+
+fn rail_words(rail: &RailSummary, name: &dyn Fn(u32) -> String) -> String {
+    let number = |value: Option<u32>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    let worst =
+        rail.worst.map_or_else(String::new, |(from, to)| format!(" ({} to {})", name(from), name(to)));
+    let mut gids: Vec<String> = rail
+        .gids
+        .iter()
+        .take(GIDS)
+        .map(|(node, index, gid)| format!("{} {gid} (index {index})", name(*node)))
+        .collect();
+    gids.extend((rail.gids.len() > GIDS).then(|| "...".to_owned()));
+    let gids =
+        if gids.is_empty() { String::new() } else { format!("; GIDs for RoCE v2: {}", gids.join(", ")) };
+    format!(
+        "rail {}: {} pairs; Mbit/s: median {}, least {}{worst}; MTU {}; round trip {} us; {} of {} packets lost{gids}",
+        rail.rail,
+        rail.pairs,
+        number(rail.median_mbps),
+        number(rail.least_mbps),
+        number(rail.mtu),
+        number(rail.rtt_us),
+        rail.lost,
+        rail.sent
+    )
+}

@@ -1,0 +1,240 @@
+//! The decision log: what was decided of which job, and why, so that `explain --at` answers for the past.
+//!
+//! A record is made when a job waits for other kinds of causes than before, gets a place, gives it back, or ends; in the
+//! transaction that decides it. One row holds all records of a step. Rows are kept up to a number of records and an age;
+//! the oldest go first, a few with every new one.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use proto_model::{JobId, JobUid, Phase, Placement, Reason, TenantName, Timestamp};
+
+use crate::{
+    error::CoreError,
+    state::{JobEntry, State, journal::Undo},
+    step::Step,
+};
+
+/// Records of one step at most; further ones are counted.
+const RECORDS: usize = 256;
+/// Causes of one record at most.
+const CAUSES: usize = 16;
+/// Rows that one step removes at most.
+const REMOVED: usize = 4;
+/// Records that one answer shows.
+const SHOWN: usize = 32;
+
+/// What was decided of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecisionRecord {
+    /// Which.
+    pub id: JobId,
+    /// Which.
+    pub uid: JobUid,
+    /// The phase that it is in since.
+    pub phase: Phase,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Why.
+    pub reasons: Vec<Reason>,
+    /// Nodes of its placement; 0 without one.
+    pub nodes: u32,
+    /// The same for equal placements; 0 without one.
+    pub digest: u64,
+}
+
+/// The decisions of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecisionRow {
+    /// Numbers rows; grows.
+    pub seq: u64,
+    /// When.
+    pub time: Timestamp,
+    /// What.
+    pub records: Vec<DecisionRecord>,
+    /// Further decisions of the step that are not recorded.
+    pub omitted: u32,
+}
+
+/// What a job was up to some time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Past {
+    /// Times and records, the last one last; never empty.
+    pub decisions: Vec<(Timestamp, DecisionRecord)>,
+}
+
+/// What of a job's state a decision changes; engines that get ready are none.
+fn stage(entry: &JobEntry) -> (u8, u32) {
+    let status = &entry.job.status;
+    let stage = match status.phase {
+        Phase::Pending => 0,
+        Phase::Reserved | Phase::Preparing | Phase::Running => 1,
+        Phase::Recovering => 2,
+        Phase::Completed => 3,
+        Phase::Failed => 4,
+        Phase::Cancelled => 5,
+    };
+    (stage, status.attempt)
+}
+
+fn kinds(entry: &JobEntry) -> BTreeSet<&str> {
+    entry.job.status.reasons.iter().map(|reason| reason.code.as_ref()).collect()
+}
+
+/// Whether something was decided between the two.
+fn decided(old: Option<&JobEntry>, new: &JobEntry) -> bool {
+    let Some(old) = old else { return true };
+    if Arc::ptr_eq(&old.job, &new.job) {
+        return false;
+    }
+    let nodes = |entry: &JobEntry| entry.job.status.placement.as_deref().map_or(0, digest);
+    stage(old) != stage(new)
+        || (new.job.status.phase == Phase::Pending && kinds(old) != kinds(new))
+        || (new.job.status.phase.holds() && nodes(old) != nodes(new))
+}
+
+/// Equal placements have equal digests.
+#[must_use]
+pub fn digest(placement: &Placement) -> u64 {
+    // FNV-1a.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for byte in bytes {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for rail in &placement.rails {
+        add(&rail.to_le_bytes());
+    }
+    for place in placement.nodes.iter().chain(&placement.spares) {
+        add(place.node.as_str().as_bytes());
+        add(&[0xff]);
+        place.gpus.iter().for_each(|gpu| add(&gpu.to_le_bytes()));
+    }
+    hash
+}
+
+fn record(entry: &JobEntry) -> DecisionRecord {
+    let status = &entry.job.status;
+    let placement = status.placement.as_deref().filter(|_| status.phase.holds());
+    DecisionRecord {
+        id: entry.job.id.clone(),
+        uid: entry.job.uid,
+        phase: status.phase,
+        attempt: status.attempt,
+        reasons: status.reasons.iter().take(CAUSES).cloned().collect(),
+        nodes: placement.map_or(0, |placement| u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX)),
+        digest: placement.map_or(0, digest),
+    }
+}
+
+impl Step<'_> {
+    /// Records what this step has decided.
+    pub(crate) fn log_decisions(&mut self, mark: usize) {
+        let mut seen = BTreeSet::new();
+        let (mut records, mut omitted) = (Vec::new(), 0);
+        for undo in &self.state.journal.undo[mark..] {
+            let Undo::Job(uid, old) = undo else { continue };
+            if !seen.insert(*uid) {
+                continue;
+            }
+            let Some(new) = self.state.base.jobs.get(uid) else { continue };
+            if !decided(old.as_deref(), new) {
+                continue;
+            }
+            if records.len() < RECORDS {
+                records.push(record(new));
+            } else {
+                omitted += 1;
+            }
+        }
+        if records.is_empty() {
+            return;
+        }
+        let seq = self.state.base.decisions.last_key_value().map_or(0, |(seq, _)| seq + 1);
+        let row = DecisionRow { seq, time: self.now, records, omitted };
+        self.state.set_decisions(seq, Some(Arc::new(row)));
+        let config = &self.state.config;
+        let (most, age) = (config.max_decisions, config.decision_retention);
+        for _ in 0..REMOVED {
+            let Some((oldest, row)) = self.state.base.decisions.first_key_value() else { return };
+            if self.state.index.decisions <= most && row.time.plus(age) > self.now {
+                return;
+            }
+            let oldest = *oldest;
+            self.state.set_decisions(oldest, None);
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn set_decisions(&mut self, seq: u64, new: Option<Arc<DecisionRow>>) {
+        let old = self.swap_decisions(seq, new);
+        self.journal.undo.push(Undo::Decisions(seq, old));
+    }
+
+    pub(crate) fn swap_decisions(
+        &mut self,
+        seq: u64,
+        new: Option<Arc<DecisionRow>>,
+    ) -> Option<Arc<DecisionRow>> {
+        let old = self.base.decisions.remove(&seq);
+        for record in old.iter().flat_map(|row| &row.records) {
+            self.index.decisions -= 1;
+            if let Some(rows) = self.index.decided.get_mut(&record.id) {
+                rows.remove(&seq);
+                if rows.is_empty() {
+                    self.index.decided.remove(&record.id);
+                }
+            }
+        }
+        if let Some(row) = new {
+            for record in &row.records {
+                self.index.decisions += 1;
+                self.index.decided.entry(record.id.clone()).or_default().insert(seq);
+            }
+            self.base.decisions.insert(seq, row);
+        }
+        old
+    }
+
+    /// When the tenant was made: what was decided before is of an earlier one of that name.
+    #[must_use]
+    pub fn tenant_begin(&self, tenant: &TenantName) -> Timestamp {
+        self.base.tenants.get(tenant).map_or(Timestamp(u64::MAX), |tenant| tenant.created)
+    }
+
+    /// What was decided of a job from `from` up to a time, also of one that is gone.
+    ///
+    /// # Errors
+    /// There is no such job, or nothing was recorded of it by then.
+    pub fn explain_at(&self, id: &JobId, from: Timestamp, at: Timestamp) -> Result<Past, CoreError> {
+        let time = |seq: &u64| self.base.decisions.get(seq).map(|row| row.time);
+        let rows = self.index.decided.get(id).into_iter().flatten();
+        let rows: Vec<u64> = rows.filter(|seq| time(seq).is_some_and(|time| time >= from)).copied().collect();
+        let Some(first) = rows.first() else {
+            if !self.index.names.contains_key(id) {
+                return Err(CoreError::JobNotFound { id: id.clone() });
+            }
+            let message =
+                format!("nothing is recorded of job '{id}' any more; leave `at` out to hear of now");
+            return Err(CoreError::Invalid { field: "at", message });
+        };
+        let of_row = |seq: &u64| {
+            let row = self.base.decisions.get(seq)?;
+            Some(
+                row.records.iter().filter(|record| record.id == *id).map(|record| (row.time, record.clone())),
+            )
+        };
+        let mut decisions: Vec<(Timestamp, DecisionRecord)> =
+            rows.iter().filter_map(of_row).flatten().filter(|(time, _)| *time <= at).collect();
+        if decisions.is_empty() {
+            let ahead = time(first).map_or(0, |first| first.since(at).as_secs());
+            let message = format!(
+                "nothing is recorded of job '{id}' at that time; the first decision came {ahead} s later"
+            );
+            return Err(CoreError::Invalid { field: "at", message });
+        }
+        decisions.drain(..decisions.len().saturating_sub(SHOWN));
+        Ok(Past { decisions })
+    }
+}

@@ -1,0 +1,121 @@
+//! Nodes that fail jobs again and again are quarantined: no job is placed there until somebody has seen to them, or a
+//! verified collective has run there. To the scheduler a quarantined node has a taint.
+
+use std::{sync::Arc, time::Duration};
+
+use proto_model::{JobUid, Node, NodeName, Reason, Strike, Taint, Work};
+
+use crate::{
+    error::CoreError,
+    event::Reply,
+    job::repair::first_to_fail,
+    state::{
+        JobEntry,
+        records::{Attempt, Outcome},
+    },
+    step::Step,
+};
+
+/// The taint of a quarantined node; a job that tolerates it may run there all the same.
+pub const QUARANTINED: &str = "railyard.io/quarantined";
+/// The taint that drains a node: jobs that can be moved leave it, the others end there; no new one comes.
+pub const DRAINED: &str = "railyard.io/drain";
+/// Attempts that a node may fail within [`WITHIN`] before it is quarantined.
+const STRIKES: usize = 3;
+/// So long a failure counts.
+const WITHIN: Duration = Duration::from_secs(3600);
+
+/// The taints of a node as the scheduler sees them.
+pub(crate) fn taints(node: &Node) -> std::collections::BTreeSet<Taint> {
+    let mut taints = node.taints.clone();
+    if node.quarantined.is_some() {
+        taints.insert(Taint { key: QUARANTINED.to_owned(), value: String::new() });
+    }
+    taints
+}
+
+/// Whether an administrator wants a node's jobs to leave it.
+pub(crate) fn is_drained(node: &Node) -> bool {
+    node.taints.iter().any(|taint| taint.key == DRAINED)
+}
+
+impl Step<'_> {
+    /// An attempt has ended: the node that failed it is remembered, and quarantined if it has done so too often.
+    pub(crate) fn count_strike(&mut self, uid: JobUid, attempt: &Attempt) {
+        let Some(ending) = &attempt.ending else { return };
+        // What happens while an attempt ends that was stopped on purpose is nobody's failure.
+        if matches!(ending.outcome, Outcome::Preempt | Outcome::Cancel) {
+            return;
+        }
+        let Some(name) = first_to_fail(&ending.causes) else { return };
+        let code = ending.causes.iter().find(|cause| cause.scope == format!("node/{name}"));
+        let code = code.map(|cause| cause.code.to_string()).unwrap_or_default();
+        let Some(node) = self.state.base.nodes.get(&name).cloned() else { return };
+        let (now, attempt) = (self.now, attempt.attempt);
+        let mut strikes = node.strikes.clone();
+        strikes.retain(|strike| {
+            now.since(strike.time) < WITHIN && (strike.uid, strike.attempt) != (uid, attempt)
+        });
+        strikes.push(Strike { time: now, uid, attempt, code });
+        let quarantined = (strikes.len() >= STRIKES).then(|| self.quarantined(&name, &strikes));
+        if quarantined.is_some() {
+            strikes.clear();
+        }
+        let quarantined = node.quarantined.clone().or(quarantined);
+        self.state.set_node(&name, Some(Arc::new(Node { quarantined, strikes, ..(*node).clone() })));
+    }
+
+    fn quarantined(&self, name: &NodeName, strikes: &[Strike]) -> Reason {
+        let mut codes: Vec<&str> = strikes.iter().map(|strike| strike.code.as_str()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        let jobs: std::collections::BTreeSet<JobUid> = strikes.iter().map(|strike| strike.uid).collect();
+        let message = format!(
+            "{} tries of {} jobs failed by this node within an hour ({}); look at it, then `railctl node return {name}`, or \
+             run a verified collective there that tolerates the taint {QUARANTINED}",
+            strikes.len(),
+            jobs.len(),
+            codes.join(", ")
+        );
+        Reason::new("Quarantined", message).count(strikes.len()).since(self.now)
+    }
+
+    /// An administrator vouches for a quarantined node.
+    pub(crate) fn return_node(&mut self, name: &NodeName) -> Result<Reply, CoreError> {
+        let node = self.state.base.nodes.get(name).cloned();
+        let node = node.ok_or_else(|| CoreError::NodeNotFound { node: name.clone() })?;
+        if node.quarantined.is_none() && !node.is_quarantined() {
+            return Ok(Reply::Node(node));
+        }
+        self.lift_quarantine(name);
+        // What it still reports of others' hardware is no more its own than before.
+        self.claims_again(name);
+        Ok(Reply::Node(self.state.base.nodes.get(name).cloned().unwrap_or(node)))
+    }
+
+    fn lift_quarantine(&mut self, name: &NodeName) -> Option<Arc<Node>> {
+        let out = |node: &&Arc<Node>| node.quarantined.is_some() || node.is_quarantined();
+        let node = self.state.base.nodes.get(name).filter(out)?;
+        let (strikes, quarantine) = (Vec::new(), Vec::new());
+        let node = Arc::new(Node { quarantined: None, strikes, quarantine, ..(**node).clone() });
+        self.state.set_node(name, Some(Arc::clone(&node)));
+        self.request_scheduling_pass();
+        Some(node)
+    }
+
+    /// A job has completed: if it was a collective that checked every element, its nodes have proved themselves.
+    pub(crate) fn prove_nodes(&mut self, entry: &JobEntry) {
+        let collective = matches!(&entry.job.spec.work, Work::Collective(spec) if spec.verify);
+        let result = entry.job.status.result.as_ref();
+        if !collective || !result.is_some_and(|result| result.verified && result.mismatches == 0) {
+            return;
+        }
+        let nodes: Vec<NodeName> = crate::state::gang(entry).map(|(_, node)| node.clone()).collect();
+        for name in nodes {
+            // A collective proves its hardware, not its word.
+            if self.state.base.nodes.get(&name).is_some_and(|node| !node.is_quarantined()) {
+                self.lift_quarantine(&name);
+            }
+        }
+    }
+}
