@@ -261,7 +261,7 @@ mod tests {
             ),
         ];
         let wrong = links(&pages);
-        let told: Vec<&str> = wrong.iter().map(|text| text.split(' ').nth(1).unwrap()).collect();
-        assert_eq!(told, ["install.md#none:", "../README.md:", "docs/none.md:", "../x:"]);
+        let reported: Vec<&str> = wrong.iter().map(|text| text.split(' ').nth(1).unwrap()).collect();
+        assert_eq!(reported, ["install.md#none:", "../README.md:", "docs/none.md:", "../x:"]);
     }
 }

@@ -179,10 +179,10 @@ pub fn page() -> Result<String> {
     let mut used = BTreeSet::new();
     table(&mut text, &mut used, &all(&source::read(&CALLS)?, Kind::Refusal))?;
     text.push_str("\n## Reasons\n\nCodes of reasons, conditions and findings, as `railctl explain`, `describe`, `get` and `doctor` show them.\n");
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for (title, folders) in PARTS {
         let mut found = all(&source::read(folders)?, Kind::Reason);
-        found.retain(|code, _| told.insert(code.clone(), ()).is_none());
+        found.retain(|code, _| reported.insert(code.clone(), ()).is_none());
         let _ = write!(text, "\n### {title}\n\n");
         table(&mut text, &mut used, &found)?;
     }
@@ -337,9 +337,9 @@ fn messages(source: &Source) -> Vec<Code> {
         let before = source.text.get(..call.at).unwrap_or_default();
         let begins = before.lines().next_back().unwrap_or_default().trim_start();
         let shown = HANDSHAKE.iter().any(|name| before.ends_with(name));
-        let (place, told) = match (word(0), word(1)) {
-            (Some(told), _) if told.1 == Kind::Reason || shown => (0, told),
-            (_, Some(told)) if told.1 == Kind::Refusal && before.ends_with("::new") => (1, told),
+        let (place, reported) = match (word(0), word(1)) {
+            (Some(reported), _) if reported.1 == Kind::Reason || shown => (0, reported),
+            (_, Some(reported)) if reported.1 == Kind::Refusal && before.ends_with("::new") => (1, reported),
             _ => continue,
         };
         // A tuple of code, scope and words is no call.
@@ -347,9 +347,9 @@ fn messages(source: &Source) -> Vec<Code> {
         let at = if tuple { 2 } else { place + 1 };
         let Some(message) = call.args.get(at).filter(|_| !begins.starts_with("//")) else { continue };
         if let Some(meaning) = source::said(&source.text, call.at, message) {
-            found.push(Code { code: told.0, kind: told.1, meaning });
-        } else if before.ends_with("Reason::new") || told.1 == Kind::Refusal {
-            found.push(Code { code: told.0, kind: told.1, meaning: String::new() });
+            found.push(Code { code: reported.0, kind: reported.1, meaning });
+        } else if before.ends_with("Reason::new") || reported.1 == Kind::Refusal {
+            found.push(Code { code: reported.0, kind: reported.1, meaning: String::new() });
         }
     }
     found

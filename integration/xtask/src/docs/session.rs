@@ -177,10 +177,10 @@ mod tests {
         let printed = fs::read_to_string(logs.join("a-md.log")).unwrap();
         let home = printed.lines().last().unwrap();
         assert!(home.starts_with("/tmp/rd") && !Path::new(home).exists(), "{home}");
-        let told = PathBuf::from(format!("/tmp/rail-docs-test-{}", std::process::id()));
-        let sleeper = fs::read_to_string(&told).unwrap();
+        let reported = PathBuf::from(format!("/tmp/rail-docs-test-{}", std::process::id()));
+        let sleeper = fs::read_to_string(&reported).unwrap();
         assert!(!Path::new("/proc").join(sleeper.trim()).join("root").exists(), "{sleeper}");
-        fs::remove_file(told).unwrap();
+        fs::remove_file(reported).unwrap();
         fs::remove_dir_all(logs).unwrap();
     }
 
