@@ -7,8 +7,8 @@ use std::{
 };
 
 use proto_model::{
-    Health, IsolationPolicy, Node, NodeName, Observed, QueueName, Quota, Reason, Reservation, Tenant,
-    TenantName, ValuesKind,
+    Health, IsolationPolicy, Node, NodeName, Observed, QueueName, Quota, Reason, ReasonCode, Reservation,
+    Tenant, TenantName, ValuesKind,
 };
 
 use crate::{
@@ -280,7 +280,9 @@ impl Step<'_> {
             if !ending {
                 let message =
                     format!("an administrator deleted node '{name}' and vouched that nothing runs there");
-                let cause = Reason::new("NodeDeleted", message).scope(format!("node/{name}")).since(self.now);
+                let cause = Reason::new(ReasonCode::NodeDeleted, message)
+                    .scope(format!("node/{name}"))
+                    .since(self.now);
                 self.fail(uid, Blame::Infrastructure, vec![cause]);
             }
             self.refresh_reasons(uid);
@@ -368,7 +370,10 @@ impl Step<'_> {
             inventory: Arc::default(),
             health: Health::NotReady,
             health_since: self.now,
-            reasons: vec![Reason::new("NotHeard", "the node has joined; its agent has not connected yet")],
+            reasons: vec![Reason::new(
+                ReasonCode::NotHeard,
+                "the node has joined; its agent has not connected yet",
+            )],
             agent_version: String::new(),
         });
         self.state.set_node(&node, Some(Arc::clone(&joined)));

@@ -1,6 +1,8 @@
 //! Who may say which cause of an attempt's end. A node reports on its own part of an attempt only; what concerns a job as a whole,
 //! or a node that is not heard, the controller alone says.
 
+use crate::ReasonCode;
+
 word! {
     /// A cause that a node may report of its own part of an attempt.
     NodeCause {
@@ -21,26 +23,40 @@ word! {
     }
 }
 
+impl From<NodeCause> for ReasonCode {
+    fn from(cause: NodeCause) -> Self {
+        match cause {
+            NodeCause::PeerLost => Self::PeerLost,
+            NodeCause::EngineLost => Self::EngineLost,
+            NodeCause::EngineFailed => Self::EngineFailed,
+            NodeCause::SupervisorLost => Self::SupervisorLost,
+            NodeCause::SupervisorFailed => Self::SupervisorFailed,
+            NodeCause::RankStartFailed => Self::RankStartFailed,
+            NodeCause::AttemptUnknown => Self::AttemptUnknown,
+        }
+    }
+}
+
 /// Causes of an attempt's end that only the controller may say.
-pub const CONTROLLER_CAUSES: [&str; 18] = [
-    "AttemptLost",
-    "CancelRequested",
-    "EndedEarly",
-    "NodeClaimRefused",
-    "NodeDeleted",
-    "NodeDrained",
-    "NodeLost",
-    "NotCertified",
-    "Preempted",
-    "PreemptedForPriority",
-    "RailLost",
-    "RailsRemapped",
-    "RankFailed",
-    "RequeueRequested",
-    "Resized",
-    "SuspendRequested",
-    "TimeLimit",
-    "UnknownCause",
+pub const CONTROLLER_CAUSES: [ReasonCode; 18] = [
+    ReasonCode::AttemptLost,
+    ReasonCode::CancelRequested,
+    ReasonCode::EndedEarly,
+    ReasonCode::NodeClaimRefused,
+    ReasonCode::NodeDeleted,
+    ReasonCode::NodeDrained,
+    ReasonCode::NodeLost,
+    ReasonCode::NotCertified,
+    ReasonCode::Preempted,
+    ReasonCode::PreemptedForPriority,
+    ReasonCode::RailLost,
+    ReasonCode::RailsRemapped,
+    ReasonCode::RankFailed,
+    ReasonCode::RequeueRequested,
+    ReasonCode::Resized,
+    ReasonCode::SuspendRequested,
+    ReasonCode::TimeLimit,
+    ReasonCode::UnknownCause,
 ];
 
 /// Who may say a cause.
@@ -57,11 +73,11 @@ pub enum Speaker {
 impl Speaker {
     /// Who may say the cause with this code.
     #[must_use]
-    pub fn of(code: &str) -> Self {
-        let node = NodeCause::ALL.iter().copied().find(|cause| cause.as_str() == code);
+    pub fn of(code: &ReasonCode) -> Self {
+        let node = NodeCause::ALL.iter().copied().find(|cause| ReasonCode::from(*cause) == *code);
         match node {
             Some(cause) => Self::Node(cause),
-            None if CONTROLLER_CAUSES.contains(&code) => Self::Controller,
+            None if CONTROLLER_CAUSES.contains(code) => Self::Controller,
             None => Self::Unknown,
         }
     }
@@ -74,13 +90,15 @@ mod tests {
     #[test]
     fn nobody_may_say_what_another_says() {
         for cause in NodeCause::ALL {
-            assert_eq!(Speaker::of(cause.as_str()), Speaker::Node(*cause));
-            assert!(!CONTROLLER_CAUSES.contains(&cause.as_str()));
+            let code = ReasonCode::from(*cause);
+            assert_eq!(code.as_str(), cause.as_str());
+            assert_eq!(Speaker::of(&code), Speaker::Node(*cause));
+            assert!(!CONTROLLER_CAUSES.contains(&code));
         }
         for code in CONTROLLER_CAUSES {
-            assert_eq!(Speaker::of(code), Speaker::Controller);
+            assert_eq!(Speaker::of(&code), Speaker::Controller);
         }
-        assert_eq!(Speaker::of("Whatever"), Speaker::Unknown);
-        assert!(CONTROLLER_CAUSES.is_sorted());
+        assert_eq!(Speaker::of(&ReasonCode::from_text("Whatever")), Speaker::Unknown);
+        assert!(CONTROLLER_CAUSES.is_sorted_by_key(ToString::to_string));
     }
 }

@@ -1,17 +1,13 @@
 //! What a node reports of its part of an attempt: its own is taken, the rest is left out.
 
-use std::{borrow::Cow, collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use proto_model::{
-    Measured, NicPlace, NodeCause, NodeName, NodePlace, Observation, Placement, RailEndpoint, Reason, Speaker,
+    Measured, NicPlace, NodeCause, NodeName, NodePlace, Observation, Placement, RailEndpoint, Reason,
+    ReasonCode, Speaker,
 };
 
 use crate::{attempt::gang, claims::Untruth, state::JobEntry};
-
-/// The cause of an attempt on a node whose own cause was refused.
-pub(crate) const CLAIM_REFUSED: &str = "NodeClaimRefused";
-/// The cause of an attempt for which a node has a word that this release does not know.
-const UNKNOWN_CAUSE: &str = "UnknownCause";
 
 /// What of a report counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,12 +104,12 @@ impl Part<'_> {
                     "node '{}' reported a cause that only the controller may say; its part of the attempt has failed",
                     self.node
                 );
-                cause = Reason::new(CLAIM_REFUSED, message).scope(self.scope());
+                cause = Reason::new(ReasonCode::NodeClaimRefused, message).scope(self.scope());
             }
             Speaker::Unknown => {
                 admitted.ignored.push("cause");
                 cause.message = format!("{}: {}", cause.code, cause.message);
-                (cause.code, cause.count) = (Cow::Borrowed(UNKNOWN_CAUSE), 0);
+                (cause.code, cause.count) = (ReasonCode::UnknownCause, 0);
                 cause.scope = self.scope();
             }
         }

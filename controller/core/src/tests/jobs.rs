@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use proto_model::{
-    AllocationSpec, DesiredState, Observation, Observed, Phase, RailBytes, Reason, Requeue, RunResult, Work,
+    AllocationSpec, DesiredState, Observation, Observed, Phase, RailBytes, Reason, ReasonCode, Requeue,
+    RunResult, Work,
 };
 
 use super::*;
@@ -103,7 +104,7 @@ fn lose_engine(w: &mut World, text: &str) {
     // The peer's rank notices first and fails; the engine's node names the cause.
     let exit = w.exited(text, y, 1);
     w.report(y, Observation { state: Observed::Stopping, ..exit });
-    let cause = Some(Reason::new("EngineLost", "killed"));
+    let cause = Some(Reason::new(ReasonCode::EngineLost, "killed"));
     w.report(x, Observation { cause, ..w.seen(text, x, Observed::Stopping) });
     w.all(text, Observed::Ended);
 }
@@ -153,7 +154,7 @@ fn attempts_that_were_followed_by_another_are_remembered_within_bounds() {
         assert!(past.ended >= started.unwrap());
         assert_eq!(past.nodes, nodes.iter().map(|n| name(*n)).collect::<Vec<_>>());
         assert!(past.exits.iter().any(|exit| exit.code == 7), "{past:?}");
-        assert!(past.reasons.iter().any(|reason| reason.code == "RankFailed"), "{past:?}");
+        assert!(past.reasons.iter().any(|reason| reason.code == ReasonCode::RankFailed), "{past:?}");
         assert!(status.past_attempts.len() <= proto_model::PastAttempt::MAX && status.exits.is_empty());
         w.tick(Duration::from_secs(600));
     }
