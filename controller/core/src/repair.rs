@@ -243,7 +243,6 @@ impl Step<'_> {
         placement.reasons =
             vec![Reason::new(ReasonCode::Repaired, message).count(swaps.len()).since(self.now)];
         placement.reasons.extend(remapped);
-        // After its reasons: the checker allows a repaired one fewer rails.
         if self.state.is_over_quota(uid, &placement) || !self.place(uid, placement) {
             return;
         }

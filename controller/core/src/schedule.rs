@@ -209,8 +209,7 @@ impl State {
         if let Err(violations) = check_placement(snapshot, &job.id.tenant, &job.spec, placement) {
             wrong.extend(violations.iter().map(ToString::to_string));
         }
-        let repaired = placement.reasons.iter().any(|reason| reason.code == ReasonCode::Repaired)
-            || placement.nodes.iter().any(|place| place.remapped);
+        let repaired = placement.repaired || placement.nodes.iter().any(|place| place.remapped);
         let topology = snapshot.topology();
         if let Some(choice) = choice_of(topology, placement).filter(|_| !repaired) {
             let (nodes, spares) = (choice.nodes.len(), choice.spares.len());

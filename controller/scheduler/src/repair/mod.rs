@@ -331,7 +331,7 @@ impl Gang {
     ) -> Repaired {
         let topology = snapshot.topology();
         let old: RailSet = request.placement.rails.iter().copied().collect();
-        let mut placement = request.placement.clone();
+        let mut placement = Placement { repaired: true, ..request.placement.clone() };
         let mut swaps = Vec::new();
         placement.rails.retain(|rail| rails.has(*rail));
         (placement.pods, placement.cut) = (assigned.pods, assigned.cut);

@@ -332,6 +332,7 @@ proptest! {
             spares: vec![place],
             cut: u64::from(times) << 40,
             exclusive: index % 2 == 0,
+            repaired: index % 3 == 0,
             ..Placement::default()
         };
         let status = JobStatus {
