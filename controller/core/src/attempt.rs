@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use controller_queue::Past;
 use proto_model::{
     Assignment, DesiredState, Health, HiddenEnv, JobStatus, JobUid, NodeEndpoints, NodeName, Observed,
-    PastAttempt, Phase, RailBytes, RankExit, Reason, ReasonCode, Requeue, RunResult, Timestamp,
+    PastAttempt, Phase, RailBytes, RankExit, Reason, ReasonCode, Requeue, RunResult, Speaker, Timestamp,
 };
 
 use crate::{
@@ -19,9 +19,6 @@ use crate::{
 
 /// Causes kept of one attempt.
 const CAUSES_MAX: usize = 32;
-/// Causes that are the job's own doing although an agent names them.
-const OWN_CAUSES: [ReasonCode; 3] =
-    [ReasonCode::RankStartFailed, ReasonCode::OutOfMemory, ReasonCode::TooManyProcesses];
 
 /// What kind of failure ended an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +31,10 @@ pub(crate) enum Blame {
 
 impl Blame {
     pub(crate) fn of(cause: &Reason) -> Self {
-        if OWN_CAUSES.contains(&cause.code) { Self::Program } else { Self::Infrastructure }
+        match Speaker::of(&cause.code) {
+            Speaker::Node(cause) if cause.is_own_doing() => Self::Program,
+            _ => Self::Infrastructure,
+        }
     }
 }
 

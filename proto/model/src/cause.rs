@@ -18,8 +18,20 @@ word! {
         SupervisorFailed = "SupervisorFailed",
         /// One of its ranks could not be started: the job's own doing.
         RankStartFailed = "RankStartFailed",
+        /// Ranks of it used more memory than the job may: the job's own doing.
+        OutOfMemory = "OutOfMemory",
+        /// Its ranks are more processes than the job may have: the job's own doing.
+        TooManyProcesses = "TooManyProcesses",
         /// It was asked to run what was never prepared there.
         AttemptUnknown = "AttemptUnknown",
+    }
+}
+
+impl NodeCause {
+    /// Whether it is the job's own doing, and no failure of the server; such a cause is about a rank.
+    #[must_use]
+    pub fn is_own_doing(self) -> bool {
+        matches!(self, Self::RankStartFailed | Self::OutOfMemory | Self::TooManyProcesses)
     }
 }
 
@@ -32,6 +44,8 @@ impl From<NodeCause> for ReasonCode {
             NodeCause::SupervisorLost => Self::SupervisorLost,
             NodeCause::SupervisorFailed => Self::SupervisorFailed,
             NodeCause::RankStartFailed => Self::RankStartFailed,
+            NodeCause::OutOfMemory => Self::OutOfMemory,
+            NodeCause::TooManyProcesses => Self::TooManyProcesses,
             NodeCause::AttemptUnknown => Self::AttemptUnknown,
         }
     }

@@ -121,7 +121,7 @@ impl Part<'_> {
         let Some((kind, name)) = scope.split_once('/') else { return About::Itself };
         match (kind, name.parse::<u32>()) {
             ("rank", Ok(rank)) if !self.owns(rank) => About::Rank(rank),
-            ("rank", Ok(_)) if cause == NodeCause::RankStartFailed => About::OwnRank,
+            ("rank", Ok(_)) if cause.is_own_doing() => About::OwnRank,
             ("node", _) if name != self.node.as_str() => About::Other,
             ("tenant" | "job" | "queue" | "leaf", _) => About::Other,
             _ => About::Itself,

@@ -109,6 +109,23 @@ fn lose_engine(w: &mut World, text: &str) {
     w.all(text, Observed::Ended);
 }
 
+/// What a job does to itself is not repeated where only failures of the infrastructure are.
+#[test]
+fn a_job_that_outgrows_its_memory_fails_by_its_own_doing() {
+    for code in [ReasonCode::OutOfMemory, ReasonCode::TooManyProcesses, ReasonCode::RankStartFailed] {
+        let mut w = World::new();
+        w.submit("a", requeue(spec(1, 4), Requeue::OnInfrastructure, 3));
+        w.run("a");
+        let [x] = w.nodes("a")[..] else { panic!() };
+        let cause = Some(Reason::new(code.clone(), "too much").scope("rank/0"));
+        w.report(x, Observation { cause, ..w.seen("a", x, Observed::Stopping) });
+        w.all("a", Observed::Ended);
+        assert_eq!(w.phase("a"), Phase::Failed, "{code}");
+        let status = &w.job("a").status;
+        assert_eq!((&status.reasons[0].code, status.reasons[0].scope.as_str()), (&code, "rank/0"));
+    }
+}
+
 #[test]
 fn a_lost_engine_requeues_where_the_policy_says_so_and_not_for_ever() {
     let mut w = World::new();
