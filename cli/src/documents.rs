@@ -10,6 +10,7 @@ use std::{
 
 use prost_reflect::DynamicMessage;
 use proto_manifest::{Format, MAX_TEXT, Registry};
+use proto_model::ReasonCode;
 use proto_rpc::{RpcError, Violation};
 use proto_wire::{convert::check_job_name, v1};
 
@@ -261,16 +262,18 @@ fn about(one: &Violation) -> About<'_> {
     if ["spec", "metadata", "apiVersion", "kind", "status"].contains(&top) {
         return About::Field(&one.field);
     }
-    match one.message.split(':').next().unwrap_or_default() {
-        "NodeCount" => About::Field("spec.gang.nodes"),
-        "GpuShape" => About::Field("spec.gang.gpusPerNode"),
-        "CpuShape" => About::Field("spec.gang.cpusPerNode"),
-        "MemoryShape" => About::Field("spec.gang.memoryPerNode"),
-        "GpuModelShape" => About::Field("spec.placement.gpuModel"),
-        "QuotaTooSmall" | "GangShape" | "NoNodes" => About::Field("spec.gang"),
-        "RailCount" | "RailShape" | "RailDead" | "NoRails" | "RailAlignment" => {
-            About::Field("spec.rails.required")
-        }
+    match ReasonCode::from_text(one.message.split(':').next().unwrap_or_default()) {
+        ReasonCode::NodeCount => About::Field("spec.gang.nodes"),
+        ReasonCode::GpuShape => About::Field("spec.gang.gpusPerNode"),
+        ReasonCode::CpuShape => About::Field("spec.gang.cpusPerNode"),
+        ReasonCode::MemoryShape => About::Field("spec.gang.memoryPerNode"),
+        ReasonCode::GpuModelShape => About::Field("spec.placement.gpuModel"),
+        ReasonCode::QuotaTooSmall | ReasonCode::GangShape | ReasonCode::NoNodes => About::Field("spec.gang"),
+        ReasonCode::RailCount
+        | ReasonCode::RailShape
+        | ReasonCode::RailDead
+        | ReasonCode::NoRails
+        | ReasonCode::RailAlignment => About::Field("spec.rails.required"),
         _ => About::Thing(one.field.split_once('/').map_or(one.field.as_str(), |(_, name)| name)),
     }
 }

@@ -109,6 +109,32 @@ impl Error {
         Self::File { action, path: path.into(), source }
     }
 
+    /// What the controller said is wrong, if it was the controller.
+    fn class(&self) -> Option<ErrorClass> {
+        match self {
+            Self::Rpc { error, .. } => Some(error.class),
+            _ => None,
+        }
+    }
+
+    /// Whether what was asked for is not there, or not any more.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.class() == Some(ErrorClass::NotFound) || matches!(self, Self::NotFound(_) | Self::Gone(_))
+    }
+
+    /// Whether it is not so any more, or not yet: somebody changed it meanwhile, or it is there already.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self.class(), Some(ErrorClass::Conflict | ErrorClass::AlreadyExists))
+    }
+
+    /// Whether the caller may not do it, or is not known.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self.class(), Some(ErrorClass::Denied | ErrorClass::Unauthenticated))
+    }
+
     /// The exit code of the process for this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {

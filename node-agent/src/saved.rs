@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 use node_agent_core::{Goal, Key, Life, Order, Record, Snapshot};
 use proto_model::{
     JobId, JobName, NodeEndpoints, NodeName, Observed, RailBytes, RailEndpoint, RankExit, RankUsage, Reason,
-    RunResult, TenantName, Timestamp,
+    ReasonCode, RunResult, TenantName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -347,7 +347,7 @@ impl From<SavedSnapshot> for Snapshot {
             state: state.map_or(Observed::Preparing, |(state, _)| *state),
             endpoints: load_endpoints(saved.endpoints),
             exits: saved.exits.into_iter().map(exit).collect(),
-            cause: saved.cause.map(|c| Reason::new(c.code, c.message).scope(c.scope)),
+            cause: saved.cause.map(|c| Reason::new(ReasonCode::from_text(&c.code), c.message).scope(c.scope)),
             result: saved.result.map(Into::into),
             rails: load_rails(saved.rails),
             drained: saved.drained.map(|rails| rails.into_iter().collect()),
@@ -477,7 +477,7 @@ mod tests {
                 time: Timestamp(5),
                 usage: proto_model::RankUsage::default(),
             }],
-            cause: Some(Reason::new("EngineLost", "gone").scope("node/n1")),
+            cause: Some(Reason::new(ReasonCode::EngineLost, "gone").scope("node/n1")),
             result: Some(RunResult { ranks: 4, verified: true, ..RunResult::default() }),
             rails: vec![RailBytes { rail: 1, tx_bytes: 2, rx_bytes: 3 }],
             drained: Some([1, 5].into()),

@@ -89,7 +89,7 @@ pub async fn find(text: &str, api: &Api) -> Result<Named, Error> {
     if wanted.is_empty() {
         return match api.get_job(&of).await {
             Ok(job) => Ok(Named::Job(Box::new(job))),
-            Err(error) if error.exit_code() == 3 => match all(&of, api).await? {
+            Err(error) if error.is_not_found() => match all(&of, api).await? {
                 Some(array) => Ok(Named::Array(array)),
                 None => Err(nearest(&of, error, api).await),
             },

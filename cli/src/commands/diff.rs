@@ -131,7 +131,7 @@ async fn of_job(job: v1::Job, api: &Api) -> Result<Compared, Error> {
 fn known<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(error) if error.exit_code() == 3 => Ok(None),
+        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -82,7 +82,7 @@ async fn requeue(names: &[String], api: &Api) -> Result<(), Error> {
         match done {
             Ok(_) => eprintln!("job {job} is queued again"),
             // It has ended meanwhile.
-            Err(error) if matches!(error.exit_code(), 3 | 5) => {}
+            Err(error) if error.is_not_found() || error.is_conflict() => {}
             Err(error) => return Err(error),
         }
     }
@@ -151,7 +151,7 @@ async fn now(names: &[String], api: &Api) -> Result<BTreeMap<String, v1::Node>, 
     for name in names {
         match get::node(name, api).await {
             Ok(node) => drop(found.insert(name.clone(), node)),
-            Err(error) if error.exit_code() == 3 => {}
+            Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
     }

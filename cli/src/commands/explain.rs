@@ -31,7 +31,7 @@ pub async fn run(args: &Explain, api: &Api) -> Result<(), Error> {
     .await;
     let answer = match answer {
         // An array: which of its elements is meant?
-        Err(error) if error.exit_code() == 3 => {
+        Err(error) if error.is_not_found() => {
             return Err(array::one(name, api).await.err().unwrap_or(error));
         }
         answer => answer?,

@@ -203,7 +203,7 @@ pub fn document(file: &Path) -> Result<Fabric, Error> {
         findings.iter().take(REPORTED).map(|finding| source.finding(index, finding)).collect();
     let mut rest: BTreeMap<&str, usize> = BTreeMap::new();
     for finding in findings.iter().skip(REPORTED) {
-        *rest.entry(&finding.code).or_default() += 1;
+        *rest.entry(finding.code.as_str()).or_default() += 1;
     }
     reported.extend(rest.iter().map(|(code, count)| format!("{}: {code}: and {count} more", source.name)));
     Err(Error::Document(reported.join("\n")))

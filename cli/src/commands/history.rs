@@ -74,7 +74,7 @@ async fn of_job(name: &str, output: EventOutput, api: &Api) -> Result<(), Error>
     match changes(&job, api).await {
         Ok(changes) => events.extend(changes),
         // Users do not read the audit log.
-        Err(error) if error.exit_code() == 4 => {}
+        Err(error) if error.is_denied() => {}
         Err(error) => return Err(error),
     }
     events.sort();

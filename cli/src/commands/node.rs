@@ -89,7 +89,7 @@ pub(super) async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) 
     };
     let mut done = once(format!("update node `{name}`"), api.nodes().update_node(request.clone())).await;
     // A heartbeat changes the version too: only the spec matters here, and it is written whole.
-    if done.as_ref().is_err_and(|error| error.exit_code() == 5) {
+    if done.as_ref().is_err_and(Error::is_conflict) {
         request.if_resource_version = 0;
         done = once(format!("update node `{name}`"), api.nodes().update_node(request)).await;
     }
@@ -145,7 +145,7 @@ async fn update(
         };
         attempts += 1;
         match once(format!("update node `{name}`"), api.nodes().update_node(request)).await {
-            Err(error) if error.exit_code() == 5 && attempts < 10 => {}
+            Err(error) if error.is_conflict() && attempts < 10 => {}
             done => return done.map(drop),
         }
     }

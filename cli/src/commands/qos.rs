@@ -6,7 +6,7 @@ use node_agent_qos::{
     Observed, Options, QosProfile, data_class, diff, document, plan, profile::from_json, render as text,
     vendor,
 };
-use proto_model::QosRollout;
+use proto_model::ReasonCode;
 use proto_wire::{
     convert::EMPTY_PROFILE,
     v1::{self, control_rollout_request::Action},
@@ -187,7 +187,7 @@ async fn apply(args: &QosApply, api: &Api) -> Result<(), Error> {
         return Err(Error::Differs("another roll-out has begun since".to_owned()));
     }
     match rollout.paused.filter(|_| args.wait) {
-        Some(paused) if paused.code == QosRollout::CANCELLED => {
+        Some(paused) if ReasonCode::from_text(&paused.code) == ReasonCode::QosCancelled => {
             Err(Error::Differs(format!("the roll-out was cancelled: {}", paused.message)))
         }
         Some(paused) => {

@@ -67,7 +67,7 @@ async fn job(name: &str, condition: Condition, limit: Option<Duration>, api: &Ap
     let jobs = match array::find(name, api).await {
         Ok(Named::Job(job)) => vec![*job],
         Ok(Named::Array(array)) => array.jobs,
-        Err(error) if condition == Condition::Deleted && error.exit_code() == 3 => return Ok(()),
+        Err(error) if condition == Condition::Deleted && error.is_not_found() => return Ok(()),
         Err(error) => return Err(error),
     };
     let begun = Instant::now();

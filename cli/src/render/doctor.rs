@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use proto_model::ReasonCode;
 use proto_wire::v1::{self, nic_condition::Severity, qos_port::State};
 use serde_json::{Value, json};
 
@@ -70,6 +71,11 @@ pub fn lines(nodes: &[v1::Node]) -> Vec<Line> {
     lines.0.into_iter().map(line).collect()
 }
 
+/// Whether a cause is of this kind.
+fn has(reason: &v1::Reason, code: &ReasonCode) -> bool {
+    ReasonCode::from_text(&reason.code) == *code
+}
+
 fn examine(lines: &mut Lines, node: &v1::Node) {
     let name = node.metadata.as_ref().map_or("", |metadata| metadata.name.as_str());
     let Some(status) = &node.status else { return };
@@ -82,11 +88,11 @@ fn examine(lines: &mut Lines, node: &v1::Node) {
         let fix = "see to it, then railctl node return NODE";
         lines.say(Level::Fault, "Quarantined", &quarantined.message, fix, name.to_owned());
     }
-    for swapped in status.reasons.iter().filter(|reason| reason.code == "RailsSwapped") {
+    for swapped in status.reasons.iter().filter(|reason| has(reason, &ReasonCode::RailsSwapped)) {
         let fix = "swap the cables, or rail-node-agent run --rails map:DEVICE=RAIL,...";
         lines.say(Level::Slow, "RailsSwapped", &swapped.message, fix, name.to_owned());
     }
-    for unproved in status.reasons.iter().filter(|reason| reason.code == "RailUnproved") {
+    for unproved in status.reasons.iter().filter(|reason| has(reason, &ReasonCode::RailUnproved)) {
         lines.say(Level::Note, "RailUnproved", &unproved.message, "", name.to_owned());
     }
     if let Some(spec) = node.spec.as_ref().filter(|spec| spec.unschedulable) {
@@ -120,7 +126,7 @@ fn examine(lines: &mut Lines, node: &v1::Node) {
         lines.say(level, code, &format!("class of service: {}", port.message), fix, of(&port.device));
     }
     for finding in &inventory.findings {
-        let level = if finding.code == "PcieDegraded" { Level::Slow } else { Level::Note };
+        let level = if has(finding, &ReasonCode::PcieDegraded) { Level::Slow } else { Level::Note };
         lines.say(level, &finding.code, &finding.message, "", of(&finding.scope));
     }
     for gpu in &inventory.gpus {

@@ -7,7 +7,7 @@ use controller_core::{CoreError, Event, Naming, Reply, Submit};
 use controller_leader::{Applied, codec, keys};
 use controller_store::KeyValue;
 use prost::Message;
-use proto_model::{ArraySpec, JobId, JobName, JobSpec, Reason, RequestId, TenantName, Timestamp};
+use proto_model::{ArraySpec, JobId, JobName, JobSpec, Reason, ReasonCode, RequestId, TenantName, Timestamp};
 use proto_rpc::{ErrorClass, RpcError, trace};
 use proto_wire::{
     convert::{check_job_name, duration_from_wire, job_labels, time_from_wire},
@@ -81,7 +81,7 @@ impl Jobs {
                 status.reasons.extend(views::reasons_for(&prospect.stored, only));
             }
             if prospect.left {
-                let reason = Reason::new("LeftQueue", "it has left the queue since this was read");
+                let reason = Reason::new(ReasonCode::LeftQueue, "it has left the queue since this was read");
                 status.reasons.extend(views::reasons_for(&[reason], only));
             }
         }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use proto_model::Reason;
+use proto_model::{Reason, ReasonCode};
 
 /// What the certification of a gang found, and what is to be done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,21 +110,21 @@ impl Kind {
         matches!(self, Self::Slow | Self::Lossy)
     }
 
-    /// The finding's code in UpperCamelCase; stable, for programs.
+    /// The code of the reasons that report such a finding.
     #[must_use]
-    pub fn code(self) -> &'static str {
+    pub fn code(self) -> ReasonCode {
         match self {
-            Self::Silent => "NodeSilent",
-            Self::Dead => "RailDead",
-            Self::Miswired => "RailsMiswired",
-            Self::Swapped => "RailsSwapped",
-            Self::Gid => "GidMissing",
-            Self::OtherGid => "GidMismatch",
-            Self::Mtu => "MtuTooSmall",
-            Self::Lossy => "RailLossy",
-            Self::Slow => "RailSlow",
-            Self::Dscp => "DscpChanged",
-            Self::WrongPriority => "WrongPriority",
+            Self::Silent => ReasonCode::NodeSilent,
+            Self::Dead => ReasonCode::RailDead,
+            Self::Miswired => ReasonCode::RailsMiswired,
+            Self::Swapped => ReasonCode::RailsSwapped,
+            Self::Gid => ReasonCode::GidMissing,
+            Self::OtherGid => ReasonCode::GidMismatch,
+            Self::Mtu => ReasonCode::MtuTooSmall,
+            Self::Lossy => ReasonCode::RailLossy,
+            Self::Slow => ReasonCode::RailSlow,
+            Self::Dscp => ReasonCode::DscpChanged,
+            Self::WrongPriority => ReasonCode::WrongPriority,
         }
     }
 

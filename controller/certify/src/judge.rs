@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use proto_model::{PathMeasurement, PortGid, PortReport, Reason, many};
+use proto_model::{PathMeasurement, PortGid, PortReport, Reason, ReasonCode, many};
 
 use crate::{
     blame::{Ballot, blame},
@@ -445,12 +445,12 @@ fn unobserved(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Vec<Rea
     let mut reasons = Vec::new();
     if plan.rounds.is_empty() {
         return vec![Reason::new(
-            "NothingToMeasure",
+            ReasonCode::NothingToMeasure,
             "the gang has one node or no rail: no pair can be measured",
         )];
     }
     let seen = gang.nodes as usize - sums.silent.len();
-    let mut say = |code: &'static str, what: &str, nodes: usize| {
+    let mut say = |code: ReasonCode, what: &str, nodes: usize| {
         if nodes > 0 {
             let message = format!("{what} on {} of {}", nodes, many(gang.nodes, "node"));
             reasons.push(Reason::new(code, message).count(nodes));
@@ -464,7 +464,7 @@ fn unobserved(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Vec<Rea
         (0..gang.nodes).filter(whole).count().min(seen)
     };
     say(
-        "GidNotObserved",
+        ReasonCode::GidNotObserved,
         "the GID was not looked at, because a rail has no RDMA or was not asked,",
         lacks(&|port| port.gid.is_none()),
     );
@@ -472,13 +472,13 @@ fn unobserved(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Vec<Rea
         port.priority_bytes
             .is_none_or(|priority_bytes| priority_bytes.right == 0 && priority_bytes.wrong == 0)
     };
-    say("PriorityNotObserved", "no counters of priorities were seen to move", lacks(&still));
-    say("PortMtuNotObserved", "the MTU of a port was not read", lacks(&|port| port.mtu.is_none()));
+    say(ReasonCode::PriorityNotObserved, "no counters of priorities were seen to move", lacks(&still));
+    say(ReasonCode::PortMtuNotObserved, "the MTU of a port was not read", lacks(&|port| port.mtu.is_none()));
     let pairs = || sums.rails.values().flat_map(BTreeMap::values).filter(|pair| pair.answered);
     let blind = |test: &dyn Fn(&PathMeasurement) -> bool| {
         pairs().filter(|pair| test(&pair.up) || test(&pair.down)).count()
     };
-    let mut say = |code: &'static str, what: &str, count: usize| {
+    let mut say = |code: ReasonCode, what: &str, count: usize| {
         if count > 0 {
             reasons
                 .push(Reason::new(code, format!("{what} of {}", many(count, "pair and rail"))).count(count));
@@ -486,23 +486,27 @@ fn unobserved(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Vec<Rea
     };
     if limits.dscp.is_some() {
         say(
-            "DscpNotObserved",
+            ReasonCode::DscpNotObserved,
             "the DSCP as received was not seen by an end",
             blind(&|way| way.dscp.is_none()),
         );
     }
-    say("MtuNotObserved", "no large packet was tried on a way", blind(&|way| way.mtu.is_none()));
-    say("BandwidthNotObserved", "the bandwidth of a way was not measured", blind(&|way| way.mbps.is_none()));
+    say(ReasonCode::MtuNotObserved, "no large packet was tried on a way", blind(&|way| way.mtu.is_none()));
     say(
-        "BandwidthHeldUp",
+        ReasonCode::BandwidthNotObserved,
+        "the bandwidth of a way was not measured",
+        blind(&|way| way.mbps.is_none()),
+    );
+    say(
+        ReasonCode::BandwidthHeldUp,
         "a server was too busy to show the bandwidth of a way",
         blind(&|way| way.at_least),
     );
     let missing = sums.planned.saturating_sub(sums.measured);
-    say("NotMeasured", "nothing was told", missing as usize);
+    say(ReasonCode::NotMeasured, "nothing was told", missing as usize);
     if gang.nodes == 2 && gang.rails.len() == 1 {
         let message = "of two nodes with one rail there is nothing to compare the bandwidth with";
-        reasons.push(Reason::new("BandwidthNotCompared", message));
+        reasons.push(Reason::new(ReasonCode::BandwidthNotCompared, message));
     }
     reasons
 }

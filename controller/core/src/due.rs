@@ -2,32 +2,31 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto_model::{Job, JobId, JobName, JobUid, Observed, Phase, Reason, TenantName, Timestamp, Work};
+use proto_model::{
+    Job, JobId, JobName, JobUid, Observed, Phase, Reason, ReasonCode, TenantName, Timestamp, Work,
+};
 
 use crate::{
     error::CoreError,
     event::Reply,
-    job::attempt::{Blame, TIME_LIMIT},
+    job::attempt::Blame,
     state::{Due, JobEntry, gang, gang_size, records::Outcome},
     step::Step,
 };
-
-/// The code of a job that ran or waited too long for its deadline.
-const DEADLINE: &str = "DeadlinePassed";
 
 /// Why a job that waits has failed.
 fn too_late(job: &Job) -> Reason {
     let spec = &job.spec;
     match (spec.start_before, spec.latest_start()) {
         (Some(before), Some(latest)) if before <= latest => {
-            Reason::new("StartTooLate", format!("the job was to start before {}", before.utc()))
+            Reason::new(ReasonCode::StartTooLate, format!("the job was to start before {}", before.utc()))
         }
         (_, latest) => {
             let takes = spec.time_limit.or(spec.expected).unwrap_or_default().as_secs();
             let deadline = spec.deadline.or(latest).unwrap_or_default().utc();
             let message =
                 format!("the job takes {takes} s and was to end before {deadline}: it is too late to start");
-            Reason::new(DEADLINE, message)
+            Reason::new(ReasonCode::DeadlinePassed, message)
         }
     }
 }
@@ -108,10 +107,13 @@ impl Step<'_> {
             }
             Phase::Reserved | Phase::Preparing => {
                 self.state.set_job(uid, Some(entry.clone()));
-                let cause =
-                    self.late(&entry, "PrepareTimeout", "did not get its engine ready", prepare, |tally| {
-                        tally.prepared
-                    });
+                let cause = self.late(
+                    &entry,
+                    ReasonCode::PrepareTimeout,
+                    "did not get its engine ready",
+                    prepare,
+                    |tally| tally.prepared,
+                );
                 self.fail(uid, Blame::Infrastructure, vec![cause]);
             }
             Phase::Running if started.is_none() => self.start_due(uid, entry, start),
@@ -123,11 +125,12 @@ impl Step<'_> {
                 let cause = match entry.job.spec.deadline {
                     Some(deadline) if !limited => {
                         let message = format!("the job still ran at its deadline, {}", deadline.utc());
-                        Reason::new(DEADLINE, message)
+                        Reason::new(ReasonCode::DeadlinePassed, message)
                     }
-                    _ => {
-                        Reason::new(TIME_LIMIT, format!("the job has run for its time limit of {seconds} s"))
-                    }
+                    _ => Reason::new(
+                        ReasonCode::TimeLimit,
+                        format!("the job has run for its time limit of {seconds} s"),
+                    ),
                 };
                 let cause = cause.since(self.now);
                 // To be held for its time is all that an allocation is for.
@@ -154,15 +157,15 @@ impl Step<'_> {
         if entry.attempt.as_ref().is_some_and(|attempt| !attempt.released) {
             return self.certify(uid, true);
         }
-        let cause =
-            self.late(&entry, "StartTimeout", "did not start its ranks", start, |tally| tally.started);
+        let cause = self
+            .late(&entry, ReasonCode::StartTimeout, "did not start its ranks", start, |tally| tally.started);
         self.fail(uid, Blame::Infrastructure, vec![cause]);
     }
 
     fn late(
         &self,
         entry: &JobEntry,
-        code: &'static str,
+        code: ReasonCode,
         what: &str,
         limit: Duration,
         done: fn(&crate::state::Tally) -> u32,

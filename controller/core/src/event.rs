@@ -9,9 +9,9 @@ use std::{
 use proto_model::{
     Assignment, Authority, DesiredQos, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId,
     JobName, JobSchedule, JobSpec, JobUid, License, LicenseName, Node, NodeName, Observation, Phase,
-    QosRollout, Queue, QueueName, Quota, RailProof, Reason, RequestId, Reservation, ReservationName,
-    ScheduleName, ServiceClass, ServiceClassName, Taint, Tenant, TenantName, Timestamp, Values, ValuesId,
-    Webhook, WebhookName,
+    QosRollout, Queue, QueueName, Quota, RailProof, Reason, ReasonCode, RequestId, Reservation,
+    ReservationName, ScheduleName, ServiceClass, ServiceClassName, Taint, Tenant, TenantName, Timestamp,
+    Values, ValuesId, Webhook, WebhookName,
 };
 
 use proto_audit::{Actor, Claim, Log};
@@ -517,14 +517,14 @@ pub struct Output {
 }
 
 /// Why something that an agent has reported was not taken over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClaimVerdict {
     /// It is late, or beside the point: left out.
     Ignored(&'static str),
     /// It cannot be true: left out.
-    Untrue(&'static str),
+    Untrue(ReasonCode),
     /// The same, and new evidence: the node is quarantined with it.
-    Quarantined(&'static str),
+    Quarantined(ReasonCode),
 }
 
 /// The answer to an event.

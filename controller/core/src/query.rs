@@ -6,7 +6,7 @@ use controller_scheduler::Decision;
 use controller_topology::RailSet;
 use proto_model::{
     Authority, Backfill, Fabric, Health, IsolationPolicy, Job, JobId, JobName, JobSpec, JobUid, Node,
-    NodeName, Phase, Placement, Reason, Tenant, TenantName, Timestamp,
+    NodeName, Phase, Placement, Reason, ReasonCode, Tenant, TenantName, Timestamp,
 };
 
 use crate::{error::CoreError, state::State};
@@ -387,7 +387,10 @@ impl State {
         }
         let latest = entry.job.spec.latest_start().map(|latest| {
             let (at, left) = (latest.utc(), latest.since(now).as_secs());
-            Reason::new("LatestStart", format!("the job fails if it has not started by {at}, in {left} s"))
+            Reason::new(
+                ReasonCode::LatestStart,
+                format!("the job fails if it has not started by {at}, in {left} s"),
+            )
         });
         let key = entry.key();
         explanation.queue_position = number(self.index.queue.range(..key).count());
@@ -501,25 +504,25 @@ impl State {
         let silent = health.nodes_total - health.nodes_ready;
         if silent > 0 {
             let message = format!("{silent} of {} nodes are not heard from", health.nodes_total);
-            health.reasons.push(Reason::new("NodeNotReady", message).count(silent as usize));
+            health.reasons.push(Reason::new(ReasonCode::NodeNotReady, message).count(silent as usize));
         }
         let drains = self.base.drains.len();
         if drains > 0 {
             let message = format!("{drains} rails, leaves or ports are drained; see `railctl rail ls`");
-            health.reasons.push(Reason::new("RailsDrained", message).count(drains));
+            health.reasons.push(Reason::new(ReasonCode::RailsDrained, message).count(drains));
         }
         let unproved = self.unproved();
         if unproved > 0 {
             let message = format!(
                 "{unproved} rails of servers are out of use until something proves them well; see `railctl describe node`"
             );
-            health.reasons.push(Reason::new("RailsUnproved", message).count(unproved));
+            health.reasons.push(Reason::new(ReasonCode::RailsUnproved, message).count(unproved));
         }
         let findings = self.findings();
         if !findings.is_empty() {
             let message =
                 format!("{} things in the fabric do not fit; see `railctl topology show`", findings.len());
-            health.reasons.push(Reason::new("FabricFindings", message).count(findings.len()));
+            health.reasons.push(Reason::new(ReasonCode::FabricFindings, message).count(findings.len()));
         }
         health
     }

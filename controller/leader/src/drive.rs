@@ -348,11 +348,11 @@ impl Loop {
     fn count_claims(&self, event: &Event, claims: &[ClaimVerdict]) {
         for claim in claims {
             let (verdict, what) = match claim {
-                ClaimVerdict::Ignored(what) => ("ignored", what),
-                ClaimVerdict::Untrue(what) => ("untrue", what),
-                ClaimVerdict::Quarantined(what) => ("quarantined", what),
+                ClaimVerdict::Ignored(what) => ("ignored", *what),
+                ClaimVerdict::Untrue(code) => ("untrue", code.as_str()),
+                ClaimVerdict::Quarantined(code) => ("quarantined", code.as_str()),
             };
-            if let (ClaimVerdict::Quarantined(what), Some(node)) = (claim, push::speaker(event)) {
+            if let (ClaimVerdict::Quarantined(_), Some(node)) = (claim, push::speaker(event)) {
                 tracing::warn!(%node, what, "a node is quarantined: it, or who has its hardware, reported what cannot be true");
             }
             self.metrics.claims.inc([verdict, what]);

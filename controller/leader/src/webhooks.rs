@@ -195,7 +195,7 @@ fn found(state: &State, key: WebhookKey) -> Waiting {
 #[must_use]
 pub fn body(delivery: &Delivery) -> Vec<u8> {
     let reason = delivery.reason.as_ref();
-    let reason = reason.map(|reason| json!({"code": reason.code, "message": reason.message}));
+    let reason = reason.map(|reason| json!({"code": reason.code.as_str(), "message": reason.message}));
     let event = delivery.event.as_str();
     let data = json!({
         "tenant": delivery.tenant.as_str(),
@@ -335,7 +335,7 @@ impl Handle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto_model::{Phase, Reason, WebhookEvent};
+    use proto_model::{Phase, Reason, ReasonCode, WebhookEvent};
 
     #[test]
     fn a_signature_is_that_of_the_specifications_example() {
@@ -363,7 +363,7 @@ mod tests {
             nodes: 0,
             submitted: Timestamp(0),
             // Each of these takes six bytes in JSON.
-            reason: Some(Reason::new("Preempted", "\u{1}".repeat(1024))),
+            reason: Some(Reason::new(ReasonCode::Preempted, "\u{1}".repeat(1024))),
         };
         let bytes = body(&delivery);
         assert!(bytes.len() < outbound::MAX_BODY, "{}", bytes.len());

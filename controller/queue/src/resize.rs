@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use controller_scheduler::{Hidden, Need};
 use controller_topology::NodeIx;
-use proto_model::{JobUid, Reason, Thing};
+use proto_model::{JobUid, Reason, ReasonCode, Thing};
 
 use crate::{
     defs::Act,
@@ -42,7 +42,7 @@ impl<'a> Pass<'a> {
             let Some(nodes) = self.larger(entry, held) else { continue };
             let message =
                 format!("nobody waits for room, and there is some for {nodes} nodes in place of {held}");
-            let reasons = vec![Reason::new("Grown", message).count(nodes as usize)];
+            let reasons = vec![Reason::new(ReasonCode::Grown, message).count(nodes as usize)];
             let (grace, signal) = (entry.grace, entry.preemption.signal);
             self.acts.push(Act::Grow { uid: entry.uid, nodes, grace, signal, reasons });
             return;
@@ -109,7 +109,7 @@ impl<'a> Pass<'a> {
             let held = victim.nodes_held();
             let words =
                 |job: &str, _| format!("goes on with {nodes} of {held} nodes, so that {job} can start");
-            let reasons = vec![Reason::about("Shrunk", &Thing::Job(entry.id.clone()), words)];
+            let reasons = vec![Reason::about(ReasonCode::Shrunk, &Thing::Job(entry.id.clone()), words)];
             let (grace, signal) = (victim.grace, victim.preemption.signal);
             why.causes.push(WaitCause::Yielding(vec![victim.uid]));
             self.yielding.insert(victim.uid);

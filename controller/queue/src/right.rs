@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use controller_scheduler::{Hidden, Need};
 use controller_topology::NodeIx;
-use proto_model::JobUid;
+use proto_model::{JobUid, ReasonCode};
 
 use crate::{
     entry::Entry,
@@ -41,7 +41,7 @@ impl<'a> Pass<'a> {
             if quota { self.who_yields(entry, &need, &target) } else { self.own_yield(entry, &desired) };
         let ending = self.ending_on(&target);
         match chosen {
-            Some(chosen) if !chosen.is_empty() => self.stop(entry, &chosen, "Reclaimed", why),
+            Some(chosen) if !chosen.is_empty() => self.stop(entry, &chosen, ReasonCode::Reclaimed, why),
             _ if ending.is_empty() => why.causes.push(WaitCause::Scattered),
             _ => why.causes.push(WaitCause::Yielding(ending)),
         }
@@ -61,7 +61,7 @@ impl<'a> Pass<'a> {
             let Some(entry) = queue_state.jobs.get(&uid) else { continue };
             let runs = entry.run().is_some_and(|run| run.ending.is_none());
             if runs && self.is_astray(entry) {
-                self.stop(entry, &[uid], "MovedToGuarantee", &mut WaitReasons::default());
+                self.stop(entry, &[uid], ReasonCode::MovedToGuarantee, &mut WaitReasons::default());
             }
         }
     }

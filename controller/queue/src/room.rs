@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{JobUid, Reason, Thing};
+use proto_model::{JobUid, Reason, ReasonCode, Thing};
 
 use crate::{
     defs::Act,
@@ -58,34 +58,34 @@ impl<'a> Pass<'a> {
             return self.shrink_equal(&equals, entry, desired, &short, why);
         };
         self.promised.extend(crate::start::picks(&self.choice).iter().map(|(node, _)| *node));
-        self.stop(entry, &chosen, "PreemptedForPriority", why);
+        self.stop(entry, &chosen, ReasonCode::PreemptedForPriority, why);
         true
     }
 
     /// Jobs are stopped for another; from the end of their grace on what they hold counts as free.
-    pub(crate) fn stop(
-        &mut self,
-        entry: &Entry,
-        chosen: &[JobUid],
-        code: &'static str,
-        why: &mut WaitReasons,
-    ) {
+    pub(crate) fn stop(&mut self, entry: &Entry, chosen: &[JobUid], code: ReasonCode, why: &mut WaitReasons) {
         why.causes.push(WaitCause::Yielding(chosen.to_vec()));
         let mut left = self.left(entry, chosen);
         for uid in chosen {
             let Some(victim) = self.queue_state.jobs.get(uid) else { continue };
             self.yielding.insert(*uid);
-            let words = |job: &str, _| match code {
-                "MovedToGuarantee" => "moved to the nodes that its tenant's guarantee is bound to".to_owned(),
-                "Reclaimed" => format!("its nodes were borrowed; the guarantee of {job} needs them"),
+            let words = |job: &str, _| match &code {
+                ReasonCode::MovedToGuarantee => {
+                    "moved to the nodes that its tenant's guarantee is bound to".to_owned()
+                }
+                ReasonCode::Reclaimed => {
+                    format!("its nodes were borrowed; the guarantee of {job} needs them")
+                }
                 _ => format!("stopped for {job} of priority {}", entry.priority),
             };
-            let reasons = vec![Reason::about(code, &Thing::Job(entry.id.clone()), words)];
+            let reasons = vec![Reason::about(code.clone(), &Thing::Job(entry.id.clone()), words)];
             let (grace, signal) = (victim.grace, victim.preemption.signal);
             self.count_as_free(victim);
             let held = victim.nodes_held();
             let nodes = fitting(victim, left.min(held.saturating_sub(1)));
-            let act = if nodes >= victim.min_nodes && victim.is_stretched() && code == "PreemptedForPriority"
+            let act = if nodes >= victim.min_nodes
+                && victim.is_stretched()
+                && code == ReasonCode::PreemptedForPriority
             {
                 left -= nodes;
                 Act::Shrink { victim: *uid, nodes, by: entry.uid, grace, signal, reasons }

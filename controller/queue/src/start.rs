@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_scheduler::{Choice, Hidden, Need, drained_reason, rankmap};
 use controller_topology::NodeIx;
-use proto_model::{CommandSpec, Component, Gang, JobSpec, Placement, Reason, Work};
+use proto_model::{CommandSpec, Component, Gang, JobSpec, Placement, Reason, ReasonCode, Work};
 
 use crate::{
     defs::Act,
@@ -203,7 +203,7 @@ impl<'a> Pass<'a> {
         let message = format!(
             "{nodes} {what} in {place}, the best fit of those that are free; a cut of {cut}; {rails}"
         );
-        Reason::new("BestFit", message).count(nodes)
+        Reason::new(ReasonCode::BestFit, message).count(nodes)
     }
 
     /// A job of a reservation: on its nodes only, and only while it lasts.

@@ -216,7 +216,7 @@ impl Trial {
                 if let Act::Preempt { victim, by, reasons, .. } | Act::Shrink { victim, by, reasons, .. } =
                     &act
                 {
-                    let code = reasons.first().map(|reason| reason.code.clone()).unwrap_or_default();
+                    let code = reasons.first().map_or("", |reason| reason.code.as_str());
                     stopped.push(format!("{victim} for {by} ({code})"));
                 }
                 match act {

@@ -1,7 +1,7 @@
 //! Why a job waits: every cause that the queue knows. Causes about single nodes come from the scheduler.
 
 use proto_model::{
-    Eta, JobUid, LicenseName, QueueName, Reason, ReservationName, Thing, Timestamp, many, size,
+    Eta, JobUid, LicenseName, QueueName, Reason, ReasonCode, ReservationName, Thing, Timestamp, many, size,
 };
 
 use crate::{entry::Entry, queue_state::QueueState};
@@ -116,32 +116,32 @@ impl WaitCause {
 
     /// The stable code of the cause, as [`Reason`] has it.
     #[must_use]
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ReasonCode {
         match self {
-            Self::Held => "Held",
-            Self::NotBefore(_) => "NotBefore",
-            Self::TenantUnknown => "TenantUnknown",
-            Self::QueueUnknown => "QueueUnknown",
-            Self::LimitTooSmall(_) => "QuotaTooSmall",
-            Self::Limit { .. } => "QuotaExceeded",
-            Self::Jobs(_) => "TenantJobs",
-            Self::AtOnce(_) => "ArrayLimit",
-            Self::UserJobs(_) => "ServiceClassJobs",
-            Self::UserGpus { .. } => "ServiceClassGpus",
-            Self::License { .. } => "License",
-            Self::LimitAhead => "QuotaAhead",
-            Self::Shape(_) => "NodeShape",
-            Self::Never => "GangShape",
-            Self::Capacity { .. } => "GangCapacity",
-            Self::Planned => "PlannedAhead",
-            Self::Scattered => "Scattered",
-            Self::Reserved(_) => "ReservationInTheWay",
-            Self::ReservationUnknown => "ReservationUnknown",
-            Self::ReservationAhead(_) => "ReservationNotBegun",
-            Self::ReservationClosed => "ReservationClosed",
-            Self::Yielding(_) => "PreemptionUnderWay",
-            Self::Later => "AboutToStart",
-            Self::Refused(_) => "PlacementRefused",
+            Self::Held => ReasonCode::Held,
+            Self::NotBefore(_) => ReasonCode::NotBefore,
+            Self::TenantUnknown => ReasonCode::TenantUnknown,
+            Self::QueueUnknown => ReasonCode::QueueUnknown,
+            Self::LimitTooSmall(_) => ReasonCode::QuotaTooSmall,
+            Self::Limit { .. } => ReasonCode::QuotaExceeded,
+            Self::Jobs(_) => ReasonCode::TenantJobs,
+            Self::AtOnce(_) => ReasonCode::ArrayLimit,
+            Self::UserJobs(_) => ReasonCode::ServiceClassJobs,
+            Self::UserGpus { .. } => ReasonCode::ServiceClassGpus,
+            Self::License { .. } => ReasonCode::License,
+            Self::LimitAhead => ReasonCode::QuotaAhead,
+            Self::Shape(_) => ReasonCode::NodeShape,
+            Self::Never => ReasonCode::GangShape,
+            Self::Capacity { .. } => ReasonCode::GangCapacity,
+            Self::Planned => ReasonCode::PlannedAhead,
+            Self::Scattered => ReasonCode::Scattered,
+            Self::Reserved(_) => ReasonCode::ReservationInTheWay,
+            Self::ReservationUnknown => ReasonCode::ReservationUnknown,
+            Self::ReservationAhead(_) => ReasonCode::ReservationNotBegun,
+            Self::ReservationClosed => ReasonCode::ReservationClosed,
+            Self::Yielding(_) => ReasonCode::PreemptionUnderWay,
+            Self::Later => ReasonCode::AboutToStart,
+            Self::Refused(_) => ReasonCode::PlacementRefused,
         }
     }
 
@@ -258,7 +258,7 @@ impl WaitCause {
                     .to_owned()
             }
             Self::Refused(why) => why.clone(),
-            other => other.fixed().to_owned(),
+            other => other.fixed().map_or_else(|| other.code().to_string(), str::to_owned),
         }
     }
 
@@ -277,8 +277,8 @@ impl WaitCause {
     }
 
     /// What needs no figures.
-    fn fixed(&self) -> &'static str {
-        match self {
+    fn fixed(&self) -> Option<&'static str> {
+        Some(match self {
             Self::Planned => {
                 "there is room, but jobs ahead of it are planned to start there before it would end"
             }
@@ -289,8 +289,8 @@ impl WaitCause {
             Self::ReservationUnknown => "there is no such reservation",
             Self::ReservationClosed => "the job's reservation is not for its tenant, or is over",
             Self::Later => "the job's turn comes with the next look at the queue",
-            other => other.code(),
-        }
+            _ => return None,
+        })
     }
 }
 
@@ -332,7 +332,7 @@ fn user_and_class(entry: &Entry) -> (&str, &str) {
 }
 
 /// Says which reservation it is, and what for, only to those that it is for, and of a maintenance.
-fn in_the_way(code: &'static str, queue_state: &QueueState, name: &ReservationName) -> Reason {
+fn in_the_way(code: ReasonCode, queue_state: &QueueState, name: &ReservationName) -> Reason {
     let def = queue_state.reservations.get(name);
     let tenants = def.map_or_else(Vec::new, |def| def.tenants.iter().cloned().collect());
     let maintenance = def.is_some_and(|def| def.maintenance);

@@ -221,8 +221,7 @@ fn rails(snapshot: &Snapshot, spec: &JobSpec, placement: &Placement, found: &mut
         wrong("they must ascend");
     }
     // A gang that lost a rail and may do with fewer goes on with what all its nodes have.
-    let repaired = placement.reasons.iter().any(|reason| reason.code == "Repaired");
-    let least = if repaired && spec.rails.allow_partial { required.min(1) } else { required };
+    let least = if placement.repaired && spec.rails.allow_partial { required.min(1) } else { required };
     if placement.rails.len() > required as usize || placement.rails.len() < least as usize {
         wrong("not as many as were asked for");
     }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use proto_model::{JobId, JobSpec, JobUid, Placement, Reason, TenantName, Timestamp, many};
+use proto_model::{JobId, JobSpec, JobUid, Placement, Reason, ReasonCode, TenantName, Timestamp, many};
 
 use crate::{
     place::{Choice, Hidden, Need, Placer, Time},
@@ -165,7 +165,7 @@ impl Pass {
             wait.until = Some(until);
             let message =
                 || format!("the job was requeued and is tried again in {} ms", until.since(now).as_millis());
-            self.say(&mut wait, || Reason::new("RequeueBackoff", message()).since(now));
+            self.say(&mut wait, || Reason::new(ReasonCode::RequeueBackoff, message()).since(now));
         }
         let need = Need::of(&ask.id.tenant, ask.spec, snapshot).as_asked(snapshot.capacity_index());
         // What failed for one ahead fails for one behind: capacity only shrinks, and only more nodes are kept.
@@ -222,7 +222,7 @@ impl Pass {
                 } else {
                     "there are nodes enough for each component by itself, not for all of them together"
                 };
-                reasons.push(Reason::new("GangCapacity", message));
+                reasons.push(Reason::new(ReasonCode::GangCapacity, message));
             }
         }
         if in_order {
@@ -237,7 +237,7 @@ impl Pass {
         let used = snapshot.tenant(tenant);
         let scope = || format!("tenant/{tenant}");
         let Some(quota) = used.quota else {
-            let unknown = Reason::new("TenantUnknown", format!("there is no tenant '{tenant}'"));
+            let unknown = Reason::new(ReasonCode::TenantUnknown, format!("there is no tenant '{tenant}'"));
             wait.never(unknown.scope(scope()));
             return;
         };
@@ -249,7 +249,7 @@ impl Pass {
                 "the job asks for {} in all, the quota of tenant '{tenant}' is {quota}",
                 many(asked, "GPU")
             );
-            wait.never(Reason::new("QuotaTooSmall", message).scope(scope()));
+            wait.never(Reason::new(ReasonCode::QuotaTooSmall, message).scope(scope()));
         } else if used.held + asked > u64::from(quota) {
             wait.quota = true;
             let count = usize::try_from(used.held + asked - u64::from(quota)).unwrap_or(usize::MAX);
@@ -258,12 +258,12 @@ impl Pass {
                 let quota = many(quota, "GPU");
                 format!("tenant '{tenant}' holds {held} of its {quota}, the job asks for {asked}")
             };
-            self.say(wait, || Reason::new("QuotaExceeded", message()).count(count).scope(scope()));
+            self.say(wait, || Reason::new(ReasonCode::QuotaExceeded, message()).count(count).scope(scope()));
         } else if let Some((_, ahead)) = self.blocked.tenants.get(tenant).filter(|(key, _)| *key < ask.key) {
             wait.quota = true;
             let message =
                 || format!("job '{ahead}' of the same tenant is ahead and waits for the tenant's quota");
-            self.say(wait, || Reason::new("QuotaAhead", message()).scope(format!("job/{ahead}")));
+            self.say(wait, || Reason::new(ReasonCode::QuotaAhead, message()).scope(format!("job/{ahead}")));
         }
     }
 
@@ -325,7 +325,7 @@ fn why(snapshot: &Snapshot, need: &Need, placement: &Placement, candidates: usiz
         _ => format!("every node has a NIC that is up on each of rails {rails}"),
     };
     let message = format!("{} of {}, {place}; {nics}", need.nodes, many(candidates, "free node"));
-    let best = Reason::new("BestFit", message).count(candidates);
+    let best = Reason::new(ReasonCode::BestFit, message).count(candidates);
     std::iter::once(best).chain(drained_reason(snapshot, placement)).collect()
 }
 
@@ -349,7 +349,7 @@ pub fn drained_reason(snapshot: &Snapshot, placement: &Placement) -> Option<Reas
     let what = if drained.len() == 1 { "rail" } else { "rails" };
     let message =
         format!("no gang without drained rails can be had: {what} {drained} drained on {node}{others}");
-    Some(Reason::new("DrainedRails", message).count(count + 1))
+    Some(Reason::new(ReasonCode::DrainedRails, message).count(count + 1))
 }
 
 /// Decides for every job of a queue, which must be in its order. Pure: the snapshot is not changed.

@@ -6,7 +6,7 @@ mod host;
 use std::collections::BTreeMap;
 
 use controller_topology::{RailSet, Server};
-use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, Term, Thing, Toleration, many};
+use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, ReasonCode, Term, Thing, Toleration, many};
 
 use crate::{
     capacity_index::Models,
@@ -27,21 +27,21 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
     let (nodes, rails, wanted) = (topology.len(), topology.rails(), need.nodes as usize);
     let mut reasons = Vec::new();
     if nodes == 0 {
-        reasons.push(Reason::new("NoNodes", "no node has joined the cluster yet"));
+        reasons.push(Reason::new(ReasonCode::NoNodes, "no node has joined the cluster yet"));
         return reasons;
     }
     if wanted > nodes {
         let message = format!("the job asks for {}, the cluster has {nodes}", many(wanted, "node"));
-        reasons.push(Reason::new("NodeCount", message).count(wanted - nodes));
+        reasons.push(Reason::new(ReasonCode::NodeCount, message).count(wanted - nodes));
     }
     let asked = need.rail_count();
     if asked > rails {
         let message = format!("the job asks for {}, the fabric has {rails}", many(asked, "rail"));
-        reasons.push(Reason::new("RailCount", message).count((asked - rails) as usize));
+        reasons.push(Reason::new(ReasonCode::RailCount, message).count((asked - rails) as usize));
     }
     if need.nodes > 1 && asked == 0 {
         let message = "a gang of several nodes needs a rail, the fabric has none".to_owned();
-        reasons.push(Reason::new("NoRails", message));
+        reasons.push(Reason::new(ReasonCode::NoRails, message));
     }
     let shapes = Shapes::count(snapshot, need);
     shapes.gpus(need, nodes, &mut reasons);
@@ -55,7 +55,7 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
         let with = shapes.with_rails;
         let asked = many(need.nodes, "node");
         let message = format!("the job asks for {asked} with {what}, {} that", of_nodes(with, nodes));
-        reasons.push(Reason::new("RailShape", message).count(nodes - with));
+        reasons.push(Reason::new(ReasonCode::RailShape, message).count(nodes - with));
         reasons.extend(dead_rails(snapshot, need, |server| server.present));
     }
     labels(snapshot, need, nodes, &mut reasons);
@@ -67,7 +67,7 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
             many(size, "node"),
             many(need.nodes, "node")
         );
-        reasons.push(Reason::new("GroupSize", message).count(size as usize));
+        reasons.push(Reason::new(ReasonCode::GroupSize, message).count(size as usize));
     }
     let healed = healed(need);
     let mut fits = |need: &Need| {
@@ -102,7 +102,7 @@ fn misfits(
     reasons: &mut Vec<Reason>,
 ) {
     let (asked, nodes) = (need.rail_count(), many(need.nodes, "node"));
-    let mut without = |less: Need, code: &'static str, message: String| {
+    let mut without = |less: Need, code: ReasonCode, message: String| {
         if less != *need && fits(&less) {
             reasons.push(Reason::new(code, message).count(need.nodes as usize));
         }
@@ -113,14 +113,14 @@ fn misfits(
         Within::Fabric => "in the fabric",
     };
     let message = format!("no place has {nodes} that would do {inside}; allow a wider one (within)");
-    without(Need { within: Within::Fabric, ..need.clone() }, "PlaceShape", message);
+    without(Need { within: Within::Fabric, ..need.clone() }, ReasonCode::PlaceShape, message);
     let mut split = need.clone();
     split.groups.iter_mut().for_each(|group| group.required = false);
     let message = "the gang's groups cannot all lie together; let them be split (required: false)".to_owned();
-    without(split, "GroupShape", message);
+    without(split, ReasonCode::GroupShape, message);
     let spares = many(need.spares, "spare");
     let message = format!("the job asks for {nodes} and {spares}, there are not so many");
-    without(Need { spares: 0, ..need.clone() }, "SpareShape", message);
+    without(Need { spares: 0, ..need.clone() }, ReasonCode::SpareShape, message);
     let message =
         format!("too few of {nodes} have its CPUs and memory beside all else that the job asks for");
     without(Need { host: Host::NONE, ..need.clone() }, host::code(need), message);
@@ -135,7 +135,7 @@ fn misfits(
             format!("among {} that the job names as the only ones there are too few", nodes_of(only.len()))
         }
     };
-    without(Need { exclude: Vec::new(), only: None, ..need.clone() }, "ExcludedNodes", message);
+    without(Need { exclude: Vec::new(), only: None, ..need.clone() }, ReasonCode::ExcludedNodes, message);
     if reasons.is_empty() {
         let both = shapes.both;
         let message = if both < need.nodes as usize {
@@ -150,7 +150,7 @@ fn misfits(
         } else {
             format!("no {nodes} fulfil together all that the job asks of its place")
         };
-        reasons.push(Reason::new("GangShape", message).count(need.nodes as usize));
+        reasons.push(Reason::new(ReasonCode::GangShape, message).count(need.nodes as usize));
     }
 }
 
@@ -172,14 +172,16 @@ fn labels(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
         let (asked, have) = (many(wanted, "node"), of_nodes(*with, nodes));
         let message = format!("the job asks for {asked} with label {}, {have} it", term_text(term));
         reasons.push(
-            Reason::new("LabelShape", message).count(nodes - with).scope(format!("label/{}", keys(term))),
+            Reason::new(ReasonCode::LabelShape, message)
+                .count(nodes - with)
+                .scope(format!("label/{}", keys(term))),
         );
     }
     let all = with[selector.len()];
     if reasons.len() == before && all < wanted {
         let (asked, have) = (many(wanted, "node"), of_nodes(all, nodes));
         let message = format!("the job asks for {asked} with all of its labels, {have} them");
-        reasons.push(Reason::new("LabelShape", message).count(nodes - all));
+        reasons.push(Reason::new(ReasonCode::LabelShape, message).count(nodes - all));
     }
 }
 
@@ -217,7 +219,7 @@ fn models(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
     if unknown > 0 {
         message.push_str(&format!("; {} not told by the agent", of_unknown(unknown)));
     }
-    reasons.push(Reason::new("GpuModelShape", message).count(nodes - with));
+    reasons.push(Reason::new(ReasonCode::GpuModelShape, message).count(nodes - with));
 }
 
 fn of_unknown(nodes: usize) -> String {
@@ -288,12 +290,13 @@ impl<'a> Shapes<'a> {
         if let Some((most, server)) = self.largest.filter(|(most, _)| *most < asked) {
             let name = &server.name;
             let message = format!("the job asks for {gpus} per node, the largest node has {most} ({name})");
-            reasons.push(Reason::new("GpuShape", message).count(nodes).scope(format!("node/{name}")));
+            reasons
+                .push(Reason::new(ReasonCode::GpuShape, message).count(nodes).scope(format!("node/{name}")));
         } else if self.with_gpus < (need.nodes as usize).min(nodes) {
             let with = self.with_gpus;
             let (asked, have) = (many(need.nodes, "node"), of_nodes(with, nodes));
             let message = format!("the job asks for {asked} with {gpus}, {have} so many");
-            reasons.push(Reason::new("GpuShape", message).count(nodes - with));
+            reasons.push(Reason::new(ReasonCode::GpuShape, message).count(nodes - with));
         }
     }
 }
@@ -356,7 +359,7 @@ fn dead_rails(snapshot: &Snapshot, need: &Need, of: impl Fn(&Server) -> RailSet)
         "{rails} {dead} {work} on no node, and a job never starts on fewer rails than it requires ({asked}); to start on \
          {living}, write rails: {{required: {left}, allowPartial: true}}"
     );
-    Some(Reason::new("RailDead", message).count(dead.len() as usize))
+    Some(Reason::new(ReasonCode::RailDead, message).count(dead.len() as usize))
 }
 
 /// How many nodes of the gang are missing.
@@ -371,7 +374,7 @@ pub fn capacity(need: &Need, nodes: u32, free: u32, reach: u32) -> Reason {
         many(nodes, "node"),
         need.nodes
     );
-    Reason::new("GangCapacity", message).count(missing as usize)
+    Reason::new(ReasonCode::GangCapacity, message).count(missing as usize)
 }
 
 /// A constraint in words. The code says what kind it is, the scope which one.
@@ -381,8 +384,8 @@ pub fn reason(need: &Need, blocker: &Blocker) -> Reason {
     let reason = match cause {
         Cause::Withheld(thing) => {
             let (code, ahead) = match thing {
-                Thing::Job(_) => ("ReservedAhead", ", which is ahead in the queue"),
-                Thing::Reservation { .. } => ("Reserved", ""),
+                Thing::Job(_) => (ReasonCode::ReservedAhead, ", which is ahead in the queue"),
+                Thing::Reservation { .. } => (ReasonCode::Reserved, ""),
             };
             Reason::about(code, thing, |name, _| sentence(blocker, &format!("ARE kept for {name}{ahead}")))
         }
@@ -414,7 +417,7 @@ fn fewer(asked: u32, what: &str) -> String {
     if asked == 1 { format!("no {what}") } else { format!("fewer than {asked} {what}s") }
 }
 
-fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
+fn words(need: &Need, cause: &Cause) -> (ReasonCode, String, String) {
     if let Some((code, what)) = host::words(need, cause) {
         return (code, String::new(), what);
     }
@@ -427,94 +430,108 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
     let text = str::to_owned;
     match cause {
         Cause::GpuShape => {
-            ("GpuShape", String::new(), format!("HAVE {}, even when idle", fewer(gpus, "GPU")))
+            (ReasonCode::GpuShape, String::new(), format!("HAVE {}, even when idle", fewer(gpus, "GPU")))
         }
-        Cause::GpusHeld => ("GpuCapacity", String::new(), format!("HAVE {} free", fewer(gpus, "GPU"))),
+        Cause::GpusHeld => {
+            (ReasonCode::GpuCapacity, String::new(), format!("HAVE {} free", fewer(gpus, "GPU")))
+        }
         Cause::HeldAlone => {
-            ("NodeExclusive", String::new(), text("ARE held by a job that wants nobody beside it"))
+            (ReasonCode::NodeExclusive, String::new(), text("ARE held by a job that wants nobody beside it"))
         }
-        Cause::Shared => {
-            ("NodeShared", String::new(), text("ARE held in part, and the job wants nobody beside it"))
-        }
+        Cause::Shared => (
+            ReasonCode::NodeShared,
+            String::new(),
+            text("ARE held in part, and the job wants nobody beside it"),
+        ),
         Cause::OtherTenant | Cause::Isolation(_) => apart_words(cause),
         Cause::RailMissing(at) => {
-            ("RailMissing", rail(at), nics(at, "no cabled NIC on", fewer(rails, "cabled NIC")))
+            (ReasonCode::RailMissing, rail(at), nics(at, "no cabled NIC on", fewer(rails, "cabled NIC")))
         }
         Cause::RailDown(at) => match at {
-            Some(one) => ("RailDown", rail(at), format!("HAVE the NIC of rail {one} down")),
-            None => ("RailDown", rail(at), format!("HAVE {} up", fewer(rails, "NIC"))),
+            Some(one) => (ReasonCode::RailDown, rail(at), format!("HAVE the NIC of rail {one} down")),
+            None => (ReasonCode::RailDown, rail(at), format!("HAVE {} up", fewer(rails, "NIC"))),
         },
         Cause::RailHeld(at) => match at {
-            Some(one) => ("RailBusy", rail(at), format!("HAVE the NIC of rail {one} held by another job")),
-            None if rails == 1 => ("RailBusy", rail(at), text("HAVE every NIC held by other jobs")),
-            None => ("RailBusy", rail(at), format!("HAVE fewer than {rails} NICs that no job holds")),
+            Some(one) => {
+                (ReasonCode::RailBusy, rail(at), format!("HAVE the NIC of rail {one} held by another job"))
+            }
+            None if rails == 1 => (ReasonCode::RailBusy, rail(at), text("HAVE every NIC held by other jobs")),
+            None => {
+                (ReasonCode::RailBusy, rail(at), format!("HAVE fewer than {rails} NICs that no job holds"))
+            }
         },
-        Cause::RailDrained if rails == 1 => ("RailDrained", String::new(), text("HAVE the rail drained")),
-        Cause::RailDrained => ("RailDrained", String::new(), text("HAVE rails drained")),
-        Cause::Unschedulable => {
-            ("NodeUnschedulable", String::new(), text("ARE marked unschedulable by an administrator"))
+        Cause::RailDrained if rails == 1 => {
+            (ReasonCode::RailDrained, String::new(), text("HAVE the rail drained"))
         }
-        Cause::NotReady => ("NodeNotReady", String::new(), text("ARE not heard from")),
-        Cause::Away => ("NodeAway", String::new(), text("ARE not connected at the moment")),
+        Cause::RailDrained => (ReasonCode::RailDrained, String::new(), text("HAVE rails drained")),
+        Cause::Unschedulable => (
+            ReasonCode::NodeUnschedulable,
+            String::new(),
+            text("ARE marked unschedulable by an administrator"),
+        ),
+        Cause::NotReady => (ReasonCode::NodeNotReady, String::new(), text("ARE not heard from")),
+        Cause::Away => (ReasonCode::NodeAway, String::new(), text("ARE not connected at the moment")),
         Cause::Draining => {
-            ("NodeDraining", String::new(), text("ARE still ending processes of an older attempt"))
+            (ReasonCode::NodeDraining, String::new(), text("ARE still ending processes of an older attempt"))
         }
         Cause::Label(term) => (
-            "LabelMismatch",
+            ReasonCode::LabelMismatch,
             format!("label/{}", keys(term)),
             match term {
                 Term::Any(_) => format!("HAVE none of the labels {}", term_text(term)),
                 _ => format!("HAVE not the label {}", term_text(term)),
             },
         ),
-        Cause::GpuModel => ("GpuModelMismatch", String::new(), format!("HAVE not only {}", gpus_text(need))),
+        Cause::GpuModel => {
+            (ReasonCode::GpuModelMismatch, String::new(), format!("HAVE not only {}", gpus_text(need)))
+        }
         Cause::GpuModelUnknown => {
             let what =
                 format!("HAVE GPUs of which nobody knows whether they are of model {}", model_text(need));
-            ("GpuModelUnknown", String::new(), what)
+            (ReasonCode::GpuModelUnknown, String::new(), what)
         }
         Cause::Taint(taint) => {
             let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
             let what = format!("HAVE the taint {}{value}, which the job does not tolerate", taint.key);
-            ("NodeTaint", format!("taint/{}", taint.key), what)
+            (ReasonCode::NodeTaint, format!("taint/{}", taint.key), what)
         }
-        Cause::Excluded => ("NodeExcluded", String::new(), text("ARE excluded by the job")),
+        Cause::Excluded => (ReasonCode::NodeExcluded, String::new(), text("ARE excluded by the job")),
         _ => gang_words(need, cause),
     }
 }
 
-fn apart_words(cause: &Cause) -> (&'static str, String, String) {
+fn apart_words(cause: &Cause) -> (ReasonCode, String, String) {
     match cause {
         Cause::Isolation(feature) => (
-            "IsolationMissing",
+            ReasonCode::IsolationMissing,
             format!("isolation/{feature}"),
             format!("HAVE no {feature}, which isolation REQUIRED asks for"),
         ),
         _ => {
             let what = "HAVE a job of another tenant and cannot keep two apart, for they give no user to each attempt";
-            ("NodeNotShared", String::new(), what.to_owned())
+            (ReasonCode::NodeNotShared, String::new(), what.to_owned())
         }
     }
 }
 
-fn gang_words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
+fn gang_words(need: &Need, cause: &Cause) -> (ReasonCode, String, String) {
     let rails = need.rail_count();
     let text = str::to_owned;
     match cause {
         Cause::Confined(Within::Leaves) => {
-            ("LeafCapacity", String::new(), text("the gang must stay on the same leaves"))
+            (ReasonCode::LeafCapacity, String::new(), text("the gang must stay on the same leaves"))
         }
-        Cause::Confined(_) => ("PodCapacity", String::new(), text("the gang must stay in one pod")),
+        Cause::Confined(_) => (ReasonCode::PodCapacity, String::new(), text("the gang must stay in one pod")),
         Cause::Grouped(group) => {
             let place = if group.within == Within::Leaves { "on the same leaves" } else { "in one pod" };
             (
-                "GroupCapacity",
+                ReasonCode::GroupCapacity,
                 format!("group/{}", group.size),
                 format!("groups of {} must stay {place}", many(group.size, "node")),
             )
         }
         Cause::Aligned => (
-            "RailAlignment",
+            ReasonCode::RailAlignment,
             String::new(),
             match rails {
                 1 => text("all nodes must share a rail that joins them"),
@@ -524,8 +541,8 @@ fn gang_words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
         Cause::Spares => {
             let are = if need.spares == 1 { "is" } else { "are" };
             let spares = many(need.spares, "spare");
-            ("SpareCapacity", String::new(), format!("{spares} {are} to idle beside it"))
+            (ReasonCode::SpareCapacity, String::new(), format!("{spares} {are} to idle beside it"))
         }
-        _ => ("QuotaExceeded", String::new(), text("the tenant may take now")),
+        _ => (ReasonCode::QuotaExceeded, String::new(), text("the tenant may take now")),
     }
 }

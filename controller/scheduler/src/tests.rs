@@ -5,8 +5,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use controller_topology::{NodeIx, RailSet};
 use proptest::prelude::*;
 use proto_model::{
-    CommandSpec, Fabric, Gang, JobId, JobName, JobSpec, JobUid, NodeName, RailRequest, TenantName, Timestamp,
-    Work,
+    CommandSpec, Fabric, Gang, JobId, JobName, JobSpec, JobUid, NodeName, RailRequest, ReasonCode,
+    TenantName, Timestamp, Work,
 };
 
 mod components;
@@ -82,7 +82,7 @@ fn wait(decision: Decision) -> Wait {
 }
 
 fn codes(wait: &Wait) -> Vec<&str> {
-    wait.reasons.iter().map(|reason| reason.code.as_ref()).collect()
+    wait.reasons.iter().map(|reason| reason.code.as_str()).collect()
 }
 
 fn placed(decision: &Decision) -> Vec<String> {
@@ -118,10 +118,10 @@ fn each_rank_has_its_gpu_and_the_nearest_nic() {
 fn what_can_never_be_says_so_and_names_the_nearest_right_thing() {
     let snapshot = cluster(&[0, 0]);
     let cases = [
-        (spec(3, 1, 0, false), "NodeCount", "the cluster has 2"),
-        (spec(1, 16, 0, false), "GpuShape", "the largest node has 4 (n0)"),
-        (spec(1, 1, 9, false), "RailCount", "the fabric has 4"),
-        (spec(2, 4000, 0, false), "QuotaTooSmall", "the quota of tenant 't' is 1000"),
+        (spec(3, 1, 0, false), ReasonCode::NodeCount, "the cluster has 2"),
+        (spec(1, 16, 0, false), ReasonCode::GpuShape, "the largest node has 4 (n0)"),
+        (spec(1, 1, 9, false), ReasonCode::RailCount, "the fabric has 4"),
+        (spec(2, 4000, 0, false), ReasonCode::QuotaTooSmall, "the quota of tenant 't' is 1000"),
     ];
     for (spec, code, text) in cases {
         let wait = wait(one(&snapshot, &spec));
@@ -159,7 +159,7 @@ fn a_rail_that_is_dead_everywhere_says_what_to_write() {
     for (required, partial, left) in [(0, true, 3), (4, true, 3), (0, false, 3), (2, false, 2)] {
         let wait = wait(one(&snapshot, &spec(2, 4, required, partial)));
         assert!(wait.capacity && !wait.infeasible, "{wait:?}");
-        let dead = wait.reasons.iter().find(|reason| reason.code == "RailDead").unwrap();
+        let dead = wait.reasons.iter().find(|reason| reason.code == ReasonCode::RailDead).unwrap();
         let right = format!("write rails: {{required: {left}, allowPartial: true}}");
         assert!(dead.count == 1 && dead.message.ends_with(&right), "{dead}");
         assert!(dead.message.starts_with("rail 1 works on no node"), "{dead}");

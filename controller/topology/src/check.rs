@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{Fabric, Leaf, Reason};
+use proto_model::{Fabric, Leaf, Reason, ReasonCode};
 
 use crate::{
     RailSet,
@@ -44,26 +44,30 @@ fn rails(fabric: &Fabric, findings: &mut Vec<Reason>) {
         *by_index.entry(rail.index).or_default() += 1;
         if rail.name.is_empty() {
             let message = format!("rail {} has no name; give it one", rail.index);
-            findings.push(Reason::new("RailName", message).scope(format!("rail/{}", rail.index)));
+            findings.push(Reason::new(ReasonCode::RailName, message).scope(format!("rail/{}", rail.index)));
         } else {
             by_name.entry(&rail.name).or_default().push(rail.index);
         }
     }
     for (index, times) in by_index.iter().filter(|(_, times)| **times > 1) {
         let message = format!("rail index {index} is given to {times} rails; every rail has its own");
-        findings.push(Reason::new("DuplicateRail", message).count(*times).scope(format!("rail/{index}")));
+        findings.push(
+            Reason::new(ReasonCode::DuplicateRail, message).count(*times).scope(format!("rail/{index}")),
+        );
     }
     for (name, indices) in by_name.iter().filter(|(_, indices)| indices.len() > 1) {
         let message =
             format!("the name '{name}' is given to rails {}; every rail has its own", list(indices));
         findings.push(
-            Reason::new("DuplicateRail", message).count(indices.len()).scope(format!("rail/{}", indices[0])),
+            Reason::new(ReasonCode::DuplicateRail, message)
+                .count(indices.len())
+                .scope(format!("rail/{}", indices[0])),
         );
     }
     if fabric.rails.len() > RailSet::MAX as usize {
         let message =
             format!("{} rails are more than the {} that a fabric may have", fabric.rails.len(), RailSet::MAX);
-        findings.push(Reason::new("TooManyRails", message).count(fabric.rails.len()));
+        findings.push(Reason::new(ReasonCode::TooManyRails, message).count(fabric.rails.len()));
     }
     let expected = u32::try_from(by_index.len()).unwrap_or(u32::MAX);
     let missing: Vec<u32> = (0..expected).filter(|index| !by_index.contains_key(index)).collect();
@@ -74,11 +78,11 @@ fn rails(fabric: &Fabric, findings: &mut Vec<Reason>) {
             list(&missing),
             by_index.keys().next_back().copied().unwrap_or(0)
         );
-        findings.push(Reason::new("RailIndex", message).count(missing.len()));
+        findings.push(Reason::new(ReasonCode::RailIndex, message).count(missing.len()));
     }
     if fabric.rails.is_empty() && !(fabric.leaves.is_empty() && fabric.links.is_empty()) {
         findings.push(Reason::new(
-            "NoRails",
+            ReasonCode::NoRails,
             "the document has leaves or links but no rails; list the rails first",
         ));
     }
@@ -91,16 +95,18 @@ fn leaves(fabric: &Fabric, findings: &mut Vec<Reason>) {
         by_name.entry(&leaf.name).or_default().push(leaf);
         for rail in leaf.rails().filter(|rail| !known.contains(rail)) {
             let message = format!("leaf '{}' is on rail {rail}, which the document does not have", leaf.name);
-            findings.push(Reason::new("UnknownRail", message).scope(format!("leaf/{}", leaf.name)));
+            findings.push(Reason::new(ReasonCode::UnknownRail, message).scope(format!("leaf/{}", leaf.name)));
         }
         if leaf.pod.is_empty() {
             let message = format!("leaf '{}' has no pod; name the pod whose servers it serves", leaf.name);
-            findings.push(Reason::new("LeafPod", message).scope(format!("leaf/{}", leaf.name)));
+            findings.push(Reason::new(ReasonCode::LeafPod, message).scope(format!("leaf/{}", leaf.name)));
         }
     }
     for (name, places) in by_name {
         if name.is_empty() {
-            findings.push(Reason::new("LeafName", "a leaf has no name; give it one").count(places.len()));
+            findings.push(
+                Reason::new(ReasonCode::LeafName, "a leaf has no name; give it one").count(places.len()),
+            );
             continue;
         }
         if places.len() == 1 {
@@ -115,10 +121,11 @@ fn leaves(fabric: &Fabric, findings: &mut Vec<Reason>) {
                 places.len(),
                 rails = list(&rails)
             );
-            findings.push(Reason::new("LeafOnSeveralRails", message).count(rails.len()).scope(scope));
+            findings
+                .push(Reason::new(ReasonCode::LeafOnSeveralRails, message).count(rails.len()).scope(scope));
         } else {
             let message = format!("leaf '{name}' is listed {} times; once is enough", places.len());
-            findings.push(Reason::new("DuplicateLeaf", message).count(places.len()).scope(scope));
+            findings.push(Reason::new(ReasonCode::DuplicateLeaf, message).count(places.len()).scope(scope));
         }
     }
 }
@@ -133,16 +140,18 @@ fn spines(fabric: &Fabric, findings: &mut Vec<Reason>) {
         for rail in spine.rails().filter(|rail| !known.contains(rail)) {
             let message =
                 format!("spine '{}' is on rail {rail}, which the document does not have", spine.name);
-            findings.push(Reason::new("UnknownRail", message).scope(scope.clone()));
+            findings.push(Reason::new(ReasonCode::UnknownRail, message).scope(scope.clone()));
         }
         if leaves.contains(spine.name.as_str()) {
             let message = format!("'{}' is a leaf and a spine; every switch has its own name", spine.name);
-            findings.push(Reason::new("DuplicateSwitch", message).scope(scope));
+            findings.push(Reason::new(ReasonCode::DuplicateSwitch, message).scope(scope));
         }
     }
     for (name, times) in by_name.into_iter().filter(|(_, times)| *times > 1) {
         let message = format!("spine '{name}' is listed {times} times; once is enough");
-        findings.push(Reason::new("DuplicateSpine", message).count(times).scope(format!("spine/{name}")));
+        findings.push(
+            Reason::new(ReasonCode::DuplicateSpine, message).count(times).scope(format!("spine/{name}")),
+        );
     }
 }
 
@@ -175,7 +184,9 @@ fn uplinks(fabric: &Fabric, findings: &mut Vec<Reason>) {
             if !missing.is_empty() {
                 let message =
                     format!("the document has no {what} {}, which uplink {at} names", list(&missing));
-                findings.push(Reason::new("UnknownSwitch", message).count(missing.len()).scope(scope()));
+                findings.push(
+                    Reason::new(ReasonCode::UnknownSwitch, message).count(missing.len()).scope(scope()),
+                );
             }
         }
         let apart = |(a, b): &(SwitchPosition, SwitchPosition)| a.1 != b.1 || a.0.and(b.0).is_empty();
@@ -190,7 +201,8 @@ fn uplinks(fabric: &Fabric, findings: &mut Vec<Reason>) {
                 "uplink {at} joins {}; switches of different planes, or without a rail in common, must not meet",
                 list(&places)
             );
-            findings.push(Reason::new("UplinkAcrossRails", message).count(places.len()).scope(scope()));
+            findings
+                .push(Reason::new(ReasonCode::UplinkAcrossRails, message).count(places.len()).scope(scope()));
         }
         let own: Vec<String> = {
             let upper: BTreeSet<String> = uplink.upper.iter().collect();
@@ -198,7 +210,7 @@ fn uplinks(fabric: &Fabric, findings: &mut Vec<Reason>) {
         };
         if !own.is_empty() {
             let message = format!("uplink {at} leads from {} to itself", list(&own));
-            findings.push(Reason::new("UplinkToItself", message).count(own.len()).scope(scope()));
+            findings.push(Reason::new(ReasonCode::UplinkToItself, message).count(own.len()).scope(scope()));
         }
     }
 }
@@ -208,14 +220,14 @@ fn unknown(fabric: &Fabric, findings: &mut Vec<Reason>) {
     let known: BTreeSet<&str> = fabric.leaves.iter().map(|leaf| leaf.name.as_str()).collect();
     for link in fabric.links.iter().filter(|link| link.nic.is_empty()) {
         let message = format!("a link of node '{}' names no NIC", link.node);
-        findings.push(Reason::new("LinkNic", message).scope(format!("node/{}", link.node)));
+        findings.push(Reason::new(ReasonCode::LinkNic, message).scope(format!("node/{}", link.node)));
     }
     for link in fabric.links.iter().filter(|link| !known.contains(link.leaf.as_str())) {
         let message = format!(
             "NIC {} of node '{}' is cabled to leaf '{}', which the document does not have",
             link.nic, link.node, link.leaf
         );
-        findings.push(Reason::new("UnknownLeaf", message).scope(format!("node/{}", link.node)));
+        findings.push(Reason::new(ReasonCode::UnknownLeaf, message).scope(format!("node/{}", link.node)));
     }
     for group in fabric.link_groups.iter().filter(|group| !known.contains(group.leaf.as_str())) {
         let message = format!(
@@ -225,7 +237,7 @@ fn unknown(fabric: &Fabric, findings: &mut Vec<Reason>) {
             group.leaf
         );
         let scope = format!("leaf/{}", group.leaf);
-        findings.push(Reason::new("UnknownLeaf", message).count(group.nodes.len()).scope(scope));
+        findings.push(Reason::new(ReasonCode::UnknownLeaf, message).count(group.nodes.len()).scope(scope));
     }
 }
 
@@ -246,14 +258,14 @@ fn rails_of_cables(fabric: &Fabric, findings: &mut Vec<Reason>) {
     for link in &fabric.links {
         let cable = || format!("the link from NIC {} of node '{}'", link.nic, link.node);
         if let Some(message) = wrong(&link.leaf, link.rail, &cable) {
-            findings.push(Reason::new("LinkRail", message).scope(format!("node/{}", link.node)));
+            findings.push(Reason::new(ReasonCode::LinkRail, message).scope(format!("node/{}", link.node)));
         }
     }
     for group in &fabric.link_groups {
         let cable = || format!("the group of links from NIC {} of {}", group.nic, folded(&group.nodes));
         if let Some(message) = wrong(&group.leaf, group.rail, &cable) {
             let scope = format!("leaf/{}", group.leaf);
-            findings.push(Reason::new("LinkRail", message).count(group.nodes.len()).scope(scope));
+            findings.push(Reason::new(ReasonCode::LinkRail, message).count(group.nodes.len()).scope(scope));
         }
     }
 }
@@ -280,13 +292,15 @@ fn node(fabric: &Fabric, flat: &Flat<'_>, cables: &[Cable], findings: &mut Vec<R
                 distinct.len(),
                 list(&distinct)
             );
-            findings.push(Reason::new("NicOnSeveralLeaves", message).count(distinct.len()).scope(scope()));
+            findings.push(
+                Reason::new(ReasonCode::NicOnSeveralLeaves, message).count(distinct.len()).scope(scope()),
+            );
         } else if let Some(leaf) = distinct.first() {
             let message = format!(
                 "the link from NIC {nic} of node '{name}' to leaf '{leaf}' is listed {} times",
                 cables.len()
             );
-            findings.push(Reason::new("DuplicateLink", message).count(cables.len()).scope(scope()));
+            findings.push(Reason::new(ReasonCode::DuplicateLink, message).count(cables.len()).scope(scope()));
         }
     }
     let known = |cable: &&Cable| cable.rail != Cable::NO_RAIL;
@@ -301,7 +315,7 @@ fn node(fabric: &Fabric, flat: &Flat<'_>, cables: &[Cable], findings: &mut Vec<R
             nics.len(),
             list(&names)
         );
-        findings.push(Reason::new("NicsOnOneRail", message).count(nics.len()).scope(scope()));
+        findings.push(Reason::new(ReasonCode::NicsOnOneRail, message).count(nics.len()).scope(scope()));
     }
     let mut pods: Vec<&str> = cables.iter().filter_map(|cable| Some(leaf(cable)?.pod.as_str())).collect();
     pods.sort_unstable();
@@ -312,7 +326,7 @@ fn node(fabric: &Fabric, flat: &Flat<'_>, cables: &[Cable], findings: &mut Vec<R
             pods.len(),
             list(&pods)
         );
-        findings.push(Reason::new("NodeInSeveralPods", message).count(pods.len()).scope(scope()));
+        findings.push(Reason::new(ReasonCode::NodeInSeveralPods, message).count(pods.len()).scope(scope()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto_model::{Nic, NicCondition, NodeName, Reason, Severity};
+use proto_model::{Nic, NicCondition, NodeName, Reason, ReasonCode, Severity};
 
 use crate::{
     RailSet, Server, Topology,
@@ -25,7 +25,7 @@ impl Topology {
                             "node '{}' has joined, the document cables none of its NICs; it is not used for jobs that need rails",
                             server.name
                         );
-                        findings.push(Reason::new("NodeNotCabled", message).scope(scope(server)));
+                        findings.push(Reason::new(ReasonCode::NodeNotCabled, message).scope(scope(server)));
                     }
                 }
             }
@@ -33,14 +33,14 @@ impl Topology {
         if let Some(plan) = &self.plan {
             if !plan.down.is_empty() {
                 let message = format!("known to be down in the document: {}", list(&plan.down));
-                findings.push(Reason::new("SwitchDown", message).count(plan.down.len()));
+                findings.push(Reason::new(ReasonCode::SwitchDown, message).count(plan.down.len()));
             }
             let absent: Vec<&NodeName> =
                 plan.nodes.iter().filter(|name| self.index(name).is_none()).collect();
             if !absent.is_empty() {
                 let message =
                     format!("{} cabled in the document, not joined: {}", absent.len(), list(&absent));
-                findings.push(Reason::new("NodeNotJoined", message).count(absent.len()));
+                findings.push(Reason::new(ReasonCode::NodeNotJoined, message).count(absent.len()));
             }
         }
         findings
@@ -53,31 +53,30 @@ fn scope(server: &Server) -> String {
 
 fn inventory(server: &Server, findings: &mut Vec<Reason>) {
     let name = &server.name;
-    let mut find =
-        |code: &'static str, message| findings.push(Reason::new(code, message).scope(scope(server)));
+    let mut find = |code: ReasonCode, message| findings.push(Reason::new(code, message).scope(scope(server)));
     let mut seen: BTreeMap<u32, &str> = BTreeMap::new();
     for Nic { device, rail, up, .. } in &server.inventory.nics {
         if *rail >= RailSet::MAX {
             let limit = RailSet::MAX - 1;
             find(
-                "RailIndex",
+                ReasonCode::RailIndex,
                 format!("NIC {device} of node '{name}' says rail {rail}; the largest is {limit}"),
             );
         } else if let Some(other) = seen.insert(*rail, device) {
             find(
-                "NicsOnOneRail",
+                ReasonCode::NicsOnOneRail,
                 format!("node '{name}' has NICs {other} and {device} on rail {rail}; one of them is used"),
             );
         }
         if !up {
-            find("NicDown", format!("NIC {device} of node '{name}' (rail {rail}) is down"));
+            find(ReasonCode::NicDown, format!("NIC {device} of node '{name}' (rail {rail}) is down"));
         } else if let Some(bad) = server.inventory.health.iter().find(|nic| nic.device == *device) {
             for condition in bad.conditions.iter().filter(|one| one.severity == Severity::Drain) {
                 let NicCondition { code, message, .. } = condition;
                 let text = format!(
                     "NIC {device} of node '{name}' (rail {rail}) takes no new job: {code}: {message}"
                 );
-                find("NicUnfit", text);
+                find(ReasonCode::NicUnfit, text);
             }
         }
     }
@@ -86,27 +85,26 @@ fn inventory(server: &Server, findings: &mut Vec<Reason>) {
 fn cabling(plan: &Plan, server: &Server, cables: &[PlannedCable], findings: &mut Vec<Reason>) {
     let name = &server.name;
     let nics = &server.inventory.nics;
-    let mut find =
-        |code: &'static str, message| findings.push(Reason::new(code, message).scope(scope(server)));
+    let mut find = |code: ReasonCode, message| findings.push(Reason::new(code, message).scope(scope(server)));
     for cable in cables {
         let (cabled, rail) = (plan.nic_name(cable), cable.rail());
         let leaf_name = &plan.leaf_names[cable.leaf.index()];
         match nics.iter().find(|nic| nic.device == cabled || nic.netdev == cabled) {
             None => find(
-                "NicMissing",
+                ReasonCode::NicMissing,
                 format!(
                     "the document cables NIC {cabled} of node '{name}' to leaf '{leaf_name}'; the node has no such NIC"
                 ),
             ),
             Some(nic) if nic.rail != rail => find(
-                "RailMismatch",
+                ReasonCode::RailMismatch,
                 format!(
                     "NIC {cabled} of node '{name}' says rail {}, the document cables it to leaf '{leaf_name}' on rail {rail}; it is not used",
                     nic.rail
                 ),
             ),
             Some(nic) if nic.up && nic.speed_mbps > 0 && nic.speed_mbps < u64::from(cable.mbps) => find(
-                "LinkSpeed",
+                ReasonCode::LinkSpeed,
                 format!(
                     "NIC {cabled} of node '{name}' runs at {} Mbit/s, the document says {} to leaf '{leaf_name}'; \
                      look at the cable and at what both ends negotiate",
@@ -114,7 +112,7 @@ fn cabling(plan: &Plan, server: &Server, cables: &[PlannedCable], findings: &mut
                 ),
             ),
             Some(_) if !cable.works => find(
-                "LinkDown",
+                ReasonCode::LinkDown,
                 format!(
                     "the cable from NIC {cabled} of node '{name}' to leaf '{leaf_name}' is known to be down, or the leaf is"
                 ),
@@ -132,7 +130,7 @@ fn cabling(plan: &Plan, server: &Server, cables: &[PlannedCable], findings: &mut
             if let Some(own) = own {
                 let leaf = &plan.leaf_names[own.leaf.index()];
                 find(
-                    "Miscabled",
+                    ReasonCode::Miscabled,
                     format!(
                         "NIC {device} of node '{name}' hears leaf '{heard}', the document cables it to '{leaf}'; it is not \
                          used; `railctl topology verify` tells the moves that mend it"
@@ -147,7 +145,7 @@ fn cabling(plan: &Plan, server: &Server, cables: &[PlannedCable], findings: &mut
         if !cables.iter().any(named) {
             let device = &nic.device;
             find(
-                "NicNotCabled",
+                ReasonCode::NicNotCabled,
                 format!("NIC {device} of node '{name}' is not cabled in the document; it is not used"),
             );
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto_model::{Fabric, Link, LinkGroup, Reason};
+use proto_model::{Fabric, Link, LinkGroup, Reason, ReasonCode};
 
 use crate::check::list;
 
@@ -46,6 +46,8 @@ fn of_leaf(leaf: &str, cabled: &Cabled<'_>, findings: &mut Vec<Reason>) {
         let nics: Vec<&str> = same.iter().map(|(_, nic)| nic.as_str()).collect();
         let message =
             format!("port {} of leaf '{leaf}' has {} cables: {}", same[0].0, nics.len(), list(&nics));
-        findings.push(Reason::new("DuplicatePort", message).count(nics.len()).scope(format!("leaf/{leaf}")));
+        findings.push(
+            Reason::new(ReasonCode::DuplicatePort, message).count(nics.len()).scope(format!("leaf/{leaf}")),
+        );
     }
 }

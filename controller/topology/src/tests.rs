@@ -6,7 +6,7 @@ mod shared;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use proto_model::{Fabric, Inventory, Leaf, Link, Nic, NodeName, Rail};
+use proto_model::{Fabric, Inventory, Leaf, Link, Nic, NodeName, Rail, ReasonCode};
 
 use crate::{RailSet, Topology, check};
 
@@ -108,9 +108,9 @@ fn every_fault_is_reported_not_only_the_first() {
         "RailIndex",
         "NodeInSeveralPods",
     ] {
-        assert!(findings.iter().any(|f| f.code == code), "{code} is missing: {findings:#?}");
+        assert!(findings.iter().any(|f| f.code.as_str() == code), "{code} is missing: {findings:#?}");
     }
-    assert_eq!(findings.iter().filter(|f| f.code == "DuplicateRail").count(), 2);
+    assert_eq!(findings.iter().filter(|f| f.code == ReasonCode::DuplicateRail).count(), 2);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_rail_that_its_agent_calls_unfit_is_present_and_not_usable() {
         let one = server(&t);
         assert_eq!((one.present, one.usable), (RailSet::first(3), RailSet::first(2)));
         assert_eq!(one.unfit, RailSet::EMPTY.with(2));
-        assert_eq!(t.findings().iter().map(|one| one.code.as_ref()).collect::<Vec<_>>(), ["NicUnfit"]);
+        assert_eq!(t.findings().iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["NicUnfit"]);
         all.health.pop();
         t.set_node(&node("n0"), &Arc::new(all));
         assert_eq!((server(&t).usable, server(&t).unfit), (RailSet::first(3), RailSet::EMPTY));
@@ -173,7 +173,8 @@ fn the_document_and_the_inventories_are_joined() {
     let n1 = t.index(&node("n1")).unwrap();
     assert!(!t.aligned(&[n1], RailSet::first(2)) && t.aligned(&[n1], RailSet::first(1)));
     assert_eq!(t.server(n1).unwrap().present, RailSet::first(2));
-    let codes: Vec<_> = t.findings().iter().map(|f| f.code.clone()).collect();
+    let findings = t.findings();
+    let codes: Vec<_> = findings.iter().map(|f| f.code.as_str()).collect();
     assert_eq!(codes, ["NicDown", "NicMissing", "NodeNotCabled", "NodeNotJoined"]);
     assert_eq!(t.server(t.index(&node("n7")).unwrap()).unwrap().pod, None);
 }

@@ -8,8 +8,8 @@ use std::{
 use controller_core::{CoreError, Event as Core, Key, Push, Reply, State, ToNode, Transition, Write};
 use node_agent_core::Key as Try;
 use proto_model::{
-    Assignment, DesiredState, Job, JobId, JobUid, Measured, NodeName, Observed, Phase, PortGid, Replace,
-    TenantName,
+    Assignment, DesiredState, Job, JobId, JobUid, Measured, NodeName, Observed, Phase, PortGid, ReasonCode,
+    Replace, TenantName,
 };
 
 use crate::{audit::Recorded, client::Want, etcd::Body, furnish::FEW_JOBS, world::World};
@@ -50,22 +50,22 @@ pub struct Checks {
 /// Nothing fails by itself any more so many milliseconds after the last fault: deadlines that it missed have passed.
 const AFTERMATH_MS: u64 = 120_000;
 /// Causes that only a fault can bring.
-const FAULTS: [&str; 11] = [
-    "NodeClaimRefused",
-    "UnknownCause",
-    "PrepareTimeout",
-    "StartTimeout",
-    "AttemptLost",
-    "AttemptUnknown",
-    "EngineLost",
-    "PeerLost",
-    "EngineFailed",
-    "EndedEarly",
-    "SupervisorLost",
+const FAULTS: [ReasonCode; 11] = [
+    ReasonCode::NodeClaimRefused,
+    ReasonCode::UnknownCause,
+    ReasonCode::PrepareTimeout,
+    ReasonCode::StartTimeout,
+    ReasonCode::AttemptLost,
+    ReasonCode::AttemptUnknown,
+    ReasonCode::EngineLost,
+    ReasonCode::PeerLost,
+    ReasonCode::EngineFailed,
+    ReasonCode::EndedEarly,
+    ReasonCode::SupervisorLost,
 ];
 
 /// Causes of an attempt that is stopped because somebody asks for that.
-const ON_REQUEST: [&str; 2] = ["SuspendRequested", "RequeueRequested"];
+const ON_REQUEST: [ReasonCode; 2] = [ReasonCode::SuspendRequested, ReasonCode::RequeueRequested];
 
 fn job(write: Option<&Write>) -> Option<&Job> {
     match write {
@@ -77,7 +77,8 @@ fn job(write: Option<&Write>) -> Option<&Job> {
 /// Whether a job does without a node's word: it lets nodes be replaced, and says that this one is lost or is on others.
 fn gives_up(job: &Job, node: &NodeName) -> bool {
     let (status, scope) = (&job.status, format!("node/{node}"));
-    let lost = status.reasons.iter().any(|reason| reason.code == "NodeLost" && reason.scope == scope);
+    let lost =
+        status.reasons.iter().any(|reason| reason.code == ReasonCode::NodeLost && reason.scope == scope);
     let placement = status.placement.as_ref().filter(|_| status.phase.holds());
     let elsewhere =
         placement.is_some_and(|placement| placement.nodes.iter().all(|place| place.node != *node));
@@ -94,7 +95,7 @@ fn starts_held(old: &Job, new: &Job) -> bool {
 /// Whether a job that is stopped on request has paid for that with a restart.
 fn pays_for_stop(old: &Job, new: &Job) -> bool {
     let (before, after) = (&old.status, &new.status);
-    let stopped = after.reasons.first().is_some_and(|cause| ON_REQUEST.contains(&cause.code.as_ref()));
+    let stopped = after.reasons.first().is_some_and(|cause| ON_REQUEST.contains(&cause.code));
     let next = old.uid == new.uid && after.phase == Phase::Pending && after.attempt == before.attempt + 1;
     next && stopped && (after.restarts, after.preempted) != (before.restarts, before.preempted)
 }
@@ -139,9 +140,9 @@ impl World {
                     let key = (attempt.uid, attempt.attempt);
                     self.checks.attempts.insert(key);
                     let cause = attempt.ending.as_ref().and_then(|ending| ending.causes.first());
-                    let rail = cause.is_some_and(|cause| cause.code == "RailLost");
+                    let rail = cause.is_some_and(|cause| cause.code == ReasonCode::RailLost);
                     self.report.rails_lost += u64::from(rail && self.checks.without_rail.insert(key));
-                    let asked = cause.is_some_and(|cause| ON_REQUEST.contains(&cause.code.as_ref()));
+                    let asked = cause.is_some_and(|cause| ON_REQUEST.contains(&cause.code));
                     self.report.stopped += u64::from(asked && self.checks.on_request.insert(key));
                 }
                 Write::DeleteAttempt(uid) => drop(self.checks.ended.insert(*uid)),
@@ -257,7 +258,8 @@ impl World {
                 self.violated(format!("job {} is placed without a record of its attempt", new.id));
             }
         }
-        if let Some(reason) = status.reasons.iter().find(|reason| reason.code == "PlacementRefused") {
+        if let Some(reason) = status.reasons.iter().find(|reason| reason.code == ReasonCode::PlacementRefused)
+        {
             self.violated(format!("job {}: {reason}", new.id));
         }
         // One transaction may take a job to Running and on to Recovering: that it ran is stored all the same.
@@ -290,11 +292,11 @@ impl World {
         if !self.calm || self.now < self.checks.calm_since + AFTERMATH_MS {
             return;
         }
-        let fresh = |code: &str| {
-            let has = |job: &Job| job.status.reasons.iter().any(|reason| reason.code == code);
+        let fresh = |code: &ReasonCode| {
+            let has = |job: &Job| job.status.reasons.iter().any(|reason| reason.code == *code);
             has(new) && !old.is_some_and(has)
         };
-        if let Some(code) = FAULTS.into_iter().find(|code| fresh(code)) {
+        if let Some(code) = FAULTS.iter().find(|code| fresh(code)) {
             self.violated(format!("job {} fails by {code}, and nothing was wrong any more", new.id));
         }
     }

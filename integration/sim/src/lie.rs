@@ -2,7 +2,7 @@
 //! quarantined, or not heard; nobody else ever is, and no attempt ends by what they said of another server.
 
 use controller_core::Write;
-use proto_model::{Observation, Observed, RankExit, Reason, Timestamp};
+use proto_model::{Observation, Observed, RankExit, Reason, ReasonCode, Timestamp};
 
 use crate::{
     faults::Fault,
@@ -48,7 +48,7 @@ impl World {
         let Some(seen) = records.get(rng.below(records.len())).cloned() else { return };
         let code = CODES[rng.below(CODES.len())];
         self.notify(|| format!("n{node} says {code} of n{other}"));
-        let cause = Some(Reason::new(code, LIE).scope(format!("node/n{other}")));
+        let cause = Some(Reason::new(ReasonCode::from_text(code), LIE).scope(format!("node/n{other}")));
         let mut exits = seen.exits.clone();
         if rng.chance(300) {
             let rank = u32::try_from(rng.below(8)).unwrap_or(0) + 64;
@@ -89,8 +89,9 @@ impl World {
             }
             Write::PutAttempt(attempt) => {
                 let causes = attempt.ending.iter().flat_map(|ending| &ending.causes);
-                let lies =
-                    causes.filter(|cause| cause.message.contains(LIE) || cause.code == "NodeClaimRefused");
+                let lies = causes.filter(|cause| {
+                    cause.message.contains(LIE) || cause.code == ReasonCode::NodeClaimRefused
+                });
                 let scopes: Vec<&str> = lies.map(|cause| cause.scope.as_str()).collect();
                 let wrong = scopes
                     .iter()

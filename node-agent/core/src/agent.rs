@@ -7,7 +7,7 @@ use std::{
 };
 
 use proto_model::{
-    Assignment, DesiredQos, DesiredState, Observation, Observed, RailProof, Reason, Timestamp,
+    Assignment, DesiredQos, DesiredState, Observation, Observed, RailProof, Reason, ReasonCode, Timestamp,
 };
 
 use crate::record::{Goal, Key, Life, Order, Record, Report, Snapshot};
@@ -405,7 +405,7 @@ fn on_report(state: &mut State, key: Key, report: Report, now: Timestamp, action
     let changed = match report {
         Report::State(snapshot) => record.life == Life::Spawned && record.seen.merge(snapshot),
         Report::SpawnFailed { message } => {
-            let cause = Reason::new("SupervisorFailed", message);
+            let cause = Reason::new(ReasonCode::SupervisorFailed, message);
             end_unstarted(record, Some(cause));
             true
         }
@@ -520,7 +520,7 @@ fn end_unstarted(record: &mut Record, cause: Option<Reason>) {
 
 fn supervisor_lost() -> Reason {
     Reason::new(
-        "SupervisorLost",
+        ReasonCode::SupervisorLost,
         "the job's supervisor on this server ended without recording the job's end (killed, or the server was \
          restarted); what it had started is killed",
     )
@@ -528,7 +528,7 @@ fn supervisor_lost() -> Reason {
 
 fn attempt_unknown() -> Reason {
     Reason::new(
-        "AttemptUnknown",
+        ReasonCode::AttemptUnknown,
         "this server has no engine for the attempt that it is asked to start; its data directory was lost or \
          the attempt never got here",
     )

@@ -9,7 +9,7 @@ use std::{
 use proptest::prelude::*;
 use proto_model::{
     Assignment, Certify, CommandSpec, DesiredState, Gang, JobId, JobKey, JobName, JobSpec, JobUid, Measured,
-    Observation, Observed, Placement, TenantName, Timestamp, Work,
+    Observation, Observed, Placement, ReasonCode, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -265,7 +265,7 @@ fn a_restarted_agent_takes_up_what_lives_reaps_what_was_lost_and_waits_for_what_
     let actions = run(&mut state, vec![report(lost, Report::Reaped(Snapshot::default()))]);
     let reported = observations(&actions)[0];
     assert_eq!(
-        (reported.state, reported.cause.as_ref().unwrap().code.as_ref()),
+        (reported.state, reported.cause.as_ref().unwrap().code.as_str()),
         (Observed::Ended, "SupervisorLost")
     );
     // Asked to run what was never prepared here: it cannot have our endpoints.
@@ -274,7 +274,7 @@ fn a_restarted_agent_takes_up_what_lives_reaps_what_was_lost_and_waits_for_what_
     let found = vec![Recovered { record, alive: false, ran: false }];
     run(&mut state, vec![Event::Recovered { epoch: 4, records: found }, Event::Connected]);
     let actions = run(&mut state, vec![welcome(4, &[(unstarted, W::R)])]);
-    assert_eq!(observations(&actions)[0].cause.as_ref().unwrap().code, "AttemptUnknown");
+    assert_eq!(observations(&actions)[0].cause.as_ref().unwrap().code, ReasonCode::AttemptUnknown);
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn what_could_not_be_spawned_and_what_is_not_here_are_told_as_ended() {
     let actions = run(&mut state, vec![failed]);
     let reported = observations(&actions)[0];
     assert_eq!(
-        (reported.state, reported.cause.as_ref().unwrap().code.as_ref()),
+        (reported.state, reported.cause.as_ref().unwrap().code.as_str()),
         (Observed::Ended, "SupervisorFailed")
     );
     let actions = run(&mut state, vec![command(1, key(5, 1), W::S(1))]);

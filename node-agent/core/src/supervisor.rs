@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Certify, Measured, NodeEndpoints, Observed, RankExit, Reason, Timestamp};
+use proto_model::{Certify, Measured, NodeEndpoints, Observed, RankExit, Reason, ReasonCode, Timestamp};
 
 use crate::record::{Order, Snapshot};
 
@@ -175,7 +175,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
         Event::Order(order) => apply_command(state, order, now, &mut actions),
         Event::RankStarted(rank) => rank_started(state, rank, &mut actions),
         Event::RankFailed { rank, message } => {
-            let cause = Reason::new("RankStartFailed", message).scope(format!("rank/{rank}"));
+            let cause = Reason::new(ReasonCode::RankStartFailed, message).scope(format!("rank/{rank}"));
             fail(state, cause, LOST_GRACE, now, &mut actions);
         }
         Event::RanksExceeded(cause) => fail(state, cause, LOST_GRACE, now, &mut actions),
@@ -375,7 +375,7 @@ fn fail(state: &mut State, cause: Reason, grace: Duration, now: Timestamp, actio
 
 fn engine_failed(state: &mut State, message: String, now: Timestamp, actions: &mut Vec<Action>) {
     if matches!(state.phase, Phase::Starting | Phase::Connecting) {
-        fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
+        fail(state, Reason::new(ReasonCode::EngineFailed, message), LOST_GRACE, now, actions);
     }
 }
 
@@ -383,16 +383,18 @@ fn engine_failed(state: &mut State, message: String, now: Timestamp, actions: &m
 /// the peer, where that is known.
 fn engine_lost(state: &mut State, why: &str, end: EngineEnd, now: Timestamp, actions: &mut Vec<Action>) {
     let cause = match end {
-        EngineEnd::PeerLost { peer: Some(peer) } => {
-            Reason::new("PeerLost", format!("rail-engine of this server lost its peer on '{peer}': {why}"))
-                .scope(format!("node/{peer}"))
-        }
+        EngineEnd::PeerLost { peer: Some(peer) } => Reason::new(
+            ReasonCode::PeerLost,
+            format!("rail-engine of this server lost its peer on '{peer}': {why}"),
+        )
+        .scope(format!("node/{peer}")),
         EngineEnd::PeerLost { peer: None } => {
-            Reason::new("PeerLost", format!("rail-engine of this server lost a peer: {why}"))
+            Reason::new(ReasonCode::PeerLost, format!("rail-engine of this server lost a peer: {why}"))
         }
-        EngineEnd::Clean | EngineEnd::Failed => {
-            Reason::new("EngineLost", format!("rail-engine of this server failed under the job: {why}"))
-        }
+        EngineEnd::Clean | EngineEnd::Failed => Reason::new(
+            ReasonCode::EngineLost,
+            format!("rail-engine of this server failed under the job: {why}"),
+        ),
     };
     fail(state, cause, LOST_GRACE, now, actions);
 }
@@ -406,7 +408,7 @@ fn engine_exited(state: &mut State, how: &str, end_of: EngineEnd, now: Timestamp
         Phase::New | Phase::Ended => {}
         Phase::Starting => {
             let message = format!("rail-engine did not come up: {how}");
-            fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
+            fail(state, Reason::new(ReasonCode::EngineFailed, message), LOST_GRACE, now, actions);
         }
         Phase::Listening
         | Phase::Connecting
@@ -447,12 +449,12 @@ fn tick(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
         Phase::Starting => {
             let limit = LISTEN_LIMIT.as_secs();
             let message = format!("rail-engine did not listen on every rail within {limit} s");
-            fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
+            fail(state, Reason::new(ReasonCode::EngineFailed, message), LOST_GRACE, now, actions);
         }
         Phase::Connecting => {
             let limit = CONNECT_LIMIT.as_secs();
             let message = format!("rail-engine did not connect to every peer within {limit} s");
-            fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
+            fail(state, Reason::new(ReasonCode::EngineFailed, message), LOST_GRACE, now, actions);
         }
         Phase::Certifying => {
             let unable = "rail-engine did not say in time what it measured".to_owned();

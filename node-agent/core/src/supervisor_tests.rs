@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 use proptest::prelude::*;
 use proto_model::{
     Certify, Measured, NodeName, Observed, PortReport, RailEndpoint, RailReport, RailState, RankExit, Reason,
-    Timestamp,
+    ReasonCode, Timestamp,
 };
 
 use crate::{
@@ -210,7 +210,7 @@ fn the_word_may_come_before_the_measurement_and_an_end_at_any_time() {
 }
 
 fn cause(state: &State) -> Option<&str> {
-    state.snapshot().cause.as_ref().map(|cause| cause.code.as_ref())
+    state.snapshot().cause.as_ref().map(|cause| cause.code.as_str())
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::Tick),
         Just(Event::Stats(Vec::new())),
         Just(Event::RankFailed { rank: 4, message: "x".into() }),
-        Just(Event::RanksExceeded(Reason::new("OutOfMemory", "x"))),
+        Just(Event::RanksExceeded(Reason::new(ReasonCode::OutOfMemory, "x"))),
     ]
 }
 

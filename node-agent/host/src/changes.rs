@@ -6,7 +6,9 @@ use std::{
     fmt,
 };
 
-use proto_model::{Gpu, GpuDirect, GpuLink, Inventory, LinkPeer, Neighbor, Nic, NicFacts, Reason, Timestamp};
+use proto_model::{
+    Gpu, GpuDirect, GpuLink, Inventory, LinkPeer, Neighbor, Nic, NicFacts, Reason, ReasonCode, Timestamp,
+};
 
 use crate::finding::line;
 
@@ -35,10 +37,10 @@ macro_rules! kinds {
             /// All kinds of changes, in the order in which they are listed.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
 
-            /// As programs read it: UpperCamelCase, stable.
+            /// As programs read it.
             #[must_use]
-            pub const fn code(self) -> &'static str {
-                match self { $(Self::$kind => stringify!($kind),)* }
+            pub const fn code(self) -> ReasonCode {
+                match self { $(Self::$kind => ReasonCode::$kind,)* }
             }
 
             /// As people read it.

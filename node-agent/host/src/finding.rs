@@ -1,6 +1,6 @@
 //! What a person should know about this server: typed, so that programs can tell one from another.
 
-use proto_model::Reason;
+use proto_model::{Reason, ReasonCode};
 
 /// Something about this server that a person should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,26 +76,26 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
-    /// As programs read it: UpperCamelCase, stable.
+    /// As programs read it.
     #[must_use]
-    pub const fn code(self) -> &'static str {
+    pub const fn code(self) -> ReasonCode {
         match self {
-            Self::NetlinkFailed => "NetlinkFailed",
-            Self::NoRail => "NoRail",
-            Self::NoNetdev => "NoNetdev",
-            Self::NoGid => "NoGid",
-            Self::RailUnknown => "RailUnknown",
-            Self::RailUnclear => "RailUnclear",
-            Self::RailShared => "RailShared",
-            Self::Vanished => "Vanished",
-            Self::UnknownVendor => "UnknownVendor",
-            Self::Unreadable => "Unreadable",
-            Self::TooMany => "TooMany",
-            Self::PcieDegraded => "PcieDegraded",
-            Self::LibraryMissing => "LibraryMissing",
-            Self::LibraryFailed => "LibraryFailed",
-            Self::GpuUnusable => "GpuUnusable",
-            Self::LldpFailed => "LldpFailed",
+            Self::NetlinkFailed => ReasonCode::NetlinkFailed,
+            Self::NoRail => ReasonCode::NoRail,
+            Self::NoNetdev => ReasonCode::NoNetdev,
+            Self::NoGid => ReasonCode::NoGid,
+            Self::RailUnknown => ReasonCode::RailUnknown,
+            Self::RailUnclear => ReasonCode::RailUnclear,
+            Self::RailShared => ReasonCode::RailShared,
+            Self::Vanished => ReasonCode::Vanished,
+            Self::UnknownVendor => ReasonCode::UnknownVendor,
+            Self::Unreadable => ReasonCode::Unreadable,
+            Self::TooMany => ReasonCode::TooMany,
+            Self::PcieDegraded => ReasonCode::PcieDegraded,
+            Self::LibraryMissing => ReasonCode::LibraryMissing,
+            Self::LibraryFailed => ReasonCode::LibraryFailed,
+            Self::GpuUnusable => ReasonCode::GpuUnusable,
+            Self::LldpFailed => ReasonCode::LldpFailed,
         }
     }
 }

@@ -4,7 +4,9 @@ use std::{fs, net::IpAddr, os::unix::fs::symlink, path::Path};
 
 use node_agent_qos::DataClass;
 use proptest::prelude::*;
-use proto_model::{GidKind, Inventory, NicPlace, NicPort, NodeName, NodePlace, PhysicalState, PortState};
+use proto_model::{
+    GidKind, Inventory, NicPlace, NicPort, NodeName, NodePlace, PhysicalState, PortState, ReasonCode,
+};
 
 use crate::{
     FindingKind, Host, RailRule, RealHost,
@@ -315,7 +317,7 @@ fn what_a_nic_and_a_gpu_are_is_told() {
 
     // What is printed is an inventory file that says the same, also of paths.
     let again = crate::FakeHost::from_json(&to_json(&found.inventory)).unwrap().discover().unwrap();
-    assert_eq!(found.inventory.findings[0].code, "PcieDegraded");
+    assert_eq!(found.inventory.findings[0].code, ReasonCode::PcieDegraded);
     assert_eq!(again.inventory, Inventory { findings: Vec::new(), ..found.inventory });
     assert_eq!(again.pci_paths, found.pci_paths);
 }

@@ -129,12 +129,35 @@ pub enum Action {
     Over,
 }
 
+/// Who asked for an apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Asker {
+    /// The controller, by a rollout.
+    Rollout {
+        /// The rollout's generation.
+        #[serde(rename = "rollout")]
+        generation: u64,
+    },
+    /// Somebody on this server, or its agent, by name.
+    Local(String),
+}
+
+impl std::fmt::Display for Asker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Rollout { generation } => write!(f, "roll-out {generation}"),
+            Self::Local(name) => f.write_str(name),
+        }
+    }
+}
+
 /// An apply of one port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Journal {
     /// Who asked for it.
-    pub asked_by: String,
+    pub asked_by: Asker,
     /// Name of the driver's table.
     pub vendor: String,
     /// The edits, in order.
@@ -150,9 +173,9 @@ pub struct Journal {
 impl Journal {
     /// The journal for a plan that was made for `before`.
     #[must_use]
-    pub fn new(plan: &Plan, before: &Observed, asked_by: &str, confirm_within: Duration) -> Self {
+    pub fn new(plan: &Plan, before: &Observed, asked_by: Asker, confirm_within: Duration) -> Self {
         Self {
-            asked_by: asked_by.to_owned(),
+            asked_by,
             vendor: plan.vendor.clone(),
             edits: plan.edits.clone(),
             before: before.clone(),

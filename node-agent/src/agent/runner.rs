@@ -230,7 +230,12 @@ impl Runner {
 
     fn say_findings(&self) {
         for finding in &self.discovery.findings {
-            tracing::warn!(kind = finding.kind.code(), subject = finding.subject, "{}", finding.message);
+            tracing::warn!(
+                kind = finding.kind.code().as_str(),
+                subject = finding.subject,
+                "{}",
+                finding.message
+            );
         }
         let inventory = &self.discovery.inventory;
         tracing::info!(
@@ -586,8 +591,12 @@ impl Runner {
         };
         let changes = diff(&self.discovery.inventory, &discovery.inventory);
         for change in &changes {
-            tracing::info!(kind = change.kind.code(), subject = change.subject, "inventory: {change}");
-            self.setup.metrics.changes.inc([change.kind.code()]);
+            tracing::info!(
+                kind = change.kind.code().as_str(),
+                subject = change.subject,
+                "inventory: {change}"
+            );
+            self.setup.metrics.changes.inc([change.kind.code().as_str()]);
         }
         self.recent.take(&changes, now());
         let reported = discovery.findings != self.discovery.findings;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use proto_model::Reason;
+use proto_model::{Reason, ReasonCode};
 
 use super::limits::Limits;
 
@@ -31,14 +31,14 @@ impl Excess {
                     "rank {rank} on {node} was ended by the kernel: the job's ranks there may use {limit} MiB of memory together and \
                      came to {peak} MiB; use less, ask for more GPUs of the server, or have the site raise --rank-memory"
                 );
-                Reason::new("OutOfMemory", message)
+                Reason::new(ReasonCode::OutOfMemory, message)
             }
             (None, Some(limit)) => {
                 let message = format!(
                     "rank {rank} on {node} failed after the job's ranks there had reached their limit of {limit} processes and threads \
                      together; use fewer, or have the site raise --rank-pids"
                 );
-                Reason::new("TooManyProcesses", message)
+                Reason::new(ReasonCode::TooManyProcesses, message)
             }
             (None, None) => return None,
         };
@@ -134,9 +134,9 @@ mod tests {
         assert_eq!(of(&["two"]).memory, Some((1 << 30, 1 << 30)));
         assert_eq!(of(&["one", "pids"]), Excess { memory: Some((1 << 30, 512 << 20)), pids: Some(64) });
         assert_eq!(of(&["well", "gone"]), Excess::default());
-        assert_eq!(of(&["one", "pids"]).cause(3, "n0").unwrap().code, "OutOfMemory");
+        assert_eq!(of(&["one", "pids"]).cause(3, "n0").unwrap().code, ReasonCode::OutOfMemory);
         let cause = of(&["pids"]).cause(3, "n0").unwrap();
-        assert_eq!((cause.code.as_ref(), cause.scope.as_str()), ("TooManyProcesses", "rank/3"));
+        assert_eq!((cause.code, cause.scope.as_str()), (ReasonCode::TooManyProcesses, "rank/3"));
         assert!(
             of(&["one"])
                 .cause(0, "n0")

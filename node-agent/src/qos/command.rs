@@ -11,8 +11,8 @@ use node_agent_host::qos::{
 };
 use node_agent_netlink::{Kernel, NetlinkError, RealKernel};
 use node_agent_qos::{
-    Device, Finding, Observed, Options, Plan, PlanRefusal, QosProfile, Verdict, data_class, diff, plan,
-    render, vendor,
+    Device, Finding, Observed, Options, Plan, PlanRefusal, QosProfile, Verdict, data_class, diff,
+    journal::Asker, plan, render, vendor,
 };
 
 use super::{
@@ -207,7 +207,7 @@ fn apply(
     confirm_within: Option<Duration>,
 ) -> Result<ExitCode, QosError> {
     let mut journal = FileJournal::open(&arguments.data_dir)?;
-    let asked = Asked { who: who(), confirm_within };
+    let asked = Asked { who: Asker::Local(who()), confirm_within };
     let (mut whole, mut waits) = (true, None);
     for seen in seen {
         match apply_one(kernel, &mut journal, seen, profile, arguments, &asked)? {

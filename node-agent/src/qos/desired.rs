@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use node_agent_host::qos::keeper::{Aim, ROLLOUT, Verdict};
-use node_agent_qos::{QosProfile, profile::from_json};
+use node_agent_host::qos::keeper::{Aim, Verdict};
+use node_agent_qos::{QosProfile, journal::Asker, profile::from_json};
 use proto_model::{DesiredQos, Nic, QosPort, QosState};
 use serde::{Deserialize, Serialize};
 
@@ -138,7 +138,7 @@ impl Progress {
             } else if port.state != QosState::Failed {
                 port = self.port(nic, QosState::Held, "");
             }
-            let who = format!("{ROLLOUT}{}", self.desired.generation);
+            let who = Some(Asker::Rollout { generation: self.desired.generation });
             let profile = if on_trial || kept {
                 self.profile.as_ref().ok().cloned()
             } else {

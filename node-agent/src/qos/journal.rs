@@ -149,7 +149,12 @@ mod tests {
         let nic = node_agent_host::qos::device::find(&kernel, "eth0").unwrap();
         let seen = observe(&kernel, &nic, true, agents::find(kernel.files()));
         let plan = plan(&QosProfile::default(), &seen, vendor::of(&seen), Options::default()).unwrap();
-        let apply = journal::Journal::new(&plan, &seen, "alice", std::time::Duration::MAX);
+        let apply = journal::Journal::new(
+            &plan,
+            &seen,
+            journal::Asker::Local("alice".into()),
+            std::time::Duration::MAX,
+        );
         let apply = journal::Journal { stage, ..apply };
         Record { key: key.into(), profile: plan.profile, begun_ms: 7, apply }
     }

@@ -5,7 +5,7 @@ use node_agent_host::{
     qos::{Modelled, agents, modelled, observe, run},
 };
 use node_agent_netlink::fake::Style;
-use node_agent_qos::{plan, vendor};
+use node_agent_qos::{journal::Asker, plan, vendor};
 use proto_model::QosState;
 
 use super::*;
@@ -124,7 +124,8 @@ async fn what_somebody_has_left_is_ended_without_a_profile() {
     let device = node_agent_host::qos::device::find(&*kernel, "rail0").unwrap();
     let seen = observe(&*kernel, &device, true, agents::find(kernel.files()));
     let found = plan(&QosProfile::default(), &seen, vendor::of(&seen), Options::default()).unwrap();
-    let asked = run::Asked { who: "alice".into(), confirm_within: Some(Duration::from_secs(3)) };
+    let asked =
+        run::Asked { who: Asker::Local("alice".into()), confirm_within: Some(Duration::from_secs(3)) };
     let mut journal = FileJournal::open(room.path()).unwrap();
     run::run(&*kernel, &mut journal, &seen, &found, &asked).unwrap();
     drop(journal);

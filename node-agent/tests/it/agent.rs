@@ -357,7 +357,7 @@ async fn what_a_killed_supervisor_left_is_ended_before_the_end_is_told() {
             server.start();
         }
         let seen = controller.observed(&job, Observed::Ended).await;
-        assert_eq!(seen.cause.as_ref().map(|cause| cause.code.as_ref()), Some("SupervisorLost"));
+        assert_eq!(seen.cause.as_ref().map(|cause| cause.code.as_str()), Some("SupervisorLost"));
         assert!(!own.is_alive() && !far.is_alive());
         controller.forget(&job).await;
     }

@@ -175,7 +175,7 @@ async fn a_working_directory_is_entered_with_the_ranks_own_rights() {
         }
         let (seen, log) = play(&mut controller, &server, &assignment(1, work), |_| {}).await;
         let cause = seen.cause.unwrap_or_else(|| panic!("{:?}\n{log}", seen.exits));
-        assert_eq!(cause.code.as_ref(), "RankStartFailed");
+        assert_eq!(cause.code.as_str(), "RankStartFailed");
         assert!(!log.lines().any(|line| line.starts_with("O ")), "the program ran: {log}");
         reported.push((cause.message.replace(name, "NAME"), log.replace(name, "NAME")));
     }

@@ -196,7 +196,7 @@ fn codes(seen: &Snapshot) -> Vec<(u32, i32, i32)> {
 }
 
 fn cause(seen: &Snapshot) -> (&str, &str) {
-    seen.cause.as_ref().map_or(("", ""), |cause| (cause.code.as_ref(), cause.message.as_str()))
+    seen.cause.as_ref().map_or(("", ""), |cause| (cause.code.as_str(), cause.message.as_str()))
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Who may say which cause of an attempt's end. A node reports on its own part of an attempt only; what concerns a job as a whole,
 //! or a node that is not heard, the controller alone says.
 
+use crate::ReasonCode;
+
 word! {
     /// A cause that a node may report of its own part of an attempt.
     NodeCause {
@@ -16,31 +18,59 @@ word! {
         SupervisorFailed = "SupervisorFailed",
         /// One of its ranks could not be started: the job's own doing.
         RankStartFailed = "RankStartFailed",
+        /// Ranks of it used more memory than the job may: the job's own doing.
+        OutOfMemory = "OutOfMemory",
+        /// Its ranks are more processes than the job may have: the job's own doing.
+        TooManyProcesses = "TooManyProcesses",
         /// It was asked to run what was never prepared there.
         AttemptUnknown = "AttemptUnknown",
     }
 }
 
+impl NodeCause {
+    /// Whether it is the job's own doing, and no failure of the server; such a cause is about a rank.
+    #[must_use]
+    pub fn is_own_doing(self) -> bool {
+        matches!(self, Self::RankStartFailed | Self::OutOfMemory | Self::TooManyProcesses)
+    }
+}
+
+impl From<NodeCause> for ReasonCode {
+    fn from(cause: NodeCause) -> Self {
+        match cause {
+            NodeCause::PeerLost => Self::PeerLost,
+            NodeCause::EngineLost => Self::EngineLost,
+            NodeCause::EngineFailed => Self::EngineFailed,
+            NodeCause::SupervisorLost => Self::SupervisorLost,
+            NodeCause::SupervisorFailed => Self::SupervisorFailed,
+            NodeCause::RankStartFailed => Self::RankStartFailed,
+            NodeCause::OutOfMemory => Self::OutOfMemory,
+            NodeCause::TooManyProcesses => Self::TooManyProcesses,
+            NodeCause::AttemptUnknown => Self::AttemptUnknown,
+        }
+    }
+}
+
 /// Causes of an attempt's end that only the controller may say.
-pub const CONTROLLER_CAUSES: [&str; 18] = [
-    "AttemptLost",
-    "CancelRequested",
-    "EndedEarly",
-    "NodeClaimRefused",
-    "NodeDeleted",
-    "NodeDrained",
-    "NodeLost",
-    "NotCertified",
-    "Preempted",
-    "PreemptedForPriority",
-    "RailLost",
-    "RailsRemapped",
-    "RankFailed",
-    "RequeueRequested",
-    "Resized",
-    "SuspendRequested",
-    "TimeLimit",
-    "UnknownCause",
+pub const CONTROLLER_CAUSES: [ReasonCode; 18] = [
+    ReasonCode::AttemptLost,
+    ReasonCode::CancelRequested,
+    ReasonCode::EndedEarly,
+    ReasonCode::NodeClaimRefused,
+    ReasonCode::NodeDeleted,
+    ReasonCode::NodeDrained,
+    ReasonCode::NodeLost,
+    ReasonCode::NotCertified,
+    ReasonCode::Preempted,
+    ReasonCode::PreemptedForPriority,
+    ReasonCode::RailLost,
+    ReasonCode::RailsRemapped,
+    ReasonCode::RankFailed,
+    ReasonCode::RequeueRequested,
+    ReasonCode::Resized,
+    ReasonCode::SuspendRequested,
+    ReasonCode::TimeLimit,
+    ReasonCode::UnknownCause,
 ];
 
 /// Who may say a cause.
@@ -57,11 +87,11 @@ pub enum Speaker {
 impl Speaker {
     /// Who may say the cause with this code.
     #[must_use]
-    pub fn of(code: &str) -> Self {
-        let node = NodeCause::ALL.iter().copied().find(|cause| cause.as_str() == code);
+    pub fn of(code: &ReasonCode) -> Self {
+        let node = NodeCause::ALL.iter().copied().find(|cause| ReasonCode::from(*cause) == *code);
         match node {
             Some(cause) => Self::Node(cause),
-            None if CONTROLLER_CAUSES.contains(&code) => Self::Controller,
+            None if CONTROLLER_CAUSES.contains(code) => Self::Controller,
             None => Self::Unknown,
         }
     }
@@ -74,13 +104,15 @@ mod tests {
     #[test]
     fn nobody_may_say_what_another_says() {
         for cause in NodeCause::ALL {
-            assert_eq!(Speaker::of(cause.as_str()), Speaker::Node(*cause));
-            assert!(!CONTROLLER_CAUSES.contains(&cause.as_str()));
+            let code = ReasonCode::from(*cause);
+            assert_eq!(code.as_str(), cause.as_str());
+            assert_eq!(Speaker::of(&code), Speaker::Node(*cause));
+            assert!(!CONTROLLER_CAUSES.contains(&code));
         }
         for code in CONTROLLER_CAUSES {
-            assert_eq!(Speaker::of(code), Speaker::Controller);
+            assert_eq!(Speaker::of(&code), Speaker::Controller);
         }
-        assert_eq!(Speaker::of("Whatever"), Speaker::Unknown);
-        assert!(CONTROLLER_CAUSES.is_sorted());
+        assert_eq!(Speaker::of(&ReasonCode::from_text("Whatever")), Speaker::Unknown);
+        assert!(CONTROLLER_CAUSES.is_sorted_by_key(ToString::to_string));
     }
 }

@@ -23,6 +23,9 @@ pub struct Placement {
     pub cut: u64,
     /// No other job is placed on its nodes.
     pub exclusive: bool,
+    /// Nodes of it were replaced, or rails dropped, since the gang was placed: it may have fewer rails than the job asks for, and the nodes
+    /// that stayed are proved as they stand.
+    pub repaired: bool,
 }
 
 /// One node of a gang.

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
 
-use crate::{NodeName, Reason, Timestamp};
+use crate::{NodeName, Reason, ReasonCode, Timestamp};
 
 /// No profile's document is longer, in bytes.
 pub const MAX_DOCUMENT: usize = 64 * 1024;
@@ -110,13 +110,10 @@ pub struct QosRollout {
 }
 
 impl QosRollout {
-    /// The cause of a roll-out that somebody has ended for good.
-    pub const CANCELLED: &str = "QosCancelled";
-
     /// Whether somebody has ended it for good.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.paused.as_ref().is_some_and(|paused| paused.code == Self::CANCELLED)
+        self.paused.as_ref().is_some_and(|paused| paused.code == ReasonCode::QosCancelled)
     }
 }
 

@@ -1,14 +1,14 @@
 //! Causes, for people and for programs.
 
-use std::{borrow::Cow, fmt};
+use std::fmt;
 
-use crate::{JobId, ReservationName, TenantName, Timestamp};
+use crate::{JobId, ReasonCode, ReservationName, TenantName, Timestamp};
 
 /// One cause of a state or of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// Code of the cause in UpperCamelCase; stable, for example `GpuCapacity`.
-    pub code: Cow<'static, str>,
+    /// What kind of cause it is; decisions look at this and never at the sentence.
+    pub code: ReasonCode,
     /// One sentence: what, where, what to do.
     pub message: String,
     /// How many objects it concerns; 0 where counting makes no sense.
@@ -85,18 +85,14 @@ impl Thing {
 
 impl Reason {
     /// A cause without count, scope and time.
-    pub fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+    pub fn new(code: impl Into<ReasonCode>, message: impl Into<String>) -> Self {
         let (code, message) = (code.into(), message.into());
         Self { code, message, count: 0, scope: String::new(), since: None, named: None }
     }
 
     /// A cause that speaks of somebody's thing: the one way to put such a name into a cause. `words` makes the sentence out of
     /// what the thing is called, for those who may know it (true) and for all others.
-    pub fn about(
-        code: impl Into<Cow<'static, str>>,
-        thing: &Thing,
-        words: impl Fn(&str, bool) -> String,
-    ) -> Self {
+    pub fn about(code: impl Into<ReasonCode>, thing: &Thing, words: impl Fn(&str, bool) -> String) -> Self {
         let (message, scope) = (words(&thing.name(), true), thing.scope());
         match thing.known_to() {
             None => Self::new(code, message).scope(scope),
@@ -159,7 +155,7 @@ pub fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Reason, Thing, many, size};
-    use crate::JobId;
+    use crate::{JobId, ReasonCode};
 
     #[test]
     fn a_size_is_never_said_to_be_more_than_it_is() {
@@ -172,7 +168,7 @@ mod tests {
     fn a_cause_names_nobody_but_to_those_who_may_know() {
         let id = JobId { tenant: "beta".parse().unwrap(), name: "moon".parse().unwrap() };
         let words = |name: &str, _| format!("stopped for {name}");
-        let reason = Reason::about("Preempted", &Thing::Job(id), words);
+        let reason = Reason::about(ReasonCode::Preempted, &Thing::Job(id), words);
         assert_eq!(
             (reason.message.as_str(), reason.scope.as_str()),
             ("stopped for another tenant's job", "")
@@ -186,10 +182,10 @@ mod tests {
         let open =
             |maintenance| Thing::Reservation { name: "r".parse().unwrap(), tenants: Vec::new(), maintenance };
         assert!(
-            Reason::about("Reserved", &open(true), words).named.is_none(),
+            Reason::about(ReasonCode::Reserved, &open(true), words).named.is_none(),
             "everybody knows of a maintenance"
         );
-        let hidden = Reason::about("Reserved", &open(false), words);
+        let hidden = Reason::about(ReasonCode::Reserved, &open(false), words);
         assert!(hidden.named.is_some_and(|named| named.to.is_empty()), "only administrators");
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proto_model::ReasonCode;
 
 use crate::{
     Budget, Certificate, Kind, Limits, NodeReport, PairReport, PathMeasurement, PortReport, PriorityBytes,
@@ -314,12 +315,12 @@ fn who_could_measure_nothing_is_named() {
     reports[idle as usize].pairs.clear();
     let certificate = judge(&world.gang, &rounds, &reports, &Limits::default());
     assert_eq!(certificate.verdict, Verdict::Certified, "its partners have measured it: it was busy");
-    assert!(certificate.unobserved.iter().any(|reason| reason.code == "NotMeasured"));
+    assert!(certificate.unobserved.iter().any(|reason| reason.code == ReasonCode::NotMeasured));
     reports[idle as usize].unable = true;
     let certificate = judge(&world.gang, &rounds, &reports, &Limits::default());
     assert_eq!(certificate.verdict, Verdict::Replace(vec![idle]));
     assert!(certificate.findings[0].reason.message.contains("measured nothing"));
-    assert!(certificate.unobserved.iter().any(|reason| reason.code == "NotMeasured"));
+    assert!(certificate.unobserved.iter().any(|reason| reason.code == ReasonCode::NotMeasured));
 }
 
 /// What a node's rails showed while the node itself was too slow is no evidence of them; what they showed else is.
@@ -349,7 +350,7 @@ fn a_busy_node_is_not_slow_and_a_slow_rail_is_beside_it() {
             busy(&mut reports, rail);
             let certificate = judge(&world.gang, &rounds, &reports, &Limits::default());
             assert_eq!(certificate.verdict, verdict, "{nodes} nodes: {:?}", certificate.findings);
-            assert!(certificate.unobserved.iter().any(|reason| reason.code == "BandwidthHeldUp"));
+            assert!(certificate.unobserved.iter().any(|reason| reason.code == ReasonCode::BandwidthHeldUp));
         }
     }
 }
@@ -359,11 +360,11 @@ fn what_nobody_saw_is_said() {
     let world = World { rdma: false, ..World::new(4, 2, 0) };
     let certificate = certify(&world, 1);
     assert_eq!(certificate.verdict, Verdict::Certified);
-    let codes: Vec<&str> = certificate.unobserved.iter().map(|reason| reason.code.as_ref()).collect();
+    let codes: Vec<&str> = certificate.unobserved.iter().map(|reason| reason.code.as_str()).collect();
     assert_eq!(codes, ["GidNotObserved", "PriorityNotObserved"]);
     let alone = certify(&World::new(1, 2, 0), 1);
     assert_eq!(alone.verdict, Verdict::Certified);
-    assert_eq!(alone.unobserved[0].code, "NothingToMeasure");
+    assert_eq!(alone.unobserved[0].code, ReasonCode::NothingToMeasure);
 }
 
 /// 512 nodes with 8 rails: healthy, and with the faults that cost the most time, which are those that do not answer.

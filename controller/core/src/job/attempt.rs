@@ -5,15 +5,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use controller_queue::Past;
 use proto_model::{
     Assignment, DesiredState, Health, HiddenEnv, JobStatus, JobUid, NodeEndpoints, NodeName, Observed,
-    PastAttempt, Phase, RailBytes, RankExit, Reason, Requeue, RunResult, Timestamp,
+    PastAttempt, Phase, RailBytes, RankExit, Reason, ReasonCode, Requeue, RunResult, Speaker, Timestamp,
 };
 
 use crate::{
     event::ToNode,
-    job::{
-        holds::causes,
-        repair::{PEER_LOST, is_own},
-    },
+    job::{holds::causes, repair::is_own},
     state::{
         JobEntry, State, gang, gang_size,
         records::{Attempt, Ending, Outcome},
@@ -23,16 +20,6 @@ use crate::{
 
 /// Causes kept of one attempt.
 const CAUSES_MAX: usize = 32;
-/// The cause of an attempt that has run for as long as it may.
-pub(crate) const TIME_LIMIT: &str = "TimeLimit";
-/// The cause of an attempt that was stopped for another job.
-pub(crate) const PREEMPTED: &str = "Preempted";
-/// The cause of an attempt that was stopped to go on with another size.
-pub(crate) const RESIZED: &str = "Resized";
-/// What the queue says of a job that is stopped for one of higher priority, if only to go on with fewer nodes.
-pub(crate) const YIELDED: &str = "PreemptedForPriority";
-/// Causes that are the job's own doing although an agent names them.
-const OWN_CAUSES: [&str; 3] = ["RankStartFailed", "OutOfMemory", "TooManyProcesses"];
 
 /// What kind of failure ended an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +32,10 @@ pub(crate) enum Blame {
 
 impl Blame {
     pub(crate) fn of(cause: &Reason) -> Self {
-        if OWN_CAUSES.contains(&cause.code.as_ref()) { Self::Program } else { Self::Infrastructure }
+        match Speaker::of(&cause.code) {
+            Speaker::Node(cause) if cause.is_own_doing() => Self::Program,
+            _ => Self::Infrastructure,
+        }
     }
 }
 
@@ -349,15 +339,16 @@ impl Step<'_> {
             }
             _ => format!("attempt {attempt} was stopped; the job is queued again"),
         };
-        let reason = Reason::new("Requeued", message).count(attempt as usize).since(self.now);
+        let reason = Reason::new(ReasonCode::Requeued, message).count(attempt as usize).since(self.now);
         entry.due = (outcome == Outcome::Requeue).then(|| self.now.plus(wait));
         self.change(entry, |status| {
             let known = status.past_attempts.len();
             status.past_attempts.drain(..(known + 1).saturating_sub(PastAttempt::MAX));
             status.past_attempts.push(Arc::new(past));
             status.restarts += u32::from(outcome == Outcome::Requeue);
-            let stopped =
-                status.reasons.iter().any(|reason| reason.code == PREEMPTED || reason.code == YIELDED);
+            let stopped = status.reasons.iter().any(|reason| {
+                reason.code == ReasonCode::Preempted || reason.code == ReasonCode::PreemptedForPriority
+            });
             status.preempted += u32::from(outcome == Outcome::Preempt && stopped);
             status.placement = None;
             (status.started, status.result) = (None, None);
@@ -416,10 +407,10 @@ impl Step<'_> {
                     "node '{node}' is not connected and has not confirmed the end of the attempt; what the job holds stays \
                      held until it does, or until an administrator deletes the node by force"
                 );
-                reasons.push(Reason::new("AwaitingNode", message).scope(scope));
+                reasons.push(Reason::new(ReasonCode::AwaitingNode, message).scope(scope));
             } else if attempt.ending.is_none() && silent {
                 let message = format!("node '{node}' is not heard from; the job goes on there");
-                reasons.push(Reason::new("NodeNotReady", message).scope(scope));
+                reasons.push(Reason::new(ReasonCode::NodeNotReady, message).scope(scope));
             }
         }
         if entry.job.status.reasons != reasons {
@@ -440,7 +431,7 @@ fn may_repeat(entry: &JobEntry, blame: Blame) -> (bool, Option<Reason>) {
     let restarts = entry.job.status.restarts;
     if again && restarts >= failure.max_restarts {
         let message = format!("the job was restarted {restarts} times, the most that it allows");
-        return (false, Some(Reason::new("RestartsExhausted", message).count(restarts as usize)));
+        return (false, Some(Reason::new(ReasonCode::RestartsExhausted, message).count(restarts as usize)));
     }
     (again, None)
 }
@@ -450,14 +441,14 @@ pub(crate) fn merge_ending(old: &Ending, outcome: Outcome, grace: Duration, caus
     for cause in causes {
         let known = all.iter_mut().find(|have| have.code == cause.code && have.scope == cause.scope);
         if let Some(known) = known {
-            if known.code == PEER_LOST {
+            if known.code == ReasonCode::PeerLost {
                 known.count = known.count.saturating_add(cause.count);
             }
             continue;
         }
         // A whole gang misses the one that failed, and that one may be the last to say so.
         let missed = (all.len() >= CAUSES_MAX && is_own(&cause))
-            .then(|| all.iter().rposition(|have| have.code == PEER_LOST))
+            .then(|| all.iter().rposition(|have| have.code == ReasonCode::PeerLost))
             .flatten();
         if let Some(at) = missed {
             all.remove(at);
@@ -467,7 +458,7 @@ pub(crate) fn merge_ending(old: &Ending, outcome: Outcome, grace: Duration, caus
         }
     }
     // A job that has had its time does not run again because its end went badly.
-    let timed_out = old.causes.iter().any(|cause| cause.code == TIME_LIMIT);
+    let timed_out = old.causes.iter().any(|cause| cause.code == ReasonCode::TimeLimit);
     let outcome = match (old.outcome, outcome) {
         (Outcome::Fail, Outcome::Requeue) if timed_out => Outcome::Fail,
         (Outcome::Cancel, _) | (_, Outcome::Cancel) => Outcome::Cancel,

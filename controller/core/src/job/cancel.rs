@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto_model::{Authority, Job, JobId, JobUid, Phase, Reason};
+use proto_model::{Authority, Job, JobId, JobUid, Phase, Reason, ReasonCode};
 
 use crate::{error::CoreError, event::Reply, state::records::Outcome, step::Step};
 
@@ -30,7 +30,8 @@ impl Step<'_> {
         if job.status.phase.is_terminal() {
             return Some(job);
         }
-        let cause = Reason::new("CancelRequested", "the job was cancelled on request").since(self.now);
+        let cause =
+            Reason::new(ReasonCode::CancelRequested, "the job was cancelled on request").since(self.now);
         if !job.status.cancel_requested {
             self.change(&mut entry, |status| status.cancel_requested = true);
         }

@@ -7,7 +7,7 @@ use controller_certify::{
     Budget, Certificate, Gang, Limits, NodeReport, Plan, RailSummary, Subject, Verdict, judge, judge_again,
     plan,
 };
-use proto_model::{Certification, Certify, JobUid, Placement, Reason};
+use proto_model::{Certification, Certify, JobUid, Placement, Reason, ReasonCode};
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +17,6 @@ use crate::{
     step::Step,
 };
 
-/// The cause of an attempt whose gang was not certified.
-pub(crate) const NOT_CERTIFIED: &str = "NotCertified";
-/// The reason of a placement that says what was found before its ranks started.
-const CERTIFIED: &str = "Certified";
-/// The same of one rail.
-const RAIL: &str = "RailCertified";
-/// The reason of a placement that says what was found once and not a second time.
-const NOT_CONFIRMED: &str = "NotConfirmed";
 /// Findings that one job tells at most.
 const REPORTED: usize = 8;
 /// GIDs that one rail tells at most.
@@ -226,7 +218,8 @@ impl Step<'_> {
                 _ => None,
             };
             let message = format!("{}: {}", finding.kind.code(), finding.reason.message);
-            let cause = Reason::new(NOT_CERTIFIED, message).count(finding.rails.len()).since(self.now);
+            let cause =
+                Reason::new(ReasonCode::NotCertified, message).count(finding.rails.len()).since(self.now);
             match node {
                 Some(place) => cause.scope(format!("node/{}", place.node)),
                 None => cause,
@@ -242,8 +235,8 @@ impl Step<'_> {
             place.map_or_else(String::new, |place| place.node.to_string())
         };
         let (code, verdict) = match certificate.verdict {
-            Verdict::Certified => (CERTIFIED, "nothing is wrong"),
-            _ => (NOT_CERTIFIED, "something is wrong, and the ranks start all the same"),
+            Verdict::Certified => (ReasonCode::Certified, "nothing is wrong"),
+            _ => (ReasonCode::NotCertified, "something is wrong, and the ranks start all the same"),
         };
         let again = entry.attempt.as_ref().is_some_and(|attempt| attempt.again);
         let message = format!(
@@ -254,7 +247,9 @@ impl Step<'_> {
         );
         let whole = Reason::new(code, message).count(certificate.findings.len()).since(self.now);
         let rail = |rail: &RailSummary| {
-            Reason::new(RAIL, rail_words(rail, &name)).scope(format!("rail/{}", rail.rail)).since(self.now)
+            Reason::new(ReasonCode::RailCertified, rail_words(rail, &name))
+                .scope(format!("rail/{}", rail.rail))
+                .since(self.now)
         };
         let findings =
             certificate.findings.iter().take(REPORTED).map(|finding| finding.reason.clone().since(self.now));
@@ -263,7 +258,7 @@ impl Step<'_> {
                 "measured a second time it was not found again, and counts for nothing: {}",
                 finding.reason.message
             );
-            Reason::new(NOT_CONFIRMED, message).count(finding.rails.len()).since(self.now)
+            Reason::new(ReasonCode::NotConfirmed, message).count(finding.rails.len()).since(self.now)
         };
         let once = certificate.unconfirmed.iter().take(REPORTED).map(once);
         let rails = certificate.rails.iter().take(64).map(rail);

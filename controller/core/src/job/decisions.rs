@@ -77,7 +77,7 @@ fn stage(entry: &JobEntry) -> (u8, u32) {
 }
 
 fn kinds(entry: &JobEntry) -> BTreeSet<&str> {
-    entry.job.status.reasons.iter().map(|reason| reason.code.as_ref()).collect()
+    entry.job.status.reasons.iter().map(|reason| reason.code.as_str()).collect()
 }
 
 /// Whether something was decided between the two.

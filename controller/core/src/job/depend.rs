@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use proto_model::{
-    Dependency, DependencyWhen, Job, JobId, JobName, JobUid, Phase, Reason, TenantName, Timestamp,
+    Dependency, DependencyWhen, Job, JobId, JobName, JobUid, Phase, Reason, ReasonCode, TenantName, Timestamp,
 };
 
 use crate::{
@@ -99,7 +99,7 @@ impl State {
         if let Some(begin) = job.spec.begin.filter(|begin| *begin > now) {
             let seconds = begin.since(now).as_secs();
             let message = format!("the job is not to start before its begin time, {seconds} s from now");
-            hold.reasons.push(Reason::new("BeginTime", message).since(job.status.submitted));
+            hold.reasons.push(Reason::new(ReasonCode::BeginTime, message).since(job.status.submitted));
             hold.until = Some(begin);
         }
         for Dependency { job: name, when } in &job.spec.after {
@@ -109,12 +109,15 @@ impl State {
                 Answer::Met => {}
                 Answer::Open => {
                     let message = format!("the job waits until '{name}' has {word}");
-                    hold.reasons.push(Reason::new("Dependency", message).scope(format!("job/{id}")));
+                    hold.reasons
+                        .push(Reason::new(ReasonCode::Dependency, message).scope(format!("job/{id}")));
                 }
                 Answer::Never(what) => {
                     let message =
                         format!("the job was to wait until '{name}' has {word}, and '{name}' {what}");
-                    hold.never.push(Reason::new("DependencyNeverMet", message).scope(format!("job/{id}")));
+                    hold.never.push(
+                        Reason::new(ReasonCode::DependencyNeverMet, message).scope(format!("job/{id}")),
+                    );
                 }
             }
         }
@@ -133,7 +136,8 @@ impl State {
                 "{active} of at most {at_once} jobs of array '{}' are under way; {ahead} others come before this one",
                 id.name
             );
-            hold.reasons.push(Reason::new("ArrayTurn", message).count(ahead).scope(format!("job/{id}")));
+            hold.reasons
+                .push(Reason::new(ReasonCode::ArrayTurn, message).count(ahead).scope(format!("job/{id}")));
         }
     }
 

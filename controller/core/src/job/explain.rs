@@ -6,7 +6,7 @@ use controller_queue::{Budget, QueueState};
 pub use controller_scheduler::{Change, Relaxation, reasons::term_text};
 use controller_scheduler::{Need, NodeSet, Placer, QueueFacts, WithheldNodes, explain};
 use controller_topology::NodeIx;
-use proto_model::{Eta, JobId, JobUid, Phase, Reason, ReservationNodes, Thing, Timestamp, many};
+use proto_model::{Eta, JobId, JobUid, Phase, Reason, ReasonCode, ReservationNodes, Thing, Timestamp, many};
 
 use crate::{
     job::schedule::requeue_causes,
@@ -17,8 +17,14 @@ use crate::{
 pub(crate) const PREDICTED: usize = 4096;
 
 /// Causes that say that a job has no place on what there is at the moment, or by its limits: nobody knows when it will have one.
-const NO_PLACE: [&str; 6] =
-    ["GangShape", "NodeShape", "NodeNotReady", "NodeUnschedulable", "QuotaTooSmall", "RailDrained"];
+const NO_PLACE: [ReasonCode; 6] = [
+    ReasonCode::GangShape,
+    ReasonCode::NodeShape,
+    ReasonCode::NodeNotReady,
+    ReasonCode::NodeUnschedulable,
+    ReasonCode::QuotaTooSmall,
+    ReasonCode::RailDrained,
+];
 
 /// So many jobs may wait for lists of jobs to be answered by a forecast.
 const LISTED: usize = 512;
@@ -144,7 +150,7 @@ impl State {
         if reported.len() > requeue_causes(entry).len() {
             // What was stored may be from before a server closed, and names the begin time or the other job alone, also of one that will
             // have no place then: why there is no expected start is told beside it, unless it is told already.
-            let said = reported.iter().any(|reason| NO_PLACE.contains(&reason.code.as_ref()));
+            let said = reported.iter().any(|reason| NO_PLACE.contains(&reason.code));
             let open_ended = eta.is_none() && entry.job.status.holds.is_empty() && !said;
             let mut more = if open_ended { queue_state.why(uid) } else { Vec::new() };
             more.retain(|reason| reported.iter().all(|known| known.code != reason.code));
@@ -156,7 +162,7 @@ impl State {
             let more = if ahead == AHEAD { " or more" } else { "" };
             let are = if ahead == 1 { "is" } else { "are" };
             let message = format!("{}{more} {are} ahead of it in the queue", many(ahead, "job"));
-            reasons.push(Reason::new("Queued", message).count(ahead));
+            reasons.push(Reason::new(ReasonCode::Queued, message).count(ahead));
         }
         Prospect { eta, reasons, stored: Vec::new(), left: false }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{Authority, Job, JobHold, JobUid, Phase, Reason, Role};
+use proto_model::{Authority, Job, JobHold, JobUid, Phase, Reason, ReasonCode, Role};
 
 use crate::{
     error::CoreError,
@@ -13,19 +13,14 @@ use crate::{
     step::Step,
 };
 
-/// The cause of an attempt that is stopped because its job is suspended.
-const SUSPEND_REQUESTED: &str = "SuspendRequested";
-/// The cause of an attempt that is stopped so that its job is queued again.
-const REQUEUE_REQUESTED: &str = "RequeueRequested";
-
 /// The code of a cause: who holds the job, or that it is suspended.
-fn code(hold: &JobHold) -> &'static str {
+fn code(hold: &JobHold) -> ReasonCode {
     match hold.role {
-        _ if hold.suspended => "Suspended",
-        _ if hold.is_our_own() => "HeldForEnvironment",
-        Role::Admin => "HeldByAdministrator",
-        Role::TenantAdmin => "HeldByTenantAdministrator",
-        Role::User | Role::Viewer | Role::Node => "HeldByUser",
+        _ if hold.suspended => ReasonCode::Suspended,
+        _ if hold.is_our_own() => ReasonCode::HeldForEnvironment,
+        Role::Admin => ReasonCode::HeldByAdministrator,
+        Role::TenantAdmin => ReasonCode::HeldByTenantAdministrator,
+        Role::User | Role::Viewer | Role::Node => ReasonCode::HeldByUser,
     }
 }
 
@@ -87,7 +82,7 @@ impl Step<'_> {
             format!("the job is suspended by {}{}", named(order.by.role, &order.by.user), said(reason));
         self.each_alive(order, reason, |step, uid| {
             step.hold_one(uid, &order.by, reason, true);
-            step.stop_on_request(uid, SUSPEND_REQUESTED, &message);
+            step.stop_on_request(uid, ReasonCode::SuspendRequested, &message);
         })
     }
 
@@ -96,7 +91,9 @@ impl Step<'_> {
     pub(crate) fn requeue_job(&mut self, order: &JobOrder, reason: &str) -> Result<Reply, CoreError> {
         let who = named(order.by.role, &order.by.user);
         let message = format!("{who} has asked for the job to be queued again{}", said(reason));
-        self.each_alive(order, reason, |step, uid| step.stop_on_request(uid, REQUEUE_REQUESTED, &message))
+        self.each_alive(order, reason, |step, uid| {
+            step.stop_on_request(uid, ReasonCode::RequeueRequested, &message)
+        })
     }
 
     /// Does something to the jobs that a name means and that have not ended.
@@ -132,7 +129,7 @@ impl Step<'_> {
     }
 
     /// Ends its attempt, if it has one, as if another job needed the place.
-    fn stop_on_request(&mut self, uid: JobUid, code: &'static str, message: &str) {
+    fn stop_on_request(&mut self, uid: JobUid, code: ReasonCode, message: &str) {
         let Some(entry) = self.entry(uid) else { return };
         let (grace, signal) = (entry.job.spec.stop_grace(), entry.job.spec.preemption.signal);
         self.preempt(uid, Reason::new(code, message.to_owned()), (grace, signal), Vec::new());

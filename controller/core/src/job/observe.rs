@@ -1,6 +1,6 @@
 //! What agents report of jobs. Views only move forward, so that late, repeated and reordered reports are harmless.
 
-use proto_model::{JobUid, Measured, NodeName, Observation, Observed, Phase, RankExit, Reason};
+use proto_model::{JobUid, Measured, NodeName, Observation, Observed, Phase, RankExit, Reason, ReasonCode};
 
 use crate::{
     error::CoreError,
@@ -137,13 +137,16 @@ impl Step<'_> {
             let message =
                 format!("{} of node '{node}' failed: {}{more}", plural(failed.len()), shown.join(", "));
             causes.push(
-                Reason::new("RankFailed", message).count(failed.len()).scope(scope.clone()).since(self.now),
+                Reason::new(ReasonCode::RankFailed, message)
+                    .count(failed.len())
+                    .scope(scope.clone())
+                    .since(self.now),
             );
         }
         if early && !ending {
             let message = format!("the attempt ended on node '{node}' before its ranks did");
             blame = Blame::Infrastructure;
-            causes.push(Reason::new("EndedEarly", message).scope(scope).since(self.now));
+            causes.push(Reason::new(ReasonCode::EndedEarly, message).scope(scope).since(self.now));
         }
         if !causes.is_empty() {
             self.fail(uid, blame, causes);
@@ -177,7 +180,8 @@ impl Step<'_> {
         if attempt.ending.is_none() {
             let message =
                 format!("node '{node}' has come back without the job: its data or its processes were lost");
-            let cause = Reason::new("AttemptLost", message).scope(format!("node/{node}")).since(self.now);
+            let cause =
+                Reason::new(ReasonCode::AttemptLost, message).scope(format!("node/{node}")).since(self.now);
             self.fail(uid, Blame::Infrastructure, vec![cause]);
         }
         self.assess(uid);

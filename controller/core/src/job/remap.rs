@@ -22,7 +22,7 @@ use std::{
 
 use controller_certify::{Certificate, Kind, Remap, Subject};
 use controller_topology::RailSet;
-use proto_model::{JobUid, Node, NodeName, Placement, Reason};
+use proto_model::{JobUid, Node, NodeName, Placement, Reason, ReasonCode};
 
 use crate::{
     state::{
@@ -32,11 +32,6 @@ use crate::{
     },
     step::Step,
 };
-
-/// The reason of a placement, and the cause of the end of the attempt before it.
-pub(crate) const REMAPPED: &str = "RailsRemapped";
-/// The reason of a node whose NICs are on each other's rails.
-pub(crate) const SWAPPED: &str = "RailsSwapped";
 
 /// The placement with the rails of these nodes named as they are. `None` if that is no permutation of what the job holds, or if one of
 /// them has been remapped already, which then has not helped.
@@ -128,7 +123,7 @@ impl State {
     /// The placement of an attempt that has ended to begin again with other names of rails; nothing where more than names was wrong.
     pub(crate) fn renamed(&self, entry: &JobEntry, attempt: &Attempt) -> Option<Placement> {
         let ending = attempt.ending.as_ref().filter(|ending| ending.outcome == Outcome::Move)?;
-        let remap = ending.causes.first().is_some_and(|cause| cause.code == REMAPPED);
+        let remap = ending.causes.first().is_some_and(|cause| cause.code == ReasonCode::RailsRemapped);
         let placement = entry.job.status.placement.as_ref().filter(|_| remap)?;
         self.losses(entry, attempt).is_empty().then(|| Placement::clone(placement))
     }
@@ -142,7 +137,9 @@ impl Step<'_> {
         let reason = |remap: &Remap| {
             let (node, message) = words(&old, remap)?;
             let message = format!("{message}; this job uses them as they are cabled");
-            Some(Reason::new(REMAPPED, message).scope(format!("node/{node}")).since(self.now))
+            Some(
+                Reason::new(ReasonCode::RailsRemapped, message).scope(format!("node/{node}")).since(self.now),
+            )
         };
         let causes: Vec<Reason> = remaps.iter().filter_map(reason).collect();
         new.reasons.extend(causes.iter().cloned());
@@ -190,17 +187,22 @@ impl Step<'_> {
         for (at, place) in (0..).zip(placement.nodes.iter()) {
             let Some(node) = self.state.base.nodes.get(&place.node).cloned() else { continue };
             let swapped = named(at, Some(Kind::Swapped)) && !place.remapped;
-            let reported = node.reasons.iter().any(|reason| reason.code == SWAPPED);
+            let reported = node.reasons.iter().any(|reason| reason.code == ReasonCode::RailsSwapped);
             let remap = remaps.iter().find(|remap| remap.node == at).filter(|_| swapped && !reported);
             if let Some((_, message)) = remap.and_then(|remap| words(&placement, remap)) {
-                let reason = Reason::new(SWAPPED, message).since(self.now);
+                let reason = Reason::new(ReasonCode::RailsSwapped, message).since(self.now);
                 let reasons = node.reasons.iter().cloned().chain([reason]).collect();
                 self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
             }
             // As its inventory names them, and nothing is wrong with it: somebody has seen to the cables, or to the names.
             if reported && !place.remapped && !named(at, None) && certificate.measured == certificate.planned
             {
-                let reasons = node.reasons.iter().filter(|reason| reason.code != SWAPPED).cloned().collect();
+                let reasons = node
+                    .reasons
+                    .iter()
+                    .filter(|reason| reason.code != ReasonCode::RailsSwapped)
+                    .cloned()
+                    .collect();
                 self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
             }
         }
@@ -209,5 +211,5 @@ impl Step<'_> {
 
 /// What a node says that its agent's coming and going does not change.
 pub(crate) fn lasting(node: &Node) -> impl Iterator<Item = Reason> {
-    node.reasons.iter().filter(|reason| reason.code == SWAPPED).cloned()
+    node.reasons.iter().filter(|reason| reason.code == ReasonCode::RailsSwapped).cloned()
 }

@@ -12,12 +12,14 @@ use controller_scheduler::{
     repair::{FailureScope, RepairRequest, Repaired, Sources, repair},
 };
 use controller_topology::RailSet;
-use proto_model::{Health, JobUid, NodeName, Observed, Phase, RailLoss, RailState, Reason, Replace};
+use proto_model::{
+    Health, JobUid, NodeName, Observed, Phase, RailLoss, RailState, Reason, ReasonCode, Replace,
+};
 
 use crate::{
     event::ToNode,
-    job::{attempt::Blame, certify::NOT_CERTIFIED, remap::REMAPPED},
-    node::{claims::CLAIM_REFUSED, quarantine::is_drained},
+    job::attempt::Blame,
+    node::quarantine::is_drained,
     state::{
         JobEntry, Link, State, gang, gang_size,
         records::{Attempt, Outcome},
@@ -25,25 +27,18 @@ use crate::{
     step::Step,
 };
 
-/// The reason of a placement in which nodes were replaced.
-pub(crate) const REPAIRED: &str = "Repaired";
-/// The cause of an attempt that ends because a rail of a node was lost.
-const RAIL_LOST: &str = "RailLost";
-/// The cause of an attempt on a node whose engine misses a peer: of that one its own node speaks. It is about the peer where the engine
-/// said which, else about who misses it.
-pub(crate) const PEER_LOST: &str = "PeerLost";
 /// Nodes named in one reason.
 const NAMED: usize = 8;
 /// Causes by which a node shows that itself is what failed.
-const OF_NODE: [&str; 8] = [
-    NOT_CERTIFIED,
-    CLAIM_REFUSED,
-    "EngineLost",
-    "EngineFailed",
-    "AttemptLost",
-    "SupervisorLost",
-    "SupervisorFailed",
-    "NodeLost",
+const OF_NODE: [ReasonCode; 8] = [
+    ReasonCode::NotCertified,
+    ReasonCode::NodeClaimRefused,
+    ReasonCode::EngineLost,
+    ReasonCode::EngineFailed,
+    ReasonCode::AttemptLost,
+    ReasonCode::SupervisorLost,
+    ReasonCode::SupervisorFailed,
+    ReasonCode::NodeLost,
 ];
 
 impl State {
@@ -87,7 +82,7 @@ impl State {
         for (node, rails) in down {
             lost.entry(node).or_insert(FailureScope::Rails(rails));
         }
-        let unfit = causes.iter().filter(|cause| cause.code == NOT_CERTIFIED).filter_map(of);
+        let unfit = causes.iter().filter(|cause| cause.code == ReasonCode::NotCertified).filter_map(of);
         lost.extend(unfit.map(|node| (node, FailureScope::Node)));
         if lost.is_empty()
             && let Some(node) = own.or_else(|| most_missed(causes))
@@ -129,7 +124,7 @@ impl State {
 
 /// Of these rails those of nodes for whose rails an attempt ends.
 fn rails_named(causes: &[Reason], mut rails: BTreeMap<NodeName, RailSet>) -> BTreeMap<NodeName, RailSet> {
-    let lost = causes.iter().filter(|cause| cause.code == RAIL_LOST);
+    let lost = causes.iter().filter(|cause| cause.code == ReasonCode::RailLost);
     let named: BTreeSet<NodeName> = lost.filter_map(of).collect();
     rails.retain(|node, _| named.contains(node));
     rails
@@ -137,7 +132,7 @@ fn rails_named(causes: &[Reason], mut rails: BTreeMap<NodeName, RailSet>) -> BTr
 
 /// Whether an attempt ends because a rail was lost.
 fn is_for_rail(causes: &[Reason]) -> bool {
-    causes.first().is_some_and(|cause| cause.code == RAIL_LOST)
+    causes.first().is_some_and(|cause| cause.code == ReasonCode::RailLost)
 }
 
 /// The same, and the job asks to be moved then: where it asks to fail, that is a failure like any other.
@@ -149,20 +144,21 @@ fn moves_for_rail(entry: &JobEntry, attempt: &Attempt) -> bool {
 /// The node that failed an attempt: one that was lost whole, else that of the first cause that is a node's own. (Engines whose
 /// peer is lost end too, and say so.)
 pub(crate) fn first_to_fail(causes: &[Reason]) -> Option<NodeName> {
-    let lost = causes.iter().find(|cause| matches!(cause.code.as_ref(), "NodeLost" | "AttemptLost"));
+    let lost =
+        causes.iter().find(|cause| matches!(cause.code, ReasonCode::NodeLost | ReasonCode::AttemptLost));
     of(lost.or_else(|| causes.iter().find(|cause| is_own(cause)))?)
 }
 
 /// Where no node says that itself failed: the one that most miss, of several the one that was missed first. (An engine that does
 /// not say whom it misses is as suspect itself: one of the two has lost the other.)
 fn most_missed(causes: &[Reason]) -> Option<NodeName> {
-    let missed = causes.iter().filter(|cause| cause.code == PEER_LOST);
+    let missed = causes.iter().filter(|cause| cause.code == ReasonCode::PeerLost);
     of(missed.rev().max_by_key(|cause| cause.count)?)
 }
 
 /// Whether a cause is that of the node which says it.
 pub(crate) fn is_own(cause: &Reason) -> bool {
-    OF_NODE.contains(&cause.code.as_ref())
+    OF_NODE.contains(&cause.code)
 }
 
 fn of(cause: &Reason) -> Option<NodeName> {
@@ -241,14 +237,14 @@ impl Step<'_> {
             message = format!("goes on without rails {rails_dropped}; {message}");
         }
         let stays = |reason: &Reason| {
-            let of = of(reason).filter(|_| reason.code == REMAPPED);
+            let of = of(reason).filter(|_| reason.code == ReasonCode::RailsRemapped);
             of.is_some_and(|node| placement.nodes.iter().any(|place| place.node == node && place.remapped))
         };
         let remapped: Vec<Reason> =
             placement.reasons.iter().filter(|reason| stays(reason)).cloned().collect();
-        placement.reasons = vec![Reason::new(REPAIRED, message).count(swaps.len()).since(self.now)];
+        placement.reasons =
+            vec![Reason::new(ReasonCode::Repaired, message).count(swaps.len()).since(self.now)];
         placement.reasons.extend(remapped);
-        // After its reasons: the checker allows a repaired one fewer rails.
         if self.state.is_over_quota(uid, &placement) || !self.place(uid, placement) {
             return;
         }
@@ -283,7 +279,8 @@ impl Step<'_> {
             let message = format!(
                 "node '{node}' is not heard from; the job goes on without it, and it takes no job before it has ended this one"
             );
-            let cause = Reason::new("NodeLost", message).scope(format!("node/{node}")).since(self.now);
+            let cause =
+                Reason::new(ReasonCode::NodeLost, message).scope(format!("node/{node}")).since(self.now);
             self.add_cause(uid, cause);
         }
     }
@@ -319,7 +316,8 @@ impl Step<'_> {
             let heard = others.peek().is_some() && others.all(|node| !self.state.is_silent(node));
             if heard && self.state.replaces(&entry) {
                 let message = format!("node '{name}' is not heard from, and the job lets nodes be replaced");
-                let cause = Reason::new("NodeLost", message).scope(format!("node/{name}")).since(self.now);
+                let cause =
+                    Reason::new(ReasonCode::NodeLost, message).scope(format!("node/{name}")).since(self.now);
                 self.fail(uid, Blame::Infrastructure, vec![cause]);
             }
         }
@@ -353,7 +351,7 @@ impl Step<'_> {
         }
         let message =
             format!("node '{name}' has lost rails {down}, and the job's policy is {}", policy.as_str());
-        let cause = Reason::new(RAIL_LOST, message).scope(format!("node/{name}")).since(self.now);
+        let cause = Reason::new(ReasonCode::RailLost, message).scope(format!("node/{name}")).since(self.now);
         match policy {
             RailLoss::Fail => self.fail(uid, Blame::Infrastructure, vec![cause]),
             RailLoss::Move if self.must_move(&entry) => {
@@ -386,7 +384,8 @@ impl Step<'_> {
                 continue;
             }
             let message = format!("node '{name}' is drained, and the job can go on elsewhere");
-            let cause = Reason::new("NodeDrained", message).scope(format!("node/{name}")).since(self.now);
+            let cause =
+                Reason::new(ReasonCode::NodeDrained, message).scope(format!("node/{name}")).since(self.now);
             let grace = entry.job.spec.stop_grace();
             self.stop_attempt(uid, Outcome::Move, grace, preemption.signal, vec![cause]);
         }
@@ -402,8 +401,9 @@ impl State {
     /// no failure.
     pub(crate) fn moves_anyway(&self, entry: &JobEntry, attempt: &Attempt) -> bool {
         let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
-        let first = causes.first().map(|cause| cause.code.as_ref());
-        moves_for_rail(entry, attempt) || matches!(first, Some(REMAPPED | "NodeDrained"))
+        let first = causes.first().map(|cause| &cause.code);
+        moves_for_rail(entry, attempt)
+            || matches!(first, Some(ReasonCode::RailsRemapped | ReasonCode::NodeDrained))
     }
 
     /// Not heard for longer than the limit, or gone.

@@ -4,13 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use controller_queue::{Act, Budget};
 use controller_scheduler::{Need, Violation, check_placement, choice_of, prove};
-use proto_model::{Job, JobKey, JobUid, Phase, Placement, Reason, Thing};
+use proto_model::{Job, JobKey, JobUid, Phase, Placement, Reason, ReasonCode, Thing};
 
 use crate::{
-    job::{
-        attempt::{PREEMPTED, RESIZED},
-        repair::REPAIRED,
-    },
     state::{
         Index, JobEntry, Schedule, State,
         journal::Undo,
@@ -57,18 +53,18 @@ impl Step<'_> {
                 self.place(uid, placement);
             }
             Act::Preempt { victim, by, grace, signal, reasons } => {
-                let cause = self.for_job(PREEMPTED, by, |job| format!("stopped for {job}"));
+                let cause = self.for_job(ReasonCode::Preempted, by, |job| format!("stopped for {job}"));
                 self.preempt(victim, cause, (grace, signal), reasons);
             }
             Act::Shrink { victim, nodes, by, grace, signal, reasons } => {
                 let words = |job: &str| format!("stopped to go on with {nodes} nodes, for {job}");
-                let cause = self.for_job(RESIZED, by, words);
+                let cause = self.for_job(ReasonCode::Resized, by, words);
                 self.cap(victim, nodes);
                 self.preempt(victim, cause, (grace, signal), reasons);
             }
             Act::Grow { uid, nodes, grace, signal, reasons } => {
                 let message = format!("stopped to go on with {nodes} nodes, since there is room");
-                self.preempt(uid, Reason::new(RESIZED, message), (grace, signal), reasons);
+                self.preempt(uid, Reason::new(ReasonCode::Resized, message), (grace, signal), reasons);
             }
         }
     }
@@ -81,7 +77,7 @@ impl Step<'_> {
     }
 
     /// A cause that lies in another job, whosever it is.
-    fn for_job(&self, code: &'static str, uid: JobUid, words: impl Fn(&str) -> String) -> Reason {
+    fn for_job(&self, code: ReasonCode, uid: JobUid, words: impl Fn(&str) -> String) -> Reason {
         match self.state.base.jobs.get(&uid) {
             Some(entry) => Reason::about(code, &Thing::Job(entry.job.id.clone()), |job, _| words(job)),
             None => Reason::new(code, words("another job")),
@@ -138,7 +134,7 @@ impl Step<'_> {
             // Never seen; if it ever is, the job waits and says so rather than run wrongly.
             let message = format!("the checker refused the placement: {}", wrong.join("; "));
             self.state.index.queue_state.refuse(uid, message.clone(), self.now);
-            let reason = Reason::new("PlacementRefused", message).count(wrong.len());
+            let reason = Reason::new(ReasonCode::PlacementRefused, message).count(wrong.len());
             self.wait(uid, vec![reason]);
             return false;
         }
@@ -215,8 +211,7 @@ impl State {
         if let Err(violations) = check_placement(snapshot, &job.id.tenant, &job.spec, placement) {
             wrong.extend(violations.iter().map(ToString::to_string));
         }
-        let repaired = placement.reasons.iter().any(|reason| reason.code == REPAIRED)
-            || placement.nodes.iter().any(|place| place.remapped);
+        let repaired = placement.repaired || placement.nodes.iter().any(|place| place.remapped);
         let topology = snapshot.topology();
         if let Some(choice) = choice_of(topology, placement).filter(|_| !repaired) {
             let (nodes, spares) = (choice.nodes.len(), choice.spares.len());
@@ -234,6 +229,6 @@ impl State {
 /// Why the last attempt failed stays with a job that is queued again.
 pub(crate) fn requeue_causes(entry: &JobEntry) -> Vec<Reason> {
     let reasons = &entry.job.status.reasons;
-    let kept = reasons.iter().rposition(|reason| reason.code == "Requeued").map_or(0, |at| at + 1);
+    let kept = reasons.iter().rposition(|reason| reason.code == ReasonCode::Requeued).map_or(0, |at| at + 1);
     reasons[..kept].to_vec()
 }

@@ -6,7 +6,7 @@ use controller_queue::{Act, Budget, QueueState};
 use controller_scheduler::{Decision, GangRequest, Pass, Placer, QueueKey, Wait};
 use proto_model::{
     ArrayPlace, ArraySpec, Authority, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota,
-    Reason, RequestId, ScheduledRun, TenantName, Timestamp, Work,
+    Reason, ReasonCode, RequestId, ScheduledRun, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -23,15 +23,15 @@ const NAME_ATTEMPTS: usize = 8;
 const NAME_LETTERS: &[u8; 32] = b"bcdfghjklmnpqrstvwxz0123456789yy";
 
 /// The policy's causes that say less than what is said of nodes and quota.
-const NODES_AND_QUOTA: [&str; 8] = [
-    "GangCapacity",
-    "NodeShape",
-    "Scattered",
-    "QuotaExceeded",
-    "QuotaTooSmall",
-    "NotBefore",
-    "PlannedAhead",
-    "AboutToStart",
+const NODES_AND_QUOTA: [ReasonCode; 8] = [
+    ReasonCode::GangCapacity,
+    ReasonCode::NodeShape,
+    ReasonCode::Scattered,
+    ReasonCode::QuotaExceeded,
+    ReasonCode::QuotaTooSmall,
+    ReasonCode::NotBefore,
+    ReasonCode::PlannedAhead,
+    ReasonCode::AboutToStart,
 ];
 
 impl Step<'_> {
@@ -314,14 +314,14 @@ impl State {
         let alone = !wait.reasons.is_empty();
         let policy = queue_state.why(job.uid).into_iter().filter(|reason| {
             let known = wait.reasons.iter().any(|other| other.code == reason.code);
-            let covered = alone && NODES_AND_QUOTA.contains(&reason.code.as_ref());
+            let covered = alone && NODES_AND_QUOTA.contains(&reason.code);
             !(known || covered)
         });
         let policy: Vec<Reason> = policy.collect();
         wait.reasons.extend(policy);
         if wait.reasons.is_empty() {
             let message = "there is room, but jobs ahead of it are planned to start there".to_owned();
-            wait.reasons.push(Reason::new("PlannedAhead", message));
+            wait.reasons.push(Reason::new(ReasonCode::PlannedAhead, message));
         }
         wait
     }

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{Assignment, Health, Inventory, JobUid, Node, NodeName, Observation, Observed, Reason};
+use proto_model::{
+    Assignment, Health, Inventory, JobUid, Node, NodeName, Observation, Observed, Reason, ReasonCode,
+};
 
 use crate::{
     error::CoreError,
@@ -216,7 +218,7 @@ impl Step<'_> {
             "the node has not been heard for {} s; its jobs go on, new ones are not placed",
             silence.as_secs()
         );
-        let reason = Reason::new("NotHeard", message).since(heard);
+        let reason = Reason::new(ReasonCode::NotHeard, message).since(heard);
         self.set_health(name, Health::NotReady, vec![reason]);
         self.replace_silent(name);
     }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Health, Node, NodeName, Observed, Reason};
+use proto_model::{Health, Node, NodeName, Observed, Reason, ReasonCode};
 
 use crate::{
     error::CoreError,
@@ -83,7 +83,9 @@ impl Step<'_> {
             if !ending {
                 let message =
                     format!("an administrator deleted node '{name}' and vouched that nothing runs there");
-                let cause = Reason::new("NodeDeleted", message).scope(format!("node/{name}")).since(self.now);
+                let cause = Reason::new(ReasonCode::NodeDeleted, message)
+                    .scope(format!("node/{name}"))
+                    .since(self.now);
                 self.fail(uid, Blame::Infrastructure, vec![cause]);
             }
             self.refresh_reasons(uid);
@@ -171,7 +173,10 @@ impl Step<'_> {
             inventory: Arc::default(),
             health: Health::NotReady,
             health_since: self.now,
-            reasons: vec![Reason::new("NotHeard", "the node has joined; its agent has not connected yet")],
+            reasons: vec![Reason::new(
+                ReasonCode::NotHeard,
+                "the node has joined; its agent has not connected yet",
+            )],
             agent_version: String::new(),
         });
         self.state.set_node(&node, Some(Arc::clone(&joined)));

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto_model::{JobUid, Node, NodeName, Reason, Strike, Taint, Work};
+use proto_model::{JobUid, Node, NodeName, Reason, ReasonCode, Strike, Taint, Work};
 
 use crate::{
     error::CoreError,
@@ -77,7 +77,7 @@ impl Step<'_> {
             jobs.len(),
             codes.join(", ")
         );
-        Reason::new("Quarantined", message).count(strikes.len()).since(self.now)
+        Reason::new(ReasonCode::Quarantined, message).count(strikes.len()).since(self.now)
     }
 
     /// An administrator vouches for a quarantined node.

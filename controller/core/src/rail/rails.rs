@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use controller_topology::RailSet;
 use proto_model::{
-    Drain, DrainTarget, JobId, JobUid, NodeName, Observed, Phase, RailReport, RailState, Reason, Timestamp,
+    Drain, DrainTarget, JobId, JobUid, NodeName, Observed, Phase, RailReport, RailState, Reason, ReasonCode,
+    Timestamp,
 };
 
 use crate::{
@@ -424,9 +425,9 @@ impl State {
         let held = entry.job.status.placement.as_ref().map_or(&[][..], |placement| &placement.rails);
         for (rail, nodes) in drained.into_iter().filter(|(rail, _)| held.contains(rail)) {
             let message = format!("rail {rail} is drained on {nodes} of the job's nodes; it uses the others");
-            explanation
-                .reasons
-                .push(Reason::new("RailDrained", message).count(nodes).scope(format!("rail/{rail}")));
+            explanation.reasons.push(
+                Reason::new(ReasonCode::RailDrained, message).count(nodes).scope(format!("rail/{rail}")),
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proto_model::{NodeName, QosPort, QosRollout, QosState, Reason, Timestamp};
+use proto_model::{NodeName, QosPort, QosRollout, QosState, Reason, ReasonCode, Timestamp};
 
 /// Beyond the time of a trial, an agent that is heard is given so long to do what is desired.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -169,7 +169,7 @@ fn go_on(
     active.is_back(now);
     let name = || format!("{} of node '{}'", port.device, port.node);
     let found = match (port.state(), active.leaving) {
-        (Some(QosState::Failed), _) => Err(("QosFailed", format!("{}: {}", name(), port.said()))),
+        (Some(QosState::Failed), _) => Err((ReasonCode::QosFailed, format!("{}: {}", name(), port.said()))),
         (state, Some(since)) => {
             let settled = port.done && state.is_some_and(|state| state != QosState::Trial);
             if settled || now.since(since) >= patience(rollout) {
@@ -210,7 +210,7 @@ fn patience(rollout: &QosRollout) -> Duration {
 }
 
 /// Why a roll-out has to pause.
-type Trouble = (&'static str, String);
+type Trouble = (ReasonCode, String);
 
 /// An agent that is heard, and does not do what is desired.
 fn silent(rollout: &QosRollout, port: &Port, what: &str) -> Trouble {
@@ -219,7 +219,7 @@ fn silent(rollout: &QosRollout, port: &Port, what: &str) -> Trouble {
         "the agent of node '{}' is heard and has not {what} {} within {limit} s; it may be of an older release, see its log",
         port.node, port.device
     );
-    ("QosSilent", text)
+    (ReasonCode::QosSilent, text)
 }
 
 /// A NIC that is to be given to its agent, or was.
@@ -265,7 +265,7 @@ fn try_out(rollout: &QosRollout, port: &Port, active: &mut Active, now: Timestam
         None => active.note = format!("it is on trial, and has to be well for {} s", needed.as_secs()),
         Some(why) if passed >= rollout.confirm_within => {
             let text = format!("{} of node '{}' is not well with it: {why}", port.device, port.node);
-            return Err(("QosUnwell", text));
+            return Err((ReasonCode::QosUnwell, text));
         }
         Some(why) => active.note = format!("it is on trial, and not well: {why}"),
     }
@@ -289,7 +289,7 @@ fn begin(rollout: &QosRollout, ports: &[Port], site: &dyn Site, now: Timestamp, 
         if port.state() == Some(QosState::Failed) {
             let text = format!("{} of node '{}': {}", port.device, port.node, port.said());
             let scope = format!("node/{}:{}", port.node, port.rail);
-            decision.pause = Some(Reason::new("QosFailed", text).scope(scope).since(now));
+            decision.pause = Some(Reason::new(ReasonCode::QosFailed, text).scope(scope).since(now));
             return;
         }
         if chosen.len() < room && !busy(&port.node) {

@@ -13,8 +13,8 @@ use std::{
 
 use controller_topology::{RailSet, Topology};
 use proto_model::{
-    DesiredQos, Health, Inventory, JobUid, NodeName, QosPort, QosRollout, QosState, Reason, Severity,
-    Timestamp,
+    DesiredQos, Health, Inventory, JobUid, NodeName, QosPort, QosRollout, QosState, Reason, ReasonCode,
+    Severity, Timestamp,
 };
 
 use crate::{
@@ -66,7 +66,8 @@ impl Step<'_> {
             QosAction::Pause if old.paused.is_some() => Ok(Reply::Qos { rollout: old, changed: false }),
             QosAction::Pause => {
                 let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-                let paused = Reason::new("QosPaused", format!("{by} paused it{said}")).since(self.now);
+                let paused =
+                    Reason::new(ReasonCode::QosPaused, format!("{by} paused it{said}")).since(self.now);
                 let rollout = Arc::new(QosRollout { paused: Some(paused), ..(*old).clone() });
                 self.state.set_qos(Some(Arc::clone(&rollout)));
                 self.check_qos();
@@ -95,7 +96,7 @@ impl Step<'_> {
             return Err(CoreError::RolloutDone);
         }
         let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        let why = Reason::new(QosRollout::CANCELLED, format!("{by} cancelled it{said}")).since(self.now);
+        let why = Reason::new(ReasonCode::QosCancelled, format!("{by} cancelled it{said}")).since(self.now);
         let rollout = Arc::new(QosRollout { paused: Some(why), ..(**old).clone() });
         self.state.set_qos(Some(Arc::clone(&rollout)));
         self.check_qos();

@@ -4,8 +4,8 @@
 use std::{fmt, sync::Arc};
 
 use proto_model::{
-    Fabric, JobSchedule, Queue, Reason, Reservation, ScheduleProgress, ServiceClass, Tenant, TenantName,
-    Timestamp, Webhook,
+    Fabric, JobSchedule, Queue, Reason, ReasonCode, Reservation, ScheduleProgress, ServiceClass, Tenant,
+    TenantName, Timestamp, Webhook,
 };
 
 use crate::{
@@ -219,7 +219,7 @@ impl Step<'_> {
         let message = "its tenant was deleted and brought back; whoever applies it lets it go on";
         let progress = ScheduleProgress {
             checked_until: self.now,
-            last_left_out: Some(Reason::new("Undeleted", message).since(self.now)),
+            last_left_out: Some(Reason::new(ReasonCode::Undeleted, message).since(self.now)),
             ..ScheduleProgress::default()
         };
         let (uid, created) = (self.random_uid(), self.now);

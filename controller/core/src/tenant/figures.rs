@@ -9,13 +9,9 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Job, Phase, QueueName, Reason, TenantName, Timestamp};
+use proto_model::{Job, Phase, QueueName, Reason, ReasonCode, TenantName, Timestamp};
 
-use crate::{
-    event::Transition,
-    job::attempt::{PREEMPTED, YIELDED},
-    state::State,
-};
+use crate::{event::Transition, state::State};
 
 /// Tenants that go by their names.
 pub const MAX_TENANTS: usize = 200;
@@ -206,7 +202,9 @@ impl State {
                 Move::Started(first.then(|| now.since(status.submitted)))
             }
             Phase::Recovering => {
-                let yields = |reason: &Reason| reason.code == PREEMPTED || reason.code == YIELDED;
+                let yields = |reason: &Reason| {
+                    reason.code == ReasonCode::Preempted || reason.code == ReasonCode::PreemptedForPriority
+                };
                 status.reasons.iter().any(yields).then_some(Move::Preempted)?
             }
             _ => return None,

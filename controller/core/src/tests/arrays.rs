@@ -192,7 +192,7 @@ fn a_list_tells_also_why_a_later_job_will_have_no_place() {
     let mut w = World::new();
     let codes = |w: &World, name| -> Vec<String> {
         let reasons = w.state.prospects(&[id(name)], w.now).remove(0).reasons;
-        reasons.into_iter().map(|reason| reason.code.into_owned()).collect()
+        reasons.into_iter().map(|reason| reason.code.to_string()).collect()
     };
     (0..4).for_each(|n| w.disconnect(n));
     w.tick(Duration::from_secs(60));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::{Observation, Observed, RailLoss, RailReport, RailState, Reason, Replace};
+use proto_model::{Observation, Observed, RailLoss, RailReport, RailState, Reason, ReasonCode, Replace};
 
 use crate::{
     job::{attempt::merge_ending, repair::first_to_fail},
@@ -50,7 +50,7 @@ impl Three {
 
     /// One of the three ends because it misses a peer.
     fn misses(&mut self, one: usize, peer: Option<&str>) {
-        let mut cause = Reason::new("PeerLost", "a peer is lost");
+        let mut cause = Reason::new(ReasonCode::PeerLost, "a peer is lost");
         if let Some(peer) = peer {
             cause = cause.scope(format!("node/{peer}"));
         }
@@ -114,7 +114,7 @@ fn a_job_that_moves_for_a_rail_leaves_the_node_that_lost_it_whoever_fails_meanwh
     (0..3).for_each(|one| three.says(one, Observed::Running, None, &[up()]));
     three.says(2, Observed::Running, None, &[down()]);
     assert_eq!((three.w.phase("a"), &three.w.codes("a")[0][..]), (Phase::Recovering, "RailLost"));
-    let failed = Some(Reason::new("EngineLost", "killed"));
+    let failed = Some(Reason::new(ReasonCode::EngineLost, "killed"));
     three.says(1, Observed::Stopping, failed, &[up()]);
     let w = three.replaces(2, "the one that lost a rail");
     assert_eq!(w.job("a").status.restarts, 0);
@@ -163,19 +163,19 @@ fn who_misses_a_peer_is_not_what_failed() {
 /// More nodes miss it than there are causes kept.
 #[test]
 fn the_one_that_failed_is_kept_among_all_that_miss_it() {
-    let cause = |code: &'static str, n: usize| Reason::new(code, "").scope(format!("node/n{n}"));
+    let cause = |code: ReasonCode, n: usize| Reason::new(code, "").scope(format!("node/n{n}"));
     let mut ending = Ending {
         outcome: Outcome::Move,
         grace: Duration::ZERO,
         signal: 0,
         since: Timestamp(0),
-        causes: vec![cause("PeerLost", 0)],
+        causes: vec![cause(ReasonCode::PeerLost, 0)],
     };
     for n in 1..100 {
-        ending = merge_ending(&ending, Outcome::Move, Duration::ZERO, vec![cause("PeerLost", n)]);
+        ending = merge_ending(&ending, Outcome::Move, Duration::ZERO, vec![cause(ReasonCode::PeerLost, n)]);
     }
     let kept = ending.causes.len();
-    ending = merge_ending(&ending, Outcome::Move, Duration::ZERO, vec![cause("EngineLost", 100)]);
+    ending = merge_ending(&ending, Outcome::Move, Duration::ZERO, vec![cause(ReasonCode::EngineLost, 100)]);
     assert_eq!((ending.causes.len(), first_to_fail(&ending.causes)), (kept, Some(name(100))));
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto_model::{
     Certification, Certify, DesiredState, FailurePolicy, JobSpec, Measured, Observation, Observed,
-    PairReport, PathMeasurement, Phase, PortReport, Replace, Requeue,
+    PairReport, PathMeasurement, Phase, PortReport, ReasonCode, Replace, Requeue,
 };
 
 use super::{World, name, spec};
@@ -98,7 +98,7 @@ fn ranks_wait_for_all_reports_and_the_job_says_what_was_found() {
     }
     assert!(nodes.iter().all(|n| asked(&w, "a", *n).is_none()), "{:?}", w.job("a").status.reasons);
     let job = w.job("a");
-    let codes: Vec<&str> = job.status.reasons.iter().map(|reason| reason.code.as_ref()).collect();
+    let codes: Vec<&str> = job.status.reasons.iter().map(|reason| reason.code.as_str()).collect();
     assert_eq!(codes.iter().filter(|code| **code == "RailCertified").count(), 2, "{codes:?}");
     assert!(codes.contains(&"Certified") && codes.contains(&"GidNotObserved"), "{codes:?}");
     w.report(nodes[0], reports[0].clone());
@@ -196,7 +196,7 @@ fn with_warnings_only_the_ranks_start_all_the_same() {
     measure(&mut w, "a", Some(slow));
     assert!(w.nodes("a").iter().all(|n| asked(&w, "a", *n).is_none()));
     let reasons = w.job("a").status.reasons.clone();
-    let slow = reasons.iter().find(|reason| reason.code == "RailSlow").unwrap();
+    let slow = reasons.iter().find(|reason| reason.code == ReasonCode::RailSlow).unwrap();
     assert!(slow.message.contains(name(w.nodes("a")[1]).as_str()), "{reasons:?}");
 }
 
@@ -290,7 +290,10 @@ pub(super) fn nics(w: &World, text: &str, n: usize) -> (Vec<(u32, String)>, bool
 
 fn reported(w: &World, n: usize) -> Option<String> {
     let node = &w.state.base.nodes[&name(n)];
-    node.reasons.iter().find(|reason| reason.code == "RailsSwapped").map(|reason| reason.message.clone())
+    node.reasons
+        .iter()
+        .find(|reason| reason.code == ReasonCode::RailsSwapped)
+        .map(|reason| reason.message.clone())
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn swapped_rails_are_named_as_they_are_and_the_next_try_is_certified() {
     let rank = &job.status.placement.as_ref().unwrap().ranks[1];
     let nic = nics(&w, "a", crossed).0.into_iter().find(|(_, device)| *device == rank.nic).unwrap();
     assert_eq!(rank.rail, nic.0, "the rank's NIC stays, its rail is the one that it is on");
-    let remapped = job.status.reasons.iter().find(|reason| reason.code == "RailsRemapped").unwrap();
+    let remapped = job.status.reasons.iter().find(|reason| reason.code == ReasonCode::RailsRemapped).unwrap();
     assert!(remapped.message.contains("rail0 of rail 0 is on rail 1"), "{remapped:?}");
     assert!(reported(&w, crossed).unwrap().contains("--rails map:..., with rail0=1,rail1=0"));
     // What its agent does changes nothing about its cables.

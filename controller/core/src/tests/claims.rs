@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proto_audit::Content;
 use proto_model::{
     Claim, Gid, GidKind, Health, Measured, NicFacts, Node, Observed, PairReport, PathMeasurement, Phase,
-    Reason, Speaker, Toleration,
+    Reason, ReasonCode, Speaker, Toleration,
 };
 
 use super::*;
@@ -27,8 +27,8 @@ fn running(w: &mut World, text: &str, nodes: u32) -> Vec<usize> {
     w.nodes(text)
 }
 
-fn cause(code: &str, scope: &str) -> Option<Reason> {
-    Some(Reason::new(code.to_owned(), "x").scope(scope))
+fn cause(code: ReasonCode, scope: &str) -> Option<Reason> {
+    Some(Reason::new(code, "x").scope(scope))
 }
 
 #[test]
@@ -37,12 +37,14 @@ fn a_node_that_says_another_one_is_lost_is_itself_out_of_service() {
     // Another tenant's job runs on the node that is spoken of.
     let [victim] = running(&mut w, "quiet", 1)[..] else { panic!() };
     let [liar] = running(&mut w, "a", 1)[..] else { panic!() };
-    for code in ["NodeLost", "AttemptLost", "NotCertified", "NodeDeleted"] {
+    for code in
+        [ReasonCode::NodeLost, ReasonCode::AttemptLost, ReasonCode::NotCertified, ReasonCode::NodeDeleted]
+    {
         let seen = w.seen("a", liar, Observed::Ended);
-        let lie = Observation { cause: cause(code, &format!("node/{}", name(victim))), ..seen };
+        let lie = Observation { cause: cause(code.clone(), &format!("node/{}", name(victim))), ..seen };
         let out = w.report(liar, lie.clone());
-        if node(&w, liar).is_quarantined() && code == "NodeLost" {
-            assert!(out.claims.contains(&ClaimVerdict::Quarantined("ControllerCauseClaimed")));
+        if node(&w, liar).is_quarantined() && code == ReasonCode::NodeLost {
+            assert!(out.claims.contains(&ClaimVerdict::Quarantined(ReasonCode::ControllerCauseClaimed)));
             assert!(
                 out.writes.iter().any(|write| matches!(write, Write::PutAudit(_))),
                 "told in the audit log"
@@ -56,7 +58,7 @@ fn a_node_that_says_another_one_is_lost_is_itself_out_of_service() {
     assert_eq!(evidence(&w, liar), ["ControllerCauseClaimed"]);
     assert!(lied.quarantine[0].message.contains("NodeLost") && lied.quarantined.is_some(), "{lied:?}");
     // Its own part has failed, by its own fault.
-    let own = w.job("a").status.reasons.iter().any(|reason| reason.code == "Requeued");
+    let own = w.job("a").status.reasons.iter().any(|reason| reason.code == ReasonCode::Requeued);
     assert!(own, "{:?}", w.codes("a"));
     assert!(w.reload(8).node(&name(liar)).unwrap().is_quarantined(), "kept over restarts");
     // Whatever a job tolerates, it is not placed there.
@@ -75,7 +77,7 @@ fn the_audit_log_tells_of_a_quarantine_once_for_each_evidence() {
     let mut w = World::new();
     let [liar] = running(&mut w, "a", 1)[..] else { panic!() };
     let seen = w.seen("a", liar, Observed::Running);
-    let lie = Observation { cause: cause("NodeLost", "node/n0"), ..seen };
+    let lie = Observation { cause: cause(ReasonCode::NodeLost, "node/n0"), ..seen };
     w.report(liar, lie.clone());
     w.report(liar, lie);
     let reported: Vec<String> = w
@@ -103,7 +105,7 @@ fn what_a_node_says_of_itself_is_taken_for_its_own() {
     let [a, b] = running(&mut w, "a", 2)[..] else { panic!() };
     // An honest agent's cause without a scope, and one about its own device.
     let seen = w.seen("a", a, Observed::Stopping);
-    w.report(a, Observation { cause: cause("EngineLost", "nic/mlx5_0"), ..seen });
+    w.report(a, Observation { cause: cause(ReasonCode::EngineLost, "nic/mlx5_0"), ..seen });
     w.all("a", Observed::Ended);
     let strikes = |n: usize| node(&w, n).strikes.len();
     assert_eq!((strikes(a), strikes(b)), (1, 0));
@@ -113,15 +115,15 @@ fn what_a_node_says_of_itself_is_taken_for_its_own() {
 #[test]
 fn a_known_cause_about_another_node_or_rank_counts_against_who_says_it() {
     for (code, scope, wanted) in [
-        ("EngineLost", "node/other", "ForeignScopeClaimed"),
-        ("SupervisorLost", "job/red/b", "ForeignScopeClaimed"),
-        ("RankStartFailed", "rank/1", "ForeignRankClaimed"),
+        (ReasonCode::EngineLost, "node/other", "ForeignScopeClaimed"),
+        (ReasonCode::SupervisorLost, "job/red/b", "ForeignScopeClaimed"),
+        (ReasonCode::RankStartFailed, "rank/1", "ForeignRankClaimed"),
     ] {
         let mut w = World::new();
         let [liar, peer] = running(&mut w, "a", 2)[..] else { panic!() };
         let scope = if scope == "node/other" { format!("node/{}", name(peer)) } else { scope.to_owned() };
         let seen = w.seen("a", liar, Observed::Stopping);
-        w.report(liar, Observation { cause: cause(code, &scope), ..seen });
+        w.report(liar, Observation { cause: cause(code.clone(), &scope), ..seen });
         w.all("a", Observed::Ended);
         assert_eq!(evidence(&w, liar), [wanted]);
         let peer = node(&w, peer);
@@ -163,7 +165,7 @@ fn late_and_repeated_reports_are_left_out_and_are_no_evidence() {
     assert_eq!(out.claims, [ClaimVerdict::Ignored("endpoint"), ClaimVerdict::Ignored("series")]);
     // A word of a newer agent fails its part of the job, and no more.
     let seen = w.seen("b", second, Observed::Ended);
-    w.report(second, Observation { cause: cause("Meteor", "node/n0"), ..seen });
+    w.report(second, Observation { cause: cause(ReasonCode::from_text("Meteor"), "node/n0"), ..seen });
     w.report(first, w.seen("b", first, Observed::Ended));
     assert!((0..4).all(|n| !node(&w, n).is_quarantined() && node(&w, n).strikes.is_empty()));
 }
@@ -349,28 +351,30 @@ fn a_deleted_node_s_tokens_bring_nobody_back() {
 /// Every code that the sources give a cause of an attempt has its speaker.
 #[test]
 fn every_cause_has_one_speaker() {
-    let codes = |text: &str| -> Vec<String> {
-        let parts = text.split("Reason::new(").skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
-        parts.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+    let codes = |text: &str| -> Vec<ReasonCode> {
+        let parts = text.split("Reason::new(").skip(1);
+        let codes = parts.filter_map(|rest| rest.trim_start().strip_prefix("ReasonCode::"));
+        codes.filter_map(|rest| rest.split(',').next()).map(ReasonCode::from_text).collect()
     };
     let controller = [include_str!("../job/observe.rs"), include_str!("../job/repair.rs")];
     let node = [
         include_str!("../../../../node-agent/core/src/supervisor.rs"),
         include_str!("../../../../node-agent/core/src/agent.rs"),
+        include_str!("../../../../node-agent/src/cgroup/usage.rs"),
     ];
-    let said: Vec<String> = controller.iter().flat_map(|text| codes(text)).collect();
+    let said: Vec<ReasonCode> = controller.iter().flat_map(|text| codes(text)).collect();
     assert!(said.len() >= 5 && said.iter().all(|code| Speaker::of(code) == Speaker::Controller), "{said:?}");
-    let said: Vec<String> = node.iter().flat_map(|text| codes(text)).collect();
-    assert!(said.len() >= 8, "{said:?}");
+    let said: Vec<ReasonCode> = node.iter().flat_map(|text| codes(text)).collect();
+    assert!(said.len() >= 10, "{said:?}");
     assert!(said.iter().all(|code| matches!(Speaker::of(code), Speaker::Node(_))), "{said:?}");
 }
 
-fn any_code() -> impl Strategy<Value = String> {
-    let known: Vec<String> = proto_model::cause::CONTROLLER_CAUSES
+fn any_code() -> impl Strategy<Value = ReasonCode> {
+    let known: Vec<ReasonCode> = proto_model::cause::CONTROLLER_CAUSES
         .iter()
-        .map(|code| (*code).to_owned())
-        .chain(proto_model::NodeCause::ALL.iter().map(|cause| cause.as_str().to_owned()))
-        .chain(["Quarantined".to_owned(), "Whatever".to_owned(), String::new()])
+        .cloned()
+        .chain(proto_model::NodeCause::ALL.iter().map(|cause| ReasonCode::from(*cause)))
+        .chain([ReasonCode::Quarantined, ReasonCode::from_text("Whatever"), ReasonCode::from_text("")])
         .collect();
     prop::sample::select(known)
 }
@@ -408,7 +412,7 @@ proptest! {
             let seen = w.seen("a", liar, state);
             let exits = vec![RankExit { rank, code: 1, signal: 0, time: w.now, usage: proto_model::RankUsage::default() }];
             let measured = Some(Measured { pairs: vec![pair], ..Measured::default() });
-            w.report(liar, Observation { cause: cause(&code, &scope), exits, measured, ..seen });
+            w.report(liar, Observation { cause: cause(code, &scope), exits, measured, ..seen });
             for n in (0..4).filter(|n| *n != liar) {
                 let node = node(&w, n);
                 prop_assert!(node.quarantined.is_none() && node.strikes.is_empty() && !node.is_quarantined());

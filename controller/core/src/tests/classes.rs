@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use proto_model::{
-    ArraySpec, ClassMembers, ClassPreemption, JobLimits, Observed, Preemption, Role, ServiceClass, UserLimits,
+    ArraySpec, ClassMembers, ClassPreemption, JobLimits, Observed, Preemption, ReasonCode, Role,
+    ServiceClass, UserLimits,
 };
 
 use super::*;
@@ -192,7 +193,7 @@ fn a_user_has_so_many_jobs_and_gpus_of_a_class_at_once() {
     assert_eq!(phases(&w, &["a0", "a1", "a2", "a3"]), 2);
     let explained = w.state.explain(&id("a2"), w.now).unwrap();
     let reason = &explained.reasons[0];
-    assert_eq!((reason.code.as_ref(), reason.scope.as_str()), ("ServiceClassJobs", "service-class/few"));
+    assert_eq!((reason.code.as_str(), reason.scope.as_str()), ("ServiceClassJobs", "service-class/few"));
     assert!(reason.message.contains("'ann' in service class 'few': 2 jobs"), "{reason}");
     assert!(explained.detail.unwrap().eta.is_some(), "it starts when one of them has ended");
     // Others are not concerned.
@@ -214,7 +215,7 @@ fn a_user_has_so_many_jobs_and_gpus_of_a_class_at_once() {
     w.ok(submit_by("eve", "e2", of("small", spec(1, 2))));
     assert_eq!((w.phase("e0").holds(), w.phase("e1"), w.phase("e2").holds()), (true, Phase::Pending, true));
     let explained = w.state.explain(&id("e1"), w.now).unwrap();
-    let reason = explained.reasons.iter().find(|reason| reason.code == "ServiceClassGpus").unwrap();
+    let reason = explained.reasons.iter().find(|reason| reason.code == ReasonCode::ServiceClassGpus).unwrap();
     // As it was when it was looked at, before the one behind it started.
     assert!(reason.message.contains("holds 4 of 6 GPUs") && reason.count == 1, "{reason}");
     assert_eq!(over(&mut w, "eve", of("small", spec(2, 4))).code(), "SERVICE_CLASS_LIMIT", "never");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::{Observed, Requeue};
+use proto_model::{Observed, ReasonCode, Requeue};
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_job_that_cannot_start_in_time_fails_as_such() {
     w.submit("long", JobSpec { deadline: before(&w, 100), time_limit: Some(secs(70)), ..spec(1, 1) });
     w.submit("free", JobSpec { deadline: before(&w, 40), ..spec(1, 1) });
     let explained = w.state.explain(&id("long"), w.now).unwrap();
-    let reason = explained.reasons.iter().find(|reason| reason.code == "LatestStart").unwrap();
+    let reason = explained.reasons.iter().find(|reason| reason.code == ReasonCode::LatestStart).unwrap();
     assert!(reason.message.contains("in 30 s"), "{reason}");
     w.tick(secs(29));
     assert!(["late", "long", "free"].iter().all(|text| w.phase(text) == Phase::Pending));

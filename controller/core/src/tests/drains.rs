@@ -2,6 +2,7 @@
 
 use proto_model::{
     AlgorithmChoice, Drain, DrainTarget, Fabric, Leaf, Link, Rail, RailReport, RailRequest, RailState,
+    ReasonCode,
 };
 
 use super::*;
@@ -263,9 +264,9 @@ fn an_explanation_shows_rails_and_algorithms() {
     let drained =
         |view: crate::TopologyView| view.pods[0].nodes[0].ports.iter().map(|p| p.drained).collect::<Vec<_>>();
     assert_eq!(drained(w.state.topology()), [false, true]);
-    assert!(w.state.health().reasons.iter().any(|reason| reason.code == "RailsDrained"));
+    assert!(w.state.health().reasons.iter().any(|reason| reason.code == ReasonCode::RailsDrained));
     assert!(rails[0].reported_at.is_some() && rails[1].reports.len() == 2);
-    assert!(reasons.iter().any(|reason| reason.code == "RailDrained" && reason.scope == "rail/1"));
+    assert!(reasons.iter().any(|reason| reason.code == ReasonCode::RailDrained && reason.scope == "rail/1"));
 }
 
 #[test]
@@ -313,7 +314,7 @@ fn jobs_that_come_take_drained_rails_last_and_say_so() {
         let (node, rail) = port_of(&w, &text);
         assert!((node, rail) != (0, 0) && (node < 2 || rail == 0), "{text} is on n{node}:{rail}");
         let reasons = &w.job(&text).status.placement.as_ref().unwrap().reasons;
-        assert!(reasons.iter().all(|reason| reason.code != "DrainedRails"), "{reasons:?}");
+        assert!(reasons.iter().all(|reason| reason.code != ReasonCode::DrainedRails), "{reasons:?}");
     }
     // The next one has no other, and that is said; one that does not want it waits, and is told what would help.
     w.submit("strict", any_rail(true));
@@ -322,7 +323,7 @@ fn jobs_that_come_take_drained_rails_last_and_say_so() {
     w.submit("last", any_rail(false));
     let (node, rail) = port_of(&w, "last");
     let reasons = &w.job("last").status.placement.as_ref().unwrap().reasons;
-    let message = &reasons.iter().find(|reason| reason.code == "DrainedRails").unwrap().message;
+    let message = &reasons.iter().find(|reason| reason.code == ReasonCode::DrainedRails).unwrap().message;
     let said = format!("no gang without drained rails can be had: rail {rail} drained on n{node}");
     assert!(message.contains(&said), "{message}");
     w.ok(undrain("n0:0"));

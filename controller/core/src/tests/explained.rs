@@ -1,5 +1,7 @@
 //! Why a job waits, what would help, what was decided earlier; and plans that say what a submit does.
 
+use proto_model::ReasonCode;
+
 use super::*;
 use crate::job::explain::Change;
 
@@ -26,7 +28,7 @@ fn a_waiting_job_hears_who_holds_and_what_would_help() {
     assert_eq!(detail.holders[1].until, Some(w.now.plus(Duration::from_secs(60))));
     // Its quota is 16 GPUs, of which 12 are held: two nodes with two GPUs are within it.
     assert!(detail.relaxations.iter().any(|r| r.changes == [Change::Nodes { from: 2, to: 1 }]), "{detail:?}");
-    let codes: Vec<&str> = reported.reasons.iter().map(|reason| reason.code.as_ref()).collect();
+    let codes: Vec<&str> = reported.reasons.iter().map(|reason| reason.code.as_str()).collect();
     assert!(codes.contains(&"GangCapacity") && codes.contains(&"RailBusy"), "{codes:?}");
     // A plan of the same job says the same, and writes nothing.
     let plan = w.state.plan(&tenant("red"), &by(Role::Admin), &spec(2, 2), w.now).unwrap();
@@ -61,7 +63,7 @@ fn the_past_is_told_from_the_decision_log_also_after_a_restart() {
         ));
     }
     let waiting = w.state.explain_at(&id("late"), Timestamp(0), submitted).unwrap();
-    assert!(waiting.decisions[0].1.reasons.iter().any(|reason| reason.code == "GangCapacity"));
+    assert!(waiting.decisions[0].1.reasons.iter().any(|reason| reason.code == ReasonCode::GangCapacity));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn a_held_job_keeps_its_place_and_lets_others_pass() {
     let reason = &w.job("a").status.reasons[0];
     assert!(reason.message.contains("'user' (later)") && reason.since == Some(w.now), "{reason}");
     let explained = w.state.explain(&id("a"), w.now).unwrap();
-    assert_eq!((explained.reasons[0].code.as_ref(), explained.queue_position), ("HeldByUser", 0));
+    assert_eq!((explained.reasons[0].code.as_str(), explained.queue_position), ("HeldByUser", 0));
     assert!(explained.detail.is_none_or(|detail| detail.eta.is_none()), "nobody knows when it is released");
     // A new leader finds it held too.
     assert!(w.reload(8).base.jobs[&w.job("a").uid].held);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{Inventory, Isolation, IsolationFeature, IsolationPolicy, IsolationSet, Quota};
+use proto_model::{Inventory, Isolation, IsolationFeature, IsolationPolicy, IsolationSet, Quota, ReasonCode};
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn a_tenant_asks_for_more_and_never_for_less_and_waiting_jobs_ask_anew() {
     let missing: Vec<&str> = reported
         .reasons
         .iter()
-        .filter(|reason| reason.code == "IsolationMissing")
+        .filter(|reason| reason.code == ReasonCode::IsolationMissing)
         .map(|reason| reason.scope.as_str())
         .collect();
     assert_eq!(missing.len(), 10, "{:?}", reported.reasons);
@@ -92,7 +92,7 @@ fn two_tenants_wait_for_one_another_where_servers_cannot_keep_them_apart() {
     w.tick(Duration::ZERO);
     let blue = JobId { tenant: tenant("blue"), name: JobName::new("b").unwrap() };
     let reported = w.state.explain(&blue, w.now).unwrap();
-    let reason = reported.reasons.iter().find(|reason| reason.code == "NodeNotShared").unwrap();
+    let reason = reported.reasons.iter().find(|reason| reason.code == ReasonCode::NodeNotShared).unwrap();
     assert_eq!(reason.count, 4);
     assert!(reported.reasons.iter().all(|reason| !reason.message.contains("red")), "{:?}", reported.reasons);
 }

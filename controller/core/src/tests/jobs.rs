@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use proto_model::{
-    AllocationSpec, DesiredState, Observation, Observed, Phase, RailBytes, Reason, Requeue, RunResult, Work,
+    AllocationSpec, DesiredState, Observation, Observed, Phase, RailBytes, Reason, ReasonCode, Requeue,
+    RunResult, Work,
 };
 
 use super::*;
@@ -103,9 +104,26 @@ fn lose_engine(w: &mut World, text: &str) {
     // The peer's rank notices first and fails; the engine's node names the cause.
     let exit = w.exited(text, y, 1);
     w.report(y, Observation { state: Observed::Stopping, ..exit });
-    let cause = Some(Reason::new("EngineLost", "killed"));
+    let cause = Some(Reason::new(ReasonCode::EngineLost, "killed"));
     w.report(x, Observation { cause, ..w.seen(text, x, Observed::Stopping) });
     w.all(text, Observed::Ended);
+}
+
+/// What a job does to itself is not repeated where only failures of the infrastructure are.
+#[test]
+fn a_job_that_outgrows_its_memory_fails_by_its_own_doing() {
+    for code in [ReasonCode::OutOfMemory, ReasonCode::TooManyProcesses, ReasonCode::RankStartFailed] {
+        let mut w = World::new();
+        w.submit("a", requeue(spec(1, 4), Requeue::OnInfrastructure, 3));
+        w.run("a");
+        let [x] = w.nodes("a")[..] else { panic!() };
+        let cause = Some(Reason::new(code.clone(), "too much").scope("rank/0"));
+        w.report(x, Observation { cause, ..w.seen("a", x, Observed::Stopping) });
+        w.all("a", Observed::Ended);
+        assert_eq!(w.phase("a"), Phase::Failed, "{code}");
+        let status = &w.job("a").status;
+        assert_eq!((&status.reasons[0].code, status.reasons[0].scope.as_str()), (&code, "rank/0"));
+    }
 }
 
 #[test]
@@ -153,7 +171,7 @@ fn attempts_that_were_followed_by_another_are_remembered_within_bounds() {
         assert!(past.ended >= started.unwrap());
         assert_eq!(past.nodes, nodes.iter().map(|n| name(*n)).collect::<Vec<_>>());
         assert!(past.exits.iter().any(|exit| exit.code == 7), "{past:?}");
-        assert!(past.reasons.iter().any(|reason| reason.code == "RankFailed"), "{past:?}");
+        assert!(past.reasons.iter().any(|reason| reason.code == ReasonCode::RankFailed), "{past:?}");
         assert!(status.past_attempts.len() <= proto_model::PastAttempt::MAX && status.exits.is_empty());
         w.tick(Duration::from_secs(600));
     }

@@ -1,6 +1,6 @@
 //! Licenses: who holds how many, who waits for one and why, and what a new total changes.
 
-use proto_model::{License, LicenseName};
+use proto_model::{License, LicenseName, ReasonCode};
 
 use super::*;
 use crate::{ErrorKind, LicenseUse};
@@ -34,7 +34,11 @@ fn used(state: &State, text: &str) -> LicenseUse {
 
 fn why(w: &World, text: &str) -> Vec<String> {
     let reasons = w.state.explain(&id(text), w.now).unwrap().reasons;
-    reasons.iter().filter(|reason| reason.code == "License").map(|reason| reason.message.clone()).collect()
+    reasons
+        .iter()
+        .filter(|reason| reason.code == ReasonCode::License)
+        .map(|reason| reason.message.clone())
+        .collect()
 }
 
 /// The refusal of a submit, which a plan gives too.

@@ -1,6 +1,6 @@
 //! Rails that are out of use until a probe of theirs passes: who is told what, and what ends it.
 
-use proto_model::{NicCondition, NicHealth, NicProbe, ProbeOutcome, RailProof, Severity};
+use proto_model::{NicCondition, NicHealth, NicProbe, ProbeOutcome, RailProof, ReasonCode, Severity};
 
 use super::{drains::fabric, *};
 
@@ -90,7 +90,7 @@ fn both_ends_are_told_once_and_the_rail_takes_jobs_only_when_it_is_well() {
     assert!(proofs(&w, 2).is_empty() && proofs(&w, 3).is_empty());
     let reasons = w.state.proof_reasons(&name(0));
     assert!(reasons[0].message.ends_with("it is being probed with n1"), "{reasons:?}");
-    assert_eq!(w.state.health().reasons[0].code, "RailsUnproved");
+    assert_eq!(w.state.health().reasons[0].code, ReasonCode::RailsUnproved);
     // Rails are whole again one by one, and a job on both rails of two servers starts when the second is.
     w.submit("a", spec(2, 4));
     assert_eq!(w.phase("a"), Phase::Pending);
@@ -168,7 +168,7 @@ fn servers_of_the_same_leaf_come_first_and_drained_or_sick_ones_never() {
     assert_eq!(w.state.node(&name(3)).unwrap().health, proto_model::Health::NotReady);
     w.step(Event::AgentHeartbeat { node: name(3), session });
     seconds(&mut w, 1);
-    assert!(w.state.health().reasons.iter().any(|reason| reason.code == "RailsUnproved"));
+    assert!(w.state.health().reasons.iter().any(|reason| reason.code == ReasonCode::RailsUnproved));
 }
 
 #[test]
@@ -186,7 +186,8 @@ fn a_partner_or_a_server_that_vanishes_ends_nothing_for_good() {
     w.disconnect(3);
     seconds(&mut w, 60);
     assert!(
-        proofs(&w, 2).is_empty() && w.state.health().reasons.iter().all(|one| one.code != "RailsUnproved")
+        proofs(&w, 2).is_empty()
+            && w.state.health().reasons.iter().all(|one| one.code != ReasonCode::RailsUnproved)
     );
     w.connect(3, Vec::new());
     assert!(proofs(&w, 3).is_empty());

@@ -1,7 +1,7 @@
 //! A profile of class of service on its way to every NIC.
 
 use proptest::prelude::*;
-use proto_model::{DesiredQos, QosPort, QosState, RailState};
+use proto_model::{DesiredQos, QosPort, QosState, RailState, ReasonCode};
 
 use super::{
     drains::{fabric, report, says},
@@ -225,7 +225,7 @@ fn what_fails_pauses_it_and_leaves_nothing_out_of_use() {
     apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
     let view = agents.seconds(&mut w, 60);
     let paused = view.rollout.unwrap().paused.clone().unwrap();
-    assert_eq!((paused.code.as_ref(), paused.scope.as_str()), ("QosFailed", "node/n2:0"));
+    assert_eq!((paused.code.as_str(), paused.scope.as_str()), ("QosFailed", "node/n2:0"));
     assert!(paused.message.contains("it cannot be"), "{}", paused.message);
     assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
     // The other server of that stage was on trial, and was taken back.
@@ -382,7 +382,7 @@ fn a_roll_out_that_is_cancelled_ends_where_it_is_and_goes_back() {
     let view = agents.seconds(&mut w, 30);
     let rollout = view.rollout.unwrap();
     let paused = rollout.paused.as_ref().unwrap();
-    assert_eq!((paused.code.as_ref(), rollout.is_cancelled()), ("QosCancelled", true));
+    assert_eq!((paused.code.as_str(), rollout.is_cancelled()), ("QosCancelled", true));
     assert_eq!(paused.message, "admin/ann cancelled it: too small");
     // What was kept stays, what was on trial is taken back, nothing more is begun, and nothing is out of use.
     let states = |agents: &Agents, state| agents.says.values().filter(|port| port.state == state).count();
@@ -480,7 +480,7 @@ fn a_trial_that_is_not_well_is_not_kept() {
     assert_eq!(agents.says[&(0, 0)].state, QosState::Trial);
     assert!(view.active[0].note.contains("not well: its link is down"), "{:?}", view.active);
     let view = agents.seconds(&mut w, 20);
-    assert_eq!(view.rollout.unwrap().paused.as_ref().unwrap().code, "QosUnwell");
+    assert_eq!(view.rollout.unwrap().paused.as_ref().unwrap().code, ReasonCode::QosUnwell);
     assert_eq!((agents.says[&(0, 0)].state, agents.trials.len()), (QosState::Held, 1));
     assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
 }
@@ -492,7 +492,7 @@ fn an_agent_that_does_nothing_is_not_waited_for_for_ever() {
     apply(&mut w, QosOrder { canary: Some(name(1)), ..order(NEW) });
     let view = agents.seconds(&mut w, 85);
     let paused = view.rollout.unwrap().paused.clone().unwrap();
-    assert_eq!((paused.code.as_ref(), agents.trials.len()), ("QosSilent", 0));
+    assert_eq!((paused.code.as_str(), agents.trials.len()), ("QosSilent", 0));
     assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
 }
 
@@ -503,7 +503,7 @@ fn an_agent_that_does_not_confirm_is_not_waited_for_for_ever() {
     apply(&mut w, QosOrder { canary: Some(name(1)), ..order(NEW) });
     let view = agents.seconds(&mut w, 90);
     let paused = view.rollout.unwrap().paused.clone().unwrap();
-    assert_eq!((paused.code.as_ref(), agents.trials.len()), ("QosSilent", 1));
+    assert_eq!((paused.code.as_str(), agents.trials.len()), ("QosSilent", 1));
     assert!(paused.message.contains("has not confirmed rail0"), "{}", paused.message);
     assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use proptest::prelude::*;
 use proto_model::{
     ArraySpec, Concurrency, Dependency, DependencyWhen, History, JobSchedule, Observed, Phase, RailLoss,
-    Reason, Replace, Requeue, Role,
+    Reason, ReasonCode, Replace, Requeue, Role,
 };
 
 use super::*;
@@ -305,7 +305,7 @@ fn observation(
     Some(Observation {
         attempt: seen.attempt.saturating_sub(attempt_off),
         exits: exits.into_iter().collect(),
-        cause: cause.then(|| Reason::new("EngineLost", "killed")),
+        cause: cause.then(|| Reason::new(ReasonCode::EngineLost, "killed")),
         ..seen
     })
 }
@@ -329,7 +329,10 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
         assert!(!somebody_holds || !status.phase.is_terminal(), "{status:?}");
         assert!(!somebody_holds || status.phase != Phase::Pending || entry.held, "{status:?}");
         assert_eq!(entry.attempt.is_some(), status.phase.holds());
-        assert!(status.reasons.iter().all(|reason| reason.code != "PlacementRefused"), "{status:?}");
+        assert!(
+            status.reasons.iter().all(|reason| reason.code != ReasonCode::PlacementRefused),
+            "{status:?}"
+        );
         let goes_on = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_none());
         environments(w, entry);
         assert!(!goes_on || status.holds.iter().all(|hold| !hold.suspended), "{status:?}");

@@ -40,7 +40,7 @@ fn what_cannot_be_is_refused_with_all_causes_and_nothing_is_stored() {
     let unknown = w.refused(submit_as("rad", "a", spec(1, 1), None));
     assert!(unknown.to_string().contains("did you mean 'red'"), "{unknown}");
     let CoreError::Infeasible { reasons } = w.refused(submit("a", spec(5, 8))) else { panic!() };
-    let codes: Vec<_> = reasons.iter().map(|reason| reason.code.as_ref()).collect();
+    let codes: Vec<_> = reasons.iter().map(|reason| reason.code.as_str()).collect();
     assert_eq!(codes, ["QuotaTooSmall", "NodeCount", "GpuShape"]);
     let error = w.refused(submit("a", spec(1, 8)));
     assert_eq!(error.kind(), ErrorKind::Infeasible);

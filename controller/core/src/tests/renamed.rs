@@ -1,6 +1,6 @@
 //! A node whose NICs are named as they are cabled: what is drained of it, and what it loses, is that NIC and no other.
 
-use proto_model::{Certification, FailurePolicy, JobSpec, RailLoss, RailState, Requeue};
+use proto_model::{Certification, FailurePolicy, JobSpec, RailLoss, RailState, ReasonCode, Requeue};
 
 use super::{
     certify::{cross, measure, nics, world},
@@ -102,7 +102,7 @@ fn a_nic_that_is_lost_is_the_rail_that_the_job_has_there() {
         inventory.nics[nic].up = false;
         finds(&mut w, x, inventory);
         let reasons = &w.job("a").status.reasons;
-        let lost = reasons.iter().find(|reason| reason.code == "RailLost").unwrap();
+        let lost = reasons.iter().find(|reason| reason.code == ReasonCode::RailLost).unwrap();
         assert!(lost.message.contains(&format!("has lost rails {rail},")), "{nic}: {lost}");
     }
 }

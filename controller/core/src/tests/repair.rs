@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use proto_model::{FailurePolicy, Observation, Observed, Phase, PlacementRequest, RailLoss, Reason, Replace};
+use proto_model::{
+    FailurePolicy, Observation, Observed, Phase, PlacementRequest, RailLoss, Reason, ReasonCode, Replace,
+};
 
 use super::{
     documents::{apply, reservation},
@@ -16,7 +18,7 @@ pub(super) fn replacing(nodes: u32, spares: u32, replace: Replace) -> JobSpec {
 }
 
 pub(super) fn lost(w: &World, text: &str, n: usize) -> Observation {
-    let cause = Some(Reason::new("EngineLost", "killed"));
+    let cause = Some(Reason::new(ReasonCode::EngineLost, "killed"));
     Observation { cause, ..w.seen(text, n, Observed::Stopping) }
 }
 

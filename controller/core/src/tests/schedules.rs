@@ -55,7 +55,7 @@ fn progress(w: &World, text: &str) -> ScheduleProgress {
 }
 
 fn left_out(w: &World, text: &str) -> String {
-    progress(w, text).last_left_out.unwrap().code.into_owned()
+    progress(w, text).last_left_out.unwrap().code.to_string()
 }
 
 fn end(w: &mut World, text: &str, code: i32) {

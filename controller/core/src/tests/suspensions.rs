@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use proto_model::{ArraySpec, Observed, Preemption, RailLoss, Reason, Replace, Requeue, Role, Strike};
+use proto_model::{
+    ArraySpec, Observed, Preemption, RailLoss, Reason, ReasonCode, Replace, Requeue, Role, Strike,
+};
 
 use super::{holds::order, *};
 use crate::{Asked, ErrorKind, JobOrder};
@@ -143,7 +145,7 @@ fn a_hold_of_what_is_suspended_gives_another_reason_and_nothing_else() {
     let holds = &w.job("a").status.holds;
     assert!(holds.len() == 1 && holds[0].suspended, "{holds:?}");
     let last = w.job("a").status.reasons.last().unwrap();
-    assert!(last.code == "Suspended" && last.message.contains("(broken data)"), "{last}");
+    assert!(last.code == ReasonCode::Suspended && last.message.contains("(broken data)"), "{last}");
     assert_eq!(w.reload(8).base.jobs[&w.job("a").uid].job.status, w.job("a").status);
 }
 
@@ -189,7 +191,7 @@ fn how_a_suspended_try_ends_is_nobodys_failure() {
         w.run("a");
         w.ok(suspend("a", Role::User));
         for n in w.nodes("a") {
-            let cause = Reason::new("EngineLost", "killed");
+            let cause = Reason::new(ReasonCode::EngineLost, "killed");
             let end = Observation { cause: Some(cause), ..w.exited("a", n, 1) };
             w.report(n, end);
         }
@@ -223,7 +225,7 @@ fn a_gang_that_would_be_mended_where_it_is_is_not_while_it_is_suspended() {
     w.submit("a", gang);
     w.run("a");
     let lost = w.nodes("a")[0];
-    let cause = Reason::new("EngineLost", "killed");
+    let cause = Reason::new(ReasonCode::EngineLost, "killed");
     let end = Observation { cause: Some(cause), ..w.exited("a", lost, 1) };
     w.report(lost, end);
     assert_eq!(w.phase("a"), Phase::Recovering);
@@ -244,7 +246,7 @@ fn a_job_is_queued_again_at_once() {
     w.ok(first.clone());
     assert!(w.phase("a") == Phase::Recovering && is_told_to_stop(&w, "a"));
     let reason = w.job("a").status.reasons[0].clone();
-    assert!(reason.code == "RequeueRequested" && reason.message.contains("'user'"), "{reason}");
+    assert!(reason.code == ReasonCode::RequeueRequested && reason.message.contains("'user'"), "{reason}");
     assert!(reason.message.ends_with("(new image)"), "{reason}");
     w.all("a", Observed::Ended);
     assert_eq!((w.phase("a"), w.phase("b")), (Phase::Reserved, Phase::Pending), "it has its age of old");

@@ -1,8 +1,8 @@
 //! What was deleted comes back for a time: as it was, by today's rules, and without letting anybody in again.
 
 use proto_model::{
-    ClassMembers, ClassPreemption, JobFilter, JobLimits, Queue, QueueName, ServiceClass, Shape, UserLimits,
-    Webhook, WebhookEvent, WebhookName, WebhookProgress, WebhookSecret, WebhookSpec, WebhookUrl,
+    ClassMembers, ClassPreemption, JobFilter, JobLimits, Queue, QueueName, ReasonCode, ServiceClass, Shape,
+    UserLimits, Webhook, WebhookEvent, WebhookName, WebhookProgress, WebhookSecret, WebhookSpec, WebhookUrl,
 };
 
 use super::{
@@ -160,7 +160,9 @@ fn a_tenant_comes_back_with_what_went_along_and_lets_nobody_in() {
     let hook = w.state.webhooks_of(&blue).next().unwrap();
     assert_eq!(hook.spec.secret, WebhookSecret::new(&[7; 24]));
     let nightly = w.state.job_schedule(&tenant("blue"), &called("nightly")).unwrap();
-    assert!(nightly.suspended && nightly.progress.last_left_out.as_ref().unwrap().code == "Undeleted");
+    assert!(
+        nightly.suspended && nightly.progress.last_left_out.as_ref().unwrap().code == ReasonCode::Undeleted
+    );
     let members = &w.state.base.classes.values().next().unwrap().members;
     assert_eq!(members.tenants, [tenant("red"), tenant("blue")].into());
     let of = |text: &str| w.state.base.reservations.values().find(|one| one.name.as_str() == text).cloned();

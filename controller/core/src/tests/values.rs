@@ -1,6 +1,6 @@
 //! Secrets and configs: what jobs may refer to, what their ranks get, what a change means for them, and bounds.
 
-use proto_model::{EnvSource, Value, ValueText, Values, ValuesId, ValuesKind, ValuesName};
+use proto_model::{EnvSource, ReasonCode, Value, ValueText, Values, ValuesId, ValuesKind, ValuesName};
 
 use super::*;
 use crate::tenant::values::ValuesError;
@@ -187,7 +187,7 @@ fn a_job_whose_secret_is_gone_waits_for_it_in_nobodys_way() {
     let job = w.job("a");
     assert_eq!((job.status.phase, job.status.holds.len()), (Phase::Pending, 1));
     let reason = &job.status.reasons[0];
-    assert_eq!(reason.code, "HeldForEnvironment");
+    assert_eq!(reason.code, ReasonCode::HeldForEnvironment);
     assert!(reason.message.starts_with("spec.command.envFrom[0].secretRef.name: there is no secret 's3'"));
     w.submit("b", spec(4, 4));
     assert_eq!(w.job("b").status.phase, Phase::Reserved);
@@ -212,7 +212,7 @@ fn a_secret_that_goes_while_its_job_is_prepared_ends_that_try() {
     w.ok(Event::DeleteValues(s3()));
     w.all("a", Observed::Ended);
     let job = w.job("a");
-    let codes: Vec<&str> = job.status.reasons.iter().map(|reason| reason.code.as_ref()).collect();
+    let codes: Vec<&str> = job.status.reasons.iter().map(|reason| reason.code.as_str()).collect();
     assert!(job.status.phase == Phase::Pending && codes.contains(&"HeldForEnvironment"), "{codes:?}");
     w.ok(secret(&[("TOKEN", "two")]));
     assert_eq!(reported(&w, "a"), text(&[("TOKEN", "two")]));

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use controller_scheduler::{Gate, Placer, Snapshot};
-use proto_model::{JobId, JobName, JobUid, Reason, ReservationName, Shape, Timestamp};
+use proto_model::{JobId, JobName, JobUid, Reason, ReasonCode, ReservationName, Shape, Timestamp};
 
 use super::world::{Dice, at, cluster, job_of, node, nodes, part, policy, queue, secs, tenant};
 use crate::{
@@ -79,7 +79,7 @@ impl Incremental {
             entry.not_before = Some(at(self.now + dice.below(60)));
         }
         if dice.below(12) == 0 {
-            entry.hold = vec![Reason::new("DependencyPending", "waits")];
+            entry.hold = vec![Reason::new(ReasonCode::from_text("DependencyPending"), "waits")];
         }
         if dice.below(10) == 0 {
             entry.limit = None;

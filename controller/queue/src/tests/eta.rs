@@ -92,7 +92,7 @@ fn a_job_that_is_refused_says_so_until_it_is_looked_at_again() {
     queue_state.set_job(uid, Some(std::sync::Arc::new(job)));
     queue_state.refuse(uid, "the checker refused the placement".to_owned(), at(1));
     let why = queue_state.why(uid);
-    assert_eq!((why.len(), why[0].code.as_ref()), (1, "PlacementRefused"));
+    assert_eq!((why.len(), why[0].code.as_str()), (1, "PlacementRefused"));
 }
 
 /// What is foretold without anybody asking: each minute at most, of each job once, and nothing that decides changes.

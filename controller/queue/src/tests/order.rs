@@ -1,5 +1,7 @@
 //! Order, backfill and what they promise.
 
+use proto_model::ReasonCode;
+
 use super::world::{Dice, at, cluster, job, job_of, nodes, part, policy, queue_state, secs, tenant, uid};
 use crate::{
     Act, Budget, Policy, QueueState, TenantDef, WaitCause,
@@ -313,10 +315,10 @@ fn limits_of_tenants_and_queues_hold_and_are_told() {
         let why = trial.queue_state.seen(uid(number)).unwrap();
         why.causes.iter().map(WaitCause::code).collect::<Vec<_>>()
     };
-    assert_eq!(causes(3), ["QuotaExceeded", "QuotaExceeded"]);
-    assert_eq!(causes(5), ["QuotaExceeded"]);
-    assert_eq!(causes(7), ["QuotaTooSmall"]);
-    assert_eq!(causes(8), ["QueueUnknown"]);
+    assert_eq!(causes(3), [ReasonCode::QuotaExceeded, ReasonCode::QuotaExceeded]);
+    assert_eq!(causes(5), [ReasonCode::QuotaExceeded]);
+    assert_eq!(causes(7), [ReasonCode::QuotaTooSmall]);
+    assert_eq!(causes(8), [ReasonCode::QueueUnknown]);
     assert_eq!(trial.queue_state.eta(uid(3)).unwrap().start, at(100));
     assert!(trial.queue_state.why(uid(3))[0].message.contains("queue/t/a holds 16 of its 16 GPUs"));
     assert_eq!(trial.faults, Vec::<String>::new());

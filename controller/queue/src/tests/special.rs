@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{JobId, JobName, Reason, ReservationName, Timestamp, Within};
+use proto_model::{JobId, JobName, Reason, ReasonCode, ReservationName, Timestamp, Within};
 
 use super::world::{
     at, cluster, job, job_of, node, nodes, part, policy, queue, queue_state, secs, tenant, uid,
@@ -24,7 +24,7 @@ fn run(trial: &mut Trial, jobs: &[TrialJob]) {
     assert_eq!(trial.faults, Vec::<String>::new());
 }
 
-fn codes(trial: &Trial, number: u64) -> Vec<&'static str> {
+fn codes(trial: &Trial, number: u64) -> Vec<ReasonCode> {
     trial
         .queue_state
         .seen(uid(number))
@@ -55,7 +55,7 @@ fn the_cheapest_jobs_that_help_are_stopped_with_their_grace() {
     jobs.push(high(job(5, nodes(3), 100, 50)));
     let mut trial = Trial::new(queue_state(), cluster(&[8]));
     trial.run_until(&jobs, at(100));
-    assert_eq!(codes(&trial, 5), ["GangCapacity", "PreemptionUnderWay"]);
+    assert_eq!(codes(&trial, 5), [ReasonCode::GangCapacity, ReasonCode::PreemptionUnderWay]);
     let mut trial = Trial::new(queue_state(), cluster(&[8]));
     run(&mut trial, &jobs);
     assert_eq!(starts(&trial, 5), [107]);
@@ -138,7 +138,7 @@ fn nobody_runs_into_a_maintenance() {
     ];
     let mut trial = Trial::new(queue_state, cluster(&[4]));
     trial.run_until(&jobs, at(102));
-    assert!(codes(&trial, 3).contains(&"ReservationInTheWay"), "{:?}", codes(&trial, 3));
+    assert!(codes(&trial, 3).contains(&ReasonCode::ReservationInTheWay), "{:?}", codes(&trial, 3));
     assert!(trial.queue_state.why(uid(3)).iter().any(|reason| reason.message.contains("new firmware")));
     let names: std::collections::BTreeSet<String> = trial
         .queue_state
@@ -174,10 +174,10 @@ fn a_reservation_is_for_its_tenants_jobs_that_name_it() {
     jobs[3].entry.reservation = Some(reservation("none"));
     let mut trial = Trial::new(queue_state, cluster(&[3, 4]));
     trial.run_until(&jobs, at(20));
-    assert_eq!(codes(&trial, 1), ["ReservationNotBegun"]);
+    assert_eq!(codes(&trial, 1), [ReasonCode::ReservationNotBegun]);
     assert_eq!(trial.queue_state.eta(uid(1)).unwrap().start, at(50));
-    assert_eq!(codes(&trial, 2), ["ReservationClosed"]);
-    assert_eq!(codes(&trial, 4), ["ReservationUnknown"]);
+    assert_eq!(codes(&trial, 2), [ReasonCode::ReservationClosed]);
+    assert_eq!(codes(&trial, 4), [ReasonCode::ReservationUnknown]);
     trial.run(&[]);
     assert_eq!(starts(&trial, 1), [50]);
     assert_eq!(starts(&trial, 3), [150]);
@@ -193,7 +193,7 @@ fn arrays_run_so_many_at_a_time() {
     }
     let mut trial = Trial::new(queue_state(), cluster(&[8]));
     trial.run_until(&jobs, at(5));
-    assert_eq!(codes(&trial, 4), ["ArrayLimit"]);
+    assert_eq!(codes(&trial, 4), [ReasonCode::ArrayLimit]);
     assert_eq!(trial.queue_state.eta(uid(4)).map(|eta| eta.start), Some(at(10)));
     trial.run(&[]);
     let all: Vec<u64> = (1..=9).flat_map(|number| starts(&trial, number)).collect();
@@ -226,12 +226,12 @@ fn an_elastic_job_starts_with_what_there_is_shrinks_for_others_and_grows_again()
 fn times_and_holds_are_kept_and_told() {
     let mut jobs = vec![job(1, nodes(1), 0, 30), job(2, nodes(1), 0, 10), job(3, nodes(1), 0, 10)];
     jobs[1].entry.not_before = Some(at(25));
-    jobs[2].entry.hold = vec![Reason::new("DependencyPending", "waits for job 1")];
+    jobs[2].entry.hold = vec![Reason::new(ReasonCode::from_text("DependencyPending"), "waits for job 1")];
     jobs[2].entry.after = vec![uid(1)];
     let mut trial = Trial::new(queue_state(), cluster(&[4]));
     trial.run_until(&jobs, at(1));
-    assert_eq!(codes(&trial, 2), ["NotBefore"]);
-    assert_eq!(trial.queue_state.why(uid(3))[0].code, "DependencyPending");
+    assert_eq!(codes(&trial, 2), [ReasonCode::NotBefore]);
+    assert_eq!(trial.queue_state.why(uid(3))[0].code, ReasonCode::from_text("DependencyPending"));
     assert_eq!(trial.queue_state.eta(uid(2)).unwrap().start.0 / 1000, 25);
     assert_eq!(trial.queue_state.eta(uid(3)).unwrap().start.0 / 1000, 30);
     trial.run(&[]);

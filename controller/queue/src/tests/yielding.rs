@@ -1,6 +1,6 @@
 //! Jobs that yield within a limit, and elastic jobs that change their size.
 
-use proto_model::{Reason, Within};
+use proto_model::{Reason, ReasonCode, Within};
 
 use super::world::{at, cluster, job, job_of, nodes, policy, queue, queue_state, secs, tenant, uid};
 use crate::{
@@ -159,7 +159,7 @@ fn an_elastic_job_gives_up_what_it_does_not_need_for_one_of_equal_priority() {
 #[test]
 fn a_job_grows_beside_jobs_that_could_not_use_the_room() {
     let mut held_back = job(3, nodes(1), 1, 10);
-    held_back.entry.hold = vec![Reason::new("DependencyPending", "waits for ever")];
+    held_back.entry.hold = vec![Reason::new(ReasonCode::from_text("DependencyPending"), "waits for ever")];
     let large = job(4, nodes(9), 1, 10);
     let mut first = job(1, nodes(6), 0, 50);
     first.entry.priority = 1;

@@ -1,6 +1,6 @@
 //! Causes of gangs whose nodes are not all alike: those of each component by itself, and then those of all together.
 
-use proto_model::{JobId, Reason, many};
+use proto_model::{JobId, Reason, ReasonCode, many};
 
 use crate::{
     place::{Choice, Need, Placer, Time},
@@ -28,7 +28,7 @@ pub(super) fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) 
     let (nodes, wanted) = (snapshot.topology().len(), need.nodes as usize);
     if reasons.is_empty() && wanted > nodes {
         let message = format!("the job asks for {} in all, the cluster has {nodes}", many(wanted, "node"));
-        reasons.push(Reason::new("NodeCount", message).count(wanted - nodes));
+        reasons.push(Reason::new(ReasonCode::NodeCount, message).count(wanted - nodes));
     }
     let healed = super::healed(need);
     if reasons.is_empty()
@@ -38,7 +38,7 @@ pub(super) fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) 
             "each component has nodes enough by itself, but no {} are the nodes of all of them together",
             many(need.nodes, "node")
         );
-        reasons.push(Reason::new("GangShape", message).count(wanted));
+        reasons.push(Reason::new(ReasonCode::GangShape, message).count(wanted));
     }
     reasons
 }

@@ -1,16 +1,16 @@
 //! CPUs and memory in words: that no node has so much, and that too little is free.
 
 use controller_topology::Server;
-use proto_model::{Reason, many, size};
+use proto_model::{Reason, ReasonCode, many, size};
 
 use super::of_nodes;
 use crate::{explain::Cause, host::Host, place::Need, snapshot::Snapshot};
 
 /// One of the two.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Kind {
     /// Code where too few nodes have enough of it.
-    shape: &'static str,
+    shape: ReasonCode,
     /// What they are, for those whose agents do not report them.
     what: &'static str,
     of: fn(Host) -> u64,
@@ -18,9 +18,14 @@ struct Kind {
 }
 
 const KINDS: [Kind; 2] = [
-    Kind { shape: "CpuShape", what: "CPUs", of: |host| host.cpus.into(), text: |cpus| many(cpus, "CPU") },
     Kind {
-        shape: "MemoryShape",
+        shape: ReasonCode::CpuShape,
+        what: "CPUs",
+        of: |host| host.cpus.into(),
+        text: |cpus| many(cpus, "CPU"),
+    },
+    Kind {
+        shape: ReasonCode::MemoryShape,
         what: "memory",
         of: |host| host.memory,
         text: |bytes| format!("{} of memory", size(bytes)),
@@ -71,21 +76,27 @@ fn shape(snapshot: &Snapshot, need: &Need, nodes: usize, kind: Kind) -> Option<R
 }
 
 /// The code for nodes that have CPUs and memory enough, but not beside all else that is asked for.
-pub(super) fn code(need: &Need) -> &'static str {
-    if need.host.cpus > 0 { "CpuShape" } else { "MemoryShape" }
+pub(super) fn code(need: &Need) -> ReasonCode {
+    if need.host.cpus > 0 { ReasonCode::CpuShape } else { ReasonCode::MemoryShape }
 }
 
 /// What is so of nodes that a job's CPUs or memory keep away: code and words; nothing for other causes.
-pub(super) fn words(need: &Need, cause: &Cause) -> Option<(&'static str, String)> {
+pub(super) fn words(need: &Need, cause: &Cause) -> Option<(ReasonCode, String)> {
     let (cpus, memory) = (u64::from(need.host.cpus), size(need.host.memory));
     let cpus = if cpus == 1 { "no CPU".to_owned() } else { format!("fewer than {cpus} CPUs") };
     Some(match cause {
-        Cause::CpuShape => ("CpuShape", format!("HAVE {cpus}, even when idle")),
-        Cause::CpusHeld => ("CpuCapacity", format!("HAVE {cpus} free")),
-        Cause::CpusUnknown => ("CpusUnknown", "HAVE an agent that tells nothing of CPUs".to_owned()),
-        Cause::MemoryShape => ("MemoryShape", format!("HAVE less than {memory} of memory, even when idle")),
-        Cause::MemoryHeld => ("MemoryCapacity", format!("HAVE less than {memory} of memory free")),
-        Cause::MemoryUnknown => ("MemoryUnknown", "HAVE an agent that tells nothing of memory".to_owned()),
+        Cause::CpuShape => (ReasonCode::CpuShape, format!("HAVE {cpus}, even when idle")),
+        Cause::CpusHeld => (ReasonCode::CpuCapacity, format!("HAVE {cpus} free")),
+        Cause::CpusUnknown => {
+            (ReasonCode::CpusUnknown, "HAVE an agent that tells nothing of CPUs".to_owned())
+        }
+        Cause::MemoryShape => {
+            (ReasonCode::MemoryShape, format!("HAVE less than {memory} of memory, even when idle"))
+        }
+        Cause::MemoryHeld => (ReasonCode::MemoryCapacity, format!("HAVE less than {memory} of memory free")),
+        Cause::MemoryUnknown => {
+            (ReasonCode::MemoryUnknown, "HAVE an agent that tells nothing of memory".to_owned())
+        }
         _ => return None,
     })
 }

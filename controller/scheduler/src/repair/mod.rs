@@ -19,7 +19,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use controller_topology::RailSet;
-use proto_model::{NodeName, NodePlace, Placement, RankPlace, Reason};
+use proto_model::{NodeName, NodePlace, Placement, RankPlace, Reason, ReasonCode};
 
 pub use assign::CHECKS;
 pub use prove::{RepairFlaw, prove_repair};
@@ -223,7 +223,7 @@ fn remediate(
         Err(flaws) => {
             let text: Vec<String> = flaws.iter().map(ToString::to_string).collect();
             let message = format!("a replacement was found and refused by its proof: {}", text.join("; "));
-            Err(vec![Reason::new("RepairUnproved", message).count(flaws.len())])
+            Err(vec![Reason::new(ReasonCode::RepairUnproved, message).count(flaws.len())])
         }
     }
 }
@@ -289,7 +289,9 @@ impl Gang {
                     "node '{}' of the gang is not in the cluster any more, so nobody knows where it stands",
                     place.node
                 );
-                unknown.push(Reason::new("NodeUnknown", message).scope(format!("node/{}", place.node)));
+                unknown.push(
+                    Reason::new(ReasonCode::NodeUnknown, message).scope(format!("node/{}", place.node)),
+                );
             }
             gang.seats.push((pick, stays));
         }
@@ -329,7 +331,7 @@ impl Gang {
     ) -> Repaired {
         let topology = snapshot.topology();
         let old: RailSet = request.placement.rails.iter().copied().collect();
-        let mut placement = request.placement.clone();
+        let mut placement = Placement { repaired: true, ..request.placement.clone() };
         let mut swaps = Vec::new();
         placement.rails.retain(|rail| rails.has(*rail));
         (placement.pods, placement.cut) = (assigned.pods, assigned.cut);
@@ -413,6 +415,6 @@ fn several_components(need: &Need, open: &[usize]) -> Option<Reason> {
         let named = names.into_iter().collect::<Vec<_>>().join(", ");
         let message =
             format!("nodes of several components ({named}) are lost; those of one at a time are replaced");
-        Reason::new("RepairComponents", message).count(open.len())
+        Reason::new(ReasonCode::RepairComponents, message).count(open.len())
     })
 }

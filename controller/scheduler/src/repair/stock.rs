@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use controller_topology::{NodeIx, RailSet};
-use proto_model::{Reason, many};
+use proto_model::{Reason, ReasonCode, many};
 
 use super::{Gang, RepairRequest, part};
 use crate::{
@@ -169,7 +169,7 @@ impl Stock {
         };
         let nodes = if lost == 1 { "node is" } else { "nodes are" };
         let message = format!("{lost} {nodes} to be replaced{from}");
-        let mut reasons = vec![Reason::new("RepairCapacity", message).count(lost)];
+        let mut reasons = vec![Reason::new(ReasonCode::RepairCapacity, message).count(lost)];
         let enough = free.saturating_add(spares as u64) >= lost as u64;
         if enough {
             let place = match request.need.within {
@@ -178,7 +178,7 @@ impl Stock {
                 Within::Fabric => "where its groups stay together and its rails reach the others",
             };
             let message = format!("too few of them stand {place}");
-            reasons.push(Reason::new("RepairPlace", message).count(lost));
+            reasons.push(Reason::new(ReasonCode::RepairPlace, message).count(lost));
         }
         if request.sources.free {
             let rails: RailSet = request.placement.rails.iter().copied().collect();
@@ -187,12 +187,12 @@ impl Stock {
             let kept: &NodeSet = request.kept;
             let causes = not_now(snapshot, &need, None).into_iter();
             // They are about a gang that starts.
-            let other = ["GangCapacity", "RailAlignment", "RailDead"];
-            reasons.extend(causes.filter(|cause| !other.contains(&&*cause.code)));
+            let other = [ReasonCode::GangCapacity, ReasonCode::RailAlignment, ReasonCode::RailDead];
+            reasons.extend(causes.filter(|cause| !other.contains(&cause.code)));
             if !kept.is_empty() {
                 let are = if kept.len() == 1 { "is" } else { "are" };
                 let message = format!("{} {are} kept for others", many(kept.len(), "node"));
-                reasons.push(Reason::new("Reserved", message).count(kept.len()));
+                reasons.push(Reason::new(ReasonCode::Reserved, message).count(kept.len()));
             }
         }
         reasons

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{Component, ComponentName, Placement};
+use proto_model::{Component, ComponentName, Placement, ReasonCode};
 
 use super::*;
 use crate::{
@@ -113,7 +113,7 @@ fn one_pod_that_has_room_for_all_comes_first() {
     let mut inside = wide;
     inside.placement.within = Within::Pod;
     let waits = wait(one(&snapshot, &inside));
-    assert!(waits.infeasible && waits.reasons[0].code == "GangShape", "{:?}", waits.reasons);
+    assert!(waits.infeasible && waits.reasons[0].code == ReasonCode::GangShape, "{:?}", waits.reasons);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_quota_counts_the_gpus_of_all_components() {
     snapshot.set_quota(&tenant(), Some(6));
     assert_eq!(placement(one(&snapshot, &spec)).nodes.len(), 3);
     snapshot.set_quota(&tenant(), Some(5));
-    assert_eq!(wait(one(&snapshot, &spec)).reasons[0].code, "QuotaTooSmall");
+    assert_eq!(wait(one(&snapshot, &spec)).reasons[0].code, ReasonCode::QuotaTooSmall);
 }
 
 #[test]
@@ -191,5 +191,5 @@ fn a_lost_node_is_replaced_by_one_that_can_be_of_its_component() {
         (4, "n4", 4)
     );
     let both = after(&[1, 3]).unwrap_err();
-    assert_eq!(both.reasons[0].code, "RepairComponents");
+    assert_eq!(both.reasons[0].code, ReasonCode::RepairComponents);
 }

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use proto_model::{
     Inventory, Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState, Placement,
+    ReasonCode,
 };
 
 use super::*;
@@ -194,7 +195,10 @@ fn a_repair_takes_no_server_of_another_tenant() {
         third
     });
     let reasons = repair(&snapshot, &mut Placer::default(), &request).unwrap_err().reasons;
-    assert!(reasons.iter().any(|reason| reason.code == "NodeNotShared" && reason.count == 2), "{reasons:?}");
+    assert!(
+        reasons.iter().any(|reason| reason.code == ReasonCode::NodeNotShared && reason.count == 2),
+        "{reasons:?}"
+    );
 }
 
 /// Who is where, by the placements alone.

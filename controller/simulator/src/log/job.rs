@@ -9,7 +9,8 @@ use controller_scheduler::{
 };
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{
-    GpuModel, JobId, JobName, NodeName, NodePlace, Placement, Preemption, Reason, ReservationName, Timestamp,
+    GpuModel, JobId, JobName, NodeName, NodePlace, Placement, Preemption, Reason, ReasonCode,
+    ReservationName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -357,7 +358,7 @@ impl JobLine {
             hold: self
                 .hold
                 .iter()
-                .map(|(code, message)| Reason::new(code.clone(), message.clone()))
+                .map(|(code, message)| Reason::new(ReasonCode::from_text(code), message.clone()))
                 .collect(),
             after: self.after.iter().map(|text| uid(text)).collect::<Result<_, _>>()?,
             preemption: Preemption {

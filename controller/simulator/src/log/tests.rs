@@ -8,7 +8,7 @@ use std::{
 use controller_queue::{Act, Budget, Entry, QueueState};
 use controller_scheduler::{Group, Need, Pattern, Placer, RailNeed, Snapshot, Term, Toleration, Within};
 use controller_topology::NodeIx;
-use proto_model::{Fabric, JobUid, Timestamp};
+use proto_model::{Fabric, JobUid, ReasonCode, Timestamp};
 
 use super::*;
 use crate::{
@@ -268,7 +268,7 @@ fn a_job_survives_its_line() {
         queue: Some(proto_model::QueueName::new("prod").unwrap()),
         priority: -3,
         not_before: Some(Timestamp(9)),
-        hold: vec![proto_model::Reason::new("Dependency", "waits")],
+        hold: vec![proto_model::Reason::new(ReasonCode::Dependency, "waits")],
         after: vec![job.uid],
         preemption: proto_model::Preemption {
             preemptible: true,

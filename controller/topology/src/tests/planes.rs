@@ -1,6 +1,6 @@
 //! Spines, planes, what is down, lists of cables, and what a large document costs.
 
-use proto_model::{Fabric, Leaf, LinkGroup, Names, Neighbor, Reason, Spine, Uplink};
+use proto_model::{Fabric, Leaf, LinkGroup, Names, Neighbor, Reason, ReasonCode, Spine, Uplink};
 
 use super::{fabric, inventory, node};
 use crate::{NodeIx, RailSet, Topology, check};
@@ -10,7 +10,7 @@ fn names(text: &str) -> Names {
 }
 
 fn codes(findings: &[Reason]) -> Vec<&str> {
-    findings.iter().map(|finding| &*finding.code).collect()
+    findings.iter().map(|finding| finding.code.as_str()).collect()
 }
 
 /// Two pods of two nodes, one rail, each NIC with a port on each of two planes, a spine per plane.
@@ -71,7 +71,7 @@ fn both_planes_carry_and_one_is_enough() {
     let port = t.server(ix(&t, "n0")).unwrap().ports[0].unwrap();
     assert_eq!((port.mbps, port.second, t.leaf_name(port.leaf.unwrap())), (200_000, None, "l01"));
     assert_eq!(t.distance(ix(&t, "n0"), ix(&t, "n2"), 0), Some(3), "over plane 1");
-    assert!(t.findings().iter().any(|f| f.code == "SwitchDown"));
+    assert!(t.findings().iter().any(|f| f.code == ReasonCode::SwitchDown));
 
     f.leaves[3].down = true; // plane 1 of pod 1: the pods have no plane in common
     let t = furnished(&f);

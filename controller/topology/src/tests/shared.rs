@@ -6,7 +6,7 @@ use super::{inventory, node};
 use crate::{RailSet, Topology, check};
 
 fn codes(findings: &[Reason]) -> Vec<&str> {
-    findings.iter().map(|finding| &*finding.code).collect()
+    findings.iter().map(|finding| finding.code.as_str()).collect()
 }
 
 /// Two pods of two servers with four NICs; `each` rails share a leaf of their pod, and all leaves the spines.

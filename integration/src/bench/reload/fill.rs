@@ -8,7 +8,7 @@ use controller_store::{EmbeddedOptions, EtcdEndpoint, EtcdOptions, Filling, Op, 
 use proto_model::{
     CommandSpec, FailurePolicy, Gang, Health, Job, JobId, JobKey, JobName, JobSpec, JobStatus, JobUid,
     NicPlace, Node, NodeEndpoints, NodeName, NodePlace, Phase, Placement, Quota, RailEndpoint, RailRequest,
-    RankExit, RankPlace, Reason, Requeue, Tenant, TenantName, Timestamp, Work,
+    RankExit, RankPlace, Reason, ReasonCode, Requeue, Tenant, TenantName, Timestamp, Work,
 };
 
 use crate::{control::text, scheduler::site};
@@ -236,9 +236,12 @@ fn job(at: u32, size: Size) -> Result<Job, String> {
 fn reasons(phase: Phase) -> Vec<Reason> {
     match phase {
         Phase::Pending => {
-            vec![Reason::new("GangCapacity", "0 of the 4 nodes that the job needs can take it now").count(4)]
+            vec![
+                Reason::new(ReasonCode::GangCapacity, "0 of the 4 nodes that the job needs can take it now")
+                    .count(4),
+            ]
         }
-        Phase::Failed => vec![Reason::new("RankFailed", "rank 0 ended with status 1").count(1)],
+        Phase::Failed => vec![Reason::new(ReasonCode::RankFailed, "rank 0 ended with status 1").count(1)],
         _ => Vec::new(),
     }
 }

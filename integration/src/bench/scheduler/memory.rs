@@ -11,7 +11,7 @@ use controller_scheduler::{Choice, Gate, Need, Placer, RailNeed, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{
     CommandSpec, FailurePolicy, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName, Phase,
-    Reason, Requeue, TenantName, Timestamp, Work,
+    Reason, ReasonCode, Requeue, TenantName, Timestamp, Work,
 };
 use serde_json::json;
 
@@ -160,8 +160,11 @@ fn records(jobs: u32) -> Result<BTreeMap<JobUid, Arc<Job>>, String> {
             status: JobStatus {
                 phase: Phase::Pending,
                 reasons: vec![
-                    Reason::new("GangCapacity", "3 of the 8 nodes that the job needs can take it now")
-                        .count(5),
+                    Reason::new(
+                        ReasonCode::GangCapacity,
+                        "3 of the 8 nodes that the job needs can take it now",
+                    )
+                    .count(5),
                 ],
                 placement: None,
                 attempt: 1,

@@ -151,7 +151,7 @@ fn only_the_last_changes_are_kept() {
     }
     let times: Vec<u64> = recent.reasons().iter().map(|one| one.since.unwrap().0).collect();
     assert_eq!(times, (4..20).collect::<Vec<_>>());
-    let codes: BTreeSet<&str> = ChangeKind::ALL.iter().map(|kind| kind.code()).collect();
+    let codes: BTreeSet<ReasonCode> = ChangeKind::ALL.iter().map(|kind| kind.code()).collect();
     assert_eq!(codes.len(), ChangeKind::ALL.len());
 }
 

@@ -10,8 +10,8 @@ use std::{
 
 use node_agent_netlink::{Kernel, NetlinkError, events::Events};
 use node_agent_qos::{
-    DcbAgent, Device, Observed, Options, Plan, PlanRefusal, QosProfile, Reading, Stage, data_class, plan,
-    vendor,
+    DcbAgent, Device, Observed, Options, Plan, PlanRefusal, QosProfile, Reading, Stage, data_class,
+    journal::Asker, plan, vendor,
 };
 use proto_model::Timestamp;
 
@@ -72,9 +72,6 @@ pub enum KeeperError {
     Journal(#[from] io::Error),
 }
 
-/// Who asks where the controller rolls a profile out; its number follows.
-pub const ROLLOUT: &str = "roll-out ";
-
 /// What one NIC is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aim {
@@ -83,13 +80,13 @@ pub struct Aim {
     /// It is out of use and has the profile for a trial, which is taken back unless it is confirmed within this time. None: it keeps
     /// the profile, a trial of the same asker is confirmed, and edits that harm traffic are withheld.
     pub trial: Option<Duration>,
-    /// Who asks: a trial that another roll-out began is taken back.
-    pub who: String,
+    /// Who asks: a trial that another roll-out began is taken back. None: nobody, where it is left as it is.
+    pub who: Option<Asker>,
 }
 
 impl Aim {
     fn leave() -> Self {
-        Self { profile: None, trial: None, who: String::new() }
+        Self { profile: None, trial: None, who: None }
     }
 }
 
@@ -99,7 +96,7 @@ pub struct Keeper {
     journal: Box<dyn Journal>,
     profile: QosProfile,
     options: Options,
-    who: String,
+    who: Asker,
     /// What each NIC is to be, by its name, in place of the one profile for all; one that is not named is left alone.
     aims: Option<BTreeMap<String, Aim>>,
     events: Events,
@@ -146,7 +143,7 @@ impl Keeper {
             journal,
             profile,
             options,
-            who: who.to_owned(),
+            who: Asker::Local(who.to_owned()),
             aims: None,
             events,
             checks: Looks::new(timing, Duration::ZERO),
@@ -160,7 +157,7 @@ impl Keeper {
 
     /// Another profile: everything is looked at again.
     pub fn want(&mut self, profile: QosProfile, options: Options, who: &str) {
-        (self.profile, self.options, self.who) = (profile, options, who.to_owned());
+        (self.profile, self.options, self.who) = (profile, options, Asker::Local(who.to_owned()));
         self.checks.on_report(&node_agent_netlink::events::Event::Lost, self.start.elapsed());
     }
 
@@ -173,8 +170,11 @@ impl Keeper {
     }
 
     fn aim_of(&self, netdev: &str) -> Aim {
-        let all =
-            || Aim { profile: Some(Arc::new(self.profile.clone())), trial: None, who: self.who.clone() };
+        let all = || Aim {
+            profile: Some(Arc::new(self.profile.clone())),
+            trial: None,
+            who: Some(self.who.clone()),
+        };
         self.aims.as_ref().map_or_else(all, |aims| aims.get(netdev).cloned().unwrap_or_else(Aim::leave))
     }
 
@@ -281,7 +281,8 @@ impl Keeper {
             // Half of it is no trial of it.
             return Verdict::Withheld(Box::new(plan));
         }
-        let asked = Asked { who: aim.who.clone(), confirm_within: aim.trial };
+        let asked =
+            Asked { who: aim.who.clone().unwrap_or_else(|| self.who.clone()), confirm_within: aim.trial };
         let result = run(&*self.kernel, &mut *self.journal, &seen, &plan, &asked);
         self.remember();
         match result {
@@ -314,16 +315,16 @@ impl Keeper {
     /// What is under way on a NIC, brought to where it is desired: until when it waits, if it does.
     fn finish(&mut self, device: &Device, aim: &Aim) -> Result<Option<Timestamp>, RunError> {
         let Some(record) = self.records.get(&key(device)).cloned() else { return Ok(None) };
-        let ours = record.apply.asked_by == aim.who;
-        let by_rollout = record.apply.asked_by.starts_with(ROLLOUT) && self.aims.is_some();
+        let ours = aim.who.as_ref() == Some(&record.apply.asked_by);
+        let by_rollout = matches!(record.apply.asked_by, Asker::Rollout { .. }) && self.aims.is_some();
         let (kernel, journal) = (&*self.kernel, &mut *self.journal);
         if record.waits_until().is_some() && by_rollout && !(ours && aim.trial.is_some()) {
             let kept = ours && aim.profile.is_some();
+            let who = aim.who.as_ref().map_or_else(|| "the controller".to_owned(), ToString::to_string);
             let result = if kept {
-                confirm(kernel, journal, record, &aim.who).map(|_| None)
+                confirm(kernel, journal, record, &who).map(|_| None)
             } else {
-                let who = if aim.who.is_empty() { "the controller" } else { &aim.who };
-                end_trial(kernel, journal, record, who, Some("the controller did not keep it")).map(|_| None)
+                end_trial(kernel, journal, record, &who, Some("the controller did not keep it")).map(|_| None)
             };
             self.remember();
             return match result {

@@ -17,12 +17,12 @@ use node_agent_netlink::{
     fake::{FakeKernel, Style},
     route::Route,
 };
-use node_agent_qos::{Observed, Options, QosProfile, Stage, diff, plan, vendor};
+use node_agent_qos::{Observed, Options, QosProfile, Stage, diff, journal::Asker, plan, vendor};
 
 use super::{
     AuditLine, Journal, Keeper, MemoryJournal, Record,
     checks::{CheckTrigger, Timing},
-    keeper::{Aim, ROLLOUT, Verdict},
+    keeper::{Aim, Verdict},
     run::{Asked, Outlook, RunError, confirm, now, roll_back, run},
     tests::{PCI, check, server},
 };
@@ -189,7 +189,7 @@ fn the_last_apply_can_be_taken_back() {
 pub(super) fn trial(kernel: &FakeKernel, disk: &mut Disk, seconds: u64) -> Outlook {
     let seen = check(kernel);
     let plan = plan(&QosProfile::default(), &seen, vendor::of(&seen), Options::default()).unwrap();
-    let asked = Asked { who: "bob".into(), confirm_within: Some(Duration::from_secs(seconds)) };
+    let asked = Asked { who: Asker::Local("bob".into()), confirm_within: Some(Duration::from_secs(seconds)) };
     run(kernel, disk, &seen, &plan, &asked).unwrap()
 }
 
@@ -346,9 +346,10 @@ fn changes_by_another_tool_leave_nothing_behind() {
 }
 
 /// What a controller's roll-out desires of the one NIC.
-pub(super) fn aim(keeper: &mut Keeper, profile: bool, trial: Option<Duration>, who: &str) {
+pub(super) fn aim(keeper: &mut Keeper, profile: bool, trial: Option<Duration>, generation: u64) {
     let profile = profile.then(|| Arc::new(QosProfile::default()));
-    keeper.aim([("eth0".to_owned(), Aim { profile, trial, who: format!("{ROLLOUT}{who}") })].into());
+    keeper
+        .aim([("eth0".to_owned(), Aim { profile, trial, who: Some(Asker::Rollout { generation }) })].into());
 }
 
 /// The last verdict after everything was looked at anew.
@@ -376,28 +377,28 @@ fn a_trial_of_the_controller_is_kept_or_taken_back_as_it_desired() {
     let mut keeper = keeper(&kernel, &disk, QUICK);
     keeper.aim(BTreeMap::new());
     assert!(matches!(verdict(&mut keeper), Verdict::Clean));
-    aim(&mut keeper, true, None, "1");
+    aim(&mut keeper, true, None, 1);
     assert!(matches!(verdict(&mut keeper), Verdict::Withheld(_)), "it is in use");
     let harmless = check(&kernel);
-    aim(&mut keeper, true, Some(LONG), "1");
+    aim(&mut keeper, true, Some(LONG), 1);
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
     assert_eq!(deviations(&check(&kernel)), 0);
     // The controller does not keep it.
-    aim(&mut keeper, false, None, "1");
+    aim(&mut keeper, false, None, 1);
     assert!(matches!(verdict(&mut keeper), Verdict::Clean));
     assert_eq!(check(&kernel), harmless);
     assert!(deviations(&harmless) > 0 && deviations(&before) >= deviations(&harmless));
     // It was taken back, so this roll-out does not try it again; the next one does.
-    aim(&mut keeper, true, Some(LONG), "1");
+    aim(&mut keeper, true, Some(LONG), 1);
     assert!(matches!(verdict(&mut keeper), Verdict::Failed(RunError::TakenBack { .. })));
-    aim(&mut keeper, true, Some(LONG), "2");
+    aim(&mut keeper, true, Some(LONG), 2);
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
-    aim(&mut keeper, true, None, "2");
+    aim(&mut keeper, true, None, 2);
     assert!(matches!(verdict(&mut keeper), Verdict::Clean));
     assert_eq!((disk.stage(), deviations(&check(&kernel))), (Some(Stage::Confirmed), 0));
     let lines: Vec<(String, String)> = disk.lines().into_iter().map(|line| (line.who, line.action)).collect();
     let expected = [("1", "apply"), ("1", "rollback"), ("2", "apply"), ("2", "confirm")];
-    assert_eq!(lines, expected.map(|(who, action)| (format!("{ROLLOUT}{who}"), action.to_owned())));
+    assert_eq!(lines, expected.map(|(who, action)| (format!("roll-out {who}"), action.to_owned())));
 }
 
 #[test]
@@ -406,7 +407,7 @@ fn a_trial_that_nobody_keeps_ends_and_is_not_tried_again() {
     let disk = Disk::new(&kernel);
     let mut keeper = keeper(&kernel, &disk, QUICK);
     let before = check(&kernel);
-    aim(&mut keeper, true, Some(Duration::from_millis(40)), "1");
+    aim(&mut keeper, true, Some(Duration::from_millis(40)), 1);
     let mut verdicts = Vec::new();
     for _ in 0..200 {
         verdicts.extend(keeper.turn(SOON, false).unwrap().into_iter().map(|outcome| outcome.verdict));
@@ -436,12 +437,13 @@ fn what_somebody_here_attempts_the_controller_leaves_alone() {
         Options::default(),
     )
     .unwrap();
-    let asked = Asked { who: "local user 0".into(), confirm_within: Some(Duration::from_secs(60)) };
+    let asked =
+        Asked { who: Asker::Local("local user 0".into()), confirm_within: Some(Duration::from_secs(60)) };
     let drained = Observed { drained: true, ..check(&kernel) };
     assert!(matches!(run(&kernel, &mut disk, &drained, &plan, &asked), Ok(Outlook::Waits(_))));
     let mut keeper = keeper(&kernel, &disk, QUICK);
     for (profile, trial) in [(false, None), (true, None), (true, Some(SOON))] {
-        aim(&mut keeper, profile, trial, "1");
+        aim(&mut keeper, profile, trial, 1);
         assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
     }
 }

@@ -49,7 +49,7 @@ fn a_trial_that_others_disturb_is_taken_back() {
     let disk = Disk::new(&kernel);
     let before = check(&kernel);
     let mut keeper = keeper(&kernel, &disk, QUICK);
-    aim(&mut keeper, true, Some(LONG), "1");
+    aim(&mut keeper, true, Some(LONG), 1);
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
     kernel.change(|world| world.devices.get_mut("eth0").unwrap().link.mtu = 4000);
     let found = verdict(&mut keeper);
@@ -58,7 +58,7 @@ fn a_trial_that_others_disturb_is_taken_back() {
         "{found:?}"
     );
     assert_eq!((check(&kernel), disk.in_service()), (before.clone(), true));
-    aim(&mut keeper, true, Some(LONG), "1");
+    aim(&mut keeper, true, Some(LONG), 1);
     assert!(matches!(verdict(&mut keeper), Verdict::Failed(_)));
     assert_eq!(check(&kernel), before);
 }
@@ -69,7 +69,7 @@ fn a_trial_that_cannot_be_read_waits() {
     let kernel = server(Style::Mlx5, "6.12.0");
     let disk = Disk::new(&kernel);
     let mut keeper = keeper(&kernel, &disk, QUICK);
-    aim(&mut keeper, true, Some(Duration::from_secs(60)), "1");
+    aim(&mut keeper, true, Some(Duration::from_secs(60)), 1);
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
     let tried = check(&kernel);
     kernel.change(|world| {
@@ -88,7 +88,7 @@ fn a_trial_that_is_stuck_is_not_begun_anew() {
     let kernel = server(Style::Mlx5, "6.12.0");
     let disk = Disk::new(&kernel);
     let mut keeper = keeper(&kernel, &disk, QUICK);
-    aim(&mut keeper, true, Some(Duration::from_secs(60)), "1");
+    aim(&mut keeper, true, Some(Duration::from_secs(60)), 1);
     assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
     kernel.change(|world| {
         let device = world.devices.get_mut("eth0").unwrap();

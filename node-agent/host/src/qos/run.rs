@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use node_agent_netlink::Kernel;
 use node_agent_qos::{
     Blast, Device, Edit, Observed, Plan,
-    journal::{Action, Event, Journal as Apply, Stage, step},
+    journal::{Action, Asker, Event, Journal as Apply, Stage, step},
 };
 use proto_model::Timestamp;
 
@@ -73,8 +73,8 @@ pub enum RunError {
 /// Who wants it, and for how long at first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// A person or the agent.
-    pub who: String,
+    /// A rollout, a person or the agent.
+    pub who: Asker,
     /// It is taken back unless it is confirmed within this time; none if it stays once it was read back.
     pub confirm_within: Option<Duration>,
 }
@@ -106,10 +106,10 @@ pub fn run(
     plan: &Plan,
     asked: &Asked,
 ) -> Result<Outlook, RunError> {
-    let apply = Apply::new(plan, before, &asked.who, asked.confirm_within.unwrap_or(AT_ONCE));
+    let apply = Apply::new(plan, before, asked.who.clone(), asked.confirm_within.unwrap_or(AT_ONCE));
     let record = Record { key: key(&before.device), profile: plan.profile.clone(), begun_ms: now().0, apply };
     let at_once = asked.confirm_within.is_none();
-    Drive { kernel, journal, record, who: asked.who.clone(), at_once }.go("apply", Event::Start)
+    Drive { kernel, journal, record, who: asked.who.to_string(), at_once }.go("apply", Event::Start)
 }
 
 /// Goes on with an apply that is not over, one that an agent left in the middle or a trial, by what the NIC (`device` by now) is and what
@@ -131,7 +131,7 @@ pub fn go_on(
     let mut record = record.clone();
     // It may have another name by now.
     record.apply.before.device.netdev.clone_from(&device.netdev);
-    let who = record.apply.asked_by.clone();
+    let who = record.apply.asked_by.to_string();
     match (Drive { kernel, journal, record, who, at_once }).go("resume", Event::Restarted) {
         Ok(Outlook::Waits(until)) => Ok(Some(until)),
         Err(error @ RunError::Journal { .. }) => Err(error),
@@ -201,7 +201,7 @@ pub fn roll_back(
         ..edit.clone()
     };
     let apply = Apply {
-        asked_by: who.to_owned(),
+        asked_by: Asker::Local(who.to_owned()),
         edits: last.apply.edits.iter().rev().map(back).collect(),
         before: before.clone(),
         confirm_within_ms: millis(AT_ONCE),

@@ -8,7 +8,7 @@ use super::plan::{any, reachable};
 use crate::{
     Change, Journal, Observed,
     edit::AppOp,
-    journal::{Action, Event, Service, Stage, step},
+    journal::{Action, Asker, Event, Service, Stage, step},
     model,
     plan::{Options, plan},
     trial,
@@ -146,7 +146,7 @@ fn journals(count: u64) -> Vec<(trial::Case, Journal)> {
         // What a driver cannot hold is not brought back exactly; the undo of that is tried elsewhere.
         case.observed.drained = true;
         let plan = plan(&case.profile, &case.observed, case.vendor, ANY).unwrap();
-        let journal = Journal::new(&plan, &case.observed, "ada", WINDOW);
+        let journal = Journal::new(&plan, &case.observed, Asker::Local("ada".into()), WINDOW);
         (case, journal)
     };
     // One thing wrong, and several: an apply of many edits has many places to die in.

@@ -1,8 +1,8 @@
 //! Times, durations and reasons.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
-use proto_model::{Named, Reason, TenantName, Timestamp};
+use proto_model::{Named, Reason, ReasonCode, TenantName, Timestamp};
 
 use super::FieldErrors;
 use crate::v1;
@@ -89,7 +89,7 @@ impl TryFrom<v1::Reason> for Reason {
         };
         let named = wire.named.map(named).transpose()?;
         Ok(Self {
-            code: Cow::Owned(wire.code),
+            code: ReasonCode::from_text(&wire.code),
             message: wire.message,
             count: wire.count,
             scope: wire.scope,

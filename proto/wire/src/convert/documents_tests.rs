@@ -9,8 +9,8 @@ use proto_model::{
     Component, ComponentName, Dependency, DependencyWhen, EngineOptions, Eta, FailurePolicy, Gang, GpuModel,
     Group, IsolationPolicy, Job, JobHold, JobId, JobLimits, JobName, JobSpec, JobStatus, JobUid, NodeName,
     NodePlace, Objective, PastAttempt, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise,
-    Queue, QueueName, Quota, RailLoss, RailProtection, RailRequest, RankExit, Reason, Replace, Requeue,
-    Reservation, ReservationName, ReservationNodes, Role, ScheduleName, ScheduledRun, ServiceClass,
+    Queue, QueueName, Quota, RailLoss, RailProtection, RailRequest, RankExit, Reason, ReasonCode, Replace,
+    Requeue, Reservation, ReservationName, ReservationNodes, Role, ScheduleName, ScheduledRun, ServiceClass,
     ServiceClassName, Shape, Tenant, TenantName, Term, Timestamp, Toleration, UserLimits, Within, Work,
     flaw::SIGNALS,
 };
@@ -332,6 +332,7 @@ proptest! {
             spares: vec![place],
             cut: u64::from(times) << 40,
             exclusive: index % 2 == 0,
+            repaired: index % 3 == 0,
             ..Placement::default()
         };
         let status = JobStatus {
@@ -375,7 +376,7 @@ proptest! {
                         attempt,
                         started: (attempt > 0).then_some(Timestamp(1500)),
                         ended: Timestamp(1600),
-                        reasons: vec![Reason::new("RankExited", "rank 0 ended with 1").since(Timestamp(1600))],
+                        reasons: vec![Reason::new(ReasonCode::RankExited, "rank 0 ended with 1").since(Timestamp(1600))],
                         exits: vec![RankExit { rank: 0, code: 1, signal: 0, time: Timestamp(1600), usage: proto_model::RankUsage::default() }],
                         nodes: vec![NodeName::new("n1").unwrap()],
                     }

@@ -27,6 +27,7 @@ impl From<&Placement> for v1::Placement {
             spares: placement.spares.iter().map(node).collect(),
             cut: placement.cut,
             exclusive: placement.exclusive,
+            repaired: placement.repaired,
         }
     }
 }
@@ -127,6 +128,7 @@ impl TryFrom<v1::Placement> for Placement {
             spares: fields.list("spares", wire.spares),
             cut: wire.cut,
             exclusive: wire.exclusive,
+            repaired: wire.repaired,
         };
         for (index, rank) in placement.ranks.iter().enumerate() {
             if rank.rank as usize != index {

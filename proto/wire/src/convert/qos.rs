@@ -238,7 +238,7 @@ impl TryFrom<v1::ApplyQosRequest> for QosOrder {
 
 #[cfg(test)]
 mod tests {
-    use proto_model::{Inventory, Timestamp};
+    use proto_model::{Inventory, ReasonCode, Timestamp};
 
     use super::*;
 
@@ -283,7 +283,7 @@ mod tests {
             mixed: true,
         };
         assert_eq!(QosRollout::try_from(v1::QosRollout::from(&rollout)).unwrap(), rollout);
-        rollout.paused = Some(Reason::new("QosFailed", "x"));
+        rollout.paused = Some(Reason::new(ReasonCode::QosFailed, "x"));
         assert_eq!(QosRollout::try_from(v1::QosRollout::from(&rollout)).unwrap(), rollout);
     }
 

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use proto_model::{
-    AttemptUsage, Gpu, Inventory, JobUid, Nic, Observation, Reason, RunResult, ServerUsage, Timestamp,
-    rails::MAX_REPORTS,
+    AttemptUsage, Gpu, Inventory, JobUid, Nic, Observation, Reason, ReasonCode, RunResult, ServerUsage,
+    Timestamp, rails::MAX_REPORTS,
 };
 
 use super::{FieldErrors, Fields};
@@ -114,9 +114,10 @@ fn line(text: &str, most: usize) -> String {
 }
 
 fn bounded_cause(cause: Reason) -> Reason {
-    let code: String = cause.code.chars().filter(char::is_ascii_alphanumeric).take(CODE_MAX).collect();
+    let letters = cause.code.as_str().chars().filter(char::is_ascii_alphanumeric);
+    let code: String = letters.take(CODE_MAX).collect();
     Reason {
-        code: code.into(),
+        code: ReasonCode::from_text(&code),
         message: line(&cause.message, MESSAGE_MAX),
         count: cause.count,
         scope: line(&cause.scope, SCOPE_MAX),
@@ -258,7 +259,7 @@ mod tests {
         let seen = reported_observation(wire).unwrap();
         let cause = seen.cause.unwrap();
         assert_eq!((seen.exits.len(), seen.rails.len()), (EXITS_MAX, MAX_REPORTS));
-        assert!(cause.code.len() <= CODE_MAX && cause.scope.len() <= SCOPE_MAX);
+        assert!(cause.code.as_str().len() <= CODE_MAX && cause.scope.len() <= SCOPE_MAX);
         assert!(cause.message.len() <= MESSAGE_MAX && !cause.message.contains('\n'));
         let result = seen.result.unwrap();
         assert_eq!((result.bus_bw_gbps, result.alg_bw_gbps, result.rails.len()), (0.0, 0.0, MAX_REPORTS));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::{collection::btree_map, option, prelude::*, sample::select};
 use prost::Message as _;
 use proto_model::{
-    Authority, Concurrency, Cron, Gang, History, JobName, JobSchedule, JobSpec, Reason, Role, ScheduleName,
-    ScheduleProgress, TenantName, Timestamp, Zone,
+    Authority, Concurrency, Cron, Gang, History, JobName, JobSchedule, JobSpec, Reason, ReasonCode, Role,
+    ScheduleName, ScheduleProgress, TenantName, Timestamp, Zone,
 };
 
 use super::documents_tests::spec;
@@ -16,7 +16,8 @@ fn progress() -> impl Strategy<Value = ScheduleProgress> {
     let time = || (1_u64..4_000_000_000_000).prop_map(Timestamp);
     (time(), option::of(time()), option::of(time()), 0_u64..9).prop_map(
         |(checked_until, last, left, count)| {
-            let reason = |time| Reason::new("StillRunning", "the run of then has not ended").since(time);
+            let reason =
+                |time| Reason::new(ReasonCode::StillRunning, "the run of then has not ended").since(time);
             ScheduleProgress {
                 checked_until,
                 last: last.map(|time| (time, JobName::new("nightly-20261126-0230").unwrap())),

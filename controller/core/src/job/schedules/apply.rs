@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proto_model::{
-    Authority, JobSchedule, JobSpec, Reason, Role, ScheduleName, ScheduleProgress, TenantName,
+    Authority, JobSchedule, JobSpec, Reason, ReasonCode, Role, ScheduleName, ScheduleProgress, TenantName,
 };
 
 use super::{MAX_ELEMENTS, MAX_SCHEDULES, ScheduleEntry};
@@ -114,7 +114,8 @@ impl Step<'_> {
             let message = format!(
                 "the credentials of its owner, '{user}', were taken back; whoever applies it owns it"
             );
-            suspended.progress.last_left_out = Some(Reason::new("OwnerRevoked", message).since(self.now));
+            suspended.progress.last_left_out =
+                Some(Reason::new(ReasonCode::OwnerRevoked, message).since(self.now));
             let key = (schedule.tenant.clone(), schedule.name.clone());
             self.state.set_job_schedule(key, Some(ScheduleEntry::waiting(Arc::new(suspended))));
         }

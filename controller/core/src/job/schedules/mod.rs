@@ -16,7 +16,8 @@ use std::{
 
 use proto_audit::{Actor, Object};
 use proto_model::{
-    Job, JobName, JobSchedule, JobUid, Phase, Reason, ScheduleName, ScheduledRun, TenantName, Timestamp,
+    Job, JobName, JobSchedule, JobUid, Phase, Reason, ReasonCode, ScheduleName, ScheduledRun, TenantName,
+    Timestamp,
 };
 
 use crate::{
@@ -182,7 +183,7 @@ impl Step<'_> {
             ScheduleAction::Submit(time) => match self.submit_run(&schedule, time) {
                 Ok(job) => self.submitted_run(key, &schedule, time, job),
                 Err(error) => {
-                    let reason = Reason::new("Refused", format!("its job was refused: {error}"));
+                    let reason = Reason::new(ReasonCode::Refused, format!("its job was refused: {error}"));
                     self.left_out(key, &schedule, time, reason);
                 }
             },

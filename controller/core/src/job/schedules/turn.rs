@@ -1,6 +1,6 @@
 //! What is to be done with a schedule now: a function of the schedule, its runs and the time.
 
-use proto_model::{Concurrency, History, JobSchedule, JobUid, Reason, Timestamp};
+use proto_model::{Concurrency, History, JobSchedule, JobUid, Reason, ReasonCode, Timestamp};
 
 /// Jobs that one step cancels at most; one of them may be two writes.
 const CANCELLED: usize = 32;
@@ -58,13 +58,13 @@ pub(crate) fn decide(
         let (late, allowed) = (now.since(time).as_secs(), deadline.as_secs());
         let message =
             format!("no controller led for {late} s from its time on, and it may be {allowed} s late");
-        return ScheduleAction::LeaveOut(time, Reason::new("TooLate", message));
+        return ScheduleAction::LeaveOut(time, Reason::new(ReasonCode::TooLate, message));
     }
     let active = runs.iter().rev().find(|run| run.ended.is_none());
     match (schedule.concurrency, active) {
         (Concurrency::Forbid, Some(run)) => {
             let message = format!("the run of {} has not ended", run.time.utc());
-            ScheduleAction::LeaveOut(time, Reason::new("StillRunning", message))
+            ScheduleAction::LeaveOut(time, Reason::new(ReasonCode::StillRunning, message))
         }
         _ => ScheduleAction::Submit(time),
     }

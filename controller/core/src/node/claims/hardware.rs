@@ -7,13 +7,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{Claim, Health, Inventory, Node, NodeName, Reason};
+use proto_model::{Claim, Health, Inventory, Node, NodeName, Reason, ReasonCode};
 
-use crate::{
-    node::claims::{HARDWARE, QUARANTINED, Untruth},
-    state::State,
-    step::Step,
-};
+use crate::{node::claims::Untruth, state::State, step::Step};
 
 /// Who reports what, by the digests of claims; a function of the nodes' inventories. Two claims may share a digest, so that who is
 /// found here is asked for the claim itself. (No entry is without a name; `None` comes before all of them.)
@@ -144,14 +140,15 @@ impl Step<'_> {
         let nodes = self.state.index.claims.nodes(claim.digest()).filter(|other| *other != holder);
         let nodes = nodes.filter_map(|other| self.state.base.nodes.get(other));
         let about = claim.to_string();
-        let of_it = |evidence: &Reason| evidence.code == HARDWARE && evidence.scope == about;
+        let of_it =
+            |evidence: &Reason| evidence.code == ReasonCode::HardwareClaimed && evidence.scope == about;
         let accused: Vec<Arc<Node>> =
             nodes.filter(|node| node.quarantine.iter().any(of_it)).cloned().collect();
         let [only] = accused.as_slice() else { return };
         let mut wanted = (**only).clone();
         wanted.quarantine.retain(|evidence| !of_it(evidence));
         if !wanted.is_quarantined() {
-            wanted.quarantined = wanted.quarantined.filter(|reason| reason.code != QUARANTINED);
+            wanted.quarantined = wanted.quarantined.filter(|reason| reason.code != ReasonCode::Quarantined);
         }
         self.state.set_node(&only.name, Some(Arc::new(wanted)));
         self.request_scheduling_pass();

@@ -14,21 +14,17 @@ mod report;
 use std::{fmt, net::SocketAddr, sync::Arc};
 
 use proto_audit::{Actor, Object};
-use proto_model::{Claim, Node, NodeName, Reason};
+use proto_model::{Claim, Node, NodeName, Reason, ReasonCode};
 
 use crate::{event::ClaimVerdict, step::Step};
 
 pub(crate) use hardware::ClaimIndex;
-pub(crate) use report::{Admitted, CLAIM_REFUSED, admit};
+pub(crate) use report::{Admitted, admit};
 
 /// Pieces of evidence kept of one node.
 const EVIDENCE_MAX: usize = 8;
 /// Bytes shown of what a node has said.
 const SHOWN: usize = 128;
-/// The code of what keeps a quarantined node from taking jobs.
-const QUARANTINED: &str = "Quarantined";
-/// The code of evidence that a node has reported another one's hardware.
-const HARDWARE: &str = "HardwareClaimed";
 /// Whom the audit log names for what the controller does by itself.
 pub(crate) const SELF: &str = "controller";
 
@@ -60,16 +56,16 @@ impl Untruth {
         }
     }
 
-    /// Stable, for programs.
-    pub(crate) fn code(&self) -> &'static str {
+    /// The code of the evidence.
+    pub(crate) fn code(&self) -> ReasonCode {
         match self {
-            Self::Cause { .. } => "ControllerCauseClaimed",
-            Self::Scope { .. } => "ForeignScopeClaimed",
-            Self::Rank { .. } => "ForeignRankClaimed",
-            Self::Peer { .. } => "ForeignPeerClaimed",
-            Self::Endpoint { .. } => "ForeignEndpointClaimed",
-            Self::Epoch { .. } => "EpochClaimed",
-            Self::Hardware { .. } => HARDWARE,
+            Self::Cause { .. } => ReasonCode::ControllerCauseClaimed,
+            Self::Scope { .. } => ReasonCode::ForeignScopeClaimed,
+            Self::Rank { .. } => ReasonCode::ForeignRankClaimed,
+            Self::Peer { .. } => ReasonCode::ForeignPeerClaimed,
+            Self::Endpoint { .. } => ReasonCode::ForeignEndpointClaimed,
+            Self::Epoch { .. } => ReasonCode::EpochClaimed,
+            Self::Hardware { .. } => ReasonCode::HardwareClaimed,
         }
     }
 }
@@ -136,7 +132,7 @@ impl Step<'_> {
         quarantine.push(evidence);
         let first = node.quarantine.is_empty();
         let quarantined = if first {
-            Some(Reason::new(QUARANTINED, message).since(self.now))
+            Some(Reason::new(ReasonCode::Quarantined, message).since(self.now))
         } else {
             node.quarantined.clone()
         };

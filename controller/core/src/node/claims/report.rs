@@ -1,20 +1,16 @@
 //! What a node reports of its part of an attempt: its own is taken, the rest is left out.
 
-use std::{borrow::Cow, collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use proto_model::{
-    Measured, NicPlace, NodeCause, NodeName, NodePlace, Observation, Placement, RailEndpoint, Reason, Speaker,
+    Measured, NicPlace, NodeCause, NodeName, NodePlace, Observation, Placement, RailEndpoint, Reason,
+    ReasonCode, Speaker,
 };
 
 use crate::{
     node::claims::Untruth,
     state::{JobEntry, gang},
 };
-
-/// The cause of an attempt on a node whose own cause was refused.
-pub(crate) const CLAIM_REFUSED: &str = "NodeClaimRefused";
-/// The cause of an attempt for which a node has a word that this release does not know.
-const UNKNOWN_CAUSE: &str = "UnknownCause";
 
 /// What of a report counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,12 +107,12 @@ impl Part<'_> {
                     "node '{}' reported a cause that only the controller may say; its part of the attempt has failed",
                     self.node
                 );
-                cause = Reason::new(CLAIM_REFUSED, message).scope(self.scope());
+                cause = Reason::new(ReasonCode::NodeClaimRefused, message).scope(self.scope());
             }
             Speaker::Unknown => {
                 admitted.ignored.push("cause");
                 cause.message = format!("{}: {}", cause.code, cause.message);
-                (cause.code, cause.count) = (Cow::Borrowed(UNKNOWN_CAUSE), 0);
+                (cause.code, cause.count) = (ReasonCode::UnknownCause, 0);
                 cause.scope = self.scope();
             }
         }
@@ -128,7 +124,7 @@ impl Part<'_> {
         let Some((kind, name)) = scope.split_once('/') else { return About::Itself };
         match (kind, name.parse::<u32>()) {
             ("rank", Ok(rank)) if !self.owns(rank) => About::Rank(rank),
-            ("rank", Ok(_)) if cause == NodeCause::RankStartFailed => About::OwnRank,
+            ("rank", Ok(_)) if cause.is_own_doing() => About::OwnRank,
             ("node", _) if name != self.node.as_str() => About::Other,
             ("tenant" | "job" | "queue" | "leaf", _) => About::Other,
             _ => About::Itself,

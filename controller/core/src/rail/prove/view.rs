@@ -1,6 +1,6 @@
 //! Rails that wait for proof, as they are shown.
 
-use proto_model::{NicProbe, NodeName, Reason};
+use proto_model::{NicProbe, NodeName, Reason, ReasonCode};
 
 use super::place;
 use crate::state::State;
@@ -32,7 +32,7 @@ impl State {
             };
             let last = health.probe.as_ref().map(last).unwrap_or_default();
             let message = format!("rail {rail} is out of use until something proves it well: {now}{last}");
-            Some(Reason::new("RailUnproved", message).scope(format!("node/{name}:{rail}")))
+            Some(Reason::new(ReasonCode::RailUnproved, message).scope(format!("node/{name}:{rail}")))
         };
         server.unfit.iter().filter_map(reason).collect()
     }

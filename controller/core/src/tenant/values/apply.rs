@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use proto_model::{Authority, JobId, JobUid, Phase, Reason, Role, TenantName, Values, ValuesId};
+use proto_model::{Authority, JobId, JobUid, Phase, Reason, ReasonCode, Role, TenantName, Values, ValuesId};
 
 use super::{MAX_OF_TENANT, MAX_VALUES, ValuesError};
 use crate::{
@@ -11,9 +11,6 @@ use crate::{
     state::{JobEntry, State},
     step::Step,
 };
-
-/// The cause of an attempt that begins anew because its environment was changed before its ranks started.
-const ENVIRONMENT_CHANGED: &str = "EnvironmentChanged";
 
 impl Step<'_> {
     pub(crate) fn apply_values(&mut self, asked: Values, dry_run: bool) -> Result<Reply, CoreError> {
@@ -103,7 +100,7 @@ impl Step<'_> {
             if starting && entry.job.status.phase != Phase::Running {
                 let message = format!("{id} was changed while the job was being prepared");
                 let (grace, signal) = (entry.job.spec.stop_grace(), entry.job.spec.preemption.signal);
-                let cause = Reason::new(ENVIRONMENT_CHANGED, message);
+                let cause = Reason::new(ReasonCode::EnvironmentChanged, message);
                 self.preempt(uid, cause, (grace, signal), Vec::new());
             } else if self.state.check_env(&id.tenant, &entry.job.spec.work).is_ok() {
                 self.release_environment_hold(uid, entry);

@@ -48,7 +48,7 @@ pub(super) fn short(text: &str, most: usize) -> String {
 
 fn first_cause(job: &Job) -> Option<Reason> {
     let cause = job.status.reasons.first()?;
-    Some(Reason::new(cause.code.to_string(), short(&cause.message, MESSAGE)))
+    Some(Reason::new(cause.code.clone(), short(&cause.message, MESSAGE)))
 }
 
 impl Step<'_> {
