@@ -1,6 +1,10 @@
 //! The house cleans itself: what every file owes its reader.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use integration::binaries::root;
 
@@ -78,6 +82,53 @@ fn pure_rooms_repeat_the_roots_rules() {
             text.starts_with(root_rules.trim_end()),
             "{} must repeat the root's clippy.toml",
             rules.display()
+        );
+    }
+}
+
+/// Text that is compared with the code of a cause, by its place in the file.
+fn compared_codes(text: &str) -> Vec<String> {
+    const COMPARED: [&str; 3] = [".code == \"", ".code != \"", "code.starts_with(\""];
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = (1..).zip(code.lines());
+    let found = lines.filter(|(_, line)| COMPARED.iter().any(|compared| line.contains(compared)));
+    found.map(|(at, line)| format!("{at}: {}", line.trim())).collect()
+}
+
+/// Code decides on the variants of ReasonCode, and on enumerations in general, never on the texts of codes.
+#[test]
+fn nothing_is_decided_by_the_text_of_a_code() {
+    let is_test = |path: &Path| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        path.components().any(|part| part.as_os_str() == "tests")
+            || name == "tests"
+            || name.ends_with("_tests")
+    };
+    let mut all = Vec::new();
+    for file in tracked("*.rs").into_iter().filter(|file| !is_test(file)) {
+        let text = fs::read_to_string(&file).unwrap();
+        let found = compared_codes(&text).into_iter();
+        all.extend(found.map(|one| format!("{}:{one}", file.strip_prefix(root()).unwrap().display())));
+    }
+    assert!(all.is_empty(), "compare variants, for example of ReasonCode:\n{}", all.join("\n"));
+}
+
+#[test]
+fn texts_of_codes_are_found_outside_tests_alone() {
+    let text = "fn a() { if one.code == \"Lost\" {} }\n// two\nlet b = code.starts_with(\"L\");\n#[cfg(test)]\nmod tests {\none.code != \"Lost\" }";
+    let found = compared_codes(text);
+    assert_eq!(found, ["1: fn a() { if one.code == \"Lost\" {} }", "3: let b = code.starts_with(\"L\");"]);
+}
+
+/// Where there is a page of all codes, it is the one that is made out of the codes.
+#[test]
+fn the_page_of_reasons_is_made_of_the_codes() {
+    let page = root().join("docs/reasons.md");
+    if let Ok(text) = fs::read_to_string(page) {
+        assert_eq!(
+            text,
+            proto_model::ReasonCode::markdown(),
+            "write docs/reasons.md anew with ReasonCode::markdown()"
         );
     }
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use integration::{Access, Cluster, Shape};
+use proto_model::ReasonCode;
 use proto_rpc::Client;
 use proto_wire::v1::{
     self, job_service_client::JobServiceClient, job_status::Phase, node_service_client::NodeServiceClient,
@@ -578,7 +579,7 @@ fn check(jobs: &[v1::Job], found: &mut Found, seen: &mut BTreeMap<String, Instan
         found.started.insert(id.clone());
         gang(&id, spec, placement, found);
         held.take(&id, (&metadata.tenant, spec), placement, found);
-        let drained = |reason: &v1::Reason| reason.code == "DrainedRails";
+        let drained = |reason: &v1::Reason| ReasonCode::from_text(&reason.code) == ReasonCode::DrainedRails;
         if placement.reasons.iter().any(drained) {
             found.on_drained.insert(id.clone());
             if spec.rails.unwrap_or_default().avoid_drained() == v1::rail_request::AvoidDrained::Required {
@@ -722,16 +723,16 @@ fn reported(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTre
     // It waits for another job or for its turn in an array, is held, or has no place on what there is at the moment, or by its limits.
     let open_ended = |reason: &v1::Reason| {
         matches!(
-            reason.code.as_str(),
-            "Dependency"
-                | "DependencyNeverMet"
-                | "ArrayTurn"
-                | "LeftQueue"
-                | "GangShape"
-                | "NodeShape"
-                | "QuotaTooSmall"
-                | "NodeUnschedulable"
-                | "RailDrained"
+            ReasonCode::from_text(&reason.code),
+            ReasonCode::Dependency
+                | ReasonCode::DependencyNeverMet
+                | ReasonCode::ArrayTurn
+                | ReasonCode::LeftQueue
+                | ReasonCode::GangShape
+                | ReasonCode::NodeShape
+                | ReasonCode::QuotaTooSmall
+                | ReasonCode::NodeUnschedulable
+                | ReasonCode::RailDrained
         )
     };
     if status.eta.is_none() && status.holds.is_empty() && !status.reasons.iter().any(open_ended) {
