@@ -1,10 +1,12 @@
-//! The page of reason codes: every stable word that tells why, read where the programs say it. There is no single list of them in the
-//! code; where one is made, `all` is what it replaces.
+//! The page of reason codes: those of refused calls, read where the programs say them; those of reasons, which are an enumeration
+//! (`ReasonCode`); and those of conditions and findings, which their rooms keep.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
 };
+
+use proto_model::ReasonCode;
 
 use super::source::{self, Source};
 use crate::process::Result;
@@ -51,7 +53,7 @@ const HANDSHAKE: [&str; 2] = [" show", " untrusted"];
 /// What looks like a code and is none: a header of a table, a name of a call or of what is no reason.
 const NONE: [&str; 4] = ["TENANT", "Handshake", "CreateJob", "RAIL_CONTROLLER_CA_PASSPHRASE"];
 /// Meanings of codes that have none beside them in the sources, or one that says too little by itself.
-const MEANINGS: [(&str, &str); 88] = [
+const MEANINGS: [(&str, &str); 43] = [
     ("BAD_IDENTITY", "The name cannot be part of a certificate."),
     ("BAD_PLACEMENT", "A placement that is stored names what no node can be called: a defect."),
     ("BAD_TENANT", "The certificate names what no tenant can be called."),
@@ -83,34 +85,8 @@ const MEANINGS: [(&str, &str); 88] = [
     ("UNREACHABLE", "No controller answers at the address."),
     ("UNSUPPORTED_MEDIA_TYPE", "The body is not JSON, or is encoded; the message says which header to send."),
     ("WATCH_LAGGED", "The reader of a watch was too slow. List again and watch from there."),
-    ("CpuCapacity", "Nodes have too few free CPUs."),
-    ("CpuShape", "Nodes have too few CPUs, even when idle."),
-    ("CpusUnknown", "Agents of nodes do not tell their CPUs."),
-    ("GroupCapacity", "A group of the gang has no place now."),
-    ("HeldByAdministrator", "An administrator of the cluster holds the job."),
-    ("HeldByTenantAdministrator", "An administrator of its tenant holds the job."),
-    ("HeldByUser", "A user holds the job."),
-    (
-        "HeldForEnvironment",
-        "A secret or a config that the job refers to is gone. It goes on once it is there again.",
-    ),
-    (
-        "IsolationMissing",
-        "Nodes do not give a feature of isolation that the job's tenant, or the cluster, requires.",
-    ),
-    ("LabelMismatch", "Nodes do not have a label that the job asks for."),
-    ("MemoryCapacity", "Nodes have too little free memory."),
-    ("MemoryShape", "Nodes have too little memory, even when idle."),
-    ("MemoryUnknown", "Agents of nodes do not tell their memory."),
-    ("NodeTaint", "Nodes have a taint that the job does not tolerate."),
-    ("RequeueBackoff", "The job was queued again, and is tried after a pause."),
-    ("ReservedAhead", "Nodes are kept for a job that is ahead in the queue."),
-    ("Suspended", "The job is suspended; `railctl resume job` lets it go on."),
     ("Text", "A name has characters that cannot be printed, or is too long."),
-    ("RailDead", "A rail gets no answers, or works on no node."),
-    ("RailsSwapped", "NICs of the node are on each other's rails."),
     ("Missing", "A row of a list of cables, or a neighbour, lacks a field."),
-    ("RailsDrained", "Rails, leaves or ports are drained; see `railctl rail ls`."),
     ("CERTIFICATE_EXPIRED", "The certificate has ended; have a new one issued."),
     (
         "CERTIFICATE_REFUSED",
@@ -123,40 +99,6 @@ const MEANINGS: [(&str, &str); 88] = [
     ("SERVER_NOT_TRUSTED", "The controller's certificate is not from the CA that is trusted here."),
     ("UNKNOWN_AUTHORITY", "The certificate is not from the cluster's CA."),
     ("NOT_RUNNING", "The job does not run, so no step begins in it."),
-    (
-        "RailsRemapped",
-        "NICs that are swapped were named as they are cabled, and the job begins again with that.",
-    ),
-    ("RailCertified", "What certification has measured on one rail."),
-    (
-        "QosFailed",
-        "A step of a rollout of class of service failed on a server; the message says which edit, and why.",
-    ),
-    ("QosPaused", "Somebody, or a failure, has paused the rollout."),
-    ("QosUnwell", "A NIC is not well with the new profile; its change is taken back."),
-    ("BestFit", "Why this place was chosen: how well it fits, and what it cuts."),
-    ("DrainedRails", "No gang without drained rails can be had, so the job has some."),
-    ("Queued", "So many jobs are ahead of it in the queue."),
-    ("Reserved", "Nodes are kept for others by a reservation."),
-    ("Grown", "Nobody waits for room, so the elastic job has more nodes now."),
-    ("LabelShape", "Too few nodes have a label that the job asks for, busy or not."),
-    ("GpuModelShape", "Too few nodes have only GPUs of a model that the job asks for, busy or not."),
-    ("RailShape", "Too few nodes have cabled NICs on so many rails, busy or not."),
-    ("RepairCapacity", "Too few nodes are free to replace those that were lost."),
-    ("RepairPlace", "Free nodes are not where those that were lost stood."),
-    ("RankFailed", "Ranks ended with an error; the first are named with their exit codes."),
-    ("RailCount", "The job asks for more rails than the fabric has."),
-    ("NodeCount", "The job asks for more nodes than the cluster has."),
-    (
-        "GpuShape",
-        "The job asks for more GPUs per node than the largest node has, or too few nodes have them.",
-    ),
-    ("ServiceClassJobs", "As many jobs of its user run in its service class as may."),
-    ("Held", "Somebody holds it; another reason says who."),
-    ("Dependency", "It waits for another job to start or to end."),
-    ("DependencyNeverMet", "The job that it waits for has ended otherwise than it was to."),
-    ("StartTooLate", "It could not start before the time that it names (`startBefore`)."),
-    ("Refused", "The job of a schedule's run was refused; the message says why."),
     ("NO_PAGE_TOKEN", "The page token is not one of this list, or is too old; list again."),
     ("NO_PAGE", "A list has no end: a defect."),
     ("DEADLINE_EXCEEDED", "The call did not end within its time."),
@@ -179,12 +121,20 @@ pub fn page() -> Result<String> {
     let mut used = BTreeSet::new();
     table(&mut text, &mut used, &all(&source::read(&CALLS)?, Kind::Refusal))?;
     text.push_str("\n## Reasons\n\nCodes of reasons, conditions and findings, as `railctl explain`, `describe`, `get` and `doctor` show them.\n");
-    let mut reported = BTreeMap::new();
+    for (title, codes) in ReasonCode::SECTIONS {
+        let _ = write!(text, "\n### {title}\n\n| code | meaning |\n|---|---|\n");
+        for code in *codes {
+            let _ = writeln!(text, "| `{code}` | {} |", code.meaning());
+        }
+    }
+    let mut listed: BTreeSet<String> = ReasonCode::ALL.iter().map(ToString::to_string).collect();
     for (title, folders) in PARTS {
         let mut found = all(&source::read(folders)?, Kind::Reason);
-        found.retain(|code, _| reported.insert(code.clone(), ()).is_none());
-        let _ = write!(text, "\n### {title}\n\n");
-        table(&mut text, &mut used, &found)?;
+        found.retain(|code, _| listed.insert(code.clone()));
+        if !found.is_empty() {
+            let _ = write!(text, "\n### {title}\n\n");
+            table(&mut text, &mut used, &found)?;
+        }
     }
     match MEANINGS.iter().find(|(code, _)| !used.contains(*code)) {
         Some((code, _)) => {
