@@ -119,16 +119,3 @@ fn texts_of_codes_are_found_outside_tests_alone() {
     let found = compared_codes(text);
     assert_eq!(found, ["1: fn a() { if one.code == \"Lost\" {} }", "3: let b = code.starts_with(\"L\");"]);
 }
-
-/// Where there is a page of all codes, it is the one that is made out of the codes.
-#[test]
-fn the_page_of_reasons_is_made_of_the_codes() {
-    let page = root().join("docs/reasons.md");
-    if let Ok(text) = fs::read_to_string(page) {
-        assert_eq!(
-            text,
-            proto_model::ReasonCode::markdown(),
-            "write docs/reasons.md anew with ReasonCode::markdown()"
-        );
-    }
-}
