@@ -435,15 +435,7 @@ fn words(need: &Need, cause: &Cause) -> (ReasonCode, String, String) {
         Cause::GpusHeld => {
             (ReasonCode::GpuCapacity, String::new(), format!("HAVE {} free", fewer(gpus, "GPU")))
         }
-        Cause::HeldAlone => {
-            (ReasonCode::NodeExclusive, String::new(), text("ARE held by a job that wants nobody beside it"))
-        }
-        Cause::Shared => (
-            ReasonCode::NodeShared,
-            String::new(),
-            text("ARE held in part, and the job wants nobody beside it"),
-        ),
-        Cause::OtherTenant | Cause::Isolation(_) => apart_words(cause),
+        Cause::HeldAlone | Cause::Shared | Cause::OtherTenant | Cause::Isolation(_) => apart_words(cause),
         Cause::RailMissing(at) => {
             (ReasonCode::RailMissing, rail(at), nics(at, "no cabled NIC on", fewer(rails, "cabled NIC")))
         }
@@ -464,15 +456,8 @@ fn words(need: &Need, cause: &Cause) -> (ReasonCode, String, String) {
             (ReasonCode::RailDrained, String::new(), text("HAVE the rail drained"))
         }
         Cause::RailDrained => (ReasonCode::RailDrained, String::new(), text("HAVE rails drained")),
-        Cause::Unschedulable => (
-            ReasonCode::NodeUnschedulable,
-            String::new(),
-            text("ARE marked unschedulable by an administrator"),
-        ),
-        Cause::NotReady => (ReasonCode::NodeNotReady, String::new(), text("ARE not heard from")),
-        Cause::Away => (ReasonCode::NodeAway, String::new(), text("ARE not connected at the moment")),
-        Cause::Draining => {
-            (ReasonCode::NodeDraining, String::new(), text("ARE still ending processes of an older attempt"))
+        Cause::Unschedulable | Cause::NotReady | Cause::Away | Cause::Draining | Cause::Excluded => {
+            closed_words(cause)
         }
         Cause::Label(term) => (
             ReasonCode::LabelMismatch,
@@ -495,13 +480,34 @@ fn words(need: &Need, cause: &Cause) -> (ReasonCode, String, String) {
             let what = format!("HAVE the taint {}{value}, which the job does not tolerate", taint.key);
             (ReasonCode::NodeTaint, format!("taint/{}", taint.key), what)
         }
-        Cause::Excluded => (ReasonCode::NodeExcluded, String::new(), text("ARE excluded by the job")),
         _ => gang_words(need, cause),
     }
 }
 
+/// What is said of nodes that take no new job at the moment, or not this one.
+fn closed_words(cause: &Cause) -> (ReasonCode, String, String) {
+    let (code, what) = match cause {
+        Cause::Unschedulable => {
+            (ReasonCode::NodeUnschedulable, "ARE marked unschedulable by an administrator")
+        }
+        Cause::NotReady => (ReasonCode::NodeNotReady, "ARE not heard from"),
+        Cause::Excluded => (ReasonCode::NodeExcluded, "ARE excluded by the job"),
+        Cause::Draining => (ReasonCode::NodeDraining, "ARE still ending processes of an older attempt"),
+        _ => (ReasonCode::NodeAway, "ARE not connected at the moment"),
+    };
+    (code, String::new(), what.to_owned())
+}
+
 fn apart_words(cause: &Cause) -> (ReasonCode, String, String) {
     match cause {
+        Cause::HeldAlone => {
+            let what = "ARE held by a job that wants nobody beside it";
+            (ReasonCode::NodeExclusive, String::new(), what.to_owned())
+        }
+        Cause::Shared => {
+            let what = "ARE held in part, and the job wants nobody beside it";
+            (ReasonCode::NodeShared, String::new(), what.to_owned())
+        }
         Cause::Isolation(feature) => (
             ReasonCode::IsolationMissing,
             format!("isolation/{feature}"),

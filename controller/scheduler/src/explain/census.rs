@@ -9,7 +9,7 @@ use super::{Cause, WithheldNodes};
 use crate::{
     capacity_index::{Filter, Models, Record, Traits},
     place::{Need, RailNeed},
-    snapshot::{Allocated, Snapshot},
+    snapshot::{Allocated, Gate, Snapshot},
 };
 
 /// Nodes that a constraint keeps away, and those that nothing else keeps away.
@@ -101,6 +101,20 @@ impl Count<'_> {
         self.hits += 1;
         self.last = cause;
         self.lasting |= !held;
+    }
+
+    /// A node that takes no new job at the moment: every cause of it.
+    fn closed(&mut self, gate: &Gate) {
+        for (cause, yes) in [
+            (fixed::UNSCHEDULABLE, gate.unschedulable),
+            (fixed::NOT_READY, gate.not_ready),
+            (fixed::AWAY, gate.away && !gate.not_ready),
+            (fixed::DRAINING, gate.draining),
+        ] {
+            if yes {
+                self.hit(cause, false);
+            }
+        }
     }
 
     /// CPUs or memory: the cause that lasts longest.
@@ -218,17 +232,7 @@ impl Census {
                 count.hit(fixed::EXCLUDED, false);
             }
             if !record.open {
-                let gate = snapshot.capacity(node).gate;
-                for (cause, yes) in [
-                    (fixed::UNSCHEDULABLE, gate.unschedulable),
-                    (fixed::NOT_READY, gate.not_ready),
-                    (fixed::AWAY, gate.away && !gate.not_ready),
-                    (fixed::DRAINING, gate.draining),
-                ] {
-                    if yes {
-                        count.hit(cause, false);
-                    }
-                }
+                count.closed(&snapshot.capacity(node).gate);
             }
             for (at, set) in keeps.iter().enumerate() {
                 if has(set, node) {
