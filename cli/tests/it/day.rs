@@ -7,7 +7,7 @@ use crate::{railctl, real::Cluster, reported};
 #[test]
 fn what_people_type_all_day() {
     let Some(cluster) = Cluster::up("y", &["--nodes", "2", "--rails", "2", "--gpus", "2"]) else { return };
-    every_try_of_a_job_can_be_read(&cluster);
+    every_attempt_of_a_job_can_be_read(&cluster);
     the_end_of_what_failed_is_told(&cluster);
     lists_are_cut_ordered_and_written_as_asked(&cluster);
     servers_are_named_in_ranges_and_drained(&cluster);
@@ -18,8 +18,8 @@ fn what_people_type_all_day() {
 }
 
 /// What earlier attempts wrote is told by number, and what was written lately by time.
-fn every_try_of_a_job_can_be_read(cluster: &Cluster) {
-    let script = "echo try $RAIL_ATTEMPT of rank $RANK; test $RAIL_ATTEMPT -ge 3";
+fn every_attempt_of_a_job_can_be_read(cluster: &Cluster) {
+    let script = "echo attempt $RAIL_ATTEMPT of rank $RANK; test $RAIL_ATTEMPT -ge 3";
     let file = cluster.job("again", script);
     let text = fs::read_to_string(&file).unwrap();
     // One rank: of several that fail, one may be ended before it has written.

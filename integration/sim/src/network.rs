@@ -229,7 +229,7 @@ fn describe(epoch: u64, command: &Command) -> String {
     };
     match command {
         Command::Welcome(all) => format!("welcome@{epoch} {:?}", all.iter().map(desired).collect::<Vec<_>>()),
-        Command::Assignment(one) => format!("wish@{epoch} {}", desired(one)),
+        Command::Assignment(one) => format!("desired@{epoch} {}", desired(one)),
         Command::Drained(rails) => format!("drained@{epoch} {rails:?}"),
         Command::Forget(key) => format!("forget@{epoch} {key}"),
         Command::Qos(desired) => format!("qos@{epoch} {}", desired.generation),

@@ -104,7 +104,7 @@ impl World {
     pub fn spawn_supervisor(&mut self, node: usize, assignment: Assignment) {
         let key = Key::of(&assignment);
         let DesiredState::Prepared { spec, placement, .. } = assignment.desired else {
-            self.violated(format!("n{node} spawns {key} without a Prepared wish"));
+            self.violated(format!("n{node} spawns {key} without the desired state PREPARED"));
             return;
         };
         if self.noisy() && self.rng.chance(10) {

@@ -95,7 +95,7 @@ fn trace_of(spans: &Spans, job: &str) -> Option<Vec<Seen>> {
     let one: Vec<Seen> = all.iter().filter(|span| span.trace == submit.trace).cloned().collect();
     let count = |name: &str| one.iter().filter(|span| span.name == name).count();
     let whole = [("decide", 1), ("prepare", NODES), ("start", NODES), ("first all-reduce", NODES)];
-    let pushed = |desired: &str| one.iter().filter(|span| span.field("wish") == desired).count() >= NODES;
+    let pushed = |desired: &str| one.iter().filter(|span| span.field("desired") == desired).count() >= NODES;
     let complete = whole.iter().all(|(name, least)| count(name) >= *least);
     (complete && pushed("prepared") && pushed("running")).then_some(one)
 }

@@ -173,7 +173,7 @@ fn a_job_is_persisted_spawned_started_reported_and_forgotten() {
     let forget = Event::Command { epoch: 7, command: Command::Forget(k) };
     assert_eq!(run(&mut state, vec![forget]), vec![Action::RemoveRecord(k)]);
     let actions = run(&mut state, vec![command(7, k, W::P)]);
-    assert_eq!(spawns(&actions), 0, "a late wish does not start it again");
+    assert_eq!(spawns(&actions), 0, "a late desired state does not start it again");
     assert_eq!(observations(&actions)[0].state, Observed::Ended);
 }
 

@@ -36,7 +36,7 @@ struct Saved {
 /// The file in which the desired state is kept.
 #[must_use]
 pub fn path(data_dir: &Path) -> PathBuf {
-    data_dir.join("qos").join("wish.json")
+    data_dir.join("qos").join("desired.json")
 }
 
 /// Keeps desired state.
@@ -347,12 +347,12 @@ mod tests {
     #[test]
     fn a_desired_outlives_the_agent() {
         let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("wish.json");
+        let path = room.path().join("desired.json");
         assert_eq!(load(&path).unwrap(), None);
         let desired = DesiredQos { before: Some("{}".into()), ..(*desired(3, &[1], &[0])).clone() };
         save(&path, &desired).unwrap();
         assert_eq!(load(&path).unwrap(), Some(desired));
         std::fs::write(&path, "{").unwrap();
-        assert!(load(&path).unwrap_err().to_string().contains("wish.json"));
+        assert!(load(&path).unwrap_err().to_string().contains("desired.json"));
     }
 }

@@ -30,7 +30,7 @@ impl fmt::Debug for v1::Assignment {
             .field("attempt", &self.attempt)
             .field("tenant", &self.tenant)
             .field("job", &self.job)
-            .field("wish", &self.desired().as_str_name())
+            .field("desired", &self.desired().as_str_name())
             .field("stop_reason", &self.stop_reason)
             .field("env_values", &variables)
             .finish_non_exhaustive()

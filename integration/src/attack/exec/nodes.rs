@@ -81,7 +81,6 @@ fn rogue(lie: Lie) -> String {
 
 /// A controller, its fabric, and the honest node.
 pub struct Stage {
-    // Killed when dropped.
     _controllers: Controllers,
     /// How it is reached.
     pub place: Target,
@@ -639,7 +638,6 @@ async fn epochs(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     for _ in 0..count {
         agent.say(Body::StaleEpoch(v1::StaleEpoch { refused: 1, current })).await;
     }
-    // The leader leads on: a new job of the honest node runs.
     let after = format!("after-{}", lie as u8);
     stage.job(&after, &[HONEST]).await?;
     let ran = stage.until(&after, "RUNNING").await;

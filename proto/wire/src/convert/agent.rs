@@ -110,7 +110,7 @@ fn desired(fields: &mut Fields, wire: v1::Assignment) -> Option<DesiredState> {
             })
         }
         _ => {
-            fields.fail("wish", "is not known to this agent; it may be older than the controller");
+            fields.fail("desired", "is not known to this agent; it may be older than the controller");
             None
         }
     }
