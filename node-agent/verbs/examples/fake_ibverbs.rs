@@ -332,7 +332,13 @@ unsafe extern "C" fn ibv_create_cq(
         return null_mut();
     }
     world.alive(device, CQ, 1);
-    let cq = Box::into_raw(Box::new(Cq { context, completion_channel, cq_context, handle: 0, cqe: entries }));
+    let cq = Box::into_raw(Box::new(Cq {
+        context,
+        channel: completion_channel,
+        cq_context,
+        handle: 0,
+        cqe: entries,
+    }));
     let (done, armed, entries) = (VecDeque::new(), false, entries as usize);
     let queue = FakeCq {
         completion_channel: completion_channel as usize,

@@ -90,7 +90,7 @@ pub struct CompChannel {
 #[repr(C)]
 pub struct Cq {
     pub context: *mut Context,
-    pub completion_channel: *mut CompChannel,
+    pub channel: *mut CompChannel,
     pub cq_context: *mut c_void,
     pub handle: u32,
     pub cqe: c_int,

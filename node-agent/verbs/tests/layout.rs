@@ -48,7 +48,7 @@ fn layouts_are_those_of_the_header() {
         "struct ibv_mw" Mw { context, pd, rkey, handle, kind }
         "struct ibv_mw_bind_info" MwBindInfo { mr, addr, length, mw_access_flags }
         "struct ibv_comp_channel" CompChannel { context, fd, refcnt }
-        "struct ibv_cq" Cq { context, completion_channel, cq_context, handle, cqe }
+        "struct ibv_cq" Cq { context, channel, cq_context, handle, cqe }
         "struct ibv_qp" Qp { context, qp_context, pd, send_cq, recv_cq, srq, handle, qp_num, state, qp_type }
         "struct ibv_qp_init_attr" QpInitAttr { qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all }
         "struct ibv_qp_cap" QpCap { max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data }
