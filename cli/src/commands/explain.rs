@@ -145,7 +145,7 @@ fn decisions(decisions: &[v1::Decision]) -> String {
     if decisions.is_empty() {
         return String::new();
     }
-    let mut table = render::Table::new(["TIME", "PHASE", "TRY", "NODES", "PLACEMENT", "CAUSES"]);
+    let mut table = render::Table::new(["TIME", "PHASE", "ATTEMPT", "NODES", "PLACEMENT", "CAUSES"]);
     for decision in decisions {
         let nodes = if decision.nodes == 0 { String::new() } else { decision.nodes.to_string() };
         table.row([

@@ -1,5 +1,5 @@
-//! What the agents and their supervisors have recorded of attempts: DIR/NODE/jobs/TRY/state.json of those that run,
-//! DIR/NODE/logs/TRY of those that have ended, and DIR/NODE/cgroups, the control groups around theirs.
+//! What the agents and their supervisors have recorded of attempts: DIR/NODE/jobs/ATTEMPT/state.json of those that run,
+//! DIR/NODE/logs/ATTEMPT of those that have ended, and DIR/NODE/cgroups, the control groups around theirs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use super::process::{self, Identity};
 
 /// Everything of all attempts that may still be there.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Tries {
+pub struct Attempts {
     /// They end what they started when that ends.
     pub supervisors: BTreeSet<Identity>,
     /// Engines and ranks, which end only if somebody ends them.
@@ -37,7 +37,7 @@ struct State {
     cgroups: Vec<PathBuf>,
 }
 
-impl Tries {
+impl Attempts {
     /// Reads what is below the cluster's folder; what cannot be read is left out.
     #[must_use]
     pub fn read(dir: &Path) -> Self {
@@ -57,7 +57,7 @@ impl Tries {
         all
     }
 
-    /// The groups of a node's attempts by their names, also of those whose record is gone: `NODE.TRY`.
+    /// The groups of a node's attempts by their names, also of those whose record is gone: `NODE.ATTEMPT`.
     fn add_named_groups(&mut self, node: &Path) {
         let text = fs::read_to_string(node.join("cgroups")).unwrap_or_default();
         // An older agent has written one path.
@@ -126,7 +126,7 @@ mod tests {
         fs::write(job.join("state.json"), text).unwrap();
         fs::create_dir_all(folder.path().join("n1/jobs/broken.1")).unwrap();
         fs::write(folder.path().join("n1/jobs/broken.1/state.json"), "{").unwrap();
-        let attempts = Tries::read(folder.path());
+        let attempts = Attempts::read(folder.path());
         let one = |pid: i32| Identity { pid, start: u64::from(pid.unsigned_abs()) * 10 };
         assert_eq!(attempts.supervisors, BTreeSet::from([one(5)]));
         assert_eq!(attempts.others, BTreeSet::from([one(6), one(7)]));
@@ -145,7 +145,7 @@ mod tests {
         fs::create_dir_all(node.join("logs/v.1")).unwrap();
         fs::create_dir_all(node.join("logs/w.1")).unwrap();
         fs::write(node.join("cgroups"), serde_json::to_string(&[&around]).unwrap()).unwrap();
-        Tries::read(&folder.path().join("c")).remove_groups();
+        Attempts::read(&folder.path().join("c")).remove_groups();
         let left = || {
             let mut left: Vec<_> =
                 children(&around).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
@@ -156,9 +156,9 @@ mod tests {
         for group in left() {
             fs::remove_dir(around.join(group)).unwrap();
         }
-        Tries::read(&folder.path().join("c")).remove_groups();
+        Attempts::read(&folder.path().join("c")).remove_groups();
         assert!(!around.exists(), "the empty group around them goes too");
         fs::write(node.join("cgroups"), "\"/sys/fs/cgroup\"").unwrap();
-        assert_eq!(Tries::read(&folder.path().join("c")).around, BTreeSet::new(), "not ours");
+        assert_eq!(Attempts::read(&folder.path().join("c")).around, BTreeSet::new(), "not ours");
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use rustix::process::Signal;
 
 use super::{
-    attempts::Tries,
+    attempts::Attempts,
     launch::MARK,
     network,
     process::{self, Identity},
@@ -119,7 +119,7 @@ pub fn down_locked(layout: &Layout, env: &Environment, known: Option<Record>) ->
     let present = namespaces.iter().filter(|name| network::exists(name)).count();
     network::remove(&namespaces)?;
     forget_context(layout, record.as_ref(), env)?;
-    Tries::read(&layout.dir).remove_groups();
+    Attempts::read(&layout.dir).remove_groups();
     // A folder that only a guard's memory says is ours may be somebody's who came after.
     if !layout.is_ours() && !record.as_ref().is_some_and(|record| record.complete) {
         return Ok(Removed { processes, namespaces: present, folder: false });
@@ -145,7 +145,7 @@ fn crowd(layout: &Layout, record: Option<&Record>, namespaces: &[String]) -> Cro
     polite.remove(UP);
     let guard = polite.remove(GUARD);
     let polite: BTreeSet<Identity> = polite.into_values().collect();
-    let attempts = Tries::read(&layout.dir);
+    let attempts = Attempts::read(&layout.dir);
     let mut all: BTreeSet<Identity> = polite.iter().copied().chain(guard).collect();
     all.extend(attempts.supervisors.iter().chain(&attempts.others).filter(|one| one.alive()));
     all.extend(attempts.members());

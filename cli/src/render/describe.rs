@@ -183,7 +183,7 @@ fn past_attempts(out: &mut String, past: &[v1::PastAttempt]) {
     if past.is_empty() {
         return;
     }
-    let mut table = Table::new(["TRY", "STARTED", "RAN", "NODES", "WHY-IT-ENDED"]);
+    let mut table = Table::new(["ATTEMPT", "STARTED", "RAN", "NODES", "WHY-IT-ENDED"]);
     for one in past {
         let why: Vec<String> =
             one.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect();
@@ -195,7 +195,7 @@ fn past_attempts(out: &mut String, past: &[v1::PastAttempt]) {
             why.join("; "),
         ]);
     }
-    out.push_str("\nTries before (`railctl logs --attempt N` tells what they wrote):\n");
+    out.push_str("\nAttempts before (`railctl logs --attempt N` prints what they wrote):\n");
     out.push_str(&table.render("  "));
 }
 

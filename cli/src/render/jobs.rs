@@ -10,7 +10,7 @@ pub fn jobs_header(wide: bool) -> Vec<String> {
     let mut header =
         vec!["JOB", "TENANT", "USER", "PHASE", "NODES", "GPUS", "RAILS", "PRIO", "AGE", "REASONS"];
     if wide {
-        header.splice(9..9, ["RUN", "TRY", "QUEUE", "PREEMPTED", "ETA", "PODS", "SPARES", "NODELIST"]);
+        header.splice(9..9, ["RUN", "ATTEMPT", "QUEUE", "PREEMPTED", "ETA", "PODS", "SPARES", "NODELIST"]);
     }
     header.into_iter().map(str::to_owned).collect()
 }
@@ -284,8 +284,8 @@ later  nlp     -     Pending  2      4     all    5     2m   GpuCapacity(3),Quot
     fn a_wide_table_has_the_nodes() {
         let text = jobs(&[owned()], true, 1060.0).render("");
         let expected = "\
-JOB  TENANT  USER  PHASE    NODES  GPUS  RAILS  PRIO  AGE  RUN  TRY  QUEUE  PREEMPTED  ETA  PODS  SPARES  NODELIST  REASONS
-sum  nlp     ann   Running  2      4     2      5     1m   58s  1    -      -          -    1     -       n0,n1     -
+JOB  TENANT  USER  PHASE    NODES  GPUS  RAILS  PRIO  AGE  RUN  ATTEMPT  QUEUE  PREEMPTED  ETA  PODS  SPARES  NODELIST  REASONS
+sum  nlp     ann   Running  2      4     2      5     1m   58s  1        -      -          -    1     -       n0,n1     -
 ";
         assert_eq!(text, expected);
     }

@@ -71,7 +71,7 @@ impl Step<'_> {
         codes.dedup();
         let jobs: std::collections::BTreeSet<JobUid> = strikes.iter().map(|strike| strike.uid).collect();
         let message = format!(
-            "{} tries of {} jobs failed by this node within an hour ({}); look at it, then `railctl node return {name}`, or \
+            "{} attempts of {} jobs failed by this node within an hour ({}); look at it, then `railctl node return {name}`, or \
              run a verified collective there that tolerates the taint {QUARANTINED}",
             strikes.len(),
             jobs.len(),

@@ -252,7 +252,7 @@ fn a_node_that_fails_jobs_again_and_again_is_quarantined_until_proved() {
     }
     let quarantined = w.state.node(&name(0)).unwrap().quarantined.clone().expect("quarantined");
     assert!(
-        quarantined.message.contains("3 tries of 3 jobs") && quarantined.message.contains("EngineLost"),
+        quarantined.message.contains("3 attempts of 3 jobs") && quarantined.message.contains("EngineLost"),
         "{quarantined}"
     );
     assert_eq!(w.state.node(&name(0)).unwrap().strikes, []);
