@@ -191,7 +191,7 @@ END
 # statistic NIC NAME
 statistic() { ethtool -S "$1" | sed -n "s/^ *$2: //p"; }
 
-# Two engines on two rails of these NICs, set by the agent: the marks of their packets on the wire, and the lane that they are in.
+# Two engines on two rails of these NICs, set by the agent: the marks of their packets on the wire, and the data class that they are in.
 wire() {
     make_nics
     must ip link set nic0 down

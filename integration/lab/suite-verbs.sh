@@ -39,5 +39,5 @@ RAIL_LOG=debug
 start_engines "0 1" --bytes 262144 --iterations 5 --warmup 1 --pairs 4 --verify
 wait_engines || fail "all-reduce over several queue pairs"
 ! grep "not be given back" /run/errors0 /run/errors1 || fail "something was not given back"
-grep -q "lane joined.*windows=4" /run/errors0 || { cat /run/errors0; fail "no memory windows"; }
+grep -q "channel joined.*windows=4" /run/errors0 || { cat /run/errors0; fail "no memory windows"; }
 [ "$(wrong)" = 0 ] || fail "wrong elements"
