@@ -14,7 +14,7 @@ pub enum QosCommand {
     Diff(QosOffline),
     /// Roll a profile out: a canary's rails one by one, one rail of its pod, the pod, the other pods
     Apply(QosApply),
-    /// Show the roll-out, how far it is, and what it waits for
+    /// Show the rollout, how far it is, and what it waits for
     Status {
         /// How to print it
         #[arg(short, long, value_enum, default_value_t)]
@@ -26,7 +26,7 @@ pub enum QosCommand {
     Resume(QosSteer),
     /// Roll out the profile that was there before, in the same stages
     Rollback(QosSteer),
-    /// End a roll-out for good: what is on trial is taken back, servers that were not begun stay as they are, what is kept stays; `rollback` takes that back
+    /// End a rollout for good: what is on trial is taken back, servers that were not begun stay as they are, what is kept stays; `rollback` takes that back
     Cancel(QosSteer),
 }
 
@@ -66,7 +66,7 @@ pub enum QosOutput {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Which settings of a NIC differ from the profile its server finds when its turn comes; `railctl qos plan` shows it for recorded \
-                  NICs. A roll-out is ended by `railctl qos cancel`, and goes back by `railctl qos rollback`."
+                  NICs. A rollout is ended by `railctl qos cancel`, and goes back by `railctl qos rollback`."
 )]
 pub struct QosApply {
     /// The profile (JSON); one that says nothing (`{}`) is refused: the profile that is built in is {"name": "roce-lossless"}
@@ -96,7 +96,7 @@ pub struct QosApply {
     /// Wait until every NIC that is heard has it, or until it pauses or is cancelled (exit 1)
     #[arg(long)]
     pub wait: bool,
-    /// With --wait: give up waiting after this time (exit 7); the roll-out goes on
+    /// With --wait: give up waiting after this time (exit 7); the rollout goes on
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "wait", default_value = "1h")]
     pub timeout: Duration,
     /// How to print the answer

@@ -1,4 +1,4 @@
-//! Class of service: plans for recorded NICs, made here, and the roll-out of a profile, made by the controller.
+//! Class of service: plans for recorded NICs, made here, and the rollout of a profile, made by the controller.
 
 use std::{path::Path, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     render,
 };
 
-/// Between two looks at a roll-out.
+/// Between two looks at a rollout.
 const CHECK: Duration = Duration::from_secs(1);
 
 /// `qos plan|diff`: no cluster is asked.
@@ -45,10 +45,10 @@ pub async fn run(command: &QosCommand, api: &Api) -> Result<(), Error> {
             let seen = check(api).await?;
             show(&seen, *output)
         }
-        QosCommand::Pause(args) => steer(Action::Pause, "pause the roll-out", args, api).await,
-        QosCommand::Resume(args) => steer(Action::Resume, "resume the roll-out", args, api).await,
+        QosCommand::Pause(args) => steer(Action::Pause, "pause the rollout", args, api).await,
+        QosCommand::Resume(args) => steer(Action::Resume, "resume the rollout", args, api).await,
         QosCommand::Rollback(args) => steer(Action::RollBack, "roll back", args, api).await,
-        QosCommand::Cancel(args) => steer(Action::Cancel, "cancel the roll-out", args, api).await,
+        QosCommand::Cancel(args) => steer(Action::Cancel, "cancel the rollout", args, api).await,
         QosCommand::Plan(_) | QosCommand::Diff(_) => Ok(()),
     }
 }
@@ -132,7 +132,7 @@ fn show_diff(args: &QosOffline) -> Result<(), Error> {
 }
 
 async fn check(api: &Api) -> Result<v1::GetQosResponse, Error> {
-    repeat("look at the roll-out", |_| {
+    repeat("look at the rollout", |_| {
         let mut client = api.qos();
         async move { client.get_qos(v1::GetQosRequest {}).await }
     })
@@ -184,22 +184,22 @@ async fn apply(args: &QosApply, api: &Api) -> Result<(), Error> {
     show(&answer, args.output)?;
     let rollout = answer.rollout.unwrap_or_default();
     if args.wait && Some(rollout.generation) != generation {
-        return Err(Error::Differs("another roll-out has begun since".to_owned()));
+        return Err(Error::Differs("another rollout has begun since".to_owned()));
     }
     match rollout.paused.filter(|_| args.wait) {
         Some(paused) if ReasonCode::from_text(&paused.code) == ReasonCode::QosCancelled => {
-            Err(Error::Differs(format!("the roll-out was cancelled: {}", paused.message)))
+            Err(Error::Differs(format!("the rollout was cancelled: {}", paused.message)))
         }
         Some(paused) => {
-            Err(Error::Differs(format!("the roll-out has paused: {}: {}", paused.code, paused.message)))
+            Err(Error::Differs(format!("the rollout has paused: {}: {}", paused.code, paused.message)))
         }
         None => Ok(()),
     }
 }
 
-/// What the roll-out would do.
+/// What the rollout would do.
 async fn predict(request: v1::ApplyQosRequest, output: crate::args::Output, api: &Api) -> Result<(), Error> {
-    let plan = repeat("plan the roll-out", |_| {
+    let plan = repeat("plan the rollout", |_| {
         let (mut client, request) = (api.qos(), request.clone());
         async move { client.plan_qos(request).await }
     })
@@ -232,13 +232,13 @@ async fn until_done(
             last = text;
         }
         if Instant::now() >= deadline {
-            return Err(Error::Timeout { what: format!("the roll-out, which goes on ({last}),"), limit });
+            return Err(Error::Timeout { what: format!("the rollout, which goes on ({last}),"), limit });
         }
         tokio::select! {
             () = tokio::time::sleep(CHECK.min(deadline.saturating_duration_since(Instant::now()))) => {}
             _ = tokio::signal::ctrl_c() => {
                 drop(progress);
-                eprintln!("the roll-out goes on; `railctl qos status` shows it, `railctl qos pause` stops it");
+                eprintln!("the rollout goes on; `railctl qos status` shows it, `railctl qos pause` stops it");
                 return Err(Error::Interrupted);
             }
         }

@@ -1,10 +1,10 @@
-//! The roll-out of a profile of class of service.
+//! The rollout of a profile of class of service.
 
 use proto_wire::v1::{self, get_qos_response::State as Standing, qos_port::State};
 
 use super::{Table, words};
 
-/// The roll-out, its stages, and what it waits for.
+/// The rollout, its stages, and what it waits for.
 #[must_use]
 pub fn qos(seen: &v1::GetQosResponse, now: f64) -> String {
     let Some(rollout) = &seen.rollout else {
@@ -14,7 +14,7 @@ pub fn qos(seen: &v1::GetQosResponse, now: f64) -> String {
     let why = if rollout.reason.is_empty() { String::new() } else { format!(" ({})", rollout.reason) };
     let since = words::age(rollout.since.as_ref(), None, now);
     let mut out = format!(
-        "profile {name}, roll-out {}, by {} {since} ago{why}: {}\n\n",
+        "profile {name}, rollout {}, by {} {since} ago{why}: {}\n\n",
         rollout.generation,
         rollout.by,
         state(seen)
@@ -52,8 +52,8 @@ pub fn qos(seen: &v1::GetQosResponse, now: f64) -> String {
     }
     if seen.state() == Standing::Cancelled {
         out.push_str(match rollout.before.as_str() {
-            "" => "\nWhat has the profile keeps it; `railctl qos apply` begins a roll-out anew\n",
-            _ => "\nWhat has the profile keeps it; `railctl qos rollback` brings the profile before back, `railctl qos apply` begins a roll-out anew\n",
+            "" => "\nWhat has the profile keeps it; `railctl qos apply` begins a rollout anew\n",
+            _ => "\nWhat has the profile keeps it; `railctl qos rollback` brings the profile before back, `railctl qos apply` begins a rollout anew\n",
         });
     } else if rollout.paused.is_some() {
         let back = if rollout.before.is_empty() {
@@ -66,7 +66,7 @@ pub fn qos(seen: &v1::GetQosResponse, now: f64) -> String {
     out
 }
 
-/// What a roll-out would do, stage by stage.
+/// What a rollout would do, stage by stage.
 #[must_use]
 pub fn qos_plan(plan: &v1::QosPlan) -> String {
     if plan.unchanged {
@@ -186,7 +186,7 @@ mod tests {
         };
         let shown = qos(&seen, 70.0);
         let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines[0], "profile 'roce', roll-out 3, by admin/root 1m ago (bigger): under way");
+        assert_eq!(lines[0], "profile 'roce', rollout 3, by admin/root 1m ago (bigger): under way");
         assert!(
             lines[3].starts_with("canary n1") && shown.contains("mlx5_2") && shown.contains("and 2 more"),
             "{shown}"

@@ -43,7 +43,7 @@ impl Qos {
         };
         if changed {
             let (generation, paused) = (rollout.generation, rollout.paused.is_some());
-            tracing::info!(generation, paused, by = %caller.identity, "roll-out of class of service changed");
+            tracing::info!(generation, paused, by = %caller.identity, "rollout of class of service changed");
         }
         self.view().await
     }

@@ -41,7 +41,7 @@ pub enum CoreError {
         /// What is wrong and what would be right.
         message: String,
     },
-    /// Nobody has begun a roll-out.
+    /// Nobody has begun a rollout.
     #[error("no profile of class of service is rolled out; begin with `railctl qos apply`")]
     NoRollout,
     /// There is nothing to go back to.
@@ -65,14 +65,14 @@ pub enum CoreError {
         /// What is there.
         by: String,
     },
-    /// There is nothing left of a roll-out to cancel.
+    /// There is nothing left of a rollout to cancel.
     #[error(
-        "the roll-out is done, every NIC keeps the profile; `railctl qos rollback` brings the one before it back"
+        "the rollout is done, every NIC keeps the profile; `railctl qos rollback` brings the one before it back"
     )]
     RolloutDone,
-    /// A roll-out that was cancelled does not go on.
+    /// A rollout that was cancelled does not go on.
     #[error(
-        "the roll-out was cancelled and does not go on; `railctl qos apply` begins it anew, `railctl qos rollback` takes back what it has changed"
+        "the rollout was cancelled and does not go on; `railctl qos apply` begins it anew, `railctl qos rollback` takes back what it has changed"
     )]
     RolloutCancelled,
     /// No server has NICs.

@@ -247,7 +247,7 @@ pub enum Event {
     },
     /// A profile of class of service is to be rolled out. Idempotent. Reply: [`Reply::Qos`].
     ApplyQos(Box<QosOrder>),
-    /// A roll-out is paused, goes on, goes back or is cancelled. Reply: [`Reply::Qos`].
+    /// A rollout is paused, goes on, goes back or is cancelled. Reply: [`Reply::Qos`].
     ControlRollout {
         /// Which.
         action: QosAction,
@@ -345,7 +345,7 @@ pub enum Event {
     AuditResumed,
 }
 
-/// A roll-out that somebody asks for.
+/// A rollout that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QosOrder {
     /// The profile, as JSON.
@@ -366,7 +366,7 @@ pub struct QosOrder {
     pub force: bool,
 }
 
-/// What may be done with a roll-out.
+/// What may be done with a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QosAction {
     /// What is on trial is taken back; what is kept stays.
@@ -591,7 +591,7 @@ pub enum Reply {
         /// What still drains some of its ports.
         remaining: Vec<Arc<Drain>>,
     },
-    /// The roll-out as it is now.
+    /// The rollout as it is now.
     Qos {
         /// It.
         rollout: Arc<QosRollout>,

@@ -343,7 +343,7 @@ pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
     }
 }
 
-/// The stored roll-out of a profile.
+/// The stored rollout of a profile.
 ///
 /// # Errors
 /// [`CorruptError`] names the key, if the value does not decode.

@@ -33,7 +33,7 @@ const KINDS: [(&str, &str); 28] = [
     (keys::REVOCATIONS, "revocations"),
     (keys::FABRIC, "fabric"),
     (keys::DRAINS, "drains"),
-    (keys::QOS, "roll-out of class of service"),
+    (keys::QOS, "rollout of class of service"),
     (keys::DECISIONS, "decisions"),
     (keys::AUDIT, "audit rows"),
     (keys::DENIALS, "audit rows of denials"),

@@ -17,7 +17,7 @@ pub const LEADER: &str = "/rail/v1/leader";
 pub const FABRIC: &str = "/rail/v1/fabric";
 /// What is drained, `rail/<index>`, `leaf/<name>` or `node/<name>:<rail>`.
 pub const DRAINS: &str = "/rail/v1/drains/";
-/// The roll-out of a profile of class of service.
+/// The rollout of a profile of class of service.
 pub const QOS: &str = "/rail/v1/qos";
 /// Prefix of jobs, which are at `<tenant>/<name>`.
 pub const JOBS: &str = "/rail/v1/jobs/";

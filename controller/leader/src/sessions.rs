@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::metrics::LoopMetrics;
 
-/// Messages that may wait for one agent. Each job of a node has at most a few desires on the way.
+/// Messages that may wait for one agent. Of each job of a node at most a few desired states are on the way.
 const QUEUE: usize = 1024;
 
 /// What waits to be sent to one agent. A queue sets room aside for 32 messages at once: boxed ones, for a message is large, agents

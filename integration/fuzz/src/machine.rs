@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// A header as a peer could make it that knows the job and desires it ill.
+    /// A header as a peer could make it that knows the job and means harm.
     fn header(&self, rail: Rail, peer: Node, take: &mut Take<'_>) -> Header {
         let (kind, how) = (take.below(8), take.u8());
         let key = Self::key(how, take);

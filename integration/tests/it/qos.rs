@@ -42,7 +42,7 @@ fn a_profile_reaches_every_nic_while_a_job_runs_and_goes_back_again() {
     let answer = roll_out(&cluster, &first);
     assert_eq!(answer.code, 0, "{}{}\n{}", answer.stdout, answer.stderr, cluster.logs());
     assert!(
-        answer.stdout.contains("profile 'first', roll-out 1") && answer.stdout.contains(": done"),
+        answer.stdout.contains("profile 'first', rollout 1") && answer.stdout.contains(": done"),
         "{}",
         answer.stdout
     );
@@ -77,7 +77,7 @@ fn a_profile_reaches_every_nic_while_a_job_runs_and_goes_back_again() {
     let second = profile(&cluster, "second.json", r#"{"name": "second", "mtu": 4200}"#);
     assert_eq!(roll_out(&cluster, &second).code, 0);
     let back = cluster.railctl(&["qos", "rollback", "--reason", "too small"]);
-    assert!(back.code == 0 && back.stdout.contains("profile 'first', roll-out 3"), "{back:?}");
+    assert!(back.code == 0 && back.stdout.contains("profile 'first', rollout 3"), "{back:?}");
     let done = || cluster.railctl(&["qos", "status"]).stdout.contains(": done").then_some(());
     if let Err(late) = eventually("the profile before", SOON, done) {
         panic!("{late}\n{}\n{}", cluster.railctl(&["qos", "status"]).stdout, cluster.logs());
@@ -86,7 +86,7 @@ fn a_profile_reaches_every_nic_while_a_job_runs_and_goes_back_again() {
     cluster.wait_for("steady", &["CANCELLED"], SOON).unwrap();
 }
 
-/// A roll-out is told before it begins, is cancelled in the middle, and goes back; a profile that says nothing is refused.
+/// A rollout is told before it begins, is cancelled in the middle, and goes back; a profile that says nothing is refused.
 #[test]
 fn a_roll_out_is_predicted_cancelled_and_taken_back() {
     let cluster = cluster();

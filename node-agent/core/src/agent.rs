@@ -25,7 +25,7 @@ pub struct State {
     epoch: u64,
     connected: bool,
     records: BTreeMap<Key, Record>,
-    /// Wishes whose supervisor waits for an older try to end; they hold the job's key and are never persisted.
+    /// Desired states whose supervisor waits for an older attempt to end; they hold the job's key and are never persisted.
     waiting: BTreeMap<Key, Assignment>,
     reported: BTreeMap<Key, Timestamp>,
     /// Rails of this server that the controller wants drained; `None` until it has said so.

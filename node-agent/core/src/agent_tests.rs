@@ -368,7 +368,7 @@ struct World {
     live: BTreeMap<Key, Observed>,
     running_desired: BTreeSet<Key>,
     reported: BTreeMap<Key, Observed>,
-    /// Forgotten on this epoch's word, and the agent was restarted since: a controller desires them no more.
+    /// Forgotten on this epoch's word, and the agent was restarted since: they are in no desired state any more.
     forgotten: BTreeSet<Key>,
     past: BTreeSet<Key>,
 }

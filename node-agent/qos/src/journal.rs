@@ -146,7 +146,7 @@ pub enum Asker {
 impl std::fmt::Display for Asker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Rollout { generation } => write!(f, "roll-out {generation}"),
+            Self::Rollout { generation } => write!(f, "rollout {generation}"),
             Self::Local(name) => f.write_str(name),
         }
     }

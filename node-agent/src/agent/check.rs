@@ -223,6 +223,6 @@ mod tests {
             assert_eq!(looking.done(&host).await.unwrap().unwrap().inventory.cpus, check);
         }
         let more = tokio::time::timeout(Duration::ZERO, looking.done(&host)).await;
-        assert!(more.is_err(), "three desires are two looks");
+        assert!(more.is_err(), "three changes of the desired state are two checks");
     }
 }

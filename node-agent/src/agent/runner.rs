@@ -221,7 +221,7 @@ impl Runner {
         self.send_body(agent_message::Body::Inventory(wire));
     }
 
-    /// How NICs stand to what the controller desires has changed: it is part of the inventory.
+    /// How NICs stand to their desired state has changed: it is part of the inventory.
     fn on_qos(&mut self, ports: Vec<QosPort>) {
         self.discovery.inventory.qos = ports;
         let wire = (&self.discovery.inventory).into();

@@ -9,7 +9,7 @@ use proto_model::DesiredQos;
 /// The data classes of all rails.
 #[derive(Debug, Clone, Default)]
 pub struct DataClasses {
-    /// Where the controller desires nothing.
+    /// Where there is no desired state.
     own: DataClass,
     desired: DesiredProfiles,
 }

@@ -1,4 +1,4 @@
-//! What the controller desires of this server's class of service: which NIC is to be what, what is said of each, and the file in which
+//! The desired state of this server's class of service: which NIC is to be what, what is said of each, and the file in which
 //! it outlives the agent.
 
 use std::{
@@ -94,7 +94,7 @@ fn read(document: &str) -> Result<Arc<QosProfile>, String> {
 }
 
 impl Progress {
-    /// Nothing has been seen yet; what an agent before this one said of the same roll-out is not known.
+    /// Nothing has been seen yet; what an agent before this one said of the same rollout is not known.
     #[must_use]
     pub fn new(desired: Arc<DesiredQos>) -> Self {
         let profile = read(&desired.document);
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(states(&progress)[0], QosState::Failed);
         progress.desired(desired(1, &[], &[]));
         progress.aims(&nics, &known);
-        assert_eq!(states(&progress)[0], QosState::Failed, "it is told until there is another roll-out");
+        assert_eq!(states(&progress)[0], QosState::Failed, "it is told until there is another rollout");
         progress.desired(desired(2, &[], &[]));
         progress.aims(&nics, &known);
         assert_eq!(states(&progress), [QosState::Held; 2]);

@@ -53,7 +53,7 @@ pub struct Keeping {
     stop: Arc<AtomicBool>,
     busy: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// How NICs stand to what the controller desires.
+    /// How NICs stand to their desired state.
     pub ports: watch::Receiver<Vec<QosPort>>,
     /// Links that go down because of it; reported before they do.
     pub flaps: watch::Receiver<Flaps>,
@@ -120,7 +120,7 @@ impl Keeping {
             Ok(Some(desired)) => keeping.progress = Some(Progress::new(Arc::new(desired))),
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(%error, "what the controller desires of class of service is not known any more")
+                tracing::warn!(%error, "the class of service that the controller desires is not known any more")
             }
         }
         let thread = thread::Builder::new().name("qos".into()).spawn(move || keeping.run(&rung))?;
@@ -167,7 +167,7 @@ struct Thread {
     kernel: Arc<dyn Kernel>,
     /// How long a NIC is reported as unfit before anything that harms traffic is done to it; see [`HEARD`].
     heard: Duration,
-    /// For all NICs, where the controller desires nothing.
+    /// For all NICs, where there is no desired state.
     profile: Option<QosProfile>,
     keeper: Option<Keeper>,
     progress: Option<Progress>,
@@ -304,14 +304,14 @@ impl Thread {
                 && let Err(error) = std::fs::create_dir_all(folder)
                     .and_then(|()| desired::save(&self.desired_path(), &desired))
             {
-                tracing::warn!(%error, "what the controller desires of class of service would be forgotten by a restart");
+                tracing::warn!(%error, "a restart would forget the class of service that the controller desires");
             }
             match &mut self.progress {
                 Some(progress) => progress.desired(desired),
                 None => {
                     tracing::info!(
                         generation = desired.generation,
-                        "class of service is kept as the controller desires"
+                        "class of service is kept in the desired state"
                     );
                     self.progress = Some(Progress::new(desired));
                 }

@@ -252,7 +252,9 @@ pub fn read(dir: &JobDir, key: &JobKey, env: HiddenEnv) -> Result<Task, Supervis
         DesiredState::Prepared { spec, placement, .. } | DesiredState::Running { spec, placement, .. } => {
             (spec.as_ref().clone(), placement.as_ref().clone())
         }
-        DesiredState::Stopped { .. } => return Err(damaged("it desires an end".into())),
+        DesiredState::Stopped { .. } => {
+            return Err(damaged("its desired state is STOPPED, with which no supervisor begins".into()));
+        }
     };
     let own = NodeName::new(&supervisor_config.node).map_err(|error| damaged(error.to_string()))?;
     let here = placement.nodes.iter().position(|place| place.node == own);

@@ -1,4 +1,4 @@
-//! What a controller desires of one server, and what that server sees. Level-triggered: both sides repeat the whole.
+//! The desired state of one server, and what that server observes. Level-triggered: both sides repeat the whole.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -27,7 +27,7 @@ pub enum QosState {
 pub struct QosPort {
     /// Device name of the NIC, as in the inventory.
     pub device: String,
-    /// The roll-out that this is about.
+    /// The rollout that this is about.
     pub generation: u64,
     /// How far the NIC is with that rollout.
     pub state: QosState,
@@ -74,14 +74,14 @@ pub struct DesiredQos {
     pub trial: BTreeSet<u32>,
     /// Rails that shall keep it.
     pub kept: BTreeSet<u32>,
-    /// Grows whenever something else is desired of this server.
+    /// Grows whenever the desired state of this server changes.
     pub number: u64,
 }
 
 /// A profile on its way to every NIC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QosRollout {
-    /// Counts roll-outs; agents tell by it what they speak of.
+    /// Counts rollouts; agents tell by it what they speak of.
     pub generation: u64,
     /// The profile, as JSON; at most [`MAX_DOCUMENT`] bytes.
     pub document: Arc<str>,
@@ -105,7 +105,7 @@ pub struct QosRollout {
     pub force: bool,
     /// Why it does not go on.
     pub paused: Option<Reason>,
-    /// The roll-out before it had not reached every NIC: a NIC that this one has not reached is left as it is.
+    /// The rollout before it had not reached every NIC: a NIC that this one has not reached is left as it is.
     pub mixed: bool,
 }
 

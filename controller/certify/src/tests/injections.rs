@@ -259,7 +259,7 @@ fn the_dscp_that_was_sent_is_to_arrive() {
     let certificate = certify(&World { faults, ..world.clone() }, 3);
     assert_eq!(certificate.verdict, Verdict::Replace(vec![1]), "{:?}", certificate.findings);
     assert_eq!(certificate.findings[0].kind, Kind::Dscp);
-    // A roll-out of another profile has come to half of the nodes, of which one does not say so.
+    // A rollout of another profile has come to half of the nodes, of which one does not say so.
     let rounds = plan(&world.gang, 3, Budget::default());
     let judged = |silent: u32| {
         let mut reports = world.measure(&rounds, 3).reports;

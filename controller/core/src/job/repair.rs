@@ -2,7 +2,7 @@
 //! are: the next attempt begins in the step that ends the last one, so that nobody comes between.
 //!
 //! A node that is lost may be silent for ever. Where the job lets nodes be replaced, its confirmation is not waited for
-//! once it is NotReady: it takes no new job before it is heard again, and ends then what nobody desires. So what may
+//! once it is NotReady: it takes no new job before it is heard again, and ends then what is in no desired state. So what may
 //! still run there holds what it holds; it is only this job that goes on without it.
 
 use std::collections::{BTreeMap, BTreeSet};

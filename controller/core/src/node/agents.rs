@@ -106,7 +106,7 @@ impl Step<'_> {
         }
     }
 
-    /// Attempts that run on the node although nobody desires it: until they have ended there, it takes no new job.
+    /// Attempts that run on the node although no desired state has them: until they have ended there, it takes no new job.
     fn foreign_attempts(&self, name: &NodeName, observations: &[Observation]) -> BTreeSet<(JobUid, u32)> {
         let desired = |observation: &Observation| {
             let position = self.position(name, observation.uid, observation.attempt)?;
@@ -120,7 +120,7 @@ impl Step<'_> {
             .collect()
     }
 
-    /// Changes the set of attempts that run on a node although nobody desires it.
+    /// Changes the set of attempts that run on a node although no desired state has them.
     pub(crate) fn foreign(
         &mut self,
         name: &NodeName,

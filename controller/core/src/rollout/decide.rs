@@ -32,7 +32,7 @@ pub(super) struct Port {
     pub(super) device: String,
     /// Its agent is connected and heard.
     pub(super) heard: bool,
-    /// What its agent says of this roll-out; nothing of another.
+    /// What its agent says of this rollout; nothing of another.
     pub(super) reported: Option<QosPort>,
     /// Its agent is done with all that it was told. What it says may be older otherwise, and it may be at work on the NIC.
     pub(super) done: bool,
@@ -54,7 +54,7 @@ impl Port {
     }
 }
 
-/// A NIC that is out of use for the roll-out.
+/// A NIC that is out of use for the rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Active {
     /// Since when nobody uses it: from then on its agent may touch it.
@@ -101,7 +101,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Another roll-out: what one before it has found good is tried again.
+    /// Another rollout: what one before it has found good is tried again.
     pub(super) fn begins_anew(&mut self) {
         for active in self.ports.values_mut() {
             (active.trial, active.kept) = (None, false);
@@ -121,7 +121,7 @@ pub(super) trait Site {
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) run: Run,
-    /// Why the roll-out is to pause.
+    /// Why the rollout is to pause.
     pub(super) pause: Option<Reason>,
 }
 
@@ -209,7 +209,7 @@ fn patience(rollout: &QosRollout) -> Duration {
     rollout.confirm_within + PATIENCE
 }
 
-/// Why a roll-out has to pause.
+/// Why a rollout has to pause.
 type Trouble = (ReasonCode, String);
 
 /// An agent that is heard, and does not do what is desired.
@@ -304,7 +304,7 @@ fn begin(rollout: &QosRollout, ports: &[Port], site: &dyn Site, now: Timestamp, 
         let on_trial = port.state() == Some(QosState::Trial);
         if let Some(job) = strands.get(&port.node).filter(|_| !on_trial) {
             let text = format!(
-                "job '{job}' would have no rail left; it is waited for, unless the roll-out is forced"
+                "job '{job}' would have no rail left; it is waited for, unless the rollout is forced"
             );
             decision.run.waits.insert(port.key(), text);
             continue;

@@ -1,4 +1,4 @@
-//! Class of service of all NICs: the roll-out of a profile, one row of the store. How far it is follows from what agents say of
+//! Class of service of all NICs: the rollout of a profile, one row of the store. How far it is follows from what agents say of
 //! their NICs; what is under way is decided anew at each look ([`decide`]).
 
 mod decide;
@@ -28,7 +28,7 @@ use decide::{Active, Decision, Port, Site, Stage, decide};
 pub use plan::{QosPlan, QosPlanNic, QosPlanStage};
 pub use view::{QosActive, QosStage, QosView};
 
-/// While a roll-out is under way it is looked at this often; each look goes over all NICs, so less often in a large cluster:
+/// While a rollout is under way it is looked at this often; each look goes over all NICs, so less often in a large cluster:
 /// every 2.3 s with 125,000 servers.
 const CHECK: Duration = Duration::from_millis(200);
 const CHECK_PER_NODE: Duration = Duration::from_nanos(16_667);
@@ -43,7 +43,7 @@ impl Step<'_> {
         Ok(self.begin_qos(rollout))
     }
 
-    /// A roll-out is paused, goes on, or goes back.
+    /// A rollout is paused, goes on, or goes back.
     pub(crate) fn control_rollout(
         &mut self,
         action: QosAction,
@@ -87,7 +87,7 @@ impl Step<'_> {
         }
     }
 
-    /// A roll-out ends where it is: what is on trial is taken back as by a pause, and nothing is begun any more.
+    /// A rollout ends where it is: what is on trial is taken back as by a pause, and nothing is begun any more.
     fn cancel_qos(&mut self, old: &Arc<QosRollout>, reason: &str, by: &str) -> Result<Reply, CoreError> {
         if old.is_cancelled() {
             return Ok(Reply::Qos { rollout: Arc::clone(old), changed: false });
@@ -114,7 +114,7 @@ impl Step<'_> {
         Reply::Qos { rollout, changed: true }
     }
 
-    /// Looks at the roll-out, if there is one, and tells agents what follows.
+    /// Looks at the rollout, if there is one, and tells agents what follows.
     pub(crate) fn check_qos(&mut self) {
         let Some(rollout) = self.state.base.qos.clone() else { return };
         let ports = self.state.qos_ports(&rollout);
@@ -137,7 +137,7 @@ impl Step<'_> {
         self.now.plus(CHECK + CHECK_PER_NODE * nodes)
     }
 
-    /// A node has told something new, or has come or gone: soon the roll-out is looked at again.
+    /// A node has told something new, or has come or gone: soon the rollout is looked at again.
     pub(crate) fn qos_changed(&mut self) {
         if self.state.base.qos.is_some() && self.state.base.qos_check.is_none() {
             let run = self.state.base.qos_run.clone();
@@ -145,7 +145,7 @@ impl Step<'_> {
         }
     }
 
-    /// A server comes back with NICs on trial: they stay out of use until the roll-out is looked at. (This controller may have begun
+    /// A server comes back with NICs on trial: they stay out of use until the rollout is looked at. (This controller may have begun
     /// since.)
     pub(crate) fn adopt_trials(&mut self, name: &NodeName, inventory: &Inventory) {
         let Some(rollout) = self.state.base.qos.clone().filter(|rollout| rollout.paused.is_none()) else {
@@ -192,13 +192,13 @@ impl Site for Cluster<'_> {
 }
 
 impl State {
-    /// The roll-out that does already what is asked for.
+    /// The rollout that does already what is asked for.
     fn under_way(&self, order: &QosOrder) -> Option<Arc<QosRollout>> {
         let same = |old: &&Arc<QosRollout>| old.document == order.document && old.paused.is_none();
         self.base.qos.as_ref().filter(same).cloned()
     }
 
-    /// What is asked for, as a roll-out.
+    /// What is asked for, as a rollout.
     fn ordered(&self, order: QosOrder, now: Timestamp) -> Result<QosRollout, CoreError> {
         let old = self.base.qos.as_deref();
         let canary = self.canary(order.canary)?;
@@ -263,7 +263,7 @@ impl State {
         self.base.links.get(name).is_some_and(|link| link.session.is_some() && link.due.is_some())
     }
 
-    /// Every NIC of the cluster, in the order of the roll-out.
+    /// Every NIC of the cluster, in the order of the rollout.
     fn qos_ports(&self, rollout: &QosRollout) -> Vec<Port> {
         let topology = self.index.snapshot.topology();
         let pod = |name: &NodeName| pod_of(topology, name);
@@ -359,7 +359,7 @@ impl State {
         Some(Arc::new(DesiredQos { number, ..desired }))
     }
 
-    /// Rails of a server that are out of use for the roll-out.
+    /// Rails of a server that are out of use for the rollout.
     pub(crate) fn qos_rails(&self, name: &NodeName) -> RailSet {
         let ports = &self.base.qos_run.ports;
         if ports.is_empty() {

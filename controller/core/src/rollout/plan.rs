@@ -1,4 +1,4 @@
-//! What a roll-out would do, before it has begun.
+//! What a rollout would do, before it has begun.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ const JOBS: usize = 8;
 /// Stages, rail by rail, of which it is looked who would lose the last rail: each look goes over all jobs.
 const JUDGED: usize = 64;
 
-/// What a roll-out would do.
+/// What a rollout would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QosPlan {
     /// The profile is rolled out, or on its way, already.
@@ -45,7 +45,7 @@ pub struct QosPlan {
 /// One stage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QosPlanStage {
-    /// For people, as in the roll-out's view.
+    /// For people, as in the rollout's view.
     pub name: String,
     /// NICs.
     pub nics: u32,
@@ -81,14 +81,14 @@ fn number(count: usize) -> u32 {
 }
 
 impl State {
-    /// What the roll-out would do that is asked for.
+    /// What the rollout would do that is asked for.
     ///
     /// # Errors
     /// The order would be refused.
     pub fn qos_plan(&self, order: &QosOrder, now: Timestamp) -> Result<QosPlan, CoreError> {
         let unchanged = self.under_way(order).is_some();
         let rollout = self.ordered(order.clone(), now)?;
-        // How far NICs are with the present roll-out of this profile: the next one tries all of them again.
+        // How far NICs are with the present rollout of this profile: the next one tries all of them again.
         let present = self.base.qos.as_ref().filter(|old| old.document == order.document);
         let generation = present.map_or(rollout.generation, |old| old.generation);
         let ports = self.qos_ports(&proto_model::QosRollout { generation, ..rollout.clone() });

@@ -1,4 +1,4 @@
-//! The roll-out as it is shown.
+//! The rollout as it is shown.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,10 +13,10 @@ use crate::state::State;
 /// NICs named at most.
 const NAMED: usize = 100;
 
-/// How far a roll-out is.
+/// How far a rollout is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QosView {
-    /// The roll-out; none while nobody has begun one.
+    /// The rollout; none while nobody has begun one.
     pub rollout: Option<Arc<QosRollout>>,
     /// Its stages, in order.
     pub stages: Vec<QosStage>,
@@ -45,7 +45,7 @@ pub struct QosStage {
     pub silent: u32,
 }
 
-/// A NIC that is being changed, or on which the roll-out waits.
+/// A NIC that is being changed, or on which the rollout waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QosActive {
     /// The server.
@@ -71,7 +71,7 @@ pub(super) fn lacks(port: &Port) -> bool {
 }
 
 impl State {
-    /// The roll-out, and how far it is.
+    /// The rollout, and how far it is.
     #[must_use]
     pub fn qos(&self) -> QosView {
         let mut view = QosView {

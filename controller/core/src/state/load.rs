@@ -62,7 +62,7 @@ pub struct Stored {
     pub requests: Vec<Arc<RequestRecord>>,
     /// The drains.
     pub drains: Vec<Arc<Drain>>,
-    /// The roll-out of a profile.
+    /// The rollout of a profile.
     pub qos: Option<Arc<QosRollout>>,
     /// The join tokens.
     pub tokens: Vec<Arc<TokenRecord>>,

@@ -98,7 +98,7 @@ pub(crate) struct Base {
     pub(crate) views: BTreeMap<(JobUid, u32), NodeView>,
     /// Not stored: how far the queue was looked at.
     pub(crate) schedule: Schedule,
-    /// Not stored: what of the roll-out of a profile is under way, and when it is looked at again.
+    /// Not stored: what of the rollout of a profile is under way, and when it is looked at again.
     pub(crate) qos_run: Run,
     pub(crate) qos_check: Option<Timestamp>,
     /// Not stored: which rails that are out of use are being proved, and when they are looked at again.
@@ -243,7 +243,7 @@ pub(crate) struct Link {
     pub(crate) heard: Timestamp,
     /// When its silence must be looked at; `None` once it is NotReady.
     pub(crate) due: Option<Timestamp>,
-    /// Attempts that run there although nobody desires it.
+    /// Attempts that run there although no desired state has them.
     pub(crate) foreign: BTreeSet<(JobUid, u32)>,
     /// Rails that its agent was told are drained.
     pub(crate) drained: RailSet,

@@ -204,7 +204,7 @@ impl State {
         old
     }
 
-    /// The ports that are out of use for a roll-out of class of service.
+    /// The ports that are out of use for a rollout of class of service.
     pub(crate) fn swap_qos_run(&mut self, run: Run) -> Run {
         let nodes =
             |run: &Run| run.ports.keys().map(|(node, _)| node.clone()).collect::<BTreeSet<NodeName>>();

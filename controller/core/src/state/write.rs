@@ -86,7 +86,7 @@ pub enum Write {
     PutDrain(Arc<Drain>),
     /// A drain is over.
     DeleteDrain(DrainTarget),
-    /// The roll-out of a profile.
+    /// The rollout of a profile.
     PutQos(Arc<QosRollout>),
     /// A request id.
     PutRequest(Arc<RequestRecord>),
@@ -143,7 +143,7 @@ pub enum Key {
     Fabric,
     /// A drain.
     Drain(DrainTarget),
-    /// The roll-out of a profile.
+    /// The rollout of a profile.
     Qos,
     /// A request id.
     Request(TenantName, RequestId),

@@ -567,7 +567,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     /// Whatever agents and servers do, but for an agent that is heard, does nothing for as long as one is waited for, and then begins
     /// with what it was told before: of one server at most one rail is out of use, nothing in use is changed (both in `act`), and in the
-    /// end either all that is heard has the profile, or the roll-out is paused; then nothing is out of use.
+    /// end either all that is heard has the profile, or the rollout is paused; then nothing is out of use.
     #[test]
     fn whatever_happens_it_ends_clean(
         delay in 0u32..5,

@@ -184,7 +184,7 @@ impl Plan {
         self.gpus(desired.tenant).at(step) < desired.amount()
     }
 
-    /// A job will hold what it desires from a step on.
+    /// A job will hold what it asks for from a step on.
     pub(crate) fn take(&mut self, desired: &PlanRequest, step: usize, place: Option<usize>) {
         self.kept = true;
         let end = self.grid.end(step, desired.length);

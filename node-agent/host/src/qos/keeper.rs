@@ -80,7 +80,7 @@ pub struct Aim {
     /// It is out of use and has the profile for a trial, which is taken back unless it is confirmed within this time. None: it keeps
     /// the profile, a trial of the same asker is confirmed, and edits that harm traffic are withheld.
     pub trial: Option<Duration>,
-    /// Who asks: a trial that another roll-out began is taken back. None: nobody, where it is left as it is.
+    /// Who asks: a trial that another rollout began is taken back. None: nobody, where it is left as it is.
     pub who: Option<Asker>,
 }
 

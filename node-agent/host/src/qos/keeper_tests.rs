@@ -345,7 +345,7 @@ fn changes_by_another_tool_leave_nothing_behind() {
     }
 }
 
-/// What a controller's roll-out desires of the one NIC.
+/// The desired state of the one NIC in a controller's rollout.
 pub(super) fn aim(keeper: &mut Keeper, profile: bool, trial: Option<Duration>, generation: u64) {
     let profile = profile.then(|| Arc::new(QosProfile::default()));
     keeper
@@ -388,7 +388,7 @@ fn a_trial_of_the_controller_is_kept_or_taken_back_as_it_desired() {
     assert!(matches!(verdict(&mut keeper), Verdict::Clean));
     assert_eq!(check(&kernel), harmless);
     assert!(deviations(&harmless) > 0 && deviations(&before) >= deviations(&harmless));
-    // It was taken back, so this roll-out does not try it again; the next one does.
+    // It was taken back, so this rollout does not try it again; the next one does.
     aim(&mut keeper, true, Some(LONG), 1);
     assert!(matches!(verdict(&mut keeper), Verdict::Failed(RunError::TakenBack { .. })));
     aim(&mut keeper, true, Some(LONG), 2);
@@ -398,7 +398,7 @@ fn a_trial_of_the_controller_is_kept_or_taken_back_as_it_desired() {
     assert_eq!((disk.stage(), deviations(&check(&kernel))), (Some(Stage::Confirmed), 0));
     let lines: Vec<(String, String)> = disk.lines().into_iter().map(|line| (line.who, line.action)).collect();
     let expected = [("1", "apply"), ("1", "rollback"), ("2", "apply"), ("2", "confirm")];
-    assert_eq!(lines, expected.map(|(who, action)| (format!("roll-out {who}"), action.to_owned())));
+    assert_eq!(lines, expected.map(|(who, action)| (format!("rollout {who}"), action.to_owned())));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn half_a_nic_that_cannot_be_read_does_not_return_to_service() {
 }
 
 /// A driver that was loaded anew, or another tool: what is tried is not that any more. It goes back to what was before the trial, not to what
-/// the disturbance left, and this roll-out does not try it again.
+/// the disturbance left, and this rollout does not try it again.
 #[test]
 fn a_trial_that_others_disturb_is_taken_back() {
     const LONG: Duration = Duration::from_secs(60);

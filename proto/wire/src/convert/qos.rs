@@ -1,4 +1,4 @@
-//! Class of service: roll-outs, desires, and how NICs stand to them.
+//! Class of service: rollouts, desired state, and how NICs stand to it.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
