@@ -108,6 +108,9 @@ impl RetryPolicy {
 
 /// Calls `operation` (given the attempt's number, from 1) until it succeeds or the policy says no more; gives the
 /// last error.
+///
+/// # Errors
+/// The last attempt's status, once `policy` allows no other attempt after it.
 pub async fn retry<T, F, Fut>(
     policy: &RetryPolicy,
     jitter: &mut Jitter,
