@@ -4,6 +4,7 @@ mod attack;
 mod bench;
 mod chaos;
 mod demo;
+mod dist;
 mod docs;
 mod fuzz;
 mod lab;
@@ -57,6 +58,8 @@ enum Command {
     Wheel(wheel::Args),
     /// Write ARCHITECTURE.md's map from what cargo sees.
     Map(map::Args),
+    /// Build what is shipped: stripped programs and libraries, their debug information beside them, checksums.
+    Dist(dist::Args),
     /// The book in docs/, its generated pages and man pages; links are checked, and with --run commands are run.
     Docs(docs::Args),
 }
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Stack(args) => stack::run(&args),
         Command::Wheel(args) => wheel::run(&args),
         Command::Map(args) => map::run(&args),
+        Command::Dist(args) => dist::run(&args),
         Command::Docs(args) => docs::run(&args),
     };
     result.unwrap_or_else(|error| {
