@@ -39,11 +39,14 @@ struct Shipped {
 /// The build fails, objcopy or sha256sum is missing or fails, the folder cannot be written, or the programs are larger than they may be.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut build = process::cargo(["build", "--release", "--message-format", "json-render-diagnostics"]);
+    // Without the flag of .cargo/config.toml, which only a simulator needs; in a folder of its own, as other flags rebuild everything.
+    let target = process::target_dir()?;
+    build.env("RUSTFLAGS", "").env("CARGO_TARGET_DIR", target.join("shipped"));
     let built = build.stderr(Stdio::inherit()).output()?;
     if !built.status.success() {
         return Err(format!("the build ended with {}", built.status).into());
     }
-    let out = args.out.clone().unwrap_or(process::target_dir()?.join("dist"));
+    let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
     let mut shipped = Vec::new();
     for path in products(&String::from_utf8_lossy(&built.stdout)) {
         shipped.push(split(&path, &out)?);
