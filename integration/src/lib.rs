@@ -1,18 +1,1 @@
-//! The harness: local clusters of real processes, for tests and benches.
-//!
-//! Everything that a [`Cluster`] starts is its own (ports, directories, namespaces, processes) and ends with it,
-//! even if the test is killed: a guard process watches the test's end of a pipe.
-
-pub mod access;
-pub mod binaries;
-pub mod cluster;
-pub mod controllers;
-pub mod etcd;
-pub mod procfs;
-pub mod wait;
-
-pub use access::Access;
-pub use cluster::{Answer, Cluster, Shape};
-pub use controllers::Controllers;
-pub use etcd::Etcd;
-pub use wait::{Deadline, eventually};
+//! Nothing but tests, in `tests/it`: the house against its map, and the product as real processes. What they stand on is the harness beside.

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use integration::binaries::root;
+use integration_harness::binaries::root;
 
 #[test]
 fn prometheus_takes_the_rules_and_their_tests_pass() {

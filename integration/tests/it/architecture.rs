@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use integration::binaries::root;
+use integration_harness::binaries::root;
 use serde_json::Value;
 
 type Map = BTreeMap<String, BTreeSet<String>>;

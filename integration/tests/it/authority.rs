@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use integration::{Access, Cluster, Shape, binaries, eventually};
+use integration_harness::{Access, Cluster, Shape, binaries, eventually};
 use proto_rpc::{Client, ClientOptions, Credentials, Endpoint, KeyRequest, TrustSlot, tls::Trust};
 use proto_wire::v1::{self, tenant_service_client::TenantServiceClient};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use integration::{Cluster, Shape};
+use integration_harness::{Cluster, Shape};
 use serde_json::Value;
 
 const SOON: Duration = Duration::from_secs(60);

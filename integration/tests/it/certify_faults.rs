@@ -3,7 +3,7 @@
 
 use std::{process::Command, time::Duration};
 
-use integration::{Cluster, Shape, binaries, eventually};
+use integration_harness::{Cluster, Shape, binaries, eventually};
 use serde_json::Value;
 
 use crate::jobs::number;

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use integration::binaries::root;
+use integration_harness::binaries::root;
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, EnumDescriptor, MessageDescriptor, prost_types::FileDescriptorSet};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use integration::{Cluster, Shape};
+use integration_harness::{Cluster, Shape};
 
 const SOON: Duration = Duration::from_secs(60);
 const ENDED: [&str; 3] = ["COMPLETED", "FAILED", "CANCELLED"];

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use integration::binaries::root;
+use integration_harness::binaries::root;
 
 #[path = "../../fuzz/src/lib.rs"]
 mod decoders;

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use integration::binaries::root;
+use integration_harness::binaries::root;
 
 pub(crate) fn tracked(ending: &str) -> Vec<PathBuf> {
     let listed = Command::new("git").args(["ls-files", "--", ending]).current_dir(root()).output();

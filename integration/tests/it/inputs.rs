@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use bytes::{Buf as _, BufMut as _};
-use integration::{Access, Cluster, Shape};
+use integration_harness::{Access, Cluster, Shape};
 use proto_wire::v1::{self, health_service_client::HealthServiceClient};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use integration::{Cluster, Shape};
+use integration_harness::{Cluster, Shape};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Jobs whose rails are compared.
@@ -116,8 +116,9 @@ fn a_cancelled_job_leaves_nothing_behind() {
     );
     cluster.submit("stubborn", &spec).unwrap();
     cluster.wait_for("stubborn", &["RUNNING"], SOON).unwrap();
-    let sleeping = || integration::procfs::find(&["sleep", &mark]);
-    integration::eventually("the ranks' children", SOON, || (sleeping().len() >= 4).then_some(())).unwrap();
+    let sleeping = || integration_harness::procfs::find(&["sleep", &mark]);
+    integration_harness::eventually("the ranks' children", SOON, || (sleeping().len() >= 4).then_some(()))
+        .unwrap();
     let answer = cluster.railctl(&["cancel", "stubborn"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     let job = cluster.wait_for("stubborn", &ENDED, SOON).unwrap();

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use integration::{Cluster, Shape, eventually, procfs};
+use integration_harness::{Cluster, Shape, eventually, procfs};
 
 const SOON: Duration = Duration::from_secs(60);
 

@@ -9,11 +9,9 @@
 
 mod alerts;
 mod architecture;
-mod attack;
 mod authority;
 mod certify;
 mod certify_faults;
-mod chaos;
 mod compatibility;
 mod components;
 mod corpus;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use integration::binaries::root;
+use integration_harness::binaries::root;
 
 use crate::house::tracked;
 

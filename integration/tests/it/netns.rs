@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use integration::{Cluster, Shape, binaries};
+use integration_harness::{Cluster, Shape, binaries};
 
 use crate::jobs::number;
 

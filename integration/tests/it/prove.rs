@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
-use integration::{Cluster, Shape, binaries, eventually, procfs};
+use integration_harness::{Cluster, Shape, binaries, eventually, procfs};
 use node_agent_health::Source;
 use node_agent_host::counters::recorded;
 use serde_json::Value;

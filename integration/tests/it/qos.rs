@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
-use integration::{Access, Cluster, Shape, binaries, eventually};
+use integration_harness::{Access, Cluster, Shape, binaries, eventually};
 use proto_wire::v1::{self, qos_service_client::QosServiceClient};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn profile(cluster: &Cluster, name: &str, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn roll_out(cluster: &Cluster, file: &str) -> integration::Answer {
+fn roll_out(cluster: &Cluster, file: &str) -> integration_harness::Answer {
     let quick = ["--soak", "1s", "--confirm-within", "10s", "--wait", "--timeout", "2m"];
     let mut arguments = vec!["qos", "apply", "-f", file];
     arguments.extend(quick);

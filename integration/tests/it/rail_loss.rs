@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use integration::{Cluster, Shape, eventually, procfs};
+use integration_harness::{Cluster, Shape, eventually, procfs};
 use serde_json::Value;
 
 use crate::jobs::number;

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use integration::{Cluster, Shape, eventually};
+use integration_harness::{Cluster, Shape, eventually};
 use serde_json::Value;
 
 use crate::jobs::number;

@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use integration::{Access, Cluster, Shape, binaries};
+use integration_harness::{Access, Cluster, Shape, binaries};
 
 /// The Python environment that `cargo xtask test` prepares, if it could.
 fn tools() -> Option<PathBuf> {

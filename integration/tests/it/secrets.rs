@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use integration::{Answer, Cluster, Shape, eventually, procfs};
+use integration_harness::{Answer, Cluster, Shape, eventually, procfs};
 
 const SOON: Duration = Duration::from_secs(60);
 const VALUES: [&str; 2] = ["first-of-the-tenant", "second-of-the-tenant"];

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use integration::{Controllers, Etcd, binaries, etcd::tied, eventually};
+use integration_harness::{Controllers, Etcd, binaries, etcd::tied, eventually};
 use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
     self, health_service_client::HealthServiceClient, job_service_client::JobServiceClient,

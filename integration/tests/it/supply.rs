@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use integration::binaries::root;
+use integration_harness::binaries::root;
 
 /// Files that CI runs: workflows, and the scripts of .ci.
 fn files() -> Vec<PathBuf> {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use integration::{Cluster, Shape, eventually};
+use integration_harness::{Cluster, Shape, eventually};
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{
         ExportTraceServiceRequest, ExportTraceServiceResponse,

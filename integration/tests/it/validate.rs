@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio, time::Duration};
 
-use integration::{Cluster, Shape, eventually};
+use integration_harness::{Cluster, Shape, eventually};
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(60);

@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if !args.list && !args.write_docs {
         process::run(process::cargo(&build))?;
     }
-    process::run(process::cargo(build.iter().chain(&["-p", "integration", "--bin", "rail-attack"])))?;
+    process::run(process::cargo(build.iter().chain(&["-p", "integration-attack"])))?;
     let bin = process::target_dir()?.join(if args.release { "release" } else { "debug" });
     let mut attack = Command::new(bin.join("rail-attack"));
     attack.env("RAIL_BIN_DIR", &bin).current_dir(process::root());

@@ -1,4 +1,4 @@
-//! `cargo xtask bench NAME`: builds what is measured, optimised, and runs the benches of `integration`.
+//! `cargo xtask bench NAME`: builds what is measured, optimised, and runs the benches of `integration/bench`.
 
 use std::{
     path::PathBuf,
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return lab::bench(args.row.as_deref(), args.json);
     }
     let bin = process::build_release()?;
-    let program = ["build", "--release", "--quiet", "-p", "integration", "--bin", "rail-bench"];
+    let program = ["build", "--release", "--quiet", "-p", "integration-bench"];
     process::run(process::cargo(program))?;
     let mut bench = Command::new(bin.join("rail-bench"));
     bench.arg(&args.name).env("RAIL_BIN_DIR", &bin).current_dir(process::root());
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bench.arg("--traces").arg(std::path::absolute(folder)?);
     }
     if args.name == "security" {
-        let suite = ["build", "--release", "--quiet", "-p", "integration", "--bin", "rail-attack"];
+        let suite = ["build", "--release", "--quiet", "-p", "integration-attack"];
         process::run(process::cargo(suite))?;
     }
     if args.name == "control" {

@@ -42,15 +42,7 @@ pub struct Args {
 /// Something cannot be built or had, or the run cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let bin = process::build_release()?;
-    process::run(process::cargo([
-        "build",
-        "--release",
-        "--quiet",
-        "-p",
-        "integration",
-        "--bin",
-        "rail-chaos",
-    ]))?;
+    process::run(process::cargo(["build", "--release", "--quiet", "-p", "integration-chaos"]))?;
     let mut chaos = Command::new(bin.join("rail-chaos"));
     chaos.arg("run").env("RAIL_BIN_DIR", &bin).current_dir(process::root());
     for (name, value) in [("--minutes", args.minutes), ("--seed", args.seed), ("--agents", args.agents)] {
