@@ -14,6 +14,7 @@ mod authority;
 mod certify;
 mod certify_faults;
 mod chaos;
+mod circles;
 mod compatibility;
 mod components;
 mod corpus;
