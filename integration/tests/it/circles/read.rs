@@ -93,6 +93,7 @@ impl Reader {
                     end
                 }
                 TokenTree::Ident(word) if word == "mod" && top => self.child(at, rest, folder),
+                TokenTree::Ident(word) if word == "mod" => self.nameless(at, rest, folder),
                 TokenTree::Ident(word) => {
                     let module = &mut self.modules[at];
                     module.words.insert(word.to_string());
@@ -138,6 +139,17 @@ impl Reader {
             (_, None) => {}
         }
         3
+    }
+
+    /// A module that a macro makes: what is `super` in it is this module.
+    fn nameless(&mut self, at: usize, rest: &[TokenTree], folder: Folder<'_>) -> usize {
+        let end = until(rest, |token| matches!(token, TokenTree::Group(_)) || is_mark(Some(token), ';'));
+        if let Some(TokenTree::Group(group)) = rest.get(end) {
+            let file = self.modules[at].file.clone();
+            self.modules.push(Module { file, parent: Some(at), ..Module::default() });
+            self.module(self.modules.len() - 1, group.stream(), folder);
+        }
+        (end + 1).min(rest.len())
     }
 
     fn imports(&mut self, at: usize, tree: &[TokenTree], public: bool) {
