@@ -22,7 +22,7 @@ use tokio_stream::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{authz::Rpc, context::Context, enroll, fault, guard::Caller, logs, revocation, step};
+use crate::{access, authz::Rpc, context::Context, enroll, fault, guard::Caller, logs, step};
 
 /// How long an agent may take to say who it is, and an upload to say what it answers.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
@@ -246,7 +246,7 @@ impl AgentService for Agents {
         let refused = match self.context.handle.may_renew(&node, shown).await {
             Err(refusal) => return Err(fault::refused(&refusal).into()),
             Ok(None) => Some(deleted(&node)),
-            Ok(Some(false)) => Some(revocation::refusal(&caller.identity)),
+            Ok(Some(false)) => Some(access::refusal(&caller.identity)),
             Ok(Some(true)) => None,
         };
         if let Some(refused) = refused {

@@ -5,19 +5,14 @@ use std::collections::BTreeMap;
 use aws_lc_rs::digest;
 use controller_core::{Asked, JobChange, JobOrder, JobUpdate};
 use prost::Message;
-use proto_model::{Authority, JobId, JobSpec, QueueName, Role};
+use proto_model::{ArraySpec, Authority, JobId, JobSpec, QueueName, RequestId, Role};
 use proto_rpc::{ErrorClass, Identity, RpcError};
 use proto_wire::{
     convert::{LIMITS, duration_from_wire, job_labels},
     v1,
 };
 
-use crate::{
-    authz::Rpc,
-    fault,
-    guard::Caller,
-    job::{elements, request_id},
-};
+use crate::{authz::Rpc, fault, guard::Caller};
 
 /// Labels that one request takes away at most.
 const REMOVED_MAX: usize = 64;
@@ -118,4 +113,26 @@ pub fn update(order: JobOrder, wire: &v1::UpdateJobRequest) -> Result<JobUpdate,
         labels: labels(wire)?,
     };
     Ok(JobUpdate { order, change, if_version: wire.if_version })
+}
+
+/// Elements of an array, for example `3,7-9`.
+pub(crate) fn elements(text: &str) -> Result<Vec<u32>, RpcError> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    match ArraySpec::new(text) {
+        Ok(ArraySpec { indices, at_once: 0 }) => Ok(indices),
+        Ok(_) => Err(fault::field("elements", "'%' belongs to a submit")),
+        Err(error) => Err(fault::field("elements", error)),
+    }
+}
+
+/// The id that a caller gave its request, if it gave one.
+pub(crate) fn request_id(text: &str) -> Result<Option<RequestId>, RpcError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let wrong =
+        || fault::field("requestId", "must be 1 to 128 printable ASCII characters without space or '/'");
+    RequestId::new(text).map(Some).ok_or_else(wrong)
 }

@@ -6,13 +6,13 @@ use aws_lc_rs::digest;
 use controller_core::Event;
 use proto_model::NodeName;
 use proto_rpc::{
-    ErrorClass, Identity, RpcError, Token, TokenHash, TokenKind,
+    ErrorClass, Identity, RpcError, Token, TokenKind,
     ca::{Issued, NODE_LIFETIME},
 };
 use proto_wire::v1::{self, enroll_service_server::EnrollService};
 use tonic::{Request, Response, Status};
 
-use crate::{authz::Rpc, context::Context, fault, guard::Caller};
+use crate::{authz::Rpc, context::Context, credential::token_digest, fault, guard::Caller};
 
 /// The handler of `EnrollService`.
 #[derive(Clone)]
@@ -26,18 +26,6 @@ impl Enroll {
     pub fn new(context: Context) -> Self {
         Self { context }
     }
-}
-
-/// The digest by which the core knows a token.
-pub(crate) fn token_digest(hash: &TokenHash) -> [u8; 32] {
-    // A TokenHash shows itself as 64 hex digits.
-    let text = hash.to_string();
-    let mut bytes = [0; 32];
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        let pair = std::str::from_utf8(digits).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        *byte = pair.unwrap_or(0);
-    }
-    bytes
 }
 
 pub(crate) fn join_response(context: &Context, issued: &Issued) -> v1::JoinResponse {

@@ -26,9 +26,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
 use crate::{
+    access,
     authz::{Rpc, authorise},
     fair::{FairLimits, Gate},
-    revocation,
 };
 
 /// The caller's own id of a request, where it has no place in the message.
@@ -157,8 +157,8 @@ impl Guard {
     ) -> (Identity, Result<(), RpcError>) {
         let shown = extensions.get::<PeerInfo>();
         let peer = shown.map_or(Identity::Anonymous, |peer| peer.identity.clone());
-        if shown.is_some_and(|peer| revocation::refuses(self.shared.handle.revoked(), peer)) {
-            let refusal = revocation::refusal(&peer);
+        if shown.is_some_and(|peer| access::refuses(self.shared.handle.revoked(), peer)) {
+            let refusal = access::refusal(&peer);
             return (Identity::Anonymous, Err(refusal));
         }
         let Some(value) = headers.get(header::AUTHORIZATION) else { return (peer, Ok(())) };
@@ -193,8 +193,8 @@ impl Guard {
     /// Whether whoever was let in before it waited for its turn may still go on.
     fn still(&self, caller: &Caller, peer: Option<&PeerInfo>) -> Result<(), RpcError> {
         let handle = &self.shared.handle;
-        if peer.is_some_and(|peer| revocation::refuses(handle.revoked(), peer)) {
-            return Err(revocation::refusal(&caller.identity));
+        if peer.is_some_and(|peer| access::refuses(handle.revoked(), peer)) {
+            return Err(access::refusal(&caller.identity));
         }
         stands(&caller.identity, handle.tenancies().standing(&caller.identity)).map(drop)
     }
@@ -257,7 +257,7 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
             if !rpc.is_stream() {
                 return response;
             }
-            revocation::bounded(response, &guard.shared.handle, identity, peer.as_ref(), since, place)
+            access::bounded(response, &guard.shared.handle, identity, peer.as_ref(), since, place)
         }
         Err(error) => router::refuse(true, &error),
     }
@@ -268,8 +268,8 @@ fn stands(identity: &Identity, standing: Standing) -> Result<Option<Tenancy>, Rp
     match standing {
         Standing::Apart => Ok(None),
         Standing::Holds(tenancy) => Ok(Some(tenancy)),
-        Standing::Gone => Err(revocation::gone(identity)),
-        Standing::Unbound => Err(revocation::unbound(identity)),
+        Standing::Gone => Err(access::gone(identity)),
+        Standing::Unbound => Err(access::unbound(identity)),
     }
 }
 

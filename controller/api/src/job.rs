@@ -5,9 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use aws_lc_rs::digest;
 use controller_core::{CoreError, Event, Naming, Reply, Submit};
 use controller_leader::{Applied, codec, keys};
-use controller_store::KeyValue;
 use prost::Message;
-use proto_model::{ArraySpec, JobId, JobName, JobSpec, Reason, ReasonCode, RequestId, TenantName, Timestamp};
+use proto_model::{JobId, JobName, JobSpec, Reason, ReasonCode, TenantName, Timestamp};
 use proto_rpc::{ErrorClass, RpcError, trace};
 use proto_wire::{
     convert::{check_job_name, duration_from_wire, job_labels, time_from_wire},
@@ -17,12 +16,12 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     authz::Rpc,
-    changes,
+    changes::{self, elements, request_id},
     context::Context,
     fault,
     guard::Caller,
     logs, page,
-    reader::Reader,
+    reader::{Reader, stored_job},
     usage, views,
     watch::{self, Change, Events},
 };
@@ -150,15 +149,7 @@ pub(crate) async fn stored(context: &Context, caller: &Caller, id: &JobId) -> Re
         let error = CoreError::JobNotFound { id: id.clone() };
         RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
     })?;
-    shown(&kv, &Reader::of(caller)?)
-}
-
-/// A stored job as the API shows it to somebody.
-pub(crate) fn shown(kv: &KeyValue, reader: &Reader) -> Result<v1::Job, RpcError> {
-    let mut job: v1::Job = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
-    job.metadata.get_or_insert_default().resource_version = kv.mod_revision;
-    reader.report_job(&mut job);
-    Ok(job)
+    stored_job(&kv, &Reader::of(caller)?)
 }
 
 fn header(job: &v1::Job) -> Result<(), RpcError> {
@@ -187,18 +178,6 @@ fn spec(job: &v1::Job) -> Result<JobSpec, RpcError> {
     let wrong = name.map_or(Ok(()), |name| check_job_name(&name, &spec));
     wrong.map_err(|errors| fault::fields(errors, "spec"))?;
     Ok(spec)
-}
-
-/// Elements of an array, for example `3,7-9`.
-pub(crate) fn elements(text: &str) -> Result<Vec<u32>, RpcError> {
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    match ArraySpec::new(text) {
-        Ok(ArraySpec { indices, at_once: 0 }) => Ok(indices),
-        Ok(_) => Err(fault::field("elements", "'%' belongs to a submit")),
-        Err(error) => Err(fault::field("elements", error)),
-    }
 }
 
 /// A digest of what was asked for, whatever way it came: maps are brought into order first.
@@ -239,15 +218,6 @@ fn body_digest(name: &Naming, labels: &BTreeMap<String, String>, spec: &JobSpec,
     let mut digest = [0; 32];
     digest.copy_from_slice(context.finish().as_ref());
     digest
-}
-
-pub(crate) fn request_id(text: &str) -> Result<Option<RequestId>, RpcError> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let wrong =
-        || fault::field("requestId", "must be 1 to 128 printable ASCII characters without space or '/'");
-    RequestId::new(text).map(Some).ok_or_else(wrong)
 }
 
 fn job_reply(caller: &Caller, applied: Applied) -> Result<Response<v1::Job>, Status> {
@@ -314,7 +284,7 @@ impl JobService for Jobs {
         };
         let reader = Reader::of(&caller)?;
         let listed = page::list(&self.context, &caller, asked, |kv| {
-            let job = shown(kv, &reader)?;
+            let job = stored_job(kv, &reader)?;
             let phase = job.status.as_ref().map_or(0, |status| status.phase);
             let queue = job.spec.as_ref().map_or("", |spec| spec.queue.as_str());
             let array = job.status.as_ref().and_then(|status| status.array.as_ref());
@@ -524,10 +494,10 @@ fn job_event(
     use v1::job_event::Type;
     let meant = |key: &[u8]| exact.is_none_or(|exact| exact == key);
     let (kind, job, revision) = match change {
-        Change::Put(kv, revision) if meant(&kv.key) => (Type::Put, Some(shown(kv, reader)?), *revision),
+        Change::Put(kv, revision) if meant(&kv.key) => (Type::Put, Some(stored_job(kv, reader)?), *revision),
         Change::Delete(key, prev, revision) if meant(key) => {
             let job = match prev {
-                Some(kv) => shown(kv, reader)?,
+                Some(kv) => stored_job(kv, reader)?,
                 None => named_by(key),
             };
             (Type::Delete, Some(job), *revision)

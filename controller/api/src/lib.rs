@@ -3,11 +3,13 @@
 //! A handler goes into the domain, makes one call on the loop or one read of the store, and goes back to the wire.
 //! It must never decide anything that the core should decide, nor take a tenant from a body.
 
+mod access;
 mod agent;
 mod audit;
 pub mod authz;
 mod changes;
 mod context;
+mod credential;
 mod deleted;
 mod documents;
 mod enroll;

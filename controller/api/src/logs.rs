@@ -182,7 +182,7 @@ impl Reader {
         let make = move |change: Change| {
             let event = match change {
                 Change::Put(kv, _) if kv.key == exact => {
-                    crate::job::shown(&kv, &reader).map(|job| Some(Some(job)))
+                    crate::reader::stored_job(&kv, &reader).map(|job| Some(Some(job)))
                 }
                 Change::Delete(key, ..) if key == exact => Ok(Some(None)),
                 _ => Ok(None),

@@ -1,14 +1,13 @@
 //! NodeService: servers, whether they may be used, and the tokens with which they join.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use controller_core::{CoreError, Event, NodeChange, Reply};
-use controller_leader::{codec, keys};
-use controller_store::KeyValue;
+use controller_leader::keys;
 use proto_model::{NodeName, TenantName};
 use proto_rpc::{ErrorClass, RpcError, Token, TokenKind};
 use proto_wire::{
-    convert::{duration_from_wire, labels, taints, time_to_wire},
+    convert::{labels, taints, time_to_wire},
     v1::{self, node_service_server::NodeService},
 };
 use tonic::{Request, Response, Status};
@@ -16,9 +15,12 @@ use tonic::{Request, Response, Status};
 use crate::{
     authz::Rpc,
     context::Context,
-    enroll, fault,
+    credential::{self, lifetime},
+    fault,
     guard::Caller,
-    page, usage, views,
+    page,
+    reader::stored_node,
+    usage, views,
     watch::{self, Change, Events},
 };
 
@@ -103,13 +105,6 @@ fn change(spec: v1::NodeSpec, parts: &[i32]) -> Result<NodeChange, RpcError> {
     Ok(change)
 }
 
-pub(crate) fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Node, RpcError> {
-    let mut node: v1::Node = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
-    node.metadata.get_or_insert_default().resource_version = kv.mod_revision;
-    views::report_node(&mut node, only);
-    Ok(node)
-}
-
 fn name(text: &str) -> Result<NodeName, RpcError> {
     NodeName::new(text).map_err(|error| fault::field("name", error))
 }
@@ -126,7 +121,7 @@ impl NodeService for Nodes {
             let error = CoreError::NodeNotFound { node };
             RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
         })?;
-        let mut nodes = self.complete(vec![shown(&kv, only.as_ref())?], only).await?;
+        let mut nodes = self.complete(vec![stored_node(&kv, only.as_ref())?], only).await?;
         Ok(Response::new(nodes.pop().ok_or_else(crate::context::unexpected)?))
     }
 
@@ -144,7 +139,8 @@ impl NodeService for Nodes {
             filter: Vec::new(),
         };
         let only = caller.own_tenant()?;
-        let page = page::list(&self.context, &caller, asked, |kv| shown(kv, only.as_ref()).map(Some)).await?;
+        let page =
+            page::list(&self.context, &caller, asked, |kv| stored_node(kv, only.as_ref()).map(Some)).await?;
         let nodes = self.complete(page.items, only).await?;
         let (next_page_token, revision) = (page.next, page.revision);
         Ok(Response::new(v1::ListNodesResponse { nodes, next_page_token, revision }))
@@ -229,7 +225,7 @@ impl NodeService for Nodes {
         let lifetime = lifetime(wire.lifetime)?;
         let token = Token::generate(TokenKind::Join)
             .map_err(|error| RpcError::new(ErrorClass::Internal, "NO_RANDOM", error.to_string()))?;
-        let hash = enroll::token_digest(&token.hash());
+        let hash = credential::token_digest(&token.hash());
         let event = Event::CreateToken { node: node.clone(), hash, lifetime };
         let applied = self.context.apply(&caller, event).await?;
         let Reply::Token(record) = applied.reply else { return Err(crate::context::unexpected()) };
@@ -242,13 +238,6 @@ impl NodeService for Nodes {
     }
 }
 
-/// An asked lifetime; absent or zero leaves it to the receiver.
-pub(crate) fn lifetime(wire: Option<prost_types::Duration>) -> Result<Option<Duration>, RpcError> {
-    let lifetime =
-        wire.map(duration_from_wire).transpose().map_err(|errors| fault::fields(errors, "lifetime"))?;
-    Ok(lifetime.filter(|lifetime| !lifetime.is_zero()))
-}
-
 async fn node_event(
     context: Context,
     only: Option<TenantName>,
@@ -256,13 +245,15 @@ async fn node_event(
 ) -> Result<Option<v1::NodeEvent>, RpcError> {
     use v1::node_event::Type;
     let (kind, node, revision) = match change {
-        Change::Put(kv, revision) => {
-            (Type::Put, complete(&context, vec![shown(&kv, only.as_ref())?], only).await?.pop(), revision)
-        }
+        Change::Put(kv, revision) => (
+            Type::Put,
+            complete(&context, vec![stored_node(&kv, only.as_ref())?], only).await?.pop(),
+            revision,
+        ),
         Change::Delete(key, prev, revision) => {
             let node = prev
                 .as_ref()
-                .map(|kv| shown(kv, only.as_ref()))
+                .map(|kv| stored_node(kv, only.as_ref()))
                 .transpose()?
                 .unwrap_or_else(|| named_by(&key));
             (Type::Delete, Some(node), revision)

@@ -1,10 +1,12 @@
 //! Who reads an answer, and what of it is for them.
 
+use controller_leader::codec;
+use controller_store::KeyValue;
 use proto_model::{Authority, TenantName};
 use proto_rpc::RpcError;
 use proto_wire::v1::{self, job_spec::Work};
 
-use crate::{changes, guard::Caller, views};
+use crate::{changes, fault, guard::Caller, views};
 
 /// Somebody who reads an answer, with what of it they may see.
 #[derive(Debug, Clone)]
@@ -75,4 +77,20 @@ fn hide(spec: &mut v1::JobSpec) {
         env.values_mut().for_each(String::clear);
         *hidden = true;
     }
+}
+
+/// A stored job as the API shows it to somebody.
+pub(crate) fn stored_job(kv: &KeyValue, reader: &Reader) -> Result<v1::Job, RpcError> {
+    let mut job: v1::Job = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    job.metadata.get_or_insert_default().resource_version = kv.mod_revision;
+    reader.report_job(&mut job);
+    Ok(job)
+}
+
+/// A stored node as the API shows it to a tenant, or to an administrator.
+pub(crate) fn stored_node(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Node, RpcError> {
+    let mut node: v1::Node = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    node.metadata.get_or_insert_default().resource_version = kv.mod_revision;
+    views::report_node(&mut node, only);
+    Ok(node)
 }

@@ -1,28 +1,15 @@
 //! Revocation: who may take back whose credentials, and how long streams and new certificates heed it.
 
-use std::{
-    pin::Pin,
-    task::{Context as Waker, Poll},
-    time::{Duration, SystemTime},
-};
+use std::time::Duration;
 
-use axum::{
-    body::{Body, Bytes},
-    http::HeaderMap,
-    response::Response,
-};
-use controller_leader::{Handle, Revocation};
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use controller_leader::Revocation;
 use proto_rpc::{
-    ErrorClass, Identity, PeerInfo, REVOKED, REVOKED_ADVICE, Revocations, RpcError, Subject,
+    ErrorClass, RpcError, Subject,
     ca::{CA_LIFETIME, NODE_LIFETIME},
 };
 use proto_wire::{convert::time_to_wire, v1};
-use tonic::Status;
 
-use crate::{
-    authz::Rpc, context::Context, fair::StreamPlace, fault, guard::Caller, tenant::LONGEST_LIFETIME,
-};
+use crate::{authz::Rpc, context::Context, credential::LONGEST_LIFETIME, fault, guard::Caller};
 
 /// The most bytes that a reason may have.
 const MAX_REASON: usize = 256;
@@ -94,99 +81,5 @@ fn shown(entry: Revocation) -> v1::Revocation {
         revoked_by: entry.by,
         revoked: Some(time_to_wire(entry.at)),
         expires: Some(time_to_wire(entry.expires)),
-    }
-}
-
-/// The error that a revoked caller gets.
-pub(crate) fn refusal(identity: &Identity) -> RpcError {
-    let text = format!("the credentials of {identity} were revoked; {REVOKED_ADVICE}");
-    RpcError::new(ErrorClass::Unauthenticated, REVOKED, text)
-}
-
-/// The error that people of a deleted tenant get.
-pub(crate) fn gone(identity: &Identity) -> RpcError {
-    let text = format!(
-        "the tenant that the credentials of {identity} were issued for was deleted; if you belong to a later tenant of that \
-         name, have new ones issued"
-    );
-    RpcError::new(ErrorClass::Unauthenticated, "TENANT_GONE", text)
-}
-
-/// The error for holders of credentials that do not say which tenant of that name they are of.
-pub(crate) fn unbound(identity: &Identity) -> RpcError {
-    let text = format!(
-        "the credentials of {identity} name no tenant uid: an older release issued them; have new ones issued with \
-         `railctl tenant issue-cert` or `railctl tenant issue-token`"
-    );
-    RpcError::new(ErrorClass::Unauthenticated, "NO_TENANT_UID", text)
-}
-
-/// Whether the certificate of a connection was revoked while the connection lives on.
-pub(crate) fn refuses(revocations: &Revocations, peer: &PeerInfo) -> bool {
-    peer.certificate.as_ref().is_some_and(|shown| revocations.get().refuses(&peer.identity, shown))
-}
-
-/// Ends a stream with the reason once its caller is revoked (by the certificate that it showed, or else by the time
-/// at which its token was looked at) or its tenant is deleted.
-pub(crate) fn bounded(
-    response: Response,
-    handle: &Handle,
-    identity: Identity,
-    peer: Option<&PeerInfo>,
-    since: SystemTime,
-    place: Option<StreamPlace>,
-) -> Response {
-    let certificate = peer.and_then(|peer| peer.certificate.clone());
-    let (whose, caller) = (identity.clone(), identity.clone());
-    let revoked = handle.revoked().clone().until(move |now| match &certificate {
-        Some(certificate) => now.refuses(&whose, certificate),
-        None => now.refuses_since(&whose, since),
-    });
-    let left = handle.tenancies().clone().until_gone(caller);
-    let over = async move {
-        tokio::select! {
-            () = revoked => Status::from(refusal(&identity)),
-            () = left => Status::from(gone(&identity)),
-        }
-    };
-    let over = Some(Box::pin(over) as Pin<Box<_>>);
-    response.map(|inner| Body::new(Bounded { inner, over, _place: place }))
-}
-
-struct Bounded {
-    inner: Body,
-    /// Why it ends; none once it has ended.
-    over: Option<Pin<Box<dyn Future<Output = Status> + Send>>>,
-    /// Among the streams of its tenant.
-    _place: Option<StreamPlace>,
-}
-
-impl HttpBody for Bounded {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        waker: &mut Waker<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let Some(over) = self.over.as_mut() else { return Poll::Ready(None) };
-        if let Poll::Ready(reported) = over.as_mut().poll(waker) {
-            self.over = None;
-            // What the handler still does for this stream ends with it.
-            self.inner = Body::empty();
-            let mut trailers = HeaderMap::new();
-            // Without trailers the caller sees a stream that broke: less, but nothing wrong.
-            let _ = reported.add_header(&mut trailers);
-            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
-        }
-        Pin::new(&mut self.inner).poll_frame(waker)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.over.is_none() || self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::default()
     }
 }

@@ -16,11 +16,17 @@ use proto_wire::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::{authz::Rpc, context::Context, fault, guard::Caller, node, page, revocation, views};
+use crate::{
+    authz::Rpc,
+    context::Context,
+    credential::{self, LONGEST_LIFETIME},
+    fault,
+    guard::Caller,
+    page, revocation, views,
+};
 
 /// How long a credential lives: by default, and at most.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-pub(crate) const LONGEST_LIFETIME: Duration = Duration::from_secs(30 * 86_400);
 
 /// Tokens that are listed at most.
 const TOKENS_MAX: usize = 10_000;
@@ -126,7 +132,7 @@ pub(crate) fn to_apply(document: v1::Tenant, dry_run: bool) -> Result<Event, Rpc
 }
 
 fn lifetime(wire: Option<prost_types::Duration>) -> Result<Duration, RpcError> {
-    let lifetime = node::lifetime(wire)?.unwrap_or(LIFETIME);
+    let lifetime = credential::lifetime(wire)?.unwrap_or(LIFETIME);
     if lifetime > LONGEST_LIFETIME {
         return Err(fault::field("lifetime", "is longer than 30 days (2592000s)"));
     }

@@ -8,7 +8,13 @@ use proto_wire::{
     v1::{self, job_status::Phase},
 };
 
-use crate::{authz::Rpc, context::Context, guard::Caller, job, node, page, reader::Reader};
+use crate::{
+    authz::Rpc,
+    context::Context,
+    guard::Caller,
+    page,
+    reader::{self, Reader},
+};
 
 /// The use of the servers whose agents report it.
 pub(crate) async fn of_nodes(
@@ -26,7 +32,7 @@ pub(crate) async fn of_nodes(
     let only = caller.own_tenant()?;
     let sessions = context.handle.sessions();
     let listed = page::list(context, caller, asked, |kv| {
-        let node = node::shown(kv, only.as_ref())?;
+        let node = reader::stored_node(kv, only.as_ref())?;
         let name = node.metadata.as_ref().map_or("", |metadata| metadata.name.as_str());
         let reported = NodeName::new(name).ok().and_then(|name| sessions.usage(&name));
         let gpus =
@@ -73,7 +79,7 @@ pub(crate) async fn of_jobs(
     };
     let reader = Reader::of(caller)?;
     let listed = page::list(context, caller, asked, |kv| {
-        let job = job::shown(kv, &reader)?;
+        let job = reader::stored_job(kv, &reader)?;
         let runs = job.status.as_ref().is_some_and(|status| status.phase() == Phase::Running);
         Ok(runs.then(|| used(context, &job)))
     });

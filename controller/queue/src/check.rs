@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::{
     defs::Act,
     entry::{Entry, State},
-    queue_state::QueueState,
+    tables::QueueState,
 };
 
 /// What is wrong with what a pass says.

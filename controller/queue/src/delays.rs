@@ -7,7 +7,7 @@ use std::{cmp::Reverse, time::Duration};
 
 use proto_model::{JobUid, Timestamp};
 
-use crate::{defs::Act, entry::Entry, queue_state::QueueState};
+use crate::{defs::Act, entry::Entry, tables::QueueState};
 
 /// A job that would start later because another one starts now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

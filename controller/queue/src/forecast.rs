@@ -17,7 +17,7 @@ use crate::{
     entry::{Entry, State},
     ledger::Past,
     pass::PassPurpose,
-    queue_state::QueueState,
+    tables::QueueState,
 };
 
 /// Arrivals that say how many come; fewer say nothing.

@@ -14,14 +14,19 @@ use std::{
 };
 
 use proto_model::{Backfill, JobUid, LicenseName, QueueName, TenantName, Timestamp};
-
-mod rooms;
-
 use rooms::Rooms;
 
 use crate::{
-    entry::Entry, grid::Grid, ground::Ground, measure::Measure, plan::signed, queue_state::QueueState,
+    entry::Entry,
+    foresee::rooms::{Fore, Licenses, Run},
+    grid::Grid,
+    ground::Ground,
+    measure::Measure,
+    plan::signed,
+    tables::QueueState,
 };
+
+mod rooms;
 
 /// Waiting jobs whose starts are promised at each end; those behind them start where that takes nothing of it.
 const PROMISED: usize = 16;
@@ -37,31 +42,6 @@ const WORK: usize = 2_000_000;
 
 /// What a look at a promised job costs more than one at another.
 const DEAR: usize = 64;
-
-/// A job on its way.
-#[derive(Clone)]
-struct Fore<'a> {
-    entry: &'a Arc<Entry>,
-    gpus: i32,
-    /// What is promised reckons with this.
-    limit: Duration,
-    /// Limits that concern it.
-    quotas: Arc<[usize]>,
-    /// Licenses that it asks for, with how many.
-    licenses: Licenses,
-}
-
-/// Licenses by number, with how many of each.
-type Licenses = Arc<[(usize, i32)]>;
-
-/// A job that runs.
-#[derive(Clone)]
-struct Run {
-    gpus: i32,
-    end: Timestamp,
-    quotas: Arc<[usize]>,
-    licenses: Licenses,
-}
 
 /// The cluster in virtual time.
 #[derive(Clone)]

@@ -16,6 +16,7 @@
 
 mod bands;
 pub mod check;
+mod decide;
 mod defs;
 pub mod delays;
 mod empty;
@@ -25,6 +26,7 @@ mod foresee;
 mod grid;
 mod ground;
 mod ledger;
+mod license_use;
 mod licenses;
 mod line;
 mod measure;
@@ -45,11 +47,13 @@ mod room;
 mod row;
 mod standing;
 mod start;
+mod tables;
 #[cfg(test)]
 mod tests;
 pub mod trial;
 mod turn;
 mod why;
+mod wording;
 
 pub use defs::{Act, Budget, ClassDef, Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
 pub use entry::{ArrayGroup, Entry, Run, State};
@@ -58,6 +62,7 @@ pub use licenses::LicenseUse;
 pub use preempt::price;
 pub use private::Site;
 pub use proto_model::Eta;
-pub use queue_state::{Marks, QueueState};
 pub use standing::{Share, Standing};
+pub use tables::Marks;
+pub use tables::QueueState;
 pub use why::{WaitCause, WaitReasons};

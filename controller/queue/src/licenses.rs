@@ -7,13 +7,7 @@ use std::collections::BTreeMap;
 
 use proto_model::{JobUid, LicenseName};
 
-use crate::{
-    entry::Entry,
-    pass::Pass,
-    plan::PlanRequest,
-    queue_state::QueueState,
-    why::{WaitCause, WaitReasons},
-};
+use crate::entry::Entry;
 
 /// How many there are, and who holds them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -91,58 +85,22 @@ impl Licenses {
     pub(crate) fn held(&self, name: &LicenseName) -> impl Iterator<Item = (&JobUid, u32)> {
         self.held.get(name).into_iter().flat_map(|held| &held.jobs).map(|(uid, count)| (uid, *count))
     }
-}
 
-impl QueueState {
-    /// So many of a license there are from now on; `None`: it is not known any more. Of one that is not known there is
-    /// none. What running jobs hold they keep.
-    pub fn set_license(&mut self, name: &LicenseName, total: Option<u32>) {
+    /// So many of a license there are from now on; `None`: it is not known any more.
+    pub(crate) fn set(&mut self, name: &LicenseName, total: Option<u32>) {
         match total {
-            Some(total) => self.licenses.totals.insert(name.clone(), total),
-            None => self.licenses.totals.remove(name),
+            Some(total) => self.totals.insert(name.clone(), total),
+            None => self.totals.remove(name),
         };
-        self.marks.privates.set_license(name, total);
     }
 
-    /// What is used of a license.
-    #[must_use]
-    pub fn license_use(&self, name: &LicenseName) -> LicenseUse {
-        let held = self.licenses.held.get(name);
+    /// What is used of one.
+    pub(crate) fn used(&self, name: &LicenseName) -> LicenseUse {
+        let held = self.held.get(name);
         LicenseUse {
             held: held.map_or(0, |held| held.sum),
             running: held.map_or(0, |held| u32::try_from(held.jobs.len()).unwrap_or(u32::MAX)),
-            waiting: self.licenses.waiting.get(name).copied().unwrap_or(0),
-        }
-    }
-
-    /// Licenses of which a job asks for more than there are.
-    pub(crate) fn too_few_licenses(&self, entry: &Entry) -> Vec<WaitCause> {
-        let asks = |(name, asked): (&LicenseName, &u32)| {
-            let total = self.licenses.total(name);
-            let held = || self.license_use(name).held;
-            (*asked > total).then(|| WaitCause::License {
-                name: name.clone(),
-                held: held(),
-                total,
-                asked: *asked,
-            })
-        };
-        entry.licenses.iter().filter_map(asks).collect()
-    }
-}
-
-impl Pass<'_> {
-    /// Every license for which a job does not start now.
-    pub(crate) fn say_licenses(&self, entry: &Entry, desired: &PlanRequest, why: &mut WaitReasons) {
-        for (name, asked) in &entry.licenses {
-            if !self.plan.is_license_short(name, desired) {
-                continue;
-            }
-            let begun = self.begun.iter().filter_map(|other| other.licenses.get(name));
-            let begun = begun.map(|count| u64::from(*count)).sum::<u64>();
-            let held = self.queue_state.license_use(name).held + begun;
-            let total = self.queue_state.licenses.total(name);
-            why.causes.push(WaitCause::License { name: name.clone(), held, total, asked: *asked });
+            waiting: self.waiting.get(name).copied().unwrap_or(0),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use proto_model::{JobUid, QueueName, Shape, TenantName, Timestamp};
 
-use crate::{entry::Entry, queue_state::QueueState, standing::Factors};
+use crate::{entry::Entry, tables::QueueState};
 
 /// Use of a tenant or queue so far, in GPU-seconds, against its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -227,4 +227,12 @@ impl<'a> Order<'a> {
             self.charge(tenant, queue, entry.queue.is_none(), entry.gpus(entry.need.nodes), length);
         }
     }
+}
+
+/// The factors of fair shares of one job.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Factors {
+    pub(crate) tenant: f64,
+    pub(crate) below_guarantee: bool,
+    pub(crate) queue: f64,
 }

@@ -17,7 +17,7 @@ use crate::{
     entry::Entry,
     pass::Pass,
     plan::{Limited, PlanRequest},
-    queue_state::QueueState,
+    tables::QueueState,
 };
 
 /// Running jobs that are thought of for one job at most, the cheapest first.

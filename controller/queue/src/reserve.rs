@@ -9,7 +9,7 @@ use proto_model::{ReservationName, Timestamp};
 use crate::{
     defs::{ReservationDef, ReservedNodes},
     entry::Entry,
-    queue_state::QueueState,
+    tables::QueueState,
 };
 
 impl QueueState {

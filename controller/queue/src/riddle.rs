@@ -16,7 +16,7 @@ use proto_model::{
 use crate::{
     defs::{Policy, TenantDef},
     entry::Entry,
-    queue_state::QueueState,
+    tables::QueueState,
     trial::{Trial, TrialJob},
     why::WaitCause,
 };

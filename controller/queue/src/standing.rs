@@ -8,8 +8,8 @@ use proto_model::{JobUid, QueueName, TenantName, Timestamp};
 use crate::{
     entry::{Entry, Run},
     ground::Ground,
-    order::{Order, gpus_of},
-    queue_state::QueueState,
+    order::{Factors, Order, gpus_of},
+    tables::QueueState,
 };
 
 /// Why a waiting job stands where it does: compared from the first factor to the last.
@@ -31,14 +31,6 @@ pub struct Standing {
     pub submitted: Timestamp,
     /// What the size of its gang is worth beside that.
     pub head_start: Duration,
-}
-
-/// The factors of fair shares of one job.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Factors {
-    pub(crate) tenant: f64,
-    pub(crate) below_guarantee: bool,
-    pub(crate) queue: f64,
 }
 
 /// What a tenant, or one of its queues, has used of late.

@@ -17,7 +17,7 @@ use crate::{
     delays::{Delays, Watch, delays},
     entry::{Entry, State},
     ledger::Past,
-    queue_state::QueueState,
+    tables::QueueState,
 };
 
 /// Passes at one time at most: each but the first because the one before has stopped somebody without grace.

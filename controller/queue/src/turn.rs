@@ -14,7 +14,7 @@ use crate::{
     measure::Measure,
     order::Order,
     plan::Plan,
-    queue_state::QueueState,
+    tables::QueueState,
 };
 
 impl QueueState {

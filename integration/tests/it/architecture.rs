@@ -11,7 +11,7 @@ use serde_json::Value;
 
 type Map = BTreeMap<String, BTreeSet<String>>;
 
-fn metadata() -> Value {
+pub(crate) fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).current_dir(root());

@@ -12,6 +12,7 @@ mod architecture;
 mod authority;
 mod certify;
 mod certify_faults;
+mod circles;
 mod compatibility;
 mod components;
 mod corpus;

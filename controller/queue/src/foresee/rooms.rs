@@ -1,7 +1,11 @@
 //! What is free over time in the forecast's virtual cluster: GPUs, and licenses.
 
-use super::{Fore, Run};
+use std::{sync::Arc, time::Duration};
+
+use proto_model::Timestamp;
+
 use crate::{
+    entry::Entry,
     grid::{Grid, NEVER},
     row::Row,
 };
@@ -63,3 +67,28 @@ impl Rooms {
         }
     }
 }
+
+/// A job on its way.
+#[derive(Clone)]
+pub(crate) struct Fore<'a> {
+    pub(crate) entry: &'a Arc<Entry>,
+    pub(crate) gpus: i32,
+    /// What is promised reckons with this.
+    pub(crate) limit: Duration,
+    /// Limits that concern it.
+    pub(crate) quotas: Arc<[usize]>,
+    /// Licenses that it asks for, with how many.
+    pub(crate) licenses: Licenses,
+}
+
+/// A job that runs.
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub(crate) gpus: i32,
+    pub(crate) end: Timestamp,
+    pub(crate) quotas: Arc<[usize]>,
+    pub(crate) licenses: Licenses,
+}
+
+/// Licenses by number, with how many of each.
+pub(crate) type Licenses = Arc<[(usize, i32)]>;

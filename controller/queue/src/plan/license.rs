@@ -3,9 +3,10 @@
 use proto_model::{LicenseName, Timestamp};
 
 use super::{Limited, Plan, PlanRequest, Quota, signed};
+use crate::{entry::Entry, grid::NEVER, row::Row, tables::QueueState};
+
 #[cfg(test)]
 use crate::plant::{self, Bug};
-use crate::{entry::Entry, grid::NEVER, queue_state::QueueState, row::Row};
 
 impl PlanRequest {
     /// How many it asks for of a license; `None`: that limit is none.

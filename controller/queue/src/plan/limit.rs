@@ -3,9 +3,10 @@
 use proto_model::{QueueName, TenantName, Timestamp};
 
 use super::{Limited, Plan, PlanRequest, Quota, signed};
+use crate::{entry::Entry, grid::NEVER, row::Row, tables::QueueState};
+
 #[cfg(test)]
 use crate::plant::{self, Bug};
-use crate::{entry::Entry, grid::NEVER, queue_state::QueueState, row::Row};
 
 impl Plan {
     /// The limits that concern all jobs of a tenant in one of its queues.

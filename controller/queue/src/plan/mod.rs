@@ -14,20 +14,20 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use controller_scheduler::{Need, Within};
 use controller_topology::NodeIx;
-use proto_model::{ClassUser, JobId, LicenseName, QueueName, TenantName, Timestamp};
-
-pub(crate) use fit::Short;
 use loose::{Loose, TenantAt};
+use proto_model::{ClassUser, JobId, LicenseName, QueueName, TenantName, Timestamp};
 
 use crate::{
     entry::Entry,
     grid::{Grid, NEVER},
     ground::{Ground, Kind},
     measure::Measure,
-    queue_state::{QueueState, Taken},
     reserve::ActiveReservations,
     row::Row,
+    tables::{QueueState, Taken},
 };
+
+pub(crate) use fit::Short;
 
 /// A node, as the plan sees it.
 #[derive(Debug, Clone, Copy, Default)]

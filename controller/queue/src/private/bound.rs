@@ -10,7 +10,7 @@ use super::site::Site;
 
 /// Which real node stands for which private one.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Bound {
+pub(crate) struct Bound {
     pub(super) nodes: BTreeMap<TenantName, Vec<NodeIx>>,
     pub(super) owners: BTreeMap<NodeIx, (TenantName, usize)>,
 }

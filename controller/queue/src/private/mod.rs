@@ -8,37 +8,28 @@
 //! Each node of a private cluster is bound to a real one, whole pods to pods, so that all rights fit side by side. Nodes
 //! in which nobody exercises a right change places freely, so that who runs elsewhere already, or finds room, stays.
 
-mod bound;
+pub(crate) mod bound;
 mod own;
-mod site;
+pub(crate) mod site;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 use controller_scheduler::{NodeSet, Snapshot};
 use controller_topology::NodeIx;
 use proto_model::{JobUid, LicenseName, ServiceClassName, Shape, TenantName, Timestamp};
 
-pub use self::site::Site;
-use self::{
-    bound::{Bound, bind_all},
-    own::{Private, Touched},
+use self::{bound::bind_all, own::Touched};
+use crate::{
+    defs::ClassDef,
+    entry::State,
+    ledger::Past,
+    tables::{GuaranteeClusters, Private, QueueState},
 };
-use crate::{defs::ClassDef, entry::State, ledger::Past, queue_state::QueueState};
 
-/// All private clusters, with what their nodes are bound to.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct GuaranteeClusters {
-    rows: BTreeMap<TenantName, Arc<Private>>,
-    /// How long the last attempt of a job took.
-    attempts: Arc<BTreeMap<JobUid, Duration>>,
-    bound: Arc<Bound>,
-    /// For what they were made.
-    made: Arc<(BTreeMap<TenantName, Shape>, usize, usize)>,
-}
+pub use self::site::Site;
 
 impl GuaranteeClusters {
     pub(crate) fn is_empty(&self) -> bool {

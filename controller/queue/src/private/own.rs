@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use controller_scheduler::{Placer, Snapshot};
+use controller_scheduler::Placer;
 use proto_model::{JobUid, Placement, Shape, TenantName, Timestamp};
 
 use super::site::{Site, number};
@@ -14,7 +14,7 @@ use crate::{
     defs::{Act, Budget, Policy, TenantDef},
     entry::Entry,
     ledger::Past,
-    queue_state::QueueState,
+    tables::{Private, QueueState},
 };
 
 /// Jobs that have ended in the real cluster and not in a private one, per tenant; the oldest are forgotten beyond that,
@@ -23,21 +23,6 @@ const GHOSTS: usize = 20_000;
 
 /// A job of the real cluster as it is now; `None` if it is gone.
 pub(super) type Touched = (JobUid, Option<Arc<Entry>>);
-
-/// One tenant's private cluster.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Private {
-    pub(super) site: Site,
-    pub(super) snapshot: Snapshot,
-    pub(super) placer: Placer,
-    pub(super) queue_state: QueueState,
-    /// How long jobs took that are gone from the real cluster.
-    pub(super) took: BTreeMap<JobUid, Duration>,
-    /// When those of them end here that have started here.
-    pub(super) ends: BTreeSet<(Timestamp, JobUid)>,
-    /// Jobs that are gone from the real cluster and wait here.
-    pub(super) ghosts: BTreeSet<JobUid>,
-}
 
 /// Whether a job asks for what it asked for.
 fn asks_alike(a: &Entry, b: &Entry) -> bool {
