@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use crate::{
     ArrayPlace, ArraySpec, Authority, Certification, Component, Dependency, EnvSource, Eta, FailurePolicy,
     JobId, JobUid, LicenseName, NodeName, Phase, Placement, PlacementRequest, Preemption, QueueName, Reason,
-    Requeue, ReservationName, Role, ScheduledRun, ServiceClassName, Timestamp,
+    Requeue, ReservationName, Role, ScheduledRun, ServiceClassName, Timestamp, component::Gang,
 };
 
 /// What is kept of every job beside what its user wrote: names, times, causes, the request's id.
@@ -177,37 +177,6 @@ impl JobSpec {
             engine: EngineOptions::default(),
             work,
         }
-    }
-}
-
-/// All the tasks of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gang {
-    /// Nodes that the gang wants; at least 1.
-    pub nodes: u32,
-    /// Started with so many at least: fewer than `nodes` makes the job elastic.
-    pub min_nodes: u32,
-    /// GPUs of each node; 0: none.
-    pub gpus_per_node: u32,
-    /// Ranks of each node; at least 1.
-    pub ranks_per_node: u32,
-    /// CPUs of each node that are the job's alone; 0: none are asked for.
-    pub cpus_per_node: u32,
-    /// Bytes of main memory of each node that are the job's alone; 0: none is asked for.
-    pub memory_per_node: u64,
-}
-
-impl Gang {
-    /// A gang of exactly so many nodes, which asks for no CPUs and no memory.
-    #[must_use]
-    pub fn new(nodes: u32, gpus_per_node: u32, ranks_per_node: u32) -> Self {
-        Self { nodes, min_nodes: nodes, gpus_per_node, ranks_per_node, cpus_per_node: 0, memory_per_node: 0 }
-    }
-
-    /// Whether fewer nodes will do too.
-    #[must_use]
-    pub fn is_elastic(self) -> bool {
-        self.min_nodes < self.nodes
     }
 }
 

@@ -19,9 +19,11 @@ pub mod component;
 pub mod cron;
 pub mod fabric;
 pub mod flaw;
+pub mod gang;
 pub mod gpu_model;
 pub mod hardware;
 pub mod ids;
+pub mod inventory;
 pub mod isolation;
 pub mod job;
 pub mod label;
@@ -40,6 +42,7 @@ pub mod reason_code;
 pub mod request;
 pub mod reservation;
 pub mod schedule;
+pub mod scheduled_run;
 pub mod service_class;
 pub mod step;
 pub mod tenant;
@@ -59,7 +62,7 @@ pub use certify::{
     SERIES_ROUNDS,
 };
 pub use claim::{Claim, ClaimError};
-pub use component::{Component, ComponentFlaw, ComponentPlace, NodeShape};
+pub use component::{Component, ComponentFlaw, ComponentPlace, Gang, NodeShape};
 pub use cron::{Cron, CronError};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
@@ -72,15 +75,16 @@ pub use ids::{
     ComponentName, JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName, QueueName, RequestId,
     ReservationName, ScheduleName, ServiceClassName, TenantName, ValuesName, WebhookName,
 };
+pub use inventory::{Gpu, Inventory, Neighbor, Nic, NicCondition, NicHealth, Severity};
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
-    Algorithm, AllocationSpec, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job,
-    JobHold, JobSpec, JobStatus, PastAttempt, RailBytes, RailProtection, RailRequest, RankExit, RankUsage,
-    ReduceOp, RunResult, Work,
+    Algorithm, AllocationSpec, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Job, JobHold,
+    JobSpec, JobStatus, PastAttempt, RailBytes, RailProtection, RailRequest, RankExit, RankUsage, ReduceOp,
+    RunResult, Work,
 };
 pub use license::License;
 pub use names::{Names, NamesError};
-pub use node::{Gpu, Health, Inventory, Neighbor, Nic, NicCondition, NicHealth, Node, Severity, Strike};
+pub use node::{Health, Node, Strike};
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
 pub use policy::{
@@ -94,7 +98,8 @@ pub use reason::{Named, Reason, Thing, many, size};
 pub use reason_code::{OtherCode, ReasonCode};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
 pub use reservation::{Reservation, ReservationNodes};
-pub use schedule::{Concurrency, History, JobSchedule, ScheduleProgress, ScheduledRun};
+pub use schedule::{Concurrency, History, JobSchedule, ScheduleProgress};
+pub use scheduled_run::ScheduledRun;
 pub use service_class::{
     Applicant, ClassMembers, ClassPreemption, ClassUser, JobLimits, ServiceClass, UserLimits,
 };

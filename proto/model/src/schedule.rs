@@ -88,15 +88,6 @@ pub struct ScheduleProgress {
     pub last_left_out: Option<Reason>,
 }
 
-/// Which run of which schedule a job is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ScheduledRun {
-    /// The schedule, in the job's tenant.
-    pub schedule: ScheduleName,
-    /// The time at which the run was due.
-    pub time: Timestamp,
-}
-
 impl JobSchedule {
     /// The longest starting deadline.
     pub const LONGEST_DEADLINE: Duration = Duration::from_secs(366 * 86_400);

@@ -26,7 +26,7 @@ struct Count {
 const LEFT: [(&str, Count); 6] = [
     ("controller/core", Count { knots: 3, pairs: 1 }),
     ("controller", Count { knots: 10, pairs: 7 }),
-    ("proto", Count { knots: 5, pairs: 7 }),
+    ("proto", Count { knots: 3, pairs: 7 }),
     ("cli", Count { knots: 1, pairs: 3 }),
     ("node-agent", Count { knots: 17, pairs: 12 }),
     ("integration", Count { knots: 9, pairs: 1 }),
