@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto_wire::v1::{self, job_spec::Work, job_status::Phase};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{cancel, wait};
+use super::{cancel, progress, wait};
 use crate::{
     args::Sizing,
     client::{Api, JobRef, repeat},
@@ -158,7 +158,7 @@ pub async fn hold(api: &Api, job: v1::Job, ending: &mut Ending) -> Result<Runnin
         kind = ending.next() => Err(Error::Exited(code_of(kind))),
     };
     match waited {
-        Ok(job) if wait::ended(&job) => wait::verdict(&job).and(Err(Error::Interrupted)),
+        Ok(job) if progress::ended(&job) => wait::verdict(&job).and(Err(Error::Interrupted)),
         Ok(job) => {
             eprintln!("allocation {name} holds {}", nodes_of(&job).join(","));
             Ok(RunningAllocation { name, job })
@@ -185,7 +185,7 @@ pub async fn release(api: &Api, name: &JobRef) {
         async move { client.cancel_job(request).await }
     });
     match released.await {
-        Ok(job) if wait::ended(&job) => {
+        Ok(job) if progress::ended(&job) => {
             let phase = job.status.as_ref().map_or(Phase::Unspecified, v1::JobStatus::phase);
             eprintln!("allocation {name} has ended ({})", crate::render::job_phase(phase.into()));
         }

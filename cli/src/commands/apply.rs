@@ -1,11 +1,12 @@
 //! Making what files describe.
 
-use prost::Message as _;
-use proto_rpc::{ErrorClass, MAX_MESSAGE_BYTES, RpcError};
+use proto_rpc::{ErrorClass, RpcError};
 use proto_wire::v1::{self, planned_document::Outcome};
 
 use super::{
     dry_run::{self, Judged},
+    filter,
+    made::{Made, short},
     submit,
 };
 use crate::{
@@ -91,7 +92,7 @@ async fn would(source: &Source, document: &Document, judged: Judged, api: &Api) 
 async fn there_already(job: &v1::Job, refused: Error, api: &Api) -> Result<String, Error> {
     let taken = matches!(&refused, Error::Rpc { error, .. } if error.reason == "NAME_TAKEN");
     match there(job, api).await.filter(|_| taken) {
-        Some(there) if same(job, &there) => Ok(format!("{} unchanged", super::get::job_name(&there))),
+        Some(there) if same(job, &there) => Ok(format!("{} unchanged", filter::job_name(&there))),
         Some(there) => {
             let Error::Rpc { doing, mut error } = refused else { return Err(refused) };
             error.message = differs(&there);
@@ -104,7 +105,7 @@ async fn there_already(job: &v1::Job, refused: Error, api: &Api) -> Result<Strin
 fn differs(there: &v1::Job) -> String {
     format!(
         "{} exists already and asks for something else; `railctl diff -f` shows what differs",
-        super::get::job_name(there)
+        filter::job_name(there)
     )
 }
 
@@ -134,27 +135,11 @@ pub fn read(files: &[std::path::PathBuf]) -> Result<Vec<(Source, Vec<Document>)>
 /// Findings of an applied document that are shown at most.
 const NOTES: usize = 50;
 
-/// A document that is longer than what every controller takes in one message, with its cables in lists.
-pub fn short(fabric: v1::Fabric) -> v1::Fabric {
-    if fabric.encoded_len() <= MAX_MESSAGE_BYTES {
-        return fabric;
-    }
-    let metadata = fabric.metadata.clone();
-    // It was checked when it was read.
-    match proto_model::Fabric::try_from(fabric.clone()) {
-        Ok(whole) => {
-            let lists = proto_wire::convert::compact_fabric(&controller_fabric::gather(whole));
-            v1::Fabric { metadata, ..lists }
-        }
-        Err(_) => fabric,
-    }
-}
-
 /// A job that is there already is applied if it asks for the same; another one of its name is refused as it was.
 async fn unchanged(job: v1::Job, refused: Error, api: &Api) -> Result<String, Error> {
     let taken = matches!(&refused, Error::Rpc { error, .. } if error.reason == "NAME_TAKEN");
     match there(&job, api).await.filter(|_| taken) {
-        Some(there) if same(&job, &there) => Ok(format!("{} unchanged", super::get::job_name(&there))),
+        Some(there) if same(&job, &there) => Ok(format!("{} unchanged", filter::job_name(&there))),
         _ => Err(refused),
     }
 }
@@ -222,34 +207,6 @@ fn notes(made: &v1::Fabric) {
     }
     if findings.len() > NOTES {
         eprintln!("note: and {} more; `railctl get fabric` tells them", findings.len() - NOTES);
-    }
-}
-
-/// What a document has made, or would have made: its kind/name, and the whole of it.
-pub struct Made {
-    /// Kind and name as `-o name` writes them, for example `queue/nlp/research`.
-    pub name: String,
-    /// The document as the API shows it, in JSON.
-    pub value: serde_json::Value,
-}
-
-impl Made {
-    /// Of a message of this kind.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if the message cannot be written as JSON.
-    pub fn new<M: prost::Message>(
-        kind: &str,
-        metadata: Option<&v1::Metadata>,
-        message: &M,
-        full_name: &str,
-    ) -> Result<Self, Error> {
-        let metadata = metadata.cloned().unwrap_or_default();
-        let name = match metadata.tenant.as_str() {
-            "" => format!("{kind}/{}", metadata.name),
-            tenant => format!("{kind}/{tenant}/{}", metadata.name),
-        };
-        Ok(Self { name, value: render::to_value(message, full_name)? })
     }
 }
 
@@ -327,7 +284,7 @@ pub async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -
             let name = job.metadata.clone().unwrap_or_default().name;
             match there(&job, api).await {
                 Some(there) if same(&job, &there) => {
-                    return Ok(format!("{} unchanged", super::get::job_name(&there)));
+                    return Ok(format!("{} unchanged", filter::job_name(&there)));
                 }
                 Some(there) => {
                     let refused = RpcError::new(ErrorClass::AlreadyExists, "NAME_TAKEN", differs(&there));
@@ -339,7 +296,7 @@ pub async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -
             Ok(format!("job/{name} would be submitted"))
         }
         Resource::Job(job) => match submit::create(source, document.index, (*job).clone(), api).await {
-            Ok(made) => Ok(format!("{} submitted", super::get::job_name(&made))),
+            Ok(made) => Ok(format!("{} submitted", filter::job_name(&made))),
             Err(error) => unchanged(*job, error, api).await,
         },
         Resource::Webhook(webhook) => {

@@ -8,7 +8,7 @@ use std::{
 use proto_wire::v1::{self, job_event, job_status::Phase};
 
 use super::{
-    wait::{Progress, Seldom, ended, within},
+    progress::{Progress, Seldom, ended, within},
     watch::{Resumer, open},
 };
 use crate::{

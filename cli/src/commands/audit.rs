@@ -11,6 +11,7 @@ use proto_manifest::{read_audit_line, write_audit_line};
 use proto_rpc::seal::CaKeys;
 use proto_wire::v1;
 
+use super::list;
 use crate::{
     args::{AuditCommand, AuditList, Decision, Global},
     client::{Api, once, repeat},
@@ -78,7 +79,7 @@ async fn list(args: &AuditList, global: &Global, api: &Api) -> Result<(), Error>
             break;
         }
     }
-    super::get::nothing(all.records.is_empty(), args.output, "records");
+    list::nothing(all.records.is_empty(), args.output, "records");
     let names =
         || all.records.iter().map(|record| format!("audit/{}", render::audit_number(record))).collect();
     let table = |wide| if all.records.is_empty() { String::new() } else { render::audit(&all.records, wide) };

@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::identity;
+use super::lookup::identity;
 use crate::{
     args::{AuthCommand, CanI, TokenCommand},
     client::{Api, repeat},

@@ -7,8 +7,8 @@ use proto_wire::v1;
 
 use super::{
     array::{self, Array, Counts, Named},
-    get::{labelled, phase_number},
-    wait, wait_for,
+    filter::{labelled, phase_number},
+    progress, wait, wait_for,
 };
 use crate::{
     args::{Cancel, Condition},
@@ -47,7 +47,7 @@ async fn chosen(args: &Cancel, api: &Api) -> Result<Vec<String>, Error> {
     jobs.retain(|job| {
         let (spec, status) = (job.spec.clone().unwrap_or_default(), job.status.clone().unwrap_or_default());
         let user = status.submitter.map(|by| by.user);
-        !wait::ended(job)
+        !progress::ended(job)
             && args.queue.as_ref().is_none_or(|queue| *queue == spec.queue)
             && args.user.as_ref().is_none_or(|wanted| user.as_ref() == Some(wanted))
             && labelled(job.metadata.as_ref(), &args.labels)
@@ -85,13 +85,13 @@ async fn one(text: &str, args: &Cancel, wait: bool, api: &Api) -> Result<(), Err
     }
     let job = JobRef::of(&answer);
     let uid = answer.metadata.clone().unwrap_or_default().uid;
-    let last = if wait && !wait::ended(&answer) {
+    let last = if wait && !progress::ended(&answer) {
         wait::until_ended(api, &job, &uid, args.timeout).await?
     } else {
         answer
     };
     let phase = render::job_phase(last.status.clone().unwrap_or_default().phase);
-    if wait::ended(&last) {
+    if progress::ended(&last) {
         eprintln!("job {job} has ended as {phase}");
     } else {
         eprintln!("job {job} is being cancelled; it is {phase}");

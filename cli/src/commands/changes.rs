@@ -2,7 +2,7 @@
 
 use proto_wire::v1::{self, job_status::Phase};
 
-use super::{cancel::duration, get::job_name};
+use super::{cancel::duration, filter::job_name};
 use crate::{
     args::{Hold, Limit, Output, Release, Requeue, Resume, Suspend, Update, job_names},
     client::{Api, JobRef, elements, repeat},

@@ -2,6 +2,7 @@
 
 use proto_wire::v1;
 
+use super::lookup;
 use crate::{
     args::{Delete, DeleteNoun},
     client::{Api, elements, once},
@@ -23,7 +24,7 @@ pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
     }
     let noun = noun.kind;
     if noun == DeleteNoun::Node {
-        names = super::get::node_names(&names)?;
+        names = lookup::node_names(&names)?;
     }
     let guarded = matches!(noun, DeleteNoun::Tenant | DeleteNoun::Fabric);
     if args.dry_run && !guarded {
@@ -91,7 +92,7 @@ async fn each(args: &Delete, all: &[(DeleteNoun, String)], api: &Api) -> Result<
 async fn fabric(args: &Delete, name: &str, api: &Api) -> Result<String, Error> {
     let (doing, what) = (|| format!("delete fabric `{name}`"), format!("fabric {name}"));
     // What is shown is of this document, and not of one that is applied before the answer.
-    let version = super::get::the_fabric(api).await?.metadata.unwrap_or_default().resource_version;
+    let version = lookup::the_fabric(api).await?.metadata.unwrap_or_default().resource_version;
     let request =
         |dry_run| v1::DeleteFabricRequest { name: name.to_owned(), resource_version: version, dry_run };
     let cost = once(doing(), api.fabrics().delete_fabric(request(true))).await?;

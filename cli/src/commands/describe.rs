@@ -1,12 +1,12 @@
 //! Everything about one thing.
 
-use super::{
-    array::{self, Array, Counts, Named},
-    get, license, logs, queue, reserve, schedule, secret, service_class, webhook,
-};
 use clap::ValueEnum as _;
 use proto_model::many;
 
+use super::{
+    array::{self, Array, Counts, Named},
+    license, logs, lookup, queue, reserve, schedule, secret, service_class, webhook,
+};
 use crate::{
     args::{Describe, DescribeNoun},
     client::Api,
@@ -36,7 +36,7 @@ pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
         return Err(args.noun.which());
     }
     if noun == DescribeNoun::Node {
-        names = get::node_names(&names)?;
+        names = lookup::node_names(&names)?;
     }
     let mut first = Ok(());
     for (at, name) in names.iter().enumerate() {
@@ -59,7 +59,7 @@ async fn one(noun: DescribeNoun, name: &str, api: &Api) -> Result<String, Error>
             }
             Named::Array(array) => of_array(&array),
         },
-        DescribeNoun::Node => render::describe_node(&get::node(name, api).await?, now()),
+        DescribeNoun::Node => render::describe_node(&lookup::node(name, api).await?, now()),
         DescribeNoun::Queue => render::describe_queue(&queue::get(name, api).await?),
         DescribeNoun::Reservation => render::describe_reservation(&reserve::get(name, api).await?),
         DescribeNoun::Schedule => render::describe_schedule(&schedule::get(name, api).await?, now()),
@@ -68,7 +68,7 @@ async fn one(noun: DescribeNoun, name: &str, api: &Api) -> Result<String, Error>
         DescribeNoun::Config => render::describe_config(&secret::config::get(name, api).await?),
         DescribeNoun::Webhook => render::describe_webhook(&webhook::get(name, api).await?),
         DescribeNoun::License => render::describe_license(&license::get(name, api).await?),
-        DescribeNoun::Tenant => render::describe_tenant(&get::tenant(name, api).await?),
+        DescribeNoun::Tenant => render::describe_tenant(&lookup::tenant(name, api).await?),
     })
 }
 

@@ -7,7 +7,7 @@ use similar::TextDiff;
 use super::{
     apply,
     dry_run::{self, Judged},
-    get, license, queue, reserve, schedule, secret, service_class, webhook,
+    license, lookup, queue, reserve, schedule, secret, service_class, webhook,
 };
 use crate::{
     args::{Apply, Diff},
@@ -152,8 +152,8 @@ async fn current(resource: &Resource, api: &Api) -> Result<Option<Value>, Error>
         };
     }
     match resource {
-        Resource::Fabric(_) => shown!(get::the_fabric(api), "rail.v1.Fabric"),
-        Resource::Tenant(one) => shown!(get::tenant(&name(one.metadata.as_ref()), api), "rail.v1.Tenant"),
+        Resource::Fabric(_) => shown!(lookup::the_fabric(api), "rail.v1.Fabric"),
+        Resource::Tenant(one) => shown!(lookup::tenant(&name(one.metadata.as_ref()), api), "rail.v1.Tenant"),
         Resource::Queue(one) => shown!(queue::get(&in_tenant(one.metadata.as_ref()), api), "rail.v1.Queue"),
         Resource::ServiceClass(one) => {
             shown!(service_class::get(&name(one.metadata.as_ref()), api), "rail.v1.ServiceClass")

@@ -1,6 +1,6 @@
 //! What is wrong with servers, and what mends it.
 
-use super::get;
+use super::lookup;
 use crate::{
     args::Output,
     client::Api,
@@ -16,7 +16,7 @@ use crate::{
 pub async fn run(names: &[String], output: Output, api: &Api) -> Result<(), Error> {
     let mut nodes = Vec::new();
     for name in names {
-        nodes.push(get::node(name, api).await?);
+        nodes.push(lookup::node(name, api).await?);
     }
     if names.is_empty() {
         nodes = api.list_nodes().await?.nodes;

@@ -9,12 +9,12 @@ use proto_model::{Names, many};
 use proto_wire::v1;
 
 use super::{
-    get, node,
-    wait::{Progress, within},
+    lookup,
+    progress::{Progress, within},
 };
 use crate::{
     args::DrainNodes,
-    client::{Api, JobRef, repeat},
+    client::{Api, JobRef, once, repeat},
     error::Error,
 };
 
@@ -24,13 +24,13 @@ use crate::{
 /// [`Error::Rpc`] if the controller refuses or does not answer, before anything is changed if a server is not there; [`Error::Timeout`] if
 /// the servers are not empty in time.
 pub async fn run(args: &DrainNodes, api: &Api) -> Result<(), Error> {
-    let names = get::node_names(&args.nodes)?;
+    let names = lookup::node_names(&args.nodes)?;
     // All must be there before one of them is changed.
     for name in &names {
-        get::node(name, api).await?;
+        lookup::node(name, api).await?;
     }
     for name in &names {
-        node::schedulable(name, Some(&args.reason), api).await?;
+        schedulable(name, Some(&args.reason), api).await?;
     }
     if args.requeue {
         requeue(&names, api).await?;
@@ -64,7 +64,7 @@ pub fn is_empty(node: Option<&v1::Node>) -> bool {
 async fn requeue(names: &[String], api: &Api) -> Result<(), Error> {
     let mut jobs = BTreeSet::new();
     for name in names {
-        jobs.extend(holders(&get::node(name, api).await?));
+        jobs.extend(holders(&lookup::node(name, api).await?));
     }
     for job in jobs {
         let request = v1::RequeueJobRequest {
@@ -149,13 +149,42 @@ async fn now(names: &[String], api: &Api) -> Result<BTreeMap<String, v1::Node>, 
     }
     let mut found = BTreeMap::new();
     for name in names {
-        match get::node(name, api).await {
+        match lookup::node(name, api).await {
             Ok(node) => drop(found.insert(name.clone(), node)),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
     }
     Ok(found)
+}
+
+/// Changes the spec as it was just read; somebody else's change in between is a conflict.
+pub(crate) async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) -> Result<(), Error> {
+    let node = lookup::node(name, api).await?;
+    let version = node.metadata.unwrap_or_default().resource_version;
+    let spec = v1::NodeSpec {
+        unschedulable: cordon.is_some(),
+        reason: cordon.cloned().unwrap_or_default(),
+        ..v1::NodeSpec::default()
+    };
+    let mut request = v1::UpdateNodeRequest {
+        name: name.to_owned(),
+        spec: Some(spec),
+        if_resource_version: version,
+        parts: Vec::new(),
+    };
+    let mut done = once(format!("update node `{name}`"), api.nodes().update_node(request.clone())).await;
+    // A heartbeat changes the version too: only the spec matters here, and it is written whole.
+    if done.as_ref().is_err_and(Error::is_conflict) {
+        request.if_resource_version = 0;
+        done = once(format!("update node `{name}`"), api.nodes().update_node(request)).await;
+    }
+    done?;
+    match cordon {
+        Some(_) => eprintln!("node {name}: no new job is placed on it; running ones go on"),
+        None => eprintln!("node {name} may be used again"),
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use proto_rpc::{ErrorClass, RpcError, Violation};
 use proto_wire::v1::{self, document::Document as Wire, planned_document::Outcome};
 
-use super::apply::{Made, short};
+use super::{
+    filter,
+    made::{Made, short},
+};
 use crate::{
     args::Apply,
     client::{Api, repeat},
@@ -158,7 +161,7 @@ pub fn made(document: &Wire) -> Result<Made, Error> {
         Wire::Config(one) => Made::new("config", one.metadata.as_ref(), one, "rail.v1.Config"),
         Wire::Job(one) => {
             let value = render::to_value(one, "rail.v1.Job")?;
-            Ok(Made { name: super::get::job_name(one), value })
+            Ok(Made { name: filter::job_name(one), value })
         }
     }
 }

@@ -4,7 +4,9 @@ use std::{io::Write as _, path::Path, process::Command};
 
 use serde_json::Value;
 
-use super::{apply, diff::settled, get, license, queue, reserve, schedule, secret, service_class, webhook};
+use super::{
+    apply, diff::settled, license, lookup, queue, reserve, schedule, secret, service_class, webhook,
+};
 use crate::{
     args::{Apply, Edit, EditNoun},
     client::Api,
@@ -94,7 +96,7 @@ fn open(path: &Path) -> Result<(), Error> {
 async fn current(noun: EditNoun, name: &str, api: &Api) -> Result<Value, Error> {
     match noun {
         EditNoun::Fabric => {
-            let fabric = get::the_fabric(api).await?;
+            let fabric = lookup::the_fabric(api).await?;
             let there = fabric.metadata.clone().unwrap_or_default().name;
             if !name.is_empty() && name != there {
                 let text = format!("there is no fabric `{name}`; the cluster's fabric is `{there}`");
@@ -102,7 +104,7 @@ async fn current(noun: EditNoun, name: &str, api: &Api) -> Result<Value, Error> 
             }
             render::to_value(&fabric, "rail.v1.Fabric")
         }
-        EditNoun::Tenant => render::to_value(&get::tenant(name, api).await?, "rail.v1.Tenant"),
+        EditNoun::Tenant => render::to_value(&lookup::tenant(name, api).await?, "rail.v1.Tenant"),
         EditNoun::Queue => render::to_value(&queue::get(name, api).await?, "rail.v1.Queue"),
         EditNoun::Reservation => render::to_value(&reserve::get(name, api).await?, "rail.v1.Reservation"),
         EditNoun::Schedule => render::to_value(&schedule::get(name, api).await?, "rail.v1.Schedule"),

@@ -6,7 +6,7 @@ use proto_wire::v1;
 
 use super::{
     array::{self, Named},
-    get,
+    lookup,
     watch::{Resumer, open_jobs},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub async fn run(args: &Events, api: &Api) -> Result<(), Error> {
     let wanted: Option<BTreeSet<JobRef>> =
         jobs.as_ref().filter(|_| !names.is_empty()).map(|jobs| jobs.iter().map(JobRef::of).collect());
     let servers: Option<Vec<String>> =
-        nodes.as_ref().filter(|_| !names.is_empty()).map(|_| get::node_names(&names)).transpose()?;
+        nodes.as_ref().filter(|_| !names.is_empty()).map(|_| lookup::node_names(&names)).transpose()?;
     follow(jobs.is_some(), nodes.is_some(), tenant, (wanted, servers), &mut reported, api).await
 }
 
@@ -70,8 +70,8 @@ async fn nodes(names: &[String], api: &Api) -> Result<Vec<v1::Node>, Error> {
         return Ok(api.list_nodes().await?.nodes);
     }
     let mut nodes = Vec::new();
-    for name in get::node_names(names)? {
-        nodes.push(get::node(&name, api).await?);
+    for name in lookup::node_names(names)? {
+        nodes.push(lookup::node(&name, api).await?);
     }
     Ok(nodes)
 }

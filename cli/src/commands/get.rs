@@ -1,22 +1,22 @@
 //! Lists, once or as they change.
 
-use proto_model::{Names, many};
 use proto_wire::v1;
 
 use super::{
     array::{self, Named},
-    license, queue, reserve, schedule, secret, service_class, watch, webhook,
+    filter::{job_name, labelled, node_labelled, phase_number, wanted},
+    license,
+    list::{Asked, Found},
+    lookup::{node, node_names, tenant, the_fabric},
+    queue, reserve, schedule, secret, service_class, watch, webhook,
 };
 use crate::{
-    args::{Get, GetNoun, ListArgs, Output, PhaseArg},
-    client::{Api, repeat},
+    args::{Get, GetNoun, ListArgs},
+    client::Api,
     error::Error,
     output::{now, print},
-    render::{self, Answer, Behind, Kind},
+    render::{self, Behind, Kind},
 };
-
-/// Servers that one command names at most.
-const NODES_MAX: usize = 10_000;
 
 /// `get KIND [NAME...]`: lists, once or as they change.
 ///
@@ -94,124 +94,6 @@ fn check(args: &Get, noun: GetNoun, names: &[String]) -> Result<(), Error> {
     render::check_list(&args.list)
 }
 
-/// Names of servers, of which each may stand for many: `n[0-7]`.
-///
-/// # Errors
-/// A list that is not one, or that is too long.
-pub fn node_names(texts: &[String]) -> Result<Vec<String>, Error> {
-    let mut names = Vec::new();
-    for text in texts {
-        let list = Names::new(text).map_err(|error| Error::Usage(format!("`{text}`: {error}")))?;
-        if names.len() + list.len() > NODES_MAX {
-            return Err(Error::Usage(format!("`{text}` names more than {}", many(NODES_MAX, "server"))));
-        }
-        for name in list.iter() {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-    }
-    Ok(names)
-}
-
-/// What a list command was asked for.
-pub struct Asked<'a> {
-    /// How the list is printed.
-    pub list: &'a ListArgs,
-    /// The names that were given; empty: all.
-    pub names: &'a [String],
-}
-
-/// What a name stands for.
-pub enum Found<T> {
-    /// Exactly one thing of that name.
-    One(T),
-    /// Several, as an array's elements.
-    Several(Vec<T>),
-}
-
-impl Asked<'_> {
-    /// Shows what was named, or all.
-    ///
-    /// # Errors
-    /// [`Error::Rpc`] if the controller refuses or does not answer; [`Error::Config`] if an item cannot be shown in the format;
-    /// [`Error::Output`] if standard output cannot be written to.
-    pub async fn show<L: Answer>(
-        &self,
-        kind: &Kind<'_, L::Item>,
-        what: &str,
-        one: impl AsyncFn(&str) -> Result<Found<L::Item>, Error>,
-        all: impl AsyncFnOnce() -> Result<L, Error>,
-    ) -> Result<(), Error> {
-        let list = self.list;
-        let mut answer = L::default();
-        match self.names {
-            [] => answer = all().await?,
-            [name] => match one(name).await? {
-                Found::One(item) => return print(&render::one(list, kind, &item)?),
-                Found::Several(found) => answer.items().extend(found),
-            },
-            names => {
-                for name in names {
-                    match one(name).await? {
-                        Found::One(item) => answer.items().push(item),
-                        Found::Several(found) => answer.items().extend(found),
-                    }
-                }
-            }
-        }
-        if answer.items().is_empty() && list.for_people() {
-            eprintln!("no {what}");
-        }
-        print(&render::list(list, kind, &mut answer)?)
-    }
-}
-
-/// The number of a phase on the wire.
-pub fn phase_number(phase: PhaseArg) -> i32 {
-    use v1::job_status::Phase;
-    let phase = match phase {
-        PhaseArg::Pending => Phase::Pending,
-        PhaseArg::Reserved => Phase::Reserved,
-        PhaseArg::Preparing => Phase::Preparing,
-        PhaseArg::Running => Phase::Running,
-        PhaseArg::Recovering => Phase::Recovering,
-        PhaseArg::Completed => Phase::Completed,
-        PhaseArg::Failed => Phase::Failed,
-        PhaseArg::Cancelled => Phase::Cancelled,
-    };
-    phase.into()
-}
-
-/// True if the metadata has all labels that were asked for.
-pub fn labelled(metadata: Option<&v1::Metadata>, wanted: &[(String, String)]) -> bool {
-    wanted.iter().all(|(key, value)| metadata.is_some_and(|metadata| metadata.labels.get(key) == Some(value)))
-}
-
-/// The same of a server: its labels are of its spec, where administrators set them.
-pub fn node_labelled(node: &v1::Node, wanted: &[(String, String)]) -> bool {
-    let own = node.spec.as_ref().map(|spec| &spec.labels);
-    wanted.iter().all(|(key, value)| {
-        own.is_some_and(|own| own.get(key) == Some(value))
-            || labelled(node.metadata.as_ref(), &[(key.clone(), value.clone())])
-    })
-}
-
-/// True if a job has all that was asked for, but for its phase.
-pub fn wanted(job: &v1::Job, args: &Get) -> bool {
-    let user = || job.status.as_ref().and_then(|status| Some(status.submitter.as_ref()?.user.as_str()));
-    let queue = || job.spec.as_ref().map(|spec| spec.queue.as_str());
-    labelled(job.metadata.as_ref(), &args.labels)
-        && args.user.as_deref().is_none_or(|wanted| user() == Some(wanted))
-        && args.queue.as_deref().is_none_or(|wanted| queue() == Some(wanted))
-}
-
-/// The job as `-o name` writes it: `job/TENANT/NAME`.
-pub fn job_name(job: &v1::Job) -> String {
-    let metadata = job.metadata.clone().unwrap_or_default();
-    format!("job/{}/{}", metadata.tenant, metadata.name)
-}
-
 const JOB_COLUMNS: &[Behind] = &[
     Behind::new("NODES", "spec.gang.nodes"),
     Behind::new("PRIO", "spec.priority"),
@@ -285,30 +167,6 @@ pub async fn all_nodes(list: &ListArgs, api: &Api) -> Result<(), Error> {
     nodes(&[], &Asked { list, names: &[] }, api).await
 }
 
-/// Asks for one node as it is now.
-///
-/// # Errors
-/// [`Error::Rpc`] if the controller refuses or does not answer.
-pub async fn node(name: &str, api: &Api) -> Result<v1::Node, Error> {
-    repeat(format!("get node `{name}`"), |_| {
-        let (mut client, request) = (api.nodes(), v1::GetNodeRequest { name: name.to_owned() });
-        async move { client.get_node(request).await }
-    })
-    .await
-}
-
-/// Asks for one tenant as it is now.
-///
-/// # Errors
-/// [`Error::Rpc`] if the controller refuses or does not answer.
-pub async fn tenant(name: &str, api: &Api) -> Result<v1::Tenant, Error> {
-    repeat(format!("get tenant `{name}`"), |_| {
-        let (mut client, request) = (api.tenants(), v1::GetTenantRequest { name: name.to_owned() });
-        async move { client.get_tenant(request).await }
-    })
-    .await
-}
-
 async fn tenants(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     let kind = Kind {
         message: "rail.v1.Tenant",
@@ -326,18 +184,6 @@ async fn tenants(args: &Get, asked: &Asked<'_>, api: &Api) -> Result<(), Error> 
     asked.show(&kind, "tenants", one, all).await
 }
 
-/// Asks for the fabric document of the cluster.
-///
-/// # Errors
-/// [`Error::Rpc`] if the controller refuses or does not answer; a cluster without a fabric is such a refusal.
-pub async fn the_fabric(api: &Api) -> Result<v1::Fabric, Error> {
-    repeat("get the fabric", |_| {
-        let mut client = api.fabrics();
-        async move { client.get_fabric(v1::GetFabricRequest {}).await }
-    })
-    .await
-}
-
 async fn fabric(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     let fabric = the_fabric(api).await?;
     let name = fabric.metadata.clone().unwrap_or_default().name;
@@ -351,13 +197,6 @@ async fn fabric(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
     };
     let table = |wide| render::fabric(&fabric, wide);
     print(&render::render(output, &fabric, "rail.v1.Fabric", || vec![format!("fabric/{name}")], table)?)
-}
-
-/// An empty table says nothing; for a person a sentence does.
-pub fn nothing(empty: bool, output: Output, what: &str) {
-    if empty && matches!(output, Output::Table | Output::Wide) {
-        eprintln!("no {what}");
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use controller_simulator::trace::history::{HistoryJob, HistoryLine};
 use proto_model::{Job, Queue, Tenant, Timestamp};
 use proto_wire::v1;
 
-use super::array;
+use super::{array, filter};
 use crate::{
     args::{EventOutput, HistoryCommand, HistoryExport, ListArgs},
     client::{Api, JobRef, repeat},
@@ -56,7 +56,7 @@ async fn ended(since: f64, tenant: &str, list: &ListArgs, api: &Api) -> Result<(
     }
     let kind = Kind {
         message: "rail.v1.Job",
-        name: &super::get::job_name,
+        name: &filter::job_name,
         table: &|jobs: &[v1::Job], _| render::ended_jobs(jobs),
         columns: &[],
         slurm: Some(&|jobs: &[v1::Job]| render::slurm_jobs(jobs, now())),

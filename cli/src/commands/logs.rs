@@ -6,7 +6,7 @@ use proto_wire::v1::{self, log_chunk::Stream};
 
 use super::{
     array::{self, Named},
-    wait,
+    progress,
     watch::Resumer,
 };
 use crate::{
@@ -121,7 +121,7 @@ async fn of_job(args: &Logs, job: v1::Job, api: &Api) -> Result<(), Error> {
             return lost.map_or(Ok(()), |status| Err(Error::rpc(doing, &status)));
         }
         // One attempt is followed to its own end.
-        if lost.is_none() && (attempt > 0 || wait::ended(&api.get_job(&job_ref).await?)) {
+        if lost.is_none() && (attempt > 0 || progress::ended(&api.get_job(&job_ref).await?)) {
             return Ok(());
         }
         resumer.lost(&doing, lost).await?;

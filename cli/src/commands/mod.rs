@@ -20,15 +20,20 @@ mod edit;
 mod events;
 mod explain;
 mod fabric;
+mod filter;
 mod get;
 mod history;
 mod label;
 mod license;
+mod list;
 mod login;
 mod logs;
+mod lookup;
+mod made;
 mod node;
 mod plan;
 mod port_forward;
+pub mod progress;
 mod qos;
 mod queue;
 mod rail;
@@ -62,6 +67,7 @@ use proto_wire::v1;
 use crate::{
     args::{Cli, Command, Output},
     client::{Api, repeat},
+    commands::lookup::identity,
     config::{ConfigFile, Environment, resolve},
     dev,
     error::Error,
@@ -182,15 +188,6 @@ async fn health(output: Output, api: &Api) -> Result<(), Error> {
     })
     .await?;
     print(&render::render(output, &seen, "rail.v1.ClusterHealth", Vec::new, |_| render::health(&seen))?)
-}
-
-/// Who the caller is to the controller.
-async fn identity(api: &Api) -> Result<v1::WhoAmIResponse, Error> {
-    repeat("ask who we are", |_| {
-        let mut client = api.tenants();
-        async move { client.who_am_i(v1::WhoAmIRequest {}).await }
-    })
-    .await
 }
 
 async fn whoami(output: Output, save_ca: Option<&std::path::Path>, api: &Api) -> Result<(), Error> {

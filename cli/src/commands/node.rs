@@ -2,7 +2,11 @@
 
 use proto_wire::v1;
 
-use super::{cancel::duration, drain, get};
+use super::{
+    cancel::duration,
+    drain::{self, schedulable},
+    get, lookup,
+};
 use crate::{
     args::NodeCommand,
     client::{Api, once},
@@ -55,7 +59,7 @@ pub(super) async fn each(
     act: impl AsyncFn(&str) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut first = None;
-    for name in get::node_names(lists)? {
+    for name in lookup::node_names(lists)? {
         if let Err(error) = act(&name).await
             && let Some(earlier) = first.replace(error)
         {
@@ -69,35 +73,6 @@ async fn take_back(name: &str, api: &Api) -> Result<(), Error> {
     let request = v1::ReturnNodeRequest { name: name.to_owned() };
     once(format!("return node `{name}`"), api.nodes().return_node(request)).await?;
     eprintln!("node {name} is in service again");
-    Ok(())
-}
-
-/// Changes the spec as it was just read; somebody else's change in between is a conflict.
-pub(super) async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) -> Result<(), Error> {
-    let node = get::node(name, api).await?;
-    let version = node.metadata.unwrap_or_default().resource_version;
-    let spec = v1::NodeSpec {
-        unschedulable: cordon.is_some(),
-        reason: cordon.cloned().unwrap_or_default(),
-        ..v1::NodeSpec::default()
-    };
-    let mut request = v1::UpdateNodeRequest {
-        name: name.to_owned(),
-        spec: Some(spec),
-        if_resource_version: version,
-        parts: Vec::new(),
-    };
-    let mut done = once(format!("update node `{name}`"), api.nodes().update_node(request.clone())).await;
-    // A heartbeat changes the version too: only the spec matters here, and it is written whole.
-    if done.as_ref().is_err_and(Error::is_conflict) {
-        request.if_resource_version = 0;
-        done = once(format!("update node `{name}`"), api.nodes().update_node(request)).await;
-    }
-    done?;
-    match cordon {
-        Some(_) => eprintln!("node {name}: no new job is placed on it; running ones go on"),
-        None => eprintln!("node {name} may be used again"),
-    }
     Ok(())
 }
 
@@ -130,7 +105,7 @@ async fn update(
 ) -> Result<(), Error> {
     let mut attempts = 0;
     loop {
-        let node = get::node(name, api).await?;
+        let node = lookup::node(name, api).await?;
         let mut spec = node.spec.unwrap_or_default();
         edit(&mut spec)?;
         match part {
@@ -154,7 +129,7 @@ async fn update(
 pub(super) async fn label(name: &str, changes: &[String], api: &Api) -> Result<(), Error> {
     let changes: Vec<Change> = changes.iter().map(|text| change(text, false)).collect::<Result<_, _>>()?;
     if changes.is_empty() {
-        let spec = get::node(name, api).await?.spec.unwrap_or_default();
+        let spec = lookup::node(name, api).await?.spec.unwrap_or_default();
         let mut lines: Vec<String> =
             spec.labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
         lines.sort();
@@ -180,7 +155,7 @@ pub(super) async fn label(name: &str, changes: &[String], api: &Api) -> Result<(
 async fn taint(name: &str, changes: &[String], api: &Api) -> Result<(), Error> {
     let changes: Vec<Change> = changes.iter().map(|text| change(text, true)).collect::<Result<_, _>>()?;
     if changes.is_empty() {
-        let spec = get::node(name, api).await?.spec.unwrap_or_default();
+        let spec = lookup::node(name, api).await?.spec.unwrap_or_default();
         let shown = |taint: &v1::Taint| match taint.value.as_str() {
             "" => format!("{}\n", taint.key),
             value => format!("{}={value}\n", taint.key),

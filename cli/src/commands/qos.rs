@@ -13,7 +13,7 @@ use proto_wire::{
 };
 use tokio::time::Instant;
 
-use super::{fabric::read, wait::Progress};
+use super::{fabric::read, progress::Progress};
 use crate::{
     args::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer},
     client::{Api, repeat},

@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::get::{Asked, Found};
+use super::list::{self, Asked, Found};
 use crate::{
     args::QueueCommand,
     client::{Api, JobRef, once, repeat},
@@ -92,7 +92,7 @@ pub async fn run(command: &QueueCommand, api: &Api) -> Result<(), Error> {
         async move { client.get_queue_order(request).await }
     })
     .await?;
-    super::get::nothing(order.standings.is_empty(), *output, "jobs that wait");
+    list::nothing(order.standings.is_empty(), *output, "jobs that wait");
     let names = || order.standings.iter().map(|one| format!("job/{}/{}", one.tenant, one.job)).collect();
     let table =
         |wide| if order.standings.is_empty() { String::new() } else { render::queue_order(&order, wide) };

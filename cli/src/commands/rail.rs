@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto_wire::v1;
 use tokio::time::Instant;
 
-use super::wait::Progress;
+use super::progress::Progress;
 use crate::{
     args::{Drain, RailCommand},
     client::{Api, repeat},

@@ -2,8 +2,10 @@
 
 use proto_wire::v1;
 
-use super::cancel::duration;
-use super::get::{Asked, Found};
+use super::{
+    cancel::duration,
+    list::{Asked, Found},
+};
 use crate::{
     args::{Output, Reserve, ReserveCommand},
     client::{Api, once, repeat},

@@ -2,6 +2,7 @@
 
 use proto_wire::v1;
 
+use super::list;
 use crate::{
     args::{Output, RevokeCommand},
     client::{Api, repeat},
@@ -69,7 +70,7 @@ async fn list(output: Output, api: &Api) -> Result<(), Error> {
     })
     .await?;
     let all = &list.revocations;
-    super::get::nothing(all.is_empty(), output, "revocations");
+    list::nothing(all.is_empty(), output, "revocations");
     let names = || all.iter().map(|one| one.subject.clone()).collect();
     let table = |_| if all.is_empty() { String::new() } else { render::revocations(all) };
     print(&render::render(output, &list, "rail.v1.ListRevocationsResponse", names, table)?)

@@ -3,7 +3,7 @@
 use proto_wire::v1;
 
 use super::{
-    get::{Asked, Found},
+    list::{Asked, Found},
     submit,
 };
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 use proto_wire::v1;
 use serde_json::Value;
 
-use super::get::{Asked, Found};
+use super::list::{Asked, Found};
 use crate::{
     args::{CreateCommand, CreateValues},
     client::{Api, JobRef, once, repeat},

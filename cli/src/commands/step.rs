@@ -1,5 +1,6 @@
 //! A step while it goes on: input, signals and the window's size go up, output and ends come down.
 
+mod ends;
 mod output;
 pub mod pipe;
 mod terminal;
@@ -19,17 +20,16 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 
 use self::{output::Writer, terminal::Terminal};
-use super::allocation::{Ending, code_of, listen_to};
+use super::{
+    allocation::{Ending, code_of, listen_to},
+    step::ends::{Ends, WAITING, input},
+};
 use crate::{client::Api, error::Error};
 
-/// Messages that wait for the controller.
-const WAITING: usize = 16;
 /// A second Ctrl-C within this time ends the step.
 const TWICE: Duration = Duration::from_secs(1);
 /// A step that was asked to end has ended after this long, or is left to the controller.
 const END_LIMIT: Duration = Duration::from_secs(15);
-/// What a server's part counts as that was not started or was lost.
-const LOST: u8 = 1;
 
 /// What is to be run, and how it is shown.
 #[derive(Debug, Clone, Default)]
@@ -60,31 +60,6 @@ impl Interrupts {
             _ => Pressed::Forward,
         }
     }
-}
-
-/// How the processes have ended so far.
-#[derive(Debug, Default)]
-struct Ends {
-    expected: u32,
-    ended: u32,
-    worst: u8,
-}
-
-impl Ends {
-    fn exit(&mut self, exit: v1::StepExit) {
-        self.ended += 1;
-        let code = if exit.signal > 0 { exit.signal.saturating_add(128) } else { exit.code };
-        self.worst = self.worst.max(u8::try_from(code).unwrap_or(u8::MAX));
-    }
-
-    fn lost(&mut self) {
-        self.worst = self.worst.max(LOST);
-    }
-}
-
-fn input(what: step_input::What) -> v1::RunStepRequest {
-    let input = v1::StepInput { what: Some(what) };
-    v1::RunStepRequest { body: Some(run_step_request::Body::Input(input)) }
 }
 
 /// Runs it; gives the highest exit code of its processes, 128 and the signal's number for a signal.

@@ -5,7 +5,7 @@ use proto_wire::v1;
 
 use super::{
     array::{self, Array},
-    logs, plan, source, wait,
+    filter, logs, plan, progress, source, wait,
 };
 use crate::{
     args::{Output, Submit},
@@ -49,7 +49,7 @@ pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<
     }
     eprintln!("job {name} is submitted");
     let uid = submitted.metadata.clone().unwrap_or_default().uid;
-    let last = if wait::ended(&submitted) {
+    let last = if progress::ended(&submitted) {
         submitted
     } else {
         wait::until_ended(&api, &name, &uid, args.timeout).await?
@@ -94,7 +94,7 @@ async fn of_array(args: &Submit, of: JobRef, api: &Api) -> Result<(), Error> {
 
 /// All elements of an array.
 fn elements(jobs: &[v1::Job], output: Output) -> Result<(), Error> {
-    let names = || jobs.iter().map(super::get::job_name).collect();
+    let names = || jobs.iter().map(filter::job_name).collect();
     let list = v1::ListJobsResponse { jobs: jobs.to_vec(), ..Default::default() };
     print(&render::render(output, &list, "rail.v1.ListJobsResponse", names, |wide| {
         render::jobs(jobs, wide, now()).render("")
@@ -139,7 +139,7 @@ pub fn show(job: &v1::Job, output: Output) -> Result<(), Error> {
         let metadata = job.metadata.clone().unwrap_or_default();
         return print(&format!("job/{}/{}\n", metadata.tenant, metadata.name));
     }
-    let names = || vec![super::get::job_name(job)];
+    let names = || vec![filter::job_name(job)];
     print(&render::render(output, job, "rail.v1.Job", names, |wide| {
         render::jobs(std::slice::from_ref(job), wide, now()).render("")
     })?)

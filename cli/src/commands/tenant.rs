@@ -6,7 +6,7 @@ use proto_model::many;
 use proto_rpc::{KeyRequest, files};
 use proto_wire::v1;
 
-use super::{cancel::duration, get};
+use super::{cancel::duration, lookup};
 use crate::{
     args::{Global, RoleArg, TenantCommand},
     client::{Api, once, repeat},
@@ -48,7 +48,7 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             schedules,
             isolation,
         } => {
-            let mut spec = get::tenant(name, api).await?.spec.unwrap_or_default();
+            let mut spec = lookup::tenant(name, api).await?.spec.unwrap_or_default();
             let quota = spec.quota.get_or_insert_default();
             quota.gpus = gpus.unwrap_or(quota.gpus);
             quota.jobs = jobs.unwrap_or(quota.jobs);

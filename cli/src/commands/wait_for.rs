@@ -9,8 +9,9 @@ use proto_wire::v1::{self, job_status::Phase, node_status};
 
 use super::{
     array::{self, Named},
-    drain, get,
-    wait::{self, ended, until},
+    drain, lookup,
+    progress::ended,
+    wait::{self, until},
 };
 use crate::{
     args::{Condition, Wait, WaitNoun},
@@ -122,10 +123,10 @@ async fn nodes(
     limit: Option<Duration>,
     api: &Api,
 ) -> Result<(), Error> {
-    let names = get::node_names(names)?;
+    let names = lookup::node_names(names)?;
     if condition == Condition::Drained {
         for name in &names {
-            get::node(name, api).await?;
+            lookup::node(name, api).await?;
         }
     }
     let is_so = |node: Option<&v1::Node>| match condition {

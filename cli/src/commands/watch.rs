@@ -6,7 +6,7 @@ use proto_rpc::{ErrorClass, Jitter, RetryPolicy, RpcError};
 use proto_wire::v1::{self, job_event, node_event};
 use tonic::{Status, Streaming};
 
-use super::get::{job_name, node_labelled, phase_number, wanted};
+use super::filter::{job_name, node_labelled, phase_number, wanted};
 use crate::{
     args::{Get, Output},
     client::{Api, JobRef},

@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::get::{Asked, Found};
+use super::list::{Asked, Found};
 use crate::{
     args::WebhookCommand,
     client::{Api, JobRef, once, repeat},

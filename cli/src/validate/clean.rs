@@ -7,7 +7,7 @@ use proto_wire::v1;
 
 use crate::{
     client::{Api, JobRef, once, repeat},
-    commands::wait::ended,
+    commands::progress::ended,
     error::Error,
 };
 

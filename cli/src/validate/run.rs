@@ -22,7 +22,7 @@ use super::{
 use crate::{
     args::{Output, Validate},
     client::{Api, JobRef, repeat},
-    commands::wait::{Progress, ended},
+    commands::progress::{Progress, ended},
     error::Error,
     output::{now, print},
     render,

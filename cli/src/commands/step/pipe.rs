@@ -7,7 +7,7 @@ use proto_wire::v1::{self, run_step_request, step_event::What, step_input};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{Ends, WAITING, input};
+use super::ends::{Ends, WAITING, input};
 use crate::{client::Api, error::Error};
 
 /// Pieces that wait for whoever takes them.

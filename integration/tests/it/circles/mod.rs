@@ -23,17 +23,16 @@ struct Count {
 }
 
 /// Rooms whose knots are still being untied, with what is left of them. A room without knots loses its line here.
-const LEFT: [(&str, Count); 6] = [
+const LEFT: [(&str, Count); 5] = [
     ("controller/core", Count { knots: 3, pairs: 1 }),
     ("controller", Count { knots: 10, pairs: 7 }),
     ("proto", Count { knots: 3, pairs: 7 }),
-    ("cli", Count { knots: 1, pairs: 3 }),
     ("node-agent", Count { knots: 17, pairs: 12 }),
     ("integration", Count { knots: 9, pairs: 1 }),
 ];
 
 /// Pairs of files in all other rooms together. The number may only fall.
-const PAIRS: usize = 0;
+const PAIRS: usize = 3;
 
 /// A circle with the arrows that tie it.
 struct Circle {
