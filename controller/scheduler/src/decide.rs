@@ -5,7 +5,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use proto_model::{JobId, JobSpec, JobUid, Placement, Reason, ReasonCode, TenantName, Timestamp, many};
 
 use crate::{
-    place::{Choice, Hidden, Need, Placer, Time},
+    choice::{Choice, Time},
+    place::{Hidden, Need, Placer},
     rankmap::placement,
     reasons::{infeasible, not_now},
     snapshot::{NodeSet, Snapshot},

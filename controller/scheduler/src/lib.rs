@@ -20,8 +20,10 @@
 
 mod bins;
 pub mod brute;
+pub mod capacity;
 pub mod capacity_index;
 pub mod check;
+pub mod choice;
 pub mod decide;
 pub mod exact;
 pub mod explain;
@@ -33,6 +35,7 @@ pub mod proof;
 pub mod rankmap;
 pub mod reasons;
 pub mod repair;
+mod seen;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -40,16 +43,16 @@ mod view;
 #[cfg(test)]
 mod world;
 
+pub use capacity::{Allocated, Capacity, Gate};
 pub use capacity_index::{CapacityIndex, Facts, Filter, Mark, Pick, Taint, Term, Toleration, Traits};
 pub use check::{Violation, check_placement};
+pub use choice::{Choice, Time};
 pub use decide::{Blocked, Decision, GangRequest, Pass, QueueKey, Reservation, Wait, drained_reason, solve};
 pub use explain::{
     Blocker, Cause, Change, Explanation, Holder, QueueFacts, Relaxation, WithheldNodes, explain,
 };
 pub use host::Host;
-pub use place::{
-    Arrange, Choice, ComponentNeed, Group, Hidden, Need, Pattern, Placer, RailNeed, Time, Within,
-};
+pub use place::{Arrange, ComponentNeed, Group, Hidden, Need, Pattern, Placer, RailNeed, Within};
 pub use proof::{Flaw, Seen, World, choice_of, prove};
 pub use repair::{FailureScope, Irreparable, RepairRequest, Repaired, Sources, Swap, prove_repair, repair};
-pub use snapshot::{Allocated, Capacity, Gate, NodeSet, Snapshot, TenantUse};
+pub use snapshot::{NodeSet, Snapshot, TenantUse};

@@ -7,10 +7,11 @@ use proto_model::{IsolationFeature, NodePlace, Placement, TenantName};
 use thiserror::Error;
 
 use crate::{
+    capacity::Allocated,
     capacity_index::{Filter, Pick, Traits},
+    choice::Choice,
     host::Host,
-    place::{Choice, Need, RailNeed, Within},
-    snapshot::Allocated,
+    place::{Need, RailNeed, Within},
 };
 
 /// What the proof may ask.

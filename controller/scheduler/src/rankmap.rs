@@ -5,8 +5,8 @@ use proto_model::{Gpu, JobSpec, Nic, NicPlace, NodePlace, Placement, RankPlace};
 
 use crate::{
     capacity_index::{Pick, Seat, apart, seat},
+    choice::Choice,
     host::Host,
-    place::Choice,
     snapshot::Snapshot,
 };
 
@@ -84,7 +84,7 @@ fn nics<'a>(
 
 /// The GPUs of a bitmap, ascending.
 fn gpus(server: &Server, taken: u64) -> Vec<&Gpu> {
-    let taken = |gpu: &&Gpu| gpu.index < crate::snapshot::GPUS_MAX && taken >> gpu.index & 1 == 1;
+    let taken = |gpu: &&Gpu| gpu.index < crate::capacity::GPUS_MAX && taken >> gpu.index & 1 == 1;
     let mut gpus: Vec<&Gpu> = server.inventory.gpus.iter().filter(taken).collect();
     gpus.sort_by_key(|gpu| gpu.index);
     gpus.dedup_by_key(|gpu| gpu.index);

@@ -6,114 +6,14 @@ use std::{
 };
 
 use controller_topology::{NodeIx, RailSet, Server, Topology};
-use proto_model::{Fabric, Inventory, IsolationPolicy, NodeName, NodePlace, Placement, TenantName};
+use proto_model::{Fabric, Inventory, IsolationPolicy, NodeName, Placement, TenantName};
 
 use crate::{
+    capacity::{Allocated, Capacity, GPUS_MAX, Gate},
     capacity_index::{CapacityIndex, Facts, Pick, Taint, Tenants, Traits},
+    choice::Choice,
     host::Host,
-    place::Choice,
-    proof::{Seen, World},
 };
-
-/// GPUs of one server that can be scheduled; further ones are ignored.
-pub const GPUS_MAX: u32 = 64;
-
-/// Why a node takes no new job at the moment; all false is "it does".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Gate {
-    /// The administrator said so.
-    pub unschedulable: bool,
-    /// Not heard for longer than the limit.
-    pub not_ready: bool,
-    /// Its agent is not connected.
-    pub away: bool,
-    /// Something runs there that nobody desired; it is being stopped.
-    pub draining: bool,
-}
-
-impl Gate {
-    /// Whether new jobs may be placed.
-    #[must_use]
-    pub fn is_open(self) -> bool {
-        self == Self::default()
-    }
-}
-
-/// What jobs hold on one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Allocated {
-    /// GPUs by index, as a bitmap.
-    pub gpus: u64,
-    /// Rails whose NIC is held.
-    pub rails: RailSet,
-    /// A job wants nobody beside it.
-    pub whole: bool,
-    /// CPUs and memory of jobs that asked for some.
-    pub host: Host,
-}
-
-impl Allocated {
-    /// With what a job holds.
-    pub(crate) fn with(self, job: Self) -> Self {
-        Self {
-            gpus: self.gpus | job.gpus,
-            rails: self.rails.or(job.rails),
-            whole: self.whole | job.whole,
-            host: self.host.with(job.host),
-        }
-    }
-
-    /// Without what a job gives back.
-    pub(crate) fn without(self, job: Self) -> Self {
-        Self {
-            gpus: self.gpus & !job.gpus,
-            rails: self.rails.without(job.rails),
-            whole: self.whole & !job.whole,
-            host: self.host.without(job.host),
-        }
-    }
-
-    fn changed(self, job: Self, take: bool) -> Self {
-        if take { self.with(job) } else { self.without(job) }
-    }
-
-    /// What a placed job holds on a node.
-    pub(crate) fn of(place: &NodePlace, whole: bool) -> Self {
-        Self {
-            gpus: place.gpus.iter().filter(|gpu| **gpu < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu),
-            rails: place.nics.iter().map(|nic| nic.rail).collect(),
-            whole,
-            host: Host { cpus: place.cpus, memory: place.memory_bytes },
-        }
-    }
-}
-
-/// What one node can give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Capacity {
-    /// Whether it takes new jobs.
-    pub gate: Gate,
-    /// Its GPUs by index, as a bitmap.
-    pub gpus: u64,
-    /// Its CPUs and memory.
-    pub host: Host,
-    /// What jobs hold on the node.
-    pub held: Allocated,
-}
-
-impl Capacity {
-    /// GPUs that nobody holds, as a bitmap.
-    #[must_use]
-    pub fn free_gpus(&self) -> u64 {
-        if self.held.whole { 0 } else { self.gpus & !self.held.gpus }
-    }
-
-    /// CPUs and memory that nobody holds.
-    #[must_use]
-    pub fn free_host(&self) -> Host {
-        if self.held.whole { Host::NONE } else { self.host.without(self.held.host) }
-    }
-}
 
 /// A tenant's quota and what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -167,12 +67,12 @@ impl FromIterator<NodeIx> for NodeSet {
 /// What there is and what is held. Every change can be undone exactly by its opposite.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
-    topology: Topology,
-    slots: Vec<Capacity>,
+    pub(crate) topology: Topology,
+    pub(crate) slots: Vec<Capacity>,
     /// Labels, taints and wiring of each node.
-    traits: Vec<Arc<Traits>>,
+    pub(crate) traits: Vec<Arc<Traits>>,
     /// The same once more, in the shape that decisions are made from.
-    capacity_index: CapacityIndex,
+    pub(crate) capacity_index: CapacityIndex,
     /// Rails that are drained, by the names of nodes, which may be away.
     drained: BTreeMap<NodeName, RailSet>,
     /// What is held on nodes that are away, by name, so that one that comes back is still held; and by whom.
@@ -460,38 +360,6 @@ impl Snapshot {
             Some(ix) => self.capacity(ix).held,
             None => self.held.get(node).map(|(held, _)| *held).unwrap_or_default(),
         }
-    }
-}
-
-impl World for Snapshot {
-    fn node(&self, node: NodeIx) -> Option<Seen<'_>> {
-        let (server, capacity) = (self.topology.server(node)?, self.slots.get(node.index())?);
-        Some(Seen {
-            open: capacity.gate.is_open(),
-            gpus: capacity.gpus,
-            host: capacity.host,
-            usable: server.usable,
-            held: capacity.held,
-            pod: server.pod.map(|pod| u32::try_from(pod.index()).unwrap_or(u32::MAX)),
-            traits: self.traits.get(node.index())?,
-        })
-    }
-
-    fn leaf(&self, node: NodeIx, rail: u32) -> Option<u32> {
-        let leaf = self.topology.server(node)?.ports.get(rail as usize)?.as_ref()?.leaf?;
-        Some(u32::try_from(leaf.index()).unwrap_or(u32::MAX))
-    }
-
-    fn aligned(&self, nodes: &[NodeIx], rails: RailSet) -> bool {
-        self.topology.aligned(nodes, rails)
-    }
-
-    fn rails(&self) -> u32 {
-        self.topology.rails()
-    }
-
-    fn has_others(&self, node: NodeIx, tenant: &TenantName) -> bool {
-        self.capacity_index.tenants_on(node).keys().any(|other| *other != tenant)
     }
 }
 

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use controller_topology::{NodeIx, RailSet};
 use proto_model::IsolationFeature;
 
-use super::gives;
 use crate::{
+    capacity::Allocated,
+    capacity_index::Filter,
+    host::Host,
     place::{Need, Within},
-    proof::World,
+    proof::{Seen, World},
 };
 
 /// A pod, and in it leaves, by number.
@@ -75,4 +77,41 @@ fn seat_down(
         }
     }
     false
+}
+
+/// Whether a node has what is asked of each: GPUs, CPUs and memory, and what the filter says.
+pub(crate) fn gives(
+    seen: &Seen<'_>,
+    need: &Need,
+    (gpus, host, filter): (u32, Host, &Filter),
+    rails: RailSet,
+) -> bool {
+    let tolerated = |taint: &proto_model::Taint| {
+        filter.tolerations.iter().any(|toleration| {
+            toleration.key.as_ref().is_none_or(|key| *key == taint.key)
+                && toleration.value.as_ref().is_none_or(|value| *value == taint.value)
+        })
+    };
+    seen.open
+        && !seen.held.whole
+        && !(need.exclusive && seen.held != Allocated::default())
+        && (seen.gpus & !seen.held.gpus).count_ones() >= gpus
+        && (host.cpus == 0 || seen.held.host.cpus + host.cpus <= seen.host.cpus)
+        && (host.memory == 0 || seen.held.host.memory + host.memory <= seen.host.memory)
+        && rails.iter().all(|rail| seen.usable.has(rail) && !seen.held.rails.has(rail))
+        && (filter.avoid_drained.is_none() || rails.iter().all(|rail| !seen.traits.drained.has(rail)))
+        && filter.selector.iter().all(|term| term.holds(&seen.traits.labels))
+        && seen.traits.taints.iter().all(tolerated)
+        && of_models(seen, filter)
+        && filter.isolation.iter().all(|feature| seen.traits.isolation.has(feature))
+}
+
+/// Whether all GPUs are of models that will do, and there are some; without models, whether all are whole where that is asked for.
+pub(crate) fn of_models(seen: &Seen<'_>, filter: &Filter) -> bool {
+    let kinds = &seen.traits.gpu_kinds;
+    if filter.gpu_models.is_empty() {
+        return !(filter.whole_gpus && kinds.iter().any(|kind| kind.partition));
+    }
+    let right = kinds.iter().filter(|kind| filter.gpu_models.iter().any(|model| model.is(kind))).count();
+    !kinds.is_empty() && right == kinds.len()
 }

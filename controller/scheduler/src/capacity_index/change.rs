@@ -11,7 +11,7 @@ use super::{
     owners::{Owners, Tenants},
     word::{NodeBlock, set_rails},
 };
-use crate::{host::Host, snapshot::Allocated};
+use crate::{capacity::Allocated, host::Host};
 
 /// Nodes of one word that get the same value, so that its planes are written once.
 #[derive(Default)]

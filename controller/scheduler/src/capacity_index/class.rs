@@ -7,6 +7,7 @@ use std::{
 
 use controller_topology::RailSet;
 use proto_model::{Gpu, GpuKind, GpuModel, Inventory, IsolationSet, Nic};
+
 pub use proto_model::{Taint, Term, Toleration};
 
 /// What nodes of one class have in common.
@@ -35,7 +36,7 @@ impl Traits {
         let nics: Vec<(&Nic, Option<u32>)> =
             inventory.nics.iter().map(|nic| (nic, pci(&nic.pci_address))).collect();
         let mut gpu_kinds: BTreeSet<GpuKind> = BTreeSet::new();
-        for gpu in inventory.gpus.iter().filter(|gpu| gpu.index < crate::snapshot::GPUS_MAX) {
+        for gpu in inventory.gpus.iter().filter(|gpu| gpu.index < crate::capacity::GPUS_MAX) {
             // Mostly all are alike: a name is copied once.
             if !gpu_kinds.iter().any(|kind| kind.is_of(gpu)) {
                 gpu_kinds.insert(gpu.kind());

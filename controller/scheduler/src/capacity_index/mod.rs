@@ -14,8 +14,17 @@ mod word;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use class::Classes;
 use controller_topology::{NodeIx, RailSet, Topology};
+use log::Log;
+use owners::Owners;
 use proto_model::{Fabric, NodeName, TenantName};
+use word::NodeBlock;
+
+use crate::{
+    capacity::{Allocated, GPUS_MAX},
+    host::Host,
+};
 
 pub use class::{Filter, Taint, Term, Toleration, Traits, distance};
 pub(crate) use class::{Models, Seat, apart, seat};
@@ -24,17 +33,8 @@ pub use log::Mark;
 pub(crate) use owners::Tenants;
 pub(crate) use word::{Value, at_least};
 
-use class::Classes;
-use log::Log;
-use owners::Owners;
-use word::NodeBlock;
-
 #[cfg(test)]
 use crate::plant::{self, Bug};
-use crate::{
-    host::Host,
-    snapshot::{Allocated, GPUS_MAX},
-};
 
 /// What the capacity index knows of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use controller_topology::{NodeIx, RailSet};
 use proto_model::IsolationFeature;
 
-use super::{Cause, WithheldNodes};
+use super::cause::{Cause, WithheldNodes};
 use crate::{
+    capacity::{Allocated, Gate},
     capacity_index::{Filter, Models, Record, Traits},
     place::{Need, RailNeed},
-    snapshot::{Allocated, Gate, Snapshot},
+    snapshot::Snapshot,
 };
 
 /// Nodes that a constraint keeps away, and those that nothing else keeps away.

@@ -2,9 +2,13 @@
 
 use controller_topology::NodeIx;
 
-use super::{Blocker, Cause, Explanation, QueueFacts, explain as explain_alike};
+use super::{
+    alike::{Explanation, explain as explain_alike},
+    cause::{Blocker, Cause, QueueFacts},
+};
 use crate::{
-    place::{Choice, Hidden, Need, Placer},
+    choice::Choice,
+    place::{Hidden, Need, Placer},
     snapshot::Snapshot,
 };
 

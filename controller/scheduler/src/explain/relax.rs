@@ -6,12 +6,14 @@ use controller_topology::RailSet;
 use proto_model::{Group, Taint, Term, Toleration, Within};
 
 use super::{
-    Cause, Census, QueueFacts,
+    cause::{Cause, QueueFacts},
+    census::Census,
     reach::{Bounds, Fields},
 };
 use crate::{
     capacity_index::Filter,
-    place::{Choice, Hidden, Need, Placer, RailNeed},
+    choice::Choice,
+    place::{Hidden, Need, Placer, RailNeed},
     snapshot::Snapshot,
 };
 

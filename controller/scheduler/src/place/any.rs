@@ -7,11 +7,11 @@
 use controller_topology::RailSet;
 
 use super::{
-    FEW, LARGE, NEAR,
     bound::{least_cut, least_in_pod},
     cut::cut,
-    fit::{Fit, FitRequest, Fitter, Take, broken},
+    fit::Fitter,
     need::{Arrange, Pattern, Within},
+    request::{FEW, Fit, FitRequest, LARGE, NEAR, Take, broken},
     sieve::Sieve,
 };
 use crate::{capacity_index::CapacityIndex, view::View};

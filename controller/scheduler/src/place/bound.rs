@@ -2,8 +2,8 @@
 
 use super::{
     cut::{ACROSS_LEAVES, ACROSS_PODS},
-    fit::{FitRequest, whole},
     need::Pattern,
+    request::{FitRequest, whole},
 };
 use crate::{capacity_index::CapacityIndex, view::View};
 

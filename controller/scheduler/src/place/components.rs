@@ -15,14 +15,16 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use controller_topology::RailSet;
 
 use super::{
-    Attempt, Choice, FEW, LARGE, Need, Placer, RailNeed, Take, Time, could,
+    Attempt, Need, Placer, RailNeed, Take, could,
     cut::cut,
     need::{Pattern, Within},
     order,
+    request::{FEW, LARGE},
 };
 use crate::{
     bins::bits,
     capacity_index::{CapacityIndex, Pick, WORD, ones},
+    choice::{Choice, Time},
     view::{Idle, Profile, View},
 };
 

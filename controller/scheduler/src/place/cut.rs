@@ -1,6 +1,6 @@
 //! What a gang's traffic costs where it leaves the leaves and the pods.
 
-use super::{fit::Take, need::Pattern};
+use super::{need::Pattern, request::Take};
 use crate::capacity_index::Layout;
 
 /// Cost of a connection between nodes of one pod that are not on the same leaves: through the pod's spines.

@@ -11,6 +11,7 @@ use super::{
     cut::cut,
     groups::Groups,
     need::{Arrange, Pattern, Within},
+    request::{Fit, FitRequest, Take, broken, whole},
 };
 use crate::{capacity_index::CapacityIndex, view::View};
 
@@ -32,41 +33,6 @@ const PIPELINE: u32 = 32;
 /// Pods of a gang for which other sets are tried at most: of more, one does not count for much.
 pub(super) const SWAPPED: usize = 8;
 
-/// Nodes of one block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Take {
-    pub(crate) block: u32,
-    pub(crate) nodes: u32,
-}
-
-/// What is to be laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FitRequest {
-    pub(crate) nodes: u32,
-    /// Nodes that must not be split between leaves, or pods; 1 where that does not matter.
-    pub(crate) leaf_unit: u32,
-    pub(crate) pod_unit: u32,
-    /// The same, where it can be had in as few pods.
-    pub(crate) leaf_preferred: u32,
-    pub(crate) pod_preferred: u32,
-    pub(crate) within: Within,
-    pub(crate) arrange: Arrange,
-    pub(crate) pattern: Pattern,
-    /// Spare nodes for which room near the gang is welcome.
-    pub(crate) spares: u32,
-    /// In one pod only a layout that cuts less is of use; none in more pods is.
-    pub(crate) beat: Option<u64>,
-    /// There are nodes that others are on and that it could have: of equal layouts the one that leaves more nodes idle.
-    pub(crate) sparing: bool,
-}
-
-/// How a gang would lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Fit {
-    pub(crate) pods: u32,
-    pub(crate) cut: u64,
-}
-
 /// Lays out gangs; its vectors are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Fitter {
@@ -81,18 +47,6 @@ pub(crate) struct Fitter {
     set: Vec<u32>,
     pub(super) counts: Vec<u32>,
     groups: Groups,
-}
-
-/// Nodes of a block that are shown and that others are on.
-pub(super) fn broken(capacity_index: &CapacityIndex, view: &View, block: u32) -> u32 {
-    capacity_index
-        .block_words(block)
-        .map(|word| (view.bits(word) & !capacity_index.word(word).idle).count_ones())
-        .sum()
-}
-
-pub(crate) fn whole(nodes: u32, unit: u32) -> u32 {
-    if unit > 1 { nodes - nodes % unit } else { nodes }
 }
 
 impl Fitter {

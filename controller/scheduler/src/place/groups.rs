@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::{
     cut::{ACROSS_LEAVES, ACROSS_PODS},
-    fit::{FitRequest, Take},
+    request::{FitRequest, Take},
 };
 use crate::{capacity_index::CapacityIndex, view::View};
 

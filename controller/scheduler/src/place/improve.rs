@@ -1,8 +1,8 @@
 //! The last touch to a small gang over several blocks: what one change alone would still better is changed.
 
 use super::{
-    fit::{FitRequest, Take},
     groups::{Groups, PARTS, SEARCHED, Shape},
+    request::{FitRequest, Take},
 };
 use crate::{capacity_index::CapacityIndex, view::View};
 

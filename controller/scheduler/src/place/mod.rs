@@ -3,82 +3,43 @@
 mod any;
 mod bound;
 mod components;
-mod cut;
+pub(crate) mod cut;
 mod fit;
 mod groups;
 mod improve;
 mod need;
 mod pick;
 mod rails;
+mod request;
 mod ring;
 mod sieve;
 mod spread;
 #[cfg(test)]
 mod tests;
 
+use crate::Choice;
+use crate::Time;
+use crate::place::request::FEW;
+use crate::place::request::LARGE;
+use crate::place::request::NEAR;
+use any::Search;
 use controller_topology::{NodeIx, RailSet};
+use fit::Fitter;
+
+use crate::{
+    capacity::GPUS_MAX,
+    capacity_index::{CapacityIndex, Record, WORD},
+    place::request::FitRequest,
+    view::{Idle, Profile, View, Views},
+};
 
 pub use cut::{ACROSS_LEAVES, ACROSS_PODS};
 pub use need::{Arrange, ComponentNeed, Group, Need, Pattern, RailNeed, Within};
 
-use crate::{
-    capacity_index::{CapacityIndex, Pick, Record, WORD},
-    host::Host,
-    snapshot::GPUS_MAX,
-    view::{Idle, Profile, View, Views},
-};
-use any::Search;
 #[cfg(test)]
 pub(crate) use cut::cut;
-pub(crate) use fit::Take;
-use fit::{FitRequest, Fitter};
 pub(crate) use rails::Masks;
-
-/// The nodes, GPUs and rails that were chosen for a gang.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Choice {
-    /// The rails in use.
-    pub rails: RailSet,
-    /// The nodes in rank order, so that neighbours in rank are neighbours in the fabric.
-    pub nodes: Vec<Pick>,
-    /// Nodes that are held idle for it.
-    pub spares: Vec<Pick>,
-    /// CPUs and memory that it holds of each; of a gang of components that is what `hosts` says.
-    pub host: Host,
-    /// Of a gang of components, in rank order: so many nodes, and what it holds of each of them.
-    pub hosts: Vec<(u32, Host)>,
-    /// Nobody else is let onto its nodes.
-    pub exclusive: bool,
-    /// The number of pods that the gang is spread over.
-    pub pods: u32,
-    /// The weighted cut of its traffic, see [`ACROSS_LEAVES`] and [`ACROSS_PODS`].
-    pub cut: u64,
-}
-
-impl Choice {
-    /// Its nodes in rank order, with the CPUs and memory that it holds of each.
-    pub fn parts(&self) -> impl Iterator<Item = (&[Pick], Host)> {
-        let alike = if self.hosts.is_empty() { Some((&self.nodes[..], self.host)) } else { None };
-        let mut rest = &self.nodes[..];
-        let parts = self.hosts.iter().map(move |(nodes, host)| {
-            let (part, behind) = rest.split_at((*nodes as usize).min(rest.len()));
-            rest = behind;
-            (part, *host)
-        });
-        alike.into_iter().chain(parts)
-    }
-}
-
-/// As of when nodes count as free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Time {
-    /// As of now: what jobs hold is not free.
-    Now,
-    /// When all jobs have ended, of nodes that take jobs.
-    Ended,
-    /// When besides all nodes take jobs and every NIC is up.
-    Healed,
-}
+pub(crate) use request::Take;
 
 /// Nodes that must not be chosen, by place; for one capacity index at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -102,13 +63,6 @@ impl Hidden {
         }
     }
 }
-
-/// Gangs of more nodes try only a few sets of rails, those that most nodes offer.
-const LARGE: u32 = 64;
-const FEW: usize = 8;
-
-/// Of sets of rails the first one is taken that cuts at most one part in so many more than the best that there could be.
-const NEAR: u64 = 64;
 
 /// Makes choices. It holds only what can be had again from the capacity index, and vectors that are used again, so that a
 /// decision allocates nothing: two placers choose alike, whatever they did before.

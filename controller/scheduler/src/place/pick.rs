@@ -1,10 +1,11 @@
 //! Which nodes of the chosen blocks, and which of their GPUs.
 
-use super::{Choice, Need, Take, Time};
+use super::{Need, Take};
 use crate::{
     bins::bits,
+    capacity::GPUS_MAX,
     capacity_index::{CapacityIndex, Pick, WORD, ones},
-    snapshot::GPUS_MAX,
+    choice::{Choice, Time},
     view::View,
 };
 

@@ -1,6 +1,9 @@
 //! Rings over several pods that take whole groups: as few blocks as can be.
 
-use super::fit::{FitRequest, Fitter, SWAPPED, whole};
+use super::{
+    fit::{Fitter, SWAPPED},
+    request::{FitRequest, whole},
+};
 use crate::{capacity_index::CapacityIndex, view::View};
 
 /// Blocks of a ring that are thought of one by one at most.

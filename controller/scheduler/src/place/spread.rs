@@ -2,8 +2,8 @@
 
 use super::{
     cut::cut,
-    fit::{Fit, FitRequest, Take},
     need::Within,
+    request::{Fit, FitRequest, Take},
 };
 use crate::{capacity_index::CapacityIndex, view::View};
 

@@ -6,10 +6,11 @@ use controller_topology::{NodeIx, RailSet};
 use proptest::prelude::*;
 use proto_model::{GpuModel, Inventory, NodeName};
 
-use super::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Within};
+use super::{Arrange, Group, Hidden, Need, Pattern, Placer, RailNeed, Within};
 use crate::{
     Allocated, Flaw, Gate, Host, Seen, Snapshot, World,
     capacity_index::{CapacityIndex, Facts, Filter, Pick, Taint, Term, Toleration, Traits},
+    choice::Choice,
     prove, world,
 };
 

@@ -2,8 +2,10 @@
 
 use proto_model::{JobId, Reason, ReasonCode, many};
 
+use super::alike;
 use crate::{
-    place::{Choice, Need, Placer, Time},
+    choice::{Choice, Time},
+    place::{Need, Placer},
     snapshot::{NodeSet, Snapshot},
 };
 
@@ -24,13 +26,13 @@ fn of_each(need: &Need, mut causes: impl FnMut(&Need) -> Vec<Reason>) -> Vec<Rea
 
 /// As [`super::infeasible`], of a gang of components: why it could not start even with every job ended.
 pub(super) fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<Reason> {
-    let mut reasons = of_each(need, |part| super::infeasible(snapshot, part, placer));
+    let mut reasons = of_each(need, |part| alike::infeasible(snapshot, part, placer));
     let (nodes, wanted) = (snapshot.topology().len(), need.nodes as usize);
     if reasons.is_empty() && wanted > nodes {
         let message = format!("the job asks for {} in all, the cluster has {nodes}", many(wanted, "node"));
         reasons.push(Reason::new(ReasonCode::NodeCount, message).count(wanted - nodes));
     }
-    let healed = super::healed(need);
+    let healed = alike::healed(need);
     if reasons.is_empty()
         && !placer.choose_at(snapshot.capacity_index(), &healed, None, Time::Healed, &mut Choice::default())
     {
@@ -45,5 +47,5 @@ pub(super) fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) 
 
 /// As [`super::not_now`], of a gang of components: why each component cannot start now.
 pub(super) fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &JobId)>) -> Vec<Reason> {
-    of_each(need, |part| super::not_now(snapshot, part, reserved))
+    of_each(need, |part| alike::not_now(snapshot, part, reserved))
 }

@@ -3,7 +3,6 @@
 use controller_topology::Server;
 use proto_model::{Reason, ReasonCode, many, size};
 
-use super::of_nodes;
 use crate::{explain::Cause, host::Host, place::Need, snapshot::Snapshot};
 
 /// One of the two.
@@ -99,4 +98,9 @@ pub(super) fn words(need: &Need, cause: &Cause) -> Option<(ReasonCode, String)> 
         }
         _ => return None,
     })
+}
+
+/// How many of all nodes have something.
+pub(crate) fn of_nodes(with: usize, nodes: usize) -> String {
+    format!("{with} of {} {}", many(nodes, "node"), if with == 1 { "has" } else { "have" })
 }

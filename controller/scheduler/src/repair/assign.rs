@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use controller_topology::RailSet;
 
 use super::{
-    Gang,
+    gang::Gang,
     stock::{Stock, Taken},
 };
 use crate::{

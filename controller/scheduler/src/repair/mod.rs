@@ -11,102 +11,31 @@
 //! 4. Where it cannot be done, every reason is given, and the next best: the gang on fewer rails.
 
 mod assign;
+mod gang;
 mod prove;
+mod request;
 mod stock;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
+use assign::{Assigned, Seats};
 use controller_topology::RailSet;
-use proto_model::{NodeName, NodePlace, Placement, RankPlace, Reason, ReasonCode};
-
-pub use assign::CHECKS;
-pub use prove::{RepairFlaw, prove_repair};
+use gang::{Gang, Known};
+use proto_model::{NodePlace, Placement, RankPlace, Reason, ReasonCode};
+use stock::Stock;
 
 use crate::{
     capacity_index::Pick,
-    place::{Need, Placer, RailNeed},
+    place::{Need, Placer},
     rankmap,
-    snapshot::{NodeSet, Snapshot},
+    snapshot::Snapshot,
 };
-use assign::{Assigned, Seats};
-use stock::Stock;
 
-/// What a node has lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FailureScope {
-    /// The node as a whole.
-    Node,
-    /// The NICs of these rails.
-    Rails(RailSet),
-}
-
-/// Where replacements come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sources {
-    /// From the job's own spares.
-    pub spares: bool,
-    /// From nodes that are free.
-    pub free: bool,
-}
-
-impl From<proto_model::Replace> for Sources {
-    fn from(replace: proto_model::Replace) -> Self {
-        use proto_model::Replace;
-        Self { spares: replace != Replace::Never, free: replace == Replace::Any }
-    }
-}
-
-/// A gang that has lost something.
-#[derive(Debug, Clone, Copy)]
-pub struct RepairRequest<'a> {
-    /// What the job asked for. How many nodes it has now is what the placement says.
-    pub need: &'a Need,
-    /// Where it is; held in the snapshot.
-    pub placement: &'a Placement,
-    /// What it has lost; nodes that are not its own do not matter.
-    pub lost: &'a BTreeMap<NodeName, FailureScope>,
-    /// Where replacements come from.
-    pub sources: Sources,
-    /// Nodes that are free and not for it: kept for others.
-    pub kept: &'a NodeSet,
-}
-
-/// One node in the place of another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Swap {
-    /// The node's place in rank order.
-    pub position: u32,
-    /// The node that failed.
-    pub old: NodeName,
-    /// The one that takes over its ranks.
-    pub new: NodeName,
-    /// It was a spare of the job.
-    pub spare: bool,
-}
-
-/// A gang that is whole again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repaired {
-    /// The new placement. Lost nodes are no longer in it, nor among its spares.
-    pub placement: Placement,
-    /// What was replaced, in rank order.
-    pub swaps: Vec<Swap>,
-    /// Spares that were lost.
-    pub spares_lost: Vec<NodeName>,
-    /// Rails that the gang no longer uses.
-    pub rails_dropped: RailSet,
-}
-
-/// A gang that cannot be made whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Irreparable {
-    /// Every reason why the gang cannot be made whole.
-    pub reasons: Vec<Reason>,
-    /// What could be done in place of it: the gang on one rail less, or without the rails that were lost.
-    pub fewer_rails: Option<Box<Repaired>>,
-}
+pub use assign::CHECKS;
+pub use prove::{RepairFlaw, prove_repair};
+pub use request::{FailureScope, Irreparable, RepairRequest, Repaired, Sources, Swap};
 
 /// Replaces what a gang has lost.
 ///
@@ -228,98 +157,7 @@ fn remediate(
     }
 }
 
-/// The nodes of a gang and its spares as the snapshot knows them, with what each has lost: names are looked up once.
-struct Known {
-    nodes: Vec<(Option<Pick>, Option<FailureScope>)>,
-    spares: Vec<(Option<Pick>, Option<FailureScope>)>,
-}
-
-impl Known {
-    fn of(snapshot: &Snapshot, request: &RepairRequest<'_>) -> Self {
-        let topology = snapshot.topology();
-        let find = |place: &NodePlace| {
-            let gpus = place.gpus.iter().filter(|gpu| **gpu < crate::snapshot::GPUS_MAX);
-            let gpus = gpus.fold(0, |set, gpu| set | 1 << gpu);
-            let pick = topology.index(&place.node).map(|node| Pick { node, gpus });
-            (pick, request.lost.get(&place.node).copied())
-        };
-        let all = |places: &[NodePlace]| places.iter().map(find).collect();
-        Self { nodes: all(&request.placement.nodes), spares: all(&request.placement.spares) }
-    }
-}
-
-/// The nodes of a gang, with what is left of it.
-pub(crate) struct Gang {
-    /// In rank order: the node and its GPUs, and whether it stays. A lost one may be unknown.
-    pub(crate) seats: Vec<(Option<Pick>, bool)>,
-    /// Places of the lost ones, ascending.
-    pub(crate) open: Vec<usize>,
-    /// Spares that are left, by place.
-    pub(crate) spares: Vec<Pick>,
-    spares_lost: Vec<NodeName>,
-}
-
 impl Gang {
-    /// The first place that is to be filled anew.
-    pub(crate) fn first_open(&self) -> usize {
-        self.open.first().copied().unwrap_or(0)
-    }
-
-    fn of(
-        snapshot: &Snapshot,
-        request: &RepairRequest<'_>,
-        known: &Known,
-        rails: RailSet,
-    ) -> Result<Self, Vec<Reason>> {
-        let (topology, need) = (snapshot.topology(), request.need);
-        let stays = |loss: Option<FailureScope>| match loss {
-            None => true,
-            Some(FailureScope::Node) => false,
-            Some(FailureScope::Rails(lost)) => lost.and(rails).is_empty(),
-        };
-        let mut gang =
-            Self { seats: Vec::new(), open: Vec::new(), spares: Vec::new(), spares_lost: Vec::new() };
-        let mut unknown = Vec::new();
-        for (at, (place, (pick, loss))) in request.placement.nodes.iter().zip(&known.nodes).enumerate() {
-            let (pick, stays) = (*pick, stays(*loss));
-            if !stays {
-                gang.open.push(at);
-            } else if pick.is_none() {
-                let message = format!(
-                    "node '{}' of the gang is not in the cluster any more, so nobody knows where it stands",
-                    place.node
-                );
-                unknown.push(
-                    Reason::new(ReasonCode::NodeUnknown, message).scope(format!("node/{}", place.node)),
-                );
-            }
-            gang.seats.push((pick, stays));
-        }
-        for (place, (pick, loss)) in request.placement.spares.iter().zip(&known.spares) {
-            let usable = |pick: &Pick| {
-                let server = topology.server(pick.node);
-                stays(*loss)
-                    && snapshot.capacity(pick.node).gate.is_open()
-                    && !need
-                        .tenant
-                        .as_ref()
-                        .is_some_and(|tenant| snapshot.capacity_index().is_closed_to(pick.node, tenant))
-                    && snapshot
-                        .capacity_index()
-                        .traits(pick.node)
-                        .is_some_and(|traits| traits.isolation.has_all(need.filter.isolation))
-                    && server.is_some_and(|server| server.usable.covers(rails))
-            };
-            if let Some(pick) = pick.filter(usable) {
-                gang.spares.push(pick);
-            }
-            if !stays(*loss) {
-                gang.spares_lost.push(place.node.clone());
-            }
-        }
-        if unknown.is_empty() { Ok(gang) } else { Err(unknown) }
-    }
-
     /// The new placement: only what was lost differs.
     fn with(
         &self,
@@ -378,20 +216,6 @@ impl Gang {
             spares_lost: self.spares_lost.clone(),
             rails_dropped: old.without(rails),
         }
-    }
-}
-
-/// What one replacement of the node at a position of the gang must give.
-fn part(need: &Need, position: usize, rails: RailSet) -> Need {
-    let one = need.at(position);
-    Need {
-        filter: one.filter,
-        exclude: one.exclude,
-        only: one.only,
-        host: one.host,
-        exclusive: one.exclusive,
-        tenant: one.tenant,
-        ..Need::plain(1, one.gpus, RailNeed::Exactly(rails))
     }
 }
 

@@ -6,13 +6,8 @@ use controller_topology::{NodeIx, RailSet};
 use proto_model::{IsolationFeature, NodeName, NodePlace, Within};
 use thiserror::Error;
 
-use super::{FailureScope, RepairRequest, Repaired};
-use crate::{
-    host::Host,
-    place::Need,
-    proof::World,
-    snapshot::{Allocated, Snapshot},
-};
+use super::request::{FailureScope, RepairRequest, Repaired};
+use crate::{capacity::Allocated, host::Host, place::Need, proof::World, snapshot::Snapshot};
 
 /// What is wrong with a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

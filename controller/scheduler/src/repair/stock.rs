@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{Reason, ReasonCode, many};
 
-use super::{Gang, RepairRequest, part};
+use super::{
+    gang::{Gang, part},
+    request::RepairRequest,
+};
 use crate::{
     bins::bits,
     capacity_index::{Pick, WORD},
@@ -122,7 +125,7 @@ impl Stock {
                             let Some(record) = capacity_index.record(node) else { continue };
                             let free = record.free_gpus();
                             // Those that are broken into first, the tightest first.
-                            let idle = record.held == crate::snapshot::Allocated::default();
+                            let idle = record.held == crate::capacity::Allocated::default();
                             found.push(((idle, free.count_ones(), slot), node, record.class, free));
                         }
                     }

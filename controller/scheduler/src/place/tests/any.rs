@@ -1,6 +1,7 @@
 //! Any so many rails: against every set of rails on its own.
 
-use super::{super::NEAR, *};
+use super::*;
+use crate::place::request::NEAR;
 
 const MANY: u32 = 4;
 
