@@ -1,40 +1,21 @@
 //! The loop's part in the audit log: denials are gathered, the head is signed. What a record says is the core's.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use controller_core::Event;
 use proto_audit::Log;
 use proto_model::Timestamp;
 
 use crate::{
-    drive::Loop,
     error::Refusal,
-    handle::{Answer, Refused, Request},
+    loop_state::Loop,
+    request::{Answer, Refused, Request},
 };
 
 /// When a head that could not be signed is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Told to those whose denials cannot be recorded for their number.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-type Sign = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
-
-/// Signs with the cluster's key; `None` where that fails.
-#[derive(Clone)]
-pub struct Seal(Arc<Sign>);
-
-impl Seal {
-    /// Of a function that signs a message.
-    pub fn new(sign: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(sign))
-    }
-}
-
-impl fmt::Debug for Seal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seal")
-    }
-}
 
 impl Loop {
     /// Takes a denial in: it becomes an event, or waits for others alike.

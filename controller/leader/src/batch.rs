@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use controller_core::{CoreError, Event, Key, Output, Push, Reply, Transition, Write};
 
-use crate::handle::Answer;
+use crate::request::Answer;
 
 /// One event that was stepped, kept until its writes are durable.
 pub(crate) struct Stepped {

@@ -40,3 +40,13 @@ impl Clock {
         time.since(self.now())
     }
 }
+
+/// A time of the loop as a time of certificates.
+pub(crate) fn time(at: Timestamp) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(at.0)
+}
+
+/// The other way round.
+pub(crate) fn stamp(at: SystemTime) -> Timestamp {
+    Timestamp(0).plus(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}

@@ -3,37 +3,26 @@
 //! Nothing leaves the controller before the writes that it follows from are durable. When the store does not take
 //! them, the state goes back to the last commit; clients get the reason, and agents' reports are repeated later.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 
-use controller_core::{
-    ClaimVerdict, Config, CoreError, Event, Key, Reply, State, denials::Denials, figures::Named, step,
-};
-use controller_election::{assurance::Assurance, lead::LeaderReport};
-use controller_store::{Limits, Store, StoreError, Txn};
+use controller_core::{ClaimVerdict, CoreError, Event, Key, Reply, denials::Denials, figures::Named, step};
+use controller_election::lead::LeaderReport;
+use controller_store::{Limits, StoreError, Txn};
 use proto_audit::Log;
 use proto_model::{NodeName, Timestamp};
-use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
-use tokio::{sync::mpsc, time::Instant};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use rand_chacha::rand_core::Rng as _;
+use tokio::time::Instant;
 
 use crate::{
-    audit::Seal,
     batch::{Batch, Stepped},
-    clock::Clock,
     codec,
     error::Refusal,
-    handle::{Answer, Applied, Refused, Request, Shared, refusal},
-    leader::{self, Lead},
-    leader_check::{Found, LeaderCheck, PendingAnswer, send_held},
-    metrics::LoopMetrics,
-    outage::Outage,
+    leader::{self},
+    leader_check::send_held,
+    loop_state::{LeaderCheck, Loop, Parts},
     push,
-    sessions::{Delivery, Sessions},
-    webhooks::ChangedWebhooks,
+    request::{Answer, Applied, Request, answer_with, refusal},
+    sessions::Delivery,
 };
 
 /// Requests of each queue in one round.
@@ -58,73 +47,6 @@ pub enum Ended {
     Asked,
     /// Another controller leads: this process must not go on.
     Deposed,
-}
-
-pub(crate) struct Loop {
-    pub state: State,
-    pub config: Config,
-    pub epoch: u64,
-    pub lead: Lead,
-    pub assurance: Assurance<PendingAnswer>,
-    pub store: Arc<dyn Store>,
-    pub clients: mpsc::Receiver<Request>,
-    pub agents: mpsc::Receiver<Request>,
-    pub denials: mpsc::Receiver<Refused>,
-    pub seal: Option<Seal>,
-    pub shared: Arc<Shared>,
-    pub sessions: Sessions,
-    pub metrics: LoopMetrics,
-    pub clock: Clock,
-    pub rng: ChaCha20Rng,
-    /// Webhooks of which something was written.
-    pub changed_webhooks: ChangedWebhooks,
-    /// Ends with the loop: who does not lead sends nothing.
-    pub _sending: DropGuard,
-    /// Leadership is given up at the end.
-    pub release: bool,
-    pub stop: CancellationToken,
-    pub(crate) outage: Option<Outage>,
-    pub(crate) leader_check: LeaderCheck,
-    /// What the last leader check has read.
-    pub(crate) found: Option<Found>,
-    counted: Instant,
-    /// Who is counted by name.
-    named: Named,
-    gone: Vec<Event>,
-    challenged: Option<(NodeName, u64)>,
-    /// How many of [`PACES`] the step at work has tried.
-    pace: usize,
-    /// The step at work may place nothing.
-    cut_short: bool,
-    /// The state gets no `Tick` before this time; `None`: whenever it asks for one.
-    tick_after: Option<Timestamp>,
-    /// Denials that wait for a record.
-    pub(crate) flood: Denials<Answer>,
-    /// The head of the audit log is not signed before.
-    pub(crate) seal_after: Timestamp,
-}
-
-/// What the loop is made of.
-pub(crate) struct Parts {
-    pub state: State,
-    pub config: Config,
-    pub epoch: u64,
-    pub lead: Lead,
-    pub assurance: Assurance<PendingAnswer>,
-    pub store: Arc<dyn Store>,
-    pub clients: mpsc::Receiver<Request>,
-    pub agents: mpsc::Receiver<Request>,
-    pub denials: mpsc::Receiver<Refused>,
-    pub seal: Option<Seal>,
-    pub shared: Arc<Shared>,
-    pub sessions: Sessions,
-    pub metrics: LoopMetrics,
-    pub clock: Clock,
-    pub rng: ChaCha20Rng,
-    pub changed_webhooks: ChangedWebhooks,
-    pub sending: DropGuard,
-    pub release: bool,
-    pub stop: CancellationToken,
 }
 
 impl Loop {
@@ -621,12 +543,6 @@ impl Loop {
             self.metrics.audit_records.set([&log.to_string()], i64::try_from(records).unwrap_or(i64::MAX));
         }
         self.counted = Instant::now();
-    }
-}
-
-pub(crate) fn answer_with(answer: Option<Answer>, refused: &Refusal) {
-    if let Some(answer) = answer {
-        answer.send(&Err(refused.clone()));
     }
 }
 

@@ -1,18 +1,15 @@
 //! What the API holds of the loop: a cheap clone that carries requests in and answers out.
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
 use controller_core::{
-    AttachedWrite, Attributed, AuditNote, DeletedKey, DenialRecord, Event, Register, Reply, State,
+    AttachedWrite, Attributed, AuditNote, DeletedKey, DenialRecord, Event, Register, State,
     denials::ANONYMOUS_WAITING,
 };
-use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
+use controller_store::{Compare, Op, OpResult, Store, Txn, TxnOutcome};
 use proto_audit::{Actor, Log};
 use proto_model::{NodeName, ServerUsage, Timestamp};
 use proto_rpc::{Identity, Outbound, PageKey, Revocations};
@@ -24,64 +21,14 @@ use crate::{
     leader,
     logs::{LogBroker, StepBroker},
     metrics::LoopMetrics,
+    options::Options,
+    request::{Applied, Refused, Request, Shared, anonymous_places, refusal},
     sessions::{Messages, Sessions},
-    start::Options,
     tenancies::{Standing, Tenancies},
 };
 
 /// Told to callers whom the full queue turned away.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-
-/// What was done, after it became durable.
-#[derive(Debug, Clone)]
-pub struct Applied {
-    /// The core's answer; for a job, as it is at `version`.
-    pub reply: Reply,
-    /// The store's revision of the resource's last change; 0 where there is no resource.
-    pub version: u64,
-}
-
-/// Who waits for an answer: one, or all whose denials one record stands for.
-pub(crate) struct Answer(Vec<oneshot::Sender<Result<Applied, Refusal>>>);
-
-impl Answer {
-    pub fn all(answers: Vec<Self>) -> Self {
-        Self(answers.into_iter().flat_map(|answer| answer.0).collect())
-    }
-
-    /// Who has gone away meanwhile gets none.
-    pub fn send(self, result: &Result<Applied, Refusal>) {
-        for sender in self.0 {
-            let _ = sender.send(result.clone());
-        }
-    }
-}
-
-impl From<oneshot::Sender<Result<Applied, Refusal>>> for Answer {
-    fn from(sender: oneshot::Sender<Result<Applied, Refusal>>) -> Self {
-        Self(vec![sender])
-    }
-}
-
-/// Places for anonymous callers that wait for the record of their denial.
-pub(crate) fn anonymous_places() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(ANONYMOUS_WAITING))
-}
-
-/// A denial on its way into the audit log.
-pub(crate) type Refused = (Arc<Actor>, DenialRecord, Answer);
-
-type Question = Box<dyn FnOnce(&State, Timestamp) + Send>;
-
-/// What travels to the loop.
-pub(crate) enum Request {
-    /// Something happened; a client waits for the answer, or nobody does.
-    Event(Box<Event>, Option<Answer>),
-    /// A read of the committed state.
-    Query(Question),
-    /// Something speaks against it that this controller leads: it shall look.
-    CheckLeader,
-}
 
 /// How the store is, for health.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,22 +39,6 @@ pub struct StoreHealth {
     pub cause: Option<String>,
     /// The newest revision that the loop committed.
     pub revision: u64,
-}
-
-/// What loop and handles share.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    pub epoch: AtomicU64,
-    pub revision: AtomicU64,
-    pub unwritable: AtomicBool,
-    pub cause: Mutex<Option<String>>,
-}
-
-impl Shared {
-    pub fn set_cause(&self, cause: Option<String>) {
-        self.unwritable.store(cause.is_some(), Ordering::Relaxed);
-        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
-    }
 }
 
 /// The way into the loop. Clones are cheap.
@@ -420,21 +351,6 @@ impl Handle {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-}
-
-/// What a failed transaction means to the caller.
-pub(crate) fn refusal(error: &StoreError) -> Refusal {
-    let cause = error.to_string();
-    match error {
-        StoreError::Unknown { .. } => Refusal::Unknown { cause },
-        StoreError::Closed => Refusal::Stopped { cause: "the store is closed" },
-        StoreError::TooManyOps { .. }
-        | StoreError::TxnTooLarge { .. }
-        | StoreError::ValueTooLarge { .. }
-        | StoreError::KeyLength { .. }
-        | StoreError::TooManyDeletes { .. } => Refusal::TooLarge { cause },
-        _ => Refusal::Unwritable { cause },
     }
 }
 

@@ -8,7 +8,7 @@ use controller_store::{Compare, KeyValue, Op, Store, StoreError, Txn};
 use prost::Message;
 use proto_model::Timestamp;
 
-use crate::{codec, error::StartError, keys, records, rows, start::Options};
+use crate::{codec, error::StartError, keys, options::Options, records, rows};
 
 /// How often a take-over tries again when the leader key changes under it.
 const ATTEMPTS: u32 = 8;

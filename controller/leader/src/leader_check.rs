@@ -1,51 +1,15 @@
 //! Leader checks: the leader key is read beside the loop's work, so that only the answers that need the check wait for it.
 
-use std::{ops::ControlFlow, sync::Arc};
-
-use controller_store::{KeyValue, Store, StoreError};
-use tokio::task::JoinHandle;
+use std::ops::ControlFlow;
 
 use crate::{
-    drive::{Loop, answer_with},
     error::Refusal,
-    handle::{Answer, Applied},
-    keys,
+    loop_state::{Loop, PendingAnswer},
+    request::answer_with,
 };
 
 /// Most answers that wait for a confirmation that this controller leads.
 const HELD: usize = 4096;
-/// A client's answer that was decided without a write.
-pub(crate) type PendingAnswer = (Answer, Result<Applied, Refusal>);
-
-/// The leader key, or why it cannot be read.
-pub(crate) type Found = Result<Option<KeyValue>, StoreError>;
-
-/// Reads the leader key, at most one read at a time.
-#[derive(Default)]
-pub(crate) struct LeaderCheck {
-    asked: Option<JoinHandle<Found>>,
-}
-
-impl LeaderCheck {
-    /// Begins to read the key; an earlier read is abandoned.
-    pub fn begin(&mut self, store: &Arc<dyn Store>) {
-        let store = Arc::clone(store);
-        self.asked = Some(tokio::spawn(async move { store.get(keys::LEADER.into()).await }));
-    }
-
-    /// The key that was read; pending for ever if no read is in progress. Cancel safe.
-    pub async fn answer(&mut self) -> Found {
-        let Some(asked) = self.asked.as_mut() else { return std::future::pending().await };
-        let found = asked.await.unwrap_or(Err(StoreError::Closed));
-        self.asked = None;
-        found
-    }
-
-    /// Abandons the read in progress.
-    pub fn forget(&mut self) {
-        self.asked = None;
-    }
-}
 
 impl Loop {
     /// Applies the result of a finished check.

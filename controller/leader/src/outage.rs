@@ -15,17 +15,16 @@ use bytes::Bytes;
 use controller_core::Event;
 use controller_election::lead::LeaderReport;
 use controller_store::{Op, StoreError, Txn};
-use proto_model::NodeName;
 use tokio::time::Instant;
 
 use crate::{
     batch::{Batch, is_agents},
-    drive::{Loop, answer_with},
     error::Refusal,
-    handle::{Answer, Request},
     keys,
     leader::{self, Leadership},
     leader_check::send_held,
+    loop_state::{Loop, Outage},
+    request::{Answer, Request, answer_with},
 };
 
 /// First and longest wait between attempts to write again.
@@ -33,19 +32,6 @@ const PROBE_FIRST: Duration = Duration::from_millis(200);
 const PROBE_LONGEST: Duration = Duration::from_secs(2);
 /// What agents said that may wait for the store; beyond it they are made to say everything again.
 const HELD: usize = 16_384;
-/// The store takes no writes.
-pub(crate) struct Outage {
-    pub next_probe: Instant,
-    wait: Duration,
-    /// The last commit's outcome is not known: read everything again first.
-    reload: bool,
-    /// What agents said meanwhile.
-    held: VecDeque<Event>,
-    /// Who was heard meanwhile, by which session: one heartbeat of each node.
-    beats: BTreeMap<NodeName, u64>,
-    /// More was said than could be held.
-    overflow: bool,
-}
 
 impl Loop {
     pub(crate) fn open_outage(&mut self, error: &StoreError) {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use controller_core::{AttachedWrite, AuditNote, Event, Reply};
-use controller_store::{Compare, KeyValue, Op, OpResult, Store, StoreError};
+use controller_store::{Compare, Op, OpResult, Store, StoreError};
 use prost::Message;
 use proto_audit::Actor;
 use proto_model::{NodeName, TenantName, Timestamp};
@@ -18,10 +18,11 @@ use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    codec,
-    error::{CorruptError, Refusal, StartError},
+    clock::{stamp, time},
+    error::{Refusal, StartError},
     handle::Handle,
     keys, records,
+    revocation::{Revocation, decode},
     tokens::UserTokenError,
 };
 
@@ -29,23 +30,6 @@ use crate::{
 pub const MAX_REVOCATIONS: usize = 4096;
 /// Wait before the list is followed again after the store failed.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// What was taken back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Revocation {
-    /// Whose credentials, or which certificate.
-    pub subject: Subject,
-    /// What was issued up to then is refused.
-    pub at: Timestamp,
-    /// The entry goes then.
-    pub expires: Timestamp,
-    /// The reason for the revocation, as text for people.
-    pub reason: String,
-    /// The identity that revoked it.
-    pub by: String,
-    /// The store's revision of it; 0 while it is being written.
-    pub revision: u64,
-}
 
 /// Why nothing was revoked.
 #[derive(Debug, Error)]
@@ -64,30 +48,6 @@ pub enum RevokeError {
     /// The tokens of a user could not be removed. They are refused all the same.
     #[error("revoked, but tokens were left in the store: {0}")]
     Tokens(#[from] UserTokenError),
-}
-
-fn decode(kv: &KeyValue) -> Result<Revocation, CorruptError> {
-    let record: records::Revocation = codec::decode(kv)?;
-    let name = String::from_utf8_lossy(&kv.key);
-    let subject = name.strip_prefix(keys::REVOCATIONS).unwrap_or_default().parse();
-    Ok(Revocation {
-        subject: subject.map_err(|error| CorruptError::new(&kv.key, error))?,
-        at: Timestamp(record.revoked_ms),
-        expires: Timestamp(record.expires_ms),
-        reason: record.reason,
-        by: record.revoked_by,
-        revision: kv.mod_revision,
-    })
-}
-
-/// Whether a stored entry can be read; for whoever reads all that is stored.
-pub(crate) fn check(kv: &KeyValue) -> Result<(), CorruptError> {
-    decode(kv).map(drop)
-}
-
-/// A time of the loop as a time of certificates.
-pub(crate) fn time(at: Timestamp) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_millis(at.0)
 }
 
 /// Reads the list and lets everybody know.
@@ -292,11 +252,6 @@ impl Handle {
         revoked.insert(entry.subject, time(entry.at));
         Ok(Some(!revoked.refuses_since(&identity, issued)))
     }
-}
-
-/// The other way round.
-pub(crate) fn stamp(at: SystemTime) -> Timestamp {
-    Timestamp(0).plus(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
 fn unreadable(error: StartError) -> Refusal {

@@ -17,7 +17,7 @@ use proto_model::{
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::{codec, error::StartError, keys, records, revocations};
+use crate::{codec, error::StartError, keys, records, revocation};
 
 /// Pages that are decoded while more are fetched.
 const DECODED_AT_ONCE: usize = 4;
@@ -165,7 +165,7 @@ fn beside(kv: &KeyValue) -> Result<(), StartError> {
     if under(keys::USER_TOKENS) {
         codec::decode::<records::UserToken>(kv)?;
     } else if under(keys::REVOCATIONS) {
-        revocations::check(kv)?;
+        revocation::check(kv)?;
     } else if is(keys::PAGE_KEY) {
         codec::decode::<records::PageKey>(kv)?;
     } else if is(keys::BOOTSTRAP) {

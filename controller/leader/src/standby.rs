@@ -27,9 +27,10 @@ use crate::{
     keys,
     leader::{self, Lead, Leadership},
     metrics::LoopMetrics,
+    options::Options,
     records,
     rows::{self, Row},
-    start::{Begin, Options, launch, life, seed},
+    start::{Begin, launch, life, seed},
 };
 
 /// A leader that removes its own key mostly takes it anew at once: so long nobody else does.

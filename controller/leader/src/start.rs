@@ -5,13 +5,12 @@ use std::{
     time::Duration,
 };
 
-use controller_core::{AttachedWrite, AuditNote, Config, Event, State};
+use controller_core::{AttachedWrite, AuditNote, Event, State};
 use controller_election::assurance::Assurance;
-use controller_store::{Source, Store, SystemSource};
+use controller_store::{Source, Store};
 use prost::Message;
 use proto_audit::Actor;
 use proto_model::{Quota, TenantName};
-use proto_rpc::{Outbound, Revocations};
 use rand_chacha::{
     ChaCha20Rng,
     rand_core::{Rng as _, SeedableRng},
@@ -20,19 +19,21 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    audit::Seal,
     clock::Clock,
-    drive::{Ended, Loop, Parts},
+    drive::Ended,
     error::{Refusal, StartError},
-    handle::{Handle, Shared},
+    handle::Handle,
     keys,
     leader::{self, Lead},
     logs::{LogBroker, StepBroker},
+    loop_state::{Loop, Parts},
     metrics::LoopMetrics,
+    options::Options,
     records,
+    request::Shared,
     revocations::follow_revocations,
     sessions::Sessions,
-    tenancies::{Tenancies, follow_tenancies},
+    tenancies::follow_tenancies,
     webhooks::{self, ChangedWebhooks},
 };
 
@@ -46,69 +47,6 @@ const BOOTSTRAP_AGAIN: Duration = Duration::from_secs(1);
 
 /// Revisions that a take-over itself makes: the old key goes, the new one comes.
 const TAKE_OVER_REVISIONS: u64 = 2;
-
-/// A leader that writes nothing looks so often whether it still leads.
-const LEAD_CHECK: Duration = Duration::from_secs(2);
-
-/// How the loop behaves.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The core's limits and clocks.
-    pub config: Config,
-    /// Who leads, for people: host and process.
-    pub holder: String,
-    /// Clients' requests that may wait.
-    pub client_queue: usize,
-    /// Agents' messages that may wait; then agents wait.
-    pub agent_queue: usize,
-    /// Denials that may wait for the loop.
-    pub denial_queue: usize,
-    /// Signs the head of the audit log; without it nothing is signed, and nothing old is dropped.
-    pub seal: Option<Seal>,
-    /// How often a leader that writes nothing looks whether it still leads.
-    pub lead_check: Duration,
-    /// Where other controllers reach this one, `https://host:port`.
-    pub endpoints: Vec<String>,
-    /// What names this data folder of this machine, on which at most one process runs; empty: it is not known.
-    pub place: Vec<u8>,
-    /// A loop that is asked to end lets the lead go, so that a standby need not wait for evidence.
-    pub release: bool,
-    /// Sends the deliveries of webhooks; without it nothing is sent.
-    pub webhooks: Option<Outbound>,
-    /// What is revoked; shared with whoever lets callers in.
-    pub revocations: Revocations,
-    /// Which tenants there are; shared likewise.
-    pub tenancies: Tenancies,
-    /// Wall time and random bytes.
-    pub source: Arc<dyn Source>,
-    /// Ends the loop when it is cancelled.
-    pub stop: CancellationToken,
-}
-
-impl Options {
-    /// The defaults, for a controller that calls itself `holder`.
-    #[must_use]
-    pub fn new(holder: impl Into<String>, stop: CancellationToken) -> Self {
-        let (config, holder) = (Config::default(), holder.into());
-        Self {
-            config,
-            holder,
-            client_queue: 4096,
-            agent_queue: 8192,
-            denial_queue: 1024,
-            seal: None,
-            lead_check: LEAD_CHECK,
-            endpoints: Vec::new(),
-            place: Vec::new(),
-            release: false,
-            webhooks: None,
-            revocations: Revocations::default(),
-            tenancies: Tenancies::default(),
-            source: Arc::new(SystemSource),
-            stop,
-        }
-    }
-}
 
 /// Takes the lead, reads everything, and starts the loop.
 ///
@@ -186,7 +124,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         clients,
         agents,
         denials,
-        anonymous: crate::handle::anonymous_places(),
+        anonymous: crate::request::anonymous_places(),
         store: Arc::clone(&store),
         shared: Arc::clone(&shared),
         sessions: sessions.clone(),

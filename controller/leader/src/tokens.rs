@@ -12,11 +12,11 @@ use proto_rpc::{Identity, Subject, Token, TokenHash, TokenKind, token::TokenErro
 use thiserror::Error;
 
 use crate::{
+    clock::{stamp, time},
     codec,
     error::Refusal,
     handle::Handle,
     keys, records,
-    revocations::{stamp, time},
 };
 
 /// A token that was issued, without what makes it one.
