@@ -1,14 +1,14 @@
 //! What the store does beside its calls: compacts history, frees space when etcd is full, reads certificates again,
 //! removes slots of processes that are gone.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
-use super::Inner;
-use super::failure::Failure;
+use super::{failure::Failure, inner::Inner};
 
 /// How often it looks.
 const ROUND: Duration = Duration::from_secs(1);

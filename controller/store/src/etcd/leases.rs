@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
-use super::failure::{Failure, Kind};
-use super::{Inner, ask, calls, plan};
-use crate::error::StoreError;
-use crate::hub::lock;
-use crate::memory::millis;
-use crate::source::random_id;
-use crate::types::{LeaseGrant, LeaseId, Op, StoreStatus, Txn};
+use super::{
+    ask, calls,
+    failure::{Failure, Kind},
+    inner::Inner,
+    plan,
+};
+use crate::{
+    error::StoreError,
+    hub::lock,
+    memory::millis,
+    source::random_id,
+    types::{LeaseGrant, LeaseId, Op, StoreStatus, Txn},
+};
 
 impl Inner {
     /// etcd counts whole seconds, and grants no less than its election takes.

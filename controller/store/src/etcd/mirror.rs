@@ -5,25 +5,31 @@
 //! shows that an event never came, it starts anew from a snapshot: every watcher gets `Compacted`, reads a snapshot too,
 //! and goes on from there. A watch is only a hint; no watcher can be left behind for good.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use etcd_client::{EventType, WatchResponse};
-use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::failure::{Failure, Kind};
-use super::space::end_of;
-use super::walk::Reading;
-use super::{Inner, ask, calls, plan};
-use crate::error::StoreError;
-use crate::hub::Hub;
-use crate::state::{Delta, LogEntry, Overlay, State};
-use crate::store::WatchStream;
-use crate::types::{Event, KeyValue, StoreStatus};
+use super::{
+    ask, calls,
+    failure::{Failure, Kind},
+    inner::Inner,
+    plan,
+    space::end_of,
+    walk::Reading,
+};
+use crate::{
+    error::StoreError,
+    hub::Hub,
+    state::{Delta, LogEntry, Overlay, State},
+    store::WatchStream,
+    types::{Event, KeyValue},
+};
 
 /// Revisions of the past that are fetched at the beginning, for watchers of before a restart.
 const PAST: i64 = 10_000;
@@ -35,40 +41,6 @@ const LATE: Duration = Duration::from_secs(5);
 
 /// Keys are listed first so long after the mirror was made.
 const SETTLED: Duration = Duration::from_secs(60);
-
-/// The mirror; made when somebody watches first.
-#[derive(Debug, Default)]
-pub(crate) struct Mirror {
-    hub: OnceCell<Arc<Hub>>,
-    /// It knows all keys, and not only those that changed since it was made.
-    whole: AtomicBool,
-    /// History up to here was compacted through this store, and is not served from memory either.
-    floor: AtomicU64,
-    /// How often it started anew.
-    pub mended: AtomicU64,
-}
-
-impl Mirror {
-    /// What it knows, and whether that is all keys; `None` before anybody watched.
-    pub fn status(&self) -> Option<(StoreStatus, bool)> {
-        self.hub.get().map(|hub| (hub.status(), self.whole.load(Ordering::SeqCst)))
-    }
-
-    /// False while it does not know all keys.
-    #[cfg(test)]
-    pub fn lose_sight_of(&self, key: &Bytes) -> bool {
-        let Some(hub) = self.hub.get().filter(|_| self.whole.load(Ordering::SeqCst)) else { return false };
-        let mut state = hub.state().clone();
-        state.set(key.clone(), None);
-        hub.swap(state);
-        true
-    }
-
-    /// The history up to `revision` was compacted by this process.
-    pub fn forget(&self, revision: u64) {
-        self.floor.fetch_max(revision, Ordering::SeqCst);
-    }
-}
 
 /// Why the watch ended.
 enum End {

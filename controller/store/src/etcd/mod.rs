@@ -13,6 +13,7 @@ pub(crate) mod ask;
 mod calls;
 pub(crate) mod failure;
 pub(crate) mod format;
+mod inner;
 mod keeper;
 mod leases;
 pub(crate) mod link;
@@ -24,9 +25,13 @@ pub(crate) mod slots;
 pub(crate) mod space;
 mod walk;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -34,24 +39,24 @@ use etcd_client::{GetResponse, ResponseHeader};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::failure::{Failure, Kind};
-use self::format::Format;
-use self::link::{Link, Trying};
-use self::mirror::Mirror;
-use self::options::EtcdOptions;
-use self::slots::{Pending, Settled, Slots};
-use self::space::{Space, after};
-use self::walk::{Answer, Reading};
-use crate::error::StoreError;
-use crate::source::random_id;
-use crate::staged::{check_key, check_txn};
-use crate::store::{Pages, Store, WatchStream, pages_ahead};
-use crate::types::{
-    KeyValue, LeaseGrant, LeaseId, Limits, RangeRequest, RangeResult, StoreStatus, Txn, TxnOutcome,
+use self::{
+    failure::{Failure, Kind},
+    format::Format,
+    link::{Link, Trying},
+    options::EtcdOptions,
+    slots::{Pending, Settled, Slots},
+    space::{Space, after},
+    walk::{Answer, Reading},
+};
+use crate::{
+    error::StoreError,
+    etcd::inner::{Inner, Mirror, PAGE},
+    source::random_id,
+    staged::{check_key, check_txn},
+    store::{Pages, Store, WatchStream, pages_ahead},
+    types::{KeyValue, LeaseGrant, LeaseId, Limits, RangeRequest, RangeResult, StoreStatus, Txn, TxnOutcome},
 };
 
-/// Keys in a page where the caller names no number; fewer where they are large.
-pub(crate) const PAGE: usize = 4000;
 /// Room in a request for what is not the value.
 const BESIDE_VALUE: usize = 16 * 1024;
 
@@ -60,24 +65,6 @@ const BESIDE_VALUE: usize = 16 * 1024;
 pub struct EtcdStore {
     inner: Arc<Inner>,
     _stop: DropGuard,
-}
-
-/// What calls and background tasks share.
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub link: Link,
-    pub space: Space,
-    pub slots: Slots,
-    pub mirror: Mirror,
-    pub limits: Limits,
-    pub options: EtcdOptions,
-    /// etcd said that its quota is used up; the keeper frees space.
-    pub full: AtomicBool,
-    pub full_cause: std::sync::Mutex<Option<String>>,
-    pub commits: AtomicU64,
-    pub transactions: AtomicU64,
-    /// Ends the background tasks.
-    pub stop: CancellationToken,
 }
 
 /// Limits of an etcd that takes requests of so many bytes. One transaction may delete any number of keys there.

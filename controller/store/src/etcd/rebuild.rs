@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::failure::Failure;
-use super::space::end_of;
-use super::{Inner, ask};
+use super::{ask, failure::Failure, inner::Inner, space::end_of};
 use crate::types::{Op, OpResult};
 
 /// The results of `ops`, which ran at etcd's `revision`; `None` when they are not known any more.

@@ -7,8 +7,10 @@
 
 use bytes::Bytes;
 
-use super::PAGE;
-use super::space::{after, end_of};
+use super::{
+    inner::PAGE,
+    space::{after, end_of},
+};
 
 /// A question that concerns so many times more keys than are answered was too wide, one that concerns so many times fewer too
 /// narrow.
