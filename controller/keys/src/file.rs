@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 use crate::{
     cipher,
     error::KeyError,
+    private,
     provider::{DataKey, KeyProvider, Purpose, about},
-    secret,
 };
 
 /// Wraps with the key in a file (64 hex digits; `#` begins a comment).
@@ -25,7 +25,7 @@ impl FileProvider {
     }
 
     fn key(&self) -> Result<Zeroizing<[u8; 32]>, KeyError> {
-        let text = secret::read_private(&self.path)?;
+        let text = private::read_private(&self.path)?;
         let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         let wrong = || KeyError::NotAKey { path: self.path.clone() };
         let line = lines.find(|line| !line.is_empty()).ok_or_else(wrong)?;

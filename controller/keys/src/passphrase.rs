@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 use crate::{
     cipher,
     error::KeyError,
+    private,
     provider::{DataKey, KeyProvider, Purpose, about},
-    secret,
 };
 
 /// Shortest and longest passphrase, in bytes.
@@ -36,7 +36,7 @@ pub(crate) fn bounded(log_n: u8, r: u32, p: u32) -> bool {
 /// # Errors
 /// Others can read the file, or it is too short or too long.
 pub fn read_passphrase(path: &Path) -> Result<Zeroizing<String>, KeyError> {
-    let text = secret::read_private(path)?;
+    let text = private::read_private(path)?;
     checked(text.lines().next().unwrap_or_default(), &path.display().to_string())
 }
 

@@ -1,14 +1,15 @@
 //! Secret files: read whatever way they are protected, written as the operator wants them protected.
 
-use std::{fmt, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
-use proto_rpc::files::{self, FileError};
+use proto_rpc::files::{self};
 use zeroize::Zeroizing;
 
 use crate::{
     envelope::{Envelope, is_envelope},
     error::KeyError,
     passphrase, pkcs8,
+    private::read_private,
     provider::{KeyProvider, Purpose},
 };
 
@@ -140,28 +141,12 @@ impl Guards {
     }
 }
 
-/// Only the owner may read or change a secret.
-///
-/// # Errors
-/// Its permissions say otherwise, or cannot be read.
-pub fn check_mode(path: &Path) -> Result<(), KeyError> {
-    let failed = |source| FileError::Io { action: "read", path: path.to_owned(), source };
-    let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
-    if mode & 0o077 == 0 { Ok(()) } else { Err(KeyError::Loose { path: path.to_owned(), mode }) }
-}
-
-/// A text file that only its owner can read.
-pub(crate) fn read_private(path: &Path) -> Result<String, KeyError> {
-    let text = files::read_text(path)?;
-    check_mode(path)?;
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::FileProvider;
     use proto_rpc::KeyRequest;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_key_is_read_by_what_protects_it_and_named_where_that_is_missing() {
