@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Entry, Pods};
+use super::work::{Entry, Pods};
 use crate::natural;
 
 /// The most frequent name, of equally frequent ones the first in order; `None`: there is none.

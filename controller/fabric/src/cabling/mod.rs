@@ -12,12 +12,17 @@ mod odd;
 mod place;
 mod rails;
 mod rows;
+mod work;
 
-use std::collections::{BTreeMap, BTreeSet};
+use proto_model::{Fabric, Leaf, Link, Rail};
 
-use proto_model::{Fabric, Leaf, Link, NodeName, Rail};
+use crate::{
+    Finding, Table, TableError,
+    cabling::work::{Entry, Pods, Rails, Work},
+    gather, natural,
+};
 
-use crate::{Finding, Table, TableError, gather, natural};
+pub use work::lines;
 
 /// What a list became. `rows == links + left_out`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,53 +41,6 @@ pub struct Imported {
     pub faults: Vec<Finding>,
     /// What is odd, or was settled: nothing need be done.
     pub notes: Vec<Finding>,
-}
-
-/// A row that says all that a cable needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    line: usize,
-    node: NodeName,
-    nic: String,
-    leaf: String,
-    port: String,
-    /// In Mbit/s; 0 if not known.
-    speed: u64,
-    /// What the row says, and from [`rails::rails`] on what it is on.
-    rail: Option<u32>,
-    pod: Option<String>,
-    plane: u32,
-    /// Its names as numbers.
-    at: number::At,
-}
-
-impl Entry {
-    fn reported(&self) -> String {
-        format!("NIC {} of {} to {} port {}", self.nic, self.node, self.leaf, self.port)
-    }
-}
-
-/// The list while it becomes a document.
-#[derive(Default)]
-struct Work {
-    entries: Vec<Entry>,
-    faults: Vec<Finding>,
-    notes: Vec<Finding>,
-}
-
-impl Work {
-    fn fault(&mut self, line: usize, column: usize, code: &'static str, message: impl Into<String>) {
-        self.faults.push(Finding { line, column, code, message: message.into() });
-    }
-
-    fn note(&mut self, line: usize, code: &'static str, message: impl Into<String>) {
-        self.notes.push(Finding { line, column: 0, code, message: message.into() });
-    }
-
-    /// Takes out the entries of these lines.
-    fn leave_out(&mut self, lines: &BTreeSet<usize>) {
-        self.entries.retain(|entry| !lines.contains(&entry.line));
-    }
 }
 
 /// Makes a document of a list.
@@ -116,12 +74,6 @@ pub fn import(text: &[u8], name: &str) -> Result<Imported, TableError> {
         notes: work.notes,
     })
 }
-
-/// Pod of each leaf.
-type Pods = BTreeMap<String, String>;
-
-/// Rails (at least one, ascending) and plane of each leaf.
-type Rails = BTreeMap<String, (Vec<u32>, u32)>;
 
 fn document(name: &str, entries: Vec<Entry>, pods: &Pods, rails: &Rails) -> Fabric {
     let mut leaves: Vec<Leaf> = number::leaves(&entries)
@@ -158,32 +110,4 @@ fn document(name: &str, entries: Vec<Entry>, pods: &Pods, rails: &Rails) -> Fabr
         links: links.collect(),
         ..Fabric::default()
     }
-}
-
-/// The most frequent value, of equal ones the first.
-fn most<T: Ord + Clone>(values: impl IntoIterator<Item = T>) -> Option<(T, usize)> {
-    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
-    for value in values {
-        *counts.entry(value).or_default() += 1;
-    }
-    counts.into_iter().rev().max_by_key(|(_, count)| *count)
-}
-
-/// Line numbers in short: `3, 5-9`.
-#[must_use]
-pub fn lines(lines: &[usize]) -> String {
-    let mut sorted = lines.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let runs = sorted.chunk_by(|a, b| a + 1 == *b);
-    let mut texts: Vec<String> = runs
-        .map(|run| match run {
-            [one] => one.to_string(),
-            run => format!("{}-{}", run[0], run[run.len() - 1]),
-        })
-        .collect();
-    let more = texts.len().saturating_sub(12);
-    texts.truncate(12);
-    let tail = if more > 0 { format!(" and {more} more places") } else { String::new() };
-    format!("{}{tail}", texts.join(", "))
 }

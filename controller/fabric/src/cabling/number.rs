@@ -2,16 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Entry;
-
-/// The places of an entry's names among all names of their kind, in the order of the names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct At {
-    pub(super) node: u32,
-    pub(super) nic: u32,
-    pub(super) leaf: u32,
-    pub(super) port: u32,
-}
+use super::work::{At, Entry};
 
 /// Numbers the names of all entries.
 pub(super) fn number(entries: &mut [Entry]) {

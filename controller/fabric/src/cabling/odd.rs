@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Entry, Work, lines, most, number::grouped};
+use super::{
+    number::grouped,
+    work::{Entry, Work, lines, most},
+};
 
 /// Small leaves for which the nearest name is looked for at most: each costs a look at all names.
 const COMPARED: usize = 32;

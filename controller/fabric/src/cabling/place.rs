@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Entry, Pods, Work, most,
     number::{by_leaf, grouped, leaves},
+    work::{Entry, Pods, Work, most},
 };
 use crate::natural;
 

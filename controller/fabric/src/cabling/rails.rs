@@ -6,8 +6,9 @@ use controller_topology::RailSet;
 use proto_model::NodeName;
 
 use super::{
-    Entry, Pods, Rails, Work, classes, most,
+    classes,
     number::{by_leaf, grouped, leaves, sorted},
+    work::{Entry, Pods, Rails, Work, most},
 };
 use crate::natural;
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proto_model::NodeName;
 
 use super::{
-    Entry, Work, lines,
-    number::{At, sorted},
+    number::sorted,
+    work::{At, Entry, Work, lines},
 };
 use crate::{
     Table, TableError,
