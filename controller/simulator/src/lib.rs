@@ -22,6 +22,7 @@ pub mod run;
 pub mod series;
 pub mod servers;
 pub mod site;
+mod span;
 pub mod summary;
 pub mod sweep;
 #[cfg(test)]

@@ -3,12 +3,15 @@
 use proto_model::{Fabric, Leaf, LinkGroup, Names, Rail, Timestamp};
 
 use crate::{
-    Outcome, Policy, Rules, Settings, Site, TraceJob, Workload, bound, report,
-    report::{FabricTold, Inputs, Report, SchedulerTold, TraceTold, WorkloadTold},
+    Outcome, Policy, Rules, Settings, Site, TraceJob, Workload, bound,
+    report::{self, FabricTold, Inputs, Report, SchedulerTold, TraceTold, WorkloadTold},
     run,
     site::fewest_pods,
     summary::summary,
-    trace::{self, Asks},
+    trace::{
+        self,
+        row::{self, Asks},
+    },
 };
 
 mod servers;
@@ -234,12 +237,7 @@ fn pods_are_counted_by_their_room() {
 pub(crate) fn history(lines: &str) -> trace::Trace {
     let text = format!("{{\"line\":\"header\",\"format\":\"rail.history\",\"version\":1,\"at\":0}}\n{lines}");
     let read = trace::read(text.as_bytes()).unwrap();
-    assert_eq!(
-        (read.format, read.account.refused),
-        (trace::Format::History, 0),
-        "{:?}",
-        read.account.refusals
-    );
+    assert_eq!((read.format, read.account.refused), (row::Format::History, 0), "{:?}", read.account.refusals);
     read
 }
 
@@ -327,10 +325,10 @@ fn queues_and_limits_of_a_history_are_those_of_the_simulation() {
 }
 
 fn report(site: &Site, workload: &Workload, rules: &Rules) -> Report {
-    let account = trace::Account::default();
+    let account = row::Account::default();
     let inputs = Inputs {
         scheduler: SchedulerTold::new(rules),
-        trace: TraceTold::new("jobs", trace::Format::Philly, &account),
+        trace: TraceTold::new("jobs", row::Format::Philly, &account),
         fabric: FabricTold::new(site, Vec::new(), Vec::new()),
         workload: WorkloadTold::new(workload),
     };

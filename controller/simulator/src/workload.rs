@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::{
     dice::Dice,
     site::Site,
-    trace::{Shares, TraceJob},
+    trace::{Shares, row::TraceJob},
 };
 
 /// How numbers of GPUs become gangs.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use controller_queue::{ArrayGroup, Entry, Run, State};
 use controller_scheduler::{
     Arrange, Filter, Group, Host, Need, Pattern, RailNeed, Snapshot, Term, Toleration, Within,
-    snapshot::GPUS_MAX,
+    capacity::GPUS_MAX,
 };
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     PlacementLine,
-    words::{LineError, millis, node, queue, tenant, uid},
+    words::{LineError, is_nothing, is_zero, millis, node, queue, tenant, uid},
 };
 
 /// Ranks of a server at most: what the API takes.
@@ -213,14 +213,6 @@ pub enum TermLine {
     Absent(String),
     /// One of these terms is enough.
     Any(Vec<TermLine>),
-}
-
-pub(super) fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
-pub(super) fn is_nothing(bytes: &u64) -> bool {
-    *bytes == 0
 }
 
 fn is_none(number: &i32) -> bool {

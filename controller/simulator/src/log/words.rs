@@ -10,8 +10,6 @@ use proto_model::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::job::{is_nothing, is_zero};
-
 /// A line that says something impossible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{field}: {what}")]
@@ -118,7 +116,7 @@ pub enum ObjectiveLine {
 
 impl fmt::Display for ObjectiveLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let patience = |millis: &u64| crate::report::span(*millis as f64 / 1e3);
+        let patience = |millis: &u64| crate::span::span(*millis as f64 / 1e3);
         match self {
             Self::MeanWait(millis) => write!(f, "mean-wait, patience {}", patience(millis)),
             Self::LargeFirst(millis) => write!(f, "large-first, patience {}", patience(millis)),
@@ -519,4 +517,12 @@ fn ranks(of: &Placement) -> String {
         add(&format!("{rank} {node} {local_rank} {gpus:?} {nic} {rail} {leaf}"));
     }
     format!("{hash:016x}")
+}
+
+pub(crate) fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+pub(crate) fn is_nothing(bytes: &u64) -> bool {
+    *bytes == 0
 }

@@ -185,7 +185,7 @@ pub(super) fn wait_labels(low: f64, top: f64) -> Vec<(f64, String)> {
         return round;
     }
     let between = |part: f64| low * (top / low).powf(part);
-    [0.1, 0.5, 0.9].into_iter().map(between).map(|wait| (wait, crate::report::span(wait))).collect()
+    [0.1, 0.5, 0.9].into_iter().map(between).map(|wait| (wait, crate::span::span(wait))).collect()
 }
 
 /// The scale that shows all waits from their medians to their 99th percentiles, and no more.

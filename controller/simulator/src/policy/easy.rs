@@ -11,9 +11,9 @@ use controller_topology::NodeIx;
 use proto_model::Timestamp;
 
 use super::{
-    Act, Rules, Scheduler,
     lot::{Class, Lot},
     queue::{Decision, Queue},
+    scheduler::{Act, Rules, Scheduler},
 };
 use crate::{site::Site, workload::SimJob};
 

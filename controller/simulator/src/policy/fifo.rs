@@ -7,8 +7,8 @@ use controller_topology::NodeIx;
 use proto_model::Timestamp;
 
 use super::{
-    Act, Scheduler,
     lot::{Class, Lot},
+    scheduler::{Act, Scheduler},
 };
 use crate::{dice::Dice, site::Site, workload::SimJob};
 

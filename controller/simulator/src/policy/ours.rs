@@ -7,7 +7,7 @@ use controller_scheduler::{Placer, Snapshot};
 use controller_topology::NodeIx;
 use proto_model::{Eta, JobUid, Placement, Shape, TenantName, Timestamp};
 
-use super::{Act, Rules, Scheduler};
+use super::scheduler::{Act, Rules, Scheduler};
 use crate::{
     log::Recorder,
     proof::Claim,

@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use crate::{
     log::ObjectiveLine,
-    policy::{Policy, Rules},
-    report::{Inputs, span},
+    policy::{Policy, scheduler::Rules},
+    report::Inputs,
     run::Outcome,
     site::Site,
+    span::span,
     summary::waits_of,
     workload::Workload,
 };

@@ -6,8 +6,8 @@
 //! day and week, one tenant.
 
 use super::{
-    Asks, Fault, TraceJob,
     fields::{Fields, gpus, run},
+    row::{Asks, Fault, TraceJob, tenant},
 };
 use crate::dice::Dice;
 
@@ -96,7 +96,7 @@ pub fn draw(of: &Statistics, count: usize, seed: u64) -> Vec<TraceJob> {
     let mut at = 0.0;
     let tenant = {
         let mut name = of.name.clone();
-        super::tenant(&mut name);
+        tenant(&mut name);
         name
     };
     (1..)

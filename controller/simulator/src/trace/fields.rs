@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Fault, Format, MAX_GPUS, MAX_RUN, MAX_TIME, TraceError};
+use super::row::{Fault, Format, MAX_GPUS, MAX_RUN, MAX_TIME, TraceError};
 
 /// The most columns that a table may have.
 const MAX_COLUMNS: usize = 256;

@@ -8,12 +8,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 use controller_queue::{QueueDef, TenantDef};
 use proto_model::{
-    Gang, GpuModel, Job, JobName, JobSpec, Preemption, Queue, QueueName, RailRequest, Tenant, TenantName,
-    Timestamp, Within,
+    Gang, GpuModel, Job, JobName, Preemption, Queue, QueueName, RailRequest, Tenant, TenantName, Timestamp,
+    Within,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Asks, Fault, MAX_GPUS, MAX_RUN, MAX_TIME, Read, TraceJob, fields::shown};
+use super::{
+    fields::shown,
+    row::{Asks, Fault, MAX_GPUS, MAX_RUN, MAX_TIME, Own, Read, TraceJob},
+};
 use crate::log::{QueueLine, TenantLine};
 
 /// What the header's `format` says.
@@ -203,38 +206,6 @@ impl HistoryJob {
         let ran_on = self.ran_on.unwrap_or(self.nodes);
         let run = u128::from(run) * u128::from(ran_on) / u128::from(self.nodes.max(1));
         u64::try_from(run).unwrap_or(u64::MAX)
-    }
-}
-
-/// What a site's history says of a job beside what every trace does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Own {
-    /// Name of the job within its tenant.
-    pub name: JobName,
-    /// The queue that it waits in; `None`: the tenant itself.
-    pub queue: Option<QueueName>,
-    /// Priority: the higher one goes first.
-    pub priority: i32,
-    /// Servers, GPUs and ranks.
-    pub gang: Gang,
-    /// The rails that it asks for.
-    pub rails: RailRequest,
-    /// All its servers must be in one pod.
-    pub one_pod: bool,
-    /// How long its owner thought that it would run.
-    pub expected: Option<Duration>,
-    /// How it may be stopped.
-    pub preemption: Preemption,
-}
-
-impl Own {
-    /// The document that asks for the same.
-    pub(crate) fn apply(&self, spec: &mut JobSpec) {
-        spec.queue.clone_from(&self.queue);
-        spec.priority = self.priority;
-        spec.gang = self.gang;
-        spec.rails = self.rails;
-        spec.preemption = self.preemption;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lines out of pieces of bytes.
 
-use super::Fault;
+use super::row::Fault;
 
 /// Bytes of a line at most; what is longer is one refused row.
 pub(super) const MAX_LINE: usize = 64 << 10;

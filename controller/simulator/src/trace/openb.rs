@@ -3,8 +3,8 @@
 use proto_model::GpuModel;
 
 use super::{
-    Account, Asks, Fault, Read, TraceJob,
     fields::{Fields, gpus, run, time},
+    row::{Account, Asks, Fault, Read, TraceJob},
 };
 
 /// CPUs that a pod is believed to ask for at most.

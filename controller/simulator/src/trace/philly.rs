@@ -1,8 +1,8 @@
 //! Microsoft Philly, as derived by the Pollux and Sia authors: `timestamp,duration,num_gpus,gpu_time,cluster`.
 
 use super::{
-    Account, Asks, Fault, MAX_TIME, Read, TraceJob,
     fields::{Fields, gpus, run, shown},
+    row::{Account, Asks, Fault, MAX_TIME, Read, TraceJob},
 };
 
 pub(super) const NEEDED: [&str; 3] = ["timestamp", "duration", "num_gpus"];

@@ -4,8 +4,8 @@
 //! line with status 2 to 4: those lines are counted and left out, so that no job runs twice.
 
 use super::{
-    Account, Asks, Fault, Read, TraceJob,
     fields::{gpus, number, run, shown, time},
+    row::{Account, Asks, Fault, Read, TraceJob},
 };
 
 const FIELDS: usize = 18;

@@ -1,6 +1,7 @@
 //! Small traces, good and hostile.
 
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 use super::*;
 
