@@ -2,8 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::args::duration;
 use controller_keys::{Guards, KeyError, ProviderSpec, read_passphrase};
+
+use crate::arg_values::duration;
 
 /// The passphrase itself; not an option, because options can be seen by everybody on the machine.
 const PASSPHRASE: &str = "RAIL_CONTROLLER_CA_PASSPHRASE";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use controller_api::fair::FairLimits;
 use proto_rpc::{AnonymousLimits, Limits};
 
-use crate::args::duration;
+use crate::arg_values::duration;
 
 /// Limits of `run`. What is not here is fixed: see `proto_rpc::Limits` and `controller_api::fair::FairLimits`.
 #[derive(Debug, Clone, Copy, clap::Args)]

@@ -1,5 +1,6 @@
 //! The control plane of a Railyard cluster: keeps its desired state, and schedules its jobs. `run` serves a cluster, `init` makes its first administrator, `store` looks after its store, `ca` after its authority.
 
+mod arg_values;
 mod args;
 mod authority;
 mod certificates;

@@ -15,7 +15,7 @@ use proto_rpc::files::{self, FileError};
 use thiserror::Error;
 
 use crate::{
-    args::{Wait, duration, duration_or_never},
+    arg_values::{Wait, duration, duration_or_never},
     sealing::{self, SealingError, StoreKeys},
 };
 
