@@ -1,11 +1,13 @@
 //! Calls on connections without an identity: how many may be at work and how fast they may begin, in all and of one address;
 //! and the service that holds them to it.
 
-use crate::caps::{AnonymousLimits, ServerMetrics};
-use crate::identity::Identity;
-use crate::places::{Due, Standing};
-use crate::router::{is_grpc, refuse};
-use crate::status::{ErrorClass, RpcError};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::header;
@@ -13,14 +15,14 @@ use axum::response::Response;
 use axum::{BoxError, Router};
 use http_body_util::Limited;
 use hyper::body::{Frame, SizeHint};
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::time::Instant;
 use tower::Service;
+
+use crate::caps::{AnonymousLimits, ServerMetrics};
+use crate::identity::Identity;
+use crate::places::{Due, Standing};
+use crate::refusal::{is_grpc, refuse};
+use crate::status::{ErrorClass, RpcError};
 
 /// Addresses that are counted one by one; beyond it, they share a budget.
 const ADDRESSES: usize = 4096;

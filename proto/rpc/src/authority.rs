@@ -4,15 +4,17 @@
 //! one issues; only the new one is trusted. In the second step servers also show the new one's certificate as the old one has
 //! signed it, so that who knows only the old one trusts them still.
 
-use crate::ca::{Ca, CaError, Issued, Leaf};
-use crate::identity::Identity;
-use crate::pin::CaPin;
-use crate::tls::TlsError;
-use crate::trust::TrustSlot;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
 use tokio::sync::watch;
+
+use crate::ca::{Ca, CaError, Issued, Leaf};
+use crate::certificate::TlsError;
+use crate::identity::Identity;
+use crate::pin::CaPin;
+use crate::trust::TrustSlot;
 
 /// 100,000 nodes are then some 330 renewals a second.
 pub const RENEW_WITHIN: Duration = Duration::from_secs(300);

@@ -3,10 +3,11 @@
 //! ECDSA P-256. A leaf's names come from the identity that was authorised, never from the CSR; of the CSR only
 //! the public key is used, and its signature proves that the asker holds the private key.
 
-use crate::files::{self, FileError};
-use crate::hex::to_hex;
-use crate::identity::{Identity, IdentityError, cluster_of, cluster_uri};
-use crate::pin::CaPin;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
 use aws_lc_rs::rand;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
@@ -14,11 +15,13 @@ use rcgen::{
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
-use std::fmt;
-use std::net::IpAddr;
-use std::path::Path;
-use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
+
+use crate::files;
+use crate::files::FileError;
+use crate::hex::to_hex;
+use crate::identity::{Identity, IdentityError, cluster_of, cluster_uri};
+use crate::pin::CaPin;
 
 /// The DNS name that every controller's certificate carries, whatever its host is called. Clients check it
 /// where the address has no name of its own: unix sockets.
@@ -480,7 +483,9 @@ fn server_name(name: &str) -> Result<SanType, CaError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::{CertificateSlot, PeerCertificate, peer_identity};
+    use crate::certificate::PeerCertificate;
+    use crate::certificate::peer_identity;
+    use crate::tls::CertificateSlot;
 
     fn now() -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)

@@ -1,25 +1,27 @@
 //! A channel to a server for any generated client: our TLS, keepalive, a deadline and a trace context on every
 //! call, the bearer token where there is one, and errors that say what is wrong between the peers.
 
-use crate::connect::{ConnectError, Connector, Dial, sockets};
-use crate::credentials::Credentials;
-use crate::deadline;
-use crate::endpoint::Endpoint;
-use crate::status::{ErrorClass, RpcError};
-use crate::tls::{CertificateSlot, TlsError};
-use crate::trace;
-use crate::untrusted;
-use crate::watched::LastTlsError;
-use axum::http::{HeaderValue, Request, Response, Uri, header};
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+
+use axum::http::{HeaderValue, Request, Response, Uri, header};
 use tonic::body::Body;
 use tonic::transport::Channel;
 use tonic::{Status, TimeoutExpired};
 use tower::Service;
+
+use crate::certificate::TlsError;
+use crate::connect::{ConnectError, Connector, Dial, sockets};
+use crate::credentials::Credentials;
+use crate::endpoint::Endpoint;
+use crate::status::{ErrorClass, RpcError};
+use crate::tls::CertificateSlot;
+use crate::untrusted::unavailable;
+use crate::watched::LastTlsError;
+use crate::{deadline, trace, untrusted};
 
 /// How a client behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,8 +230,4 @@ fn explain(error: &tonic::transport::Error, last: &LastTlsError, ours: Option<&C
 
 fn expired() -> Status {
     RpcError::new(ErrorClass::Timeout, "DEADLINE_EXCEEDED", "no answer from the server in time").into()
-}
-
-pub(crate) fn unavailable(message: String) -> Status {
-    RpcError::new(ErrorClass::Unavailable, "UNREACHABLE", message).into()
 }

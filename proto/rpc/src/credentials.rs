@@ -1,15 +1,18 @@
 //! What a client shows and trusts: a CA or its pin, a certificate of its own, a bearer token.
 
-use crate::connect::{Dial, sockets};
-use crate::endpoint::Endpoint;
-use crate::files::{self, FileError};
-use crate::pin::{BadPin, CaPin};
-use crate::tls::{CertificateSlot, TlsError, Trust, client_config};
-use crate::token::{Token, TokenError, TokenKind};
-use crate::trust::TrustSlot;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use crate::certificate::TlsError;
+use crate::connect::{Dial, sockets};
+use crate::endpoint::Endpoint;
+use crate::files;
+use crate::files::FileError;
+use crate::pin::{BadPin, CaPin};
+use crate::tls::{CertificateSlot, Trust, client_config};
+use crate::token::{Token, TokenError, TokenKind};
+use crate::trust::TrustSlot;
 
 /// Why credentials cannot be used. Texts name the file, never its content.
 #[derive(Debug, thiserror::Error)]

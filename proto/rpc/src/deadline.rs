@@ -3,14 +3,16 @@
 //! A deadline bounds the time to the head of the response. For unary calls that is the whole handler; a stream,
 //! once it has begun, lives as long as its connection and its handler let it.
 
-use crate::router::refuse;
-use crate::status::{ErrorClass, RpcError};
+use std::time::Duration;
+
 use axum::extract::{Request, State};
 use axum::http::{Extensions, HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
-use std::time::Duration;
 use tokio::time::Instant;
+
+use crate::refusal::refuse;
+use crate::status::{ErrorClass, RpcError};
 
 /// The header in which a gRPC caller says how long it waits.
 pub const GRPC_TIMEOUT: &str = "grpc-timeout";
@@ -76,7 +78,7 @@ impl Default for DeadlinePolicy {
 /// Middleware: reads the caller's timeout, puts a [`Deadline`] into the extensions, and answers
 /// DEADLINE_EXCEEDED (504 in REST) when it passes; the handler is then dropped.
 pub async fn enforce(State(policy): State<DeadlinePolicy>, mut request: Request, next: Next) -> Response {
-    let grpc = crate::router::is_grpc(request.headers());
+    let grpc = crate::refusal::is_grpc(request.headers());
     let timeout = match asked(request.headers()) {
         Ok(asked) => asked.unwrap_or(policy.default).min(policy.longest),
         Err(error) => return refuse(grpc, &error),

@@ -5,27 +5,27 @@
 //! Which addresses may be called is asked of the address that is connected to, after the name was looked up: what a name means
 //! meanwhile changes nothing.
 
-use std::{
-    fmt,
-    net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lc_rs::{hmac, rand};
 use axum::http::{HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::{
-    listen::BoxedStream,
-    tls::{self, TlsError},
-};
+use crate::certificate;
+use crate::certificate::TlsError;
+use crate::listen::BoxedStream;
 
 /// From the look-up of the name to the end of the handshake.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -338,11 +338,11 @@ fn trusted(bundle: Option<&Path>) -> Result<Arc<ClientConfig>, BundleError> {
     let unusable = |error| BundleError::Empty { path: path.to_owned(), error };
     let mut roots = rustls::RootCertStore::empty();
     // One among hundreds that cannot be used does not keep the others from it.
-    let (usable, _) = roots.add_parsable_certificates(tls::chain(&pem).map_err(unusable)?);
+    let (usable, _) = roots.add_parsable_certificates(certificate::chain(&pem).map_err(unusable)?);
     if usable == 0 {
         return Err(unusable(TlsError::NoCertificate));
     }
-    let mut config = ClientConfig::builder_with_provider(tls::provider())
+    let mut config = ClientConfig::builder_with_provider(certificate::provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| unusable(TlsError::Config(error.to_string())))?
         .with_root_certificates(roots)
@@ -370,6 +370,7 @@ pub fn seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls;
     use std::time::SystemTime;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;

@@ -1,8 +1,9 @@
 //! When a certificate is renewed, and when again if that failed: decided by times that are given.
 
-use crate::retry::Jitter;
-use crate::tls::PeerCertificate;
 use std::time::{Duration, SystemTime};
+
+use crate::certificate::PeerCertificate;
+use crate::retry::Jitter;
 
 /// A caller that waits sleeps no longer than this at once: a clock that was set, or a machine that slept, shall be noticed.
 pub const CHECK: Duration = Duration::from_secs(60);

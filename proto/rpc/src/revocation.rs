@@ -1,14 +1,16 @@
 //! Credentials that are taken back before their end: whose, which of them, and who hears of it.
 
-use crate::hex::to_hex;
-use crate::identity::{Identity, IdentityError, Role};
-use crate::tls::PeerCertificate;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
 use tokio::sync::watch;
+
+use crate::certificate::PeerCertificate;
+use crate::hex::to_hex;
+use crate::identity::{Identity, IdentityError, Role};
 
 /// The longest serial number that a certificate can have, in bytes (RFC 5280).
 const MAX_SERIAL: usize = 20;

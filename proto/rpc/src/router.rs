@@ -1,22 +1,23 @@
 //! One router for gRPC and REST on one port: merged routes, one answer for what is not there, common layers.
 
-use crate::MAX_MESSAGE_BYTES;
-use crate::deadline::{self, DeadlinePolicy};
-use crate::metrics::{Metrics, SecondsBy};
-use crate::status::{ErrorClass, RpcError, code_name};
-use crate::trace;
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use tonic::Code;
 use tonic::service::Routes;
-use tonic::{Code, Status};
+
+use crate::deadline::DeadlinePolicy;
+use crate::metrics::{Metrics, SecondsBy};
+pub use crate::refusal::{is_grpc, refuse};
+use crate::status::{ErrorClass, RpcError, code_name};
+use crate::{MAX_MESSAGE_BYTES, deadline, trace};
 
 /// What happens around every call.
 #[derive(Debug, Clone)]
@@ -47,18 +48,6 @@ pub fn merge(grpc: Routes, rest: Router, layers: &CallLayers) -> Router {
         .layer(from_fn_with_state(layers.deadlines, deadline::enforce))
         .layer(from_fn_with_state(layers.seconds.clone(), count))
         .layer(from_fn(trace::serve))
-}
-
-/// Whether a request speaks gRPC.
-#[must_use]
-pub fn is_grpc(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
-}
-
-/// An error in the caller's language: a Status for gRPC, JSON for REST.
-#[must_use]
-pub fn refuse(grpc: bool, error: &RpcError) -> Response {
-    if grpc { Status::from(error).into_http() } else { error.clone().into_response() }
 }
 
 async fn nothing_here(request: Request) -> Response {

@@ -6,17 +6,13 @@
 //! An error of one connection never ends the loop; what is refused is counted by cause.
 
 pub use crate::anonymous::Unproved;
-use crate::anonymous::{self, Budget};
-use crate::builders::{Builders, builders};
-pub use crate::caps::{AnonymousLimits, Limits, ServerMetrics};
-use crate::identity::Identity;
-use crate::listen::{BoxedStream, Listen, ListenError, Listener, PeerAddress};
-use crate::opening::{self, Opened, Protocol, Rationed};
-use crate::places::{ConnectionSlot, Open};
-use crate::revocation::Revocations;
-use crate::tls::{CertificateSlot, PeerCertificate, TlsError, peer_identity, server_config};
-use crate::trust::TrustSlot;
-use crate::verify::{SHOWN, Shown};
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -24,11 +20,6 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rustls::pki_types::CertificateDer;
-use std::cell::RefCell;
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_rustls::LazyConfigAcceptor;
@@ -36,6 +27,21 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
+
+use crate::anonymous::Budget;
+use crate::builders::{Builders, builders};
+use crate::certificate::{PeerCertificate, TlsError, peer_identity};
+use crate::identity::Identity;
+use crate::listen::{BoxedStream, Listen, ListenError, Listener, PeerAddress};
+use crate::opening::{Opened, Protocol, Rationed};
+use crate::places::{ConnectionSlot, Open};
+use crate::revocation::Revocations;
+use crate::tls::{CertificateSlot, server_config};
+use crate::trust::TrustSlot;
+use crate::verify::{SHOWN, Shown};
+use crate::{anonymous, opening};
+
+pub use crate::caps::{AnonymousLimits, Limits, ServerMetrics};
 
 /// How long the loop rests after the system had no room for a connection (file descriptors, memory).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,10 +1,12 @@
 //! One authority after another: the next one's certificate, and that certificate as the one before signs it.
 
+use std::time::{Duration, SystemTime};
+
+use rcgen::{BasicConstraints, IsCa, KeyPair};
+
 use crate::ca::{CLOCK_SKEW, Ca, CaError, authority_params, serial, utc};
 use crate::hex::to_hex;
 use crate::pin::CaPin;
-use rcgen::{BasicConstraints, IsCa, KeyPair};
-use std::time::{Duration, SystemTime};
 
 impl Ca {
     /// Makes the authority that is to follow this one, with a key that is there already (PEM, PKCS#8) or a new one. Its
@@ -90,6 +92,6 @@ mod tests {
         let cross = short.cross_sign(&next, now).unwrap();
         assert_eq!(CaPin::of_pem(&cross), Some(next.pin()));
         let der = CertificateDer::from_pem_slice(cross.as_bytes()).unwrap();
-        assert!(crate::tls::PeerCertificate::read(&der).unwrap().not_after <= short.not_after());
+        assert!(crate::certificate::PeerCertificate::read(&der).unwrap().not_after <= short.not_after());
     }
 }

@@ -1,60 +1,24 @@
 //! rustls configurations: TLS 1.3 only, aws-lc-rs named explicitly, certificates that can be swapped live.
 
-use crate::ca::{CLOCK_SKEW, only_uri};
-use crate::identity::{Identity, IdentityError};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ServerConfig, SignatureScheme};
+
+pub use crate::certificate::{PeerCertificate, TlsError, peer_identity};
+use crate::certificate::{chain, provider};
 use crate::pin::CaPin;
 use crate::revocation::Revocations;
 use crate::trust::{SlotVerifier, TrustSlot};
 use crate::verify::{IdentityVerifier, PinVerifier};
-use rustls::client::{ResolvesClientCert, Resumption};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
-use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
 
 const ALPN_H2: &[u8] = b"h2";
 const ALPN_HTTP1: &[u8] = b"http/1.1";
-
-/// Why a TLS configuration or a certificate in memory cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// The text has no certificate.
-    #[error("no certificate in PEM form was found")]
-    NoCertificate,
-    /// The text has no private key.
-    #[error("no private key in PEM form was found")]
-    NoKey,
-    /// The key is not the certificate's, or of an unsupported kind.
-    #[error("the private key cannot be used with the certificate: {0}")]
-    Key(rustls::Error),
-    /// The CA certificate cannot be a trust anchor.
-    #[error("the CA certificate cannot be trusted: {0}")]
-    Anchor(rustls::Error),
-    /// The library refused; with sound arguments this does not happen.
-    #[error("cannot make a TLS configuration: {0}")]
-    Config(String),
-    /// A certificate that cannot be read.
-    #[error("the certificate cannot be read as X.509")]
-    BadCertificate,
-    /// A certificate without exactly one URI among its names.
-    #[error("the certificate does not carry exactly one identity")]
-    NoIdentity,
-    /// The identity is not one of ours.
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-}
-
-/// The one crypto provider. It is passed explicitly everywhere, so that no other crate's choice of a process
-/// default can change it.
-#[must_use]
-pub fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
-}
 
 /// A certificate and key in use, which can be replaced while connections live: new handshakes take the new one.
 #[derive(Clone)]
@@ -125,39 +89,6 @@ impl ResolvesClientCert for CertificateSlot {
 
     fn has_certs(&self) -> bool {
         true
-    }
-}
-
-/// What of a certificate the layers above need.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeerCertificate {
-    /// Serial number, hex: what a revocation names.
-    pub serial: String,
-    /// When it was issued: its validity begins [`CLOCK_SKEW`] before.
-    pub issued: SystemTime,
-    /// When the certificate ends.
-    pub not_after: SystemTime,
-}
-
-impl PeerCertificate {
-    /// Reads a certificate in DER form.
-    ///
-    /// # Errors
-    /// [`TlsError::BadCertificate`] if the bytes are not a certificate, or a time in it cannot be expressed.
-    pub fn read(der: &[u8]) -> Result<Self, TlsError> {
-        let (_, certificate) =
-            x509_parser::parse_x509_certificate(der).map_err(|_| TlsError::BadCertificate)?;
-        let time = |seconds: i64| {
-            let since = Duration::from_secs(u64::try_from(seconds).ok()?);
-            SystemTime::UNIX_EPOCH.checked_add(since)
-        };
-        let validity = certificate.validity();
-        let begin = time(validity.not_before.timestamp()).ok_or(TlsError::BadCertificate)?;
-        Ok(PeerCertificate {
-            serial: crate::hex::to_hex(certificate.raw_serial()),
-            issued: begin.checked_add(CLOCK_SKEW).ok_or(TlsError::BadCertificate)?,
-            not_after: time(validity.not_after.timestamp()).ok_or(TlsError::BadCertificate)?,
-        })
     }
 }
 
@@ -232,31 +163,6 @@ pub fn client_config(trust: &Trust, slot: Option<&CertificateSlot>) -> Result<Ar
     config.alpn_protocols = vec![ALPN_H2.to_vec()];
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
-}
-
-/// The identity in a certificate of `cluster`; exactly one URI must be there.
-///
-/// # Errors
-/// [`TlsError`] if the bytes are not a certificate, if it has no URI or several, or if the URI is not an identity of the cluster.
-pub fn peer_identity(der: &[u8], cluster: &str) -> Result<Identity, TlsError> {
-    let (_, certificate) = x509_parser::parse_x509_certificate(der).map_err(|_| TlsError::BadCertificate)?;
-    let uri = only_uri(&certificate).ok_or(TlsError::NoIdentity)?;
-    Ok(Identity::from_uri(&uri, cluster)?)
-}
-
-pub(crate) fn roots(ca_pem: &str) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in chain(ca_pem)? {
-        roots.add(certificate).map_err(TlsError::Anchor)?;
-    }
-    Ok(roots)
-}
-
-pub(crate) fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
-        .collect::<Result<_, _>>()
-        .map_err(|_| TlsError::NoCertificate)?;
-    if chain.is_empty() { Err(TlsError::NoCertificate) } else { Ok(chain) }
 }
 
 fn certified_key(chain_pem: &str, key_pem: &str) -> Result<Arc<CertifiedKey>, TlsError> {

@@ -1,9 +1,9 @@
 //! W3C trace context across processes: in HTTP headers, in gRPC metadata, and as a text in stored records, so
 //! that one trace shows submit, decide, push and start.
 
-use crate::router::is_grpc;
-use crate::server::PeerInfo;
-use crate::telemetry;
+use std::borrow::Cow;
+use std::time::SystemTime;
+
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
@@ -13,10 +13,12 @@ use opentelemetry::trace::{Span as _, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracer;
-use std::borrow::Cow;
-use std::time::SystemTime;
 use tracing::{Instrument, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use crate::refusal::is_grpc;
+use crate::server::PeerInfo;
+use crate::telemetry;
 
 /// The header of a trace context.
 pub const TRACEPARENT: &str = "traceparent";

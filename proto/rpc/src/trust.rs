@@ -1,22 +1,24 @@
 //! Which authorities are trusted. They can be exchanged while connections live: new handshakes take the new ones, and
 //! what only an authority vouches for that is trusted no more ends.
 
-use crate::hex::to_hex;
-use crate::identity::Identity;
-use crate::pin::CaPin;
-use crate::tls::{TlsError, chain, provider, roots};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 use tokio::sync::watch;
 use x509_parser::extensions::ParsedExtension;
+
+use crate::certificate::{TlsError, chain, provider, roots};
+use crate::hex::to_hex;
+use crate::identity::Identity;
+use crate::pin::CaPin;
 
 /// So many holders of certificates are remembered.
 const HOLDERS: usize = 200_000;
@@ -212,7 +214,7 @@ impl ServerCertVerifier for SlotVerifier {
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(crate::verify::only_tls13())
+        Err(crate::certificate::only_tls13())
     }
 
     fn verify_tls13_signature(

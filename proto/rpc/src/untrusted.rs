@@ -1,13 +1,14 @@
 //! Why two peers do not trust each other, and what can be done: each cause has its own words.
 
-use crate::client::unavailable;
-use crate::status::{ErrorClass, RpcError};
-use crate::tls::CertificateSlot;
+use std::time::{Duration, SystemTime};
+
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError};
-use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 use tonic::Status;
+
+use crate::status::{ErrorClass, RpcError};
+use crate::tls::CertificateSlot;
 
 /// The reason of an error whose cause is that the caller's certificate or token was revoked.
 pub const REVOKED: &str = "CERTIFICATE_REVOKED";
@@ -102,4 +103,8 @@ fn at(time: UnixTime) -> String {
     let Ok(time) = OffsetDateTime::from_unix_timestamp(seconds) else { return format!("second {seconds}") };
     let (hour, minute, second) = time.to_hms();
     format!("{}T{hour:02}:{minute:02}:{second:02}Z", time.date())
+}
+
+pub(crate) fn unavailable(message: String) -> Status {
+    RpcError::new(ErrorClass::Unavailable, "UNREACHABLE", message).into()
 }

