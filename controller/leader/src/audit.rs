@@ -21,7 +21,7 @@ impl Loop {
     /// Takes a denial in: it becomes an event, or waits for others alike.
     pub(crate) fn denied(&mut self, refused: Refused, round: &mut Vec<Request>) {
         let (actor, denied, answer) = refused;
-        match self.flood.take(actor, denied, answer, self.clock.now()) {
+        match self.audit.flood.take(actor, denied, answer, self.clock.now()) {
             Ok(Some(due)) => {
                 let event = Event::DenialRecord(due.denied).by(&due.actor);
                 round.push(Request::Event(Box::new(event), Some(Answer::all(due.waiting))));
@@ -29,7 +29,10 @@ impl Loop {
             Ok(None) => {}
             Err(answer) => {
                 self.metrics.refused.inc(["denials-full"]);
-                answer.send(&Err(Refusal::Busy { waiting: self.denials.len(), retry_after: RETRY_AFTER }));
+                answer.send(&Err(Refusal::Busy {
+                    waiting: self.inbox.denials.len(),
+                    retry_after: RETRY_AFTER,
+                }));
             }
         }
     }
@@ -37,10 +40,10 @@ impl Loop {
     /// Takes what waits in the queue, and what has waited for others long enough.
     pub(crate) fn gather_denials(&mut self, most: usize, round: &mut Vec<Request>) {
         for _ in 0..most {
-            let Ok(refused) = self.denials.try_recv() else { break };
+            let Ok(refused) = self.inbox.denials.try_recv() else { break };
             self.denied(refused, round);
         }
-        for due in self.flood.ripe(self.clock.now()) {
+        for due in self.audit.flood.ripe(self.clock.now()) {
             let event = Event::DenialRecord(due.denied).by(&due.actor);
             round.push(Request::Event(Box::new(event), Some(Answer::all(due.waiting))));
         }
@@ -48,10 +51,10 @@ impl Loop {
 
     /// Nothing will be recorded any more.
     pub(crate) fn refuse_denials(&mut self, refused: &Refusal) {
-        self.denials.close();
-        let waiting = std::iter::from_fn(|| self.denials.try_recv().ok()).map(|(_, _, answer)| answer);
+        self.inbox.denials.close();
+        let waiting = std::iter::from_fn(|| self.inbox.denials.try_recv().ok()).map(|(_, _, answer)| answer);
         let waiting: Vec<Answer> = waiting.collect();
-        for answer in waiting.into_iter().chain(self.flood.give_up()) {
+        for answer in waiting.into_iter().chain(self.audit.flood.give_up()) {
             answer.send(&Err(refused.clone()));
         }
     }
@@ -62,8 +65,8 @@ impl Loop {
     }
 
     fn next_seal_of(&self, log: Log) -> Option<Timestamp> {
-        self.seal.as_ref()?;
-        self.state.seal_due(log).map(|due| due.max(self.seal_after))
+        self.audit.seal.as_ref()?;
+        self.state.seal_due(log).map(|due| due.max(self.audit.seal_after))
     }
 
     /// What the log itself needs now.
@@ -81,13 +84,13 @@ impl Loop {
     /// A checkpoint gets its claim and signature in its turn: they are of the head as it is then.
     pub(crate) fn signed(&mut self, event: Event, now: Timestamp) -> Event {
         let Event::Sealed(log, _) = event else { return event };
-        let (Some(seal), Some(claim)) = (&self.seal, self.state.claim(log, now)) else {
+        let (Some(seal), Some(claim)) = (&self.audit.seal, self.state.claim(log, now)) else {
             return Event::Sealed(log, None);
         };
         let signature = (seal.0)(&claim.message());
         if signature.is_none() {
             tracing::error!("the head of the audit log cannot be signed");
-            self.seal_after = now.plus(AGAIN);
+            self.audit.seal_after = now.plus(AGAIN);
         }
         Event::Sealed(log, signature.map(|signature| Box::new((claim, signature))))
     }

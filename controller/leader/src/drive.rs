@@ -5,7 +5,7 @@
 
 use std::{ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 
-use controller_core::{ClaimVerdict, CoreError, Event, Key, Reply, denials::Denials, figures::Named, step};
+use controller_core::{ClaimVerdict, CoreError, Event, Key, Reply, step};
 use controller_election::lead::LeaderReport;
 use controller_store::{Limits, StoreError, Txn};
 use proto_audit::Log;
@@ -19,7 +19,7 @@ use crate::{
     error::Refusal,
     leader::{self},
     leader_check::send_held,
-    loop_state::{LeaderCheck, Loop, Parts},
+    loop_state::Loop,
     push,
     request::{Answer, Applied, Request, answer_with, refusal},
     sessions::Delivery,
@@ -50,68 +50,6 @@ pub enum Ended {
 }
 
 impl Loop {
-    pub fn new(parts: Parts) -> Self {
-        let Parts {
-            state,
-            config,
-            epoch,
-            lead,
-            assurance,
-            store,
-            clients,
-            agents,
-            denials,
-            seal,
-            shared,
-            sessions,
-            metrics,
-            clock,
-            rng,
-            changed_webhooks,
-            sending,
-            release,
-            stop,
-        } = parts;
-        let (outage, gone) = (None, Vec::new());
-        let counted = Instant::now();
-        metrics.lead(epoch);
-        let mut made = Self {
-            state,
-            config,
-            epoch,
-            lead,
-            assurance,
-            store,
-            clients,
-            agents,
-            denials,
-            seal,
-            shared,
-            sessions,
-            metrics,
-            clock,
-            rng,
-            changed_webhooks,
-            _sending: sending,
-            release,
-            stop,
-            outage,
-            leader_check: LeaderCheck::default(),
-            found: None,
-            counted,
-            named: Named::default(),
-            gone,
-            challenged: None,
-            pace: 0,
-            cut_short: false,
-            tick_after: None,
-            flood: Denials::default(),
-            seal_after: Timestamp::default(),
-        };
-        made.count_jobs();
-        made
-    }
-
     /// Runs until it is stopped or another controller leads.
     pub async fn run(mut self) -> Ended {
         let mut round = Vec::with_capacity(2 * ROUND);
@@ -125,14 +63,14 @@ impl Loop {
             if self.apply_leader_check().await.is_break() || self.round(&mut round).await.is_break() {
                 break Ended::Deposed;
             }
-            if let Some((node, seen)) = self.challenged.take()
+            if let Some((node, seen)) = self.pacing.challenged.take()
                 && self.answer_challenge(node, seen).await.is_break()
             {
                 break Ended::Deposed;
             }
             self.check_leader_if_due();
         };
-        if ended == Ended::Asked && self.release {
+        if ended == Ended::Asked && self.leading.release {
             self.release_leadership().await;
         }
         self.end(round);
@@ -141,8 +79,8 @@ impl Loop {
 
     /// Nothing is written any more: another controller may lead at once.
     async fn release_leadership(&mut self) {
-        match tokio::time::timeout(LONGEST_RELEASE, self.lead.release(self.store.as_ref())).await {
-            Ok(Ok(())) => tracing::info!(epoch = self.epoch, "the lead is let go"),
+        match tokio::time::timeout(LONGEST_RELEASE, self.leading.lead.release(self.store.as_ref())).await {
+            Ok(Ok(())) => tracing::info!(epoch = self.leading.epoch, "the lead is let go"),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the lead could not be let go; others wait for evidence")
             }
@@ -152,12 +90,13 @@ impl Loop {
 
     /// Whoever still waits gets the reason; agents' streams end, so that they look for the next leader.
     fn end(mut self, round: Vec<Request>) {
-        self.clients.close();
-        self.agents.close();
+        self.inbox.clients.close();
+        self.inbox.agents.close();
         let stopped = Refusal::Stopped { cause: "the controller is ending" };
         self.refuse_held(&stopped);
-        let waiting =
-            std::iter::from_fn(|| self.clients.try_recv().ok().or_else(|| self.agents.try_recv().ok()));
+        let waiting = std::iter::from_fn(|| {
+            self.inbox.clients.try_recv().ok().or_else(|| self.inbox.agents.try_recv().ok())
+        });
         for request in round.into_iter().chain(waiting.collect::<Vec<_>>()) {
             if let Request::Event(_, Some(answer)) = request {
                 answer.send(&Err(stopped.clone()));
@@ -174,14 +113,14 @@ impl Loop {
         tokio::select! {
             biased;
             () = self.stop.cancelled() => return false,
-            found = self.leader_check.answer() => self.found = Some(found),
-            Some(request) = self.agents.recv() => round.push(request),
-            Some(request) = self.clients.recv() => round.push(request),
-            Some(refused) = self.denials.recv() => self.denied(refused, round),
+            found = self.leading.leader_check.answer() => self.leading.found = Some(found),
+            Some(request) = self.inbox.agents.recv() => round.push(request),
+            Some(request) = self.inbox.clients.recv() => round.push(request),
+            Some(refused) = self.inbox.denials.recv() => self.denied(refused, round),
             () = tokio::time::sleep(wait) => {}
         }
         // Both queues get their share, so that neither can starve the other.
-        for queue in [&mut self.agents, &mut self.clients] {
+        for queue in [&mut self.inbox.agents, &mut self.inbox.clients] {
             for _ in 0..ROUND {
                 match queue.try_recv() {
                     Ok(request) => round.push(request),
@@ -190,26 +129,26 @@ impl Loop {
             }
         }
         self.gather_denials(ROUND, round);
-        for (name, queue) in [("agents", &self.agents), ("clients", &self.clients)] {
+        for (name, queue) in [("agents", &self.inbox.agents), ("clients", &self.inbox.clients)] {
             self.metrics.queue.set([name], i64::try_from(queue.len()).unwrap_or(i64::MAX));
         }
         true
     }
 
     fn wait(&self) -> Duration {
-        if !self.gone.is_empty() {
+        if !self.pacing.gone.is_empty() {
             return Duration::ZERO;
         }
         if let Some(outage) = &self.outage {
             return outage.next_probe.saturating_duration_since(Instant::now());
         }
-        let audit = self.flood.due().into_iter().chain(self.next_seal());
-        let next = self.next_tick().into_iter().chain(self.assurance.due()).chain(audit).min();
+        let audit = self.audit.flood.due().into_iter().chain(self.next_seal());
+        let next = self.next_tick().into_iter().chain(self.leading.assurance.due()).chain(audit).min();
         next.map_or(LONGEST_SLEEP, |at| self.clock.until(at).min(LONGEST_SLEEP))
     }
 
     fn next_tick(&self) -> Option<Timestamp> {
-        self.state.next_tick().map(|at| self.tick_after.map_or(at, |after| at.max(after)))
+        self.state.next_tick().map(|at| self.pacing.tick_after.map_or(at, |after| at.max(after)))
     }
 
     /// Reads first, of what is committed; then events, in order.
@@ -217,12 +156,12 @@ impl Loop {
         let now = self.clock.now();
         let mut events = Vec::with_capacity(round.len() + 1);
         events.extend(self.audit_due(now).map(|event| (event, None)));
-        events.extend(self.gone.drain(..).map(|event| (event, None)));
+        events.extend(self.pacing.gone.drain(..).map(|event| (event, None)));
         for request in round.drain(..) {
             match request {
                 Request::Query(question) => question(&self.state, now),
                 Request::Event(event, answer) => events.push((*event, answer)),
-                Request::CheckLeader => self.assurance.hurry(),
+                Request::CheckLeader => self.leading.assurance.hurry(),
             }
         }
         if self.outage.is_some() {
@@ -230,7 +169,7 @@ impl Loop {
             return ControlFlow::Continue(());
         }
         if self.next_tick().is_some_and(|at| at <= now) {
-            self.tick_after = None;
+            self.pacing.tick_after = None;
             events.push((Event::Tick, None));
         }
         let soft = self.store.limits().txn_ops / 2;
@@ -248,7 +187,7 @@ impl Loop {
         }
         self.metrics.step_seconds.observe(begin.elapsed().as_secs_f64());
         self.commit(batch).await?;
-        if self.counted.elapsed() > COUNT_EVERY {
+        if self.counting.counted.elapsed() > COUNT_EVERY {
             self.count_jobs();
         }
         ControlFlow::Continue(())
@@ -301,11 +240,11 @@ impl Loop {
         match outcome {
             Ok(outcome) if outcome.succeeded => {
                 self.state.commit(outcome.revision);
-                send_held(self.assurance.wrote(begun));
+                send_held(self.leading.assurance.wrote(begun));
                 self.shared.revision.store(outcome.revision, Ordering::Relaxed);
-                self.changed_webhooks.by(batch.writes.keys());
+                self.webhooks.changed.by(batch.writes.keys());
                 if batch.writes.keys().any(|key| matches!(key, Key::Tenant(_) | Key::Queue(..))) {
-                    self.named = self.state.named();
+                    self.counting.named = self.state.named();
                 }
                 self.metrics.commits.inc();
                 self.metrics.events.inc_by(events as u64);
@@ -330,38 +269,38 @@ impl Loop {
             return ControlFlow::Continue(());
         };
         let again = self.clock.now().plus(TICK_REST);
-        let Some(&(dues, places)) = PACES.get(self.pace) else {
+        let Some(&(dues, places)) = PACES.get(self.pacing.pace) else {
             tracing::error!(%error, "an event's writes do not fit into a transaction; it is refused");
             self.metrics.failures.inc(["too-large"]);
             if matches!(event, Event::Tick) {
                 let now = self.clock.now();
                 if !self.state.postpone_first(now, now.plus(POSTPONED)) {
-                    self.tick_after = self.tick_after.or(Some(again));
+                    self.pacing.tick_after = self.pacing.tick_after.or(Some(again));
                 }
             }
-            self.cut_short = false;
+            self.pacing.cut_short = false;
             answer_with(answer, &refusal(error));
             return ControlFlow::Continue(());
         };
-        self.pace += 1;
-        self.cut_short = places == 0;
+        self.pacing.pace += 1;
+        self.pacing.cut_short = places == 0;
         self.state.set_pace(dues, places);
         let mut single = Batch::default();
         self.step_into(&mut single, event, answer);
         let flow = Box::pin(self.commit(single)).await;
-        if std::mem::take(&mut self.cut_short) {
+        if std::mem::take(&mut self.pacing.cut_short) {
             self.state.want_pass();
-            self.tick_after = self.tick_after.or(Some(again));
+            self.pacing.tick_after = self.pacing.tick_after.or(Some(again));
         }
-        self.pace -= 1;
-        if self.pace == 0 {
+        self.pacing.pace -= 1;
+        if self.pacing.pace == 0 {
             self.state.set_pace(self.config.due_limit, self.config.pass_places);
         }
         flow
     }
 
     fn transaction(&self, batch: &Batch) -> Txn {
-        let mut txn = Txn::new().when(leader::fence(self.epoch));
+        let mut txn = Txn::new().when(leader::fence(self.leading.epoch));
         txn.success = batch.writes.values().map(codec::op).collect();
         txn
     }
@@ -390,7 +329,7 @@ impl Loop {
         }
         if self.write_probe().await? {
             tracing::error!(
-                epoch = self.epoch, %node, seen,
+                epoch = self.leading.epoch, %node, seen,
                 "an agent obeys an epoch that this cluster never had; it is refused and quarantined"
             );
             let mut batch = Batch::default();
@@ -408,7 +347,7 @@ impl Loop {
                 && self.state.node(node).is_some_and(|node| !node.is_quarantined())
             {
                 // Who has spoken untruly before is not worth a look at the store.
-                self.challenged = Some((node.clone(), *seen));
+                self.pacing.challenged = Some((node.clone(), *seen));
             }
             let Some(answer) = answer else { continue };
             let result = match reply {
@@ -426,14 +365,14 @@ impl Loop {
         for transition in &batch.transitions {
             push::record_transition(&self.state, transition);
             if let Some(moved) = self.state.moved(transition, self.clock.now()) {
-                self.metrics.shares.count(&self.named, &moved);
+                self.metrics.shares.count(&self.counting.named, &moved);
             }
         }
         for push in batch.pushes {
             let (node, session) = (push.node.clone(), push.session);
             match push::deliver(&self.sessions, push) {
                 Delivery::Queued | Delivery::Gone => {}
-                Delivery::Dropped => self.gone.push(Event::AgentDisconnected { node, session }),
+                Delivery::Dropped => self.pacing.gone.push(Event::AgentDisconnected { node, session }),
             }
         }
         ControlFlow::Continue(())
@@ -501,7 +440,7 @@ impl Loop {
     /// The fence did not hold, so nothing of the batch was written.
     async fn fenced_off(&mut self, batch: Batch) -> ControlFlow<()> {
         self.state.rollback();
-        self.lead.report(LeaderReport::Fenced);
+        self.leading.lead.report(LeaderReport::Fenced);
         let flow = self.lost_the_key().await;
         let refused = if flow.is_break() {
             Refusal::Stopped { cause: "another controller leads" }
@@ -532,17 +471,17 @@ impl Loop {
         }
     }
 
-    fn count_jobs(&mut self) {
+    pub(crate) fn count_jobs(&mut self) {
         self.metrics.set_jobs(&self.state.phases());
         let figures = self.state.figures();
         self.metrics.shares.set(&figures);
-        self.named = figures.named;
+        self.counting.named = figures.named;
         self.metrics.set_webhooks(self.state.all_deliveries_queued());
         for log in Log::ALL {
             let (records, _) = self.state.audit_kept(log);
             self.metrics.audit_records.set([&log.to_string()], i64::try_from(records).unwrap_or(i64::MAX));
         }
-        self.counted = Instant::now();
+        self.counting.counted = Instant::now();
     }
 }
 

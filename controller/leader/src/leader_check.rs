@@ -14,13 +14,13 @@ const HELD: usize = 4096;
 impl Loop {
     /// Applies the result of a finished check.
     pub(crate) async fn apply_leader_check(&mut self) -> ControlFlow<()> {
-        match self.found.take() {
+        match self.leading.found.take() {
             Some(Ok(found)) => {
-                self.lead.found(found.as_ref());
-                if self.lead.leads() != Some(self.epoch) {
+                self.leading.lead.found(found.as_ref());
+                if self.leading.lead.leads() != Some(self.leading.epoch) {
                     return self.lost_the_key().await;
                 }
-                send_held(self.assurance.confirmed());
+                send_held(self.leading.assurance.confirmed());
             }
             Some(Err(error)) => self.leader_check_failed(&error),
             None => {}
@@ -31,16 +31,16 @@ impl Loop {
     /// Begins a check if one is due. While the store takes no writes, write probes do its work.
     pub(crate) fn check_leader_if_due(&mut self) {
         let now = self.clock.now();
-        if self.outage.is_none() && self.assurance.due().is_some_and(|at| at <= now) {
-            self.assurance.begin_check(now);
-            self.leader_check.begin(&self.store);
+        if self.outage.is_none() && self.leading.assurance.due().is_some_and(|at| at <= now) {
+            self.leading.assurance.begin_check(now);
+            self.leading.leader_check.begin(&self.store);
         }
     }
 
     /// Holds an answer that was decided without a write until it is confirmed that this controller still leads.
     pub(crate) fn hold(&mut self, held: PendingAnswer) {
-        if self.assurance.held() < HELD {
-            return self.assurance.hold(held);
+        if self.leading.assurance.held() < HELD {
+            return self.leading.assurance.hold(held);
         }
         let cause = format!("{HELD} others wait to hear it");
         answer_with(Some(held.0), &Refusal::Unconfirmed { cause });
@@ -48,7 +48,7 @@ impl Loop {
 
     /// Sends `refused` instead of all held answers.
     pub(crate) fn refuse_held(&mut self, refused: &Refusal) {
-        for (answer, _) in self.assurance.give_up() {
+        for (answer, _) in self.leading.assurance.give_up() {
             answer_with(Some(answer), refused);
         }
     }

@@ -73,69 +73,100 @@ pub(crate) struct Outage {
     pub(crate) overflow: bool,
 }
 
+/// That this controller leads, and how sure it is of that.
+pub(crate) struct Leading {
+    pub epoch: u64,
+    pub lead: Lead,
+    pub assurance: Assurance<PendingAnswer>,
+    pub leader_check: LeaderCheck,
+    /// What the last leader check has read.
+    pub found: Option<Found>,
+    /// Leadership is given up at the end.
+    pub release: bool,
+}
+
+impl Leading {
+    /// Of a lead that was just taken.
+    pub fn new(epoch: u64, lead: Lead, assurance: Assurance<PendingAnswer>, release: bool) -> Self {
+        Self { epoch, lead, assurance, leader_check: LeaderCheck::default(), found: None, release }
+    }
+}
+
+/// Where requests come from.
+pub(crate) struct Inbox {
+    pub clients: mpsc::Receiver<Request>,
+    pub agents: mpsc::Receiver<Request>,
+    pub denials: mpsc::Receiver<Refused>,
+}
+
+/// The loop's part in the audit log.
+pub(crate) struct AuditState {
+    pub seal: Option<Seal>,
+    /// Denials that wait for a record.
+    pub flood: Denials<Answer>,
+    /// The head of the audit log is not signed before.
+    pub seal_after: Timestamp,
+}
+
+impl AuditState {
+    /// Nothing waits.
+    pub fn new(seal: Option<Seal>) -> Self {
+        Self { seal, flood: Denials::default(), seal_after: Timestamp::default() }
+    }
+}
+
+/// What the next steps have to heed.
+#[derive(Default)]
+pub(crate) struct Pacing {
+    /// Sessions that ended because their agents did not keep up.
+    pub gone: Vec<Event>,
+    /// A node that has seen a later epoch than this one, and which.
+    pub challenged: Option<(NodeName, u64)>,
+    /// How many of the paces the step at work has tried.
+    pub pace: usize,
+    /// The step at work may place nothing.
+    pub cut_short: bool,
+    /// The state gets no `Tick` before this time; `None`: whenever it asks for one.
+    pub tick_after: Option<Timestamp>,
+}
+
+/// What was counted for the metrics last.
+pub(crate) struct Counting {
+    pub counted: Instant,
+    /// Who is counted by name.
+    pub named: Named,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self { counted: Instant::now(), named: Named::default() }
+    }
+}
+
+/// What tells the sender of webhooks what to do.
+pub(crate) struct WebhookSignals {
+    /// Webhooks of which something was written.
+    pub changed: ChangedWebhooks,
+    /// Ends with the loop: who does not lead sends nothing.
+    pub _sending: DropGuard,
+}
+
 pub(crate) struct Loop {
     pub state: State,
     pub config: Config,
-    pub epoch: u64,
-    pub lead: Lead,
-    pub assurance: Assurance<PendingAnswer>,
+    pub rng: ChaCha20Rng,
+    pub clock: Clock,
     pub store: Arc<dyn Store>,
-    pub clients: mpsc::Receiver<Request>,
-    pub agents: mpsc::Receiver<Request>,
-    pub denials: mpsc::Receiver<Refused>,
-    pub seal: Option<Seal>,
     pub shared: Arc<Shared>,
     pub sessions: Sessions,
     pub metrics: LoopMetrics,
-    pub clock: Clock,
-    pub rng: ChaCha20Rng,
-    /// Webhooks of which something was written.
-    pub changed_webhooks: ChangedWebhooks,
-    /// Ends with the loop: who does not lead sends nothing.
-    pub _sending: DropGuard,
-    /// Leadership is given up at the end.
-    pub release: bool,
-    pub stop: CancellationToken,
-    pub(crate) outage: Option<Outage>,
-    pub(crate) leader_check: LeaderCheck,
-    /// What the last leader check has read.
-    pub(crate) found: Option<Found>,
-    pub(crate) counted: Instant,
-    /// Who is counted by name.
-    pub(crate) named: Named,
-    pub(crate) gone: Vec<Event>,
-    pub(crate) challenged: Option<(NodeName, u64)>,
-    /// How many of [`PACES`] the step at work has tried.
-    pub(crate) pace: usize,
-    /// The step at work may place nothing.
-    pub(crate) cut_short: bool,
-    /// The state gets no `Tick` before this time; `None`: whenever it asks for one.
-    pub(crate) tick_after: Option<Timestamp>,
-    /// Denials that wait for a record.
-    pub(crate) flood: Denials<Answer>,
-    /// The head of the audit log is not signed before.
-    pub(crate) seal_after: Timestamp,
-}
-
-/// What the loop is made of.
-pub(crate) struct Parts {
-    pub state: State,
-    pub config: Config,
-    pub epoch: u64,
-    pub lead: Lead,
-    pub assurance: Assurance<PendingAnswer>,
-    pub store: Arc<dyn Store>,
-    pub clients: mpsc::Receiver<Request>,
-    pub agents: mpsc::Receiver<Request>,
-    pub denials: mpsc::Receiver<Refused>,
-    pub seal: Option<Seal>,
-    pub shared: Arc<Shared>,
-    pub sessions: Sessions,
-    pub metrics: LoopMetrics,
-    pub clock: Clock,
-    pub rng: ChaCha20Rng,
-    pub changed_webhooks: ChangedWebhooks,
-    pub sending: DropGuard,
-    pub release: bool,
+    pub leading: Leading,
+    pub inbox: Inbox,
+    pub audit: AuditState,
+    pub pacing: Pacing,
+    pub counting: Counting,
+    pub webhooks: WebhookSignals,
+    /// While the store takes no writes.
+    pub outage: Option<Outage>,
     pub stop: CancellationToken,
 }

@@ -37,7 +37,7 @@ impl Loop {
     pub(crate) fn open_outage(&mut self, error: &StoreError) {
         let reload = !leader::surely_not_stored(error);
         if reload {
-            self.lead.report(LeaderReport::Doubt);
+            self.leading.lead.report(LeaderReport::Doubt);
         }
         self.begin_outage(error.to_string(), reload, PROBE_FIRST);
     }
@@ -49,7 +49,7 @@ impl Loop {
 
     fn begin_outage(&mut self, cause: String, reload: bool, first: Duration) {
         tracing::error!(%cause, "the store takes no writes: submits are refused, running jobs go on");
-        self.leader_check.forget();
+        self.leading.leader_check.forget();
         self.refuse_held(&Refusal::Unconfirmed { cause: cause.clone() });
         self.shared.set_cause(Some(cause));
         self.metrics.writable.set(0);
@@ -136,16 +136,16 @@ impl Loop {
     }
 
     pub(crate) async fn write_probe(&mut self) -> ControlFlow<(), bool> {
-        let value = Bytes::copy_from_slice(&self.epoch.to_be_bytes());
-        let txn = Txn::new().when(leader::fence(self.epoch)).then(Op::put(keys::PROBE, value));
+        let value = Bytes::copy_from_slice(&self.leading.epoch.to_be_bytes());
+        let txn = Txn::new().when(leader::fence(self.leading.epoch)).then(Op::put(keys::PROBE, value));
         let begun = self.clock.now();
         match self.store.txn(txn).await {
             Ok(outcome) if outcome.succeeded => {
-                send_held(self.assurance.wrote(begun));
+                send_held(self.leading.assurance.wrote(begun));
                 ControlFlow::Continue(true)
             }
             Ok(_) => {
-                self.lead.report(LeaderReport::Fenced);
+                self.leading.lead.report(LeaderReport::Fenced);
                 self.lost_the_key().await?;
                 ControlFlow::Continue(false)
             }
@@ -162,19 +162,19 @@ impl Loop {
 
     /// Takes the lead anew where its own epoch was ended; false: not yet.
     async fn lead_again(&mut self) -> ControlFlow<(), bool> {
-        if self.lead.leads() == Some(self.epoch) {
+        if self.leading.lead.leads() == Some(self.leading.epoch) {
             return ControlFlow::Continue(true);
         }
-        match self.lead.settle(self.store.as_ref(), self.clock.now()).await {
+        match self.leading.lead.settle(self.store.as_ref(), self.clock.now()).await {
             Ok(Leadership::Leading(epoch)) => {
-                tracing::info!(epoch, ended = self.epoch, "leading again, with a new epoch");
-                self.epoch = epoch;
+                tracing::info!(epoch, ended = self.leading.epoch, "leading again, with a new epoch");
+                self.leading.epoch = epoch;
                 self.shared.epoch.store(epoch, Ordering::Relaxed);
                 self.metrics.epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
                 ControlFlow::Continue(true)
             }
             Ok(Leadership::Following(leader)) => {
-                let (epoch, holder) = (self.epoch, self.lead.seen());
+                let (epoch, holder) = (self.leading.epoch, self.leading.lead.seen());
                 tracing::error!(epoch, leader, holder, "another controller leads: this one stops");
                 self.refuse_held(&Refusal::Stopped { cause: "another controller leads" });
                 ControlFlow::Break(())
@@ -192,7 +192,7 @@ impl Loop {
         if !self.outage.as_ref().is_some_and(|outage| outage.reload) {
             return true;
         }
-        match leader::load(&self.store, &self.config, self.epoch, self.clock.now()).await {
+        match leader::load(&self.store, &self.config, self.leading.epoch, self.clock.now()).await {
             Ok((state, revision)) => {
                 self.state = state;
                 self.shared.revision.store(revision, Ordering::Relaxed);

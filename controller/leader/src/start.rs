@@ -26,7 +26,7 @@ use crate::{
     keys,
     leader::{self, Lead},
     logs::{LogBroker, StepBroker},
-    loop_state::{Loop, Parts},
+    loop_state::{AuditState, Counting, Inbox, Leading, Loop, Pacing, WebhookSignals},
     metrics::LoopMetrics,
     options::Options,
     records,
@@ -143,28 +143,28 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
     if handle.webhooks.is_some() {
         tokio::spawn(webhooks::run(handle.clone(), changed_webhooks.clone(), sending.clone()));
     }
-    let parts = Parts {
+    let assurance = Assurance::new(clock.now(), options.lead_check);
+    metrics.lead(epoch);
+    let mut begun = Loop {
         state,
         config: options.config,
-        epoch,
-        lead,
-        assurance: Assurance::new(clock.now(), options.lead_check),
+        rng,
+        clock,
         store,
-        clients: client_requests,
-        agents: agent_requests,
-        denials: denied,
-        seal: options.seal,
         shared,
         sessions,
         metrics,
-        clock,
-        rng,
-        release: options.release,
+        leading: Leading::new(epoch, lead, assurance, options.release),
+        inbox: Inbox { clients: client_requests, agents: agent_requests, denials: denied },
+        audit: AuditState::new(options.seal),
+        pacing: Pacing::default(),
+        counting: Counting::default(),
+        webhooks: WebhookSignals { changed: changed_webhooks, _sending: sending.drop_guard() },
+        outage: None,
         stop: options.stop,
-        changed_webhooks,
-        sending: sending.drop_guard(),
     };
-    (handle, tokio::spawn(Loop::new(parts).run()))
+    begun.count_jobs();
+    (handle, tokio::spawn(begun.run()))
 }
 
 pub(crate) fn seed(source: &dyn Source) -> Result<[u8; 32], StartError> {

@@ -21,7 +21,7 @@ use crate::{
     why::{WaitCause, WaitReasons},
 };
 
-use crate::pass::{Pass, PassPurpose};
+use crate::pass::{Outcome, Pass, PassPurpose};
 
 impl QueueState {
     /// What is to be done now. The snapshot is as the cluster is; it is changed meanwhile and put back.
@@ -82,7 +82,7 @@ impl QueueState {
             let foreseen = if check == PassPurpose::Forecast { fore() } else { BTreeMap::new() };
             let mut pass = Pass::new(self, &ground, snapshot, placer, now, budget, check);
             pass.foreseen = foreseen;
-            pass.empty = empty;
+            pass.search.empty = empty;
             pass.run(turn);
             pass.finish()
         } else {
@@ -134,8 +134,8 @@ impl<'a> Pass<'a> {
         let mut ahead = 0;
         while let Some(entry) = turn.list.get(ahead).copied() {
             // Behind the last one that could act nothing is decided any more; the first is always looked at.
-            let goes_on =
-                self.starts < self.budget.starts && turn.goes_on(ahead, queue_state, &self.plan, self.lowest);
+            let goes_on = self.begun.starts < self.budget.starts
+                && turn.goes_on(ahead, queue_state, &self.plan, self.lowest);
             if self.check == PassPurpose::Event && ahead > 0 && !goes_on {
                 break;
             }
@@ -152,7 +152,7 @@ impl<'a> Pass<'a> {
                     (None, old) if self.check != PassPurpose::Forecast && !never => why.eta = old,
                     _ => {}
                 }
-                self.seen.push((entry.uid, why));
+                self.outcome.seen.push((entry.uid, why));
             }
         }
         if let Some(time) = queue_state.marks.privates.next_event() {
@@ -210,7 +210,7 @@ impl<'a> Pass<'a> {
         let mut planned = self.plan.earliest(&grown);
         match planned {
             Some((0, _)) if not_before.is_none() => {
-                if self.starts >= self.budget.starts {
+                if self.begun.starts >= self.budget.starts {
                     why.causes.push(WaitCause::Later);
                 } else {
                     match self.start(entry, &grown, why) {
@@ -269,7 +269,7 @@ impl<'a> Pass<'a> {
             Backfill::Conservative => Promise::Conservative,
             Backfill::Easy => {
                 // Who waits for its limits or its time, not for nodes or licenses, is in nobody's way.
-                let entitled = self.privates.target(&entry.id.tenant, entry.uid).is_some();
+                let entitled = self.guarantees.privates.target(&entry.id.tenant, entry.uid).is_some();
                 if !entitled && (self.first_kept || desired.from > 0 || !self.plan.is_within_limits(desired))
                 {
                     return None;
@@ -323,7 +323,7 @@ impl<'a> Pass<'a> {
         if counted && nodes >= desired.nodes as usize + need.exclude.len() {
             return true;
         }
-        if let Some(fits) = self.empty.known(entry.uid) {
+        if let Some(fits) = self.search.empty.known(entry.uid) {
             return fits;
         }
         // A forecast decides nothing.
@@ -331,8 +331,8 @@ impl<'a> Pass<'a> {
             return true;
         }
         let need = Need { nodes: entry.min_nodes, tenant: None, ..need.clone() };
-        let (placer, choice) = (&mut self.placer, Choice::default());
-        self.empty.find(entry.uid, need, self.ground, |need| {
+        let (placer, choice) = (&mut self.search.placer, Choice::default());
+        self.search.empty.find(entry.uid, need, self.ground, |need| {
             let mut choice = choice;
             placer.choose_at(capacity_index, need, None, Time::Ended, &mut choice).then_some(choice)
         })
@@ -359,10 +359,11 @@ impl<'a> Pass<'a> {
             let Some(other) = self.queue_state.jobs.get(uid) else { continue };
             let end = if other.run().is_some() {
                 Some(self.queue_state.end(other, self.now))
-            } else if self.begun.iter().any(|begun| begun.uid == *uid) {
+            } else if self.begun.jobs.iter().any(|begun| begun.uid == *uid) {
                 Some(self.now.plus(self.queue_state.length(other)))
             } else {
-                let seen = self.seen.iter().rev().find(|(seen, _)| seen == uid).map(|(_, why)| why.eta);
+                let seen =
+                    self.outcome.seen.iter().rev().find(|(seen, _)| seen == uid).map(|(_, why)| why.eta);
                 let eta = seen.unwrap_or_else(|| self.queue_state.eta(*uid));
                 eta.map(|eta| eta.start.plus(self.queue_state.length(other)))
             };
@@ -396,7 +397,7 @@ impl<'a> Pass<'a> {
             }
         }
         let running = |matches: &dyn Fn(&Entry) -> bool| {
-            let jobs = self.queue_state.running.values().chain(self.begun.iter().copied());
+            let jobs = self.queue_state.running.values().chain(self.begun.jobs.iter().copied());
             u32::try_from(jobs.filter(|other| matches(other)).count()).unwrap_or(u32::MAX)
         };
         if let Some(limit) = self.queue_state.tenants.get(tenant).and_then(|def| def.jobs)
@@ -416,7 +417,8 @@ impl<'a> Pass<'a> {
             }
             let of =
                 self.queue_state.running_of(tenant).filter(|(other, _)| own(other)).map(|(_, gpus)| *gpus);
-            let begun = self.begun.iter().filter(|other| own(other)).map(|other| other.gpus(other.min_nodes));
+            let begun =
+                self.begun.jobs.iter().filter(|other| own(other)).map(|other| other.gpus(other.min_nodes));
             let held = of.chain(begun).sum::<u64>();
             if let Some(limit) =
                 def.gpus.map(u64::from).filter(|limit| held + asked > *limit && asked <= *limit)
@@ -448,11 +450,11 @@ impl<'a> Pass<'a> {
 
     /// Puts the snapshot back.
     fn finish(self) -> Found {
-        for (tenant, choice) in self.held.iter().rev() {
+        for (tenant, choice) in self.begun.held.iter().rev() {
             self.snapshot.release_choice(tenant, choice);
         }
-        let Self { acts, seen, next, privates, empty, .. } = self;
-        Found { acts, seen, next, privates, empty }
+        let Self { outcome: Outcome { acts, seen, next }, search, guarantees, .. } = self;
+        Found { acts, seen, next, privates: guarantees.privates, empty: search.empty }
     }
 }
 

@@ -48,7 +48,7 @@ impl Pass<'_> {
             if !self.plan.is_license_short(name, desired) {
                 continue;
             }
-            let begun = self.begun.iter().filter_map(|other| other.licenses.get(name));
+            let begun = self.begun.jobs.iter().filter_map(|other| other.licenses.get(name));
             let begun = begun.map(|count| u64::from(*count)).sum::<u64>();
             let held = self.queue_state.license_use(name).held + begun;
             let total = self.queue_state.licenses.total(name);

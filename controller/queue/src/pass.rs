@@ -36,11 +36,71 @@ pub(crate) enum PassPurpose {
     Forecast,
 }
 
+/// The placer, with what this pass has learned from it.
+pub(crate) struct Search<'a> {
+    pub(crate) placer: &'a mut Placer,
+    pub(crate) choice: Choice,
+    /// Jobs that ask alike fail alike, while nothing is freed; with the reservations that were in their way.
+    pub(crate) failed: BTreeSet<(Need, usize)>,
+    /// Jobs that the placer has a gang for and that would take from what is planned: those that ask alike would too.
+    pub(crate) passed_over: BTreeSet<Need>,
+    /// Who would have a place if no job ran.
+    pub(crate) empty: Empty,
+}
+
+impl<'a> Search<'a> {
+    fn new(placer: &'a mut Placer) -> Self {
+        let (failed, passed_over) = (BTreeSet::new(), BTreeSet::new());
+        Self { placer, choice: Choice::default(), failed, passed_over, empty: Empty::default() }
+    }
+}
+
+/// What is to be done, and what was found of those that wait on.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) acts: Vec<Act>,
+    pub(crate) seen: Vec<(JobUid, WaitReasons)>,
+    /// When time alone may change something.
+    pub(crate) next: Option<Timestamp>,
+}
+
+/// What starts in this pass, and what is given up for it.
+#[derive(Default)]
+pub(crate) struct Begun<'a> {
+    pub(crate) starts: usize,
+    pub(crate) rooms: usize,
+    /// Jobs that start in this pass.
+    pub(crate) jobs: Vec<&'a Arc<Entry>>,
+    /// What was started, to be put back.
+    pub(crate) held: Vec<(TenantName, Choice)>,
+    /// Who yields in this pass.
+    pub(crate) yielding: BTreeSet<JobUid>,
+    /// Nodes on which jobs that room is made for will start.
+    pub(crate) promised: Vec<NodeIx>,
+}
+
+/// What guarantees keep.
+pub(crate) struct Guarantees {
+    /// Nodes that are bound to guarantees.
+    pub(crate) bound: NodeSet,
+    /// The private clusters; what they are bound to may change.
+    pub(crate) privates: GuaranteeClusters,
+}
+
+/// What tenants and their queues hold.
+pub(crate) struct Holdings<'a> {
+    /// GPUs of queues and tenants that running jobs hold.
+    pub(crate) held_before: Amounts,
+    /// GPUs of queues and tenants that jobs that start in this pass hold.
+    pub(crate) more: Amounts,
+    /// What jobs of one tenant and queue have in common.
+    pub(crate) lines: TenantQueues<'a>,
+}
+
 /// What a pass has found.
 pub(crate) struct Pass<'a> {
     pub(crate) queue_state: &'a QueueState,
     pub(crate) snapshot: &'a mut Snapshot,
-    pub(crate) placer: &'a mut Placer,
     pub(crate) now: Timestamp,
     pub(crate) budget: Budget,
     pub(crate) check: PassPurpose,
@@ -49,40 +109,15 @@ pub(crate) struct Pass<'a> {
     pub(crate) kept: ActiveReservations<'a>,
     pub(crate) ground: &'a Ground,
     pub(crate) plan: Plan,
-    pub(crate) acts: Vec<Act>,
-    pub(crate) seen: Vec<(JobUid, WaitReasons)>,
-    pub(crate) next: Option<Timestamp>,
-    /// What was started, to be put back.
-    pub(crate) held: Vec<(TenantName, Choice)>,
-    pub(crate) choice: Choice,
-    /// Jobs that ask alike fail alike, while nothing is freed; with the reservations that were in their way.
-    pub(crate) failed: BTreeSet<(Need, usize)>,
-    /// Jobs that the placer has a gang for and that would take from what is planned: those that ask alike would too.
-    pub(crate) passed_over: BTreeSet<Need>,
-    /// Who would have a place if no job ran.
-    pub(crate) empty: Empty,
+    pub(crate) search: Search<'a>,
+    pub(crate) outcome: Outcome,
+    pub(crate) begun: Begun<'a>,
+    pub(crate) guarantees: Guarantees,
+    pub(crate) holdings: Holdings<'a>,
     /// A job that waits for nodes has its place in the plan: with EASY backfill no other one gets one.
     pub(crate) first_kept: bool,
-    pub(crate) starts: usize,
-    pub(crate) rooms: usize,
     /// The lowest priority of a running job that may be stopped for a higher one.
     pub(crate) lowest: i32,
-    /// Nodes on which jobs that room is made for will start.
-    pub(crate) promised: Vec<NodeIx>,
-    /// Jobs that start in this pass.
-    pub(crate) begun: Vec<&'a Arc<Entry>>,
-    /// Who yields in this pass.
-    pub(crate) yielding: BTreeSet<JobUid>,
-    /// Nodes that are bound to guarantees.
-    pub(crate) bound: NodeSet,
-    /// The private clusters; what they are bound to may change.
-    pub(crate) privates: GuaranteeClusters,
-    /// GPUs of queues and tenants that running jobs hold.
-    pub(crate) held_before: Amounts,
-    /// GPUs of queues and tenants that jobs that start in this pass hold.
-    pub(crate) more: Amounts,
-    /// What jobs of one tenant and queue have in common.
-    pub(crate) lines: TenantQueues<'a>,
 }
 
 impl<'a> Pass<'a> {
@@ -103,12 +138,10 @@ impl<'a> Pass<'a> {
             now,
             check == PassPurpose::Forecast,
         );
+        let privates = queue_state.marks.privates.clone();
         Self {
-            bound: queue_state.marks.privates.bound_nodes(),
-            privates: queue_state.marks.privates.clone(),
             queue_state,
             snapshot,
-            placer,
             now,
             budget,
             check,
@@ -116,24 +149,17 @@ impl<'a> Pass<'a> {
             kept,
             ground,
             plan,
-            acts: Vec::new(),
-            seen: Vec::new(),
-            next: None,
-            held: Vec::new(),
-            choice: Choice::default(),
-            failed: BTreeSet::new(),
-            passed_over: BTreeSet::new(),
-            empty: Empty::default(),
+            search: Search::new(placer),
+            outcome: Outcome::default(),
+            begun: Begun::default(),
+            guarantees: Guarantees { bound: privates.bound_nodes(), privates },
+            holdings: Holdings {
+                held_before: held(queue_state),
+                more: BTreeMap::new(),
+                lines: TenantQueues::default(),
+            },
             first_kept: false,
-            starts: 0,
-            rooms: 0,
             lowest: i32::MAX,
-            promised: Vec::new(),
-            begun: Vec::new(),
-            yielding: BTreeSet::new(),
-            held_before: held(queue_state),
-            more: BTreeMap::new(),
-            lines: TenantQueues::default(),
         }
     }
 
@@ -143,7 +169,7 @@ impl<'a> Pass<'a> {
 
     pub(crate) fn wake(&mut self, time: Timestamp) {
         if time > self.now {
-            self.next = Some(self.next.map_or(time, |next| next.min(time)));
+            self.outcome.next = Some(self.outcome.next.map_or(time, |next| next.min(time)));
         }
     }
 
@@ -176,24 +202,24 @@ impl<'a> Pass<'a> {
     /// GPUs that a queue, with those below it, or a tenant holds.
     pub(crate) fn held_by(&self, tenant: &TenantName, queue: &Option<QueueName>) -> u64 {
         let held = |map: &Amounts| map.get(tenant).and_then(|own| own.get(queue)).copied().unwrap_or(0);
-        held(&self.held_before) + held(&self.more)
+        held(&self.holdings.held_before) + held(&self.holdings.more)
     }
 
     pub(crate) fn may_start(&self) -> bool {
-        self.starts < self.budget.starts
+        self.begun.starts < self.budget.starts
     }
 
     /// The line of a job; `None` if its queue, one above it or its tenant is not known.
     pub(crate) fn line(&mut self, entry: &'a Entry) -> Option<Rc<TenantQueue>> {
         let key = (&entry.id.tenant, entry.queue.as_ref());
-        if let Some(line) = self.lines.lines.get(&key) {
+        if let Some(line) = self.holdings.lines.lines.get(&key) {
             return line.clone();
         }
         let line = self.queue_state.path(entry).map(|path| {
             let quotas = self.plan.limits(self.queue_state, &entry.id.tenant, &path, self.now).into();
             Rc::new(TenantQueue { path, quotas })
         });
-        self.lines.lines.insert(key, line.clone());
+        self.holdings.lines.lines.insert(key, line.clone());
         line
     }
 
@@ -211,7 +237,7 @@ impl<'a> Pass<'a> {
     /// What estimates of jobs like this one turned out to be.
     pub(crate) fn error(&self, entry: &'a Entry) -> [u32; 3] {
         let size = entry.gpus(entry.need.nodes).max(1).ilog2();
-        let mut errors = self.lines.errors.borrow_mut();
+        let mut errors = self.holdings.lines.errors.borrow_mut();
         *errors.entry((&entry.id.tenant, size)).or_insert_with(|| self.queue_state.error(entry))
     }
 }

@@ -124,7 +124,7 @@ impl<'a> Victims<'a> {
         let mut list: Vec<(u64, &Arc<Entry>)> = jobs
             .filter(|victim| {
                 let running = victim.run().is_some_and(|run| run.ending.is_none());
-                running && !pass.yielding.contains(&victim.uid) && may(victim)
+                running && !pass.begun.yielding.contains(&victim.uid) && may(victim)
             })
             .map(|victim| (price(victim, pass.now), victim))
             .collect();
@@ -287,11 +287,11 @@ impl<'a> Victims<'a> {
             freed += u64::from(victim.nodes_held());
             // For large gangs not every single one is worth an attempt.
             if (freed >= next || gone.len() == list.len()) && claim.is_met(pass.queue_state, &gone) {
-                found = pass.placer.choose(
+                found = pass.search.placer.choose(
                     pass.snapshot.capacity_index(),
                     claim.need,
                     Some(&hidden),
-                    &mut pass.choice,
+                    &mut pass.search.choice,
                 );
                 if found {
                     break;
@@ -302,11 +302,11 @@ impl<'a> Victims<'a> {
         if found {
             self.spare(pass, claim, &hidden, &mut gone);
             // Once more for all that are left, so that the choice is the last one that was found.
-            found = pass.placer.choose(
+            found = pass.search.placer.choose(
                 pass.snapshot.capacity_index(),
                 claim.need,
                 Some(&hidden),
-                &mut pass.choice,
+                &mut pass.search.choice,
             );
         }
         for victim in &gone {
@@ -318,7 +318,7 @@ impl<'a> Victims<'a> {
     fn spare(&self, pass: &mut Pass<'a>, claim: &Claim<'_>, hidden: &Hidden, gone: &mut Vec<&'a Arc<Entry>>) {
         // Those on none of the nodes first, as far as the limits do without them.
         let taken: BTreeSet<NodeIx> =
-            pass.choice.nodes.iter().chain(&pass.choice.spares).map(|pick| pick.node).collect();
+            pass.search.choice.nodes.iter().chain(&pass.search.choice.spares).map(|pick| pick.node).collect();
         let queue_state = pass.queue_state;
         gone.retain(|victim| {
             let nodes = queue_state.cache.nodes.get(&victim.uid);
@@ -338,11 +338,11 @@ impl<'a> Victims<'a> {
             let victim = gone.remove(at);
             if claim.is_met(queue_state, gone) {
                 hold(pass, victim);
-                if pass.placer.choose(
+                if pass.search.placer.choose(
                     pass.snapshot.capacity_index(),
                     claim.need,
                     Some(hidden),
-                    &mut pass.choice,
+                    &mut pass.search.choice,
                 ) {
                     continue;
                 }

@@ -44,21 +44,23 @@ impl<'a> Pass<'a> {
                 format!("nobody waits for room, and there is some for {nodes} nodes in place of {held}");
             let reasons = vec![Reason::new(ReasonCode::Grown, message).count(nodes as usize)];
             let (grace, signal) = (entry.grace, entry.preemption.signal);
-            self.acts.push(Act::Grow { uid: entry.uid, nodes, grace, signal, reasons });
+            self.outcome.acts.push(Act::Grow { uid: entry.uid, nodes, grace, signal, reasons });
             return;
         }
     }
 
     /// Whether no waiting job is one that could use room.
     fn is_quiet(&self) -> bool {
-        let seen: BTreeMap<JobUid, &WaitReasons> = self.seen.iter().map(|(uid, why)| (*uid, why)).collect();
+        let seen: BTreeMap<JobUid, &WaitReasons> =
+            self.outcome.seen.iter().map(|(uid, why)| (*uid, why)).collect();
         let never = |cause: &WaitCause| cause.is_final() || matches!(cause, WaitCause::Shape(_));
         let waits = |entry: &Arc<Entry>| {
             let why = seen.get(&entry.uid).copied().or_else(|| self.queue_state.seen(entry.uid));
             let fits = entry.min_nodes.saturating_add(entry.need.spares) <= self.plan.open;
             fits && entry.hold.is_empty() && !why.is_some_and(|why| why.causes.iter().any(never))
         };
-        self.acts.is_empty() && !self.queue_state.waiting.values().flat_map(BTreeMap::values).any(waits)
+        self.outcome.acts.is_empty()
+            && !self.queue_state.waiting.values().flat_map(BTreeMap::values).any(waits)
     }
 
     /// With how many nodes a running job could go on, if that is worth a restart: a quarter more at least.
@@ -87,7 +89,12 @@ impl<'a> Pass<'a> {
                 return None;
             }
             let need = Need { nodes, ..entry.need.clone() };
-            if self.placer.choose(self.snapshot.capacity_index(), &need, Some(&hidden), &mut self.choice) {
+            if self.search.placer.choose(
+                self.snapshot.capacity_index(),
+                &need,
+                Some(&hidden),
+                &mut self.search.choice,
+            ) {
                 return Some(nodes);
             }
             nodes = fitting(entry, nodes.saturating_sub(nodes.div_ceil(8)));
@@ -112,9 +119,16 @@ impl<'a> Pass<'a> {
             let reasons = vec![Reason::about(ReasonCode::Shrunk, &Thing::Job(entry.id.clone()), words)];
             let (grace, signal) = (victim.grace, victim.preemption.signal);
             why.causes.push(WaitCause::Yielding(vec![victim.uid]));
-            self.yielding.insert(victim.uid);
+            self.begun.yielding.insert(victim.uid);
             self.count_as_free(victim);
-            self.acts.push(Act::Shrink { victim: victim.uid, nodes, by: entry.uid, grace, signal, reasons });
+            self.outcome.acts.push(Act::Shrink {
+                victim: victim.uid,
+                nodes,
+                by: entry.uid,
+                grace,
+                signal,
+                reasons,
+            });
             return true;
         }
         false
@@ -144,15 +158,19 @@ impl<'a> Pass<'a> {
         let forbidden = self.forbidden(entry, desired.length);
         let hidden = Hidden::of(self.snapshot.capacity_index(), forbidden.iter().copied());
         let need = Need { nodes: desired.nodes - entry.need.spares, ..entry.need.clone() };
-        let starts =
-            self.placer.choose(self.snapshot.capacity_index(), &need, Some(&hidden), &mut self.choice);
-        let taken: Vec<NodeIx> = picks(&self.choice).iter().map(|(node, _)| *node).collect();
+        let starts = self.search.placer.choose(
+            self.snapshot.capacity_index(),
+            &need,
+            Some(&hidden),
+            &mut self.search.choice,
+        );
+        let taken: Vec<NodeIx> = picks(&self.search.choice).iter().map(|(node, _)| *node).collect();
         let length = self.queue_state.length(victim);
         let others = [self.forbidden(victim, length), taken.clone()].concat();
         let nodes = if starts { self.largest(victim, most, victim.min_nodes, &others) } else { None };
         hold(self, victim);
         if nodes.is_some() {
-            self.promised.extend(taken);
+            self.begun.promised.extend(taken);
         }
         nodes
     }

@@ -24,7 +24,9 @@ impl<'a> Pass<'a> {
         mut desired: PlanRequest,
         why: &mut WaitReasons,
     ) -> bool {
-        let Some((target, nodes)) = self.privates.target(&entry.id.tenant, entry.uid) else { return false };
+        let Some((target, nodes)) = self.guarantees.privates.target(&entry.id.tenant, entry.uid) else {
+            return false;
+        };
         let need = Need { nodes, ..entry.need.clone() };
         desired.nodes = nodes + entry.need.spares;
         if !self.may_start() {
@@ -45,8 +47,8 @@ impl<'a> Pass<'a> {
             _ if ending.is_empty() => why.causes.push(WaitCause::Scattered),
             _ => why.causes.push(WaitCause::Yielding(ending)),
         }
-        if let Some((target, _)) = self.privates.target(&entry.id.tenant, entry.uid) {
-            self.promised.extend(target);
+        if let Some((target, _)) = self.guarantees.privates.target(&entry.id.tenant, entry.uid) {
+            self.begun.promised.extend(target);
         }
         let planned = self.plan.earliest(&desired);
         self.plan_for(entry, &desired, planned, why);
@@ -81,10 +83,15 @@ impl<'a> Pass<'a> {
         target: &[NodeIx],
     ) -> bool {
         let hidden = self.all_but(target);
-        if !self.placer.choose(self.snapshot.capacity_index(), need, Some(&hidden), &mut self.choice) {
+        if !self.search.placer.choose(
+            self.snapshot.capacity_index(),
+            need,
+            Some(&hidden),
+            &mut self.search.choice,
+        ) {
             return false;
         }
-        let picks = picks(&self.choice);
+        let picks = picks(&self.search.choice);
         self.begin(entry, desired, &picks);
         true
     }
@@ -93,12 +100,17 @@ impl<'a> Pass<'a> {
     fn elsewhere(&mut self, entry: &'a Arc<Entry>, need: &Need, desired: &PlanRequest) -> bool {
         let forbidden = self.forbidden(entry, desired.length);
         let hidden = Hidden::of(self.snapshot.capacity_index(), forbidden.iter().copied());
-        if !self.placer.choose(self.snapshot.capacity_index(), need, Some(&hidden), &mut self.choice) {
+        if !self.search.placer.choose(
+            self.snapshot.capacity_index(),
+            need,
+            Some(&hidden),
+            &mut self.search.choice,
+        ) {
             return false;
         }
-        let picks = picks(&self.choice);
+        let picks = picks(&self.search.choice);
         let nodes = picks.iter().map(|(node, _)| *node).collect();
-        if !self.privates.bind(&entry.id.tenant, entry.uid, &nodes, self.queue_state) {
+        if !self.guarantees.privates.bind(&entry.id.tenant, entry.uid, &nodes, self.queue_state) {
             return false;
         }
         self.begin(entry, desired, &picks);
@@ -108,7 +120,7 @@ impl<'a> Pass<'a> {
     /// Jobs that are being stopped on some nodes.
     fn ending_on(&self, target: &[NodeIx]) -> Vec<JobUid> {
         let ending = |uid: &&JobUid| {
-            let stopped = self.yielding.contains(uid)
+            let stopped = self.begun.yielding.contains(uid)
                 || self
                     .queue_state
                     .jobs
@@ -135,8 +147,8 @@ impl<'a> Pass<'a> {
         let queue_state = self.queue_state;
         let all = Victims::of(self, |victim| !queue_state.marks.privates.has_right(victim.uid));
         let there = all.greedy_anywhere(self, need).filter(|_| {
-            let nodes = picks(&self.choice).iter().map(|(node, _)| *node).collect();
-            let mut privates = self.privates.clone();
+            let nodes = picks(&self.search.choice).iter().map(|(node, _)| *node).collect();
+            let mut privates = self.guarantees.privates.clone();
             privates.bind(&entry.id.tenant, entry.uid, &nodes, queue_state)
         });
         let best = match (here, there) {
@@ -147,9 +159,10 @@ impl<'a> Pass<'a> {
                     .filter_map(|victim| queue_state.cache.nodes.get(&victim.uid))
                     .flat_map(|nodes| nodes.iter().map(|(node, _)| *node))
                     .collect::<BTreeSet<NodeIx>>();
-                let chosen: BTreeSet<NodeIx> = picks(&self.choice).iter().map(|(node, _)| *node).collect();
+                let chosen: BTreeSet<NodeIx> =
+                    picks(&self.search.choice).iter().map(|(node, _)| *node).collect();
                 if !nodes.is_empty() {
-                    self.privates.bind(&entry.id.tenant, entry.uid, &chosen, queue_state);
+                    self.guarantees.privates.bind(&entry.id.tenant, entry.uid, &chosen, queue_state);
                 }
                 there
             }
@@ -164,8 +177,8 @@ impl<'a> Pass<'a> {
         let queue_state = self.queue_state;
         let mut gone: Vec<&'a Arc<Entry>> = Vec::new();
         for entry in queue_state.running.values() {
-            let ends =
-                entry.run().is_some_and(|run| run.ending.is_some()) || self.yielding.contains(&entry.uid);
+            let ends = entry.run().is_some_and(|run| run.ending.is_some())
+                || self.begun.yielding.contains(&entry.uid);
             let may =
                 ends || !queue_state.marks.privates.has_right(entry.uid) || astray && self.is_astray(entry);
             if may && self.touches(entry.uid, target) {
@@ -174,13 +187,23 @@ impl<'a> Pass<'a> {
         }
         gone.iter().for_each(|victim| release(self, victim));
         let hidden = self.all_but(target);
-        let found = self.placer.choose(self.snapshot.capacity_index(), need, Some(&hidden), &mut self.choice);
+        let found = self.search.placer.choose(
+            self.snapshot.capacity_index(),
+            need,
+            Some(&hidden),
+            &mut self.search.choice,
+        );
         if found {
             // Those without whom it works too stay.
             let mut at = 0;
             while at < gone.len() {
                 hold(self, gone[at]);
-                if self.placer.choose(self.snapshot.capacity_index(), need, Some(&hidden), &mut self.choice) {
+                if self.search.placer.choose(
+                    self.snapshot.capacity_index(),
+                    need,
+                    Some(&hidden),
+                    &mut self.search.choice,
+                ) {
                     gone.remove(at);
                 } else {
                     release(self, gone[at]);
@@ -191,19 +214,21 @@ impl<'a> Pass<'a> {
         gone.iter().for_each(|victim| hold(self, victim));
         let stopped = |victim: &&Arc<Entry>| {
             let ending = victim.run().is_some_and(|run| run.ending.is_some());
-            !ending && !self.yielding.contains(&victim.uid)
+            !ending && !self.begun.yielding.contains(&victim.uid)
         };
         found.then(|| gone.into_iter().filter(stopped).collect())
     }
 
     /// Whether a job runs on other nodes than those where it has a right to.
     fn is_astray(&self, entry: &Entry) -> bool {
-        let Some((target, _)) = self.privates.target(&entry.id.tenant, entry.uid) else { return false };
+        let Some((target, _)) = self.guarantees.privates.target(&entry.id.tenant, entry.uid) else {
+            return false;
+        };
         let target: BTreeSet<NodeIx> = target.into_iter().collect();
         let nodes = self.queue_state.cache.nodes.get(&entry.uid);
         // Elsewhere is all right where nothing is bound.
         nodes.is_some_and(|nodes| {
-            nodes.iter().any(|(node, _)| !target.contains(node) && self.privates.is_bound(*node))
+            nodes.iter().any(|(node, _)| !target.contains(node) && self.guarantees.privates.is_bound(*node))
         })
     }
 

@@ -30,7 +30,7 @@ impl<'a> Pass<'a> {
         let reclaim = self.under_guarantee(entry);
         let preempts = policy.preemption && self.queue_state.preempts(entry);
         if !(preempts || reclaim)
-            || self.rooms >= ROOMS
+            || self.begun.rooms >= ROOMS
             || entry.not_before.is_some_and(|time| time > self.now)
         {
             return false;
@@ -50,14 +50,14 @@ impl<'a> Pass<'a> {
         {
             return false;
         }
-        self.rooms += 1;
+        self.begun.rooms += 1;
         let forbidden = self.forbidden(entry, desired.length);
         // What its tenant or queue may not hold more of is given back by jobs of the same tenant or queue.
         let short = self.plan.short_of(desired);
         let Some(chosen) = victims.choose(self, entry, desired, &forbidden, &short) else {
             return self.shrink_equal(&equals, entry, desired, &short, why);
         };
-        self.promised.extend(crate::start::picks(&self.choice).iter().map(|(node, _)| *node));
+        self.begun.promised.extend(crate::start::picks(&self.search.choice).iter().map(|(node, _)| *node));
         self.stop(entry, &chosen, ReasonCode::PreemptedForPriority, why);
         true
     }
@@ -68,7 +68,7 @@ impl<'a> Pass<'a> {
         let mut left = self.left(entry, chosen);
         for uid in chosen {
             let Some(victim) = self.queue_state.jobs.get(uid) else { continue };
-            self.yielding.insert(*uid);
+            self.begun.yielding.insert(*uid);
             let words = |job: &str, _| match &code {
                 ReasonCode::MovedToGuarantee => {
                     "moved to the nodes that its tenant's guarantee is bound to".to_owned()
@@ -92,7 +92,7 @@ impl<'a> Pass<'a> {
             } else {
                 Act::Preempt { victim: *uid, by: entry.uid, grace, signal, reasons }
             };
-            self.acts.push(act);
+            self.outcome.acts.push(act);
         }
     }
 

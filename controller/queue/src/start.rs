@@ -43,7 +43,7 @@ impl<'a> Pass<'a> {
         let kept = self.kept.in_the_way(entry, self.now, length).flat_map(|(_, nodes)| nodes.iter());
         #[cfg(test)]
         let kept = kept.filter(|_| !crate::plant::is(crate::plant::Bug::Reserved));
-        kept.chain(self.promised.iter().copied()).collect()
+        kept.chain(self.begun.promised.iter().copied()).collect()
     }
 
     /// Tries to start a job now: first where no guarantee is bound, then anywhere.
@@ -60,12 +60,12 @@ impl<'a> Pass<'a> {
             let need = Need { nodes, ..entry.need.clone() };
             let desired = PlanRequest { nodes: nodes + need.spares, ..desired.clone() };
             // First where nothing is bound, then where nodes can change places, then anywhere.
-            let rounds = if self.bound.is_empty() { 1 } else { 3 };
+            let rounds = if self.guarantees.bound.is_empty() { 1 } else { 3 };
             for round in 0..rounds {
                 let mut hidden = forbidden.clone();
                 match rounds - round {
-                    3 => hidden.extend(self.bound.iter()),
-                    2 => hidden.extend(self.privates.pods_of_others(&entry.id.tenant)),
+                    3 => hidden.extend(self.guarantees.bound.iter()),
+                    2 => hidden.extend(self.guarantees.privates.pods_of_others(&entry.id.tenant)),
                     _ => {}
                 }
                 match self.start_beside(entry, &need, &desired, hidden) {
@@ -79,7 +79,7 @@ impl<'a> Pass<'a> {
             }
             nodes = smaller.max(entry.min_nodes);
         }
-        if forbidden.len() > self.promised.len() {
+        if forbidden.len() > self.begun.promised.len() {
             let in_the_way = self.kept.in_the_way(entry, self.now, desired.length);
             why.causes.extend(in_the_way.map(|(name, _)| WaitCause::Reserved(name.clone())));
         }
@@ -96,13 +96,13 @@ impl<'a> Pass<'a> {
             return false;
         }
         let asked = entry.need.as_asked(self.snapshot.capacity_index());
-        if self.passed_over.contains(&asked) {
+        if self.search.passed_over.contains(&asked) {
             return false;
         }
         let desired = PlanRequest { on_shared_nodes: true, ..desired.clone() };
         let started = matches!(self.start(entry, &desired, &mut WaitReasons::default()), Try::Started);
         if !started {
-            self.passed_over.insert(asked);
+            self.search.passed_over.insert(asked);
         }
         started
     }
@@ -117,19 +117,24 @@ impl<'a> Pass<'a> {
     ) -> Try {
         let key = (need.as_asked(self.snapshot.capacity_index()), hidden.len());
         let mut hidden = hidden;
-        if self.failed.contains(&key) {
+        if self.search.failed.contains(&key) {
             return Try::Scattered;
         }
         for round in 0..4 {
             let nodes = Hidden::of(self.snapshot.capacity_index(), hidden.iter().copied());
-            if !self.placer.choose(self.snapshot.capacity_index(), need, Some(&nodes), &mut self.choice) {
+            if !self.search.placer.choose(
+                self.snapshot.capacity_index(),
+                need,
+                Some(&nodes),
+                &mut self.search.choice,
+            ) {
                 if round == 0 {
-                    self.failed.insert(key);
+                    self.search.failed.insert(key);
                     return Try::Scattered;
                 }
                 return Try::Planned;
             }
-            let picks = picks(&self.choice);
+            let picks = picks(&self.search.choice);
             // Whole nodes are counted for it, and what it takes of others' is counted too.
             if desired.on_shared_nodes || desired.whole && !desired.alone {
                 if self.plan.allows_on_shared_nodes(&picks, desired, self.ground) {
@@ -162,7 +167,7 @@ impl<'a> Pass<'a> {
 
     /// The job starts on what was chosen.
     pub(crate) fn begin(&mut self, entry: &'a Arc<Entry>, desired: &PlanRequest, picks: &[(NodeIx, u32)]) {
-        let nodes = u32::try_from(self.choice.nodes.len()).unwrap_or(u32::MAX);
+        let nodes = u32::try_from(self.search.choice.nodes.len()).unwrap_or(u32::MAX);
         let gang = match &entry.components[..] {
             [] => Gang::new(nodes, entry.need.gpus, entry.ranks_per_node),
             components => Component::gang(components),
@@ -175,19 +180,19 @@ impl<'a> Pass<'a> {
         };
         let components = entry.components.to_vec();
         let spec = JobSpec { components, ..JobSpec::new(gang, Work::Command(work)) };
-        let mut placement = rankmap::placement(self.snapshot, &spec, &self.choice);
+        let mut placement = rankmap::placement(self.snapshot, &spec, &self.search.choice);
         placement.reasons = vec![self.why_here(&placement)];
         placement.reasons.extend(drained_reason(self.snapshot, &placement));
-        self.snapshot.hold_choice(&entry.id.tenant, &self.choice);
+        self.snapshot.hold_choice(&entry.id.tenant, &self.search.choice);
         self.plan.occupy(picks, desired);
-        self.starts += 1;
-        self.begun.push(entry);
+        self.begun.starts += 1;
+        self.begun.jobs.push(entry);
         for queue in self.queue_state.path(entry).into_iter().flatten() {
-            let own = self.more.entry(entry.id.tenant.clone()).or_default();
+            let own = self.holdings.more.entry(entry.id.tenant.clone()).or_default();
             *own.entry(queue).or_default() += entry.gpus(nodes);
         }
-        self.held.push((entry.id.tenant.clone(), self.choice.clone()));
-        self.acts.push(Act::Start { uid: entry.uid, placement });
+        self.begun.held.push((entry.id.tenant.clone(), self.search.choice.clone()));
+        self.outcome.acts.push(Act::Start { uid: entry.uid, placement });
     }
 
     pub(crate) fn why_here(&self, placement: &Placement) -> Reason {
@@ -244,8 +249,13 @@ impl<'a> Pass<'a> {
         if quota && self.may_start() {
             let hidden = Hidden::of(self.snapshot.capacity_index(), hidden.iter().copied());
             let need = Need { nodes: desired.nodes - entry.need.spares, ..entry.need.clone() };
-            if self.placer.choose(self.snapshot.capacity_index(), &need, Some(&hidden), &mut self.choice) {
-                let picks = picks(&self.choice);
+            if self.search.placer.choose(
+                self.snapshot.capacity_index(),
+                &need,
+                Some(&hidden),
+                &mut self.search.choice,
+            ) {
+                let picks = picks(&self.search.choice);
                 self.begin(entry, desired, &picks);
                 return true;
             }

@@ -203,7 +203,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{CommandSpec, JobSpec, Pattern, Work};
+    use crate::{Arrange, CommandSpec, JobSpec, Pattern, Work};
 
     fn component(name: &str, nodes: u32, gpus: u32, ranks: u32) -> Component {
         Component {
