@@ -3,18 +3,17 @@
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
+use node_agent_attempt::layout::JobDir;
 use node_agent_host::RailRule;
+use node_agent_rank::{cgroup::limits::RankGroups, exec, isolation};
+use node_agent_supervisor as supervisor;
 use proto_model::NodeName;
 use proto_rpc::{CaPin, Endpoint, telemetry::LogFormat};
 
 use crate::{
     agent,
-    cgroup::limits::RankGroups,
-    isolation,
-    layout::JobDir,
     qos::command::{self, QosArguments},
     rank_arguments::RankArguments,
-    rank_exec, supervisor,
 };
 
 /// Exit status for arguments that are wrong.
@@ -142,7 +141,7 @@ pub fn main() -> ExitCode {
         },
         Command::RankInit => isolation::init::run(),
         Command::RankTrial => isolation::probe::main(),
-        Command::RankExec => rank_exec::run(),
+        Command::RankExec => exec::run(),
     }
 }
 
@@ -159,8 +158,8 @@ fn report(result: Result<(), agent::AgentError>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rank_program;
     use clap::CommandFactory;
+    use node_agent_rank::program;
 
     #[test]
     fn the_command_line_is_consistent_and_secrets_stay_hidden() {
@@ -168,7 +167,7 @@ mod tests {
         command.clone().debug_assert();
         let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
         assert!(help.contains("RAIL_JOIN_TOKEN") && help.contains("--ca-pin"));
-        for order in [rank_program::EXEC, rank_program::INIT] {
+        for order in [program::EXEC, program::INIT] {
             assert!(
                 command.find_subcommand(order).is_some(),
                 "the agent's own program must understand {order} too"

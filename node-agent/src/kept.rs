@@ -7,9 +7,8 @@ use std::{
     time::SystemTime,
 };
 
+use node_agent_attempt::layout::{DataDir, JobDir};
 use node_agent_core::Key;
-
-use crate::layout::{DataDir, JobDir};
 
 /// Tries whose output is kept; the oldest go first.
 const ATTEMPTS: usize = 512;

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-
-use crate::{isolation::plan::Policy, rank_exec::privileges::RankLimits, rank_uids::UidRange};
+use node_agent_rank::{exec::privileges::RankLimits, isolation::plan::Policy, uids::UidRange};
 
 /// What ranks reach beside their engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,6 @@
 //! What a rank is started with: the tenant's part never reaches the supervisor's, and what is taken can be passed to a program.
 
-use node_agent::rank_exec::launch::{Program, divide};
+use node_agent_rank::exec::launch::{Program, divide};
 
 /// The bytes as a whole launch, and as the tenant's part of one.
 pub fn run(data: &[u8]) {

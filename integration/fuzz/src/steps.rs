@@ -1,7 +1,7 @@
 //! Frames of steps, between a job's supervisor and the agent: whole ones are taken one by one and what they mean survives being written
 //! and read again; what is too long or damaged is refused before room is made for it.
 
-use node_agent::step_frames::{FRAME_MAX, ORDER_MAX, encode, take};
+use node_agent_attempt::step_frames::{FRAME_MAX, ORDER_MAX, encode, take};
 use proto_model::{StepInput, StepOrder, StepRequest, StepWork};
 use proto_wire::v1;
 

@@ -22,12 +22,12 @@ use node_agent_host::{
     sysfs::Tree,
 };
 use node_agent_netlink::RealKernel;
+use node_agent_os::files::{self, Durability};
 use proto_model::{Nic, NicCondition, NicHealth, NicProbe, ProbeOutcome, Severity, Timestamp};
 use tokio::sync::watch;
 
 use super::metrics::AgentMetrics;
 use crate::{
-    files::{self, Durability},
     qos::{flaps::Flaps, keep::Faults},
     saved_health::{SavedCondition, kept, saved},
 };

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
+use node_agent_os::files::{self, Durability};
 use proto_rpc::{
     Limits, Metrics, Server,
     metrics::{CounterBy, GaugeBy},
@@ -9,8 +10,6 @@ use proto_rpc::{
     server::ServerMetrics,
 };
 use tokio_util::sync::CancellationToken;
-
-use crate::files::{self, Durability};
 
 /// The agent's own series.
 #[derive(Debug, Clone)]

@@ -23,6 +23,7 @@ use std::{
     time::SystemTime,
 };
 
+use node_agent_attempt::layout::DataDir;
 use node_agent_host::{
     InventoryFileError,
     qos::{Modelled, keeper::KeeperError, modelled},
@@ -30,6 +31,14 @@ use node_agent_host::{
 use node_agent_netlink::{
     Kernel, RealKernel,
     fake::{FakeKernel, Style},
+};
+use node_agent_os::files::{self, Durability};
+use node_agent_rank::{
+    cgroup::{
+        self, Available, hierarchy,
+        limits::{RankGroups, Server},
+    },
+    user::RankUserError,
 };
 use proto_model::{Isolation, IsolationState, Nic, NodeName};
 use proto_rpc::{
@@ -40,20 +49,13 @@ use thiserror::Error;
 use tokio::sync::watch::{Receiver, Sender, channel};
 
 use crate::{
-    cgroup::{
-        self, Available, hierarchy,
-        limits::{RankGroups, Server},
-    },
     cli::RunArguments,
-    files::{self, Durability},
-    layout::DataDir,
     qos::{
         data_class::DataClasses,
         desired,
         document::{ProfileFileError, profile},
         keep::{Faults, Keeping},
     },
-    rank_user::RankUserError,
 };
 
 /// Why the agent ended.
@@ -143,7 +145,7 @@ pub(crate) struct Setup {
 /// # Errors
 /// Why it could not begin.
 pub fn run(arguments: RunArguments) -> Result<(), AgentError> {
-    crate::process::hide();
+    node_agent_os::process::hide();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let _telemetry = telemetry::init(&TelemetryOptions {

@@ -5,28 +5,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use node_agent_attempt::{layout::DataDir, supervisor_config::SupervisorConfig};
 use node_agent_core::Key;
-use proto_model::{Inventory, IsolationState};
-
-use super::recover;
-use crate::{
-    agent::AgentError,
+use node_agent_os::files;
+use node_agent_rank::{
     cgroup::cpus,
-    files,
+    exec::privileges::RankLimits,
     isolation::{
         Isolation, devices,
         plan::{Identity, plan},
         probe::{Trial, probe},
         view::{Access, view},
     },
-    layout::DataDir,
-    rank_arguments::RankArguments,
-    rank_exec::privileges::RankLimits,
-    rank_program,
-    rank_uids::UidRange,
-    rank_user::{Ids, RankUser, RankUserError},
-    supervisor::supervisor_config::SupervisorConfig,
+    program,
+    uids::UidRange,
+    user::{Ids, RankUser, RankUserError},
 };
+use proto_model::{Inventory, IsolationState};
+
+use super::recover;
+use crate::{agent::AgentError, rank_arguments::RankArguments};
 
 /// A rank shares no more with its engine unless it is said.
 const ENGINE_MEMORY_MAX: u64 = 8 << 30;
@@ -137,7 +135,7 @@ pub(crate) fn arrange(
 
 /// The small program that starts ranks; without it the agent's own does.
 fn starter(agent: &Path) -> Option<PathBuf> {
-    let found = rank_program::beside(agent);
+    let found = program::beside(agent);
     if let Err(why) = &found {
         tracing::info!("ranks are started by rail-node-agent itself, which takes longer: {why}");
     }

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use node_agent_attempt::{
+    layout::{DataDir, JobDir},
+    saved::{SavedRecord, SavedState},
+    supervisor_config::SupervisorConfig,
+};
 use node_agent_core::{Event, Key, Recovered, Snapshot};
+use node_agent_os::{
+    files,
+    process::{self, Identity},
+};
+use node_agent_rank::cgroup;
 use proto_model::Observed;
 use rustix::process::Signal;
-
-use crate::{
-    cgroup, files,
-    layout::{DataDir, JobDir},
-    process::{self, Identity},
-    saved::{SavedRecord, SavedState},
-    supervisor::supervisor_config::SupervisorConfig,
-};
 
 /// What is killed is looked for again after this, until nothing is left.
 const AGAIN: Duration = Duration::from_millis(50);

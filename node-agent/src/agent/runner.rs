@@ -7,6 +7,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use node_agent_attempt::{
+    layout::JobDir,
+    saved::{SavedRecord, state_word},
+    supervisor_config::{GpuSummary, SupervisorConfig},
+};
 use node_agent_core::{Action, Event, Goal, Key, Message, Order, Record, Report, State, step};
 use node_agent_health::JobUse;
 use node_agent_host::{
@@ -14,7 +19,9 @@ use node_agent_host::{
     changes::{Recent, diff},
     nccl_environment, nccl_topology,
 };
+use node_agent_os::files::{self, Durability};
 use node_agent_qos::DataClass;
+use node_agent_rank::{cgroup::limits::Limits, isolation::devices};
 use proto_model::{
     Assignment, DesiredState, Gpu, NicHealth, NodePlace, Observed, QosPort, RailProof, Timestamp,
 };
@@ -39,14 +46,8 @@ use crate::{
         recover,
         watch::{self, About},
     },
-    cgroup::limits::Limits,
-    files::{self, Durability},
-    isolation::devices,
     kept,
-    layout::JobDir,
     qos::data_class::DataClasses,
-    saved::{SavedRecord, state_word},
-    supervisor::supervisor_config::{GpuSummary, SupervisorConfig},
 };
 
 /// Events that wait for the agent.

@@ -3,6 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use node_agent_attempt::{
+    layout::JobDir,
+    step_frames::{self, FRAME_MAX, LENGTH},
+};
 use node_agent_core::Key;
 use node_agent_ipc::ShortPath;
 use proto_rpc::{Client, MAX_MESSAGE_BYTES};
@@ -21,11 +25,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use crate::{
-    agent::Setup,
-    layout::JobDir,
-    step_frames::{self, FRAME_MAX, LENGTH},
-};
+use crate::agent::Setup;
 
 /// Events that wait for a slow caller.
 const WAITING: usize = 8;

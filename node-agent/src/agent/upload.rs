@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use node_agent_attempt::logs::{LogReader, Piece, Stream};
 use node_agent_core::Key;
 use proto_rpc::{Client, MAX_MESSAGE_BYTES};
 use proto_wire::v1::{self, agent_service_client::AgentServiceClient};
@@ -11,7 +12,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::{
     agent::{Setup, recover},
     kept,
-    logs::{LogReader, Piece, Stream},
 };
 
 /// Chunks that wait for a slow reader.
@@ -107,7 +107,7 @@ fn timestamp(millis: u64) -> prost_types::Timestamp {
 }
 
 /// The ranks that have a log here, by the names of their files.
-fn local_ranks(dir: &crate::layout::JobDir) -> BTreeSet<u32> {
+fn local_ranks(dir: &node_agent_attempt::layout::JobDir) -> BTreeSet<u32> {
     let entries = std::fs::read_dir(dir.path()).into_iter().flatten().flatten();
     let rank = |entry: std::fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;

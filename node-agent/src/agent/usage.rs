@@ -7,16 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use node_agent_attempt::layout::DataDir;
 use node_agent_core::Key;
+use node_agent_os::process::{self, Identity, Tree, Used};
+use node_agent_rank::cgroup;
 use proto_wire::v1;
 use tokio::sync::watch;
 
-use crate::{
-    agent::recover,
-    cgroup,
-    layout::DataDir,
-    process::{self, Identity, Tree, Used},
-};
+use crate::agent::recover;
 
 /// Between two samples; what is reported is the mean over this time.
 const EVERY: Duration = Duration::from_secs(5);

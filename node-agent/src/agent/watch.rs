@@ -6,8 +6,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use node_agent_attempt::{
+    layout::JobDir,
+    saved::{FirstCollective, SavedOrder, SavedWords},
+    supervisor_config::{self, SupervisorConfig, plain_environment},
+};
 use node_agent_core::{Event, Key, Order, Report};
 use node_agent_ipc::ShortPath;
+use node_agent_os::files::{self, Durability};
 use proto_model::{Assignment, JobId};
 use proto_rpc::trace;
 use tokio::{
@@ -17,13 +23,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::{
-    agent::{Setup, recover},
-    files::{self, Durability},
-    layout::JobDir,
-    saved::{FirstCollective, SavedOrder, SavedWords},
-    supervisor::supervisor_config::{self, SupervisorConfig, plain_environment},
-};
+use crate::agent::{Setup, recover};
 
 /// Orders that wait for a supervisor; it has one at a time, more only while it starts.
 pub const ORDERS: usize = 16;

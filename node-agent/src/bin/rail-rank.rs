@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    node_agent::rank_program::main()
+    node_agent_rank::program::main()
 }

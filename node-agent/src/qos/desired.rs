@@ -10,11 +10,10 @@ use std::{
 };
 
 use node_agent_host::qos::keeper::{Aim, Verdict};
+use node_agent_os::files::{self, Durability};
 use node_agent_qos::{QosProfile, journal::Asker, profile::from_json};
 use proto_model::{DesiredQos, Nic, QosPort, QosState};
 use serde::{Deserialize, Serialize};
-
-use crate::files::{self, Durability};
 
 /// Bytes of what is said of a NIC.
 const MESSAGE_MAX: usize = 1000;

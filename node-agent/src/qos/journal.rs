@@ -9,8 +9,7 @@ use std::{
 };
 
 use node_agent_host::qos::{AuditLine, Journal, Record};
-
-use crate::files::{self, Durability};
+use node_agent_os::files::{self, Durability};
 
 /// A journal that has grown to this is set aside; the one before it is dropped.
 const AUDIT_MAX: u64 = 8 * 1024 * 1024;

@@ -10,8 +10,9 @@ use std::{
     time::Duration,
 };
 
-use node_agent::{layout::DataDir, process::Identity, saved::SavedState};
+use node_agent_attempt::{layout::DataDir, saved::SavedState};
 use node_agent_core::Key;
+use node_agent_os::process::Identity;
 use proto_model::{Assignment, DesiredState, NodeEndpoints, NodeName, Observation, Observed};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -90,14 +91,14 @@ impl Server {
         process.wait().unwrap();
     }
 
-    pub fn job(&self, job: &Assignment) -> node_agent::layout::JobDir {
+    pub fn job(&self, job: &Assignment) -> node_agent_attempt::layout::JobDir {
         DataDir::open(&self.data()).unwrap().job(Key::of(job))
     }
 
     pub fn supervisor(&self, job: &Assignment) -> Identity {
         let path = self.job(job).state();
         let saved: SavedState =
-            eventually("a supervisor", || node_agent::files::read_json(&path).ok().flatten());
+            eventually("a supervisor", || node_agent_os::files::read_json(&path).ok().flatten());
         saved.supervisor.unwrap()
     }
 }

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path, process::Command};
 
-use node_agent::{process, saved::SavedState};
+use node_agent_attempt::saved::SavedState;
+use node_agent_os::process;
 use proto_model::{Assignment, Observed, Work};
 use rustix::process::Signal;
 
@@ -34,7 +35,7 @@ fn log(server: &Server, job: &Assignment) -> String {
 }
 
 fn saved(server: &Server, job: &Assignment) -> SavedState {
-    node_agent::files::read_json(&server.job(job).state()).unwrap().unwrap()
+    node_agent_os::files::read_json(&server.job(job).state()).unwrap().unwrap()
 }
 
 /// Waits for a file that a rank writes.

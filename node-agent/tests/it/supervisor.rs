@@ -13,21 +13,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent::{
-    files,
+use node_agent_attempt::{
     layout::JobDir,
     logs::{LogReader, Stream},
-    process::Identity,
-    rank_exec::privileges::RankLimits,
     saved::{SavedOrder, SavedSnapshot, SavedState},
-    supervisor::{
-        control::{self, Request},
-        supervisor_config::{self, GpuSummary, SupervisorConfig, key_to_hex},
-    },
+    supervisor_config::{self, GpuSummary, SupervisorConfig, key_to_hex},
 };
 use node_agent_core::{Order, Snapshot};
 use node_agent_ipc::ShortPath;
+use node_agent_os::{files, process::Identity};
 use node_agent_qos::DataClass;
+use node_agent_rank::exec::privileges::RankLimits;
+use node_agent_supervisor::control::{self, Request};
 use proto_model::{
     Algorithm, Assignment, DesiredState, EngineOptions, NodeEndpoints, NodeName, Observed, RailProtection,
     Work,
@@ -58,7 +55,7 @@ fn supervisor_config() -> SupervisorConfig {
         environment: [("NCCL_IB_DISABLE".to_owned(), "1".to_owned())].into(),
         log_bytes: 1 << 20,
         cgroups: true,
-        limits: node_agent::cgroup::limits::Limits::default(),
+        limits: node_agent_rank::cgroup::limits::Limits::default(),
         own_cpus: false,
         rank_user: None,
         own_uid: false,
@@ -608,7 +605,7 @@ fn how_long_isolation_takes() {
         let kind = round % 2;
         let mut supervisor_config = supervisor_config();
         if kind == 0 {
-            supervisor_config.isolation = node_agent::isolation::Isolation::default();
+            supervisor_config.isolation = node_agent_rank::isolation::Isolation::default();
         }
         let mut job = Supervised::with(&assignment(4, shell("exec true", &[])), &supervisor_config);
         job.state(Observed::Prepared);

@@ -9,16 +9,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent::{
-    cgroup, files,
+use node_agent_attempt::{layout::JobDir, saved::SavedState};
+use node_agent_os::{
+    files,
+    process::{self, Identity},
+};
+use node_agent_rank::{
+    cgroup,
     isolation::{
         Isolation,
         plan::{Identity as Who, Policy, plan},
         probe::{Trial, probe},
     },
-    layout::JobDir,
-    process::{self, Identity},
-    saved::SavedState,
 };
 use proto_model::{
     Assignment, CollectiveOp, CollectiveSpec, CommandSpec, DesiredState, Dtype, Gang, JobId, JobKey, JobName,

@@ -360,7 +360,7 @@ fn every_cause_has_one_speaker() {
     let node = [
         include_str!("../../../../node-agent/core/src/supervisor.rs"),
         include_str!("../../../../node-agent/core/src/agent.rs"),
-        include_str!("../../../../node-agent/src/cgroup/usage.rs"),
+        include_str!("../../../../node-agent/rank/src/cgroup/usage.rs"),
     ];
     // That a placement was repaired is a reason of the placement.
     let said = controller.iter().flat_map(|text| codes(text)).filter(|code| *code != ReasonCode::Repaired);

@@ -42,7 +42,14 @@ const PARTS: [(&str, &[&str]); 5] = [
     ("Certification", &["controller/certify/src"]),
     (
         "Servers: inventory, isolation, attempts",
-        &["node-agent/core/src", "node-agent/host/src", "node-agent/src"],
+        &[
+            "node-agent/core/src",
+            "node-agent/host/src",
+            "node-agent/rank/src",
+            "node-agent/attempt/src",
+            "node-agent/supervisor/src",
+            "node-agent/src",
+        ],
     ),
     ("Health of rails", &["node-agent/health/src/condition.rs"]),
 ];

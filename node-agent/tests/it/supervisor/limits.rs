@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use node_agent::cgroup::{self, limits::Limits};
+use node_agent_rank::cgroup::{self, limits::Limits};
 use proto_model::{IsolationFeature, Observed};
 
 use super::{Supervised, cause, codes, supervisor_config};

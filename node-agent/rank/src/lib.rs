@@ -1,0 +1,11 @@
+//! How a rank is started: the user it runs as, the namespaces and the control groups that it is in, and the step between a supervisor and
+//! the rank's program.
+//!
+//! What is to be follows by pure functions of what was found (`isolation/plan.rs`, `cgroup/plan.rs`, `cgroup/limits.rs`); the rest does it.
+
+pub mod cgroup;
+pub mod exec;
+pub mod isolation;
+pub mod program;
+pub mod uids;
+pub mod user;
