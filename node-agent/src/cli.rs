@@ -5,16 +5,13 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 use clap::{Args, Parser, Subcommand};
 use node_agent_attempt::layout::JobDir;
 use node_agent_host::RailRule;
+use node_agent_qos_apply::command::{self, QosArguments};
 use node_agent_rank::{cgroup::limits::RankGroups, exec, isolation};
 use node_agent_supervisor as supervisor;
 use proto_model::NodeName;
 use proto_rpc::{CaPin, Endpoint, telemetry::LogFormat};
 
-use crate::{
-    agent,
-    qos::command::{self, QosArguments},
-    rank_arguments::RankArguments,
-};
+use crate::{agent, rank_arguments::RankArguments};
 
 /// Exit status for arguments that are wrong.
 const USAGE: u8 = 2;

@@ -7,6 +7,5 @@
 pub mod agent;
 pub mod cli;
 pub mod kept;
-pub mod qos;
 pub mod rank_arguments;
 mod saved_health;

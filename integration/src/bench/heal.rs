@@ -15,10 +15,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent_host::qos::{
-    AuditLine, Journal, Keeper, MemoryJournal, Record, agents, checks::Timing, devices, keeper::Verdict,
-    observe,
-};
 use node_agent_netlink::{
     Files, Kernel,
     dcb::{App, Change, Dcb, Ets, Pfc, tsa},
@@ -28,6 +24,10 @@ use node_agent_netlink::{
     route::Route,
 };
 use node_agent_qos::{Options, QosProfile, diff, vendor};
+use node_agent_qos_apply::{
+    AuditLine, Journal, Keeper, MemoryJournal, Record, agents, checks::Timing, devices, keeper::Verdict,
+    observe,
+};
 use serde_json::json;
 
 use crate::report::{Cpu, Goal, Line, Row, Sample};

@@ -1,6 +1,6 @@
 //! What is on this server: GPUs, NICs, NUMA, PCIe paths, rails; a fake host beside the real one.
 //!
-//! [`qos`] reads and changes class of service; all else only reads. Nothing here is cached: each call looks again, so that a change is
+//! It only reads. Nothing here is cached: each call looks again, so that a change is
 //! seen. A part that cannot be read is a finding, not a failure: the rest of the server is still of use.
 
 pub mod affinity;
@@ -17,7 +17,6 @@ pub mod nic;
 pub mod nvml;
 pub mod pass;
 pub mod pci;
-pub mod qos;
 pub mod rails;
 pub mod recorded;
 pub mod sysfs;

@@ -23,14 +23,12 @@ use node_agent_host::{
 };
 use node_agent_netlink::RealKernel;
 use node_agent_os::files::{self, Durability};
+use node_agent_qos_apply::{flaps::Flaps, keep::Faults};
 use proto_model::{Nic, NicCondition, NicHealth, NicProbe, ProbeOutcome, Severity, Timestamp};
 use tokio::sync::watch;
 
 use super::metrics::AgentMetrics;
-use crate::{
-    qos::{flaps::Flaps, keep::Faults},
-    saved_health::{SavedCondition, kept, saved},
-};
+use crate::saved_health::{SavedCondition, kept, saved};
 
 /// How often counters are read.
 const EVERY: Duration = Duration::from_secs(1);

@@ -24,15 +24,21 @@ use std::{
 };
 
 use node_agent_attempt::layout::DataDir;
-use node_agent_host::{
-    InventoryFileError,
-    qos::{Modelled, keeper::KeeperError, modelled},
-};
+use node_agent_host::InventoryFileError;
 use node_agent_netlink::{
     Kernel, RealKernel,
     fake::{FakeKernel, Style},
 };
 use node_agent_os::files::{self, Durability};
+use node_agent_qos_apply::{
+    Modelled,
+    data_class::DataClasses,
+    desired,
+    document::{ProfileFileError, profile},
+    keep::{Faults, Keeping},
+    keeper::KeeperError,
+    modelled,
+};
 use node_agent_rank::{
     cgroup::{
         self, Available, hierarchy,
@@ -48,15 +54,7 @@ use proto_rpc::{
 use thiserror::Error;
 use tokio::sync::watch::{Receiver, Sender, channel};
 
-use crate::{
-    cli::RunArguments,
-    qos::{
-        data_class::DataClasses,
-        desired,
-        document::{ProfileFileError, profile},
-        keep::{Faults, Keeping},
-    },
-};
+use crate::cli::RunArguments;
 
 /// Why the agent ended.
 #[derive(Debug, Error)]

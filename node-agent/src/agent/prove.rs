@@ -9,10 +9,10 @@ use std::{
 
 use node_agent_probe::{Config, Limits, PairReport, Peer, Prober, Rail, Report, RoundPart, device_of};
 use node_agent_qos::DataClass;
+use node_agent_qos_apply::data_class::DataClasses;
 use proto_model::{Nic, NicProbe, ProbeOutcome, RailProof, Timestamp, proof::MAX_PROBE_TEXT};
 
 use super::health::Note;
-use crate::qos::data_class::DataClasses;
 
 /// Probes at once: as many as a server has rails, with some to spare.
 const AT_ONCE: usize = 16;

@@ -21,6 +21,7 @@ use node_agent_host::{
 };
 use node_agent_os::files::{self, Durability};
 use node_agent_qos::DataClass;
+use node_agent_qos_apply::data_class::DataClasses;
 use node_agent_rank::{cgroup::limits::Limits, isolation::devices};
 use proto_model::{
     Assignment, DesiredState, Gpu, NicHealth, NodePlace, Observed, QosPort, RailProof, Timestamp,
@@ -47,7 +48,6 @@ use crate::{
         watch::{self, About},
     },
     kept,
-    qos::data_class::DataClasses,
 };
 
 /// Events that wait for the agent.

@@ -45,6 +45,7 @@ const PARTS: [(&str, &[&str]); 5] = [
         &[
             "node-agent/core/src",
             "node-agent/host/src",
+            "node-agent/qos-apply/src",
             "node-agent/rank/src",
             "node-agent/attempt/src",
             "node-agent/supervisor/src",

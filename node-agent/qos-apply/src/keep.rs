@@ -13,7 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent_host::qos::{
+use node_agent_netlink::Kernel;
+use node_agent_qos::{Options, Plan, QosProfile};
+use proto_model::{DesiredQos, Nic, QosPort, Severity};
+use tokio::sync::watch;
+
+use crate::{
     Keeper, Outcome, Record,
     checks::Timing,
     devices,
@@ -21,15 +26,10 @@ use node_agent_host::qos::{
     keeper::{KeeperError, Verdict},
     run,
 };
-use node_agent_netlink::Kernel;
-use node_agent_qos::{Options, Plan, QosProfile};
-use proto_model::{DesiredQos, Nic, QosPort, Severity};
-use tokio::sync::watch;
-
-use super::{
+use crate::{
     desired::{self, Progress},
+    file_journal::FileJournal,
     flaps::{Flaps, Telling},
-    journal::FileJournal,
 };
 
 /// What is wrong with the class of service of NICs, by network device.

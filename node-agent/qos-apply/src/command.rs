@@ -3,21 +3,21 @@
 use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
-use node_agent_host::qos::{
-    Journal, Record, agents, device, devices,
-    journal::key,
-    observe,
-    run::{Asked, Outlook, RunError, confirm, go_on, roll_back, run},
-};
 use node_agent_netlink::{Kernel, NetlinkError, RealKernel};
 use node_agent_qos::{
     Device, Finding, Observed, Options, Plan, PlanRefusal, QosProfile, Verdict, data_class, diff,
     journal::Asker, plan, render, vendor,
 };
 
-use super::{
+use crate::{
+    Journal, Record, agents, device, devices,
+    journal::key,
+    observe,
+    run::{Asked, Outlook, RunError, confirm, go_on, roll_back, run},
+};
+use crate::{
     document::{ProfileFileError, profile},
-    journal::FileJournal,
+    file_journal::FileJournal,
     show,
     trial::{self, Answers},
 };
@@ -221,7 +221,7 @@ fn apply(
     if let Some(until) = waits {
         eprintln!(
             "press enter within {} s to keep this, or run `rail-node-agent qos confirm`; else everything is taken back",
-            until.since(node_agent_host::qos::run::now()).as_secs()
+            until.since(crate::run::now()).as_secs()
         );
         let kept = Answers::listen().and_then(|answers| trial::wait(&arguments.data_dir, until, &answers));
         let kept = kept.unwrap_or_else(|error| {
@@ -303,10 +303,7 @@ fn finish(kernel: &dyn Kernel, arguments: &QosArguments, kept: trial::End) -> Re
     let mut journal = FileJournal::open(&arguments.data_dir)?;
     let why = if kept == trial::End::Late { None } else { Some("it was rejected by who asked for it") };
     for record in waiting(&mut journal, arguments)? {
-        reported(
-            &node_agent_host::qos::run::end_trial(kernel, &mut journal, record.clone(), &who(), why),
-            record.netdev(),
-        );
+        reported(&crate::run::end_trial(kernel, &mut journal, record.clone(), &who(), why), record.netdev());
     }
     Ok(false)
 }

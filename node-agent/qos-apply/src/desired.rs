@@ -9,11 +9,12 @@ use std::{
     time::Duration,
 };
 
-use node_agent_host::qos::keeper::{Aim, Verdict};
 use node_agent_os::files::{self, Durability};
 use node_agent_qos::{QosProfile, journal::Asker, profile::from_json};
 use proto_model::{DesiredQos, Nic, QosPort, QosState};
 use serde::{Deserialize, Serialize};
+
+use crate::keeper::{Aim, Verdict};
 
 /// Bytes of what is said of a NIC.
 const MESSAGE_MAX: usize = 1000;
@@ -222,9 +223,10 @@ fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use node_agent_host::{counters::recorded, qos::run::RunError};
+    use node_agent_host::counters::recorded;
 
     use super::*;
+    use crate::run::RunError;
 
     fn nic(rail: u32) -> Nic {
         recorded::nic(rail, &format!("mlx5_{rail}"), &format!("rail{rail}"))

@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use node_agent_host::qos::{Record, run::now};
+use crate::{Record, run::now};
 use proto_model::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::journal::FileJournal;
+use crate::file_journal::FileJournal;
 
 /// How often it is looked whether another process has confirmed.
 const CHECK: Duration = Duration::from_millis(200);

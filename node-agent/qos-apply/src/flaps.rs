@@ -7,9 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent_host::qos::{AuditLine, Journal, Record};
 use node_agent_qos::{Blast, Stage};
 use tokio::sync::watch;
+
+use crate::{AuditLine, Journal, Record};
 
 /// Until when the link of each network device may go down and up.
 pub type Flaps = BTreeMap<String, Instant>;
@@ -71,7 +72,7 @@ impl<J: Journal> Journal for Telling<J> {
 mod tests {
     use std::sync::Arc;
 
-    use node_agent_host::qos::{Keeper, MemoryJournal, Modelled, checks::Timing, modelled};
+    use crate::{Keeper, MemoryJournal, Modelled, checks::Timing, modelled};
     use node_agent_netlink::fake::Style;
     use node_agent_qos::{Options, QosProfile};
 

@@ -8,8 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use node_agent_host::qos::{AuditLine, Journal, Record};
 use node_agent_os::files::{self, Durability};
+
+use crate::{AuditLine, Journal, Record};
 
 /// A journal that has grown to this is set aside; the one before it is dropped.
 const AUDIT_MAX: u64 = 8 * 1024 * 1024;
@@ -134,7 +135,7 @@ impl Journal for FileJournal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node_agent_host::qos::{agents, observe};
+    use crate::{agents, observe};
     use node_agent_netlink::{
         Kernel,
         fake::{FakeKernel, Style},
@@ -145,7 +146,7 @@ mod tests {
         let kernel = FakeKernel::new();
         kernel.add("eth0", Style::Mlx5);
         kernel.change(|world| world.files.put("proc/1/comm", "init\n"));
-        let nic = node_agent_host::qos::device::find(&kernel, "eth0").unwrap();
+        let nic = crate::device::find(&kernel, "eth0").unwrap();
         let seen = observe(&kernel, &nic, true, agents::find(kernel.files()));
         let plan = plan(&QosProfile::default(), &seen, vendor::of(&seen), Options::default()).unwrap();
         let apply = journal::Journal::new(

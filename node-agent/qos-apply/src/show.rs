@@ -1,7 +1,8 @@
 //! Refusals and records as text.
 
-use node_agent_host::qos::Record;
 use node_agent_qos::PlanRefusal;
+
+use crate::Record;
 
 /// Why there is no plan.
 pub(super) fn refusal(netdev: &str, refusal: &PlanRefusal) -> String {

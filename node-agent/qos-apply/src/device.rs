@@ -1,10 +1,10 @@
 //! Which NICs there are, and what drives each.
 
+use node_agent_host::sysfs::is_pci_address;
 use node_agent_netlink::{Kernel, NetlinkError, private, rdma, route::Route};
 use node_agent_qos::{Device, Reading};
 
 use super::convert::reading;
-use crate::sysfs::is_pci_address;
 
 /// All NICs with RDMA, each port by itself, in the order of their names. Ports without a network device in this network namespace
 /// are left out.

@@ -1,14 +1,12 @@
 //! Class of service kept by the agent, over a kernel in memory and a journal on disk.
 
-use node_agent_host::{
-    counters::recorded,
-    qos::{Modelled, agents, modelled, observe, run},
-};
+use node_agent_host::counters::recorded;
 use node_agent_netlink::fake::Style;
 use node_agent_qos::{journal::Asker, plan, vendor};
 use proto_model::QosState;
 
 use super::*;
+use crate::{Modelled, agents, modelled, observe, run};
 
 fn nic(rail: u32) -> Nic {
     recorded::nic(rail, &format!("mlx5_{rail}"), &format!("rail{rail}"))
@@ -121,7 +119,7 @@ async fn what_harms_traffic_waits_for_jobs_and_is_done_after_them() {
 async fn what_somebody_has_left_is_ended_without_a_profile() {
     let room = tempfile::tempdir().unwrap();
     let kernel = one_nic();
-    let device = node_agent_host::qos::device::find(&*kernel, "rail0").unwrap();
+    let device = crate::device::find(&*kernel, "rail0").unwrap();
     let seen = observe(&*kernel, &device, true, agents::find(kernel.files()));
     let found = plan(&QosProfile::default(), &seen, vendor::of(&seen), Options::default()).unwrap();
     let asked =
