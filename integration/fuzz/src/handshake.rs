@@ -1,6 +1,6 @@
 //! The handshake of two engines on a rail: nobody gets in without the key, whatever is said.
 
-use node_agent_transport::tcp::handshake::{Handshake, Party};
+use node_agent_engine_transport::tcp::handshake::{Handshake, Party};
 
 const KEY: [u8; 32] = [9; 32];
 

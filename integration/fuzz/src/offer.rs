@@ -1,6 +1,6 @@
 //! What a peer offers as its end of a lane over verbs: what is taken can be, and is written back as the same bytes.
 
-use node_agent_verbs::offer::{MOST_PAIRS, Offer};
+use node_agent_engine_verbs::offer::{MOST_PAIRS, Offer};
 
 /// The bytes as an offer.
 pub fn run(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! What the kernel says of the ports: any bytes are a bounded list of events.
 
-use node_agent_transport::tcp::port::message::{Event, Listing, decode, request};
+use node_agent_engine_transport::tcp::port::message::{Event, Listing, decode, request};
 
 /// Decodes them as they are, and behind a message that is right: what follows it changes nothing of it.
 pub fn run(data: &[u8]) {

@@ -39,7 +39,7 @@ fn unsafe_lives_in_its_rooms_only() {
         "node-agent/ipc",
         "node-agent/capi",
         "node-agent/netlink",
-        "node-agent/verbs",
+        "node-agent/engine/verbs",
         "node-agent/gpu",
         "node-agent/dylib",
         "node-agent/probe",

@@ -41,13 +41,13 @@ const CHECKS: [Check; 3] = [
         flags: "-Zsanitizer=address",
         packages: &[
             "node-agent-dylib",
-            "node-agent-verbs",
+            "node-agent-engine-verbs",
             "node-agent-gpu",
             "node-agent-netlink",
             "node-agent-probe",
         ],
         tests: "--tests",
-        stand_ins: &["node-agent-verbs", "node-agent-gpu"],
+        stand_ins: &["node-agent-engine-verbs", "node-agent-gpu"],
     },
     Check {
         name: "thread",

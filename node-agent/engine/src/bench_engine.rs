@@ -14,8 +14,8 @@ use node_agent_collective::shape::{DEFAULT_CHUNK, Node, Tuning};
 use node_agent_collective::{
     Algorithm, Call, Dtype, Failure, Machine, Memory, Operation, ReduceOp, Region, shape::Config as Shape,
 };
-use node_agent_transport::tcp::SetupError;
-use node_agent_transport::{
+use node_agent_engine_transport::tcp::SetupError;
+use node_agent_engine_transport::{
     Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, TransportError, Wiring, drive,
 };
 use rustix::time::ClockId;

@@ -53,7 +53,7 @@ impl Callers {
     }
 }
 
-impl node_agent_transport::Callers for Callers {
+impl node_agent_engine_transport::Callers for Callers {
     fn is_called(&self) -> bool {
         self.called(0).is_some()
     }

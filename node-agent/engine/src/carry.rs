@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use node_agent_transport::TcpRails;
-use node_agent_verbs::VerbsCarrier;
+use node_agent_engine_transport::TcpRails;
+use node_agent_engine_verbs::VerbsCarrier;
 use tracing::info;
 
 use crate::config::{Config, Protection, Transport, Verbs};
@@ -45,7 +45,7 @@ impl<'a> CarrySetup<'a> {
             info!(job = self.job, "rails go over TCP: {why}");
             return Ok(());
         }
-        let wanted = node_agent_verbs::Config {
+        let wanted = node_agent_engine_verbs::Config {
             rails: self.rails.iter().map(|(_, address)| *address).collect(),
             nodes: self.nodes,
             pairs: self.verbs.pairs,

@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
+use node_agent_engine_transport::{JobKey, TcpRails, Transport, Waker};
 use node_agent_probe::{
     Config as ProbeConfig, Limits, Peer as Peers, Prober, Rail, Report, RoundPart, SERIES_ROUNDS,
 };
-use node_agent_transport::{JobKey, TcpRails, Transport, Waker};
 use tracing::{info, warn};
 
 use crate::config::Config;

@@ -137,7 +137,7 @@ impl Protection {
     }
 }
 
-impl From<Protection> for node_agent_transport::tcp::Protection {
+impl From<Protection> for node_agent_engine_transport::tcp::Protection {
     fn from(protection: Protection) -> Self {
         match protection {
             Protection::None => Self::None,

@@ -9,8 +9,8 @@ use mio::unix::SourceFd;
 use mio::{Interest, Token};
 use node_agent_collective::shape::{Time, Tuning};
 use node_agent_collective::{Machine, Plan};
-use node_agent_transport::tcp::{EXTERNAL_TOKENS, SetupError};
-use node_agent_transport::{
+use node_agent_engine_transport::tcp::{EXTERNAL_TOKENS, SetupError};
+use node_agent_engine_transport::{
     Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, TransportError, Waker, drive,
 };
 use tracing::{info, warn};

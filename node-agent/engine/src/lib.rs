@@ -31,4 +31,4 @@ mod wiring;
 
 pub use config::{Config, ConfigError, GpuConfig, Limits, Protection, RailConfig, Transport, Verbs};
 pub use engine::{Engine, EngineError, Stopper};
-pub use node_agent_transport::JobKey;
+pub use node_agent_engine_transport::JobKey;

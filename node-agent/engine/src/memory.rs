@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use node_agent_collective::{BufferId, Dtype, Memory, ReduceOp, Region};
+use node_agent_engine_transport::Buffers;
 use node_agent_ipc::pieces::{Source, Target};
-use node_agent_transport::Buffers;
 
 /// Bytes of freed copies that are kept: two operands of 64 MiB for each of two ranks.
 const KEEP: usize = 256 << 20;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use node_agent_collective::shape::{Node, Rail, Time};
-use node_agent_transport::{TcpRails, Transport, Wiring};
+use node_agent_engine_transport::{TcpRails, Transport, Wiring};
 use tracing::{info, warn};
 
 use crate::config::{Config, RailConfig};

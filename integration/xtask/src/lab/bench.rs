@@ -30,7 +30,7 @@ struct Row {
 enum MeasuredBy {
     /// A suite, in the lab.
     Suite(&'static str),
-    /// An example of node-agent-verbs, here.
+    /// An example of node-agent-engine-verbs, here.
     Example(&'static str),
 }
 
@@ -137,7 +137,7 @@ fn in_guests(name: &str) -> Result<Said> {
 }
 
 fn example(name: &str) -> Said {
-    let run = ["run", "--release", "--quiet", "--package", "node-agent-verbs", "--example", name];
+    let run = ["run", "--release", "--quiet", "--package", "node-agent-engine-verbs", "--example", name];
     let output = process::capture(process::cargo(run)).map_err(Trouble::failed)?;
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }

@@ -21,7 +21,10 @@ fn everything_again_over_verbs() {
     let program = std::env::current_exe().unwrap();
     let library = program.ancestors().nth(2).unwrap().join("examples/libfake_ibverbs.so");
     if !library.is_file() {
-        println!("skipped: {} is missing: cargo build -p node-agent-verbs --examples", library.display());
+        println!(
+            "skipped: {} is missing: cargo build -p node-agent-engine-verbs --examples",
+            library.display()
+        );
         return;
     }
     // Devices that stand in are joined within one process, so engines that are processes of their own have none; nor has the test of what
