@@ -1,7 +1,7 @@
 //! Row B9: eight runs of each problem, on one to four rails, healthy and in a storm, each with its own chunks, windows, plan
 //! and algorithm. All must give the bits of the naive reference, so all give the same.
 
-use node_agent_collective::shape::Time;
+use node_agent_collective::units::Time;
 use node_agent_collective::{Memory, Region};
 
 use crate::caught;

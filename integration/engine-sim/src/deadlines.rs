@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use node_agent_collective::shape::Time;
+use node_agent_collective::units::Time;
 use node_agent_collective::{Completion, Failure, Memory, Region, Ticket, error::CauseKind};
 
 use crate::caught;

@@ -1,6 +1,7 @@
 //! What is computed: ranks on nodes, their calls and inputs. All of it comes from one seed.
 
-use node_agent_collective::shape::{Node, Time, Tuning};
+use node_agent_collective::shape::Tuning;
+use node_agent_collective::units::{Node, Time};
 use node_agent_collective::{Algorithm, Call, Dtype, Memory, Operation, Plan, ReduceOp, Region};
 
 use crate::reference;

@@ -9,7 +9,8 @@ use node_agent_collective::{
     Arena, Call, Command, Config, Dtype, Header, Landing, Machine, Memory, Operation, RailCause, ReduceOp,
     Region, Ticket,
     header::{HEADER_BYTES, Key, Kind, VERSION},
-    shape::{Node, Rail, Time, Tuning},
+    shape::Tuning,
+    units::{Node, Rail, Time},
 };
 
 use super::take::Take;

@@ -1,13 +1,13 @@
 //! Everything that can go wrong, one variant per cause.
 
 use crate::call::Call;
-use crate::shape::{Node, Rail, Rank, Time};
+use crate::units::{Node, Rail, Rank, Time};
 
 /// A [`crate::Config`] that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// No nodes, or more than [`crate::shape::MAX_NODES`].
-    #[error("{0} nodes: between 1 and {max} are possible", max = crate::shape::MAX_NODES)]
+    /// No nodes, or more than [`crate::units::MAX_NODES`].
+    #[error("{0} nodes: between 1 and {max} are possible", max = crate::units::MAX_NODES)]
     Nodes(usize),
     /// The own index is not below the number of nodes.
     #[error("this node is {node}, but there are only {nodes} nodes")]
@@ -30,12 +30,12 @@ pub enum ConfigError {
     /// A node has no ranks; leave it out.
     #[error("node {0} has no rank: every node of a job must have at least one")]
     EmptyNode(Node),
-    /// No rails, or more than [`crate::shape::MAX_RAILS`], while there is more than one node.
-    #[error("{0} rails: between 1 and {max} are needed for more than one node", max = crate::shape::MAX_RAILS)]
+    /// No rails, or more than [`crate::units::MAX_RAILS`], while there is more than one node.
+    #[error("{0} rails: between 1 and {max} are needed for more than one node", max = crate::units::MAX_RAILS)]
     Rails(usize),
     /// The chunk size is out of bounds.
     #[error("chunk of {0} bytes: must be a multiple of 64 from {min} to {max}",
-        min = crate::shape::MIN_CHUNK, max = crate::shape::MAX_CHUNK)]
+        min = crate::units::MIN_CHUNK, max = crate::units::MAX_CHUNK)]
     Chunk(usize),
     /// The scratch region is too small.
     #[error("scratch has {given} bytes, {needed} are needed")]
@@ -64,7 +64,7 @@ pub enum CallError {
         world: usize,
     },
     /// Too many different (from, to, tag).
-    #[error("more than {max} different (from, to, tag) in one job: use fewer tags", max = crate::shape::MAX_PAIRS)]
+    #[error("more than {max} different (from, to, tag) in one job: use fewer tags", max = crate::units::MAX_PAIRS)]
     TooManyTags,
     /// More bytes than an address can count.
     #[error("{0}: too many bytes")]

@@ -7,7 +7,7 @@
 //!   [`Ready`](crate::header::Kind::Ready) frame where it has no data to send or may not yet. Every such frame carries the whole
 //!   call, so a mismatch is found by everyone who hears it; an operation completes only when the call of *every* node
 //!   was seen and is equal, by this node or by one that answers for it with its contribution (doubling). At most
-//!   [`MAX_ACTIVE`](crate::shape::MAX_ACTIVE) collectives are active, in order, so a peer that names a later one violates the protocol,
+//!   [`MAX_ACTIVE`](crate::units::MAX_ACTIVE) collectives are active, in order, so a peer that names a later one violates the protocol,
 //!   and the state kept for operations not started here is bounded.
 //! * *Landing.* To a peer that has announced the operation, gathered data needs no permission: its place is the
 //!   ranks' own output buffers. For data that is reduced, the receiver stages: each source of each reduction may have

@@ -23,8 +23,7 @@ mod tests;
 
 use crate::call::{Call, Dtype, OpKind, Operation, ReduceOp};
 use crate::error::{CauseKind, FrameError, RemoteCause};
-use crate::plan::FULL;
-use crate::shape::{MAX_CHUNK, MAX_RAILS, Node, Rail, Rank};
+use crate::units::{FULL, MAX_CHUNK, MAX_RAILS, Node, Rail, Rank};
 
 /// Length of an encoded header.
 pub const HEADER_BYTES: usize = 104;

@@ -8,9 +8,11 @@
 //! (inputs, operation, dtype, ranks and their grouping on nodes) alone. [`flow`] states why no schedule of
 //! posts and frames can deadlock, and what bounds every buffer.
 
+pub mod algorithm;
 pub mod call;
 pub mod error;
 pub mod flow;
+pub mod fold;
 pub mod header;
 pub mod kernel;
 pub mod link;
@@ -23,11 +25,14 @@ pub mod plan;
 pub mod schedule;
 pub mod shape;
 pub mod stripe;
+pub mod units;
 
+pub use algorithm::Algorithm;
 pub use call::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use error::{CallError, ConfigError, Failure, FrameError, RailCause};
 pub use header::{HEADER_BYTES, Header};
 pub use machine::{Command, Completion, Landing, LinkView, Machine, RailState, RailView, Ticket, Transmit};
 pub use memory::{Arena, BufferId, Memory, Region};
-pub use plan::{Algorithm, Choice, Plan};
-pub use shape::{Config, Node, Rail, Rank, Time};
+pub use plan::{Choice, Plan};
+pub use shape::Config;
+pub use units::{Node, Rail, Rank, Time};

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use crate::error::{FrameError, RailCause};
 use crate::link::way::PathEstimate;
-use crate::shape::Time;
+use crate::units::Time;
 
 /// Weight of a sample in the rate that tells equal rails from others.
 const STEADY: f64 = 0.0625;

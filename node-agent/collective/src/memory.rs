@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::call::{Dtype, ReduceOp};
-use crate::kernel;
+use crate::fold;
 
 /// Names a buffer of the caller's [`Memory`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,9 +88,9 @@ pub trait Memory {
         Some(sum)
     }
 
-    /// [`kernel::fold`], to the bit; a caller that knows its processor may have a faster one.
+    /// [`fold::fold`], to the bit; a caller that knows its processor may have a faster one.
     fn fold(&self, dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
-        kernel::fold(dtype, op, acc, src);
+        fold::fold(dtype, op, acc, src);
     }
 
     /// Copies `from` to `to`, which have equal lengths and are equal or disjoint.

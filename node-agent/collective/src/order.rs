@@ -22,7 +22,7 @@
 
 use std::ops::Range;
 
-use crate::shape::Node;
+use crate::units::Node;
 
 /// The nodes in the order in which their contributions to block `block` are combined.
 pub fn nodes_for(block: Node, nodes: usize) -> impl Iterator<Item = Node> {

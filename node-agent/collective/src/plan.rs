@@ -18,34 +18,16 @@
 //! `reproducible: false` permits [`Algorithm::Halving`] for floats.
 
 use std::fmt;
-use std::str::FromStr;
 
-use crate::call::{Call, Dtype, Operation, UnknownName, names};
+use crate::algorithm::Algorithm;
+use crate::call::{Call, Dtype, Operation};
 use crate::schedule::doubling;
 use crate::schedule::shares::{load, shares};
 use crate::shape::{Config, Layout};
+use crate::units::FULL;
 
 /// Predictions that differ by less than this share of the best are equal.
 const ALIKE: u64 = 64;
-/// Full capacity of a node.
-pub const FULL: u16 = 1024;
-
-names! {
-    /// How an operation is done: [`crate::schedule`].
-    Algorithm, "algorithm":
-    /// In one step, or for all-reduce in two, every node with every node.
-    Direct = 1 "direct",
-    /// All-reduce in one step.
-    OneShot = 2 "one-shot",
-    /// From neighbour to neighbour.
-    Ring = 3 "ring",
-    /// Recursive halving and doubling.
-    Halving = 4 "halving",
-    /// Broadcast by scattering and relaying.
-    Relay = 5 "relay",
-    /// All-reduce by recursive doubling.
-    Doubling = 6 "doubling",
-}
 
 /// What the nodes of a job agree on for their operations. It must be equal on all nodes for one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -283,7 +265,8 @@ mod tests {
     use super::*;
     use crate::call::ReduceOp;
     use crate::memory::Region;
-    use crate::shape::{Node, Time, Tuning};
+    use crate::shape::Tuning;
+    use crate::units::{Node, Time};
 
     fn config(nodes: usize, rails: usize) -> Config {
         Config {

@@ -1,19 +1,11 @@
-//! Who takes part: nodes, ranks and rails, and the sizes that all nodes must agree on.
+//! What a job is: who takes part, the sizes that all nodes must agree on, and the rank map from one node's point of view.
 
+use crate::algorithm::Algorithm;
 use crate::call::Dtype;
 use crate::error::ConfigError;
 use crate::memory::Region;
-use crate::plan::Algorithm;
 use crate::stripe::Windows;
-
-/// Index of a node in the job.
-pub type Node = u16;
-/// Rank of a process in the job.
-pub type Rank = u32;
-/// Index of a rail.
-pub type Rail = u16;
-/// A point in time: since any fixed origin, never going back.
-pub type Time = std::time::Duration;
+use crate::units::{MAX_CHUNK, MAX_NODES, MAX_RAILS, MIN_CHUNK, Node, Rank, Time};
 
 /// Bytes on their way on all links of a rail, by default.
 const LINK_WINDOW: usize = 1 << 20;
@@ -22,25 +14,11 @@ const KEEP_MOST: usize = 16 << 20;
 /// Bytes on their way on all links of a rail in use together, unless they are slow or fast: what the port of a leaf can queue for one node
 /// (the least that is known of a switch that drops; 16 ms of 200 Mbit/s), so that senders to one node do not overflow it.
 const RAIL_WINDOW: u64 = 400_000;
-/// Most nodes of a job.
-pub const MAX_NODES: usize = 1024;
-/// Most rails of a job.
-pub const MAX_RAILS: usize = 64;
-/// Least chunk size in bytes.
-pub const MIN_CHUNK: usize = 64;
 /// Greatest chunk size that suits TCP rails, taken by large operations only ([`chunk_size`]): four nodes on four rails of 200 Mbit/s
 /// reach 90 % of line rate with four times as much, because the chunks of several senders then overflow the queue before the receiver.
 pub const DEFAULT_CHUNK: usize = 64 << 10;
 /// Chunks beyond this size save processor time, and rails of unequal speed are filled less evenly.
 const COMMON_CHUNK: usize = 32 << 10;
-/// Greatest chunk size in bytes.
-pub const MAX_CHUNK: usize = 16 << 20;
-/// Collectives that may be active (announced to peers) at once. This many later a new plan is in force.
-pub const MAX_ACTIVE: u64 = 4;
-/// Calls of one rank that may be outstanding.
-pub const MAX_OUTSTANDING: usize = 1024;
-/// Different (from, to, tag) that one machine remembers.
-pub const MAX_PAIRS: usize = 1 << 16;
 
 /// What a [`crate::Machine`] must know of its job. `ranks`, `nodes`, `rails`, `chunk_bytes`, and of the tuning what
 /// it says, must be equal on all nodes; a node that differs is found out by its first frame.

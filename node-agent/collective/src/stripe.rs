@@ -12,7 +12,7 @@
 //! is acknowledged.
 
 use crate::link::Link;
-use crate::shape::{Node, Rail, Time};
+use crate::units::{Node, Rail, Time};
 
 /// Rates that differ by less than this factor may be equal.
 const ALIKE: f64 = 2.0;

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use node_agent_collective::shape::{DEFAULT_CHUNK, Node, Tuning};
+use node_agent_collective::shape::{DEFAULT_CHUNK, Tuning};
+use node_agent_collective::units::Node;
 use node_agent_collective::{
     Algorithm, Call, Dtype, Failure, Machine, Memory, Operation, ReduceOp, Region, shape::Config as Shape,
 };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use node_agent_collective::shape::Time;
+use node_agent_collective::units::Time;
 use node_agent_collective::{Call, CallError, Completion, Memory, Operation, Region, Ticket};
 use node_agent_ipc::{Failure as RankFailure, FailureCode, Post, Reply, Span};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use node_agent_collective::Algorithm;
-use node_agent_collective::shape::{MAX_CHUNK, MAX_NODES, MAX_RAILS, MIN_CHUNK};
+use node_agent_collective::units::{MAX_CHUNK, MAX_NODES, MAX_RAILS, MIN_CHUNK};
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a configuration file: a rank map of many thousand ranks fits.

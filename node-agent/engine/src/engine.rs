@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
-use node_agent_collective::shape::{Time, Tuning};
+use node_agent_collective::shape::Tuning;
+use node_agent_collective::units::Time;
 use node_agent_collective::{Machine, Plan};
 use node_agent_engine_transport::tcp::{EXTERNAL_TOKENS, SetupError};
 use node_agent_engine_transport::{

@@ -3,7 +3,7 @@
 use node_agent_collective as collective;
 use node_agent_collective::link::Link;
 use node_agent_collective::plan::Choice;
-use node_agent_collective::shape::{Node, Rail, Time};
+use node_agent_collective::units::{Node, Rail, Time};
 use node_agent_engine_transport::Transport;
 use tracing::info;
 

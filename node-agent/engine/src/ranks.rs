@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use node_agent_collective::shape::Time;
+use node_agent_collective::units::Time;
 use node_agent_ipc::{
     Channel, Failure as RankFailure, FailureCode, Listener, PeerIdentity, Presence, Pushed, RailBytes,
     Region, Reply, Request, SocketError, Welcome,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use node_agent_collective::shape::{Node, Rail, Time};
+use node_agent_collective::units::{Node, Rail, Time};
 use node_agent_engine_transport::{TcpRails, Transport, Wiring};
 use tracing::{info, warn};
 

@@ -1,21 +1,21 @@
 //! The collective core's arithmetic, compiled for what the processor at hand can do.
 
-use node_agent_collective::{Dtype, ReduceOp, kernel};
+use node_agent_collective::{Dtype, ReduceOp, fold as plain};
 
-/// As [`kernel::fold`], to the bit: wider vectors change how many elements are done at once, not how one is done.
+/// As [`node_agent_collective::fold::fold`], to the bit: wider vectors change how many elements are done at once, not how one is done.
 pub fn fold(dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2.
         return unsafe { fold_avx2(dtype, op, acc, src) };
     }
-    kernel::fold(dtype, op, acc, src);
+    plain::fold(dtype, op, acc, src);
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx2")]
 fn fold_avx2(dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
-    kernel::fold(dtype, op, acc, src);
+    plain::fold(dtype, op, acc, src);
 }
 
 #[cfg(test)]
@@ -36,7 +36,7 @@ mod tests {
                 let src: Vec<u8> = (0..len).map(|_| random()).collect();
                 let mut one: Vec<u8> = (0..len).map(|_| random()).collect();
                 let mut two = one.clone();
-                kernel::fold(dtype, op, &mut one, &src);
+                plain::fold(dtype, op, &mut one, &src);
                 fold(dtype, op, &mut two, &src);
                 assert_eq!(one, two, "{dtype} {op}");
             }

@@ -2,7 +2,7 @@
 
 use super::{Link, OnWay, Proof, State, UnackedGeneration};
 use crate::model::Canon;
-use crate::shape::Time;
+use crate::units::Time;
 
 impl Link {
     /// Tokens are named by `rank`. Rates are left out: no frame of the model is large enough to be measured.

@@ -5,7 +5,7 @@
 //! waited: the one-way delay variation of RFC 6817 (LEDBAT), section 3.4.2. Where both ends send, acknowledgements wait behind data;
 //! without this a link would be judged by what waits in the other direction.
 
-use crate::shape::Time;
+use crate::units::Time;
 
 /// The least delay is that of the last one to two of these times: clocks drift by less than a millisecond in it.
 const LEAST_AGE: Time = Time::from_secs(8);

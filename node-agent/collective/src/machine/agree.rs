@@ -20,8 +20,8 @@ use crate::link::Link;
 use crate::machine::Machine;
 use crate::machine::burden::Burden;
 use crate::machine::report::{Measured, Report, STEP, is_far};
-use crate::plan::{Choice, FULL, Plan, choose};
-use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
+use crate::plan::{Choice, Plan, choose};
+use crate::units::{FULL, MAX_ACTIVE, Node, Rail, Time};
 
 /// The node that makes plans.
 const MAKER: Node = 0;

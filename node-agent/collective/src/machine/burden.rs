@@ -5,7 +5,7 @@
 //! node itself does both. So a rail is slow here if little goes out *and* little comes in. Where a node exchanges with several peers, one
 //! of them cannot make the whole rail look slow, and either direction is enough.
 
-use crate::shape::{Node, Rail};
+use crate::units::{Node, Rail};
 
 /// A rail that carries less than the best of its node by less than this factor is as good: loads are uneven.
 const SLOW: f64 = 2.0;

@@ -10,7 +10,7 @@ use crate::machine::{Machine, Peer};
 use crate::memory::{Memory, Region};
 use crate::model::Canon;
 use crate::schedule::Source;
-use crate::shape::{Node, Rail, Time};
+use crate::units::{Node, Rail, Time};
 
 impl Machine {
     /// How many flights are older than the one that a token names; of one that has ended, a number that none has.

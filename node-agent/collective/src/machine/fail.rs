@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::machine::flight::Hold;
 use crate::machine::receive::Incoming;
 use crate::machine::transmit::LATE;
-use crate::shape::{Node, Rank, Time};
+use crate::units::{Node, Rank, Time};
 
 impl Machine {
     /// A local rank left without taking leave (its process ended): everything fails.

@@ -15,7 +15,7 @@ use crate::header::{Header, Key, Kind};
 use crate::link::{Link, State, UnackedGeneration};
 use crate::machine::receive::Target;
 use crate::machine::{Command, Machine};
-use crate::shape::{Node, Rail, Time};
+use crate::units::{Node, Rail, Time};
 
 /// Probes that must come back in a row before a link carries data again.
 const PROBES: u32 = 3;

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::machine::keep::CopyId;
 use crate::machine::scratch::Slot;
 use crate::memory::{Memory, Region};
-use crate::shape::Node;
+use crate::units::Node;
 
 /// Where a payload lies until its arrival is known.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,8 @@ use crate::machine::Ticket;
 use crate::machine::scratch::Slot;
 use crate::memory::Region;
 use crate::schedule::{BufferOffset, Contribution, Done, FIRST, Schedule, Side, Source, Term};
-use crate::shape::{Layout, Node, Rank, Time};
+use crate::shape::Layout;
+use crate::units::{Node, Rank, Time};
 
 /// What a grant says: this many chunks of the flow of a block.
 pub fn grant_value(block: u32, chunks: usize) -> u64 {

@@ -9,7 +9,7 @@ use crate::machine::op::{Member, Op};
 use crate::machine::{Machine, Ticket};
 use crate::memory::Region;
 use crate::schedule::{BufferOffset, Copy, Schedule, Side};
-use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, MAX_PAIRS, Node, Rank, Time};
+use crate::units::{MAX_ACTIVE, MAX_OUTSTANDING, MAX_PAIRS, Node, Rank, Time};
 
 /// A local rank's counters.
 #[derive(Debug, Clone, Default)]

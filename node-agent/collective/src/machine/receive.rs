@@ -11,7 +11,7 @@ use crate::machine::scratch::Slot;
 use crate::machine::{Landing, Machine};
 use crate::memory::{Memory, Region};
 use crate::schedule::{Contribution, pieces};
-use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, Node, Rail, Time};
+use crate::units::{MAX_ACTIVE, MAX_OUTSTANDING, Node, Rail, Time};
 
 /// A frame that is coming in on a link.
 #[derive(Debug, Clone, Copy)]

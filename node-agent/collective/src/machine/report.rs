@@ -1,7 +1,6 @@
 //! What a node measures, and what of it it reports to the node that makes plans. No clock: times are passed in.
 
-use crate::plan::FULL;
-use crate::shape::Time;
+use crate::units::{FULL, Time};
 
 /// Capacities that differ by no more than this (of 1024) are equal.
 pub const STEP: u16 = 40;

@@ -7,7 +7,7 @@
 
 use crate::machine::Machine;
 use crate::machine::op::Op;
-use crate::shape::{Rail, Time};
+use crate::units::{Rail, Time};
 
 /// Bytes that the busiest rail may carry in a pause; rails have been handed more than that.
 const GATHER: f64 = 32768.0;

@@ -1,7 +1,8 @@
 //! Slots of the scratch region: early, staging and sending. Slots that were used last are used first, so that they are warm.
 
 use crate::memory::Region;
-use crate::shape::{Config, Node};
+use crate::shape::Config;
+use crate::units::Node;
 
 /// A slot that someone holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

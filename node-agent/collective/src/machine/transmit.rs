@@ -11,7 +11,7 @@ use crate::machine::scratch::Slots;
 use crate::machine::{Machine, Transmit};
 use crate::memory::{Memory, Region};
 use crate::schedule::{Contribution, FIRST, SECOND, Source, Term, pieces};
-use crate::shape::{Node, Rail, Time};
+use crate::units::{Node, Rail, Time};
 
 /// Copies of no more bytes than this go into the keep rather than into a sending slot.
 const SMALL_COPY: usize = 4096;

@@ -4,7 +4,7 @@ use crate::error::RailCause;
 use crate::header::Kind;
 use crate::link::State;
 use crate::machine::Machine;
-use crate::shape::{Node, Rail, Time};
+use crate::units::{Node, Rail, Time};
 
 /// A drained rail is left by its peers when nothing has come over it for this long.
 const LEFT_AFTER: Time = Time::from_millis(20);

@@ -8,7 +8,7 @@ use crate::machine::op::Op;
 use crate::machine::scratch::{Slot, Slots};
 use crate::memory::{Memory, Region};
 use crate::schedule::{Term, pieces};
-use crate::shape::Time;
+use crate::units::Time;
 
 impl Machine {
     /// Does a piece (about one chunk) of local copying or reducing. `true` if there may be more to do.

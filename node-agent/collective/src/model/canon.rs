@@ -2,7 +2,7 @@
 //! the same digest with a probability below 10^-22.
 
 use crate::header::Header;
-use crate::shape::Time;
+use crate::units::Time;
 
 /// What a state is told apart by.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,8 @@ use super::{Canon, Sabotage};
 use crate::error::RailCause;
 use crate::machine::{Command, Landing, Transmit};
 use crate::memory::{BufferId, Memory, Region};
-use crate::shape::{Config, Node, Rail, Time, Tuning};
+use crate::shape::{Config, Tuning};
+use crate::units::{Node, Rail, Time};
 use crate::{Call, Header, Machine};
 
 /// The moment at which everything happens: when time passes, what was before becomes older instead.

@@ -6,7 +6,7 @@
 
 use super::Canon;
 use super::hosts::{Hosts, Id, Input, Out};
-use crate::shape::Time;
+use crate::units::Time;
 
 /// Frames on one wire; more say that something is sent again and again.
 const MOST_ON_WIRE: usize = 16;

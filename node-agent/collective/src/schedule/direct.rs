@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use super::draft::{Draft, broadcast_within, gather_within, gathered_inputs, gathered_outputs};
 use super::draft::{own_parts, parts, whole};
-use super::{BufferOffset, Copy, FIRST, SECOND, Segment, Side, Source};
+use super::flows::{BufferOffset, Copy, FIRST, SECOND, Segment, Side, Source};
 use crate::order;
-use crate::shape::Rank;
+use crate::units::Rank;
 
 /// Node i reduces the i-th of `shares`.
 pub(super) fn all_reduce(draft: &mut Draft, bytes: usize, shares: &[Range<usize>]) {

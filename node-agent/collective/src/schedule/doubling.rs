@@ -9,9 +9,9 @@
 //! sent on.
 
 use super::draft::{Draft, whole};
-use super::{Contribution, Reduction, Side, Source, Term};
+use super::flows::{Contribution, Reduction, Side, Source, Term};
 use crate::order;
-use crate::shape::Node;
+use crate::units::Node;
 
 /// Most bytes of one message: below that no algorithm cuts one up for several rails, so nothing is lost by not doing it here.
 pub const MOST: usize = 4096;

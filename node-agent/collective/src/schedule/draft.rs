@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use super::{
+use super::flows::{
     BufferOffset, Contribution, Copy, FIRST, Receive, Reduction, Schedule, Segment, Send, Side, Source,
 };
-use super::{ReductionStart, Term};
+use super::flows::{ReductionStart, Term};
 use crate::order;
-use crate::shape::{Layout, Node, Rank};
+use crate::shape::Layout;
+use crate::units::{Node, Rank};
 
 /// One segment of `len` bytes.
 pub(super) fn whole(places: Vec<BufferOffset>, len: usize) -> Vec<Segment> {

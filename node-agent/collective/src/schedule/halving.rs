@@ -8,9 +8,9 @@
 use std::ops::Range;
 
 use super::draft::{Draft, whole};
-use super::{BufferOffset, Done, Need, SECOND, Side, Source, Term};
+use super::flows::{BufferOffset, Done, Need, SECOND, Side, Source, Term};
 use crate::order;
-use crate::shape::Node;
+use crate::units::Node;
 
 /// Node i ends with block i reduced, and gathers the others.
 pub(super) fn all_reduce(draft: &mut Draft, bytes: usize) {

@@ -5,7 +5,7 @@
 //! travels as a copy, and the result of a chunk waits until that chunk was handed out to all.
 
 use super::draft::{Draft, whole};
-use super::{Side, Source};
+use super::flows::{Side, Source};
 use crate::order;
 
 /// Every node reduces all bytes.

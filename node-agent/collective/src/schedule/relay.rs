@@ -2,9 +2,9 @@
 //! root ships everything once instead of n-1 times.
 
 use super::draft::{Draft, broadcast_within, whole};
-use super::{BufferOffset, FIRST, SECOND, Side, Source};
+use super::flows::{BufferOffset, FIRST, SECOND, Side, Source};
 use crate::order;
-use crate::shape::{Node, Rank};
+use crate::units::{Node, Rank};
 
 /// The i-th node after the root's gets and relays the i-th block.
 pub(super) fn broadcast(draft: &mut Draft, bytes: usize, root: Rank) {

@@ -4,9 +4,9 @@
 
 use super::draft::{Draft, gather_within, gathered_inputs, gathered_outputs, length};
 use super::draft::{own_parts, parts, whole};
-use super::{FIRST, SECOND, Segment, Side, Source, Term};
+use super::flows::{FIRST, SECOND, Segment, Side, Source, Term};
 use crate::order;
-use crate::shape::Node;
+use crate::units::Node;
 
 /// Every node reduces its order block last, and sends the result on.
 pub(super) fn all_reduce(draft: &mut Draft, bytes: usize) {

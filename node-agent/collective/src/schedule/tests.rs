@@ -1,11 +1,16 @@
 //! The schedules of all nodes fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::*;
+use crate::algorithm::Algorithm;
+use crate::call::{Call, Operation};
 use crate::call::{Dtype, ReduceOp};
 use crate::memory::Region;
-use crate::shape::{Time, Tuning};
+use crate::plan::Plan;
+use crate::shape::{Config, Layout, Tuning};
+use crate::units::{Node, Time};
 
 const KINDS: [Operation; 6] = [
     Operation::AllReduce,

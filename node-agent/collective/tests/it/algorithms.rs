@@ -1,6 +1,7 @@
 //! Every algorithm gives the bits of the reference, whatever the plan, and none can get stuck.
 
-use node_agent_collective::shape::{Node, Time, Tuning};
+use node_agent_collective::shape::Tuning;
+use node_agent_collective::units::{Node, Time};
 use node_agent_collective::{Algorithm, Call, Dtype, Operation, Plan, ReduceOp};
 use proptest::prelude::*;
 

@@ -2,7 +2,8 @@
 
 use node_agent_collective::header::Kind;
 use node_agent_collective::plan::Plan;
-use node_agent_collective::shape::{Node, Time, Tuning};
+use node_agent_collective::shape::Tuning;
+use node_agent_collective::units::{Node, Time};
 use node_agent_collective::{
     Algorithm, Arena, BufferId, Call, Command, Config, Dtype, Machine, Operation, RailCause, RailState,
     ReduceOp, Region,

@@ -2,7 +2,8 @@
 
 use node_agent_collective::error::{CauseKind, Waiting};
 use node_agent_collective::header::{Key, Kind};
-use node_agent_collective::shape::{MAX_ACTIVE, Node, Time, Tuning};
+use node_agent_collective::shape::Tuning;
+use node_agent_collective::units::{MAX_ACTIVE, Node, Time};
 use node_agent_collective::{
     Call, CallError, Dtype, Failure, FrameError, Header, Operation, RailCause, ReduceOp, Region,
 };

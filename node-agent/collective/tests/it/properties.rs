@@ -1,6 +1,7 @@
 //! Right results for every operation, dtype, reduction, rank map, size, rail count, chunk size and interleaving.
 
-use node_agent_collective::shape::{Node, Time, Tuning};
+use node_agent_collective::shape::Tuning;
+use node_agent_collective::units::{Node, Time};
 use node_agent_collective::{Algorithm, Call, Dtype, Memory, Operation, Plan, ReduceOp, Region};
 use proptest::prelude::*;
 

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use node_agent_collective::shape::{Node, Rail, Time, Tuning};
+use node_agent_collective::shape::Tuning;
+use node_agent_collective::units::{Node, Rail, Time};
 use node_agent_collective::{
     Arena, BufferId, Call, CallError, Command, Completion, Config, Failure, FrameError, HEADER_BYTES, Header,
     Landing, Machine, Memory, RailCause, Region, Ticket, Transmit,

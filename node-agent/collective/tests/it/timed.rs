@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use node_agent_collective::shape::{Node, Rail, Time, Tuning};
+use node_agent_collective::shape::Tuning;
+use node_agent_collective::units::{Node, Rail, Time};
 use node_agent_collective::{
     Algorithm, Arena, BufferId, Call, Command, Config, Dtype, Header, Landing, Machine, Memory, Operation,
     Plan, RailCause, ReduceOp, Region,

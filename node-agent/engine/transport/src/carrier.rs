@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use node_agent_collective::RailCause;
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 use node_agent_ipc::Region;
 use node_agent_ipc::pieces::{Source, Target};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use node_agent_collective::shape::{Node, Rail, Time};
+use node_agent_collective::units::{Node, Rail, Time};
 use node_agent_collective::{
     Arena, Command, FrameError, Header, Landing, Machine, Memory, RailCause, Region,
 };

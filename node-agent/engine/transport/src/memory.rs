@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 pub use fault::Fault;
 use net::{Packet, State};
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 use node_agent_collective::{HEADER_BYTES, Header, RailCause, Transmit};
 
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};

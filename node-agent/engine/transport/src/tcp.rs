@@ -25,7 +25,7 @@ mod wire_up;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 pub use rails::TcpRails;
 pub use sealed::Protection;
 

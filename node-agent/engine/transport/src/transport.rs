@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 use node_agent_collective::{FrameError, Header, RailCause, Region, Transmit};
 use node_agent_ipc::pieces::{Source, Target};
 

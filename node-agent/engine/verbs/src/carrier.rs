@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 use node_agent_engine_transport::carrier::{Carrier, ChannelId, ENTROPY, News};
 use node_agent_ipc::Region;
 use node_agent_ipc::pieces::{Source, Target};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use node_agent_collective::RailCause;
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 
 /// Something that happens to the rails between two nodes, or to a node's port.
 #[derive(Debug, Clone, PartialEq, Eq)]

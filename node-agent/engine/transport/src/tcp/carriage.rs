@@ -10,7 +10,7 @@ use aws_lc_rs::rand::SecureRandom;
 use mio::Interest;
 use mio::unix::SourceFd;
 use node_agent_collective::RailCause;
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 use node_agent_ipc::Region;
 use node_agent_ipc::pieces::{Source, Target};
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Instant;
 
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 use node_agent_collective::{HEADER_BYTES, Header, RailCause, Transmit};
 use node_agent_ipc::pieces::{Source, Target};
 

@@ -18,7 +18,7 @@
 //! Both nonces are random, so an old conversation proves nothing; the labels keep a proof from being sent back.
 
 use aws_lc_rs::{digest, hmac};
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 
 use super::sealed::Protection;
 

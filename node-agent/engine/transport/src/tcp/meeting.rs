@@ -8,7 +8,7 @@ use aws_lc_rs::rand::SecureRandom;
 use mio::net::TcpStream;
 use mio::{Interest, Token};
 use node_agent_collective::RailCause;
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 
 use super::carriage::{Joining, Step};
 use super::conn::{Receiver, Sender};

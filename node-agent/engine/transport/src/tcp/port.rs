@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use message::{Event, Listing, decode, request, request_link};
-use node_agent_collective::shape::Rail;
+use node_agent_collective::units::Rail;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, recvfrom, sendto, socket_with};

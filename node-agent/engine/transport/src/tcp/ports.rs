@@ -6,7 +6,7 @@ use std::time::Instant;
 use mio::Interest;
 use mio::unix::SourceFd;
 use node_agent_collective::RailCause;
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 
 use super::TcpConfig;
 use super::port::Watch;

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use node_agent_collective::shape::Rail;
+use node_agent_collective::units::Rail;
 
 /// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(6);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand::SystemRandom;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 use node_agent_collective::{RailCause, Transmit};
 
 use super::carriage::{Carriage, Carried, Joining};

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 
 use super::{Missing, Wiring};
 

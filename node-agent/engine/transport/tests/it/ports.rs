@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 use node_agent_collective::{FrameError, Header, RailCause, Region};
 use node_agent_engine_transport::{JobKey, Sink, TcpConfig, TcpRails, Transport, Wiring};
 use node_agent_ipc::pieces::{Source, Target};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use node_agent_collective::RailCause;
-use node_agent_collective::shape::Rail;
+use node_agent_collective::units::Rail;
 use node_agent_engine_transport::carrier::{ChannelId, News};
 
 use super::VerbsCarrier;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::units::{Node, Rail};
 use node_agent_engine_transport::carrier::ENTROPY;
 use node_agent_ipc::Region;
 

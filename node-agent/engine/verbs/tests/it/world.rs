@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use node_agent_collective::shape::{Node, Rail, Tuning};
+use node_agent_collective::shape::Tuning;
+use node_agent_collective::units::{Node, Rail};
 use node_agent_collective::{
     Arena, BufferId, Call, Completion, Config, Dtype, Machine, Memory, Operation, ReduceOp, Region,
 };
