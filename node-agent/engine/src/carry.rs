@@ -7,7 +7,7 @@ use node_agent_engine_verbs::VerbsCarrier;
 use tracing::info;
 
 use crate::config::{Config, Protection, Transport, Verbs};
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 /// In place of the system's libibverbs, for tests.
 const LIBRARY: &str = "RAIL_VERBS_LIBRARY";

@@ -1,26 +1,30 @@
 //! The progress loop: one thread, one poll, everything in turn.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, AsRawFd};
+mod board;
+mod callers;
+mod calls;
+mod certify;
+mod gpus;
+mod rails;
+mod ranks;
+mod supervisor;
+mod wiring;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use mio::unix::SourceFd;
-use mio::{Interest, Token};
+use mio::Interest;
 use node_agent_collective::shape::Tuning;
 use node_agent_collective::units::Time;
 use node_agent_collective::{Machine, Plan};
-use node_agent_engine_transport::tcp::{EXTERNAL_TOKENS, SetupError};
-use node_agent_engine_transport::{
-    Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, TransportError, Waker, drive,
-};
+use node_agent_engine_transport::{Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, Waker, drive};
 use tracing::{info, warn};
 
 use crate::board::stopping;
 use crate::calls::Calls;
 use crate::carry::CarrySetup;
 use crate::certify::Certifier;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::control::last_words;
 use crate::failure::is_peer_lost;
 use crate::memory::Operands;
@@ -29,61 +33,21 @@ use crate::ranks::Ranks;
 use crate::supervisor::Supervisor;
 use crate::wiring::Wires;
 
+use crate::error::EngineError;
+use crate::index::node_index;
+use crate::tokens::{CONTROL_LISTENER, RANK_LISTENER, Tokens, watch};
+
 /// Longest sleep of the loop: a bound on everything that nobody wakes it for.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
 /// How long a stopping engine goes on, so that its peers and ranks hear the reason before the connections close.
 const DRAIN: Duration = Duration::from_millis(200);
+
 /// How long an engine that lost a peer goes on, so that ranks which are between two calls hear the cause.
 const LINGER: Duration = Duration::from_secs(2);
+
 /// How long a connecting rail peer has to prove that it knows the job key.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Event tokens of the listening sockets; connections get the tokens above.
-pub(crate) const RANK_LISTENER: usize = 0;
-pub(crate) const CONTROL_LISTENER: usize = 1;
-const FIRST_CONNECTION: usize = 2;
-
-/// Why an engine ended otherwise than on request.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// The configuration cannot work.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The collective core refused the configuration.
-    #[error("configuration cannot work: {0}")]
-    Shape(#[from] node_agent_collective::ConfigError),
-    /// Rails could not be opened.
-    #[error("{0}")]
-    Rails(#[from] SetupError),
-    /// Verbs were asked for, and cannot be had.
-    #[error("transport verbs was asked for: {0}")]
-    Verbs(String),
-    /// The ranks' socket could not be opened.
-    #[error("ranks' socket: {0}")]
-    RankSocket(#[from] node_agent_ipc::SocketError),
-    /// The control socket could not be opened.
-    #[error("control socket {path}: {source}")]
-    ControlSocket {
-        /// Path of the control socket.
-        path: String,
-        /// What the operating system answered.
-        source: std::io::Error,
-    },
-    /// A socket could not be watched.
-    #[error("cannot watch a socket: {0}")]
-    Watch(#[source] std::io::Error),
-    /// Waiting for events failed.
-    #[error(transparent)]
-    Wait(#[from] TransportError),
-    /// A peer or a rail was lost while ranks needed it.
-    #[error("{text}")]
-    Lost {
-        /// It was a peer: this server may be well.
-        peer: bool,
-        /// Which job this engine serves and how, for its log.
-        text: String,
-    },
-}
 
 /// Ends an engine from another thread.
 #[derive(Debug, Clone)]
@@ -298,49 +262,6 @@ impl Engine {
     }
 }
 
-/// The token numbers in use for connections.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    used: BTreeSet<usize>,
-    next: usize,
-}
-
-impl Tokens {
-    /// A number that no connection has.
-    pub(crate) fn take(&mut self) -> usize {
-        loop {
-            let token = FIRST_CONNECTION + self.next % (EXTERNAL_TOKENS - FIRST_CONNECTION);
-            self.next = self.next.wrapping_add(1);
-            // Connections are far fewer than tokens (both doors bound theirs), so this ends.
-            if self.used.insert(token) {
-                return token;
-            }
-        }
-    }
-
-    pub(crate) fn give_back(&mut self, token: usize) {
-        self.used.remove(&token);
-    }
-}
-
-/// Reports what happens on `socket` under `token` from now on, once for each change.
-pub(crate) fn watch(
-    rails: &TcpRails,
-    socket: &impl AsFd,
-    token: usize,
-    interest: Interest,
-) -> Result<(), EngineError> {
-    rails
-        .registry()
-        .register(&mut SourceFd(&socket.as_fd().as_raw_fd()), Token(token), interest)
-        .map_err(EngineError::Watch)
-}
-
-/// Undoes [`watch`]. Closing the socket would do as well, so a failure is of no consequence.
-pub(crate) fn unwatch(rails: &TcpRails, socket: &impl AsFd) {
-    let _ = rails.registry().deregister(&mut SourceFd(&socket.as_fd().as_raw_fd()));
-}
-
 fn tcp_config(config: &Config, key: JobKey) -> TcpConfig {
     TcpConfig {
         node: node_index(config.node),
@@ -373,28 +294,4 @@ fn machine_config(config: &Config) -> node_agent_collective::Config {
         checksum: config.checksum,
         tuning: Tuning { algorithm: config.algorithm, ..Tuning::default() },
     }
-}
-
-/// Node numbers are checked to be far below this type's bound when the configuration is.
-pub(crate) fn node_index(node: usize) -> u16 {
-    u16::try_from(node).unwrap_or(u16::MAX)
-}
-
-/// The peers of `node` among `nodes`.
-pub(crate) fn peers(node: usize, nodes: usize) -> impl Iterator<Item = u16> {
-    (0..nodes).filter(move |peer| *peer != node).map(node_index)
-}
-
-/// Who waits for what, by token.
-pub(crate) type ByToken<T> = BTreeMap<usize, T>;
-
-/// Deadlines in the engine's own clock.
-pub(crate) fn after(now: Time, wait: Duration) -> Time {
-    now.saturating_add(wait)
-}
-
-/// The same moment for those who count by the system's clock.
-pub(crate) fn instant_after(wait: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(wait).unwrap_or(now)
 }

@@ -1,52 +1,50 @@
 //! The ranks' door: who attaches, which buffers they hold, and what happens when they leave.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use node_agent_collective::units::Time;
-use node_agent_ipc::{
-    Channel, Failure as RankFailure, FailureCode, Listener, PeerIdentity, Presence, Pushed, RailBytes,
-    Region, Reply, Request, SocketError, Welcome,
-};
-use tracing::{debug, info, warn};
+use node_agent_ipc::{Channel, Listener, PeerIdentity, Region, Reply, SocketError};
 
 use crate::board::{Shared, raise_descriptor_limit};
 use crate::callers::Callers;
-use crate::engine::{ByToken, Engine, after, unwatch, watch};
-use crate::failure::{about_rank, plain};
-use crate::gpus::{Came, Offer};
+use crate::deadline::after;
+use crate::tokens::ByToken;
 
 /// How long a connection may stay without saying hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Pause before replies that a rank's socket could not hold are tried again.
-const AGAIN: Duration = Duration::from_millis(1);
+pub(crate) const AGAIN: Duration = Duration::from_millis(1);
+
 /// Replies that may wait for a rank beside those to its calls.
-const SPARE_REPLIES: usize = 64;
+pub(crate) const SPARE_REPLIES: usize = 64;
+
 /// Connections beside those of the attached ranks: late comers and strangers.
-const SPARE_CONNECTIONS: usize = 32;
+pub(crate) const SPARE_CONNECTIONS: usize = 32;
 
 /// One connection of a process that is or wants to be a rank.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    channel: Channel,
-    peer: PeerIdentity,
+    pub(crate) channel: Channel,
+    pub(crate) peer: PeerIdentity,
     /// Which rank it is, once it has said hello.
     pub(crate) rank: Option<u32>,
     /// When it must have said hello.
-    hello_by: Time,
-    buffers: BTreeMap<u32, RankBuffer>,
-    buffer_bytes: u64,
+    pub(crate) hello_by: Time,
+    pub(crate) buffers: BTreeMap<u32, RankBuffer>,
+    pub(crate) buffer_bytes: u64,
     /// Bytes of GPUs among them, which are not counted with those.
-    gpu_bytes: u64,
-    next_buffer: u32,
+    pub(crate) gpu_bytes: u64,
+    pub(crate) next_buffer: u32,
     /// Calls under way, and bytes of their operands.
     pub(crate) calls: u32,
     pub(crate) operand_bytes: u64,
     /// Replies that its socket could not hold yet.
-    late: VecDeque<Vec<u8>>,
+    pub(crate) late: VecDeque<Vec<u8>>,
 }
 
 /// A buffer of a rank.
@@ -59,7 +57,7 @@ pub(crate) struct RankBuffer {
 
 impl Connection {
     /// A name for the next buffer.
-    fn name(&mut self) -> u32 {
+    pub(crate) fn name(&mut self) -> u32 {
         // Names are not used again while another buffer has them.
         while self.next_buffer == 0 || self.buffers.contains_key(&self.next_buffer) {
             self.next_buffer = self.next_buffer.wrapping_add(1);
@@ -69,13 +67,13 @@ impl Connection {
         name
     }
 
-    fn keep(&mut self, name: u32, held: RankBuffer) {
+    pub(crate) fn keep(&mut self, name: u32, held: RankBuffer) {
         *self.bytes_like(&held) += held.region.len() as u64;
         self.buffers.insert(name, held);
     }
 
     /// The count that a buffer's bytes belong to.
-    fn bytes_like(&mut self, held: &RankBuffer) -> &mut u64 {
+    pub(crate) fn bytes_like(&mut self, held: &RankBuffer) -> &mut u64 {
         if held.region.device().is_some() { &mut self.gpu_bytes } else { &mut self.buffer_bytes }
     }
 
@@ -92,13 +90,13 @@ pub(crate) struct Ranks {
     pub(crate) connections: ByToken<Connection>,
     /// The queues of those that have some.
     pub(crate) callers: Callers,
-    attached: BTreeMap<u32, usize>,
+    pub(crate) attached: BTreeMap<u32, usize>,
     /// Collectives that each local rank has posted.
-    posted: BTreeMap<u32, u64>,
+    pub(crate) posted: BTreeMap<u32, u64>,
     /// Ranks that detached and have not come back.
-    detached: BTreeSet<u32>,
+    pub(crate) detached: BTreeSet<u32>,
     /// Ranks that ended without detaching, with what is known of it.
-    lost: BTreeMap<u32, String>,
+    pub(crate) lost: BTreeMap<u32, String>,
     /// Where ranks of one server meet without the engine.
     pub(crate) shared: Shared,
 }
@@ -184,397 +182,28 @@ impl Ranks {
         self.detached.iter().copied().find(|gone| self.posted_by(*gone) < reached)
     }
 
-    fn posted_by(&self, rank: u32) -> u64 {
+    pub(crate) fn posted_by(&self, rank: u32) -> u64 {
         self.posted.get(&rank).copied().unwrap_or(0)
     }
 
     /// Whether somebody already waits for more collectives than `rank` has posted.
-    fn is_awaited(&self, rank: u32) -> bool {
+    pub(crate) fn is_awaited(&self, rank: u32) -> bool {
         self.posted.values().any(|posted| *posted > self.posted_by(rank))
-    }
-}
-
-impl Engine {
-    /// Takes all waiting connections.
-    pub(crate) fn accept_ranks(&mut self) {
-        loop {
-            match self.ranks.listener.accept() {
-                Ok(Some((channel, peer))) => self.admit(channel, peer),
-                Ok(None) => return,
-                Err(error) => {
-                    warn!(%error, "cannot accept a rank");
-                    return;
-                }
-            }
-        }
-    }
-
-    fn admit(&mut self, channel: Channel, peer: PeerIdentity) {
-        let own = rustix::process::geteuid().as_raw();
-        if !may_attach(peer.uid, own, self.config.rank_uid) {
-            let text = format!("user {} may not attach to the engine of job {}", peer.uid, self.config.job);
-            warn!(pid = peer.pid, "{text}");
-            refuse(&channel, plain(FailureCode::Denied, text));
-            return;
-        }
-        let most = self.local_ranks.len() + SPARE_CONNECTIONS;
-        if self.ranks.connections.len() >= most {
-            let text = format!("the engine has {most} connections already");
-            warn!(pid = peer.pid, "{text}");
-            refuse(&channel, plain(FailureCode::Exhausted, text));
-            return;
-        }
-        let token = self.tokens.take();
-        if let Err(error) = watch(&self.rails, &channel, token, mio::Interest::READABLE) {
-            warn!(%error, "cannot watch a rank");
-            self.tokens.give_back(token);
-            return;
-        }
-        let connection = Connection {
-            channel,
-            peer,
-            rank: None,
-            hello_by: after(self.clock.now(), HELLO_TIMEOUT),
-            buffers: BTreeMap::new(),
-            buffer_bytes: 0,
-            gpu_bytes: 0,
-            next_buffer: 1,
-            calls: 0,
-            operand_bytes: 0,
-            late: VecDeque::new(),
-        };
-        self.ranks.connections.insert(token, connection);
-        // What it sent before it was watched would give no event.
-        self.serve_rank(token);
-    }
-
-    /// Takes all packets of a connection.
-    pub(crate) fn serve_rank(&mut self, token: usize) {
-        while let Some(connection) = self.ranks.connections.get(&token) {
-            let received = match connection.channel.receive() {
-                Ok(None) => return,
-                Ok(Some(received)) => received,
-                Err(error) => return self.close_rank(token, &error.to_string()),
-            };
-            let came = match (received.descriptor, received.lost) {
-                (Some(file), _) => Came::File(file),
-                (None, true) => Came::Lost,
-                (None, false) => Came::Nothing,
-            };
-            let request = match Request::decode(&received.packet) {
-                Ok(request) if request.1.has_descriptor() || matches!(came, Came::Nothing) => request,
-                Ok(_) => return self.expel(token, "a request came with a file descriptor"),
-                Err(error) => return self.expel(token, &error.to_string()),
-            };
-            // What is in the queue was put there before this was sent.
-            self.serve_queue(token);
-            self.answer(token, request.0, request.1, came);
-        }
-    }
-
-    pub(crate) fn answer(&mut self, token: usize, id: u64, request: Request, came: Came) {
-        let Some(connection) = self.ranks.connections.get(&token) else { return };
-        if connection.rank.is_none() && !matches!(request, Request::Hello { .. }) {
-            return self.expel(token, "the first request must be hello");
-        }
-        let reply = match request {
-            Request::Hello { rank, job_uid, .. } => self.hello(token, rank, &job_uid),
-            Request::Alloc { bytes } => return self.alloc(token, id, bytes),
-            Request::Free { buffer } => self.free(token, buffer),
-            Request::Post(post) => match self.post(token, id, &post) {
-                Ok(()) => return,
-                Err(failure) => Err(failure),
-            },
-            Request::Counters => Ok(self.counters()),
-            Request::Board => return self.board(token, id),
-            Request::Queues => return self.queues(token, id),
-            Request::Doorbell => return,
-            Request::Map { rank, buffer } => return self.map(token, id, rank, buffer),
-            Request::Report(failure) => Ok(self.report(token, failure)),
-            Request::Cause => Ok(self.board_cause()),
-            Request::Lend { offset, bytes, gpu } => {
-                self.register(token, &Offer { offset, bytes, gpu: &gpu }, came)
-            }
-            Request::Detach => return self.detach(token, id),
-        };
-        self.reply(token, id, &reply.unwrap_or_else(Reply::Failed));
-    }
-
-    fn hello(&mut self, token: usize, rank: u32, job_uid: &str) -> Result<Reply, RankFailure> {
-        let denied = |text: String| about_rank(FailureCode::Denied, rank, text);
-        let Some(local_rank) = self.local_ranks.iter().position(|local| *local == rank) else {
-            let text =
-                format!("rank {rank} does not run here: this engine serves ranks {:?}", self.local_ranks);
-            return Err(denied(text));
-        };
-        if !job_uid.is_empty() && job_uid != self.config.uid {
-            return Err(denied(format!(
-                "this engine serves job {}, not the one with uid {job_uid}",
-                self.config.job
-            )));
-        }
-        if let Some(text) = self.ranks.lost.get(&rank) {
-            return Err(denied(format!("rank {rank} cannot come back: {text}")));
-        }
-        if self.ranks.attached.contains_key(&rank) {
-            return Err(denied(format!("rank {rank} is attached already")));
-        }
-        let Some(connection) = self.ranks.connections.get_mut(&token) else {
-            return Err(denied("the connection is gone".into()));
-        };
-        if let Some(other) = connection.rank {
-            return Err(denied(format!("this connection is rank {other} already")));
-        }
-        connection.rank = Some(rank);
-        info!(rank, pid = connection.peer.pid, "rank attached");
-        self.ranks.attached.insert(rank, token);
-        self.certifier.end();
-        self.ranks.detached.remove(&rank);
-        self.note_presence(rank, Presence::Present);
-        let limits = self.config.limits;
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Ok(Reply::Welcome(Welcome {
-            size: count(self.config.ranks.len()),
-            local_rank: count(local_rank),
-            local_size: count(self.local_ranks.len()),
-            node: count(self.config.node),
-            nodes: count(self.config.nodes.len()),
-            max_buffers: limits.buffers,
-            max_bytes: limits.bytes,
-            max_outstanding: limits.outstanding,
-            op_timeout_ms: u32::try_from(self.config.op_timeout_ms).unwrap_or(u32::MAX),
-        }))
-    }
-
-    fn alloc(&mut self, token: usize, id: u64, bytes: u64) {
-        let limits = self.config.limits;
-        let Some(connection) = self.ranks.connections.get_mut(&token) else { return };
-        let total = connection.buffer_bytes.saturating_add(bytes);
-        let held = u32::try_from(connection.buffers.len()).unwrap_or(u32::MAX);
-        if held >= limits.buffers || total > limits.bytes {
-            let text = format!(
-                "{bytes} bytes more than the {} in {held} buffers: a rank may hold {} bytes in {} buffers (--rank-engine-memory of this server's agent)",
-                connection.buffer_bytes, limits.bytes, limits.buffers
-            );
-            return self.reply(token, id, &Reply::Failed(plain(FailureCode::Exhausted, text)));
-        }
-        let (region, file) = match Region::create(bytes) {
-            Ok(made) => made,
-            Err(error) => {
-                let failure = plain(FailureCode::InvalidArgument, error.to_string());
-                return self.reply(token, id, &Reply::Failed(failure));
-            }
-        };
-        let buffer = connection.name();
-        let sent = self.ranks.hand_out(token, id, &Reply::Buffer { buffer, bytes }, file.as_fd());
-        if let Some(connection) = self.ranks.connections.get_mut(&token) {
-            connection.keep(buffer, RankBuffer { region: Arc::new(region), file: Some(file) });
-        }
-        sent.unwrap_or_else(|why| self.close_rank(token, &why));
-    }
-
-    /// Hands out a buffer of another rank, for collectives that the ranks do themselves.
-    fn map(&mut self, token: usize, id: u64, rank: u32, buffer: u32) {
-        let holder = self.ranks.attached.get(&rank).and_then(|holder| self.ranks.connections.get(holder));
-        let held = holder.and_then(|holder| holder.buffers.get(&buffer));
-        let Some((held, file)) = held.and_then(|held| Some((held, held.file.as_ref()?))) else {
-            let text = format!("rank {rank} holds no buffer {buffer}");
-            let failure = about_rank(FailureCode::InvalidArgument, rank, text);
-            return self.reply(token, id, &Reply::Failed(failure));
-        };
-        let reply = Reply::Buffer { buffer, bytes: held.region.len() as u64 };
-        self.ranks
-            .hand_out(token, id, &reply, file.as_fd())
-            .unwrap_or_else(|why| self.close_rank(token, &why));
-    }
-
-    fn free(&mut self, token: usize, buffer: u32) -> Result<Reply, RankFailure> {
-        let connection = self.ranks.connections.get_mut(&token);
-        let freed = connection.and_then(|c| c.buffers.remove(&buffer).map(|held| (c, held)));
-        let Some((connection, held)) = freed else {
-            return Err(plain(FailureCode::InvalidArgument, format!("there is no buffer {buffer}")));
-        };
-        // Calls under way hold the memory itself, so this takes nothing from them.
-        let bytes = connection.bytes_like(&held);
-        *bytes = bytes.saturating_sub(held.region.len() as u64);
-        Ok(Reply::Done)
-    }
-
-    fn counters(&self) -> Reply {
-        let stats = self.stats();
-        let rails = stats.rails.iter().take(node_agent_ipc::MAX_RAILS).map(|rail| RailBytes {
-            rail: rail.rail,
-            tx_bytes: rail.tx_bytes,
-            rx_bytes: rail.rx_bytes,
-            chunks: rail.chunks,
-        });
-        Reply::Counters { rails: rails.collect(), operations: stats.ops }
-    }
-
-    /// A clean leave: what the rank has contributed stays, and nothing is reported unless somebody waits for more.
-    fn detach(&mut self, token: usize, id: u64) {
-        let Some(connection) = self.forget(token) else { return };
-        let unfinished = connection.calls > 0;
-        // A process that is ending does not wait for the answer.
-        let _ = connection.channel.send(&Reply::Done.encode(id), None);
-        let Some(rank) = connection.rank else { return };
-        info!(rank, "rank detached");
-        self.note_presence(rank, Presence::Left);
-        if unfinished || self.ranks.is_awaited(rank) {
-            self.lose(rank, format!("rank {rank} detached while others waited for it"));
-        } else {
-            self.ranks.detached.insert(rank);
-        }
-    }
-
-    /// Sends a reply, by the queue if that can hold it; a rank that does not take it is given up.
-    pub(crate) fn reply(&mut self, token: usize, id: u64, reply: &Reply) {
-        let Some(connection) = self.ranks.connections.get(&token) else { return };
-        if *reply == Reply::Done {
-            match self.ranks.callers.complete(token, id) {
-                Pushed::Done => return,
-                Pushed::Wake => {
-                    // A full socket is not empty, so it wakes as well.
-                    let _ = connection.channel.send(&Reply::Doorbell.encode(0), None);
-                    return;
-                }
-                Pushed::Full => {}
-            }
-        }
-        let packet = reply.encode(id);
-        let sent = if connection.late.is_empty() {
-            connection.channel.send(&packet, None)
-        } else {
-            Err(SocketError::Full)
-        };
-        match sent {
-            Err(SocketError::Full) => self.send_later(token, packet),
-            sent => taken(sent).unwrap_or_else(|why| self.close_rank(token, &why)),
-        }
-    }
-
-    /// A rank may have more calls under way than its socket holds replies, and takes them only when it waits for them.
-    fn send_later(&mut self, token: usize, packet: Vec<u8>) {
-        let most = self.config.limits.outstanding as usize + SPARE_REPLIES;
-        let Some(connection) = self.ranks.connections.get_mut(&token) else { return };
-        if connection.late.len() >= most {
-            return self.close_rank(token, &SocketError::Full.to_string());
-        }
-        connection.late.push_back(packet);
-    }
-
-    /// Tries again what sockets could not hold.
-    pub(crate) fn send_late(&mut self) {
-        let mut gone = Vec::new();
-        for (token, connection) in &mut self.ranks.connections {
-            while let Some(packet) = connection.late.front() {
-                match connection.channel.send(packet, None) {
-                    Err(SocketError::Full) => break,
-                    sent => {
-                        connection.late.pop_front();
-                        if let Err(why) = taken(sent) {
-                            gone.push((*token, why));
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        gone.into_iter().for_each(|(token, why)| self.close_rank(token, &why));
-    }
-
-    /// Closes the connection of a process that broke the protocol, after telling it why.
-    pub(crate) fn expel(&mut self, token: usize, why: &str) {
-        if let Some(connection) = self.ranks.connections.get(&token) {
-            warn!(
-                rank = connection.rank,
-                pid = connection.peer.pid,
-                why,
-                "a rank's process broke the protocol"
-            );
-            // Request 0 is never made: this answers the connection as a whole.
-            refuse(&connection.channel, plain(FailureCode::Protocol, why));
-        }
-        self.close_rank(token, why);
-    }
-
-    /// The connection is over without a detach: if it was a rank, the job has lost it.
-    pub(crate) fn close_rank(&mut self, token: usize, why: &str) {
-        let pid = self.ranks.connections.get(&token).map_or(0, |connection| connection.peer.pid);
-        match self.forget(token).and_then(|connection| connection.rank) {
-            Some(rank) => {
-                self.lose(rank, format!("rank {rank} (process {pid}) ended without detaching: {why}"))
-            }
-            None => debug!(pid, why, "a connection that never said hello is closed"),
-        }
-    }
-
-    fn forget(&mut self, token: usize) -> Option<Connection> {
-        let connection = self.ranks.connections.remove(&token)?;
-        self.ranks.callers.remove(token);
-        unwatch(&self.rails, &connection.channel);
-        self.tokens.give_back(token);
-        if let Some(rank) = connection.rank {
-            self.ranks.attached.remove(&rank);
-        }
-        Some(connection)
-    }
-
-    /// Tells the collective core, and so all ranks everywhere, that a rank is gone.
-    pub(crate) fn lose(&mut self, rank: u32, text: String) {
-        warn!(rank, "{text}");
-        self.end_board_for(rank, &text);
-        self.ranks.detached.remove(&rank);
-        self.ranks.lost.insert(rank, text);
-        if self.draining.is_none() {
-            self.machine.rank_gone(rank, self.clock.now());
-        }
-    }
-
-    /// Closes connections that never said who they are.
-    pub(crate) fn expire_ranks(&mut self, now: Time) {
-        let silent = self.ranks.connections.iter().filter(|(_, c)| c.rank.is_none() && c.hello_by <= now);
-        let silent: Vec<usize> = silent.map(|(token, _)| *token).collect();
-        for token in silent {
-            self.expel(token, "said nothing for too long");
-        }
     }
 }
 
 /// Whether a rank can still be talked to after this attempt. One that has closed its side may have said why before, in what
 /// is still to be read: its end is found there.
-fn taken(sent: Result<(), SocketError>) -> Result<(), String> {
+pub(crate) fn taken(sent: Result<(), SocketError>) -> Result<(), String> {
     match sent {
         Ok(()) | Err(SocketError::Closed) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Whether a process of user `peer` may be a rank of an engine of user `own`: where ranks have a user, nobody else.
-fn may_attach(peer: u32, own: u32, rank_uid: Option<u32>) -> bool {
-    rank_uid.map_or(peer == own || peer == 0, |uid| peer == uid)
-}
-
-/// Tells a connection that is about to be closed why; whether it listens is its own affair.
-fn refuse(channel: &Channel, failure: RankFailure) {
-    let _ = channel.send(&Reply::Failed(failure).encode(0), None);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_ranks_user_may_attach_and_without_one_the_engines_and_root() {
-        assert!(may_attach(1000, 1000, None));
-        assert!(may_attach(0, 1000, None));
-        assert!(!may_attach(1001, 1000, None));
-        assert!(!may_attach(1001, 0, None));
-        assert!(may_attach(1001, 0, Some(1001)));
-        for other in [0, 1000, 1002] {
-            assert!(!may_attach(other, 1000, Some(1001)), "{other}");
-        }
-    }
 
     #[test]
     fn a_detached_rank_is_missed_when_others_go_on() {

@@ -4,39 +4,36 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use mio::Interest;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use tracing::{debug, warn};
+use tracing::warn;
 
-use crate::control::{MAX_LINE, Reply, Request};
-use crate::engine::{ByToken, Engine, unwatch, watch};
+use crate::control::{MAX_LINE, Reply};
+use crate::tokens::ByToken;
 
-/// Connections at once; the supervisor and an agent or two need no more.
-const MAX_CONNECTIONS: usize = 32;
 /// Connections that may wait to be accepted.
-const BACKLOG: i32 = 16;
+pub(crate) const BACKLOG: i32 = 16;
+
 /// Bytes read at a time.
-const READ: usize = 16 << 10;
+pub(crate) const READ: usize = 16 << 10;
 
 /// The control socket and its connections; its file is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     pub(crate) listener: UnixListener,
-    path: PathBuf,
-    connections: ByToken<Conversation>,
+    pub(crate) path: PathBuf,
+    pub(crate) connections: ByToken<Conversation>,
 }
 
 #[derive(Debug)]
-struct Conversation {
-    stream: UnixStream,
+pub(crate) struct Conversation {
+    pub(crate) stream: UnixStream,
     /// What has come and is not answered yet.
-    inbox: Vec<u8>,
+    pub(crate) inbox: Vec<u8>,
     /// What is not sent yet.
-    outbox: Vec<u8>,
+    pub(crate) outbox: Vec<u8>,
     /// The answer to the last request follows; later lines wait, so that answers keep their order.
-    waiting: bool,
+    pub(crate) waiting: bool,
 }
 
 impl Supervisor {
@@ -70,7 +67,7 @@ impl Drop for Supervisor {
 
 impl Conversation {
     /// Reads what is there. `false` means that the connection is over.
-    fn fill(&mut self) -> bool {
+    pub(crate) fn fill(&mut self) -> bool {
         let mut part = vec![0; READ];
         loop {
             match self.stream.read(&mut part) {
@@ -87,7 +84,7 @@ impl Conversation {
     }
 
     /// Writes what the connection takes now. `false` means that it is over.
-    fn flush(&mut self) -> bool {
+    pub(crate) fn flush(&mut self) -> bool {
         while !self.outbox.is_empty() {
             match self.stream.write(&self.outbox) {
                 Ok(0) => return false,
@@ -100,7 +97,7 @@ impl Conversation {
         true
     }
 
-    fn next_line(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn next_line(&mut self) -> Option<Vec<u8>> {
         if self.waiting {
             return None;
         }
@@ -111,118 +108,12 @@ impl Conversation {
     }
 
     /// Queues an answer. `false` means that the other side does not read its answers.
-    fn say(&mut self, reply: &Reply) -> bool {
+    pub(crate) fn say(&mut self, reply: &Reply) -> bool {
         match serde_json::to_vec(reply) {
             Ok(line) => self.outbox.extend_from_slice(&line),
             Err(error) => warn!(%error, "cannot write an answer as JSON"),
         }
         self.outbox.push(b'\n');
         self.outbox.len() <= MAX_LINE
-    }
-}
-
-impl Engine {
-    pub(crate) fn accept_supervisors(&mut self) {
-        loop {
-            let stream = match self.supervisor.listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    warn!(%error, "cannot accept a control connection");
-                    return;
-                }
-            };
-            if self.supervisor.connections.len() >= MAX_CONNECTIONS || !is_trusted(&stream) {
-                warn!("a control connection is refused");
-                continue;
-            }
-            if let Err(error) = stream.set_nonblocking(true) {
-                warn!(%error, "cannot use a control connection");
-                continue;
-            }
-            let token = self.tokens.take();
-            if let Err(error) = watch(&self.rails, &stream, token, Interest::READABLE | Interest::WRITABLE) {
-                warn!(%error, "cannot watch a control connection");
-                self.tokens.give_back(token);
-                continue;
-            }
-            let conversation = Conversation { stream, inbox: Vec::new(), outbox: Vec::new(), waiting: false };
-            self.supervisor.connections.insert(token, conversation);
-            // What it sent before it was watched would give no event.
-            self.serve_supervisor(token);
-        }
-    }
-
-    pub(crate) fn serve_supervisor(&mut self, token: usize) {
-        let Some(conversation) = self.supervisor.connections.get_mut(&token) else { return };
-        let open = conversation.fill();
-        self.answer_lines(token);
-        let Some(conversation) = self.supervisor.connections.get_mut(&token) else { return };
-        if !conversation.flush() || !open {
-            self.close_supervisor(token);
-        }
-    }
-
-    fn answer_lines(&mut self, token: usize) {
-        while let Some(line) = self.supervisor.connections.get_mut(&token).and_then(Conversation::next_line) {
-            let reply = match serde_json::from_slice::<Request>(&line) {
-                Ok(request) => self.apply_command(token, request),
-                Err(error) => Some(Reply::Error { error: format!("request not understood: {error}") }),
-            };
-            let Some(conversation) = self.supervisor.connections.get_mut(&token) else { return };
-            match reply {
-                Some(reply) if !conversation.say(&reply) => return self.close_supervisor(token),
-                Some(_) => {}
-                None => conversation.waiting = true,
-            }
-        }
-    }
-
-    fn apply_command(&mut self, token: usize, request: Request) -> Option<Reply> {
-        match request {
-            Request::Status {} => Some(Reply::Status(self.status())),
-            Request::Stats {} => Some(Reply::Stats(self.stats())),
-            Request::Drain { rails, on } => Some(self.drain_rails(&rails, on)),
-            Request::Rails {} => Some(Reply::Rails(self.see_rails())),
-            Request::Connect { peers } => self.connect(token, peers),
-            Request::Certify { series, peers, turns, limit_ms } => {
-                let limit = Duration::from_millis(limit_ms);
-                self.certify(token, series, &peers, &turns, limit)
-            }
-            Request::Stop { reason } => {
-                let reason = if reason.is_empty() { "told to stop".to_owned() } else { reason };
-                self.begin_drain(reason);
-                Some(Reply::OK)
-            }
-        }
-    }
-
-    /// Gives an answer that was promised for later.
-    pub(crate) fn answer_supervisor(&mut self, token: usize, reply: &Reply) {
-        let Some(conversation) = self.supervisor.connections.get_mut(&token) else { return };
-        conversation.waiting = false;
-        let taken = conversation.say(reply);
-        self.answer_lines(token);
-        let flushed = self.supervisor.connections.get_mut(&token).is_some_and(Conversation::flush);
-        if !taken || !flushed {
-            self.close_supervisor(token);
-        }
-    }
-
-    fn close_supervisor(&mut self, token: usize) {
-        if let Some(conversation) = self.supervisor.connections.remove(&token) {
-            debug!("a control connection is closed");
-            unwatch(&self.rails, &conversation.stream);
-            self.tokens.give_back(token);
-        }
-    }
-}
-
-/// Only the engine's own user and root may command it.
-fn is_trusted(stream: &UnixStream) -> bool {
-    match rustix::net::sockopt::socket_peercred(stream) {
-        Ok(peer) => peer.uid == rustix::process::geteuid() || peer.uid.is_root(),
-        Err(_) => false,
     }
 }
