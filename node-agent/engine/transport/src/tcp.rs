@@ -2,7 +2,9 @@
 //! the higher index dials, from its own address on the rail, and dials again, less and less often, as long as it is wanted.
 
 mod carriage;
+mod carry;
 mod conn;
+mod connection;
 // Public for the fuzz target only.
 #[doc(hidden)]
 pub mod handshake;
@@ -20,6 +22,7 @@ mod spin;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod wire_up;
 
 use std::net::IpAddr;

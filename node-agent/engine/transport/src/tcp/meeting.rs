@@ -12,9 +12,11 @@ use node_agent_collective::units::{Node, Rail};
 
 use super::carriage::{Joining, Step};
 use super::conn::{Receiver, Sender};
+use super::connection::{Change, Conn, State};
 use super::handshake::{Handshake, Refused, Side};
-use super::rails::{Change, Conn, FIRST_LISTENER, State, TcpRails};
+use super::rails::TcpRails;
 use super::sealed::{Protection, Sealed};
+use super::tokens::FIRST_LISTENER;
 use super::wire_up::{Miss, PATIENCE, Target};
 use super::{DEAD_AFTER, Refusals, socket};
 

@@ -11,13 +11,18 @@ pub mod message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use message::{Event, Listing, decode, request, request_link};
+use mio::Interest;
+use mio::unix::SourceFd;
 use node_agent_collective::units::Rail;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, recvfrom, sendto, socket_with};
+
+use super::TcpConfig;
+use super::tokens::PORTS;
 
 /// Groups of events: interfaces, and addresses of both families.
 const GROUPS: u32 = 0x1 | 0x10 | 0x100;
@@ -199,6 +204,15 @@ impl Watch {
         let rails = self.rails.iter().enumerate();
         rails.filter_map(|(rail, &address)| Some((rail as Rail, self.ports.up(address)?))).collect()
     }
+}
+
+/// Opens the watch on the ports and has it end sleeps, if there may be one. Without it a rail's end is known by its silence.
+pub(super) fn watch(config: &TcpConfig, registry: &mio::Registry) -> Option<Watch> {
+    let opened = Watch::open(&config.rails).and_then(|watch| {
+        registry.register(&mut SourceFd(&watch.fd().as_raw_fd()), PORTS, Interest::READABLE)?;
+        Ok(watch)
+    });
+    opened.inspect_err(|error| tracing::warn!(%error, "the own ports cannot be watched")).ok()
 }
 
 #[cfg(test)]

@@ -1,25 +1,13 @@
 //! How rails take over what becomes of this node's own ports.
 
-use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-use mio::Interest;
-use mio::unix::SourceFd;
 use node_agent_collective::RailCause;
 use node_agent_collective::units::{Node, Rail};
 
-use super::TcpConfig;
+use super::connection::Change;
 use super::port::Watch;
-use super::rails::{Change, PORTS, TcpRails};
-
-/// Opens the watch on the ports, if there may be one. Without it a rail's end is known by its silence.
-pub(super) fn watch(config: &TcpConfig, registry: &mio::Registry) -> Option<Watch> {
-    let opened = Watch::open(&config.rails).and_then(|watch| {
-        registry.register(&mut SourceFd(&watch.fd().as_raw_fd()), PORTS, Interest::READABLE)?;
-        Ok(watch)
-    });
-    opened.inspect_err(|error| tracing::warn!(%error, "the own ports cannot be watched")).ok()
-}
+use super::rails::TcpRails;
 
 impl TcpRails {
     /// Takes the ports' states over from the watch.

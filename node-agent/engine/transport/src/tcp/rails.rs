@@ -12,53 +12,19 @@ use mio::{Events, Interest, Poll, Token};
 use node_agent_collective::units::{Node, Rail};
 use node_agent_collective::{RailCause, Transmit};
 
-use super::carriage::{Carriage, Carried, Joining};
-use super::conn::{FrameTarget, PollOutcome, Receiver, Sender, cause};
-use super::handshake::{Handshake, Party};
+use super::carriage::{Carriage, Carried};
+use super::conn::{FrameTarget, PollOutcome, Sender, cause};
+use super::connection::{Change, Conn, State};
+use super::handshake::Party;
 use super::marks::Marks;
-use super::port::Watch;
+use super::port::{self, Watch};
 use super::quiet::Quiet;
-use super::sealed::{Over, Sealed};
+use super::sealed::Over;
 use super::spin::{Lap, SHORT, SMALL, Spin};
+use super::tokens::{CARRIER, FIRST_LISTENER, PORTS, WAKER};
 use super::wire_up::Dial;
-use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, ports, socket};
-use crate::carrier::ChannelId;
+use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, socket};
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
-
-const WAKER: Token = Token(EXTERNAL_TOKENS);
-pub(super) const PORTS: Token = Token(EXTERNAL_TOKENS + 1);
-pub(super) const CARRIER: Token = Token(EXTERNAL_TOKENS + 2);
-pub(super) const FIRST_LISTENER: usize = EXTERNAL_TOKENS + 3;
-
-/// A connection, from its first to its last byte.
-#[derive(Debug)]
-pub(super) struct Conn {
-    pub(super) stream: TcpStream,
-    pub(super) rail: Rail,
-    pub(super) state: State,
-    /// The peer has closed its side; what it has sent before may be still to be read.
-    pub(super) closing: bool,
-    /// What carries its frames in its place.
-    pub(super) channel: Option<ChannelId>,
-}
-
-#[derive(Debug)]
-pub(super) enum State {
-    /// The connection is not authenticated yet: its handshake is under way.
-    Meeting {
-        handshake: Handshake,
-        inbox: Vec<u8>,
-        outbox: Vec<u8>,
-        until: Instant,
-        /// Who was dialed, if this side dialed, and how long it may take to authenticate once connected.
-        dialed: Option<(Node, Duration)>,
-        connected: bool,
-        /// Authenticated: a channel is being joined.
-        joining: Option<Joining>,
-    },
-    /// The connection is the link to `peer`, and carries frames.
-    Open { peer: Node, generation: u32, receiver: Receiver, sender: Sender, sealed: Option<Box<Sealed>> },
-}
 
 /// What an event says.
 #[derive(Debug, Clone, Copy)]
@@ -75,15 +41,6 @@ impl Seen {
         let readable = event.is_readable() || closed;
         Self { token: event.token(), readable, writable: event.is_writable(), closed }
     }
-}
-
-/// A change of a link, to be reported.
-#[derive(Debug)]
-pub(super) enum Change {
-    Up(Rail, Node, u32),
-    Down(Rail, Node, u32, RailCause),
-    PortUp(Rail),
-    PortDown(Rail),
 }
 
 /// TCP rails of one node.
@@ -144,7 +101,7 @@ impl TcpRails {
             poll.registry().register(&mut listener, token, Interest::READABLE).map_err(SetupError::Poll)?;
             listeners.push(listener);
         }
-        let watch = ports::watch(config, poll.registry());
+        let watch = port::watch(config, poll.registry());
         let c = config;
         let mut rails = TcpRails {
             party: Party::new(c.node, c.nodes, &c.job_uid, c.attempt, c.epoch, &c.key.0)
