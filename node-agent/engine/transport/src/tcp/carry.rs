@@ -25,10 +25,10 @@ impl TcpRails {
     /// # Errors
     /// Its files cannot be watched; or the links are protected, which a device that reads and writes the ranks' memory itself cannot do.
     pub fn carry(&mut self, carrier: Box<dyn Carrier>, only: bool) -> Result<(), SetupError> {
-        if self.party.protection != Protection::None {
+        if self.local.party.protection != Protection::None {
             return Err(SetupError::Unprotected { carrier: carrier.name() });
         }
-        watch(&*carrier, self.poll.registry()).map_err(SetupError::Poll)?;
+        watch(&*carrier, self.turns.poll.registry()).map_err(SetupError::Poll)?;
         let (failures, unheard, channels, news) = Default::default();
         self.carriage = Some(Carriage { carrier, only, failures, unheard, channels, news });
         Ok(())
@@ -40,7 +40,7 @@ impl TcpRails {
     /// # Errors
     /// Why rails cannot send from it.
     pub fn lend(&mut self, memory: &Arc<Region>) -> Result<(), String> {
-        let rails = self.config.rails.len() as Rail;
+        let rails = self.local.config.rails.len() as Rail;
         if self.carriage.is_none() {
             return Err("rails go over TCP, which sends from the processor's memory only".into());
         }
@@ -100,7 +100,7 @@ impl TcpRails {
     /// The peer has proved the key and both ends can carry: offers a channel.
     pub(super) fn begin_join(&mut self, at: usize, peer: Node, generation: u32) -> Result<(), String> {
         let mut entropy = [0; ENTROPY];
-        self.random.fill(&mut entropy).map_err(|_| "the system gives no random numbers")?;
+        self.local.random.fill(&mut entropy).map_err(|_| "the system gives no random numbers")?;
         let (Some(carriage), Some(Conn { rail, channel: slot, state, .. })) =
             (&mut self.carriage, &mut self.conns[at])
         else {
@@ -119,7 +119,7 @@ impl TcpRails {
         carriage.unheard.insert(channel);
         carriage.channels.insert(channel, at);
         let side = if dialed.is_some() { Side::Dialer } else { Side::Listener };
-        outbox.extend(sealed(handshake, &self.party, side, &offer));
+        outbox.extend(sealed(handshake, &self.local.party, side, &offer));
         *joining = Some(Joining { peer, generation, channel, side, joined: false });
         Ok(())
     }
@@ -138,7 +138,7 @@ impl TcpRails {
             }
             return Ok(Step::Done(joining.peer, joining.generation));
         }
-        let offer = opened(handshake, &self.party, joining.side.other(), message)?;
+        let offer = opened(handshake, &self.local.party, joining.side.other(), message)?;
         carriage.carrier.join(joining.channel, offer)?;
         joining.joined = true;
         outbox.extend(READY);
@@ -175,7 +175,7 @@ impl TcpRails {
         match &news {
             News::Readable(channel) => {
                 if let Some(at) = conn_of(channel) {
-                    self.ready.insert(at);
+                    self.work.ready.insert(at);
                 }
             }
             News::Writable(channel) => {
@@ -183,13 +183,13 @@ impl TcpRails {
                     && let Some(Conn { state: State::Open { sender, .. }, .. }) = &mut self.conns[at]
                 {
                     sender.unblock();
-                    self.dirty.insert(at);
+                    self.work.dirty.insert(at);
                 }
             }
             News::LetGo(channel) => {
                 // Its next turn of writing reports it.
                 if let Some(at) = conn_of(channel) {
-                    self.dirty.insert(at);
+                    self.work.dirty.insert(at);
                 }
             }
             News::Broken(channel, cause) => {
@@ -201,7 +201,7 @@ impl TcpRails {
             News::Carries(rail) => self.carry_again(*rail, now),
             News::Files => {
                 if let Some(carriage) = &self.carriage
-                    && let Err(error) = watch(&*carriage.carrier, self.poll.registry())
+                    && let Err(error) = watch(&*carriage.carrier, self.turns.poll.registry())
                 {
                     // It is looked at in every turn, but nothing ends a sleep for it.
                     tracing::warn!(%error, "a device's events cannot be watched");
@@ -246,7 +246,7 @@ impl TcpRails {
         if let Some(carriage) = self.carriage.as_mut().filter(|_| up) {
             carriage.failures.remove(&rail);
         }
-        match &mut self.watch {
+        match &mut self.ports.watch {
             Some(watch) => {
                 watch.ask_about(&[rail]);
                 self.check_ports();

@@ -62,22 +62,22 @@ impl TcpRails {
 
     /// Room for every peer's honest tries, and some more.
     fn half_open_limit(&self) -> usize {
-        2 * self.config.nodes * self.config.rails.len() + 16
+        2 * self.local.config.nodes * self.local.config.rails.len() + 16
     }
 
     fn nonce(&self) -> Option<[u8; 32]> {
         let mut nonce = [0; 32];
-        self.random.fill(&mut nonce).ok()?;
+        self.local.random.fill(&mut nonce).ok()?;
         Some(nonce)
     }
 
     pub(super) fn accept(&mut self, rail: usize, now: Instant) {
         for _ in 0..ACCEPTS {
             let Ok((stream, from)) = self.listeners[rail].accept() else {
-                self.crowd.remove(&rail);
+                self.work.crowd.remove(&rail);
                 return;
             };
-            if self.dark.contains(&(rail as Rail)) {
+            if self.ports.dark.contains(&(rail as Rail)) {
                 // It came just before the port went down, or the news of the port's return is still on its way here;
                 // the peer will try again.
                 socket::reset_at_end(&stream);
@@ -94,7 +94,7 @@ impl TcpRails {
             }
             self.meet(stream, rail as Rail, handshake, Vec::new(), None, now);
         }
-        self.crowd.insert(rail);
+        self.work.crowd.insert(rail);
     }
 
     /// Too many half-open connections: one that comes from a peer's address takes the place of the oldest that does
@@ -128,14 +128,14 @@ impl TcpRails {
         let at = self.conns.iter().position(Option::is_none).unwrap_or(self.conns.len());
         let token = Token(FIRST_LISTENER + self.listeners.len() + at);
         let interest = Interest::READABLE | Interest::WRITABLE;
-        if let Err(error) = self.poll.registry().register(&mut stream, token, interest) {
+        if let Err(error) = self.turns.poll.registry().register(&mut stream, token, interest) {
             if let Some((peer, _)) = dialed {
                 self.dial.failed(rail, peer, Miss::Refused, &error.to_string(), now);
             }
             return;
         }
         // A connection of one's own is there within the patience for it, or was not answered.
-        let until = now + if dialed.is_some() { PATIENCE } else { self.config.handshake_timeout };
+        let until = now + if dialed.is_some() { PATIENCE } else { self.local.config.handshake_timeout };
         let state = State::Meeting {
             handshake,
             inbox: Vec::new(),
@@ -151,7 +151,7 @@ impl TcpRails {
         } else {
             self.conns[at] = conn;
         }
-        self.ready.insert(at);
+        self.work.ready.insert(at);
     }
 
     /// Ends a connection that was not authenticated.
@@ -214,7 +214,7 @@ impl TcpRails {
             }
             *connected = true;
             if let Some((_, patience)) = dialed {
-                *until = now + (*patience).min(self.config.handshake_timeout);
+                *until = now + (*patience).min(self.local.config.handshake_timeout);
             }
         }
         let met = loop {
@@ -302,7 +302,7 @@ impl TcpRails {
                 }
             };
         }
-        let (rail, carries) = (*rail, handshake.take(message, &self.party));
+        let (rail, carries) = (*rail, handshake.take(message, &self.local.party));
         let (met, carries) = match carries {
             Ok(next) => {
                 outbox.extend(next.send);
@@ -363,13 +363,13 @@ impl TcpRails {
         self.counters.entry((rail, peer)).or_default().ups += 1;
         self.dial.up(rail, peer, now);
         self.changes.push_back(Change::Up(rail, peer, generation));
-        self.ready.insert(at);
+        self.work.ready.insert(at);
         tracing::debug!(rail, peer, generation, "rail up");
     }
 
     /// The record layer of a connection that is authenticated, where the job's links are protected.
     fn sealed(&self, at: usize) -> io::Result<Option<Box<Sealed>>> {
-        let protection = self.party.protection;
+        let protection = self.local.party.protection;
         let Some(Conn { state: State::Meeting { handshake, dialed, .. }, .. }) = &self.conns[at] else {
             return Ok(None);
         };
@@ -377,7 +377,7 @@ impl TcpRails {
             return Ok(None);
         }
         let side = if dialed.is_some() { Side::Dialer } else { Side::Listener };
-        let secret = |side| handshake.secret(&self.party, side);
+        let secret = |side| handshake.secret(&self.local.party, side);
         let sealed = Sealed::new(protection, secret(side), secret(side.other()))?;
         Ok(Some(Box::new(sealed)))
     }
@@ -399,19 +399,20 @@ impl TcpRails {
         }
         for (rail, peer) in self.dial.knocks(now) {
             let rail = usize::from(rail);
-            socket::knock(self.config.rails[rail], self.config.device(rail), peer);
+            socket::knock(self.local.config.rails[rail], self.local.config.device(rail), peer);
         }
         for Target { rail, peer, endpoint, generation, patience } in self.dial.due(now) {
             let Some(nonce) = self.nonce() else {
                 self.dial.failed(rail, peer, Miss::Refused, "the system gives no random numbers", now);
                 continue;
             };
-            let (own, device) = (self.config.rails[usize::from(rail)], self.config.device(usize::from(rail)));
+            let (own, device) =
+                (self.local.config.rails[usize::from(rail)], self.local.config.device(usize::from(rail)));
             match socket::dial(own, device, endpoint) {
                 Ok(stream) => {
                     let carries = self.would_carry(rail);
                     let (handshake, hello) =
-                        Handshake::dialer_that(&self.party, peer, rail, generation, nonce, carries);
+                        Handshake::dialer_that(&self.local.party, peer, rail, generation, nonce, carries);
                     self.meet(stream, rail, handshake, hello, Some((peer, patience)), now);
                 }
                 Err(error) => self.dial.failed(rail, peer, miss(&error), &error.to_string(), now),

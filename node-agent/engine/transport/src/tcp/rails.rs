@@ -43,12 +43,17 @@ impl Seen {
     }
 }
 
-/// TCP rails of one node.
+/// Who this node is to its peers.
 #[derive(Debug)]
-pub struct TcpRails {
+pub(super) struct Local {
     pub(super) config: TcpConfig,
     pub(super) party: Party,
     pub(super) random: SystemRandom,
+}
+
+/// The event loop, from one turn to the next.
+#[derive(Debug)]
+pub(super) struct Turns {
     pub(super) poll: Poll,
     events: Events,
     /// The events of a turn, and the connections that it serves: kept only for their memory.
@@ -56,21 +61,13 @@ pub struct TcpRails {
     order: Vec<usize>,
     spin: Spin,
     waker: Arc<mio::Waker>,
-    pub(super) listeners: Vec<TcpListener>,
-    pub(super) conns: Vec<Option<Conn>>,
-    /// Where the connection of each link is that is up.
-    pub(super) links: BTreeMap<(Rail, Node), usize>,
-    /// The latest generation of each link that was up.
-    pub(super) latest: BTreeMap<(Rail, Node), u32>,
-    pub(super) counters: BTreeMap<(Rail, Node), Counters>,
-    /// Connections that may have more to read.
-    pub(super) ready: Marks,
-    /// Connections that may have something to write.
-    pub(super) dirty: Marks,
-    /// Listeners that may have more to accept.
-    pub(super) crowd: BTreeSet<usize>,
-    pub(super) changes: VecDeque<Change>,
-    /// The watch on the own ports, if the system lets this process have one.
+    turn: usize,
+}
+
+/// This node's own ports.
+#[derive(Debug)]
+pub(super) struct OwnPorts {
+    /// The watch on them, if the system lets this process have one.
     pub(super) watch: Option<Watch>,
     /// Events of the ports may be left to read.
     pub(super) watched: bool,
@@ -78,11 +75,38 @@ pub struct TcpRails {
     pub(super) quiet: Quiet,
     /// Rails whose own port is down.
     pub(super) dark: BTreeSet<Rail>,
+}
+
+/// What may be left to do.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// Connections that may have more to read.
+    pub(super) ready: Marks,
+    /// Connections that may have something to write.
+    pub(super) dirty: Marks,
+    /// Listeners that may have more to accept.
+    pub(super) crowd: BTreeSet<usize>,
+}
+
+/// TCP rails of one node.
+#[derive(Debug)]
+pub struct TcpRails {
+    pub(super) local: Local,
+    pub(super) turns: Turns,
+    pub(super) ports: OwnPorts,
+    pub(super) work: Work,
+    pub(super) listeners: Vec<TcpListener>,
+    pub(super) conns: Vec<Option<Conn>>,
+    /// Where the connection of each link is that is up.
+    pub(super) links: BTreeMap<(Rail, Node), usize>,
+    /// The latest generation of each link that was up.
+    pub(super) latest: BTreeMap<(Rail, Node), u32>,
+    pub(super) counters: BTreeMap<(Rail, Node), Counters>,
+    pub(super) changes: VecDeque<Change>,
     pub(super) refusals: Refusals,
     pub(super) dial: Dial,
     /// What carries frames in place of connections, if something does.
     pub(super) carriage: Option<Carriage>,
-    turn: usize,
 }
 
 impl TcpRails {
@@ -103,34 +127,35 @@ impl TcpRails {
         }
         let watch = port::watch(config, poll.registry());
         let c = config;
+        let party =
+            Party::new(c.node, c.nodes, &c.job_uid, c.attempt, c.epoch, &c.key.0).protecting(c.protection);
         let mut rails = TcpRails {
-            party: Party::new(c.node, c.nodes, &c.job_uid, c.attempt, c.epoch, &c.key.0)
-                .protecting(c.protection),
-            random: SystemRandom::new(),
-            poll,
-            events: Events::with_capacity(256),
-            seen: Vec::new(),
-            order: Vec::new(),
-            spin: Spin::default(),
-            waker,
+            turns: Turns {
+                poll,
+                events: Events::with_capacity(256),
+                seen: Vec::new(),
+                order: Vec::new(),
+                spin: Spin::default(),
+                waker,
+                turn: 0,
+            },
+            ports: OwnPorts {
+                watch,
+                watched: false,
+                quiet: Quiet::new(c.rails.len()),
+                dark: BTreeSet::new(),
+            },
+            work: Work::default(),
             listeners,
             conns: Vec::new(),
             links: BTreeMap::new(),
             latest: BTreeMap::new(),
             counters: BTreeMap::new(),
-            ready: Marks::default(),
-            dirty: Marks::default(),
-            crowd: BTreeSet::new(),
             changes: VecDeque::new(),
-            watch,
-            watched: false,
-            quiet: Quiet::new(c.rails.len()),
-            dark: BTreeSet::new(),
             refusals: Refusals::default(),
             dial: Dial::default(),
             carriage: None,
-            turn: 0,
-            config: config.clone(),
+            local: Local { party, random: SystemRandom::new(), config: config.clone() },
         };
         rails.check_ports();
         Ok(rails)
@@ -152,18 +177,19 @@ impl TcpRails {
         peers: &BTreeMap<Node, Vec<SocketAddr>>,
         deadline: Instant,
     ) -> Result<(), SetupError> {
-        let rails = self.config.rails.len();
-        for node in (0..self.config.nodes as Node).filter(|&n| n != self.config.node) {
+        let rails = self.local.config.rails.len();
+        for node in (0..self.local.config.nodes as Node).filter(|&n| n != self.local.config.node) {
             let given = peers.get(&node).map_or(0, Vec::len);
             if given != rails {
                 return Err(SetupError::Endpoints { node, given, rails });
             }
         }
-        let targets = peers.iter().filter(|(n, _)| **n != self.config.node).flat_map(|(&node, endpoints)| {
-            endpoints.iter().enumerate().map(move |(rail, &endpoint)| ((rail as Rail, node), endpoint))
-        });
+        let targets =
+            peers.iter().filter(|(n, _)| **n != self.local.config.node).flat_map(|(&node, endpoints)| {
+                endpoints.iter().enumerate().map(move |(rail, &endpoint)| ((rail as Rail, node), endpoint))
+            });
         let now = Instant::now();
-        self.dial.start(targets, self.config.node, now, deadline);
+        self.dial.start(targets, self.local.config.node, now, deadline);
         self.links.keys().for_each(|&(rail, peer)| self.dial.up(rail, peer, now));
         Ok(())
     }
@@ -184,23 +210,23 @@ impl TcpRails {
     /// reported by [`Sink::external`].
     #[must_use]
     pub fn registry(&self) -> &mio::Registry {
-        self.poll.registry()
+        self.turns.poll.registry()
     }
 
     pub(super) fn drop_conn(&mut self, at: usize) {
         self.end_channel(at);
         if let Some(mut conn) = self.conns[at].take() {
-            let _ = self.poll.registry().deregister(&mut conn.stream);
+            let _ = self.turns.poll.registry().deregister(&mut conn.stream);
         }
-        self.ready.remove(at);
-        self.dirty.remove(at);
+        self.work.ready.remove(at);
+        self.work.dirty.remove(at);
     }
 
     /// Ends a link: what is queued is dropped, and the peer gets a reset.
     pub(super) fn end(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Instant) {
         let Some(at) = self.links.remove(&(rail, peer)) else { return };
         if let Some(Conn { stream, state: State::Open { generation, .. }, .. }) = &self.conns[at] {
-            if self.dark.contains(&rail) {
+            if self.ports.dark.contains(&rail) {
                 socket::end_in_the_dark(stream);
             } else {
                 socket::reset_at_end(stream);
@@ -255,7 +281,7 @@ impl TcpRails {
         };
         let counters = place.counters;
         if counters.tx_bytes > before {
-            self.quiet.sent(rail);
+            self.ports.quiet.sent(rail);
         }
         if let Err(cause) = result {
             self.end(rail, peer, cause, Instant::now());
@@ -284,14 +310,14 @@ impl TcpRails {
             },
         };
         if place.counters.rx_bytes > before {
-            self.quiet.heard(rail);
+            self.ports.quiet.heard(rail);
             if let (Some(channel), Some(carriage)) = (channel, &mut self.carriage) {
                 carriage.heard(rail, channel);
             }
         }
         let beside = if channel.is_some() { self.read_beside(at) } else { Ok(()) };
         match result.and_then(|turn| beside.map(|()| turn)) {
-            Ok(PollOutcome::More) => self.ready.insert(at),
+            Ok(PollOutcome::More) => self.work.ready.insert(at),
             Ok(PollOutcome::Drained) => {}
             Err(cause) => {
                 self.end(rail, peer, cause, Instant::now());
@@ -315,31 +341,31 @@ impl TcpRails {
         if !rest.is_zero() {
             std::thread::sleep(rest);
             self.ask(Some(Duration::ZERO))?;
-            if !self.events.is_empty() || self.is_carrying_news() {
+            if !self.turns.events.is_empty() || self.is_carrying_news() {
                 return Ok(());
             }
         }
         let mut now = start;
         let limit = if sink.is_small() { SMALL } else { SHORT };
-        if rest.is_zero() && self.spin.begins(start, limit) {
+        if rest.is_zero() && self.turns.spin.begins(start, limit) {
             loop {
                 let called = sink.is_called();
                 if called {
-                    self.events.clear();
+                    self.turns.events.clear();
                 } else {
                     self.ask(Some(Duration::ZERO))?;
                 }
                 let last = std::mem::replace(&mut now, Instant::now());
-                if called || !self.events.is_empty() {
-                    self.spin.ended(now - start, false);
+                if called || !self.turns.events.is_empty() {
+                    self.turns.spin.ended(now - start, false);
                     return Ok(());
                 }
                 if self.is_carrying_news() {
-                    self.spin.ended(now - start, false);
+                    self.turns.spin.ended(now - start, false);
                     return Ok(());
                 }
                 let over = wait.is_some_and(|wait| now - start >= wait);
-                if over || self.spin.lap(start, last, now) == Lap::Stop {
+                if over || self.turns.spin.lap(start, last, now) == Lap::Stop {
                     break;
                 }
                 std::thread::yield_now();
@@ -350,8 +376,8 @@ impl TcpRails {
         let left = wait.map(|wait| wait.saturating_sub(now - start));
         let asked = self.ask(if called { Some(Duration::ZERO) } else { left });
         sink.sleeps(false);
-        if called || !self.events.is_empty() {
-            self.spin.ended(start.elapsed(), true);
+        if called || !self.turns.events.is_empty() {
+            self.turns.spin.ended(start.elapsed(), true);
         }
         asked
     }
@@ -373,7 +399,7 @@ impl TcpRails {
     }
 
     fn ask(&mut self, wait: Option<Duration>) -> Result<(), TransportError> {
-        match self.poll.poll(&mut self.events, wait) {
+        match self.turns.poll.poll(&mut self.turns.events, wait) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(TransportError::Poll(error)),
             _ => Ok(()),
         }
@@ -384,24 +410,24 @@ impl TcpRails {
         let first_conn = FIRST_LISTENER + self.listeners.len();
         match token {
             WAKER => {}
-            PORTS => self.watched = true,
+            PORTS => self.ports.watched = true,
             // What it reports is taken over in every turn.
             CARRIER => {}
             Token(t) if t < EXTERNAL_TOKENS => sink.external(t),
-            Token(t) if t < first_conn => drop(self.crowd.insert(t - FIRST_LISTENER)),
+            Token(t) if t < first_conn => drop(self.work.crowd.insert(t - FIRST_LISTENER)),
             Token(t) => {
                 let at = t - first_conn;
                 let Some(Some(conn)) = self.conns.get_mut(at) else { return };
                 conn.closing |= closed;
                 match &mut conn.state {
-                    State::Meeting { .. } => self.ready.insert(at),
+                    State::Meeting { .. } => self.work.ready.insert(at),
                     State::Open { sender, .. } => {
                         if readable {
-                            self.ready.insert(at);
+                            self.work.ready.insert(at);
                         }
                         if writable {
                             sender.unblock();
-                            self.dirty.insert(at);
+                            self.work.dirty.insert(at);
                         }
                     }
                 }
@@ -429,59 +455,61 @@ impl Transport for TcpRails {
         let Some(&at) = self.links.get(&(frame.rail, frame.peer)) else { return };
         if let Some(Conn { state: State::Open { sender, .. }, .. }) = &mut self.conns[at] {
             sender.push(frame);
-            self.dirty.insert(at);
+            self.work.dirty.insert(at);
         }
     }
 
     fn flush(&mut self, sink: &mut dyn Sink) {
         self.report(sink);
-        if self.dirty.is_empty() {
+        if self.work.dirty.is_empty() {
             return;
         }
-        let mut order = std::mem::take(&mut self.order);
-        self.dirty.take(self.turn, &mut order);
+        let mut order = std::mem::take(&mut self.turns.order);
+        self.work.dirty.take(self.turns.turn, &mut order);
         order.iter().for_each(|&at| self.write(at, sink));
-        self.order = order;
+        self.turns.order = order;
     }
 
     fn poll(&mut self, timeout: Option<Duration>, sink: &mut dyn Sink) -> Result<(), TransportError> {
         self.flush(sink);
         let now = Instant::now();
         self.turn_clock(now);
-        let quiet = self.quiet.due(now).filter(|_| self.watch.is_some());
+        let quiet = self.ports.quiet.due(now).filter(|_| self.ports.watch.is_some());
         let carrier = self.carriage.as_ref().and_then(|carriage| carriage.carrier.due());
         let timers = [self.next_timer(now), quiet, carrier];
         let timer = timers.into_iter().flatten().min().map(|t| t.saturating_duration_since(now));
-        let busy =
-            self.watched || !self.ready.is_empty() || !self.crowd.is_empty() || !self.changes.is_empty();
+        let busy = self.ports.watched
+            || !self.work.ready.is_empty()
+            || !self.work.crowd.is_empty()
+            || !self.changes.is_empty();
         let wait = if busy { Some(Duration::ZERO) } else { timeout.into_iter().chain(timer).min() };
         self.wait(wait, now, sink)?;
-        let mut seen = std::mem::take(&mut self.seen);
-        seen.extend(self.events.iter().map(Seen::of));
+        let mut seen = std::mem::take(&mut self.turns.seen);
+        seen.extend(self.turns.events.iter().map(Seen::of));
         seen.drain(..).for_each(|seen| self.handle(seen, sink));
-        self.seen = seen;
+        self.turns.seen = seen;
         self.watch_ports(now);
         self.on_carrier(Instant::now());
-        if !self.crowd.is_empty() {
+        if !self.work.crowd.is_empty() {
             let now = Instant::now();
-            self.crowd.clone().into_iter().for_each(|rail| self.accept(rail, now));
+            self.work.crowd.clone().into_iter().for_each(|rail| self.accept(rail, now));
         }
-        let mut order = std::mem::take(&mut self.order);
-        self.turn += 1;
-        self.ready.take(self.turn, &mut order);
+        let mut order = std::mem::take(&mut self.turns.order);
+        self.turns.turn += 1;
+        self.work.ready.take(self.turns.turn, &mut order);
         if self.half_open() > 0 {
             let now = Instant::now();
             order.iter().for_each(|&at| self.advance(at, now));
         }
         self.report(sink);
         order.iter().for_each(|&at| self.read(at, sink));
-        self.order = order;
+        self.turns.order = order;
         self.flush(sink);
         Ok(())
     }
 
     fn waker(&self) -> Waker {
-        let waker = Arc::clone(&self.waker);
+        let waker = Arc::clone(&self.turns.waker);
         Waker::new(move || {
             if let Err(error) = waker.wake() {
                 tracing::warn!(%error, "cannot wake the rails");
