@@ -3,11 +3,12 @@
 use std::ffi::{c_int, c_void};
 
 use node_agent_client::{
-    Begun, Buffer, Call, Dtype, Error, GpuBuffer, Operands, Operation, ReduceOp, Source, Target,
+    Buffer, Call, Dtype, Error, GpuBuffer, Operands, Operation, ReduceOp, Source, Target,
 };
 
 use crate::gpu::remember_way;
 use crate::handle::Rail;
+use crate::under_way::{Output, UnderWay};
 
 /// The reduction of calls that have none.
 pub(crate) const ANY_OP: c_int = ReduceOp::Sum as c_int;
@@ -21,34 +22,6 @@ pub(crate) struct Asked {
     pub(crate) op: c_int,
     pub(crate) input: *const c_void,
     pub(crate) output: *mut c_void,
-}
-
-/// Where a result goes when it is complete: ordinary memory of the caller.
-#[derive(Debug)]
-pub(crate) struct Output {
-    pointer: *mut u8,
-    len: usize,
-}
-
-// SAFETY: the caller gives the memory to the call, on whichever thread it is completed, until the call is over.
-unsafe impl Send for Output {}
-
-/// A call under way with the place of its result.
-#[derive(Debug)]
-pub(crate) struct UnderWay {
-    pub(crate) begun: Begun,
-    output: Option<Output>,
-}
-
-impl UnderWay {
-    /// Copies the result of a call that has succeeded to where the caller wants it.
-    pub(crate) fn deliver(&mut self) -> Result<(), Error> {
-        self.begun.store()?;
-        let Some(Output { pointer, len }) = self.output.take() else { return Ok(()) };
-        // SAFETY: not null, `len` bytes long and this call's alone, as the caller of the entry vouched; `len` is at most
-        // `isize::MAX`, and bytes need no alignment.
-        self.begun.fetch(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
-    }
 }
 
 impl Asked {

@@ -1,19 +1,13 @@
-//! Memory of GPUs: registered once, found by its address in calls, and which way its bytes took.
+//! Memory of GPUs that a handle registered, found by its address in calls; and which way the bytes of a thread's latest call took.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char};
 use std::sync::{PoisonError, RwLock};
 
 use node_agent_client::{Error, GpuBuffer, TransferPath};
 
-use crate::error::{OK, c_text, guard};
-use crate::handle::{Rail, handle};
-use crate::request::Request;
-
-/// What `rail.h` calls `enum rail_way`.
-const STAGED: c_int = 1;
-const DMA_BUF: c_int = 2;
+use crate::error::c_text;
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
@@ -23,6 +17,11 @@ thread_local! {
 pub(crate) fn remember_way(way: &TransferPath) {
     // During the thread's own end there is nobody left to read it.
     let _ = LAST.try_with(|last| last.replace(way_text(way)));
+}
+
+/// The way of this thread's latest call on memory of a GPU; valid until the next one.
+pub(crate) fn last_way() -> *const c_char {
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// A way as C gets it.
@@ -47,7 +46,7 @@ impl GpuRanges {
     }
 
     /// Keeps a range, if it has no byte in common with another one.
-    fn keep(&self, memory: GpuBuffer) -> Result<(), Error> {
+    pub(crate) fn keep(&self, memory: GpuBuffer) -> Result<(), Error> {
         let mut ranges = self.by_address.write().unwrap_or_else(PoisonError::into_inner);
         let (from, to) = (memory.pointer(), memory.pointer().saturating_add(memory.len()));
         let before = ranges.range(..to).next_back();
@@ -61,7 +60,7 @@ impl GpuRanges {
     }
 
     /// Lets go of the range that begins there, if no call uses it.
-    fn release(&self, address: u64) -> Result<(), Error> {
+    pub(crate) fn release(&self, address: u64) -> Result<(), Error> {
         let mut ranges = self.by_address.write().unwrap_or_else(PoisonError::into_inner);
         let none = || Error::Argument(format!("no memory of a GPU is registered from {address:#x} on"));
         let memory = ranges.remove(&address).ok_or_else(none)?;
@@ -70,54 +69,4 @@ impl GpuRanges {
             error
         })
     }
-}
-
-/// Registers memory of a GPU for calls; gives the way that its bytes can take.
-///
-/// # Safety
-/// `rail` is null (an error) or a live handle. The memory stays allocated until it is released.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rail_gpu_register(rail: *const Rail, memory: *const c_void, bytes: usize) -> c_int {
-    guard(|| {
-        // SAFETY: passed on to the caller.
-        let rail = unsafe { handle(rail) }?;
-        let memory = rail.client.register(memory.addr() as u64, bytes as u64)?;
-        let way = memory.way();
-        rail.gpus.keep(memory)?;
-        remember_way(&way);
-        Ok(if way.direct { DMA_BUF } else { STAGED })
-    })
-}
-
-/// Gives registered memory of a GPU back. Null does nothing; memory that a call uses is refused.
-///
-/// # Safety
-/// `rail` is null (an error) or a live handle.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rail_gpu_release(rail: *const Rail, memory: *const c_void) -> c_int {
-    guard(|| {
-        // SAFETY: passed on to the caller.
-        let rail = unsafe { handle(rail) }?;
-        if !memory.is_null() {
-            rail.gpus.release(memory.addr() as u64)?;
-        }
-        Ok(OK)
-    })
-}
-
-/// The way of this thread's latest registration or waiting call on memory of a GPU; "" if there was none. Valid until the next one.
-#[unsafe(no_mangle)]
-pub extern "C" fn rail_last_way() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
-}
-
-/// The way of a request's operands on GPUs; "" if it has none. Valid until the request is freed.
-///
-/// # Safety
-/// `request` is null or one that was not freed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rail_request_way(request: *const Request) -> *const c_char {
-    // SAFETY: the caller vouches that it is null or live.
-    let way = unsafe { request.as_ref() }.and_then(Request::way);
-    way.map_or(c"".as_ptr(), CStr::as_ptr)
 }

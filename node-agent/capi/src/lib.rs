@@ -9,10 +9,14 @@ mod calls;
 mod error;
 mod exit;
 mod gpu;
+mod gpu_calls;
 mod handle;
 mod memory;
+mod memory_calls;
+mod pending;
 mod progress;
 mod request;
+mod under_way;
 
 pub use calls::{
     rail_all_gather, rail_all_reduce, rail_all_to_all, rail_barrier, rail_broadcast, rail_iall_gather,
@@ -20,16 +24,16 @@ pub use calls::{
     rail_isend, rail_recv, rail_reduce_scatter, rail_send,
 };
 pub use error::{rail_last_error, rail_strerror};
-pub use gpu::{rail_gpu_register, rail_gpu_release, rail_last_way, rail_request_way};
+pub use gpu_calls::{rail_gpu_register, rail_gpu_release, rail_last_way, rail_request_way};
 #[cfg(debug_assertions)]
 pub use handle::rail_debug_panic;
 pub use handle::{
     Rail, rail_abi_version, rail_finalize, rail_init_from_env, rail_local_rank, rail_local_size, rail_node,
     rail_nodes, rail_rank, rail_set_timeout_ms, rail_size,
 };
-pub use memory::{rail_alloc, rail_free};
-pub use progress::rail_event_fd;
+pub use memory_calls::{rail_alloc, rail_free};
+pub use pending::Callback;
 pub use request::{
-    Callback, Request, rail_request_error, rail_request_free, rail_request_on_done, rail_request_test,
+    Request, rail_event_fd, rail_request_error, rail_request_free, rail_request_on_done, rail_request_test,
     rail_request_wait,
 };

@@ -2,6 +2,7 @@
 //! for, and sleeps while there is nothing to look after.
 
 use std::ffi::c_int;
+use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -11,15 +12,21 @@ use std::time::{Duration, Instant};
 
 use node_agent_client::{Client, Error};
 
-use crate::error::{StoredError, guard};
-use crate::handle::{Rail, handle};
-use crate::request::Inner;
+use crate::error::StoredError;
 
 /// Longest sleep: calls that the engine never answers are noticed that late.
 const NAP: Duration = Duration::from_millis(500);
 
+/// A call that the thread looks after.
+pub(crate) trait Watched: Send + Sync {
+    /// Completes the call if its answer has come. Says whether the call is over.
+    fn poll(&self) -> bool;
+
+    /// Ends the call without its result, where it is not over yet.
+    fn fail(&self, reported: StoredError);
+}
+
 /// Calls under way and who completes them.
-#[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) client: Arc<Client>,
     state: Mutex<State>,
@@ -30,12 +37,18 @@ pub(crate) struct Progress {
     pub(crate) panic_next: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     /// Calls that the thread looks after.
-    watched: Vec<Weak<Inner>>,
+    watched: Vec<Weak<dyn Watched>>,
     thread: Option<JoinHandle<()>>,
     ended: bool,
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("client", &self.client).finish_non_exhaustive()
+    }
 }
 
 impl Progress {
@@ -49,7 +62,7 @@ impl Progress {
     }
 
     /// A call was begun: the thread looks after it where an event descriptor promises a notice.
-    pub(crate) fn begun(self: &Arc<Self>, call: &Arc<Inner>) {
+    pub(crate) fn begun(self: &Arc<Self>, call: &Arc<impl Watched + 'static>) {
         if self.event.get().is_some() {
             // The thread runs: it was started with the descriptor.
             self.add(call);
@@ -65,14 +78,15 @@ impl Progress {
     }
 
     /// Has the thread look after a call.
-    pub(crate) fn watch(self: &Arc<Self>, call: &Arc<Inner>) -> Result<(), Error> {
+    pub(crate) fn watch(self: &Arc<Self>, call: &Arc<impl Watched + 'static>) -> Result<(), Error> {
         self.start()?;
         self.add(call);
         Ok(())
     }
 
-    fn add(&self, call: &Arc<Inner>) {
-        self.lock().watched.push(Arc::downgrade(call));
+    fn add(&self, call: &Arc<impl Watched + 'static>) {
+        let watched = Arc::downgrade(call);
+        self.lock().watched.push(watched);
         self.changed.notify_one();
         // Its answer may have come before the thread knew of it, which then sleeps until another one comes.
         call.poll();
@@ -160,7 +174,7 @@ impl Progress {
     }
 
     /// The event descriptor, made when it is first asked for.
-    fn event(self: &Arc<Self>) -> Result<c_int, Error> {
+    pub(crate) fn event(self: &Arc<Self>) -> Result<c_int, Error> {
         self.start()?;
         if self.event.get().is_none() {
             let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
@@ -172,18 +186,4 @@ impl Progress {
         }
         self.event.get().map(AsRawFd::as_raw_fd).ok_or_else(|| Error::Memory("no event descriptor".into()))
     }
-}
-
-/// A descriptor for `poll` that becomes readable when calls begun after this are over; reading 8 bytes from it resets it.
-/// It belongs to the handle.
-///
-/// # Safety
-/// `rail` is null (an error) or a live handle.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rail_event_fd(rail: *const Rail) -> c_int {
-    guard(|| {
-        // SAFETY: passed on to the caller.
-        let rail = unsafe { handle(rail) }?;
-        rail.progress.event()
-    })
 }

@@ -1,19 +1,17 @@
 //! Requests: calls under way, as the caller holds them.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use node_agent_client::Error;
 
-use crate::asked::{Asked, UnderWay};
-use crate::error::{OK, PENDING, StoredError, guard};
+use crate::asked::Asked;
+use crate::error::{OK, guard};
 use crate::gpu::way_text;
 use crate::handle::{Rail, handle};
-use crate::progress::Progress;
-
-/// What `rail.h` calls `rail_callback_t`.
-pub type Callback = unsafe extern "C" fn(status: c_int, context: *mut c_void);
+use crate::pending::{Callback, Inner, Notice};
+use crate::progress::Watched;
 
 /// A call that was begun, opaque to C (`rail_request_t`).
 #[derive(Debug)]
@@ -26,104 +24,6 @@ pub struct Request {
 impl Request {
     pub(crate) fn way(&self) -> Option<&CStr> {
         self.way.as_deref()
-    }
-}
-
-/// A callback with its argument.
-#[derive(Debug, Clone, Copy)]
-struct Notice {
-    callback: Callback,
-    context: *mut c_void,
-}
-
-// SAFETY: `rail.h` says that callbacks run on any thread; what the context points to is the caller's affair.
-unsafe impl Send for Notice {}
-
-/// The shared part of a request: the caller and the completing thread have one each.
-#[derive(Debug)]
-pub(crate) struct Inner {
-    progress: Arc<Progress>,
-    state: Mutex<State>,
-    outcome: OnceLock<Result<(), StoredError>>,
-}
-
-#[derive(Debug)]
-struct State {
-    call: Option<UnderWay>,
-    notice: Option<Notice>,
-}
-
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Completes the call if its answer has come: delivers the result, then notifies whoever waits. Says whether the
-    /// call is over.
-    pub(crate) fn poll(&self) -> bool {
-        if self.outcome.get().is_some() {
-            return true;
-        }
-        let mut state = self.lock();
-        let Some(call) = &mut state.call else { return true };
-        let outcome = match call.begun.wait_until(Instant::now()) {
-            None => return false,
-            Some(Ok(())) => call.deliver(),
-            Some(Err(error)) => Err(error),
-        };
-        self.end(state, outcome.map_err(|error| StoredError::of(&error)));
-        true
-    }
-
-    /// Ends the call without its result, where it is not over yet.
-    pub(crate) fn fail(&self, reported: StoredError) {
-        let state = self.lock();
-        if state.call.is_some() {
-            self.end(state, Err(reported));
-        }
-    }
-
-    fn end(&self, mut state: MutexGuard<'_, State>, outcome: Result<(), StoredError>) {
-        let status = outcome.as_ref().map_or_else(|reported| reported.status, |()| OK);
-        let _ = self.outcome.set(outcome);
-        // Gives staging memory back.
-        state.call = None;
-        let notice = state.notice.take();
-        drop(state);
-        self.progress.over();
-        if let Some(Notice { callback, context }) = notice {
-            // SAFETY: the caller of `rail_request_on_done` vouched for callback and context, and nothing of ours is locked.
-            unsafe { callback(status, context) };
-        }
-    }
-
-    /// Waits until the call is over, at the latest until `until`. Says whether it is over.
-    fn wait(&self, until: Option<Instant>) -> bool {
-        loop {
-            let seen = self.progress.client.arrivals();
-            if self.poll() {
-                // Another thread may still be at it: its end is not far.
-                drop(self.lock());
-                return true;
-            }
-            let limit = self.lock().call.as_ref().map(|call| call.begun.deadline());
-            let Some(limit) = limit else { continue };
-            let until = match until {
-                Some(until) if until <= Instant::now() => return false,
-                Some(until) => until.min(limit),
-                None => limit,
-            };
-            self.progress.client.wait_arrival(seen, until);
-        }
-    }
-
-    /// The status of a call, which becomes this thread's latest failure if it is one.
-    fn status(&self) -> c_int {
-        match self.outcome.get() {
-            None => PENDING,
-            Some(Ok(())) => OK,
-            Some(Err(reported)) => reported.clone().remember(),
-        }
     }
 }
 
@@ -143,8 +43,7 @@ pub(crate) unsafe fn start(rail: *const Rail, asked: &Asked, request: *mut *mut 
         // SAFETY: passed on to the caller.
         let call = unsafe { asked.begin(rail) }?;
         let way = call.begun.way().map(way_text);
-        let state = Mutex::new(State { call: Some(call), notice: None });
-        let inner = Arc::new(Inner { progress: rail.progress.clone(), state, outcome: OnceLock::new() });
+        let inner = Arc::new(Inner::new(rail.progress.clone(), call));
         rail.progress.begun(&inner);
         *place = Box::into_raw(Box::new(Request { inner, way }));
         Ok(OK)
@@ -260,5 +159,19 @@ pub unsafe extern "C" fn rail_request_free(request: *mut Request) -> c_int {
             request.inner.progress.over();
         }
         Ok(OK)
+    })
+}
+
+/// A descriptor for `poll` that becomes readable when calls begun after this are over; reading 8 bytes from it resets it.
+/// It belongs to the handle.
+///
+/// # Safety
+/// `rail` is null (an error) or a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rail_event_fd(rail: *const Rail) -> c_int {
+    guard(|| {
+        // SAFETY: passed on to the caller.
+        let rail = unsafe { handle(rail) }?;
+        rail.progress.event()
     })
 }
