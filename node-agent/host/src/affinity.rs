@@ -3,7 +3,7 @@
 pub use proto_model::Distance;
 use proto_model::{Gpu, Nic};
 
-use crate::host::Discovery;
+use crate::discovery::Discovery;
 
 /// How far a NIC is from a GPU. Without PCIe paths the NUMA nodes decide between `Phb` and `Sys`.
 #[must_use]
@@ -42,4 +42,23 @@ pub fn nearest<'a>(discovery: &Discovery, gpu: &Gpu, nics: &[&'a Nic]) -> Option
         .position(|other| other.index == gpu.index)
         .unwrap_or(0);
     equals.get(rank % equals.len()).map(|nic| **nic)
+}
+
+impl Discovery {
+    /// Says of each GPU which NIC is nearest to it, and how far.
+    #[must_use]
+    pub fn with_affinity(mut self) -> Self {
+        let nics: Vec<&Nic> = self.inventory.nics.iter().collect();
+        let near = |gpu: &Gpu| {
+            let nic = nearest(&self, gpu, &nics)?;
+            Some((nic.device.clone(), distance(&self, gpu, nic)))
+        };
+        let found: Vec<_> = self.inventory.gpus.iter().map(near).collect();
+        for (gpu, near) in self.inventory.gpus.iter_mut().zip(found) {
+            if let (Some(facts), Some((nic, distance))) = (&mut gpu.facts, near) {
+                (facts.nic, facts.nic_distance) = (nic, Some(distance));
+            }
+        }
+        self
+    }
 }

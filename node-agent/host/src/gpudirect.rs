@@ -14,7 +14,7 @@ use node_agent_gpudirect::{Iommu, Library, Pair, Peer, Server, Vendor, choose, c
 use proto_model::{Distance, Gpu, Nic};
 
 use crate::{
-    host::Discovery,
+    discovery::Discovery,
     sysfs::{Tree, is_pci_address},
 };
 

@@ -6,6 +6,7 @@
 pub mod affinity;
 pub mod changes;
 pub mod counters;
+pub mod discovery;
 pub mod file;
 pub mod finding;
 pub mod gpu;
@@ -23,8 +24,9 @@ pub mod sysfs;
 #[cfg(test)]
 mod tests;
 
+pub use discovery::Discovery;
 pub use file::{InventoryFileError, from_json, to_json};
 pub use finding::{Finding, FindingKind};
-pub use host::{Discovery, FakeHost, FileHost, Host, RealHost};
+pub use host::{FakeHost, FileHost, Host, RealHost};
 pub use nccl::{nccl_environment, nccl_topology, placed_nic};
 pub use rails::{RailRule, RailRuleError};

@@ -14,7 +14,7 @@ use proto_model::{Gpu, Nic, NicPlace, NodePlace};
 
 use crate::{
     affinity::{Distance, distance, nearest},
-    host::Discovery,
+    discovery::Discovery,
 };
 
 /// NCCL's environment for the ranks of one job on one server. `data_class` is what they are to send in; `topology` is where
