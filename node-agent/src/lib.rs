@@ -5,6 +5,7 @@
 //! are made in `node-agent-core`; here they are carried out.
 
 pub mod agent;
+pub mod arguments;
 pub mod cli;
 pub mod kept;
 pub mod rank_arguments;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use node_agent_rank::{exec::privileges::RankLimits, isolation::plan::Policy, uids::UidRange};
+use node_agent_rank::{isolation::plan::Policy, privileges::RankLimits, uids::UidRange};
 
 /// What ranks reach beside their engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use node_agent_core::Key;
-use node_agent_rank::user::Ids;
+use node_agent_rank::ids::Ids;
 use proto_model::JobUid;
 
 /// The agent's data directory.

@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, env, io, path::PathBuf, sync::Arc};
 
 use node_agent_os::files;
 use node_agent_qos::DataClass;
-use node_agent_rank::{
-    cgroup::limits::Limits, exec::privileges::RankLimits, isolation::Isolation, user::RankUser,
-};
+use node_agent_rank::{cgroup::limits::Limits, isolation::Isolation, privileges::RankLimits, user::RankUser};
 use proto_model::{
     Assignment, DesiredState, Gpu, GpuPath, HiddenEnv, JobKey, JobSpec, NodeName, NodePlace, Placement,
     RankPlace,

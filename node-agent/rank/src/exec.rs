@@ -16,10 +16,9 @@ use std::{
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use self::launch::{Confinement, Input, Launch, Program, Received};
-use crate::{isolation::seccomp, program};
+use crate::{isolation::seccomp, orders, privileges};
 
 pub mod launch;
-pub mod privileges;
 
 /// The program was not found; as shells say it.
 const NOT_FOUND: u8 = 127;
@@ -32,13 +31,13 @@ pub fn may_be_refusal(code: i32) -> bool {
     code == i32::from(NOT_RUN)
 }
 
-/// The command that starts a rank by `program`: the agent's own, or the small one ([`crate::program`]).
+/// The command that starts a rank by `program`: the agent's own, or the small one (`program.rs`).
 ///
 /// # Errors
 /// No descriptor is left.
 pub fn command(program: &Path, launch: &Launch) -> io::Result<Command> {
     let mut command = Command::new(program);
-    command.arg(program::EXEC).env_clear().current_dir("/").stdin(launch.stdin()?);
+    command.arg(orders::EXEC).env_clear().current_dir("/").stdin(launch.stdin()?);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }

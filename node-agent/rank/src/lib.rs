@@ -5,7 +5,11 @@
 
 pub mod cgroup;
 pub mod exec;
+pub mod ids;
 pub mod isolation;
+pub mod orders;
+pub mod privileges;
+pub mod probe;
 pub mod program;
 pub mod uids;
 pub mod user;

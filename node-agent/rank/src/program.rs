@@ -9,15 +9,14 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-use crate::{exec, isolation};
+use crate::{
+    exec, isolation,
+    orders::{EXEC, INIT},
+};
 
 /// Its name, beside the agent's program.
 pub const NAME: &str = "rail-rank";
 
-/// Becomes one rank of a job; what is to be run stands on standard input.
-pub const EXEC: &str = "rank-exec";
-/// Holds an attempt's namespaces.
-pub const INIT: &str = "rank-init";
 /// Says which orders it understands.
 const ORDERS: &str = "orders";
 
@@ -31,8 +30,8 @@ const SOURCES: [&[u8]; 7] = [
     include_bytes!("isolation/room.rs"),
     include_bytes!("isolation/view.rs"),
     include_bytes!("exec/launch.rs"),
-    include_bytes!("exec/privileges.rs"),
-    include_bytes!("user.rs"),
+    include_bytes!("privileges.rs"),
+    include_bytes!("ids.rs"),
 ];
 
 /// Two programs understand each other's orders if this number is the same in both (FNV-1a over [`SOURCES`]).

@@ -15,7 +15,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use crate::{agent::Setup, cli::RunArguments};
+use crate::{agent::Setup, arguments::RunArguments};
 
 /// Joining is tried for this long while the controller cannot be reached.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);

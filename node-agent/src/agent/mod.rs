@@ -54,7 +54,7 @@ use proto_rpc::{
 use thiserror::Error;
 use tokio::sync::watch::{Receiver, Sender, channel};
 
-use crate::cli::RunArguments;
+use crate::arguments::RunArguments;
 
 /// Why the agent ended.
 #[derive(Debug, Error)]

@@ -10,16 +10,17 @@ use node_agent_core::Key;
 use node_agent_os::files;
 use node_agent_rank::{
     cgroup::cpus,
-    exec::privileges::RankLimits,
+    ids::Ids,
     isolation::{
         Isolation, devices,
         plan::{Identity, plan},
-        probe::{Trial, probe},
         view::{Access, view},
     },
+    privileges::RankLimits,
+    probe::{Trial, probe},
     program,
     uids::UidRange,
-    user::{Ids, RankUser, RankUserError},
+    user::{RankUser, RankUserError},
 };
 use proto_model::{Inventory, IsolationState};
 

@@ -23,7 +23,7 @@ use node_agent_core::{Order, Snapshot};
 use node_agent_ipc::ShortPath;
 use node_agent_os::{files, process::Identity};
 use node_agent_qos::DataClass;
-use node_agent_rank::exec::privileges::RankLimits;
+use node_agent_rank::privileges::RankLimits;
 use node_agent_supervisor::control::{self, Request};
 use proto_model::{
     Algorithm, Assignment, DesiredState, EngineOptions, NodeEndpoints, NodeName, Observed, RailProtection,

@@ -19,8 +19,8 @@ use node_agent_rank::{
     isolation::{
         Isolation,
         plan::{Identity as Who, Policy, plan},
-        probe::{Trial, probe},
     },
+    probe::{Trial, probe},
 };
 use proto_model::{
     Assignment, CollectiveOp, CollectiveSpec, CommandSpec, DesiredState, Dtype, Gang, JobId, JobKey, JobName,

@@ -14,7 +14,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{exec::privileges::RankLimits, isolation::room::Join, user::Ids};
+use crate::{ids::Ids, isolation::room::Join, privileges::RankLimits};
 
 /// The kernel takes no more arguments and environment by default (a quarter of an 8 MiB stack).
 const PROGRAM_MAX: usize = 2 << 20;

@@ -27,8 +27,8 @@ use tokio::{
 
 use super::{Isolation, leave, mounts, view::View};
 use crate::{
-    exec::privileges::{self, RankLimits},
-    user::Ids,
+    ids::Ids,
+    privileges::{self, RankLimits},
 };
 
 /// All paths of an attempt fit many times.

@@ -1,14 +1,13 @@
 //! How ranks are kept from each other and from this server: namespaces of one attempt (`room.rs`, held by `init.rs`), what they see of
 //! files and devices (`mounts.rs`, `view.rs`), and which system calls they may make (`seccomp.rs`).
 //!
-//! What a server permits is found by trying (`probe.rs`); what ranks get follows from that and from the operator's policy by a pure
+//! What a server permits is found by trying (`probe.rs` of this crate); what ranks get follows from that and from the operator's policy by a pure
 //! function (`plan.rs`), which also says, feature by feature, what is absent, why, and what fixes it.
 
 pub mod devices;
 pub mod init;
 mod mounts;
 pub mod plan;
-pub mod probe;
 pub mod room;
 pub mod seccomp;
 pub mod view;

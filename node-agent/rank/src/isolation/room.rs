@@ -31,7 +31,7 @@ use super::{
     init::{Order, READY},
     leave,
 };
-use crate::program;
+use crate::orders;
 
 /// Arranging an attempt's files takes milliseconds; a server whose disks hang is not waited for longer.
 const READY_LIMIT: Duration = Duration::from_secs(20);
@@ -73,14 +73,14 @@ pub struct Room {
 
 impl Room {
     /// Starts the process that makes them, and waits for what to arrange ([`Room::arrange`]); `program` is the agent's own, or the small
-    /// one ([`crate::program`]).
+    /// one (`program.rs`).
     ///
     /// # Errors
     /// What the kernel refused.
     pub fn open(program: &Path, namespaces: Namespaces) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         let mut command = Command::new(program);
-        command.arg(program::INIT).env_clear().current_dir("/").process_group(0);
+        command.arg(orders::INIT).env_clear().current_dir("/").process_group(0);
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).stderr(Stdio::null());
         let starter = if namespaces.pid { Some(starter()?) } else { None };
         let child = spawn(starter.as_ref(), command)?;

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::user::Ids;
+use crate::ids::Ids;
 
 /// Folders that are empty and the attempt's own.
 pub const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];

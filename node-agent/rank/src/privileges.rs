@@ -14,7 +14,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::user::Ids;
+use crate::ids::Ids;
 
 /// The kernel has no capability beyond this (it keeps them in 64 bits).
 const CAPABILITIES: u32 = 64;

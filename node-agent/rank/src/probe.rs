@@ -8,19 +8,19 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Isolation, Namespaces,
-    init::Order,
-    plan::{Facts, Identity, Policy},
-    room::{Room, enter_user_namespace},
-    view::View,
-};
 use crate::{
     exec::{
         self,
         launch::{Confinement, Launch, Program},
     },
-    user::Ids,
+    ids::Ids,
+    isolation::{
+        Isolation, Namespaces,
+        init::Order,
+        plan::{Facts, Identity, Policy},
+        room::{Room, enter_user_namespace},
+        view::View,
+    },
 };
 
 /// Most bytes that a trial may have as JSON: it is made of paths and numbers.
