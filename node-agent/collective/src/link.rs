@@ -89,15 +89,61 @@ pub struct Proof {
     pub began: Time,
 }
 
-/// One rail to one peer.
-#[derive(Debug, Clone, Default)]
-pub struct Link {
-    state: State,
+/// Which lives of a link there were.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lives {
+    /// The one that is, or was the last.
     generation: u32,
     /// Lives up to this one are over for good.
     over: u32,
     /// The last life that was over and in which counted frames came in, and how many.
     last_dead_generation: (u32, u32),
+}
+
+/// What was handed to a link in this life.
+#[derive(Debug, Clone, Default)]
+struct Sent {
+    handed: u64,
+    /// Of the bytes handed, those that the rail has taken over: no longer waiting here for their turn.
+    taken: u64,
+    /// Frames that the rail has taken over.
+    taken_frames: u32,
+    acked: u64,
+    on_way: VecDeque<OnWay>,
+    /// When the peer acknowledged the last bytes that it took: by this node's clock, less the time that the frame waited on its way.
+    last_ack: Time,
+    /// Longest time lately in which the link owed an acknowledgement and none came.
+    gap: Time,
+}
+
+/// What came in on a link in this life.
+#[derive(Debug, Clone, Default)]
+struct Received {
+    received: u64,
+    reported: u64,
+    unacked_since: Option<Time>,
+}
+
+/// How fast a link serves.
+#[derive(Debug, Clone, Default)]
+struct Speed {
+    /// Bytes that may be on their way while a link that came back shows what it can.
+    allowance: Option<u64>,
+    sample_bytes: u64,
+    sample_time: Time,
+    rate: Option<(f64, Time)>,
+    /// Bytes and busy time of the next rate over [`PEAK_OVER`]; the greatest such rate since a time, and in the time before.
+    peak_of: (u64, Time),
+    peaks: (f64, f64, Time),
+    /// The rate over many samples, and how many.
+    steady: (f64, u32),
+}
+
+/// One rail to one peer.
+#[derive(Debug, Clone, Default)]
+pub struct Link {
+    state: State,
+    lives: Lives,
     /// Counted frames handed to it and received on it, in this life.
     numbers: (u32, u32),
     /// The last life, while the peer has not said what it took.
@@ -119,53 +165,33 @@ pub struct Link {
     pub since: Time,
     /// When the last frame of an operation came in on it.
     pub last_data: Time,
-    handed: u64,
-    /// Of the bytes handed, those that the rail has taken over: no longer waiting here for their turn.
-    taken: u64,
-    /// Frames that the rail has taken over.
-    taken_frames: u32,
-    acked: u64,
-    on_way: VecDeque<OnWay>,
-    /// When the peer acknowledged the last bytes that it took: by this node's clock, less the time that the frame waited on its way.
-    last_ack: Time,
+    sent: Sent,
+    got: Received,
     /// What waits on the way from the peer.
     way: PathEstimate,
-    /// Longest time lately in which the link owed an acknowledgement and none came.
-    gap: Time,
-    received: u64,
-    reported: u64,
-    unacked_since: Option<Time>,
-    /// Bytes that may be on their way while a link that came back shows what it can.
-    allowance: Option<u64>,
-    sample_bytes: u64,
-    sample_time: Time,
-    rate: Option<(f64, Time)>,
-    /// Bytes and busy time of the next rate over [`PEAK_OVER`]; the greatest such rate since a time, and in the time before.
-    peak_of: (u64, Time),
-    peaks: (f64, f64, Time),
-    /// The rate over many samples, and how many.
-    steady: (f64, u32),
+    speed: Speed,
 }
 
 impl Link {
     /// Bytes handed to the link and not acknowledged.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
-        self.handed - self.acked
+        self.sent.handed - self.sent.acked
     }
 
     /// Bytes handed to the link that still wait for their turn on it: the rail has not taken them over.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        self.handed - self.taken.max(self.acked)
+        self.sent.handed - self.sent.taken.max(self.sent.acked)
     }
 
     /// The rail has taken over one more counted frame; it does so in the order in which they were handed to it.
     pub(crate) fn took_over(&mut self) {
-        self.taken_frames = self.taken_frames.wrapping_add(1).min(self.numbers.0);
-        let first = self.numbers.0 + 1 - self.on_way.len() as u32;
-        let frame = self.taken_frames.checked_sub(first).and_then(|at| self.on_way.get(at as usize));
-        self.taken = self.taken.max(frame.map_or(self.acked, |f| f.end));
+        self.sent.taken_frames = self.sent.taken_frames.wrapping_add(1).min(self.numbers.0);
+        let first = self.numbers.0 + 1 - self.sent.on_way.len() as u32;
+        let frame =
+            self.sent.taken_frames.checked_sub(first).and_then(|at| self.sent.on_way.get(at as usize));
+        self.sent.taken = self.sent.taken.max(frame.map_or(self.sent.acked, |f| f.end));
     }
 
     /// How the link stands: down, being proved, or up.
@@ -195,7 +221,7 @@ impl Link {
     /// Which life this is, or was the last.
     #[must_use]
     pub fn generation(&self) -> u32 {
-        self.generation
+        self.lives.generation
     }
 
     /// Whether either side drains it.
@@ -208,22 +234,20 @@ impl Link {
     ///
     /// Gives `false`, and does nothing, if that life is over already.
     pub fn open(&mut self, generation: u32, now: Time) -> bool {
-        if generation <= self.over || self.is_open() {
+        if generation <= self.lives.over || self.is_open() {
             return false;
         }
-        let first = self.over == 0 && self.flaps == 0;
+        let first = self.lives.over == 0 && self.flaps == 0;
         *self = Link {
             state: if first { State::Up } else { State::Proving },
-            generation,
-            over: self.over,
-            last_dead_generation: self.last_dead_generation,
+            lives: Lives { generation, ..self.lives },
             unacked: self.unacked.take(),
             proof: Proof { began: now, since: now, ..Proof::default() },
             drained: self.drained,
             flaps: self.flaps,
             cause: self.cause.take(),
             since: now,
-            gap: self.gap.min(INHERITED),
+            sent: Sent { gap: self.sent.gap.min(INHERITED), ..Sent::default() },
             ..Link::default()
         };
         true
@@ -231,13 +255,13 @@ impl Link {
 
     /// Ends the life. What was not acknowledged waits for the peer's word.
     pub fn close(&mut self, cause: RailCause, now: Time) {
-        self.bury(self.generation);
-        let tokens: Vec<u64> = self.on_way.drain(..).map(|f| f.token).collect();
+        self.bury(self.lives.generation);
+        let tokens: Vec<u64> = self.sent.on_way.drain(..).map(|f| f.token).collect();
         if self.is_up() {
             // A life that was never up here carried nothing, and an older one may still be waiting for the peer's word.
             let first = self.numbers.0 - tokens.len() as u32 + 1;
             self.unacked = Some(UnackedGeneration {
-                generation: self.generation,
+                generation: self.lives.generation,
                 first,
                 tokens,
                 ask: (now, Time::ZERO),
@@ -245,20 +269,23 @@ impl Link {
         }
         if let (RailCause::Silent(silence), true) = (&cause, self.is_up()) {
             // It may have been no more than slow.
-            self.gap = self.gap.max(*silence);
+            self.sent.gap = self.sent.gap.max(*silence);
         }
         self.state = State::Down;
-        (self.handed, self.taken) = (self.acked, self.acked);
-        (self.doubt, self.unacked_since) = (None, None);
+        (self.sent.handed, self.sent.taken) = (self.sent.acked, self.sent.acked);
+        (self.doubt, self.got.unacked_since) = (None, None);
         self.flaps += 1;
         (self.cause, self.since) = (Some(cause), now);
     }
 
     /// No life up to `generation` will be opened any more.
     pub fn bury(&mut self, generation: u32) {
-        self.over = self.over.max(generation);
-        if generation == self.generation && self.numbers.1 > 0 && self.last_dead_generation.0 < generation {
-            self.last_dead_generation = (generation, self.numbers.1);
+        self.lives.over = self.lives.over.max(generation);
+        if generation == self.lives.generation
+            && self.numbers.1 > 0
+            && self.lives.last_dead_generation.0 < generation
+        {
+            self.lives.last_dead_generation = (generation, self.numbers.1);
         }
     }
 
@@ -266,21 +293,21 @@ impl Link {
     /// any, and that is the last in which any came in, or one in which none did.
     #[must_use]
     pub fn took(&self, generation: u32) -> u32 {
-        if self.last_dead_generation.0 == generation { self.last_dead_generation.1 } else { 0 }
+        if self.lives.last_dead_generation.0 == generation { self.lives.last_dead_generation.1 } else { 0 }
     }
 
     /// The link has proved itself.
     pub fn prove(&mut self, allowance: u64, now: Time) {
         self.state = State::Up;
-        self.allowance = Some(allowance);
+        self.speed.allowance = Some(allowance);
         (self.cause, self.since) = (None, now);
     }
 
     /// Bytes of whole frames received, to be acknowledged to the peer.
     pub fn report(&mut self) -> u64 {
-        self.reported = self.received;
-        self.unacked_since = None;
-        self.received
+        self.got.reported = self.got.received;
+        self.got.unacked_since = None;
+        self.got.received
     }
 
     /// Checks the number of a counted frame that begins to come in. `false`: it came before.
@@ -299,34 +326,34 @@ impl Link {
     /// A whole counted frame came in.
     pub fn received(&mut self, bytes: u64, now: Time) {
         self.numbers.1 += 1;
-        self.received += bytes;
-        self.unacked_since.get_or_insert(now);
+        self.got.received += bytes;
+        self.got.unacked_since.get_or_insert(now);
     }
 
     /// Bytes of counted frames in this life: those that the peer has, and those that came from it.
     pub(crate) fn carried(&self) -> [u64; 2] {
-        [self.acked, self.received]
+        [self.sent.acked, self.got.received]
     }
 
     /// When received bytes must be acknowledged at the latest, with these bounds.
     #[must_use]
     pub fn ack_due(&self, bytes: u64, delay: Time) -> Option<Time> {
-        let since = self.unacked_since?;
-        Some(if self.received - self.reported >= bytes { Time::ZERO } else { since + delay })
+        let since = self.got.unacked_since?;
+        Some(if self.got.received - self.got.reported >= bytes { Time::ZERO } else { since + delay })
     }
 
     /// A counted frame is handed to the link. Gives its number.
     pub(crate) fn hand(&mut self, bytes: u64, token: u64, now: Time) -> u32 {
-        self.handed += bytes;
+        self.sent.handed += bytes;
         self.numbers.0 += 1;
-        self.on_way.push_back(OnWay { end: self.handed, bytes, since: now, token });
+        self.sent.on_way.push_back(OnWay { end: self.sent.handed, bytes, since: now, token });
         self.numbers.0
     }
 
     /// A frame came that the peer handed over when its clock showed this. Gives when it would have come had it waited behind nothing on
     /// its way: what it says was true then.
     pub(crate) fn heard(&mut self, sent_us: u32, now: Time) -> Time {
-        now.saturating_sub(self.way.heard(sent_us, now)).max(self.last_ack)
+        now.saturating_sub(self.way.heard(sent_us, now)).max(self.sent.last_ack)
     }
 
     /// The peer has said how much it received, as of `now` ([`Link::heard`]): `released` takes the tokens of frames that it has.
@@ -334,33 +361,33 @@ impl Link {
     /// # Errors
     /// It cannot have received more than was sent.
     pub fn acknowledge(&mut self, acked: u64, now: Time, released: &mut Vec<u64>) -> Result<(), FrameError> {
-        if acked > self.handed {
-            return Err(FrameError::Ack { acked, sent: self.handed });
+        if acked > self.sent.handed {
+            return Err(FrameError::Ack { acked, sent: self.sent.handed });
         }
-        if acked <= self.acked {
+        if acked <= self.sent.acked {
             return Ok(());
         }
         let owed = self.owed_since().map_or(Time::ZERO, |since| now.saturating_sub(since));
-        self.gap = owed.max(self.gap - self.gap / 16);
-        self.acked = acked;
+        self.sent.gap = owed.max(self.sent.gap - self.sent.gap / 16);
+        self.sent.acked = acked;
         self.doubt = None;
         // A frame that was handed over before the one before it was acknowledged has waited for nothing but the rail, so
         // the time between the two acknowledgements is the rail's. Any other frame's time holds the way too.
         let mut bytes = 0;
-        while let Some(frame) = self.on_way.front().copied().filter(|f| f.end <= acked) {
-            if frame.bytes >= MEASURED_FROM && frame.since < self.last_ack {
+        while let Some(frame) = self.sent.on_way.front().copied().filter(|f| f.end <= acked) {
+            if frame.bytes >= MEASURED_FROM && frame.since < self.sent.last_ack {
                 bytes += frame.bytes;
             } else if frame.bytes >= MEASURED_FROM {
                 // All of its trip: a shaper lets one frame through at any speed, and what waited for nothing would show that.
                 let trip = (now + self.way.late()).saturating_sub(frame.since);
                 self.at_least(frame.bytes as f64 / trip.as_secs_f64(), now);
             }
-            self.allowance = self.allowance.map(|a| a.saturating_add(frame.bytes));
+            self.speed.allowance = self.speed.allowance.map(|a| a.saturating_add(frame.bytes));
             released.push(frame.token);
-            self.on_way.pop_front();
+            self.sent.on_way.pop_front();
         }
         self.sample(bytes, now);
-        self.last_ack = now;
+        self.sent.last_ack = now;
         Ok(())
     }
 
@@ -368,41 +395,41 @@ impl Link {
         if bytes == 0 {
             return;
         }
-        let took = now.saturating_sub(self.last_ack);
-        self.sample_bytes += bytes;
-        self.sample_time += took;
+        let took = now.saturating_sub(self.sent.last_ack);
+        self.speed.sample_bytes += bytes;
+        self.speed.sample_time += took;
         self.peak(bytes, took, now);
-        let enough = self.sample_bytes >= SAMPLE || self.sample_time >= 4 * SAMPLE_TIME;
-        if enough && self.sample_time >= SAMPLE_TIME {
-            let rate = self.sample_bytes as f64 / self.sample_time.as_secs_f64();
+        let enough = self.speed.sample_bytes >= SAMPLE || self.speed.sample_time >= 4 * SAMPLE_TIME;
+        if enough && self.speed.sample_time >= SAMPLE_TIME {
+            let rate = self.speed.sample_bytes as f64 / self.speed.sample_time.as_secs_f64();
             let old = self.fresh_rate(now).unwrap_or(rate);
-            self.rate = Some((0.75 * old + 0.25 * rate, now));
-            let (steady, samples) = self.steady;
+            self.speed.rate = Some((0.75 * old + 0.25 * rate, now));
+            let (steady, samples) = self.speed.steady;
             let weight = STEADY.max(1.0 / f64::from(samples + 1));
-            self.steady = ((1.0 - weight) * steady + weight * rate, samples.saturating_add(1));
-            (self.sample_bytes, self.sample_time) = (0, Time::ZERO);
+            self.speed.steady = ((1.0 - weight) * steady + weight * rate, samples.saturating_add(1));
+            (self.speed.sample_bytes, self.speed.sample_time) = (0, Time::ZERO);
         }
     }
 
     fn peak(&mut self, bytes: u64, took: Time, now: Time) {
-        self.peak_of = (self.peak_of.0 + bytes, self.peak_of.1 + took);
-        if self.peak_of.1 < PEAK_OVER {
+        self.speed.peak_of = (self.speed.peak_of.0 + bytes, self.speed.peak_of.1 + took);
+        if self.speed.peak_of.1 < PEAK_OVER {
             return;
         }
-        let rate = self.peak_of.0 as f64 / self.peak_of.1.as_secs_f64();
-        let (peak, before, since) = self.peaks;
-        self.peaks = match now.saturating_sub(since) {
+        let rate = self.speed.peak_of.0 as f64 / self.speed.peak_of.1.as_secs_f64();
+        let (peak, before, since) = self.speed.peaks;
+        self.speed.peaks = match now.saturating_sub(since) {
             age if age < PEAK_AGE => (peak.max(rate), before, since),
             age if age < 2 * PEAK_AGE => (rate, peak, now),
             _ => (rate, 0.0, now),
         };
-        self.peak_of = (0, Time::ZERO);
+        self.speed.peak_of = (0, Time::ZERO);
     }
 
     /// A single frame shows what the link carries at least: that confirms its rate, or raises it step by step (a shaper may
     /// let one frame through at any speed).
     fn at_least(&mut self, bound: f64, now: Time) {
-        if let Some((rate, at)) = &mut self.rate {
+        if let Some((rate, at)) = &mut self.speed.rate {
             if bound * 2.0 > *rate {
                 *at = now;
             }
@@ -413,17 +440,17 @@ impl Link {
     }
 
     fn fresh_rate(&self, now: Time) -> Option<f64> {
-        self.rate.filter(|(_, at)| now.saturating_sub(*at) < RATE_AGE).map(|(rate, _)| rate)
+        self.speed.rate.filter(|(_, at)| now.saturating_sub(*at) < RATE_AGE).map(|(rate, _)| rate)
     }
 
     /// Whether its rate is too old to be known, and was less than this.
     pub(crate) fn was_slow(&self, than: f64, now: Time) -> bool {
-        self.known_rate(now).is_none() && self.rate.is_some_and(|(rate, _)| rate < than)
+        self.known_rate(now).is_none() && self.speed.rate.is_some_and(|(rate, _)| rate < than)
     }
 
     /// Bytes per second over so many samples that processor noise has gone from it.
     pub(crate) fn steady_rate(&self) -> Option<f64> {
-        (f64::from(self.steady.1) * STEADY >= 1.0).then_some(self.steady.0)
+        (f64::from(self.speed.steady.1) * STEADY >= 1.0).then_some(self.speed.steady.0)
     }
 
     /// Bytes per second over many samples; lately, or as it was when the link was last busy.
@@ -440,9 +467,9 @@ impl Link {
     #[must_use]
     pub fn known_rate(&self, now: Time) -> Option<f64> {
         let fresh = self.fresh_rate(now);
-        let front = self.on_way.front().filter(|f| f.bytes >= MEASURED_FROM);
+        let front = self.sent.on_way.front().filter(|f| f.bytes >= MEASURED_FROM);
         let bound = front.and_then(|frame| {
-            let waited = now.saturating_sub(frame.since.max(self.last_ack) + self.way.late());
+            let waited = now.saturating_sub(frame.since.max(self.sent.last_ack) + self.way.late());
             (waited > 5 * SAMPLE_TIME).then(|| frame.bytes as f64 / waited.as_secs_f64())
         });
         match (fresh, bound) {
@@ -453,19 +480,19 @@ impl Link {
 
     /// Bytes per second that the link has shown lately, by which rails are chosen; see [`Link::known_rate`].
     pub(crate) fn shown_rate(&self, now: Time) -> Option<f64> {
-        let peak = self.peaks.0.max(self.peaks.1);
+        let peak = self.speed.peaks.0.max(self.speed.peaks.1);
         self.known_rate(now).map(|rate| if rate < PEAK_PART * peak { rate } else { rate.max(peak) })
     }
 
     /// Whether this many bytes may be handed to a link that came back and has yet to show what it can.
     pub(crate) fn allows(&self, bytes: u64) -> bool {
-        self.allowance.is_none_or(|allowance| self.outstanding() + bytes <= allowance)
+        self.speed.allowance.is_none_or(|allowance| self.outstanding() + bytes <= allowance)
     }
 
     /// A probe of a link that came back took this long. One that was dark answers at once now; one that is slow takes long because of
     /// what waits in its port, and so will acknowledgements.
     pub fn bear_with(&mut self, trip: Time) {
-        self.gap = self.gap.max(trip);
+        self.sent.gap = self.sent.gap.max(trip);
     }
 
     /// How long the link has owed an acknowledgement.
@@ -482,14 +509,14 @@ impl Link {
     }
 
     fn owed_since(&self) -> Option<Time> {
-        let front = self.on_way.front().filter(|_| self.is_up())?;
-        Some(front.since.max(self.last_ack))
+        let front = self.sent.on_way.front().filter(|_| self.is_up())?;
+        Some(front.since.max(self.sent.last_ack))
     }
 
     /// Silence after which a link that owes an acknowledgement counts as dead: at least `floor`, more if it was as silent
     /// before and went on.
     #[must_use]
     pub fn patience(&self, floor: Time) -> Time {
-        floor.max(2 * self.gap).min(MOST_PATIENCE.max(floor))
+        floor.max(2 * self.sent.gap).min(MOST_PATIENCE.max(floor))
     }
 }

@@ -139,26 +139,40 @@ struct Peer {
     drains: BTreeMap<Rail, u64>,
 }
 
-/// One node's part in the collectives of a job.
+/// What a machine is made for: it never changes.
 #[derive(Debug, Clone)]
-pub struct Machine {
+struct Job {
     config: Config,
     layout: Layout,
+    /// Digest of what all nodes must share.
+    shape: u32,
+    /// Chunks that each peer may have staged in one reduction.
+    window: usize,
+}
+
+/// Which algorithm operations take.
+#[derive(Debug, Clone)]
+struct Planning {
     agreement: Agreement,
     /// Links came, went, or were drained since the last report.
     rails_changed: bool,
     choices: BTreeMap<(OpKind, u32), Choice>,
-    shape: u32,
-    window: usize,
-    links: Links,
-    pace: Pace,
-    incoming: BTreeMap<(Rail, Node), Incoming>,
-    peers: Vec<Peer>,
-    slots: Slots,
+}
+
+/// Calls of the local ranks, before their operations begin and after they end.
+#[derive(Debug, Clone)]
+struct Calls {
     ranks: Vec<RankState>,
     gathering: BTreeMap<u64, Gathering>,
     halves: BTreeMap<Key, Half>,
     pairs: BTreeMap<(Rank, Rank, u32, bool), u64>,
+    next_ticket: u64,
+    completions: VecDeque<Completion>,
+}
+
+/// Operations under way, and what has come for those that are to begin.
+#[derive(Debug, Clone, Default)]
+struct Work {
     next_start: u64,
     ops: BTreeMap<Key, Op>,
     ages: Vec<Key>,
@@ -167,8 +181,15 @@ pub struct Machine {
     replays: Vec<(Node, Header, Slot)>,
     /// Operations that may be done.
     woken: Vec<Key>,
-    flights: Flights,
-    keep: Keep,
+    last_end: Time,
+}
+
+/// Links of all rails to all peers.
+#[derive(Debug, Clone)]
+struct Rails {
+    links: Links,
+    pace: Pace,
+    incoming: BTreeMap<(Rail, Node), Incoming>,
     /// Frames that go out before all others, each on its link: by (rail, peer, what they are about).
     urgent: BTreeMap<(Rail, Node, (u8, Rail)), Header>,
     commands: VecDeque<Command>,
@@ -176,10 +197,21 @@ pub struct Machine {
     probes: u64,
     /// Own rails that are drained, and how often that was changed.
     drains: Vec<(bool, u64)>,
-    next_ticket: u64,
-    completions: VecDeque<Completion>,
+}
+
+/// One node's part in the collectives of a job.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    job: Job,
+    planning: Planning,
+    calls: Calls,
+    work: Work,
+    rails: Rails,
+    peers: Vec<Peer>,
+    slots: Slots,
+    flights: Flights,
+    keep: Keep,
     failure: Option<Failure>,
-    last_end: Time,
     stats: Stats,
     /// A bug that the model is to find.
     #[cfg(test)]
@@ -198,56 +230,53 @@ impl Machine {
         config.check()?;
         let layout = Layout::new(config.node, config.nodes, &config.ranks);
         Ok(Machine {
-            agreement: Agreement::new(config.nodes),
-            rails_changed: false,
-            choices: BTreeMap::new(),
-            shape: config.shape(),
-            window: config.scratch_layout().window,
-            links: Links::new(config.nodes, config.rails, config.windows(), config.tuning.rate_noise),
-            pace: Pace::default(),
-            incoming: BTreeMap::new(),
+            planning: Planning {
+                agreement: Agreement::new(config.nodes),
+                rails_changed: false,
+                choices: BTreeMap::new(),
+            },
+            calls: Calls {
+                ranks: layout.local().iter().map(|_| RankState::default()).collect(),
+                gathering: BTreeMap::new(),
+                halves: BTreeMap::new(),
+                pairs: BTreeMap::new(),
+                next_ticket: 0,
+                completions: VecDeque::new(),
+            },
+            work: Work::default(),
+            rails: Rails {
+                links: Links::new(config.nodes, config.rails, config.windows(), config.tuning.rate_noise),
+                pace: Pace::default(),
+                incoming: BTreeMap::new(),
+                urgent: BTreeMap::new(),
+                commands: VecDeque::new(),
+                probes: 0,
+                drains: vec![(false, 0); config.rails],
+            },
             peers: (0..config.nodes).map(|_| Peer::default()).collect(),
             slots: Slots::new(&config),
-            ranks: layout.local().iter().map(|_| RankState::default()).collect(),
-            gathering: BTreeMap::new(),
-            halves: BTreeMap::new(),
-            pairs: BTreeMap::new(),
-            next_start: 0,
-            ops: BTreeMap::new(),
-            ages: Vec::new(),
-            early: BTreeMap::new(),
-            replays: Vec::new(),
-            woken: Vec::new(),
             flights: Flights::default(),
             keep: Keep::new(Slots::keep_region(&config)),
-            urgent: BTreeMap::new(),
-            commands: VecDeque::new(),
-            probes: 0,
-            drains: vec![(false, 0); config.rails],
-            next_ticket: 0,
-            completions: VecDeque::new(),
             failure: None,
-            last_end: Time::ZERO,
             stats: Stats::default(),
             #[cfg(test)]
             sabotage: None,
             #[cfg(test)]
             planless: false,
-            layout,
-            config,
+            job: Job { shape: config.shape(), window: config.scratch_layout().window, layout, config },
         })
     }
 
     /// The configuration that the machine was made with.
     #[must_use]
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.job.config
     }
 
     /// The rank map, from this node's point of view.
     #[must_use]
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        &self.job.layout
     }
 
     /// What was done so far.
@@ -259,24 +288,24 @@ impl Machine {
     /// The newest plan that this node knows; short operations follow it about four later.
     #[must_use]
     pub fn plan(&self) -> &Plan {
-        self.agreement.newest()
+        self.planning.agreement.newest()
     }
 
     /// The plan to begin with, before the first operation; equal on all nodes. Later ones the nodes agree on themselves.
     pub fn set_plan(&mut self, plan: Plan) {
-        self.agreement.begin_with(plan);
+        self.planning.agreement.begin_with(plan);
     }
 
     /// The latest choice of an algorithm for each kind of operation and size class: sizes below 2^class bytes, and not below half
     /// of that.
     pub fn choices(&self) -> impl Iterator<Item = (OpKind, u32, &Choice)> {
-        self.choices.iter().map(|(&(kind, class), choice)| (kind, class, choice))
+        self.planning.choices.iter().map(|(&(kind, class), choice)| (kind, class, choice))
     }
 
     /// The link to `peer` on `rail`; `None` where there is no such link.
     #[must_use]
     pub fn link(&self, rail: Rail, peer: Node) -> Option<&Link> {
-        self.links.has(rail, peer).then(|| self.links.get(rail, peer))
+        self.rails.links.has(rail, peer).then(|| self.rails.links.get(rail, peer))
     }
 
     /// Why the communicator failed, if it did.
@@ -289,10 +318,11 @@ impl Machine {
     /// acknowledged. After [`Machine::leave`] or [`Machine::stop`] this says when the rails may be closed.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        let reachable = |peer: Node| self.links.open(peer).next().is_some();
+        let reachable = |peer: Node| self.rails.links.open(peer).next().is_some();
         let mut peers = (0..).zip(&self.peers);
         let reported = peers.all(|(node, peer)| peer.control.is_empty() || !reachable(node));
-        let idle = self.ops.is_empty() && self.gathering.is_empty() && self.halves.is_empty();
+        let idle =
+            self.work.ops.is_empty() && self.calls.gathering.is_empty() && self.calls.halves.is_empty();
         idle && reported && self.flights.all.values().all(|flight| !reachable(flight.peer))
     }
 
@@ -306,24 +336,24 @@ impl Machine {
 
     /// The next completed call.
     pub fn poll_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
+        self.calls.completions.pop_front()
     }
 
     fn control(&self, kind: Kind, key: Key, call: Option<Call>) -> Header {
-        Header { call, ..Header::control(kind, key, self.config.epoch, self.shape) }
+        Header { call, ..Header::control(kind, key, self.job.config.epoch, self.job.shape) }
     }
 
     fn report_all(&mut self, kind: Kind) {
         let header = self.control(kind, Key::Link, None);
-        for peer in self.layout.peers() {
+        for peer in self.job.layout.peers() {
             self.peers[usize::from(peer)].control.push_back(header);
         }
     }
 
     fn complete(&mut self, member: Member, result: Result<(), Failure>) {
-        if let Some(local) = self.layout.local_index(member.rank) {
-            self.ranks[local].outstanding = self.ranks[local].outstanding.saturating_sub(1);
+        if let Some(local) = self.job.layout.local_index(member.rank) {
+            self.calls.ranks[local].outstanding = self.calls.ranks[local].outstanding.saturating_sub(1);
         }
-        self.completions.push_back(Completion { ticket: member.ticket, rank: member.rank, result });
+        self.calls.completions.push_back(Completion { ticket: member.ticket, rank: member.rank, result });
     }
 }

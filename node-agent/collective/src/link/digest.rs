@@ -1,28 +1,20 @@
 //! What of a link decides what the machine does from now on.
 
-use super::{Link, OnWay, Proof, State, UnackedGeneration};
+use super::{Link, Lives, OnWay, Proof, Received, Sent, Speed, State, UnackedGeneration};
 use crate::model::Canon;
 use crate::units::Time;
 
 impl Link {
     /// Tokens are named by `rank`. Rates are left out: no frame of the model is large enough to be measured.
     pub fn digest(&self, canon: &mut Canon, now: Time, rank: &dyn Fn(u64) -> u64) {
-        let Link {
-            state,
-            generation,
-            over,
-            last_dead_generation,
-            numbers,
-            unacked,
-            proof,
-            drained,
-            doubt,
-            flaps,
-            ..
-        } = self;
-        let Link { handed, acked, on_way, gap, received, reported, unacked_since, allowance, .. } = self;
+        let Link { state, lives, numbers, unacked, proof, drained, doubt, flaps, sent, got, speed, .. } =
+            self;
+        let Lives { generation, over, last_dead_generation } = lives;
+        let Sent { handed, acked, on_way, gap, .. } = sent;
+        let Received { received, reported, unacked_since } = got;
+        let Speed { allowance, .. } = speed;
         assert!(
-            self.rate.is_none() && self.steady.1 == 0 && self.sample_bytes == 0,
+            self.speed.rate.is_none() && self.speed.steady.1 == 0 && self.speed.sample_bytes == 0,
             "the model's frames are small"
         );
         assert!(self.way.late() == Time::ZERO, "the model has no time");
@@ -78,14 +70,14 @@ impl Link {
 
     /// The token of a frame that is on its way.
     pub fn token(&self, number: u32) -> Option<u64> {
-        let first = self.numbers.0 + 1 - self.on_way.len() as u32;
-        self.on_way.get(number.checked_sub(first)? as usize).map(|f| f.token)
+        let first = self.numbers.0 + 1 - self.sent.on_way.len() as u32;
+        self.sent.on_way.get(number.checked_sub(first)? as usize).map(|f| f.token)
     }
 
     /// Everything happened so much earlier.
     pub fn age(&mut self, by: Time) {
-        let Link { unacked, proof, doubt, since, on_way, last_ack, unacked_since, last_data, asked, .. } =
-            self;
+        let Link { unacked, proof, doubt, since, last_data, asked, sent, got, .. } = self;
+        let (Sent { on_way, last_ack, .. }, Received { unacked_since, .. }) = (sent, got);
         let times = [&mut proof.since, &mut proof.began, since, last_ack, last_data, asked].into_iter();
         let times = times
             .chain(unacked.iter_mut().map(|g| &mut g.ask.0))

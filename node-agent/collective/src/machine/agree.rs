@@ -149,34 +149,34 @@ impl Machine {
     /// The plan of the operation that is to start next, what it chooses, and whether it is long; `None` while the maker has
     /// not named the plan.
     pub(super) fn plan_of(&mut self, seq: u64, call: &Call) -> Option<(Plan, Choice, bool)> {
-        if self.layout.node == MAKER {
-            self.agreement.named.insert(seq, self.agreement.latest as u8);
+        if self.job.layout.node == MAKER {
+            self.planning.agreement.named.insert(seq, self.planning.agreement.latest as u8);
         }
-        let plan = self.agreement.named(seq.checked_sub(MAX_ACTIVE));
-        let choice = choose(call, &self.layout, &self.config, &plan);
+        let plan = self.planning.agreement.named(seq.checked_sub(MAX_ACTIVE));
+        let choice = choose(call, &self.job.layout, &self.job.config, &plan);
         if choice.predicted().is_none_or(|ns| Time::from_nanos(ns) < LONG) {
             return Some((plan, choice, false));
         }
         // One that has left names nothing any more: the operation is to fail at once.
-        if !self.agreement.named.contains_key(&seq) && !self.peers[usize::from(MAKER)].left {
+        if !self.planning.agreement.named.contains_key(&seq) && !self.peers[usize::from(MAKER)].left {
             return None;
         }
-        let plan = self.agreement.named(Some(seq));
-        let choice = choose(call, &self.layout, &self.config, &plan);
+        let plan = self.planning.agreement.named(Some(seq));
+        let choice = choose(call, &self.job.layout, &self.job.config, &plan);
         Some((plan, choice, true))
     }
 
     /// An operation has started here. Gives what its announcements name.
     pub(super) fn settle_plan(&mut self, seq: u64) -> u8 {
         let old = seq.saturating_sub(3 * MAX_ACTIVE);
-        self.agreement.named = self.agreement.named.split_off(&old);
-        self.agreement.ahead(seq)
+        self.planning.agreement.named = self.planning.agreement.named.split_off(&old);
+        self.planning.agreement.ahead(seq)
     }
 
     /// Nodes that an operation waits for before it can start: it is long, and the maker has not named its plan.
     pub(super) fn waits_for_plan(&self, seq: u64) -> Option<Node> {
-        let known = self.layout.node == MAKER || self.agreement.named.contains_key(&seq);
-        (seq == self.next_start && !known).then_some(MAKER)
+        let known = self.job.layout.node == MAKER || self.planning.agreement.named.contains_key(&seq);
+        (seq == self.work.next_start && !known).then_some(MAKER)
     }
 
     /// The maker's announcement of an operation names a plan.
@@ -184,10 +184,10 @@ impl Machine {
         if let Key::Collective { seq } = header.key
             && peer == MAKER
             && header.call.is_some()
-            && seq < self.next_start + MAX_ACTIVE
+            && seq < self.work.next_start + MAX_ACTIVE
         {
-            self.agreement.named.insert(seq, header.plan);
-            if seq == self.next_start && !self.gathering.is_empty() {
+            self.planning.agreement.named.insert(seq, header.plan);
+            if seq == self.work.next_start && !self.calls.gathering.is_empty() {
                 self.start_next();
             }
         }
@@ -199,43 +199,49 @@ impl Machine {
         if self.planless {
             return;
         }
-        if self.layout.nodes() < 2 || self.failure.is_some() {
+        if self.job.layout.nodes() < 2 || self.failure.is_some() {
             return;
         }
-        let changed = std::mem::take(&mut self.rails_changed);
-        let checks = now >= self.agreement.check && !self.ops.is_empty();
+        let changed = std::mem::take(&mut self.planning.rails_changed);
+        let checks = now >= self.planning.agreement.check && !self.work.ops.is_empty();
         if checks {
-            self.agreement.check = now + CHECK;
-            let carried = |rail, peer| self.links.get(rail, peer).carried();
-            self.agreement.burden.check(self.config.rails, self.layout.nodes(), carried);
+            self.planning.agreement.check = now + CHECK;
+            let carried = |rail, peer| self.rails.links.get(rail, peer).carried();
+            self.planning.agreement.burden.check(self.job.config.rails, self.job.layout.nodes(), carried);
             let slow = self.capacity(true) < self.capacity(false);
-            self.agreement.slow = if slow { self.agreement.slow.saturating_add(1) } else { 0 };
+            self.planning.agreement.slow =
+                if slow { self.planning.agreement.slow.saturating_add(1) } else { 0 };
         }
-        if checks || !self.agreement.measured.knows_trips() && !self.ops.is_empty() {
+        if checks || !self.planning.agreement.measured.knows_trips() && !self.work.ops.is_empty() {
             self.time_a_trip(now);
         }
         if changed || checks {
             self.report(now);
         }
-        if self.layout.node == MAKER && self.agreement.is_calm(self.config.rails as u32, now) {
+        if self.job.layout.node == MAKER && self.planning.agreement.is_calm(self.job.config.rails as u32, now)
+        {
             self.propose();
         }
     }
 
     fn report(&mut self, now: Time) {
         let report = Report {
-            capacity: self.capacity(self.agreement.slow >= CHECKS),
-            alpha_ns: self.agreement.measured.alpha_ns(self.agreement.named(None).overhead_ns),
+            capacity: self.capacity(self.planning.agreement.slow >= CHECKS),
+            alpha_ns: self
+                .planning
+                .agreement
+                .measured
+                .alpha_ns(self.planning.agreement.named(None).overhead_ns),
             beta_ps: self.beta(now),
         };
-        let last = self.agreement.notified.0;
+        let last = self.planning.agreement.notified.0;
         if last.is_some_and(|last| !report.differs(last)) {
             return;
         }
-        self.agreement.notified = (Some(report), self.agreement.notified.1 + 1);
-        let value = self.agreement.notified.1;
-        if self.layout.node == MAKER {
-            self.agreement.reports[usize::from(MAKER)] = (report, value);
+        self.planning.agreement.notified = (Some(report), self.planning.agreement.notified.1 + 1);
+        let value = self.planning.agreement.notified.1;
+        if self.job.layout.node == MAKER {
+            self.planning.agreement.reports[usize::from(MAKER)] = (report, value);
             return;
         }
         let kind =
@@ -246,17 +252,17 @@ impl Machine {
 
     /// Asks a peer over a link that is idle, so that the answer shows the time of a trip and not of a queue.
     fn time_a_trip(&mut self, now: Time) {
-        let (rail, peer) = self.agreement.asked;
-        let link = self.links.get(rail, peer);
+        let (rail, peer) = self.planning.agreement.asked;
+        let link = self.rails.links.get(rail, peer);
         if link.is_up() && link.proof.number != 0 && now < link.proof.since + CHECK {
             return;
         }
         let idle = |(_, _, link): &(Rail, Node, &Link)| link.is_up() && link.is_idle();
-        let Some((rail, peer, _)) = self.links.iter().find(idle) else { return };
-        self.agreement.asked = (rail, peer);
-        self.probes += 1;
-        let number = self.probes;
-        let proof = &mut self.links.get_mut(rail, peer).proof;
+        let Some((rail, peer, _)) = self.rails.links.iter().find(idle) else { return };
+        self.planning.agreement.asked = (rail, peer);
+        self.rails.probes += 1;
+        let number = self.rails.probes;
+        let proof = &mut self.rails.links.get_mut(rail, peer).proof;
         (proof.number, proof.since) = (number, now);
         self.urge(rail, peer, Kind::Probe { number });
     }
@@ -264,17 +270,17 @@ impl Machine {
     /// What is left of this node's capacity, of 1024: its rails, in full for one that reaches a peer and (if rates are to
     /// count) is as fast as the others.
     fn capacity(&self, by_rate: bool) -> u16 {
-        let rails = self.config.rails;
+        let rails = self.job.config.rails;
         let mut sum = 0.0;
         for rail in 0..rails as Rail {
-            let weight = if by_rate { self.agreement.burden.weight(rail) } else { 1.0 };
+            let weight = if by_rate { self.planning.agreement.burden.weight(rail) } else { 1.0 };
             let carries = |peer: Node| {
-                let link = self.links.get(rail, peer);
+                let link = self.rails.links.get(rail, peer);
                 // One that is still to come up for the first time is not lost.
                 (link.is_up() || link.generation() == 0) && !link.is_drained()
             };
             // A rail that still reaches anybody can be filled with what goes there.
-            sum += if self.layout.peers().any(carries) { weight } else { 0.0 };
+            sum += if self.job.layout.peers().any(carries) { weight } else { 0.0 };
         }
         (sum / rails as f64 * f64::from(FULL)).round() as u16
     }
@@ -282,15 +288,19 @@ impl Machine {
     /// Time of a byte on the best rail of this node, in picoseconds; 0 if no rate is known.
     fn beta(&self, now: Time) -> u32 {
         let rate = |rail: Rail| -> f64 {
-            self.layout.peers().filter_map(|peer| self.links.get(rail, peer).lasting_rate(now)).sum()
+            self.job
+                .layout
+                .peers()
+                .filter_map(|peer| self.rails.links.get(rail, peer).lasting_rate(now))
+                .sum()
         };
-        let best = (0..self.config.rails as Rail).map(rate).fold(0.0, f64::max);
+        let best = (0..self.job.config.rails as Rail).map(rate).fold(0.0, f64::max);
         if best > 0.0 { (1e12 / best) as u32 } else { 0 }
     }
 
     /// Makes a new plan if the reports ask for one and the last one has gone its way.
     fn propose(&mut self) {
-        let agreement = &self.agreement;
+        let agreement = &self.planning.agreement;
         let mut needed: BTreeSet<u8> = agreement.named.values().copied().collect();
         needed.insert(agreement.latest as u8);
         let Some(base) = agreement.plans.get(&agreement.latest) else { return };
@@ -298,7 +308,7 @@ impl Machine {
             return;
         }
         let wanted = self.wanted(base);
-        let nodes = self.layout.nodes();
+        let nodes = self.job.layout.nodes();
         let weaker =
             base.capacities(nodes).iter().zip(wanted.capacities(nodes)).any(|(a, b)| a.abs_diff(b) > STEP);
         if !weaker
@@ -307,20 +317,20 @@ impl Machine {
         {
             return;
         }
-        let version = self.agreement.latest + 1;
+        let version = self.planning.agreement.latest + 1;
         let plan = Plan { version, ..wanted };
         for header in self.parts(&plan) {
-            for peer in self.layout.peers() {
+            for peer in self.job.layout.peers() {
                 self.peers[usize::from(peer)].control.push_back(header);
             }
         }
-        self.agreement.keep(plan);
-        self.agreement.proposed = Some((version, self.layout.peers().collect()));
+        self.planning.agreement.keep(plan);
+        self.planning.agreement.proposed = Some((version, self.job.layout.peers().collect()));
     }
 
     /// The plan that the reports ask for.
     fn wanted(&self, base: &Plan) -> Plan {
-        let reports = || self.agreement.reports.iter().map(|(r, _)| *r);
+        let reports = || self.planning.agreement.reports.iter().map(|(r, _)| *r);
         let strongest = reports().map(|r| r.capacity).max().unwrap_or(FULL).max(1);
         // Only how the nodes compare matters: if all have lost the same, none is weak.
         let scaled = |r: Report| (u32::from(r.capacity) * u32::from(FULL) / u32::from(strongest)) as u16;
@@ -367,7 +377,7 @@ impl Machine {
 
     /// A node says what is left of it.
     pub(super) fn reported(&mut self, peer: Node, report: Report, value: u64) {
-        let known = &mut self.agreement.reports[usize::from(peer)];
+        let known = &mut self.planning.agreement.reports[usize::from(peer)];
         if value > known.1 {
             *known = (report, value);
         }
@@ -382,29 +392,29 @@ impl Machine {
         if peer != MAKER {
             return refused("plan of node", peer.into());
         }
-        if usize::from(node) >= self.layout.nodes() || usize::from(of) > MOST_WEAK || index >= of {
+        if usize::from(node) >= self.job.layout.nodes() || usize::from(of) > MOST_WEAK || index >= of {
             return refused("part of a plan", u64::from(node) << 32 | u64::from(of) << 16 | u64::from(index));
         }
-        if self.agreement.plans.contains_key(&version) {
+        if self.planning.agreement.plans.contains_key(&version) {
             return Ok(());
         }
-        let base = self.agreement.plans.values().next().cloned().unwrap_or_default();
+        let base = self.planning.agreement.plans.values().next().cloned().unwrap_or_default();
         // The maker has one plan on its way at a time.
-        self.agreement.parts.retain(|v, _| *v == version);
-        let parts = self.agreement.parts.entry(version).or_default();
+        self.planning.agreement.parts.retain(|v, _| *v == version);
+        let parts = self.planning.agreement.parts.entry(version).or_default();
         if parts.seen.is_empty() {
             parts.plan = Plan { version, alpha_ns, beta_ps_per_byte: beta_ps, capacity: Vec::new(), ..base };
         }
         if capacity < FULL {
-            let nodes = self.layout.nodes();
+            let nodes = self.job.layout.nodes();
             parts.plan.capacity.resize(nodes, FULL);
             parts.plan.capacity[usize::from(node)] = capacity;
         }
         parts.seen.insert(index);
         if parts.seen.len() == usize::from(of)
-            && let Some(parts) = self.agreement.parts.remove(&version)
+            && let Some(parts) = self.planning.agreement.parts.remove(&version)
         {
-            self.agreement.keep(parts.plan);
+            self.planning.agreement.keep(parts.plan);
             let header = self.control(Kind::PlanTaken { version }, Key::Link, None);
             self.peers[usize::from(MAKER)].control.push_back(header);
         }
@@ -413,13 +423,13 @@ impl Machine {
 
     /// A node has a plan.
     pub(super) fn plan_taken(&mut self, peer: Node, version: u32) {
-        if let Some((proposed, missing)) = &mut self.agreement.proposed
+        if let Some((proposed, missing)) = &mut self.planning.agreement.proposed
             && *proposed == version
         {
             missing.remove(&peer);
             if missing.is_empty() {
-                self.agreement.latest = version;
-                self.agreement.proposed = None;
+                self.planning.agreement.latest = version;
+                self.planning.agreement.proposed = None;
             }
         }
     }

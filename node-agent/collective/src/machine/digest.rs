@@ -6,7 +6,7 @@
 use crate::machine::flight::{Flight, Hold};
 use crate::machine::op::{Op, ReceiveState, ReduceState, SendState};
 use crate::machine::receive::{Early, Incoming, Target};
-use crate::machine::{Machine, Peer};
+use crate::machine::{Calls, Machine, Peer, Rails, Work};
 use crate::memory::{Memory, Region};
 use crate::model::Canon;
 use crate::schedule::Source;
@@ -24,20 +24,20 @@ impl Machine {
 
     /// The token and the payload of a frame that is on its way on a link.
     pub(crate) fn on_way(&self, rail: Rail, peer: Node, number: u32) -> Option<(u64, Region)> {
-        let token = self.links.get(rail, peer).token(number)?;
+        let token = self.rails.links.get(rail, peer).token(number)?;
         Some((token, self.flights.all.get(&token)?.payload?))
     }
 
     /// Everything happened so much earlier: for a model whose clock stands still.
     pub(crate) fn age(&mut self, by: Time) {
-        for node in 0..self.layout.nodes() as Node {
-            (0..self.config.rails as Rail).for_each(|rail| self.links.get_mut(rail, node).age(by));
+        for node in 0..self.job.layout.nodes() as Node {
+            (0..self.job.config.rails as Rail).for_each(|rail| self.rails.links.get_mut(rail, node).age(by));
         }
         let peers =
             self.peers.iter_mut().flat_map(|p| p.lost.iter_mut().map(|l| &mut l.0).chain([&mut p.echoed.1]));
-        let ops = self.ops.values_mut().map(|op| &mut op.since);
-        let times = peers.chain(ops).chain(self.gathering.values_mut().map(|g| &mut g.since));
-        times.chain([&mut self.last_end]).for_each(|time| *time = time.saturating_sub(by));
+        let ops = self.work.ops.values_mut().map(|op| &mut op.since);
+        let times = peers.chain(ops).chain(self.calls.gathering.values_mut().map(|g| &mut g.since));
+        times.chain([&mut self.work.last_end]).for_each(|time| *time = time.saturating_sub(by));
     }
 
     #[expect(
@@ -46,47 +46,28 @@ impl Machine {
     )]
     pub(crate) fn digest(&self, canon: &mut Canon, memory: &impl Memory, now: Time) {
         let Machine {
-            config: _,
-            layout: _,
-            agreement: _,
-            rails_changed: _,
-            choices: _,
-            shape: _,
-            window: _,
-            links,
-            pace: _,
-            incoming,
+            job: _,
+            planning: _,
+            calls,
+            work,
+            rails,
             peers,
             slots,
-            ranks,
-            gathering,
-            halves,
-            pairs,
-            next_start,
-            ops,
-            ages,
-            early,
-            replays,
-            woken,
             flights,
             keep,
-            urgent,
-            commands,
-            probes,
-            drains,
-            next_ticket: _,
-            completions,
             failure,
-            last_end: _,
             stats: _,
             sabotage: _,
             planless: _,
         } = self;
+        let Calls { ranks, gathering, halves, pairs, next_ticket: _, completions } = calls;
+        let Work { next_start, ops, ages, early, replays, woken, last_end: _ } = work;
+        let Rails { links, pace: _, incoming, urgent, commands, probes, drains } = rails;
         let quiet = replays.is_empty() && woken.is_empty() && commands.is_empty() && completions.is_empty();
         assert!(quiet && urgent.is_empty(), "the model looks at machines that were polled to the end");
         assert!(halves.is_empty() && pairs.is_empty() && drains.iter().all(|d| d.1 == 0), "not modelled");
         for (rail, peer, link) in links.iter() {
-            if peer != self.layout.node {
+            if peer != self.job.layout.node {
                 link.digest(canon, now, &|token| self.token_rank(token));
                 // Bytes carried are compared among rails in use only; they begin at zero whenever one comes or goes.
                 let least = links.up(peer).map(|r| links.carried(r)).min().unwrap_or(0);

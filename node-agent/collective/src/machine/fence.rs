@@ -32,38 +32,38 @@ impl Machine {
     /// A link is connected and authenticated; `generation` names this life of it, and each is greater than those before. The
     /// first life of a link carries data at once, later ones when they have proved themselves.
     pub fn rail_up(&mut self, rail: Rail, peer: Node, generation: u32, now: Time) {
-        if !self.links.has(rail, peer) || peer == self.layout.node {
+        if !self.rails.links.has(rail, peer) || peer == self.job.layout.node {
             return;
         }
-        let link = self.links.get(rail, peer);
+        let link = self.rails.links.get(rail, peer);
         if link.is_open() && link.generation() < generation {
             self.lose(rail, peer, RailCause::Closed, now);
         }
-        self.incoming.remove(&(rail, peer));
-        if self.links.get_mut(rail, peer).open(generation, now) {
+        self.rails.incoming.remove(&(rail, peer));
+        if self.rails.links.get_mut(rail, peer).open(generation, now) {
             self.peers[usize::from(peer)].lost = None;
-            if self.links.get(rail, peer).is_up() {
+            if self.rails.links.get(rail, peer).is_up() {
                 // The first life carries data at once; a probe on it shows how long a trip takes.
-                self.probes += 1;
-                let number = self.probes;
-                let proof = &mut self.links.get_mut(rail, peer).proof;
+                self.rails.probes += 1;
+                let number = self.rails.probes;
+                let proof = &mut self.rails.links.get_mut(rail, peer).proof;
                 (proof.number, proof.since) = (number, now);
                 self.urge(rail, peer, Kind::Probe { number });
             }
             self.level();
-        } else if self.links.get(rail, peer).generation() != generation {
+        } else if self.rails.links.get(rail, peer).generation() != generation {
             let cause = RailCause::Fenced;
-            self.commands.push_back(Command::Close { rail, peer, generation, cause });
+            self.rails.commands.push_back(Command::Close { rail, peer, generation, cause });
         }
     }
 
     /// A link's connection ended. Work goes on over the other rails; what was on its way is sent again as far as the peer
     /// has not taken it.
     pub fn rail_down(&mut self, rail: Rail, peer: Node, generation: u32, cause: RailCause, now: Time) {
-        if !self.links.has(rail, peer) {
+        if !self.rails.links.has(rail, peer) {
             return;
         }
-        let link = self.links.get(rail, peer);
+        let link = self.rails.links.get(rail, peer);
         if !link.is_open() || link.generation() != generation {
             return;
         }
@@ -81,8 +81,8 @@ impl Machine {
 
     /// The own port of a rail has lost its carrier: so are all links over it.
     pub fn port_down(&mut self, rail: Rail, now: Time) {
-        for peer in self.layout.peers() {
-            if self.links.has(rail, peer) && self.links.get(rail, peer).is_open() {
+        for peer in self.job.layout.peers() {
+            if self.rails.links.has(rail, peer) && self.rails.links.get(rail, peer).is_open() {
                 self.lose_and_close(rail, peer, RailCause::NoCarrier, now);
             }
         }
@@ -90,10 +90,10 @@ impl Machine {
 
     /// The own port of a rail has its carrier again: links over it are worth an attempt, from both ends.
     pub fn port_up(&mut self, rail: Rail, _now: Time) {
-        for peer in self.layout.peers() {
-            if self.links.has(rail, peer) && !self.links.get(rail, peer).is_open() {
-                self.commands.push_back(Command::Redial { rail, peer });
-                if let Some(over) = self.links.quickest(peer) {
+        for peer in self.job.layout.peers() {
+            if self.rails.links.has(rail, peer) && !self.rails.links.get(rail, peer).is_open() {
+                self.rails.commands.push_back(Command::Redial { rail, peer });
+                if let Some(over) = self.rails.links.quickest(peer) {
                     self.urge(over, peer, Kind::Back { rail });
                 }
             }
@@ -103,15 +103,15 @@ impl Machine {
     /// Moves work off the own port of a rail, or back on it. What is on its way there arrives; if no other rail to a peer
     /// is up, the rail goes on to carry what must go to that peer.
     pub fn drain(&mut self, rail: Rail, on: bool) {
-        if usize::from(rail) >= self.config.rails || self.drains[usize::from(rail)].0 == on {
+        if usize::from(rail) >= self.job.config.rails || self.rails.drains[usize::from(rail)].0 == on {
             return;
         }
-        let drain = &mut self.drains[usize::from(rail)];
+        let drain = &mut self.rails.drains[usize::from(rail)];
         *drain = (on, drain.1 + 1);
         let value = drain.1;
         let header = Header { value, ..self.control(Kind::Drain { rail, on }, Key::Link, None) };
-        for peer in self.layout.peers() {
-            self.links.get_mut(rail, peer).drained.0 = on;
+        for peer in self.job.layout.peers() {
+            self.rails.links.get_mut(rail, peer).drained.0 = on;
             self.peers[usize::from(peer)].control.push_back(header);
         }
         self.level();
@@ -119,13 +119,13 @@ impl Machine {
 
     /// The next thing that the transport is to do.
     pub fn poll_command(&mut self) -> Option<Command> {
-        self.commands.pop_front()
+        self.rails.commands.pop_front()
     }
 
     /// Rails came, went, or changed their use.
     fn level(&mut self) {
-        self.links.level();
-        self.rails_changed = true;
+        self.rails.links.level();
+        self.planning.rails_changed = true;
     }
 
     /// A frame for one link that needs no count, to go out before everything else. A newer one of its kind replaces it.
@@ -137,37 +137,37 @@ impl Machine {
             _ => (3, 0),
         };
         let header = self.control(kind, Key::Link, None);
-        self.urgent.insert((over, peer, slot), header);
+        self.rails.urgent.insert((over, peer, slot), header);
     }
 
     fn lose_and_close(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Time) {
-        let generation = self.links.get(rail, peer).generation();
-        self.commands.push_back(Command::Close { rail, peer, generation, cause: cause.clone() });
+        let generation = self.rails.links.get(rail, peer).generation();
+        self.rails.commands.push_back(Command::Close { rail, peer, generation, cause: cause.clone() });
         self.lose(rail, peer, cause, now);
     }
 
     /// Takes nothing more from a link, and reports it to the peer.
     fn lose(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Time) {
         self.abandon(rail, peer);
-        self.urgent.retain(|&(over, to, _), _| (over, to) != (rail, peer));
-        self.links.get_mut(rail, peer).close(cause.clone(), now);
-        let unacked = self.links.get(rail, peer).unacked.as_ref();
+        self.rails.urgent.retain(|&(over, to, _), _| (over, to) != (rail, peer));
+        self.rails.links.get_mut(rail, peer).close(cause.clone(), now);
+        let unacked = self.rails.links.get(rail, peer).unacked.as_ref();
         let tokens = unacked.map(|g| g.tokens.clone()).unwrap_or_default();
         self.grounded(&tokens);
         self.level();
         self.stats.losses += 1;
         #[cfg(test)]
         if self.sabotage == Some(crate::model::Sabotage::SkipFence)
-            && let Some(unacked) = self.links.get_mut(rail, peer).unacked.take()
+            && let Some(unacked) = self.rails.links.get_mut(rail, peer).unacked.take()
         {
             let acknowledged = unacked.first - 1;
             let _ = self.rise(peer, unacked, acknowledged);
         }
-        if self.links.open(peer).next().is_some() {
+        if self.rails.links.open(peer).next().is_some() {
             return;
         }
         if self.peers[usize::from(peer)].left {
-            if self.ops.values().any(|op| op.needs(peer)) {
+            if self.work.ops.values().any(|op| op.needs(peer)) {
                 self.fail(Failure::PeerLeft(peer));
             }
         } else {
@@ -177,11 +177,11 @@ impl Machine {
 
     /// The frame that was coming in on a link will not end: as if it had never begun.
     pub(super) fn abandon(&mut self, rail: Rail, peer: Node) {
-        let Some(incoming) = self.incoming.remove(&(rail, peer)) else { return };
+        let Some(incoming) = self.rails.incoming.remove(&(rail, peer)) else { return };
         let key = incoming.header.key;
         match incoming.target {
             Target::Nothing | Target::Again => {}
-            Target::Early(slot) => self.slots.free_early(slot, peer, self.layout.node),
+            Target::Early(slot) => self.slots.free_early(slot, peer, self.job.layout.node),
             Target::Staged { flow, chunk, slot } => {
                 self.slots.free(slot);
                 self.forget_chunk(key, flow, chunk);
@@ -191,7 +191,7 @@ impl Machine {
     }
 
     fn forget_chunk(&mut self, key: Key, flow: usize, chunk: usize) {
-        if let Some(op) = self.ops.get_mut(&key) {
+        if let Some(op) = self.work.ops.get_mut(&key) {
             let state = &mut op.receives[flow];
             state.seen[chunk] = false;
             state.begun -= 1;
@@ -200,13 +200,13 @@ impl Machine {
 
     /// Time has passed: asks, probes, doubts and gives up what is due.
     pub(super) fn tend_rails(&mut self, now: Time) {
-        for at in 0..self.layout.nodes() {
+        for at in 0..self.job.layout.nodes() {
             let peer = at as Node;
-            if peer == self.layout.node {
+            if peer == self.job.layout.node {
                 continue;
             }
-            for rail in 0..self.config.rails as Rail {
-                match self.links.get(rail, peer).state() {
+            for rail in 0..self.job.config.rails as Rail {
+                match self.rails.links.get(rail, peer).state() {
                     State::Proving => self.tend_proof(rail, peer, now),
                     State::Up => self.tend_doubt(rail, peer, now),
                     State::Down => {}
@@ -216,7 +216,7 @@ impl Machine {
             let lost = self.peers[at].lost.as_ref();
             if let Some((since, rail, cause)) = lost
                 && cause.is_ending()
-                && now >= *since + self.config.tuning.peer_grace
+                && now >= *since + self.job.config.tuning.peer_grace
             {
                 let failure = Failure::PeerLost { node: peer, rail: *rail, cause: cause.clone() };
                 self.peers[at].lost = None;
@@ -227,28 +227,28 @@ impl Machine {
 
     fn tend_unacked(&mut self, rail: Rail, peer: Node, now: Time) {
         let frames = |link: &Link, generation| link.took(generation);
-        let link = self.links.get(rail, peer);
+        let link = self.rails.links.get(rail, peer);
         let Some(generation) = link.unacked.as_ref().filter(|g| g.ask.0 <= now).map(|g| g.generation) else {
             return;
         };
         let kind = Kind::Fence { rail, generation, frames: frames(link, generation), asks: true };
-        let over: Vec<Rail> = self.links.open(peer).collect();
+        let over: Vec<Rail> = self.rails.links.open(peer).collect();
         if over.is_empty() {
             return;
         }
         for over in over {
             self.urge(over, peer, kind);
         }
-        if let Some(unacked) = &mut self.links.get_mut(rail, peer).unacked {
+        if let Some(unacked) = &mut self.rails.links.get_mut(rail, peer).unacked {
             let pause = (unacked.ask.1 * 2).clamp(AGAIN.0, AGAIN.1);
             unacked.ask = (now + pause, pause);
         }
     }
 
     fn tend_proof(&mut self, rail: Rail, peer: Node, now: Time) {
-        let allowance = 2 * self.config.chunk_bytes as u64 + 2 * crate::header::HEADER_BYTES as u64;
-        let number = self.probes + 1;
-        let link = self.links.get_mut(rail, peer);
+        let allowance = 2 * self.job.config.chunk_bytes as u64 + 2 * crate::header::HEADER_BYTES as u64;
+        let number = self.rails.probes + 1;
+        let link = self.rails.links.get_mut(rail, peer);
         let proved = link.proof.answered >= PROBES;
         if proved && link.unacked.is_none() {
             link.prove(allowance, now);
@@ -267,22 +267,22 @@ impl Machine {
                 link.proof.answered = 0;
             }
             (link.proof.number, link.proof.since) = (number, now);
-            self.probes = number;
+            self.rails.probes = number;
             self.urge(rail, peer, Kind::Probe { number });
         }
     }
 
     fn tend_doubt(&mut self, rail: Rail, peer: Node, now: Time) {
-        let link = self.links.get(rail, peer);
-        let (silence, patience) = (link.silence(now), link.patience(self.config.tuning.patience));
-        if silence < patience / 2 || self.links.open(peer).count() < 2 {
+        let link = self.rails.links.get(rail, peer);
+        let (silence, patience) = (link.silence(now), link.patience(self.job.config.tuning.patience));
+        if silence < patience / 2 || self.rails.links.open(peer).count() < 2 {
             return;
         }
         let (asked, echoed) = (link.asked, self.peers[usize::from(peer)].echoed);
         match link.doubt {
             None => {
-                self.probes += 1;
-                self.ask_about(rail, peer, self.probes, now);
+                self.rails.probes += 1;
+                self.ask_about(rail, peer, self.rails.probes, now);
             }
             // The question or its answer was lost with the rails that carried them.
             Some((number, None)) if echoed.0 < number => {
@@ -296,7 +296,7 @@ impl Machine {
             }
             // This node itself may have been away: what came meanwhile is read before the verdict.
             Some((number, None)) if silence >= patience && now >= echoed.1 + SETTLE => {
-                self.links.get_mut(rail, peer).doubt = Some((number, Some(now)));
+                self.rails.links.get_mut(rail, peer).doubt = Some((number, Some(now)));
             }
             Some((_, Some(known))) if silence >= patience && now >= known + READ => {
                 self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
@@ -307,10 +307,10 @@ impl Machine {
 
     /// Asks a peer over all rails in use whether it is there, because one is silent.
     fn ask_about(&mut self, rail: Rail, peer: Node, number: u64, now: Time) {
-        let link = self.links.get_mut(rail, peer);
+        let link = self.rails.links.get_mut(rail, peer);
         (link.doubt, link.asked) = (Some((number, None)), now);
-        for over in self.links.open(peer).collect::<Vec<_>>() {
-            if self.links.get(over, peer).is_up() {
+        for over in self.rails.links.open(peer).collect::<Vec<_>>() {
+            if self.rails.links.get(over, peer).is_up() {
                 self.urge(over, peer, Kind::Probe { number });
             }
         }
@@ -318,7 +318,7 @@ impl Machine {
 
     /// When [`Machine::tend_rails`] has something to do for a link.
     pub(super) fn rail_due(&self, rail: Rail, peer: Node, link: &Link) -> Option<Time> {
-        let others = self.links.open(peer).count();
+        let others = self.rails.links.open(peer).count();
         let asked = link.unacked.as_ref().filter(|_| others > 0).map(|g| g.ask.0);
         let tended = match link.state() {
             State::Down => None,
@@ -326,7 +326,7 @@ impl Machine {
             State::Proving if link.proof.answered < PROBES && link.proof.number == 0 => Some(Time::ZERO),
             State::Proving => Some((link.proof.since + AGAIN.1 / 2).min(link.proof.began + PROOF_LIMIT)),
             State::Up => link.owes_since().filter(|_| others > 1).map(|since| {
-                let patience = link.patience(self.config.tuning.patience);
+                let patience = link.patience(self.job.config.tuning.patience);
                 match link.doubt {
                     None => since + patience / 2,
                     Some((_, Some(known))) => (known + READ).max(since + patience),
@@ -355,14 +355,14 @@ impl Machine {
         now: Time,
     ) -> Result<(), FrameError> {
         let (rail, generation, frames, asks) = about;
-        if !self.links.has(rail, peer) {
+        if !self.rails.links.has(rail, peer) {
             return Err(FrameError::Field { field: "rail", value: rail.into() });
         }
-        let link = self.links.get(rail, peer);
+        let link = self.rails.links.get(rail, peer);
         if link.is_open() && link.generation() <= generation {
             self.lose_and_close(rail, peer, RailCause::Fenced, now);
         }
-        let link = self.links.get_mut(rail, peer);
+        let link = self.rails.links.get_mut(rail, peer);
         link.bury(generation);
         #[cfg(test)]
         let generation = match (&link.unacked, self.sabotage) {
@@ -374,7 +374,7 @@ impl Machine {
         if let Some(unacked) = risen {
             self.rise(peer, unacked, frames)?;
         }
-        if asks && self.links.get(over, peer).is_open() {
+        if asks && self.rails.links.get(over, peer).is_open() {
             self.urge(over, peer, kind);
         }
         Ok(())
@@ -395,7 +395,7 @@ impl Machine {
             // A new name: nothing that the dead rail's transport may still say of the frame can be meant for this attempt.
             let Some(flight) = self.flights.all.remove(token) else { continue };
             let again = self.flights.insert(flight);
-            if let Some(op) = self.ops.get_mut(&flight.header.key)
+            if let Some(op) = self.work.ops.get_mut(&flight.header.key)
                 && op.loans.remove(token)
             {
                 op.loans.insert(again);
@@ -415,16 +415,16 @@ impl Machine {
 
     /// The peer answered a probe that came over this link.
     pub(super) fn echoed(&mut self, rail: Rail, peer: Node, number: u64, now: Time) {
-        let sent = self.links.get(rail, peer).proof;
+        let sent = self.rails.links.get(rail, peer).proof;
         if sent.number == number {
             let trip = now.saturating_sub(sent.since);
-            self.agreement.measured.timed(trip);
+            self.planning.agreement.measured.timed(trip);
         }
         let echoed = &mut self.peers[usize::from(peer)].echoed;
-        if number > echoed.0 && number <= self.probes {
+        if number > echoed.0 && number <= self.rails.probes {
             *echoed = (number, now);
         }
-        let link = self.links.get_mut(rail, peer);
+        let link = self.rails.links.get_mut(rail, peer);
         let proving = link.state() == State::Proving;
         if proving && number == link.proof.number {
             link.bear_with(now.saturating_sub(link.proof.since));
@@ -447,20 +447,20 @@ impl Machine {
 
     /// The peer's port of a rail is back.
     pub(super) fn back(&mut self, rail: Rail, peer: Node) {
-        if self.links.has(rail, peer) && !self.links.get(rail, peer).is_open() {
-            self.commands.push_back(Command::Redial { rail, peer });
+        if self.rails.links.has(rail, peer) && !self.rails.links.get(rail, peer).is_open() {
+            self.rails.commands.push_back(Command::Redial { rail, peer });
         }
     }
 
     /// The peer drains its port of a rail, or uses it again.
     pub(super) fn drained(&mut self, rail: Rail, peer: Node, on: bool, value: u64) -> Result<(), FrameError> {
-        if !self.links.has(rail, peer) {
+        if !self.rails.links.has(rail, peer) {
             return Err(FrameError::Field { field: "rail", value: rail.into() });
         }
         let seen = self.peers[usize::from(peer)].drains.entry(rail).or_insert(0);
         if value > *seen {
             *seen = value;
-            self.links.get_mut(rail, peer).drained.1 = on;
+            self.rails.links.get_mut(rail, peer).drained.1 = on;
             self.level();
         }
         Ok(())

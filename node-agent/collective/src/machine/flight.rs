@@ -64,15 +64,15 @@ impl Machine {
                 Hold::Copy(kept) => {
                     self.keep.free(kept);
                     // An operation may have waited for room in the keep.
-                    self.woken.extend(self.ages.iter().copied());
+                    self.work.woken.extend(self.work.ages.iter().copied());
                 }
                 Hold::Loan | Hold::Nothing => {}
             }
             let key = flight.header.key;
-            if let Some(op) = self.ops.get_mut(&key) {
+            if let Some(op) = self.work.ops.get_mut(&key) {
                 op.on_way -= usize::from(flight.handed);
                 op.loans.remove(token);
-                self.woken.push(key);
+                self.work.woken.push(key);
             }
         }
     }
@@ -82,10 +82,10 @@ impl Machine {
         for token in tokens {
             let Some(flight) = self.flights.all.get_mut(token) else { continue };
             if std::mem::take(&mut flight.handed)
-                && let Some(op) = self.ops.get_mut(&flight.header.key)
+                && let Some(op) = self.work.ops.get_mut(&flight.header.key)
             {
                 op.on_way -= 1;
-                self.woken.push(flight.header.key);
+                self.work.woken.push(flight.header.key);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Machine {
     /// Before an operation ends: what its frames may need again is copied from the ranks' buffers into the keep. `false`
     /// while there is no room there, or the processor cannot read it; then the operation ends when some of them are acknowledged.
     pub(super) fn keep_loans(&mut self, key: crate::header::Key, memory: &mut impl Memory) -> bool {
-        let Some(op) = self.ops.get_mut(&key) else { return false };
+        let Some(op) = self.work.ops.get_mut(&key) else { return false };
         while let Some(token) = op.loans.first().copied() {
             let Some(flight) = self.flights.all.get_mut(&token) else {
                 op.loans.remove(&token);

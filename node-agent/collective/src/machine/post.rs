@@ -53,15 +53,15 @@ impl Machine {
         now: Time,
     ) -> Result<Ticket, CallError> {
         let call = call.canonical();
-        let local = self.layout.local_index(rank).ok_or(CallError::NotLocal(rank))?;
+        let local = self.job.layout.local_index(rank).ok_or(CallError::NotLocal(rank))?;
         self.check(rank, &call, input, output)?;
-        if self.ranks[local].outstanding >= MAX_OUTSTANDING {
+        if self.calls.ranks[local].outstanding >= MAX_OUTSTANDING {
             return Err(CallError::TooMany { rank, max: MAX_OUTSTANDING });
         }
         if let Some(failure) = &self.failure {
             return Err(CallError::Failed(failure.clone()));
         }
-        let ticket = Ticket(self.next_ticket);
+        let ticket = Ticket(self.calls.next_ticket);
         let member = Member { rank, ticket, input, output };
         match call.operation {
             Operation::Send { to, tag } => self.post_message(rank, to, tag, true, call, member, now)?,
@@ -71,12 +71,12 @@ impl Machine {
             }
             _ => self.post_collective(local, call, member, now),
         }
-        self.next_ticket += 1;
+        self.calls.next_ticket += 1;
         Ok(ticket)
     }
 
     fn check(&self, rank: Rank, call: &Call, input: Region, output: Region) -> Result<(), CallError> {
-        let world = self.layout.world();
+        let world = self.job.layout.world();
         let named = match call.operation {
             Operation::Broadcast { root } => Some(root),
             Operation::Send { to: other, .. } | Operation::Recv { from: other, .. } => Some(other),
@@ -109,18 +109,18 @@ impl Machine {
     }
 
     fn post_collective(&mut self, local: usize, call: Call, member: Member, now: Time) {
-        let seq = self.ranks[local].next;
-        self.ranks[local].next += 1;
-        self.ranks[local].outstanding += 1;
-        let members = self.ranks.len();
-        let gathering = self.gathering.entry(seq).or_insert_with(|| Gathering {
+        let seq = self.calls.ranks[local].next;
+        self.calls.ranks[local].next += 1;
+        self.calls.ranks[local].outstanding += 1;
+        let members = self.calls.ranks.len();
+        let gathering = self.calls.gathering.entry(seq).or_insert_with(|| Gathering {
             call,
             since: now,
             members: vec![None; members],
         });
         gathering.members[local] = Some(member);
         if gathering.call != call {
-            let (node, ours) = (self.layout.node, gathering.call);
+            let (node, ours) = (self.job.layout.node, gathering.call);
             return self.fail(Failure::Mismatch { seq, node, theirs: call, here: node, ours });
         }
         self.start_next();
@@ -129,32 +129,39 @@ impl Machine {
     /// Starts the next collectives, in order, as far as all local ranks have posted them and there is room.
     pub(super) fn start_next(&mut self) {
         loop {
-            let seq = self.next_start;
+            let seq = self.work.next_start;
             let oldest =
-                self.ops.keys().find(|k| matches!(k, Key::Collective { .. })).map_or(seq, |k| k.seq());
-            let Some(gathering) = self.gathering.get(&seq) else { return };
+                self.work.ops.keys().find(|k| matches!(k, Key::Collective { .. })).map_or(seq, |k| k.seq());
+            let Some(gathering) = self.calls.gathering.get(&seq) else { return };
             if gathering.members.iter().any(Option::is_none) || seq >= oldest + MAX_ACTIVE {
                 return;
             }
             let call = gathering.call;
             let Some((plan, choice, long)) = self.plan_of(seq, &call) else { return };
-            let schedule = Schedule::by(choice.algorithm, &call, &self.layout, &self.config, &plan);
-            let reserved = Op::stage_slots(&schedule, self.window);
+            let schedule = Schedule::by(choice.algorithm, &call, &self.job.layout, &self.job.config, &plan);
+            let reserved = Op::stage_slots(&schedule, self.job.window);
             if !self.slots.reserve(reserved) {
                 return;
             }
-            let Some(gathering) = self.gathering.remove(&seq) else { return };
-            self.next_start += 1;
+            let Some(gathering) = self.calls.gathering.remove(&seq) else { return };
+            self.work.next_start += 1;
             let predicted = choice.predicted().map(Time::from_nanos);
-            self.choices.insert((call.operation.kind(), size_class(&call)), choice);
+            self.planning.choices.insert((call.operation.kind(), size_class(&call)), choice);
             let members = gathering.members.into_iter().flatten().collect();
             let key = Key::Collective { seq };
-            let mut op =
-                Op::new(key, gathering.call, gathering.since, members, schedule, self.window, &self.layout);
+            let mut op = Op::new(
+                key,
+                gathering.call,
+                gathering.since,
+                members,
+                schedule,
+                self.job.window,
+                &self.job.layout,
+            );
             (op.reserved, op.long, op.predicted) = (reserved, long, predicted);
             op.plan_ahead = self.settle_plan(seq);
             self.start(op);
-            if let Some(gone) = self.layout.peers().find(|&p| self.peers[usize::from(p)].left) {
+            if let Some(gone) = self.job.layout.peers().find(|&p| self.peers[usize::from(p)].left) {
                 self.fail(Failure::PeerLeft(gone));
             }
         }
@@ -172,34 +179,35 @@ impl Machine {
         now: Time,
     ) -> Result<(), CallError> {
         let pair = (from, to, tag, sends);
-        if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&pair) {
+        if self.calls.pairs.len() >= MAX_PAIRS && !self.calls.pairs.contains_key(&pair) {
             return Err(CallError::TooManyTags);
         }
-        let next = self.pairs.entry(pair).or_insert(0);
+        let next = self.calls.pairs.entry(pair).or_insert(0);
         let key = Key::Pair { from, to, tag, seq: *next };
         *next += 1;
-        if let Some(local) = self.layout.local_index(member.rank) {
-            self.ranks[local].outstanding += 1;
+        if let Some(local) = self.job.layout.local_index(member.rank) {
+            self.calls.ranks[local].outstanding += 1;
         }
         let other = if sends { to } else { from };
-        let peer = self.layout.node_of[other as usize];
+        let peer = self.job.layout.node_of[other as usize];
         let bytes = call.bytes().unwrap_or(0);
-        if peer != self.layout.node {
-            let schedule = Schedule::message(bytes, 0, sends, peer, &self.config);
-            let op = Op::new(key, call, now, vec![member], schedule, self.window, &self.layout);
+        if peer != self.job.layout.node {
+            let schedule = Schedule::message(bytes, 0, sends, peer, &self.job.config);
+            let op = Op::new(key, call, now, vec![member], schedule, self.job.window, &self.job.layout);
             self.start(op);
             return Ok(());
         }
-        let Some(half) = self.halves.remove(&key) else {
-            self.halves.insert(key, Half { call, since: now, member });
+        let Some(half) = self.calls.halves.remove(&key) else {
+            self.calls.halves.insert(key, Half { call, since: now, member });
             return Ok(());
         };
         let (source, target) = if sends { (member, half.member) } else { (half.member, member) };
         let side = |local, side| BufferOffset { local, side, offset: 0 };
         let copy = Copy { from: side(0, Side::Input), to: side(1, Side::Output), bytes };
         let schedule = Schedule { copies: vec![copy], ..Schedule::default() };
-        let op = Op::new(key, call, half.since, vec![source, target], schedule, self.window, &self.layout);
-        let here = self.layout.node;
+        let op =
+            Op::new(key, call, half.since, vec![source, target], schedule, self.job.window, &self.job.layout);
+        let here = self.job.layout.node;
         let differs = half.call != call;
         self.start(op);
         if differs {
@@ -213,10 +221,10 @@ impl Machine {
         let key = op.key;
         let peers: BTreeSet<Node> = op.schedule.sends.iter().map(|flow| flow.peer).collect();
         if !peers.is_empty() {
-            self.links.fan_out(peers.len(), self.ops.is_empty());
+            self.rails.links.fan_out(peers.len(), self.work.ops.is_empty());
         }
-        self.ages.push(key);
-        self.ops.insert(key, op);
+        self.work.ages.push(key);
+        self.work.ops.insert(key, op);
         self.take_early(key);
     }
 }

@@ -58,39 +58,39 @@ impl Machine {
     /// # Errors
     /// The peer violated the protocol: take the rail down with this cause.
     pub fn begin(&mut self, rail: Rail, peer: Node, header: &Header, now: Time) -> Result<(), FrameError> {
-        if !self.links.has(rail, peer) || peer == self.layout.node {
+        if !self.rails.links.has(rail, peer) || peer == self.job.layout.node {
             return Err(FrameError::Field {
                 field: "rail or peer",
                 value: u64::from(rail) << 16 | u64::from(peer),
             });
         }
-        if header.epoch != self.config.epoch {
+        if header.epoch != self.job.config.epoch {
             return Err(FrameError::Field { field: "epoch", value: header.epoch.into() });
         }
         // A frame that begins before the one before it has ended: that one will not.
         self.abandon(rail, peer);
-        let link = self.links.get_mut(rail, peer);
+        let link = self.rails.links.get_mut(rail, peer);
         let fresh = link.is_open() && link.generation() == header.generation;
         #[cfg(test)]
         let fresh = fresh || link.is_open() && self.sabotage == Some(crate::model::Sabotage::ForgetLife);
         if !fresh || header.kind.is_counted() && !link.expects(header.number)? {
             self.stats.late += 1;
-            self.incoming.insert((rail, peer), Incoming { header: *header, target: Target::Again });
+            self.rails.incoming.insert((rail, peer), Incoming { header: *header, target: Target::Again });
             return Ok(());
         }
         let mut released = Vec::new();
         let notified = link.heard(header.sent_us, now);
         link.acknowledge(header.acked, notified, &mut released)?;
         self.release(&released);
-        if header.shape != self.shape {
-            self.fail(Failure::Shape { node: peer, here: self.layout.node });
+        if header.shape != self.job.shape {
+            self.fail(Failure::Shape { node: peer, here: self.job.layout.node });
         }
         let target = match (header.kind, header.call) {
             _ if self.failure.is_some() => Target::Nothing,
             (Kind::Data { .. }, Some(call)) => self.target(peer, header, call)?,
             _ => Target::Nothing,
         };
-        self.incoming.insert((rail, peer), Incoming { header: *header, target });
+        self.rails.incoming.insert((rail, peer), Incoming { header: *header, target });
         Ok(())
     }
 
@@ -98,7 +98,7 @@ impl Machine {
     /// to [`Landing::Discard`] when the operation has failed and its buffers are not the machine's any more.
     #[must_use]
     pub fn landing(&self, rail: Rail, peer: Node, at: usize) -> Landing {
-        let Some(Incoming { header, target }) = self.incoming.get(&(rail, peer)) else {
+        let Some(Incoming { header, target }) = self.rails.incoming.get(&(rail, peer)) else {
             return Landing::Discard;
         };
         let left = (header.length as usize).saturating_sub(at);
@@ -108,7 +108,7 @@ impl Machine {
             Target::Early(slot) => Landing::Into(self.slots.early_region(slot, at + left).part(at, left)),
             Target::Staged { slot, .. } => Landing::Into(self.slots.region(slot, at + left).part(at, left)),
             Target::Placed { flow, chunk } => {
-                let Some(op) = self.ops.get(&header.key) else { return Landing::Discard };
+                let Some(op) = self.work.ops.get(&header.key) else { return Landing::Discard };
                 let range = op.received_range(flow, chunk);
                 let rest = range.start + at..range.end;
                 let piece = pieces(&op.schedule.receives[flow].segments, rest).next();
@@ -131,18 +131,18 @@ impl Machine {
         memory: &mut impl Memory,
         now: Time,
     ) -> Result<(), FrameError> {
-        let Some(incoming) = self.incoming.get(&(rail, peer)) else { return Ok(()) };
+        let Some(incoming) = self.rails.incoming.get(&(rail, peer)) else { return Ok(()) };
         let Incoming { header, target } = *incoming;
         if let Target::Again = target {
-            self.incoming.remove(&(rail, peer));
+            self.rails.incoming.remove(&(rail, peer));
             return Ok(());
         }
         // A link that is given up for this forgets the chunk, so it must still be known to come in.
         self.verify(&header, target, memory)?;
-        self.incoming.remove(&(rail, peer));
+        self.rails.incoming.remove(&(rail, peer));
         self.learn_plan(peer, &header);
         if header.kind.is_counted() {
-            let link = self.links.get_mut(rail, peer);
+            let link = self.rails.links.get_mut(rail, peer);
             link.received(header.frame_bytes(), now);
             if header.key != Key::Link {
                 link.last_data = now;
@@ -173,11 +173,11 @@ impl Machine {
             Kind::Data { .. } => match target {
                 Target::Early(slot) => {
                     self.stats.early += 1;
-                    if self.ops.contains_key(&header.key) {
+                    if self.work.ops.contains_key(&header.key) {
                         // The operation started while the chunk was on its way into the early slot.
-                        self.replays.push((peer, header, slot));
+                        self.work.replays.push((peer, header, slot));
                     } else {
-                        self.early.entry(header.key).or_default().frames.push((peer, header, slot));
+                        self.work.early.entry(header.key).or_default().frames.push((peer, header, slot));
                     }
                 }
                 Target::Nothing | Target::Again => self.stats.late += 1,
@@ -189,7 +189,7 @@ impl Machine {
 
     /// Compares a payload with its checksum, where the job asks for that.
     fn verify(&self, header: &Header, target: Target, memory: &impl Memory) -> Result<(), FrameError> {
-        if !self.config.checksum || header.length == 0 {
+        if !self.job.config.checksum || header.length == 0 {
             return Ok(());
         }
         let length = header.length as usize;
@@ -202,7 +202,7 @@ impl Machine {
             Target::Early(slot) => add(self.slots.early_region(slot, length)),
             Target::Staged { slot, .. } => add(self.slots.region(slot, length)),
             Target::Placed { flow, chunk } => {
-                let Some(op) = self.ops.get(&header.key) else { return Ok(()) };
+                let Some(op) = self.work.ops.get(&header.key) else { return Ok(()) };
                 for (segment, bytes) in
                     pieces(&op.schedule.receives[flow].segments, op.received_range(flow, chunk))
                 {
@@ -217,13 +217,13 @@ impl Machine {
     fn standing(&self, key: Key) -> Standing {
         let over = match key {
             Key::Link => true,
-            Key::Collective { seq } => seq < self.next_start,
+            Key::Collective { seq } => seq < self.work.next_start,
             Key::Pair { from, to, tag, seq } => {
-                let sends = self.layout.node_of.get(from as usize) == Some(&self.layout.node);
-                self.pairs.get(&(from, to, tag, sends)).is_some_and(|&next| seq < next)
+                let sends = self.job.layout.node_of.get(from as usize) == Some(&self.job.layout.node);
+                self.calls.pairs.get(&(from, to, tag, sends)).is_some_and(|&next| seq < next)
             }
         };
-        match (self.ops.contains_key(&key), over) {
+        match (self.work.ops.contains_key(&key), over) {
             (true, _) => Standing::Active,
             (false, true) => Standing::Over,
             (false, false) => Standing::Ahead,
@@ -233,16 +233,16 @@ impl Machine {
     /// Refuses operations that the peer cannot have started, or takes no part in.
     fn plausible(&self, peer: Node, key: Key, data: bool) -> Result<(), FrameError> {
         match key {
-            Key::Collective { seq } if seq >= self.next_start + MAX_ACTIVE => {
-                Err(FrameError::Ahead { seq, next: self.next_start })
+            Key::Collective { seq } if seq >= self.work.next_start + MAX_ACTIVE => {
+                Err(FrameError::Ahead { seq, next: self.work.next_start })
             }
             Key::Pair { from, to, .. } => {
                 let (theirs, ours) = if data { (from, to) } else { (to, from) };
-                let sits = |rank: u32, node: Node| self.layout.node_of.get(rank as usize) == Some(&node);
+                let sits = |rank: u32, node: Node| self.job.layout.node_of.get(rank as usize) == Some(&node);
                 if !sits(theirs, peer) {
                     return Err(FrameError::Rank(theirs));
                 }
-                if !sits(ours, self.layout.node) {
+                if !sits(ours, self.job.layout.node) {
                     return Err(FrameError::Rank(ours));
                 }
                 Ok(())
@@ -257,10 +257,10 @@ impl Machine {
         match self.standing(header.key) {
             Standing::Over => Ok(Target::Nothing),
             Standing::Ahead => {
-                if header.length as usize > self.config.tuning.eager_bytes {
+                if header.length as usize > self.job.config.tuning.eager_bytes {
                     return Err(FrameError::Overrun);
                 }
-                let slot = self.slots.take_early(peer, self.layout.node).ok_or(FrameError::Overrun)?;
+                let slot = self.slots.take_early(peer, self.job.layout.node).ok_or(FrameError::Overrun)?;
                 Ok(Target::Early(slot))
             }
             Standing::Active => {
@@ -277,7 +277,7 @@ impl Machine {
         let Kind::Data { step, block, offset } = header.kind else { return Ok(Target::Nothing) };
         let (seq, length) = (header.key.seq(), header.length);
         let nowhere = FrameError::NoSuchChunk { seq, step, block, offset, length };
-        let Some(op) = self.ops.get_mut(&header.key) else { return Ok(Target::Nothing) };
+        let Some(op) = self.work.ops.get_mut(&header.key) else { return Ok(Target::Nothing) };
         let mut flows = op.schedule.receives.iter();
         let Some(flow) = flows.position(|f| (f.step, f.block, f.peer) == (step, block, peer)) else {
             return Err(nowhere);
@@ -310,14 +310,14 @@ impl Machine {
 
     /// A chunk is complete in its place.
     fn arrived(&mut self, peer: Node, header: &Header, target: Target, memory: &mut impl Memory, now: Time) {
-        let Some(op) = self.ops.get_mut(&header.key) else { return };
+        let Some(op) = self.work.ops.get_mut(&header.key) else { return };
         op.to_receive -= 1;
         match target {
             Target::Staged { flow, chunk, slot } => {
                 op.receive(flow, chunk);
                 let answered = std::mem::take(&mut op.schedule.receives[flow].answers_for);
                 op.on_of(answered.iter().copied());
-                self.agreement.learn_by(&answered, header);
+                self.planning.agreement.learn_by(&answered, header);
                 op.schedule.receives[flow].answers_for = answered;
                 #[cfg(test)]
                 let flow = if self.sabotage == Some(crate::model::Sabotage::ReduceByArrival) {
@@ -361,15 +361,16 @@ impl Machine {
             Standing::Active => self.on_report(peer, header.key, call),
             Standing::Over => self.settle(peer, header.key),
             Standing::Ahead => {
-                let ranks = self.layout.ranks(peer).len();
+                let ranks = self.job.layout.ranks(peer).len();
                 let pairs = self
+                    .work
                     .early
                     .iter()
                     .filter(|(k, e)| matches!(k, Key::Pair { .. }) && e.calls.contains_key(&peer));
                 if matches!(header.key, Key::Pair { .. }) && pairs.count() >= MAX_OUTSTANDING * ranks {
                     return Err(FrameError::Overrun);
                 }
-                self.early.entry(header.key).or_default().calls.insert(peer, call);
+                self.work.early.entry(header.key).or_default().calls.insert(peer, call);
             }
         }
         Ok(())
@@ -378,15 +379,15 @@ impl Machine {
     /// A peer's call for an active operation is known: it has started it.
     fn on_report(&mut self, peer: Node, key: Key, call: Call) {
         self.settle(peer, key);
-        let here = self.layout.node;
-        let Some(op) = self.ops.get_mut(&key) else { return };
+        let here = self.job.layout.node;
+        let Some(op) = self.work.ops.get_mut(&key) else { return };
         if op.call != call {
             let (seq, ours) = (key.seq(), op.call);
             return self.fail(Failure::Mismatch { seq, node: peer, theirs: call, here, ours });
         }
         op.on_of(std::iter::once(peer));
         op.started.insert(peer);
-        self.woken.push(key);
+        self.work.woken.push(key);
     }
 
     /// Chunks sent ahead to a peer have found their operation started.
@@ -398,7 +399,7 @@ impl Machine {
     }
 
     fn granted(&mut self, peer: Node, header: &Header) -> Result<(), FrameError> {
-        let Some(op) = self.ops.get_mut(&header.key) else { return Ok(()) };
+        let Some(op) = self.work.ops.get_mut(&header.key) else { return Ok(()) };
         let (block, granted) = granted_chunks(header.value);
         let mut flows = op.schedule.sends.iter().zip(&mut op.sends);
         let Some((plan, state)) = flows.find(|(f, _)| f.peer == peer && f.granted && f.block == block) else {
@@ -413,8 +414,8 @@ impl Machine {
 
     /// An operation has started here: what came before counts now.
     pub(super) fn take_early(&mut self, key: Key) {
-        let Some(early) = self.early.remove(&key) else { return };
-        self.replays.extend(early.frames);
+        let Some(early) = self.work.early.remove(&key) else { return };
+        self.work.replays.extend(early.frames);
         for (peer, call) in early.calls {
             self.on_report(peer, key, call);
         }
@@ -422,10 +423,10 @@ impl Machine {
 
     /// Moves chunks that came early to where they belong.
     pub(super) fn replay(&mut self, memory: &mut impl Memory, now: Time) -> Result<(), FrameError> {
-        while let Some(key) = self.woken.pop() {
+        while let Some(key) = self.work.woken.pop() {
             self.finish(key, memory, now);
         }
-        for (peer, header, slot) in std::mem::take(&mut self.replays) {
+        for (peer, header, slot) in std::mem::take(&mut self.work.replays) {
             if self.failure.is_some() {
                 return Ok(());
             }
@@ -437,16 +438,16 @@ impl Machine {
                 Ok(Target::Placed { flow, chunk }) => self.scatter(header.key, flow, chunk, from, memory),
                 _ => Some(()),
             };
-            self.slots.free_early(slot, peer, self.layout.node);
+            self.slots.free_early(slot, peer, self.job.layout.node);
             if moved.is_none() {
-                let rank = self.ops.get(&header.key).map_or(0, |op| op.members[0].rank);
+                let rank = self.work.ops.get(&header.key).map_or(0, |op| op.members[0].rank);
                 self.fail(Failure::BufferGone { rank, seq: header.key.seq() });
             }
             match target {
                 Ok(Target::Nothing) => {}
                 Ok(target) => self.arrived(peer, &header, target, memory, now),
                 Err(error) => {
-                    let rail = self.links.up(peer).next().unwrap_or(0);
+                    let rail = self.rails.links.up(peer).next().unwrap_or(0);
                     self.fail(Failure::Protocol { node: peer, rail, error });
                 }
             }
@@ -462,7 +463,7 @@ impl Machine {
         from: Region,
         memory: &mut impl Memory,
     ) -> Option<()> {
-        let op = self.ops.get(&key)?;
+        let op = self.work.ops.get(&key)?;
         let range = op.received_range(flow, chunk);
         for (segment, bytes) in pieces(&op.schedule.receives[flow].segments, range.clone()) {
             let to = op.region(&segment.places[0], bytes.start - segment.stream.start, bytes.len());

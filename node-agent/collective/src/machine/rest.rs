@@ -59,15 +59,15 @@ impl Machine {
     /// if they may not. The caller looks at them earlier if it must do something else.
     #[must_use]
     pub fn rest(&self) -> Time {
-        let pace = &self.pace;
-        if pace.pause.is_zero() || self.ops.is_empty() || self.failure.is_some() {
+        let pace = &self.rails.pace;
+        if pace.pause.is_zero() || self.work.ops.is_empty() || self.failure.is_some() {
             return Time::ZERO;
         }
         let left = |op: &Op| op.to_receive.min(op.to_send).saturating_mul(op.schedule.chunk);
-        let suits = |op: &Op| left(op) > pace.far && (!op.chained || self.config.nodes <= SHORT_CHAIN);
-        let large = self.ops.values().all(suits);
+        let suits = |op: &Op| left(op) > pace.far && (!op.chained || self.job.config.nodes <= SHORT_CHAIN);
+        let large = self.work.ops.values().all(suits);
         let handed = |rail: Rail| {
-            self.layout.peers().map(|peer| self.links.get(rail, peer).outstanding()).sum::<u64>()
+            self.job.layout.peers().map(|peer| self.rails.links.get(rail, peer).outstanding()).sum::<u64>()
         };
         let busy = (0..).zip(&pace.carries).all(|(rail, carries)| handed(rail) >= ENOUGH * carries);
         if large && busy { pace.pause } else { Time::ZERO }
@@ -77,18 +77,19 @@ impl Machine {
     #[must_use]
     pub fn is_small(&self) -> bool {
         let small = |op: &Op| op.predicted.is_some_and(|time| time < SMALL);
-        !self.ops.is_empty() && self.ops.values().all(small)
+        !self.work.ops.is_empty() && self.work.ops.values().all(small)
     }
 
     /// Works the pause out again from time to time.
     pub(super) fn tend_pace(&mut self, now: Time) {
-        if now < self.pace.since + LASTS || self.ops.is_empty() {
+        if now < self.rails.pace.since + LASTS || self.work.ops.is_empty() {
             return;
         }
-        let links = &self.links;
-        let rate = |rail: Rail| self.layout.peers().filter_map(|p| links.get(rail, p).known_rate(now)).sum();
-        let rates: Vec<f64> = (0..self.config.rails as Rail).map(rate).collect();
-        self.pace = Pace::of(&rates, now);
+        let links = &self.rails.links;
+        let rate =
+            |rail: Rail| self.job.layout.peers().filter_map(|p| links.get(rail, p).known_rate(now)).sum();
+        let rates: Vec<f64> = (0..self.job.config.rails as Rail).map(rate).collect();
+        self.rails.pace = Pace::of(&rates, now);
     }
 }
 

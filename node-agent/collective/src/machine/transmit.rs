@@ -24,7 +24,7 @@ impl Machine {
     /// The next frame to send, if any rail that suits it has room. Call until `None`.
     pub fn poll_transmit(&mut self, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
         let _ = self.replay(memory, now);
-        if let Some(((rail, peer, _), header)) = self.urgent.pop_first() {
+        if let Some(((rail, peer, _), header)) = self.rails.urgent.pop_first() {
             return Some(self.uncounted(rail, peer, header, now));
         }
         if let Some(frame) = self.next_control(now).or_else(|| self.next_again(now)) {
@@ -34,8 +34,8 @@ impl Machine {
             if let Some(frame) = self.first_announcement(now) {
                 return Some(frame);
             }
-            for at in 0..self.ages.len() {
-                let key = self.ages[at];
+            for at in 0..self.work.ages.len() {
+                let key = self.work.ages[at];
                 if let Some(frame) = self.next_chunk(key, memory, now) {
                     return Some(frame);
                 }
@@ -65,7 +65,7 @@ impl Machine {
     /// [`Machine::release_buffer`] says that it does not any more, or the link is lost.
     pub fn taken(&mut self, rail: Rail, peer: Node, token: u64) {
         if token != UNCOUNTED {
-            self.links.get_mut(rail, peer).took_over();
+            self.rails.links.get_mut(rail, peer).took_over();
         }
     }
 
@@ -76,12 +76,12 @@ impl Machine {
 
     /// A frame of a few kilobytes at most was handed to a rail alone, in this time.
     pub fn handed(&mut self, took: Time) {
-        self.agreement.measured.handed(took);
+        self.planning.agreement.measured.handed(took);
     }
 
     /// Completes a header that has no count.
     fn uncounted(&mut self, rail: Rail, peer: Node, mut header: Header, now: Time) -> Transmit {
-        let link = self.links.get_mut(rail, peer);
+        let link = self.rails.links.get_mut(rail, peer);
         (header.acked, header.generation) = (link.report(), link.generation());
         header.sent_us = way::stamp(now);
         self.stats.control += 1;
@@ -93,12 +93,12 @@ impl Machine {
         let flight = self.flights.all.get_mut(&token)?;
         let (peer, payload) = (flight.peer, flight.payload);
         flight.handed = true;
-        if let Some(op) = self.ops.get_mut(&flight.header.key) {
+        if let Some(op) = self.work.ops.get_mut(&flight.header.key) {
             op.on_way += 1;
         }
         let mut header = flight.header;
-        header.number = self.links.hand(rail, peer, header.frame_bytes(), token, now);
-        let link = self.links.get_mut(rail, peer);
+        header.number = self.rails.links.hand(rail, peer, header.frame_bytes(), token, now);
+        let link = self.rails.links.get_mut(rail, peer);
         (header.acked, header.generation) = (link.report(), link.generation());
         header.sent_us = way::stamp(now);
         if header.length == 0 {
@@ -122,8 +122,10 @@ impl Machine {
                 let flight = self.flights.all.get(&token);
                 let bytes = flight.map(|f| f.header.frame_bytes());
                 let rail = match bytes {
-                    Some(bytes) if bytes > HEADER_BYTES as u64 => self.links.choose(peer, bytes, 0, now),
-                    Some(_) => self.links.quickest(peer),
+                    Some(bytes) if bytes > HEADER_BYTES as u64 => {
+                        self.rails.links.choose(peer, bytes, 0, now)
+                    }
+                    Some(_) => self.rails.links.quickest(peer),
                     None => None,
                 };
                 if bytes.is_some() && rail.is_none() {
@@ -146,7 +148,7 @@ impl Machine {
             if self.peers[at].control.is_empty() {
                 continue;
             }
-            if let Some(rail) = self.links.quickest(peer)
+            if let Some(rail) = self.rails.links.quickest(peer)
                 && let Some(header) = self.peers[at].control.pop_front()
             {
                 return self.frame(rail, peer, header, now);
@@ -157,40 +159,40 @@ impl Machine {
 
     /// A long operation is announced before its data: others wait for the word, and behind the data it would be late.
     fn first_announcement(&mut self, now: Time) -> Option<Transmit> {
-        let untold = |key: &&Key| self.ops.get(key).is_some_and(|op| op.long && !op.report.is_empty());
-        let key = *self.ages.iter().find(untold)?;
+        let untold = |key: &&Key| self.work.ops.get(key).is_some_and(|op| op.long && !op.report.is_empty());
+        let key = *self.work.ages.iter().find(untold)?;
         self.announce(key, now)
     }
 
     /// "I have started", to one of those who are to know.
     fn announce(&mut self, key: Key, now: Time) -> Option<Transmit> {
-        let op = self.ops.get_mut(&key)?;
-        let reachable = |&peer: &Node| self.links.quickest(peer).is_some();
+        let op = self.work.ops.get_mut(&key)?;
+        let reachable = |&peer: &Node| self.rails.links.quickest(peer).is_some();
         let at = op.report.iter().position(reachable)?;
         let peer = op.report.remove(at);
         let (call, plan) = (Some(op.call), op.plan_ahead);
         let header = Header { plan, ..self.control(Kind::Ready, key, call) };
-        let rail = self.links.quickest(peer)?;
-        self.woken.push(key);
+        let rail = self.rails.links.quickest(peer)?;
+        self.work.woken.push(key);
         self.frame(rail, peer, header, now)
     }
 
     /// "I have started" to those to whom no data says it, and grants that are due.
     fn next_announcement(&mut self, now: Time) -> Option<Transmit> {
-        for at in 0..self.ages.len() {
-            let key = self.ages[at];
-            let Some(op) = self.ops.get_mut(&key) else { continue };
+        for at in 0..self.work.ages.len() {
+            let key = self.work.ages[at];
+            let Some(op) = self.work.ops.get_mut(&key) else { continue };
             if !op.report_late.is_empty() && now >= op.since + LATE {
                 op.report.append(&mut op.report_late);
             }
             if let Some(frame) = self.announce(key, now) {
                 return Some(frame);
             }
-            let Some(op) = self.ops.get_mut(&key) else { continue };
+            let Some(op) = self.work.ops.get_mut(&key) else { continue };
             if let Some((index, source, chunks)) = op.due_grant() {
                 let plan = &op.schedule.reductions[index];
                 let (peer, value) = (plan.sources[source], grant_value(plan.block, chunks));
-                if let Some(rail) = self.links.quickest(peer) {
+                if let Some(rail) = self.rails.links.quickest(peer) {
                     op.reduces[index].notified[source] = chunks;
                     let header = Header { value, ..self.control(Kind::Grant, key, None) };
                     return self.frame(rail, peer, header, now);
@@ -201,11 +203,11 @@ impl Machine {
     }
 
     fn next_ack(&mut self, now: Time) -> Option<Transmit> {
-        let (bytes, delay) = (self.config.ack_bytes(), self.config.tuning.ack_delay);
+        let (bytes, delay) = (self.job.config.ack_bytes(), self.job.config.tuning.ack_delay);
         let due = |(rail, peer, link): (Rail, Node, &crate::link::Link)| {
             (link.is_open() && link.ack_due(bytes, delay).is_some_and(|at| at <= now)).then_some((rail, peer))
         };
-        let (rail, peer) = self.links.iter().find_map(due)?;
+        let (rail, peer) = self.rails.links.iter().find_map(due)?;
         let header = self.control(Kind::Ack, Key::Link, None);
         Some(self.uncounted(rail, peer, header, now))
     }
@@ -214,7 +216,7 @@ impl Machine {
     /// or relayed; within each, the peers in turn. The other way round a node that is ahead gathers while others wait
     /// for its contributions, and the rails idle at the end.
     fn next_chunk(&mut self, key: Key, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
-        let op = self.ops.get_mut(&key)?;
+        let op = self.work.ops.get_mut(&key)?;
         let flows = op.schedule.sends.len();
         if op.long && !op.met {
             // All at once: else whoever is heard of first is sent everything that the rails take.
@@ -225,7 +227,7 @@ impl Machine {
         }
         for step in [FIRST, SECOND] {
             for turn in 0..flows {
-                let op = self.ops.get(&key)?;
+                let op = self.work.ops.get(&key)?;
                 let flow = (op.rotor[usize::from(step)] + turn) % flows;
                 let plan = &op.schedule.sends[flow];
                 if plan.step != step {
@@ -239,7 +241,7 @@ impl Machine {
                 }
                 let frame_bytes = bytes as u64 + HEADER_BYTES as u64;
                 let backlog = op.backlog(peer).saturating_sub(bytes as u64);
-                let Some(rail) = self.links.choose(peer, frame_bytes, backlog, now) else { continue };
+                let Some(rail) = self.rails.links.choose(peer, frame_bytes, backlog, now) else { continue };
                 let Some(frame) = self.chunk_frame(key, flow, chunk, rail, memory, now) else {
                     if self.failure.is_some() {
                         return None;
@@ -258,9 +260,9 @@ impl Machine {
     }
 
     fn may_send_ahead(&self, peer: Node, bytes: usize) -> bool {
-        let tuning = &self.config.tuning;
+        let tuning = &self.job.config.tuning;
         let room = self.peers[usize::from(peer)].ahead_total < tuning.eager_chunks.max(1);
-        room && bytes <= tuning.eager_bytes.min(self.config.chunk_bytes)
+        room && bytes <= tuning.eager_bytes.min(self.job.config.chunk_bytes)
     }
 
     /// Makes the frame of a chunk; `None` if there is no sending slot, or if the operation has failed.
@@ -274,7 +276,7 @@ impl Machine {
         now: Time,
     ) -> Option<Transmit> {
         let (payload, hold) = self.payload(key, flow, chunk, memory)?;
-        let op = self.ops.get_mut(&key)?;
+        let op = self.work.ops.get_mut(&key)?;
         let plan = &op.schedule.sends[flow];
         let (peer, offset) = (plan.peer, (chunk * op.schedule.chunk) as u64);
         let kind = Kind::Data { step: plan.step, block: plan.block, offset };
@@ -287,17 +289,17 @@ impl Machine {
         let call = Some(op.call);
         // What answers for node 0 says what that said, which is known by now.
         let plan = match plan.source {
-            Source::Gathered { .. } => self.agreement.ahead(key.seq()),
+            Source::Gathered { .. } => self.planning.agreement.ahead(key.seq()),
             _ => op.plan_ahead,
         };
-        let checksum = match self.config.checksum {
+        let checksum = match self.job.config.checksum {
             true => memory.checksum(payload, 0).unwrap_or(0),
             false => 0,
         };
         let header = Header { length: payload.len as u32, checksum, plan, ..self.control(kind, key, call) };
         let payload = Some(payload).filter(|p| p.len > 0);
         let token = self.flights.insert(Flight { peer, header, payload, hold, handed: false });
-        if let (Hold::Loan, Some(op)) = (hold, self.ops.get_mut(&key)) {
+        if let (Hold::Loan, Some(op)) = (hold, self.work.ops.get_mut(&key)) {
             op.loans.insert(token);
         }
         self.stats.chunks += 1;
@@ -314,7 +316,7 @@ impl Machine {
         chunk: usize,
         memory: &mut impl Memory,
     ) -> Option<(Region, Hold)> {
-        let op = self.ops.get(&key)?;
+        let op = self.work.ops.get(&key)?;
         let plan = &op.schedule.sends[flow];
         let range = op.sent_range(flow, chunk);
         let partial = match plan.source {
@@ -363,7 +365,7 @@ impl Machine {
 
     /// Puts the terms of a gathered flow together: they are needed here as well, and its frame may have to go again.
     fn gathered(&mut self, key: Key, flow: usize, memory: &mut impl Memory) -> Option<(Region, Hold)> {
-        let op = self.ops.get(&key)?;
+        let op = self.work.ops.get(&key)?;
         let plan = &op.schedule.sends[flow];
         let Source::Gathered { reduction, parts } = &plan.source else { return None };
         let (hold, whole) = copy_room(&mut self.keep, &mut self.slots, plan.bytes)?;

@@ -76,15 +76,15 @@ impl Machine {
     /// How all rails of this node stand.
     #[must_use]
     pub fn rails(&self, now: Time) -> Vec<RailView> {
-        (0..self.config.rails as Rail).map(|rail| self.rail_view(rail, now)).collect()
+        (0..self.job.config.rails as Rail).map(|rail| self.rail_view(rail, now)).collect()
     }
 
     fn rail_view(&self, rail: Rail, now: Time) -> RailView {
-        let mut peers: Vec<Node> = self.layout.peers().collect();
+        let mut peers: Vec<Node> = self.job.layout.peers().collect();
         peers.sort_unstable();
         let links: Vec<LinkView> = peers.into_iter().map(|peer| self.link_view(rail, peer, now)).collect();
         let least = links.iter().map(|l| l.state).min().unwrap_or(RailState::Up);
-        let drained = self.drains[usize::from(rail)].0;
+        let drained = self.rails.drains[usize::from(rail)].0;
         let state = match least {
             // Links that are left because of their peers leave the rail itself in use.
             RailState::Drained | RailState::Draining if !drained => RailState::Up,
@@ -97,7 +97,7 @@ impl Machine {
     }
 
     fn link_view(&self, rail: Rail, peer: Node, now: Time) -> LinkView {
-        let link = self.links.get(rail, peer);
+        let link = self.rails.links.get(rail, peer);
         let state = match link.state() {
             State::Down => RailState::Down,
             State::Proving => RailState::Proving,
@@ -106,7 +106,7 @@ impl Machine {
                 let about = |kind: Kind| matches!(kind, Kind::Drain { rail: about, .. } if about == rail);
                 let notified = !self.peers[usize::from(peer)].control.iter().any(|h| about(h.kind))
                     && !self.flights.all.values().any(|f| f.peer == peer && about(f.header.kind));
-                let needed = self.links.up(peer).any(|r| r == rail);
+                let needed = self.rails.links.up(peer).any(|r| r == rail);
                 let quiet = now.saturating_sub(link.last_data) > LEFT_AFTER && link.outstanding() == 0;
                 if notified && quiet && !needed { RailState::Drained } else { RailState::Draining }
             }

@@ -16,9 +16,9 @@ impl Machine {
         if self.replay(memory, now).is_err() || self.failure.is_some() {
             return false;
         }
-        for at in 0..self.ages.len() {
-            let key = self.ages[at];
-            let Some(op) = self.ops.get_mut(&key) else { continue };
+        for at in 0..self.work.ages.len() {
+            let key = self.work.ages[at];
+            let Some(op) = self.work.ops.get_mut(&key) else { continue };
             let reductions = op.schedule.reductions.iter().zip(&op.reduces).enumerate();
             let mut alone = reductions
                 .filter(|(_, (plan, state))| plan.sources.is_empty() && state.ready.len() < plan.chunks);
@@ -26,7 +26,7 @@ impl Machine {
                 self.reduce_chunk(key, index, chunk, memory);
             } else if let Some(copy) = op.schedule.copies.get(op.copied.0).copied() {
                 let done = op.copied.1;
-                let len = (copy.bytes - done).min(self.config.chunk_bytes);
+                let len = (copy.bytes - done).min(self.job.config.chunk_bytes);
                 let (from, to) = (op.region(&copy.from, done, len), op.region(&copy.to, done, len));
                 op.copied =
                     if done + len == copy.bytes { (op.copied.0 + 1, 0) } else { (op.copied.0, done + len) };
@@ -48,7 +48,7 @@ impl Machine {
 
     /// Reduces all chunks that can be, as far as they do not wait to be sent.
     pub(super) fn reduce_ready(&mut self, key: Key, memory: &mut impl Memory) {
-        while let Some((index, chunk)) = self.ops.get_mut(&key).and_then(Op::take_reducible) {
+        while let Some((index, chunk)) = self.work.ops.get_mut(&key).and_then(Op::take_reducible) {
             self.reduce_chunk(key, index, chunk, memory);
         }
     }
@@ -56,7 +56,7 @@ impl Machine {
     /// Reduces a chunk whose contributions are all here, and lets it go on. What goes out without lying in an output is
     /// reduced on its way: [`Machine::reduce_into`].
     fn reduce_chunk(&mut self, key: Key, index: usize, chunk: usize, memory: &mut impl Memory) {
-        let Some(op) = self.ops.get_mut(&key) else { return };
+        let Some(op) = self.work.ops.get_mut(&key) else { return };
         op.reduces[index].ready.push(chunk as u32);
         op.reduces[index].done[chunk] = true;
         if !op.schedule.reductions[index].outputs.is_empty() {
@@ -73,7 +73,7 @@ impl Machine {
         target: Option<Region>,
         memory: &mut impl Memory,
     ) {
-        let Some(op) = self.ops.get_mut(&key) else { return };
+        let Some(op) = self.work.ops.get_mut(&key) else { return };
         let plan = &op.schedule.reductions[index];
         let (sources, state) = (plan.sources.len(), &mut op.reduces[index]);
         let staged = state.staged[chunk * sources..(chunk + 1) * sources].iter_mut();
@@ -91,15 +91,15 @@ impl Machine {
 
     /// Ends an operation that is done. `true` if it was.
     pub(super) fn finish(&mut self, key: Key, memory: &mut impl Memory, now: Time) -> bool {
-        if !self.ops.get(&key).is_some_and(Op::is_done) || !self.keep_loans(key, memory) {
+        if !self.work.ops.get(&key).is_some_and(Op::is_done) || !self.keep_loans(key, memory) {
             return false;
         }
-        let Some(op) = self.ops.remove(&key) else { return false };
-        self.ages.retain(|k| *k != key);
+        let Some(op) = self.work.ops.remove(&key) else { return false };
+        self.work.ages.retain(|k| *k != key);
         self.slots.unreserve(op.reserved);
         self.stats.operations += 1;
         if matches!(key, Key::Collective { .. }) {
-            self.last_end = now;
+            self.work.last_end = now;
         }
         for member in op.members {
             self.complete(member, Ok(()));
