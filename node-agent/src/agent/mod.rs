@@ -1,6 +1,7 @@
 //! The agent's process: one task that decides (`node-agent-core`), and tasks around it that listen and do.
 
 mod check;
+mod disk;
 mod health;
 pub mod identity;
 pub mod inventory;
@@ -110,6 +111,8 @@ impl AgentError {
 /// What every part of the agent knows.
 #[derive(Debug)]
 pub(crate) struct Setup {
+    /// Writes what must survive a power cut.
+    pub disk: disk::Disk,
     pub node: NodeName,
     pub data: DataDir,
     pub controller: Vec<Endpoint>,
@@ -190,6 +193,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     let server = Server::read(Path::new("/"), arguments.inventory.inventory.is_none());
     let (cgroups, states) = say_cgroups(&arguments, &server, &data);
     let setup = Arc::new(Setup {
+        disk: disk::Disk::start()?,
         isolation: isolation::found(ranks.features.iter().cloned().chain(states)),
         rank_groups: arguments.rank_groups,
         server,
