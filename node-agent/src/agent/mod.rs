@@ -108,6 +108,28 @@ impl AgentError {
     }
 }
 
+/// The programs and libraries that attempts are started with.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    /// rail-engine.
+    pub engine: PathBuf,
+    /// librail.so, where it lies beside the agent.
+    pub library: Option<PathBuf>,
+    /// The agent's own program, which is a supervisor's too.
+    pub agent: PathBuf,
+}
+
+/// What ranks may use of this server.
+#[derive(Debug)]
+pub(crate) struct Limiting {
+    /// Whether jobs get control groups.
+    pub cgroups: bool,
+    /// What ranks may use of it.
+    pub rank_groups: RankGroups,
+    /// What there is of it.
+    pub server: Server,
+}
+
 /// What every part of the agent knows.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -116,16 +138,10 @@ pub(crate) struct Setup {
     pub node: NodeName,
     pub data: DataDir,
     pub controller: Vec<Endpoint>,
-    pub engine: PathBuf,
-    pub library: Option<PathBuf>,
-    pub program: PathBuf,
+    pub programs: Programs,
     pub log_bytes: u64,
-    pub cgroups: bool,
     pub ranks: ranks::RankSetup,
-    /// What ranks may use of it.
-    pub rank_groups: RankGroups,
-    /// What there is of it.
-    pub server: Server,
+    pub limiting: Limiting,
     /// Below it are the counters of NICs; `None` where there are none.
     pub counters: Option<PathBuf>,
     /// What is wrong with the class of service of NICs.
@@ -195,14 +211,11 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     let setup = Arc::new(Setup {
         disk: disk::Disk::start()?,
         isolation: isolation::found(ranks.features.iter().cloned().chain(states)),
-        rank_groups: arguments.rank_groups,
-        server,
+        limiting: Limiting { cgroups, rank_groups: arguments.rank_groups, server },
         node: arguments.node.clone(),
         controller: arguments.controller.clone(),
-        engine,
-        library,
+        programs: Programs { engine, library, agent: program },
         log_bytes: arguments.log_bytes,
-        cgroups,
         ranks,
         counters: arguments
             .counters
@@ -213,7 +226,6 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         qos,
         data_classes,
         metrics: metrics::AgentMetrics::new(&registry),
-        program,
         data,
     });
     if let Some(address) = arguments.metrics {

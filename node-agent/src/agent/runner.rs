@@ -37,7 +37,7 @@ use tracing::{Instrument, Span};
 
 use crate::{
     agent::{
-        Setup,
+        Limiting, Setup,
         check::{Found, Looking, Watch, notice},
         health::{CounterPaths, Note, Watcher},
         identity,
@@ -429,12 +429,12 @@ impl Runner {
         let limits = place.map(|place| self.limits(place, &gpu_files)).unwrap_or_default();
         let mut supervisor_config = SupervisorConfig {
             node: self.setup.node.to_string(),
-            engine: self.setup.engine.clone(),
+            engine: self.setup.programs.engine.clone(),
             starter: self.setup.ranks.starter.clone(),
-            library: self.setup.library.clone(),
+            library: self.setup.programs.library.clone(),
             environment: BTreeMap::new(),
             log_bytes: self.setup.log_bytes,
-            cgroups: self.setup.cgroups,
+            cgroups: self.setup.limiting.cgroups,
             own_cpus: place.is_some_and(|place| limits.gives_cpus(place)),
             limits,
             rank_user: self.setup.ranks.user(uid, &gpu_files),
@@ -456,7 +456,8 @@ impl Runner {
 
     /// What a job's ranks may use of this server, of what can be limited here.
     fn limits(&self, place: &NodePlace, gpu_files: &[PathBuf]) -> Limits {
-        let Setup { rank_groups, server, isolation, .. } = self.setup.as_ref();
+        let Setup { limiting, isolation, .. } = self.setup.as_ref();
+        let Limiting { rank_groups, server, .. } = limiting;
         let given = self.cpus.all();
         rank_groups
             .limits(server, &self.discovery.inventory, place, gpu_files, &given)
