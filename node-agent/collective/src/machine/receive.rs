@@ -311,7 +311,7 @@ impl Machine {
     /// A chunk is complete in its place.
     fn arrived(&mut self, header: &Header, target: Target, memory: &mut impl Memory, now: Time) {
         let Some(op) = self.work.ops.get_mut(&header.key) else { return };
-        op.to_receive -= 1;
+        op.left.to_receive -= 1;
         match target {
             Target::Staged { flow, chunk, slot } => {
                 op.receive(flow, chunk);
@@ -385,7 +385,7 @@ impl Machine {
             return self.fail(Failure::Mismatch { seq, node: peer, theirs: call, here, ours });
         }
         op.on_of(std::iter::once(peer));
-        op.started.insert(peer);
+        op.start.started.insert(peer);
         self.work.woken.push(key);
     }
 
