@@ -219,11 +219,6 @@ impl Topology {
         self.plan.as_ref().map_or(0, |plan| plan.leaves.len())
     }
 
-    /// All leaves in name order.
-    pub fn leaf_indices(&self) -> impl Iterator<Item = LeafIx> {
-        (0..self.leaves()).map(LeafIx::at)
-    }
-
     /// What is known of a leaf.
     #[must_use]
     pub fn leaf(&self, leaf: LeafIx) -> Option<&LeafFacts> {

@@ -15,10 +15,8 @@ use crate::index::node_index;
 
 /// No certification takes longer, whatever is asked for.
 pub(crate) const LONGEST: Duration = Duration::from_secs(60);
-
 /// Partners are answered this long after all must be measured here.
 pub(crate) const SERVE_ON: Duration = Duration::from_secs(2);
-
 /// While it answers partners, the thread looks so often whether another series is asked for.
 pub(crate) const CHECK: Duration = Duration::from_millis(5);
 

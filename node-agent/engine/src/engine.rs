@@ -26,26 +26,22 @@ use crate::carry::CarrySetup;
 use crate::certify::Certifier;
 use crate::config::Config;
 use crate::control::last_words;
+use crate::error::EngineError;
 use crate::failure::is_peer_lost;
+use crate::index::node_index;
 use crate::memory::Operands;
 use crate::rails::Watch;
 use crate::ranks::Ranks;
 use crate::supervisor::Supervisor;
-use crate::wiring::Wires;
-
-use crate::error::EngineError;
-use crate::index::node_index;
 use crate::tokens::{CONTROL_LISTENER, RANK_LISTENER, Tokens, watch};
+use crate::wiring::Wires;
 
 /// Longest sleep of the loop: a bound on everything that nobody wakes it for.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-
 /// How long a stopping engine goes on, so that its peers and ranks hear the reason before the connections close.
 const DRAIN: Duration = Duration::from_millis(200);
-
 /// How long an engine that lost a peer goes on, so that ranks which are between two calls hear the cause.
 const LINGER: Duration = Duration::from_secs(2);
-
 /// How long a connecting rail peer has to prove that it knows the job key.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -62,6 +58,18 @@ impl Stopper {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.to_owned());
         self.waker.wake();
     }
+}
+
+/// How an engine ends.
+#[derive(Debug)]
+struct Ending {
+    stopper: Stopper,
+    /// Why this engine is ending, once it is.
+    draining: Option<String>,
+    /// When the engine ends; `None` while it is not ending.
+    end: Option<Time>,
+    /// The first failure has been logged.
+    failure_seen: bool,
 }
 
 /// An engine that listens on its rails and sockets.
@@ -81,13 +89,7 @@ pub struct Engine {
     /// One for each rail, in the order that engines count them.
     pub(crate) watches: Vec<Watch>,
     pub(crate) tokens: Tokens,
-    stopper: Stopper,
-    /// Why this engine is ending, once it is.
-    pub(crate) draining: Option<String>,
-    /// When the engine ends; `None` while it is not ending.
-    end: Option<Time>,
-    /// The first failure has been logged.
-    failure_seen: bool,
+    ending: Ending,
 }
 
 impl Engine {
@@ -120,9 +122,7 @@ impl Engine {
             watches: vec![Watch::default(); config.rails.len()],
             clock: Clock::start(),
             calls: Calls::default(),
-            draining: None,
-            end: None,
-            failure_seen: false,
+            ending: Ending { stopper, draining: None, end: None, failure_seen: false },
             config,
             machine,
             memory,
@@ -130,13 +130,12 @@ impl Engine {
             ranks,
             supervisor,
             tokens,
-            stopper,
         })
     }
 
     /// Something that ends this engine from another thread.
     pub fn stopper(&self) -> Stopper {
-        self.stopper.clone()
+        self.ending.stopper.clone()
     }
 
     /// Serves ranks, peers and supervisor until it is asked to stop, or until a peer that ranks needed is lost.
@@ -170,7 +169,7 @@ impl Engine {
 
     /// Begins the orderly end: calls under way fail with the reason, and the loop goes on for a moment to deliver that.
     pub(crate) fn begin_drain(&mut self, reason: String) {
-        if self.draining.is_some() {
+        if self.ending.draining.is_some() {
             return;
         }
         info!(job = self.config.job, reason, "engine stops");
@@ -181,22 +180,22 @@ impl Engine {
             self.machine.stop(&reason, now);
         }
         self.ranks.shared.end(stopping(&reason));
-        self.draining = Some(reason);
+        self.ending.draining = Some(reason);
         let end = now + DRAIN;
-        self.end = Some(self.end.map_or(end, |earlier| earlier.min(end)));
+        self.ending.end = Some(self.ending.end.map_or(end, |earlier| earlier.min(end)));
         self.complete_calls();
     }
 
     /// Whether everything is said and done.
     fn is_over(&self, now: Time) -> bool {
-        let drained = self.draining.is_some() && self.machine.is_quiet() && self.supervisor.is_quiet();
-        drained || self.end.is_some_and(|end| end <= now)
+        let drained = self.ending.draining.is_some() && self.machine.is_quiet() && self.supervisor.is_quiet();
+        drained || self.ending.end.is_some_and(|end| end <= now)
     }
 
     fn finish(mut self) -> Result<(), EngineError> {
         self.rails.end_reading(Instant::now());
         self.complete_calls();
-        match (&self.draining, self.machine.failure()) {
+        match (&self.ending.draining, self.machine.failure()) {
             (None, Some(failure)) => {
                 let peer = is_peer_lost(failure);
                 self.leave_last_words();
@@ -216,7 +215,7 @@ impl Engine {
     }
 
     fn asked_to_stop(&self) -> Option<String> {
-        self.stopper.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.ending.stopper.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn serve(&mut self, token: usize) {
@@ -231,7 +230,7 @@ impl Engine {
     /// When the loop must go on without being woken.
     fn next_deadline(&self) -> Option<Time> {
         let (hello, late) = (self.ranks.next_deadline(), self.ranks.next_try(self.clock.now()));
-        [self.end, hello, late, self.calls.next_deadline(), self.wires.next_deadline()]
+        [self.ending.end, hello, late, self.calls.next_deadline(), self.wires.next_deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -252,12 +251,12 @@ impl Engine {
     /// still could ask for can succeed.
     fn note_failure(&mut self, now: Time) {
         let Some(failure) = self.machine.failure() else { return };
-        if !self.failure_seen {
-            self.failure_seen = true;
+        if !self.ending.failure_seen {
+            self.ending.failure_seen = true;
             warn!(job = self.config.job, "{failure}");
         }
-        if is_peer_lost(failure) && self.calls.hurt() && self.end.is_none() {
-            self.end = Some(now + LINGER);
+        if is_peer_lost(failure) && self.calls.hurt() && self.ending.end.is_none() {
+            self.ending.end = Some(now + LINGER);
         }
     }
 }

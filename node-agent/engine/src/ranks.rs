@@ -16,13 +16,10 @@ use crate::tokens::ByToken;
 
 /// How long a connection may stay without saying hello.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Pause before replies that a rank's socket could not hold are tried again.
 pub(crate) const AGAIN: Duration = Duration::from_millis(1);
-
 /// Replies that may wait for a rank beside those to its calls.
 pub(crate) const SPARE_REPLIES: usize = 64;
-
 /// Connections beside those of the attached ranks: late comers and strangers.
 pub(crate) const SPARE_CONNECTIONS: usize = 32;
 

@@ -13,7 +13,6 @@ use crate::tokens::ByToken;
 
 /// Connections that may wait to be accepted.
 pub(crate) const BACKLOG: i32 = 16;
-
 /// Bytes read at a time.
 pub(crate) const READ: usize = 16 << 10;
 

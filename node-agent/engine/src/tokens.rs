@@ -12,9 +12,7 @@ use crate::error::EngineError;
 
 /// Event tokens of the listening sockets; connections get the tokens above.
 pub(crate) const RANK_LISTENER: usize = 0;
-
 pub(crate) const CONTROL_LISTENER: usize = 1;
-
 const FIRST_CONNECTION: usize = 2;
 
 /// The token numbers in use for connections.

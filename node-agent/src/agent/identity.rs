@@ -86,6 +86,7 @@ pub enum IdentityError {
     Client(#[from] ClientError),
 }
 
+#[derive(Clone)]
 struct Files {
     dir: PathBuf,
     key: PathBuf,
@@ -189,6 +190,20 @@ fn store(at: &Files, node: &str, key_pem: &str, answer: &v1::JoinResponse) -> Re
     settle(at)
 }
 
+/// [`store`], on the thread that writes.
+async fn keep_pair(
+    setup: &Setup,
+    at: &Files,
+    key_pem: &str,
+    answer: &v1::JoinResponse,
+) -> Result<(), IdentityError> {
+    let dir = at.dir.clone();
+    let (at, node, key_pem, answer) =
+        (at.clone(), setup.node.to_string(), key_pem.to_owned(), answer.clone());
+    let stored = setup.disk.run(move || store(&at, &node, &key_pem, &answer)).await;
+    stored.map_err(|source| FileError::Io { action: "write", path: dir, source })?
+}
+
 async fn join(setup: &Setup, token: &str, pins: Vec<CaPin>, at: &Files) -> Result<(), IdentityError> {
     let credentials = Credentials::new(Trust::Pins(pins));
     let client = Client::new(&setup.controller, &credentials, &ClientOptions::default())?;
@@ -212,7 +227,7 @@ async fn join(setup: &Setup, token: &str, pins: Vec<CaPin>, at: &Files) -> Resul
         let controller = setup.controller.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         IdentityError::Join { controller, source: RpcError::from_status(&status) }
     })?;
-    store(at, setup.node.as_str(), &key.key_pem, answer.get_ref())?;
+    keep_pair(setup, at, &key.key_pem, answer.get_ref()).await?;
     tracing::info!(node = %setup.node, "joined the cluster");
     Ok(())
 }
@@ -335,7 +350,7 @@ async fn renew(
         let controller = setup.controller.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         IdentityError::Renew { controller, source: Box::new(RpcError::from_status(&status)) }
     })?;
-    store(at, setup.node.as_str(), &key.key_pem, answer.get_ref())?;
+    keep_pair(setup, at, &key.key_pem, answer.get_ref()).await?;
     kept.slot.swap(&answer.get_ref().certificate_pem, &key.key_pem)?;
     kept.trust.swap(&answer.get_ref().ca_pem)?;
     show(setup, kept).await;

@@ -1,6 +1,7 @@
 //! The agent's process: one task that decides (`node-agent-core`), and tasks around it that listen and do.
 
 mod check;
+mod disk;
 mod health;
 pub mod identity;
 pub mod inventory;
@@ -107,22 +108,40 @@ impl AgentError {
     }
 }
 
-/// What every part of the agent knows.
+/// The programs and libraries that attempts are started with.
 #[derive(Debug)]
-pub(crate) struct Setup {
-    pub node: NodeName,
-    pub data: DataDir,
-    pub controller: Vec<Endpoint>,
+pub(crate) struct Programs {
+    /// rail-engine.
     pub engine: PathBuf,
+    /// librail.so, where it lies beside the agent.
     pub library: Option<PathBuf>,
-    pub program: PathBuf,
-    pub log_bytes: u64,
+    /// The agent's own program, which is a supervisor's too.
+    pub agent: PathBuf,
+}
+
+/// What ranks may use of this server.
+#[derive(Debug)]
+pub(crate) struct Limiting {
+    /// Whether jobs get control groups.
     pub cgroups: bool,
-    pub ranks: ranks::RankSetup,
     /// What ranks may use of it.
     pub rank_groups: RankGroups,
     /// What there is of it.
     pub server: Server,
+}
+
+/// What every part of the agent knows.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// Writes what must survive a power cut.
+    pub disk: disk::Disk,
+    pub node: NodeName,
+    pub data: DataDir,
+    pub controller: Vec<Endpoint>,
+    pub programs: Programs,
+    pub log_bytes: u64,
+    pub ranks: ranks::RankSetup,
+    pub limiting: Limiting,
     /// Below it are the counters of NICs; `None` where there are none.
     pub counters: Option<PathBuf>,
     /// What is wrong with the class of service of NICs.
@@ -190,15 +209,13 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     let server = Server::read(Path::new("/"), arguments.inventory.inventory.is_none());
     let (cgroups, states) = say_cgroups(&arguments, &server, &data);
     let setup = Arc::new(Setup {
+        disk: disk::Disk::start()?,
         isolation: isolation::found(ranks.features.iter().cloned().chain(states)),
-        rank_groups: arguments.rank_groups,
-        server,
+        limiting: Limiting { cgroups, rank_groups: arguments.rank_groups, server },
         node: arguments.node.clone(),
         controller: arguments.controller.clone(),
-        engine,
-        library,
+        programs: Programs { engine, library, agent: program },
         log_bytes: arguments.log_bytes,
-        cgroups,
         ranks,
         counters: arguments
             .counters
@@ -209,7 +226,6 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         qos,
         data_classes,
         metrics: metrics::AgentMetrics::new(&registry),
-        program,
         data,
     });
     if let Some(address) = arguments.metrics {

@@ -37,7 +37,7 @@ use tracing::{Instrument, Span};
 
 use crate::{
     agent::{
-        Setup,
+        Limiting, Setup,
         check::{Found, Looking, Watch, notice},
         health::{CounterPaths, Note, Watcher},
         identity,
@@ -100,7 +100,7 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
         runner.discovery.inventory.health.clone_from(&reported.borrow_and_update());
     }
     runner.say_findings();
-    runner.recover();
+    runner.recover().await;
     let client = match Client::new(&setup.controller, &credentials, &ClientOptions::default()) {
         Ok(client) => client,
         Err(error) => {
@@ -247,7 +247,7 @@ impl Runner {
         );
     }
 
-    fn recover(&mut self) {
+    async fn recover(&mut self) {
         let actions = step(&mut self.state, recover::read(&self.setup.data), now());
         let live: Vec<Key> = (self.state.records())
             .filter(|record| record.life == node_agent_core::Life::Spawned && !record.ended())
@@ -261,7 +261,7 @@ impl Runner {
             match action {
                 Action::Reap(key) => self.reap(key),
                 Action::PersistRecord(record) => {
-                    let _ = self.persist(&record);
+                    let _ = self.persist(&record).await;
                 }
                 _ => {}
             }
@@ -300,7 +300,7 @@ impl Runner {
             self.note_progress(key);
         }
         if let (Some(before), Some(Action::PersistEpoch(epoch))) = (before, actions.first())
-            && let Err(error) = files::write_json(&self.setup.data.epoch(), epoch, Durability::Power)
+            && let Err(error) = self.persist_epoch(*epoch).await
         {
             tracing::error!(%error, epoch, "an epoch that cannot be kept cannot be obeyed");
             // As if the command had never come; the controller says it again on the next stream.
@@ -325,7 +325,7 @@ impl Runner {
                 // `handle` has done it: it comes first, and all that follows depends on it.
                 Action::PersistEpoch(_) => {}
                 Action::PersistRecord(record) => {
-                    if let Err(error) = self.persist(&record) {
+                    if let Err(error) = self.persist(&record).await {
                         tracing::error!(%error, key = %record.key, "a record cannot be kept");
                         self.fail_spawns(actions, &error.to_string());
                         return;
@@ -345,10 +345,19 @@ impl Runner {
         }
     }
 
-    fn persist(&self, record: &Record) -> std::io::Result<()> {
-        let dir = self.setup.data.job(record.key);
-        dir.make()?;
-        files::write_json(&dir.record(), &SavedRecord::from(record), Durability::Process)
+    /// When this returns the epoch survives a power cut. Other tasks go on meanwhile; this one waits, as all that follows depends on it.
+    async fn persist_epoch(&self, epoch: u64) -> std::io::Result<()> {
+        let path = self.setup.data.epoch();
+        self.setup.disk.run(move || files::write_json(&path, &epoch, Durability::Power)).await?
+    }
+
+    async fn persist(&self, record: &Record) -> std::io::Result<()> {
+        let (dir, saved) = (self.setup.data.job(record.key), SavedRecord::from(record));
+        let write = move || {
+            dir.make()?;
+            files::write_json(&dir.record(), &saved, Durability::Process)
+        };
+        self.setup.disk.run(write).await?
     }
 
     /// The disk is full, for example: what would have been started fails with that cause; what stops still stops.
@@ -420,12 +429,12 @@ impl Runner {
         let limits = place.map(|place| self.limits(place, &gpu_files)).unwrap_or_default();
         let mut supervisor_config = SupervisorConfig {
             node: self.setup.node.to_string(),
-            engine: self.setup.engine.clone(),
+            engine: self.setup.programs.engine.clone(),
             starter: self.setup.ranks.starter.clone(),
-            library: self.setup.library.clone(),
+            library: self.setup.programs.library.clone(),
             environment: BTreeMap::new(),
             log_bytes: self.setup.log_bytes,
-            cgroups: self.setup.cgroups,
+            cgroups: self.setup.limiting.cgroups,
             own_cpus: place.is_some_and(|place| limits.gives_cpus(place)),
             limits,
             rank_user: self.setup.ranks.user(uid, &gpu_files),
@@ -447,7 +456,8 @@ impl Runner {
 
     /// What a job's ranks may use of this server, of what can be limited here.
     fn limits(&self, place: &NodePlace, gpu_files: &[PathBuf]) -> Limits {
-        let Setup { rank_groups, server, isolation, .. } = self.setup.as_ref();
+        let Setup { limiting, isolation, .. } = self.setup.as_ref();
+        let Limiting { rank_groups, server, .. } = limiting;
         let given = self.cpus.all();
         rank_groups
             .limits(server, &self.discovery.inventory, place, gpu_files, &given)

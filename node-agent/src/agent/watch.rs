@@ -52,7 +52,7 @@ pub async fn spawn(
     };
     supervisor_config::write(&dir, assignment, supervisor_config).map_err(|error| error.to_string())?;
     let log = files::create_private(&dir.supervisor_log()).map_err(|error| error.to_string())?;
-    let mut command = Command::new(&setup.program);
+    let mut command = Command::new(&setup.programs.agent);
     command.arg("supervise").arg("--dir").arg(dir.path());
     command.env_clear().envs(plain_environment());
     for name in ["RAIL_LOG", "RUST_BACKTRACE"] {
@@ -62,8 +62,9 @@ pub async fn spawn(
     }
     // `/`: a job must not hold the agent's working directory.
     command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
-    let mut child =
-        command.spawn().map_err(|error| format!("cannot start {}: {error}", setup.program.display()))?;
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("cannot start {}: {error}", setup.programs.agent.display()))?;
     if let Some(mut stdin) = child.stdin.take() {
         let words = supervisor_config::whispered(key, &env);
         let reported = tokio::time::timeout(START_LIMIT, stdin.write_all(words.as_bytes())).await;

@@ -54,6 +54,21 @@ const MEMORY_EVERY: Duration = Duration::from_secs(5);
 /// The answers to questions to the engine that take long.
 type Answers = (Sender<Event>, Receiver<Event>);
 
+/// What ends a sleep.
+struct Wakers {
+    /// Ends of the engine, the ranks and the steps' processes, by pidfd: readable when they have ended.
+    ends: Vec<OwnedFd>,
+    answers: Answers,
+    wake: (OwnedFd, OwnedFd),
+}
+
+/// What the durable state does not say yet.
+#[derive(Debug, Default)]
+struct Unsaved {
+    dirty: bool,
+    exits_saved: usize,
+}
+
 /// Does what the supervisor's core decides: processes, sockets, files and timers of one attempt.
 pub struct Shell {
     dir: JobDir,
@@ -65,12 +80,8 @@ pub struct Shell {
     ranks: Ranks,
     steps: Steps,
     rails: Rails,
-    /// Ends of the engine, the ranks and the steps' processes, by pidfd: readable when they have ended.
-    ends: Vec<OwnedFd>,
-    answers: Answers,
-    wake: (OwnedFd, OwnedFd),
-    dirty: bool,
-    exits_saved: usize,
+    wakers: Wakers,
+    unsaved: Unsaved,
     first: FirstLook,
     memory_checked: Option<Instant>,
     begun: (Instant, Timestamp),
@@ -109,11 +120,8 @@ impl Shell {
             ranks,
             steps,
             rails: Rails::default(),
-            ends: Vec::new(),
-            answers: channel(),
-            wake,
-            dirty: false,
-            exits_saved: 0,
+            wakers: Wakers { ends: Vec::new(), answers: channel(), wake },
+            unsaved: Unsaved::default(),
             first: FirstLook::default(),
             memory_checked: None,
             begun: (Instant::now(), wall()),
@@ -194,7 +202,7 @@ impl Shell {
                 }
             }
             Action::Note(text) => self.ranks.note(&text),
-            Action::Publish => self.dirty = true,
+            Action::Publish => self.unsaved.dirty = true,
             Action::Exit => self.exit = true,
         }
     }
@@ -207,7 +215,7 @@ impl Shell {
         let written = environment::write_rank_map(&self.dir, &self.task).map_err(|error| error.to_string());
         match written.and_then(|()| Engine::spawn(&self.dir, &self.task)) {
             Ok(engine) => {
-                self.ends.extend(pidfd(engine.id.pid));
+                self.wakers.ends.extend(pidfd(engine.id.pid));
                 self.engine = Some(engine);
                 self.prepare_ranks();
             }
@@ -252,8 +260,8 @@ impl Shell {
 
     /// Asks what takes long on a thread of its own; its answer wakes the loop.
     fn ask_aside(&self, name: &str, question: impl FnOnce() -> Event + Send + 'static) -> Result<(), String> {
-        let answers = self.answers.0.clone();
-        let wake = self.wake.1.try_clone().map_err(|_| "out of file descriptors".to_owned())?;
+        let answers = self.wakers.answers.0.clone();
+        let wake = self.wakers.wake.1.try_clone().map_err(|_| "out of file descriptors".to_owned())?;
         let ask = move || {
             // The supervisor may have ended; then nobody waits for this.
             let _ = answers.send(question());
@@ -288,7 +296,7 @@ impl Shell {
                 }
             }
         }
-        self.ends.extend(self.ranks.identities().values().filter_map(|id| pidfd(id.pid)));
+        self.wakers.ends.extend(self.ranks.identities().values().filter_map(|id| pidfd(id.pid)));
     }
 
     /// The attempt's directory is not theirs where ranks have a user of their own, so the file is made for them: they can
@@ -304,15 +312,15 @@ impl Shell {
 
     /// Writes the snapshot to disk, then reports it to the agent.
     fn publish(&mut self) {
-        if !std::mem::take(&mut self.dirty) {
+        if !std::mem::take(&mut self.unsaved.dirty) {
             return;
         }
         let snapshot = self.state.snapshot();
         let ended = snapshot.state == Observed::Ended;
         let exits = snapshot.exits.len();
         let durability =
-            if ended || exits > self.exits_saved { Durability::Power } else { Durability::Process };
-        self.exits_saved = exits;
+            if ended || exits > self.unsaved.exits_saved { Durability::Power } else { Durability::Process };
+        self.unsaved.exits_saved = exits;
         if let Err(error) = self.save(durability) {
             eprintln!("the job goes on, but its state is not durable: {error}");
         }
@@ -355,8 +363,8 @@ impl Shell {
             .descriptors()
             .chain(self.ranks.descriptors())
             .chain(self.engine.as_ref().and_then(Engine::descriptor))
-            .chain(self.ends.iter().map(AsFd::as_fd))
-            .chain([self.wake.0.as_fd()]);
+            .chain(self.wakers.ends.iter().map(AsFd::as_fd))
+            .chain([self.wakers.wake.0.as_fd()]);
         let mut polled: Vec<PollFd<'_>> =
             descriptors.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
         polled.extend(self.steps.polls());
@@ -368,12 +376,12 @@ impl Shell {
     /// Turns what has happened into events.
     fn gather(&mut self) {
         let mut byte = [0; 16];
-        while rustix::io::read(&self.wake.0, &mut byte).is_ok_and(|length| length > 0) {}
+        while rustix::io::read(&self.wakers.wake.0, &mut byte).is_ok_and(|length| length > 0) {}
         self.ranks.drain();
         if let Some(engine) = &mut self.engine {
             engine.drain();
         }
-        self.queue.extend(self.answers.1.try_iter());
+        self.queue.extend(self.wakers.answers.1.try_iter());
         if self.state.snapshot().state == Observed::Preparing && self.engine.is_some() {
             self.find_endpoints();
         }
@@ -396,7 +404,7 @@ impl Shell {
         let open = self.state.snapshot().state == Observed::Running && !self.state.is_draining();
         let (dir, task, ranks, now) = (&self.dir, &self.task, &self.ranks, self.now());
         let started = self.steps.turn(&World { dir, task, ranks, open, now });
-        self.ends.extend(started.into_iter().filter_map(pidfd));
+        self.wakers.ends.extend(started.into_iter().filter_map(pidfd));
     }
 
     fn find_endpoints(&mut self) {
@@ -417,7 +425,7 @@ impl Shell {
         let traced = !self.task.assignment.trace_parent.is_empty();
         if running && traced && self.first.is_due(Instant::now()) {
             self.first.found = engine::stats(&self.dir).and_then(|reply| reply.first_collective);
-            self.dirty |= self.first.found.is_some();
+            self.unsaved.dirty |= self.first.found.is_some();
         }
     }
 
@@ -450,7 +458,7 @@ impl Shell {
             }
         }
         // An end that was taken would wake the loop for ever.
-        self.ends.retain(|end| !is_readable(end));
+        self.wakers.ends.retain(|end| !is_readable(end));
         if ranks.is_empty() {
             return;
         }

@@ -4,7 +4,7 @@
 //! ones, slots for what is in them. Whoever adds a field is asked by the compiler to decide.
 
 use crate::machine::flight::{Flight, Hold};
-use crate::machine::op::{Op, ReceiveState, ReduceState, SendState};
+use crate::machine::op::{Op, ReceiveState, ReduceState, SendState, Start};
 use crate::machine::receive::{Early, Incoming, Target};
 use crate::machine::{Calls, Machine, Peer, Rails, Work};
 use crate::memory::{Memory, Region};
@@ -134,7 +134,8 @@ impl Machine {
     }
 
     fn digest_op(&self, op: &Op, canon: &mut Canon, memory: &impl Memory) {
-        let Op { heard, started, report, report_late, sends, receives, reduces, .. } = op;
+        let Op { start, sends, receives, reduces, .. } = op;
+        let Start { heard, started, report, report_late, .. } = start;
         assert!(report_late.is_empty(), "not modelled");
         heard.iter().for_each(|&h| canon.put(h));
         started.iter().for_each(|&n| canon.put(n));
@@ -168,10 +169,17 @@ impl Machine {
             canon.size(*freed);
             notified.iter().for_each(|&t| canon.size(t));
         }
-        let numbers = [op.unheard, op.to_receive, op.to_send, op.on_way, op.rotor[0], op.rotor[1]];
+        let numbers = [
+            op.start.unheard,
+            op.left.to_receive,
+            op.left.to_send,
+            op.left.on_way,
+            op.left.rotor[0],
+            op.left.rotor[1],
+        ];
         numbers.into_iter().for_each(|n| canon.size(n));
-        [op.copied.0, op.copied.1, op.loans.len()].into_iter().for_each(|n| canon.size(n));
-        op.loans.iter().for_each(|&token| canon.put(self.token_rank(token)));
+        [op.left.copied.0, op.left.copied.1, op.left.loans.len()].into_iter().for_each(|n| canon.size(n));
+        op.left.loans.iter().for_each(|&token| canon.put(self.token_rank(token)));
     }
 }
 

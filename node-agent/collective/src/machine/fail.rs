@@ -59,7 +59,8 @@ impl Machine {
         let acks = self.rails.links.iter().filter(|(_, _, l)| l.is_open());
         let acks = acks.filter_map(|(_, _, l)| l.ack_due(bytes, delay));
         let since = self.oldest().map(|(_, since)| since + self.job.config.op_timeout);
-        let late = self.work.ops.values().filter(|op| !op.report_late.is_empty()).map(|op| op.since + LATE);
+        let late =
+            self.work.ops.values().filter(|op| !op.start.report_late.is_empty()).map(|op| op.since + LATE);
         let rails = self.rails.links.iter().filter(|&(_, peer, _)| peer != self.job.layout.node);
         let rails = rails.filter_map(|(rail, peer, link)| self.rail_due(rail, peer, link));
         let grace = self.job.config.tuning.peer_grace;
@@ -102,7 +103,7 @@ impl Machine {
             if waiting.nodes.is_empty() {
                 // All is here, but not all has gone: to those who do not know it, or who have not taken what they were sent.
                 let flying = self.flights.all.values().filter(|f| f.header.key == key).map(|f| f.peer);
-                let missing: BTreeSet<Node> = flying.chain(op.report.iter().copied()).collect();
+                let missing: BTreeSet<Node> = flying.chain(op.start.report.iter().copied()).collect();
                 waiting.nodes.extend(missing);
             }
             op.call

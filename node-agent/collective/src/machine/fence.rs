@@ -396,9 +396,9 @@ impl Machine {
             let Some(flight) = self.flights.all.remove(token) else { continue };
             let again = self.flights.insert(flight);
             if let Some(op) = self.work.ops.get_mut(&flight.header.key)
-                && op.loans.remove(token)
+                && op.left.loans.remove(token)
             {
-                op.loans.insert(again);
+                op.left.loans.insert(again);
             }
             if flight.payload.is_none() {
                 short.push(again);

@@ -70,8 +70,8 @@ impl Machine {
             }
             let key = flight.header.key;
             if let Some(op) = self.work.ops.get_mut(&key) {
-                op.on_way -= usize::from(flight.handed);
-                op.loans.remove(token);
+                op.left.on_way -= usize::from(flight.handed);
+                op.left.loans.remove(token);
                 self.work.woken.push(key);
             }
         }
@@ -84,7 +84,7 @@ impl Machine {
             if std::mem::take(&mut flight.handed)
                 && let Some(op) = self.work.ops.get_mut(&flight.header.key)
             {
-                op.on_way -= 1;
+                op.left.on_way -= 1;
                 self.work.woken.push(flight.header.key);
             }
         }
@@ -94,9 +94,9 @@ impl Machine {
     /// while there is no room there, or the processor cannot read it; then the operation ends when some of them are acknowledged.
     pub(super) fn keep_loans(&mut self, key: crate::header::Key, memory: &mut impl Memory) -> bool {
         let Some(op) = self.work.ops.get_mut(&key) else { return false };
-        while let Some(token) = op.loans.first().copied() {
+        while let Some(token) = op.left.loans.first().copied() {
             let Some(flight) = self.flights.all.get_mut(&token) else {
-                op.loans.remove(&token);
+                op.left.loans.remove(&token);
                 continue;
             };
             let from = flight.payload.unwrap_or(Region::EMPTY);
@@ -110,7 +110,7 @@ impl Machine {
                 return false;
             }
             (flight.payload, flight.hold) = (Some(to), Hold::Copy(kept));
-            op.loans.remove(&token);
+            op.left.loans.remove(&token);
         }
         true
     }

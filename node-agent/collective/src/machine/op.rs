@@ -74,14 +74,9 @@ pub struct ReduceState {
     pub notified: Vec<usize>,
 }
 
-/// One operation that is under way on this node.
+/// Who has made the call, and who knows that this node has.
 #[derive(Debug, Clone)]
-pub struct Op {
-    pub key: Key,
-    pub call: Call,
-    pub since: Time,
-    pub members: Vec<Member>,
-    pub schedule: Schedule,
+pub struct Start {
     /// Nodes whose call was seen, by node; and how many are not yet.
     pub heard: Vec<bool>,
     pub unheard: usize,
@@ -97,12 +92,13 @@ pub struct Op {
     pub long: bool,
     /// It is long, and all nodes that it sends to have been heard of.
     pub met: bool,
-    pub sends: Vec<SendState>,
-    pub receives: Vec<ReceiveState>,
-    /// One entry for each reduction of the schedule.
-    pub reduces: Vec<ReduceState>,
-    /// Whether a local rank's input and output overlap.
-    pub in_place: bool,
+    /// Low byte of the version of the plan that the operation four later follows.
+    pub plan_ahead: u8,
+}
+
+/// How much of an operation is left.
+#[derive(Debug, Clone, Default)]
+pub struct Left {
     /// Chunks that are not received (or, for sends, not handed out) yet.
     pub to_receive: usize,
     pub to_send: usize,
@@ -112,14 +108,30 @@ pub struct Op {
     pub loans: BTreeSet<u64>,
     /// Next flow of each step to be served.
     pub rotor: [usize; 2],
-    /// What is sent depends chunk by chunk on what comes in.
-    pub chained: bool,
     /// Copies done, and bytes done of the next.
     pub copied: (usize, usize),
     /// Staging slots set aside.
     pub reserved: usize,
-    /// Low byte of the version of the plan that the operation four later follows.
-    pub plan_ahead: u8,
+}
+
+/// One operation that is under way on this node.
+#[derive(Debug, Clone)]
+pub struct Op {
+    pub key: Key,
+    pub call: Call,
+    pub since: Time,
+    pub members: Vec<Member>,
+    pub schedule: Schedule,
+    pub start: Start,
+    pub left: Left,
+    pub sends: Vec<SendState>,
+    pub receives: Vec<ReceiveState>,
+    /// One entry for each reduction of the schedule.
+    pub reduces: Vec<ReduceState>,
+    /// Whether a local rank's input and output overlap.
+    pub in_place: bool,
+    /// What is sent depends chunk by chunk on what comes in.
+    pub chained: bool,
 }
 
 impl Op {
@@ -175,27 +187,27 @@ impl Op {
             call,
             since,
             members,
-            unheard: heard.iter().filter(|h| !**h).count(),
-            heard,
-            started: BTreeSet::new(),
-            report,
-            report_late,
-            predicted: None,
-            long: false,
-            met: false,
-            to_receive: schedule.receives.iter().map(|f| f.chunks).sum(),
-            to_send: schedule.sends.iter().map(|f| f.chunks).sum(),
+            start: Start {
+                unheard: heard.iter().filter(|h| !**h).count(),
+                heard,
+                started: BTreeSet::new(),
+                report,
+                report_late,
+                predicted: None,
+                long: false,
+                met: false,
+                plan_ahead: 0,
+            },
+            left: Left {
+                to_receive: schedule.receives.iter().map(|f| f.chunks).sum(),
+                to_send: schedule.sends.iter().map(|f| f.chunks).sum(),
+                ..Left::default()
+            },
             sends,
             receives,
             reduces,
             in_place,
-            on_way: 0,
-            loans: BTreeSet::new(),
-            rotor: [0; 2],
             chained: schedule.is_chained(),
-            copied: (0, 0),
-            reserved: 0,
-            plan_ahead: 0,
             schedule,
         }
     }
@@ -290,8 +302,8 @@ impl Op {
     /// Nodes have made this call.
     pub fn on_of(&mut self, nodes: impl Iterator<Item = Node>) {
         for node in nodes {
-            if !std::mem::replace(&mut self.heard[usize::from(node)], true) {
-                self.unheard -= 1;
+            if !std::mem::replace(&mut self.start.heard[usize::from(node)], true) {
+                self.start.unheard -= 1;
             }
         }
     }
@@ -361,13 +373,13 @@ impl Op {
     pub fn is_done(&self) -> bool {
         let mut reductions = self.schedule.reductions.iter().zip(&self.reduces);
         let reduced = reductions.all(|(plan, state)| state.ready.len() == plan.chunks);
-        self.unheard == 0
-            && self.report.is_empty()
-            && self.to_receive == 0
-            && self.to_send == 0
-            && self.on_way == 0
+        self.start.unheard == 0
+            && self.start.report.is_empty()
+            && self.left.to_receive == 0
+            && self.left.to_send == 0
+            && self.left.on_way == 0
             && reduced
-            && self.copied.0 == self.schedule.copies.len()
+            && self.left.copied.0 == self.schedule.copies.len()
     }
 
     /// Whether anything is still to come from or to go to a node. What is to come by others from one that they answer for
@@ -375,7 +387,7 @@ impl Op {
     pub fn needs(&self, node: Node) -> bool {
         let receives = self.schedule.receives.iter().zip(&self.receives);
         let sends = self.schedule.sends.iter().zip(&self.sends);
-        !self.heard[usize::from(node)] && !self.schedule.is_answered_for(node)
+        !self.start.heard[usize::from(node)] && !self.schedule.is_answered_for(node)
             || receives.into_iter().any(|(f, s)| f.peer == node && s.arrived.len() < f.chunks)
             || sends.into_iter().any(|(f, s)| f.peer == node && s.next < f.chunks)
     }
@@ -383,7 +395,7 @@ impl Op {
     /// Nodes that it waits for: those that have not started it; else those whose data for the first step is missing, for
     /// others may wait for that too; else those whose data is missing at all, or that do not take what is sent.
     pub fn waits_for(&self) -> Vec<Node> {
-        let nodes = || 0..self.heard.len() as Node;
+        let nodes = || 0..self.start.heard.len() as Node;
         let lacks = |node: Node, last: u8| {
             let mut flows = self.schedule.receives.iter().zip(&self.receives);
             flows.any(|(f, s)| f.peer == node && f.step <= last && s.arrived.len() < f.chunks)
@@ -393,7 +405,7 @@ impl Op {
             flows.any(|(f, s)| f.peer == node && s.next < f.chunks)
         };
         let missing: [Vec<Node>; 4] = [
-            nodes().filter(|&n| !self.heard[usize::from(n)]).collect(),
+            nodes().filter(|&n| !self.start.heard[usize::from(n)]).collect(),
             nodes().filter(|&n| lacks(n, FIRST)).collect(),
             nodes().filter(|&n| lacks(n, u8::MAX)).collect(),
             nodes().filter(|&n| stuck(n)).collect(),

@@ -158,8 +158,8 @@ impl Machine {
                 self.job.window,
                 &self.job.layout,
             );
-            (op.reserved, op.long, op.predicted) = (reserved, long, predicted);
-            op.plan_ahead = self.settle_plan(seq);
+            (op.left.reserved, op.start.long, op.start.predicted) = (reserved, long, predicted);
+            op.start.plan_ahead = self.settle_plan(seq);
             self.start(op);
             if let Some(gone) = self.job.layout.peers().find(|&p| self.peers[usize::from(p)].left) {
                 self.fail(Failure::PeerLeft(gone));

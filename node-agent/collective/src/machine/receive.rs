@@ -181,7 +181,7 @@ impl Machine {
                     }
                 }
                 Target::Nothing | Target::Again => self.stats.late += 1,
-                target => self.arrived(peer, &header, target, memory, now),
+                target => self.arrived(&header, target, memory, now),
             },
         }
         self.replay(memory, now)
@@ -309,9 +309,9 @@ impl Machine {
     }
 
     /// A chunk is complete in its place.
-    fn arrived(&mut self, peer: Node, header: &Header, target: Target, memory: &mut impl Memory, now: Time) {
+    fn arrived(&mut self, header: &Header, target: Target, memory: &mut impl Memory, now: Time) {
         let Some(op) = self.work.ops.get_mut(&header.key) else { return };
-        op.to_receive -= 1;
+        op.left.to_receive -= 1;
         match target {
             Target::Staged { flow, chunk, slot } => {
                 op.receive(flow, chunk);
@@ -349,7 +349,6 @@ impl Machine {
             }
             Target::Nothing | Target::Again | Target::Early(_) => {}
         }
-        let _ = peer;
         self.finish(header.key, memory, now);
     }
 
@@ -386,7 +385,7 @@ impl Machine {
             return self.fail(Failure::Mismatch { seq, node: peer, theirs: call, here, ours });
         }
         op.on_of(std::iter::once(peer));
-        op.started.insert(peer);
+        op.start.started.insert(peer);
         self.work.woken.push(key);
     }
 
@@ -445,7 +444,7 @@ impl Machine {
             }
             match target {
                 Ok(Target::Nothing) => {}
-                Ok(target) => self.arrived(peer, &header, target, memory, now),
+                Ok(target) => self.arrived(&header, target, memory, now),
                 Err(error) => {
                     let rail = self.rails.links.up(peer).next().unwrap_or(0);
                     self.fail(Failure::Protocol { node: peer, rail, error });

@@ -63,7 +63,7 @@ impl Machine {
         if pace.pause.is_zero() || self.work.ops.is_empty() || self.failure.is_some() {
             return Time::ZERO;
         }
-        let left = |op: &Op| op.to_receive.min(op.to_send).saturating_mul(op.schedule.chunk);
+        let left = |op: &Op| op.left.to_receive.min(op.left.to_send).saturating_mul(op.schedule.chunk);
         let suits = |op: &Op| left(op) > pace.far && (!op.chained || self.job.config.nodes <= SHORT_CHAIN);
         let large = self.work.ops.values().all(suits);
         let handed = |rail: Rail| {
@@ -76,7 +76,7 @@ impl Machine {
     /// Whether operations are under way, and all of them were predicted to be done soon.
     #[must_use]
     pub fn is_small(&self) -> bool {
-        let small = |op: &Op| op.predicted.is_some_and(|time| time < SMALL);
+        let small = |op: &Op| op.start.predicted.is_some_and(|time| time < SMALL);
         !self.work.ops.is_empty() && self.work.ops.values().all(small)
     }
 

@@ -94,7 +94,7 @@ impl Machine {
         let (peer, payload) = (flight.peer, flight.payload);
         flight.handed = true;
         if let Some(op) = self.work.ops.get_mut(&flight.header.key) {
-            op.on_way += 1;
+            op.left.on_way += 1;
         }
         let mut header = flight.header;
         header.number = self.rails.links.hand(rail, peer, header.frame_bytes(), token, now);
@@ -159,7 +159,9 @@ impl Machine {
 
     /// A long operation is announced before its data: others wait for the word, and behind the data it would be late.
     fn first_announcement(&mut self, now: Time) -> Option<Transmit> {
-        let untold = |key: &&Key| self.work.ops.get(key).is_some_and(|op| op.long && !op.report.is_empty());
+        let untold = |key: &&Key| {
+            self.work.ops.get(key).is_some_and(|op| op.start.long && !op.start.report.is_empty())
+        };
         let key = *self.work.ages.iter().find(untold)?;
         self.announce(key, now)
     }
@@ -168,9 +170,9 @@ impl Machine {
     fn announce(&mut self, key: Key, now: Time) -> Option<Transmit> {
         let op = self.work.ops.get_mut(&key)?;
         let reachable = |&peer: &Node| self.rails.links.quickest(peer).is_some();
-        let at = op.report.iter().position(reachable)?;
-        let peer = op.report.remove(at);
-        let (call, plan) = (Some(op.call), op.plan_ahead);
+        let at = op.start.report.iter().position(reachable)?;
+        let peer = op.start.report.remove(at);
+        let (call, plan) = (Some(op.call), op.start.plan_ahead);
         let header = Header { plan, ..self.control(Kind::Ready, key, call) };
         let rail = self.rails.links.quickest(peer)?;
         self.work.woken.push(key);
@@ -182,8 +184,8 @@ impl Machine {
         for at in 0..self.work.ages.len() {
             let key = self.work.ages[at];
             let Some(op) = self.work.ops.get_mut(&key) else { continue };
-            if !op.report_late.is_empty() && now >= op.since + LATE {
-                op.report.append(&mut op.report_late);
+            if !op.start.report_late.is_empty() && now >= op.since + LATE {
+                op.start.report.append(&mut op.start.report_late);
             }
             if let Some(frame) = self.announce(key, now) {
                 return Some(frame);
@@ -218,24 +220,24 @@ impl Machine {
     fn next_chunk(&mut self, key: Key, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
         let op = self.work.ops.get_mut(&key)?;
         let flows = op.schedule.sends.len();
-        if op.long && !op.met {
+        if op.start.long && !op.start.met {
             // All at once: else whoever is heard of first is sent everything that the rails take.
-            op.met = op.schedule.sends.iter().all(|flow| op.started.contains(&flow.peer));
-            if !op.met {
+            op.start.met = op.schedule.sends.iter().all(|flow| op.start.started.contains(&flow.peer));
+            if !op.start.met {
                 return None;
             }
         }
         for step in [FIRST, SECOND] {
             for turn in 0..flows {
                 let op = self.work.ops.get(&key)?;
-                let flow = (op.rotor[usize::from(step)] + turn) % flows;
+                let flow = (op.left.rotor[usize::from(step)] + turn) % flows;
                 let plan = &op.schedule.sends[flow];
                 if plan.step != step {
                     continue;
                 }
                 let Some(chunk) = op.available(flow) else { continue };
                 let (peer, bytes) = (plan.peer, op.sent_range(flow, chunk).len());
-                let ahead = !op.started.contains(&peer);
+                let ahead = !op.start.started.contains(&peer);
                 if ahead && !self.may_send_ahead(peer, bytes) {
                     continue;
                 }
@@ -281,16 +283,16 @@ impl Machine {
         let (peer, offset) = (plan.peer, (chunk * op.schedule.chunk) as u64);
         let kind = Kind::Data { step: plan.step, block: plan.block, offset };
         let (step, flows) = (usize::from(plan.step), op.schedule.sends.len());
-        op.rotor[step] = (flow + 1) % flows;
+        op.left.rotor[step] = (flow + 1) % flows;
         op.sends[flow].next += 1;
-        op.to_send -= 1;
-        op.report.retain(|&p| p != peer);
-        op.report_late.retain(|&p| p != peer);
+        op.left.to_send -= 1;
+        op.start.report.retain(|&p| p != peer);
+        op.start.report_late.retain(|&p| p != peer);
         let call = Some(op.call);
         // What answers for node 0 says what that said, which is known by now.
         let plan = match plan.source {
             Source::Gathered { .. } => self.planning.agreement.ahead(key.seq()),
-            _ => op.plan_ahead,
+            _ => op.start.plan_ahead,
         };
         let checksum = match self.job.config.checksum {
             true => memory.checksum(payload, 0).unwrap_or(0),
@@ -300,7 +302,7 @@ impl Machine {
         let payload = Some(payload).filter(|p| p.len > 0);
         let token = self.flights.insert(Flight { peer, header, payload, hold, handed: false });
         if let (Hold::Loan, Some(op)) = (hold, self.work.ops.get_mut(&key)) {
-            op.loans.insert(token);
+            op.left.loans.insert(token);
         }
         self.stats.chunks += 1;
         self.reduce_ready(key, memory);

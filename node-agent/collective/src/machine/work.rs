@@ -24,12 +24,15 @@ impl Machine {
                 .filter(|(_, (plan, state))| plan.sources.is_empty() && state.ready.len() < plan.chunks);
             if let Some((index, chunk)) = alone.next().map(|(index, (_, state))| (index, state.ready.len())) {
                 self.reduce_chunk(key, index, chunk, memory);
-            } else if let Some(copy) = op.schedule.copies.get(op.copied.0).copied() {
-                let done = op.copied.1;
+            } else if let Some(copy) = op.schedule.copies.get(op.left.copied.0).copied() {
+                let done = op.left.copied.1;
                 let len = (copy.bytes - done).min(self.job.config.chunk_bytes);
                 let (from, to) = (op.region(&copy.from, done, len), op.region(&copy.to, done, len));
-                op.copied =
-                    if done + len == copy.bytes { (op.copied.0 + 1, 0) } else { (op.copied.0, done + len) };
+                op.left.copied = if done + len == copy.bytes {
+                    (op.left.copied.0 + 1, 0)
+                } else {
+                    (op.left.copied.0, done + len)
+                };
                 let rank = op.members[copy.to.local].rank;
                 if memory.copy(from, to).is_none() {
                     self.fail(Failure::BufferGone { rank, seq: key.seq() });
@@ -96,7 +99,7 @@ impl Machine {
         }
         let Some(op) = self.work.ops.remove(&key) else { return false };
         self.work.ages.retain(|k| *k != key);
-        self.slots.unreserve(op.reserved);
+        self.slots.unreserve(op.left.reserved);
         self.stats.operations += 1;
         if matches!(key, Key::Collective { .. }) {
             self.work.last_end = now;

@@ -29,7 +29,7 @@ impl Engine {
             for rank in self.ranks.attached() {
                 self.note_presence(rank, Presence::Present);
             }
-            if let Some(reason) = &self.draining {
+            if let Some(reason) = &self.ending.draining {
                 self.ranks.shared.end(stopping(reason));
             }
         }
@@ -55,7 +55,7 @@ impl Engine {
             info!(rank, "a collective has failed: {failure}");
             let reason = failure.text.clone();
             self.ranks.shared.end(failure);
-            if self.draining.is_none() {
+            if self.ending.draining.is_none() {
                 // Messages go through the core: they end with the same cause.
                 self.machine.stop(&reason, self.clock.now());
             }

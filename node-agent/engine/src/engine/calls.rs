@@ -17,7 +17,7 @@ use crate::first::unix_ns;
 impl Engine {
     /// Takes in a call. `Err` is the answer at once; `Ok` means that the answer comes with the completion.
     pub(crate) fn post(&mut self, token: usize, id: u64, post: &Post) -> Result<(), RankFailure> {
-        if let Some(reason) = &self.draining {
+        if let Some(reason) = &self.ending.draining {
             return Err(stopping(reason));
         }
         if let Some(cause) = self.ranks.shared.cause() {

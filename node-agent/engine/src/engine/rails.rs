@@ -13,7 +13,6 @@ use crate::index::peers;
 
 /// Most kinds and sizes of operations that are reported.
 const CHOICES: usize = 64;
-
 /// Most considerations of one choice that are reported.
 const REASONS: usize = 8;
 

@@ -15,8 +15,7 @@ use crate::deadline::after;
 use crate::engine::Engine;
 use crate::failure::{about_rank, plain};
 use crate::gpus::{Came, Offer};
-use crate::ranks::taken;
-use crate::ranks::{Connection, HELLO_TIMEOUT, RankBuffer, SPARE_CONNECTIONS, SPARE_REPLIES};
+use crate::ranks::{Connection, HELLO_TIMEOUT, RankBuffer, SPARE_CONNECTIONS, SPARE_REPLIES, taken};
 use crate::tokens::{unwatch, watch};
 
 impl Engine {
@@ -351,7 +350,7 @@ impl Engine {
         self.end_board_for(rank, &text);
         self.ranks.detached.remove(&rank);
         self.ranks.lost.insert(rank, text);
-        if self.draining.is_none() {
+        if self.ending.draining.is_none() {
             self.machine.rank_gone(rank, self.clock.now());
         }
     }

@@ -16,7 +16,7 @@ impl Engine {
     /// Begins the wire-up. `Some` is the answer at once; `None` means that it follows.
     pub(crate) fn connect(&mut self, token: usize, given: Vec<Peer>) -> Option<Reply> {
         let error = |error: String| Some(Reply::Error { error });
-        if let Some(reason) = &self.draining {
+        if let Some(reason) = &self.ending.draining {
             return error(format!("connect: the engine is stopping: {reason}"));
         }
         let addresses = match self.wires.addresses(&self.config, &given) {
@@ -83,7 +83,7 @@ impl Engine {
 
     pub(crate) fn status(&self) -> Status {
         let failure = self.machine.failure();
-        let state = match (&self.draining, failure, &self.wires.phase) {
+        let state = match (&self.ending.draining, failure, &self.wires.phase) {
             (Some(_), ..) => EngineState::Draining,
             (None, Some(_), _) | (None, None, Phase::Failed(_)) => EngineState::Failed,
             (None, None, Phase::Connected) => EngineState::Connected,
