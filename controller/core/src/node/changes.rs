@@ -7,15 +7,12 @@ use std::{
     time::Duration,
 };
 
+use controller_state::{Blame, CoreError, Key, Link, TokenRecord, fresh_view, is_drained};
 use proto_model::{Health, Node, NodeName, Observed, Reason, ReasonCode};
 
 use crate::{
-    error::CoreError,
-    event::{Key, NodeChange, Reply, ToNode},
-    job::attempt::Blame,
-    node::quarantine::is_drained,
-    state::{Link, fresh_view, records::TokenRecord},
-    step::Step,
+    context::Step,
+    event::{NodeChange, Reply, ToNode},
 };
 
 impl Step<'_> {

@@ -2,37 +2,20 @@
 
 use std::sync::Arc;
 
+use controller_state::{CoreError, DeliveryKey, WebhookKey};
 use proto_model::{TenantName, Webhook, WebhookName, WebhookProgress, WebhookSecret, WebhookSpec};
 
-use super::{DeliveryKey, MAX_OF_TENANT, MAX_WEBHOOKS, WITH_TENANT, WebhookKey, select::short};
-use crate::{error::CoreError, event::Reply, state::State, step::Step, tenant::documents::nearest};
+use crate::{
+    context::Step,
+    event::{DeliveryReport, DeliveryResult, Reply},
+    tenant::webhooks::{
+        limits::{MAX_OF_TENANT, MAX_WEBHOOKS, WITH_TENANT},
+        select::short,
+    },
+};
 
 /// Bytes of a secret that is made here.
 const SECRET: usize = 32;
-
-/// What became of a delivery, for the core to count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeliveryReport {
-    /// Which.
-    pub key: DeliveryKey,
-    /// The uid of its webhook: another one of that name is not meant.
-    pub webhook_uid: String,
-    /// What.
-    pub what: DeliveryResult,
-}
-
-/// What became of a delivery.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeliveryResult {
-    /// The receiver has it.
-    Delivered,
-    /// An attempt has failed, and another one follows.
-    Failed(String),
-    /// It is given up.
-    GivenUp(String),
-    /// The receiver is gone: nothing more goes there.
-    Gone(String),
-}
 
 impl Step<'_> {
     pub(crate) fn apply_webhook(&mut self, webhook: Webhook, dry_run: bool) -> Result<Reply, CoreError> {
@@ -170,15 +153,5 @@ impl Step<'_> {
             return Err(CoreError::Full { what: "webhooks", limit: MAX_WEBHOOKS, remedy });
         }
         Ok(())
-    }
-}
-
-impl State {
-    /// That there is no such webhook, with the name that may have been meant.
-    #[must_use]
-    pub fn webhook_missing(&self, tenant: &TenantName, name: &WebhookName) -> CoreError {
-        let names: Vec<&WebhookName> = self.webhooks_of(tenant).map(|hook| &hook.name).collect();
-        let nearest = nearest(name.as_str(), names.into_iter());
-        CoreError::WebhookNotFound { tenant: tenant.clone(), webhook: name.clone(), nearest }
     }
 }

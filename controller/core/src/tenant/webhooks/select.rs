@@ -5,10 +5,13 @@ use std::{
     sync::Arc,
 };
 
+use controller_state::{Delivery, Undo, WebhookKey};
 use proto_model::{Job, JobUid, Phase, Reason, TenantName, Webhook, WebhookEvent};
 
-use super::{Delivery, QUEUE, STEP, WebhookKey};
-use crate::{state::journal::Undo, step::Step};
+use crate::{
+    context::Step,
+    tenant::webhooks::limits::{QUEUE, STEP},
+};
 
 /// Bytes of a cause's message that are told at most.
 const MESSAGE: usize = 1024;
