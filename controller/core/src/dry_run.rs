@@ -3,7 +3,6 @@
 use controller_state::State;
 
 use crate::{
-    audit::changed,
     context::Step,
     event::{DryRunResult, Effect, Event, Output, Reply},
 };
@@ -25,7 +24,8 @@ impl Step<'_> {
         let mark = self.state.journal.undo.len();
         let there = is_there(self.state, &event);
         let reply = self.handle(event).inspect_err(|_| self.state.undo_to(mark))?;
-        let effect = match self.state.journal.undo[mark..].iter().any(|undo| changed(self.state, undo)) {
+        let effect = match self.state.journal.undo[mark..].iter().any(|undo| undo.is_change(&self.state.base))
+        {
             false => Effect::Unchanged,
             true if there => Effect::Changed,
             true => Effect::Created,

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use controller_state::{Blame, CoreError, Due, JobEntry, Outcome, Tally, gang, gang_size};
+use controller_state::{
+    Blame, CoreError, Due, JobEntry, Outcome, RequestRecord, Tally, TokenRecord, gang, gang_size,
+};
 use proto_model::{
     Job, JobId, JobName, JobUid, Observed, Phase, Reason, ReasonCode, TenantName, Timestamp, Work,
 };
@@ -214,10 +216,10 @@ impl Step<'_> {
         let left = left - jobs.len();
         let unowned = self.state.requests_of_removed_tenant(left);
         for key in requests.into_iter().chain(unowned) {
-            self.state.set_request(key, None);
+            self.state.remove::<RequestRecord>(&key);
         }
         for hash in tokens {
-            self.state.set_token(hash, None);
+            self.state.remove::<TokenRecord>(&hash);
         }
         self.purge_tombstones(left);
         for uid in jobs {

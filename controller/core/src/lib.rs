@@ -32,7 +32,7 @@
 //! ```text
 //! step    -> audit context event state
 //! due     -> context event
-//! dry_run -> audit context event
+//! dry_run -> context event
 //! audit   -> context event
 //! job     -> context event node
 //! node    -> context event

@@ -26,6 +26,7 @@ pub mod view;
 
 pub use config::Config;
 pub use error::{kind::ErrorKind, refusal::CoreError};
+pub use index::all::Due;
 pub use rows::{
     audit::{AuditRow, BadAudit, Chain, RowSummary, StoredAudit},
     decisions::{DecisionRecord, DecisionRow},
@@ -39,8 +40,7 @@ pub use rows::{
     write::{AttachedWrite, Key, Write},
 };
 pub use tables::{
-    journal::Undo,
     load::{LoadError, Stored},
-    state::{Due, State},
+    state::{Own, Row, State, Undo},
 };
 pub use view::job::blame::Blame;

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use controller_state::{
-    AttachedWrite, AuditRow, CoreError, DeletedKey, JobEntry, Key, RowSummary, State, Undo, view::audit::ROW,
+    AttachedWrite, AuditRow, CoreError, DeletedKey, Key, Own, RowSummary, State, Undo, rows::audit::ROW,
 };
 use proto_audit::{Actor, Change, Claim, Content, Denial, Log, Object, Record};
 use proto_model::{
@@ -219,58 +219,13 @@ pub(crate) fn unwrap(state: &State, event: Event) -> (Result<About, CoreError>, 
     (about, beside, event)
 }
 
-/// Whether a step has changed something that is stored.
-pub(crate) fn changed(state: &State, undo: &Undo) -> bool {
-    let same = |a: Option<*const ()>, b: Option<*const ()>| a == b;
-    fn at<T>(arc: Option<&Arc<T>>) -> Option<*const ()> {
-        arc.map(|arc| Arc::as_ptr(arc).cast())
-    }
-    let base = &state.base;
-    match undo {
-        Undo::Fabric(old) => !same(at(old.as_ref()), at(base.fabric.as_ref())),
-        Undo::Drain(target, old) => !same(at(old.as_ref()), at(base.drains.get(target))),
-        Undo::Qos(old) => !same(at(old.as_ref()), at(base.qos.as_ref())),
-        Undo::Node(name, old) => !same(at(old.as_ref()), at(base.nodes.get(name))),
-        Undo::Tenant(name, old) => !same(at(old.as_ref()), at(base.tenants.get(name))),
-        Undo::Resting(name, old) => !same(at(old.as_ref()), at(base.resting.get(name))),
-        Undo::Tombstone(key, old) => !same(at(old.as_ref()), at(base.tombstones.get(key))),
-        Undo::Queue(key, old) => !same(at(old.as_ref()), at(base.queues.get(key))),
-        Undo::Reservation(name, old) => !same(at(old.as_ref()), at(base.reservations.get(name))),
-        Undo::Class(name, old) => !same(at(old.as_ref()), at(base.classes.get(name))),
-        Undo::License(name, old) => !same(at(old.as_ref()), at(base.licenses.get(name))),
-        Undo::Values(id, old) => !same(at(old.as_ref()), at(base.values.get(id))),
-        Undo::Webhook(key, old) => !same(at(old.as_ref()), at(base.webhooks.get(key))),
-        Undo::JobSchedule(key, old) => {
-            let (old, new) = (old.as_deref(), base.schedules.get(key));
-            !same(at(old.map(|old| &old.schedule)), at(new.map(|new| &new.schedule)))
-        }
-        Undo::Request(key, old) => !same(at(old.as_ref()), at(base.requests.get(key))),
-        Undo::Token(hash, old) => !same(at(old.as_ref()), at(base.tokens.get(hash))),
-        Undo::Job(uid, old) => {
-            let new = base.jobs.get(uid);
-            let attempt = |entry: &JobEntry| at(entry.attempt.as_ref());
-            at(old.as_ref().map(|old| &old.job)) != at(new.map(|new| &new.job))
-                || old.as_deref().and_then(attempt) != new.and_then(attempt)
-        }
-        Undo::Link(..)
-        | Undo::View(..)
-        | Undo::Delivery(..)
-        | Undo::Schedule(_)
-        | Undo::QosRun(_)
-        | Undo::Proving(_)
-        | Undo::Decisions(..)
-        | Undo::Marks(_)
-        | Undo::Chain(..)
-        | Undo::Audit(..) => false,
-    }
-}
-
 impl Step<'_> {
     /// Records what the event has done, as far as the step has come; called before anything follows from it.
     pub(crate) fn audit(&mut self, mark: usize, about: &mut About, reply: &Reply) {
         match std::mem::replace(about, About::Nothing) {
             About::Change { actor, mut object, always } => {
-                let done = always || self.state.journal.undo[mark..].iter().any(|u| changed(self.state, u));
+                let done = always
+                    || self.state.journal.undo[mark..].iter().any(|undo| undo.is_change(&self.state.base));
                 if let (true, Reply::Job { job, .. }) = (object.name.is_empty(), reply) {
                     let array = job.status.array.as_ref();
                     object.name =
@@ -322,7 +277,7 @@ impl Step<'_> {
         Arc::make_mut(&mut row).records.push(Arc::new(record));
         let (first, kept) = (row.first(), RowSummary::of(&row));
         chain.open = Some(row);
-        self.state.journal.undo.push(Undo::Chain(log, Box::new(old)));
+        self.state.journal.undo.push(Undo::Own(Own::Chain(log, Box::new(old))));
         self.state.base.chains[log] = chain;
         self.state.set_audit(log, first, kept);
     }
@@ -352,7 +307,7 @@ impl Step<'_> {
     fn resume(&mut self, log: Log) {
         let Some(cause) = self.state.base.chains[log].broken.clone() else { return };
         let chain = &mut self.state.base.chains[log];
-        self.state.journal.undo.push(Undo::Chain(log, Box::new(chain.clone())));
+        self.state.journal.undo.push(Undo::Own(Own::Chain(log, Box::new(chain.clone()))));
         chain.broken = None;
         let (seq, head) = (chain.last + 1, chain.head);
         let content = Content::Resumed { cause: short(&cause) };

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use controller_state::{JobEntry, Undo};
+use controller_state::{JobEntry, Own, Undo};
 use proto_model::{Phase, Placement};
 
 use crate::context::Step;
@@ -94,7 +94,7 @@ impl Step<'_> {
         let mut seen = BTreeSet::new();
         let (mut records, mut omitted) = (Vec::new(), 0);
         for undo in &self.state.journal.undo[mark..] {
-            let Undo::Job(uid, old) = undo else { continue };
+            let Undo::Own(Own::Job(uid, old)) = undo else { continue };
             if !seen.insert(*uid) {
                 continue;
             }
@@ -113,7 +113,7 @@ impl Step<'_> {
         }
         let seq = self.state.base.decisions.last_key_value().map_or(0, |(seq, _)| seq + 1);
         let row = DecisionRow { seq, time: self.now, records, omitted };
-        self.state.set_decisions(seq, Some(Arc::new(row)));
+        self.state.put(Arc::new(row));
         let config = &self.state.config;
         let (most, age) = (config.max_decisions, config.decision_retention);
         for _ in 0..REMOVED {
@@ -122,7 +122,7 @@ impl Step<'_> {
                 return;
             }
             let oldest = *oldest;
-            self.state.set_decisions(oldest, None);
+            self.state.remove::<DecisionRow>(&oldest);
         }
     }
 }

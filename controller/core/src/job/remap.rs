@@ -21,7 +21,7 @@ use std::{
 };
 
 use controller_certify::{Certificate, Kind, Remap, Subject};
-use controller_state::{JobEntry, Outcome, Undo};
+use controller_state::{JobEntry, Outcome, Own, Undo};
 use proto_model::{JobUid, Node, NodeName, Placement, Reason, ReasonCode};
 
 use crate::context::Step;
@@ -100,7 +100,7 @@ impl Step<'_> {
     pub(crate) fn report_renamed(&mut self, mark: usize) {
         let mut nodes: BTreeSet<NodeName> = BTreeSet::new();
         for undo in self.state.journal.undo.get(mark..).unwrap_or_default() {
-            let Undo::Job(uid, old) = undo else { continue };
+            let Undo::Own(Own::Job(uid, old)) = undo else { continue };
             let entries = old.as_deref().into_iter().chain(self.state.base.jobs.get(uid));
             let placements = entries.filter_map(|entry| entry.job.status.placement.as_ref());
             let remapped = placements.flat_map(|placement| &placement.nodes).filter(|place| place.remapped);
@@ -136,7 +136,7 @@ impl Step<'_> {
             if let Some((_, message)) = remap.and_then(|remap| words(&placement, remap)) {
                 let reason = Reason::new(ReasonCode::RailsSwapped, message).since(self.now);
                 let reasons = node.reasons.iter().cloned().chain([reason]).collect();
-                self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
+                self.state.put(Arc::new(Node { reasons, ..(*node).clone() }));
             }
             // As its inventory names them, and nothing is wrong with it: somebody has seen to the cables, or to the names.
             if reported && !place.remapped && !named(at, None) && certificate.measured == certificate.planned
@@ -147,7 +147,7 @@ impl Step<'_> {
                     .filter(|reason| reason.code != ReasonCode::RailsSwapped)
                     .cloned()
                     .collect();
-                self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
+                self.state.put(Arc::new(Node { reasons, ..(*node).clone() }));
             }
         }
     }

@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use controller_queue::{Act, Budget};
 use controller_scheduler::Need;
 use controller_state::{
-    Attempt, JobEntry, Outcome, rows::job::Schedule, tables::state::Index,
-    view::job::schedule::requeue_causes,
+    Attempt, JobEntry, Outcome, index::all::Index, rows::job::Schedule, view::job::schedule::requeue_causes,
 };
 use proto_model::{JobKey, JobUid, Phase, Placement, Reason, ReasonCode, Thing};
 

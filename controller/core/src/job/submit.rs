@@ -178,9 +178,8 @@ impl Step<'_> {
         uid: JobUid,
         id: JobId,
     ) {
-        let key = (tenant.clone(), request.clone());
         let record = RequestRecord { tenant, request, digest, uid, id, time: self.now };
-        self.state.set_request(key, Some(Arc::new(record)));
+        self.state.put(Arc::new(record));
     }
 
     pub(crate) fn tenant_quota(&self, tenant: &TenantName) -> Result<Quota, CoreError> {

@@ -225,7 +225,7 @@ impl Step<'_> {
         let Some(node) = self.state.base.nodes.get(name).filter(|node| node.health != health) else { return };
         let reasons = reasons.into_iter().chain(lasting(node)).collect();
         let node = Node { health, health_since: self.now, reasons, ..(**node).clone() };
-        self.state.set_node(name, Some(Arc::new(node)));
+        self.state.put(Arc::new(node));
         self.refresh_jobs_of(name);
     }
 

@@ -38,7 +38,7 @@ impl Step<'_> {
             strikes.clear();
         }
         let quarantined = node.quarantined.clone().or(quarantined);
-        self.state.set_node(&name, Some(Arc::new(Node { quarantined, strikes, ..(*node).clone() })));
+        self.state.put(Arc::new(Node { quarantined, strikes, ..(*node).clone() }));
     }
 
     fn quarantined(&self, name: &NodeName, strikes: &[Strike]) -> Reason {
@@ -74,7 +74,7 @@ impl Step<'_> {
         let node = self.state.base.nodes.get(name).filter(out)?;
         let (strikes, quarantine) = (Vec::new(), Vec::new());
         let node = Arc::new(Node { quarantined: None, strikes, quarantine, ..(**node).clone() });
-        self.state.set_node(name, Some(Arc::clone(&node)));
+        self.state.put(Arc::clone(&node));
         self.request_scheduling_pass();
         Some(node)
     }

@@ -29,7 +29,7 @@ impl Step<'_> {
                 return Ok(Reply::Drained { drain: old, changed: false });
             }
             let drain = Arc::new(Drain { reason, by, ..(*old).clone() });
-            self.state.set_drain(target, Some(Arc::clone(&drain)));
+            self.state.put(Arc::clone(&drain));
             return Ok(Reply::Drained { drain, changed: true });
         }
         let limit = self.state.config.max_drains;
@@ -38,7 +38,7 @@ impl Step<'_> {
         }
         let before = if force { BTreeMap::new() } else { self.state.stranded(&BTreeMap::new()) };
         let drain = Arc::new(Drain { target: target.clone(), reason, by, since: self.now });
-        self.state.set_drain(target.clone(), Some(Arc::clone(&drain)));
+        self.state.put(Arc::clone(&drain));
         if !force {
             // The step undoes what it has changed when it refuses.
             let after = self.state.stranded(&BTreeMap::new());
@@ -57,7 +57,7 @@ impl Step<'_> {
         let changed = self.state.base.drains.contains_key(&target);
         if changed {
             let ports = self.state.ports_of(&target);
-            self.state.set_drain(target.clone(), None);
+            self.state.remove::<Drain>(&target);
             self.doubt(&ports);
             self.refresh_drained();
             ports.keys().for_each(|node| self.proofs_changed(node));
@@ -84,7 +84,7 @@ impl Step<'_> {
         let of = |rail| DrainTarget::Port { node: name.clone(), rail };
         let range = self.state.base.drains.range(of(0)..=of(u32::MAX));
         for target in range.map(|(target, _)| target.clone()).collect::<Vec<_>>() {
-            self.state.set_drain(target, None);
+            self.state.remove::<Drain>(&target);
         }
     }
 

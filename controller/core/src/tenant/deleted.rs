@@ -25,19 +25,19 @@ impl Step<'_> {
         if !self.state.base.tombstones.contains_key(&key) && self.state.base.tombstones.len() >= most {
             let oldest = self.state.base.tombstones.values().min_by_key(|one| (one.deleted, one.key.clone()));
             if let Some(oldest) = oldest.map(|one| one.key.clone()) {
-                self.state.set_tombstone(&oldest, None);
+                self.state.remove::<Tombstone>(&oldest);
             }
         }
         let (deleted, by) = (self.now, self.who.clone());
         let tombstone = Tombstone { key: key.clone(), deleted, by, content };
-        self.state.set_tombstone(&key, Some(Arc::new(tombstone)));
+        self.state.put(Arc::new(tombstone));
     }
 
     /// What is kept for longer than it is to be goes, a bounded number at a time.
     pub(crate) fn purge_tombstones(&mut self, limit: usize) {
         let over = self.state.base.tombstones.values().filter(|one| self.is_over(one));
         let over: Vec<DeletedKey> = over.take(limit).map(|one| one.key.clone()).collect();
-        over.iter().for_each(|key| self.state.set_tombstone(key, None));
+        over.iter().for_each(|key| self.state.remove::<Tombstone>(key));
     }
 
     fn is_over(&self, tombstone: &Tombstone) -> bool {
@@ -58,7 +58,7 @@ impl Step<'_> {
             DeletedContent::Fabric(fabric) => self.undelete_fabric(key, fabric)?,
             DeletedContent::Tenant(kept) => self.undelete_tenant(key, kept, &mut notes)?,
         }
-        self.state.set_tombstone(key, None);
+        self.state.remove::<Tombstone>(key);
         if dry_run {
             self.state.undo_to(mark);
             self.out = Output::default();
@@ -145,7 +145,7 @@ impl Step<'_> {
         }
         if joined != *there {
             joined.generation += 1;
-            self.state.set_class(&share.name, Some(Arc::new(joined)));
+            self.state.put(Arc::new(joined));
         }
     }
 
@@ -162,7 +162,7 @@ impl Step<'_> {
                 if !joined.tenants.contains(name) {
                     joined.tenants.push(name.clone());
                     joined.generation += 1;
-                    self.state.set_reservation(&share.name, Some(Arc::new(joined)));
+                    self.state.put(Arc::new(joined));
                 }
             }
             Some(_) => notes.push(format!("{what} is another one now")),

@@ -8,6 +8,9 @@ use std::{
 use proto_audit::{Hash, Log, Record};
 use proto_model::Timestamp;
 
+/// Records of one row at most.
+pub const ROW: usize = 32;
+
 /// Records of one log that are stored under one key, in order; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {

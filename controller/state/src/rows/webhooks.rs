@@ -1,9 +1,7 @@
 //! What receivers are to be told.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use proto_model::{
-    JobName, JobUid, Phase, QueueName, Reason, TenantName, Timestamp, Webhook, WebhookEvent, WebhookName,
+    JobName, JobUid, Phase, QueueName, Reason, TenantName, Timestamp, WebhookEvent, WebhookName,
 };
 
 /// Whose, and which.
@@ -59,8 +57,3 @@ impl Delivery {
         (self.tenant.clone(), self.webhook.clone(), self.seq)
     }
 }
-
-/// Webhooks by whose they are and their names.
-pub type Webhooks = BTreeMap<WebhookKey, Arc<Webhook>>;
-/// What waits to be sent by them.
-pub type Deliveries = BTreeMap<DeliveryKey, Arc<Delivery>>;

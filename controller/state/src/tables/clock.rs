@@ -4,8 +4,9 @@ use proto_model::Timestamp;
 
 use crate::{
     config::Config,
+    index::all::Due,
     rows::{job::JobEntry, node::Link, schedules::ScheduleEntry, write::Key},
-    tables::state::{Due, State},
+    tables::state::State,
 };
 
 impl State {

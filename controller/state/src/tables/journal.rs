@@ -1,106 +1,17 @@
-//! How to undo what was not committed yet.
+//! What has changed since the last commit: how it is taken back, and what it means for the store.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use controller_queue::Marks;
-use proto_audit::Log;
-use proto_model::{
-    Drain, DrainTarget, Fabric, JobUid, License, LicenseName, Node, NodeName, QosRollout, Queue, QueueName,
-    RequestId, Reservation, ReservationName, ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp,
-    Values, ValuesId, Webhook,
-};
+use proto_model::JobUid;
 
 use crate::{
     rows::{
-        audit::{Chain, RowSummary},
-        decisions::DecisionRow,
-        deleted::{DeletedKey, Tombstone},
-        job::{JobEntry, NodeView, Schedule},
-        node::Link,
-        proving::Proving,
-        records::{RequestRecord, RestingName, TokenRecord},
-        rollout::Run,
+        job::JobEntry,
         schedules::{ScheduleEntry, ScheduleKey},
-        webhooks::{Delivery, DeliveryKey, WebhookKey},
-        write::Key,
+        write::{Key, Write},
     },
-    tables::state::State,
+    tables::state::{Own, Row, Seen, State, Undo},
 };
-
-/// The old value of one row.
-#[derive(Debug, Clone)]
-pub enum Undo {
-    /// The fabric document.
-    Fabric(Option<Arc<Fabric>>),
-    /// A drain.
-    Drain(DrainTarget, Option<Arc<Drain>>),
-    /// The rollout.
-    Qos(Option<Arc<QosRollout>>),
-    /// What of the rollout is under way, and when it is looked at again.
-    QosRun(Box<(Run, Option<Timestamp>)>),
-    /// Probes, and when they are looked at again.
-    Proving(Box<(Proving, Option<Timestamp>)>),
-    /// A node.
-    Node(NodeName, Option<Arc<Node>>),
-    /// A tenant.
-    Tenant(TenantName, Option<Arc<Tenant>>),
-    /// The name of a deleted tenant.
-    Resting(TenantName, Option<Arc<RestingName>>),
-    /// What was deleted.
-    Tombstone(DeletedKey, Option<Arc<Tombstone>>),
-    /// A job with what belongs to it.
-    Job(JobUid, Option<Box<JobEntry>>),
-    /// A request id.
-    Request((TenantName, RequestId), Option<Arc<RequestRecord>>),
-    /// A join token.
-    Token([u8; 32], Option<Arc<TokenRecord>>),
-    /// A connection.
-    Link(NodeName, Option<Link>),
-    /// What a node of a gang has reported.
-    View((JobUid, u32), Option<Box<NodeView>>),
-    /// A queue.
-    Queue((TenantName, QueueName), Option<Arc<Queue>>),
-    /// A reservation.
-    Reservation(ReservationName, Option<Arc<Reservation>>),
-    /// A schedule of jobs.
-    JobSchedule(ScheduleKey, Option<Box<ScheduleEntry>>),
-    /// A secret or config.
-    Values(ValuesId, Option<Arc<Values>>),
-    /// A webhook.
-    Webhook(WebhookKey, Option<Arc<Webhook>>),
-    /// What waits to be sent.
-    Delivery(DeliveryKey, Option<Arc<Delivery>>),
-    /// A service class.
-    Class(ServiceClassName, Option<Arc<ServiceClass>>),
-    /// A license.
-    License(LicenseName, Option<Arc<License>>),
-    /// How far the queue was looked at.
-    Schedule(Box<Schedule>),
-    /// A row of the decision log.
-    Decisions(u64, Option<Arc<DecisionRow>>),
-    /// The head of the audit log, and its rows.
-    Chain(Log, Box<Chain>),
-    /// What is remembered of a row of an audit log.
-    Audit((Log, u64), Option<RowSummary>),
-    /// What the policy remembers of past jobs.
-    Marks(Box<Marks>),
-}
-
-/// Everything since the last commit.
-#[derive(Debug, Clone, Default)]
-pub struct Journal {
-    /// The old values of rows, in the order of the changes.
-    pub undo: Vec<Undo>,
-    /// Keys that the steps since the last commit have written, and whether they are gone.
-    pub written: Vec<(Key, bool)>,
-}
-
-impl Journal {
-    /// Whether a key waits for its commit, and if so whether it is gone.
-    pub fn pending(&self, key: &Key) -> Option<bool> {
-        self.written.iter().rev().find(|(written, _)| written == key).map(|(_, deleted)| *deleted)
-    }
-}
 
 impl State {
     /// The writes of all steps since the last commit are durable, at this revision of the store.
@@ -131,45 +42,120 @@ impl State {
         !self.journal.undo.is_empty()
     }
 
+    /// Puts a row into its table; the journal can undo it.
+    pub fn put<R: Row>(&mut self, row: Arc<R>) {
+        self.set(&row.key(), Some(row));
+    }
+
+    /// Takes a row out of its table; the journal can undo it.
+    pub fn remove<R: Row>(&mut self, key: &R::Key) {
+        self.set::<R>(key, None);
+    }
+
+    /// Puts a row into its table, or takes it out; the journal can undo it.
+    pub fn set<R: Row>(&mut self, key: &R::Key, new: Option<Arc<R>>) {
+        let old = self.swap(key, new);
+        self.journal.undo.push(R::undo(key.clone(), old));
+    }
+
+    /// The same without a note, for what is loaded or taken back.
+    pub(crate) fn swap<R: Row>(&mut self, key: &R::Key, new: Option<Arc<R>>) -> Option<Arc<R>> {
+        let old = R::table_mut(&mut self.base).swap(key, new.clone());
+        R::follow(self, key, old.as_ref(), new.as_ref());
+        old
+    }
+
+    /// Notes how to undo what was changed by hand.
+    pub(crate) fn note(&mut self, own: Own) {
+        self.journal.undo.push(Undo::Own(own));
+    }
+
     /// Takes back all changes behind a mark: the length of the log at that time. Marks nest.
     pub fn undo_to(&mut self, mark: usize) {
         while self.journal.undo.len() > mark {
-            match self.journal.undo.pop() {
-                Some(Undo::Fabric(old)) => drop(self.swap_fabric(old)),
-                Some(Undo::Drain(target, old)) => drop(self.swap_drain(target, old)),
-                Some(Undo::Qos(old)) => self.base.qos = old,
-                Some(Undo::QosRun(old)) => {
+            let Some(own) = self.journal.undo.pop().and_then(|undo| undo.take_back(self)) else { continue };
+            match own {
+                Own::Fabric(old) => drop(self.swap_fabric(old)),
+                Own::Qos(old) => self.base.qos = old,
+                Own::QosRun(old) => {
                     let (run, check) = *old;
                     self.swap_qos_run(run);
                     self.base.qos_check = check;
                 }
-                Some(Undo::Proving(old)) => (self.base.proving, self.base.prove_check) = *old,
-                Some(Undo::Node(name, old)) => drop(self.swap_node(&name, old)),
-                Some(Undo::Tenant(name, old)) => drop(self.swap_tenant(&name, old)),
-                Some(Undo::Resting(name, old)) => drop(self.swap_resting(&name, old)),
-                Some(Undo::Tombstone(key, old)) => drop(self.swap_tombstone(&key, old)),
-                Some(Undo::Job(uid, old)) => drop(self.swap_job(uid, old.map(|entry| *entry))),
-                Some(Undo::Request(key, old)) => drop(self.swap_request(key, old)),
-                Some(Undo::Token(hash, old)) => drop(self.swap_token(hash, old)),
-                Some(Undo::Link(name, old)) => drop(self.swap_link(&name, old)),
-                Some(Undo::View(key, old)) => drop(self.swap_view(key, old.map(|view| *view))),
-                Some(Undo::Marks(old)) => self.index.queue_state.restore(*old),
-                Some(Undo::Queue(key, old)) => drop(self.swap_queue(key, old)),
-                Some(Undo::Reservation(name, old)) => drop(self.swap_reservation(&name, old)),
-                Some(Undo::JobSchedule(key, old)) => {
-                    drop(self.swap_job_schedule(key, old.map(|entry| *entry)));
-                }
-                Some(Undo::Values(id, old)) => drop(self.swap_values(id, old)),
-                Some(Undo::Webhook(key, old)) => drop(self.swap_webhook(key, old)),
-                Some(Undo::Delivery(key, old)) => drop(self.swap_delivery(key, old)),
-                Some(Undo::Class(name, old)) => drop(self.swap_class(&name, old)),
-                Some(Undo::License(name, old)) => drop(self.swap_license(&name, old)),
-                Some(Undo::Decisions(seq, old)) => drop(self.swap_decisions(seq, old)),
-                Some(Undo::Chain(log, old)) => self.base.chains[log] = *old,
-                Some(Undo::Audit(key, old)) => drop(self.swap_audit(key, old)),
-                Some(Undo::Schedule(old)) => self.base.schedule = *old,
-                None => return,
+                Own::Proving(old) => (self.base.proving, self.base.prove_check) = *old,
+                Own::Job(uid, old) => drop(self.swap_job(uid, old.map(|entry| *entry))),
+                Own::Link(name, old) => drop(self.swap_link(&name, old)),
+                Own::View(key, old) => drop(self.swap_view(key, old.map(|view| *view))),
+                Own::JobSchedule(key, old) => drop(self.swap_job_schedule(key, old.map(|entry| *entry))),
+                Own::Schedule(old) => self.base.schedule = *old,
+                Own::Chain(log, old) => self.base.chains[log] = *old,
+                Own::Audit(key, old) => drop(self.swap_audit(key, old)),
+                Own::Marks(old) => self.index.queue_state.restore(*old),
             }
+        }
+    }
+
+    /// What the changes since `mark` mean for the store; each key once.
+    #[must_use]
+    pub fn writes_since(&self, mark: usize) -> Vec<Write> {
+        let mut writes = Vec::new();
+        let mut seen = Seen::default();
+        let (mut jobs, mut schedules, mut audit) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut qos, mut fabric) = (false, false);
+        for undo in &self.journal.undo[mark..] {
+            writes.extend(seen.write(&self.base, undo));
+            let Undo::Own(own) = undo else { continue };
+            match own {
+                Own::Job(uid, old) if jobs.insert(*uid) => self.job_writes(*uid, old.as_deref(), &mut writes),
+                Own::JobSchedule(key, old) if schedules.insert(key) => {
+                    writes.extend(self.schedule_write(key, old.as_deref()));
+                }
+                Own::Audit(key, old) if audit.insert(*key) => {
+                    writes.extend(self.audit_write(*key, old.is_some()));
+                }
+                Own::Qos(_) if !qos => {
+                    qos = true;
+                    writes.extend(self.base.qos.clone().map(Write::PutQos));
+                }
+                Own::Fabric(old) if !fabric => {
+                    fabric = true;
+                    writes.extend(self.fabric_write(old.is_some()));
+                }
+                _ => {}
+            }
+        }
+        writes
+    }
+
+    fn schedule_write(&self, key: &ScheduleKey, old: Option<&ScheduleEntry>) -> Option<Write> {
+        match (old, self.base.schedules.get(key)) {
+            (Some(old), Some(new)) if Arc::ptr_eq(&old.schedule, &new.schedule) => None,
+            (_, Some(new)) => Some(Write::PutSchedule(Arc::clone(&new.schedule))),
+            (Some(_), None) => Some(Write::DeleteSchedule(key.0.clone(), key.1.clone())),
+            (None, None) => None,
+        }
+    }
+
+    fn fabric_write(&self, was: bool) -> Option<Write> {
+        let deleted = was.then_some(Write::DeleteFabric);
+        self.base.fabric.clone().map(Write::PutFabric).or(deleted)
+    }
+
+    fn job_writes(&self, uid: JobUid, old: Option<&JobEntry>, writes: &mut Vec<Write>) {
+        let new = self.base.jobs.get(&uid);
+        match (old, new) {
+            (Some(old), Some(new)) if Arc::ptr_eq(&old.job, &new.job) => {}
+            (_, Some(new)) => writes.push(Write::PutJob(Arc::clone(&new.job))),
+            (Some(old), None) => writes.push(Write::DeleteJob(old.job.id.clone())),
+            (None, None) => {}
+        }
+        let (before, after) =
+            (old.and_then(|old| old.attempt.as_ref()), new.and_then(|new| new.attempt.as_ref()));
+        match (before, after) {
+            (Some(before), Some(after)) if Arc::ptr_eq(before, after) => {}
+            (_, Some(after)) => writes.push(Write::PutAttempt(Arc::clone(after))),
+            (Some(_), None) => writes.push(Write::DeleteAttempt(uid)),
+            (None, None) => {}
         }
     }
 }

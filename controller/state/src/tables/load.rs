@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::{
     config::Config,
+    index::all::Index,
     rows::{
         audit::StoredAudit,
         decisions::DecisionRow,
@@ -25,10 +26,7 @@ use crate::{
         webhooks::Delivery,
         write::Key,
     },
-    tables::{
-        journal::Journal,
-        state::{Base, Index, State},
-    },
+    tables::state::{Base, Journal, Row, State},
 };
 
 /// Everything that is stored, with the store's revision of each resource's last change.
@@ -103,7 +101,7 @@ impl State {
     ///
     /// # Errors
     /// [`LoadError`] names every inconsistency of the store.
-    pub fn load(config: Config, epoch: u64, now: Timestamp, mut stored: Stored) -> Result<Self, LoadError> {
+    pub fn load(config: Config, epoch: u64, now: Timestamp, stored: Stored) -> Result<Self, LoadError> {
         let policy = policy(&config);
         let mut state = Self {
             config,
@@ -113,50 +111,28 @@ impl State {
             versions: BTreeMap::new(),
             journal: Journal::default(),
         };
-        let mut findings = Vec::new();
-        state.load_webhooks(&mut stored, &mut findings);
-        state.load_values(&mut stored);
+        let mut findings = state.take_in_webhooks(stored.webhooks, stored.deliveries);
+        state.take_in(stored.values);
         if let Some((fabric, version)) = stored.fabric {
             state.versions.insert(Key::Fabric, version);
             state.swap_fabric(Some(fabric));
         }
-        for drain in stored.drains {
-            state.swap_drain(drain.target.clone(), Some(drain));
-        }
+        state.take_in_unversioned(stored.drains);
         state.base.qos_check = stored.qos.is_some().then_some(now);
         state.base.qos = stored.qos;
         for (node, version) in stored.nodes {
             let name = node.name.clone();
             let due = (node.health == Health::Ready).then(|| now.plus(state.config.heartbeat_limit));
-            state.versions.insert(Key::Node(name.clone()), version);
-            state.swap_node(&name, Some(node));
+            state.take_in([(node, version)]);
             state.swap_link(&name, Some(Link::absent(now, due)));
         }
-        for (tenant, version) in stored.tenants {
-            let name = tenant.name.clone();
-            state.versions.insert(Key::Tenant(name.clone()), version);
-            state.swap_tenant(&name, Some(tenant));
-        }
-        for resting in stored.resting {
-            state.swap_resting(&resting.name.clone(), Some(resting));
-        }
-        state.load_tombstones(stored.tombstones);
-        for (queue, version) in stored.queues {
-            let key = (queue.tenant.clone(), queue.name.clone());
-            state.versions.insert(Key::Queue(key.0.clone(), key.1.clone()), version);
-            state.swap_queue(key, Some(queue));
-        }
-        for (class, version) in stored.classes {
-            let name = class.name.clone();
-            state.versions.insert(Key::ServiceClass(name.clone()), version);
-            state.swap_class(&name, Some(class));
-        }
-        state.load_licenses(stored.licenses);
-        for (reservation, version) in stored.reservations {
-            let name = reservation.name.clone();
-            state.versions.insert(Key::Reservation(name.clone()), version);
-            state.swap_reservation(&name, Some(reservation));
-        }
+        state.take_in(stored.tenants);
+        state.take_in_unversioned(stored.resting);
+        state.take_in_unversioned(stored.tombstones);
+        state.take_in(stored.queues);
+        state.take_in(stored.classes);
+        state.take_in(stored.licenses);
+        state.take_in(stored.reservations);
         for (schedule, version) in stored.schedules {
             let key = (schedule.tenant.clone(), schedule.name.clone());
             state.versions.insert(Key::Schedule(key.0.clone(), key.1.clone()), version);
@@ -164,17 +140,43 @@ impl State {
             state.swap_job_schedule(key, Some(ScheduleEntry { schedule, due: Some(now) }));
         }
         state.load_jobs(stored.jobs, stored.attempts, now, &mut findings);
-        for row in stored.decisions {
-            state.swap_decisions(row.seq, Some(row));
-        }
+        state.take_in_unversioned(stored.decisions);
         state.load_audit(stored.audit);
-        for record in stored.requests {
-            state.swap_request((record.tenant.clone(), record.request.clone()), Some(record));
-        }
-        for token in stored.tokens {
-            state.swap_token(token.hash, Some(token));
-        }
+        state.take_in_unversioned(stored.requests);
+        state.take_in_unversioned(stored.tokens);
         if findings.is_empty() { Ok(state) } else { Err(LoadError { findings }) }
+    }
+
+    /// Rows with the store's revisions of their last changes.
+    fn take_in<R: Row>(&mut self, rows: impl IntoIterator<Item = (Arc<R>, u64)>) {
+        for (row, version) in rows {
+            let key = row.key();
+            self.versions.insert(R::delete(&key).key(), version);
+            self.swap(&key, Some(row));
+        }
+    }
+
+    /// Rows whose revisions nobody asks for.
+    fn take_in_unversioned<R: Row>(&mut self, rows: Vec<Arc<R>>) {
+        for row in rows {
+            self.swap(&row.key(), Some(row));
+        }
+    }
+
+    /// Webhooks and what waits to be sent by them; what is found amiss.
+    fn take_in_webhooks(
+        &mut self,
+        webhooks: Vec<(Arc<Webhook>, u64)>,
+        deliveries: Vec<Arc<Delivery>>,
+    ) -> Vec<String> {
+        self.take_in(webhooks);
+        let lost = deliveries.iter().filter(|one| self.webhook(&one.tenant, &one.webhook).is_none());
+        let words = |one: &Arc<Delivery>| {
+            format!("delivery {}: there is no webhook '{}/{}'", one.seq, one.tenant, one.webhook)
+        };
+        let findings = lost.map(words).collect();
+        self.take_in_unversioned(deliveries);
+        findings
     }
 
     fn load_jobs(

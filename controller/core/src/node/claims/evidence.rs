@@ -41,7 +41,7 @@ impl Step<'_> {
         } else {
             node.quarantined.clone()
         };
-        self.state.set_node(name, Some(Arc::new(Node { quarantine, quarantined, ..(*node).clone() })));
+        self.state.put(Arc::new(Node { quarantine, quarantined, ..(*node).clone() }));
         self.refresh_jobs_of(name);
     }
 

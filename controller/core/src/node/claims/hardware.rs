@@ -59,7 +59,7 @@ impl Step<'_> {
         };
         let wanted = Node { provisional: claimed.provisional, ..wanted };
         if wanted != *known {
-            self.state.set_node(name, Some(Arc::new(wanted)));
+            self.state.put(Arc::new(wanted));
         }
         for untruth in &claimed.untruths {
             self.quarantine(name, untruth);
@@ -87,7 +87,7 @@ impl Step<'_> {
             if only.provisional.contains(&claim) {
                 let mut node = (**only).clone();
                 node.provisional.remove(&claim);
-                self.state.set_node(&only.name.clone(), Some(Arc::new(node)));
+                self.state.put(Arc::new(node));
             }
         }
     }
@@ -107,7 +107,7 @@ impl Step<'_> {
         if !wanted.is_quarantined() {
             wanted.quarantined = wanted.quarantined.filter(|reason| reason.code != ReasonCode::Quarantined);
         }
-        self.state.set_node(&only.name, Some(Arc::new(wanted)));
+        self.state.put(Arc::new(wanted));
         self.request_scheduling_pass();
     }
 
@@ -119,7 +119,7 @@ impl Step<'_> {
         let claimed = self.claim(name, &none, &node.inventory);
         if claimed.provisional != node.provisional {
             let node = Node { provisional: claimed.provisional, ..(*node).clone() };
-            self.state.set_node(name, Some(Arc::new(node)));
+            self.state.put(Arc::new(node));
         }
         for untruth in &claimed.untruths {
             self.quarantine(name, untruth);

@@ -32,7 +32,7 @@ impl Step<'_> {
         }
         let class = Arc::new(ServiceClass { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
-            self.state.set_class(&name, Some(Arc::clone(&class)));
+            self.state.put(Arc::clone(&class));
             self.request_scheduling_pass();
         }
         Ok(Reply::ServiceClass(class))
@@ -46,7 +46,7 @@ impl Step<'_> {
         if waiting + running > 0 {
             return Err(CoreError::ClassBusy { class: name.clone(), jobs: waiting.saturating_add(running) });
         }
-        self.state.set_class(name, None);
+        self.state.remove::<ServiceClass>(name);
         Ok(Reply::Done)
     }
 
@@ -69,7 +69,7 @@ impl Step<'_> {
             }
             if left != *class {
                 left.generation += 1;
-                self.state.set_class(&class.name, Some(Arc::new(left)));
+                self.state.put(Arc::new(left));
             }
         }
         Ok(())

@@ -29,7 +29,7 @@ impl Step<'_> {
         }
         let license = Arc::new(License { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
-            self.state.set_license(&name, Some(Arc::clone(&license)));
+            self.state.put(Arc::clone(&license));
             self.request_scheduling_pass();
         }
         Ok(Reply::License(license))
@@ -46,7 +46,7 @@ impl Step<'_> {
             let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
             return Err(CoreError::LicenseBusy { license: name.clone(), jobs });
         }
-        self.state.set_license(name, None);
+        self.state.remove::<License>(name);
         Ok(Reply::Done)
     }
 }

@@ -35,7 +35,7 @@ impl Step<'_> {
         }
         let queue = Arc::new(Queue { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
-            self.state.set_queue(key, Some(Arc::clone(&queue)));
+            self.state.put(Arc::clone(&queue));
             self.request_scheduling_pass();
         }
         Ok(Reply::Queue(queue))
@@ -51,7 +51,7 @@ impl Step<'_> {
             let (tenant, queue) = (tenant.clone(), name.clone());
             return Err(CoreError::QueueBusy { tenant, queue, jobs, within });
         }
-        self.state.set_queue((tenant.clone(), name.clone()), None);
+        self.state.remove::<Queue>(&(tenant.clone(), name.clone()));
         self.request_scheduling_pass();
         Ok(Reply::Done)
     }

@@ -43,7 +43,7 @@ impl Step<'_> {
         }
         let reservation = Arc::new(Reservation { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
-            self.state.set_reservation(&name, Some(Arc::clone(&reservation)));
+            self.state.put(Arc::clone(&reservation));
             self.request_scheduling_pass();
         }
         Ok(Reply::Reservation(reservation))
@@ -60,7 +60,7 @@ impl Step<'_> {
         if jobs > 0 {
             return Err(CoreError::ReservationBusy { reservation: name.clone(), jobs });
         }
-        self.state.set_reservation(name, None);
+        self.state.remove::<Reservation>(name);
         self.request_scheduling_pass();
         Ok(Reply::Done)
     }
@@ -75,7 +75,7 @@ impl Step<'_> {
             self.state.base.jobs.values().filter_map(|entry| entry.job.spec.reservation.as_ref()).collect();
         let names: Vec<ReservationName> = names.into_iter().filter(|name| !used.contains(name)).collect();
         for name in names {
-            self.state.set_reservation(&name, None);
+            self.state.remove::<Reservation>(&name);
         }
     }
 }

@@ -33,7 +33,7 @@ impl Step<'_> {
             None => {
                 let wanted = Arc::new(wanted);
                 if !dry_run {
-                    self.state.set_values(id.clone(), Some(Arc::clone(&wanted)));
+                    self.state.put(Arc::clone(&wanted));
                     self.environment_changed(&id);
                 }
                 wanted
@@ -81,7 +81,7 @@ impl Step<'_> {
         if self.state.values(id).is_none() {
             return Err(self.state.values_missing(id));
         }
-        self.state.set_values(id.clone(), None);
+        self.state.remove::<Values>(id);
         self.environment_changed(id);
         Ok(Reply::Done)
     }
@@ -89,7 +89,7 @@ impl Step<'_> {
     /// A tenant's secrets and configs end with it.
     pub(crate) fn forget_values(&mut self, tenant: &TenantName) {
         let ids: Vec<ValuesId> = self.state.values_of(tenant).map(|one| one.id.clone()).collect();
-        ids.into_iter().for_each(|id| self.state.set_values(id, None));
+        ids.into_iter().for_each(|id| self.state.remove::<Values>(&id));
     }
 
     /// Jobs whose ranks have not started begin anew with what there is now; those that were held for it go on.

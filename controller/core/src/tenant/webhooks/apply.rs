@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_state::{CoreError, DeliveryKey, WebhookKey};
+use controller_state::{CoreError, Delivery, DeliveryKey, WebhookKey};
 use proto_model::{TenantName, Webhook, WebhookName, WebhookProgress, WebhookSecret, WebhookSpec};
 
 use crate::{
@@ -63,7 +63,7 @@ impl Step<'_> {
             let dropped = self.drop_deliveries(&key);
             Arc::make_mut(&mut webhook).progress.dropped += dropped;
         }
-        self.state.set_webhook(key, Some(webhook));
+        self.state.put(webhook);
     }
 
     /// Removes what waits of a webhook, and says how much it was.
@@ -71,7 +71,7 @@ impl Step<'_> {
         let waiting: Vec<DeliveryKey> =
             self.state.deliveries_of(&key.0, &key.1).map(|delivery| delivery.key()).collect();
         let count = waiting.len() as u64;
-        waiting.into_iter().for_each(|key| self.state.set_delivery(key, None));
+        waiting.into_iter().for_each(|key| self.state.remove::<Delivery>(&key));
         count
     }
 
@@ -85,7 +85,7 @@ impl Step<'_> {
         }
         let key = (tenant.clone(), name.clone());
         self.drop_deliveries(&key);
-        self.state.set_webhook(key, None);
+        self.state.remove::<Webhook>(&key);
         Ok(Reply::Done)
     }
 
@@ -100,7 +100,7 @@ impl Step<'_> {
         for name in names {
             let key = (tenant.clone(), name);
             self.drop_deliveries(&key);
-            self.state.set_webhook(key, None);
+            self.state.remove::<Webhook>(&key);
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Step<'_> {
                 }
                 DeliveryResult::Failed(error) => {
                     progress.last_error = Some((self.now, short(&error, Webhook::MAX_ERROR)));
-                    self.state.set_webhook(hook_key, Some(Arc::new(hook)));
+                    self.state.put(Arc::new(hook));
                     continue;
                 }
                 DeliveryResult::GivenUp(error) => {
@@ -137,7 +137,7 @@ impl Step<'_> {
                 }
             }
             if waits {
-                self.state.set_delivery(key, None);
+                self.state.remove::<Delivery>(&key);
             }
             self.store_webhook(hook_key, &Arc::new(hook));
         }

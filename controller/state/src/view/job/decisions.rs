@@ -1,14 +1,8 @@
 //! What was decided of a job up to some time.
 
-use std::sync::Arc;
-
 use proto_model::{JobId, TenantName, Timestamp};
 
-use crate::{
-    error::refusal::CoreError,
-    rows::decisions::{DecisionRecord, DecisionRow},
-    tables::{journal::Undo, state::State},
-};
+use crate::{error::refusal::CoreError, rows::decisions::DecisionRecord, tables::state::State};
 
 /// Records that one answer shows.
 const SHOWN: usize = 32;
@@ -21,37 +15,6 @@ pub struct Past {
 }
 
 impl State {
-    /// Puts a row into the decision log, or takes it out; the journal can undo it.
-    pub fn set_decisions(&mut self, seq: u64, new: Option<Arc<DecisionRow>>) {
-        let old = self.swap_decisions(seq, new);
-        self.journal.undo.push(Undo::Decisions(seq, old));
-    }
-
-    pub(crate) fn swap_decisions(
-        &mut self,
-        seq: u64,
-        new: Option<Arc<DecisionRow>>,
-    ) -> Option<Arc<DecisionRow>> {
-        let old = self.base.decisions.remove(&seq);
-        for record in old.iter().flat_map(|row| &row.records) {
-            self.index.decisions -= 1;
-            if let Some(rows) = self.index.decided.get_mut(&record.id) {
-                rows.remove(&seq);
-                if rows.is_empty() {
-                    self.index.decided.remove(&record.id);
-                }
-            }
-        }
-        if let Some(row) = new {
-            for record in &row.records {
-                self.index.decisions += 1;
-                self.index.decided.entry(record.id.clone()).or_default().insert(seq);
-            }
-            self.base.decisions.insert(seq, row);
-        }
-        old
-    }
-
     /// When the tenant was made: what was decided before is of an earlier one of that name.
     #[must_use]
     pub fn tenant_begin(&self, tenant: &TenantName) -> Timestamp {

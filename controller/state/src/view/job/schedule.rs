@@ -3,18 +3,9 @@
 use controller_scheduler::{Need, Violation, check_placement, choice_of, prove};
 use proto_model::{Job, JobUid, Placement, Reason, ReasonCode};
 
-use crate::{
-    rows::job::JobEntry,
-    tables::{journal::Undo, state::State},
-};
+use crate::{rows::job::JobEntry, tables::state::State};
 
 impl State {
-    /// What the policy remembers may change now.
-    pub fn note_marks(&mut self) {
-        let marks = self.index.queue_state.marks();
-        self.journal.undo.push(Undo::Marks(Box::new(marks)));
-    }
-
     /// Whether nothing speaks against a placement but the quota of the job's tenant.
     pub fn is_over_quota(&self, uid: JobUid, placement: &Placement) -> bool {
         let Some(entry) = self.base.jobs.get(&uid) else { return false };

@@ -6,11 +6,8 @@ use proto_model::{JobName, JobSchedule, JobUid, Phase, ScheduleName, TenantName,
 
 use crate::{
     error::{nearest::nearest, refusal::CoreError},
-    rows::schedules::{ScheduleEntry, ScheduleKey},
-    tables::{
-        journal::Undo,
-        state::{Due, State},
-    },
+    rows::schedules::ScheduleKey,
+    tables::state::State,
 };
 
 /// Jobs under way that are named.
@@ -26,27 +23,6 @@ pub struct ScheduleView {
 }
 
 impl State {
-    /// Puts a schedule into its table, or takes it out; the journal can undo it.
-    pub fn set_job_schedule(&mut self, key: ScheduleKey, new: Option<ScheduleEntry>) {
-        let old = self.swap_job_schedule(key.clone(), new);
-        self.journal.undo.push(Undo::JobSchedule(key, old.map(Box::new)));
-    }
-
-    pub(crate) fn swap_job_schedule(
-        &mut self,
-        key: ScheduleKey,
-        new: Option<ScheduleEntry>,
-    ) -> Option<ScheduleEntry> {
-        let due = new.as_ref().and_then(|entry| entry.due);
-        let what = Due::Schedule(key.0.clone(), key.1.clone());
-        let old = match new {
-            Some(new) => self.base.schedules.insert(key, new),
-            None => self.base.schedules.remove(&key),
-        };
-        self.swap_due(&what, old.as_ref().and_then(|entry| entry.due), due);
-        old
-    }
-
     /// A schedule.
     #[must_use]
     pub fn job_schedule(&self, tenant: &TenantName, name: &ScheduleName) -> Option<&Arc<JobSchedule>> {

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use controller_queue::ClassDef;
 use proto_model::{
     Applicant, Authority, ClassUser, JobSpec, QueueName, Role, ServiceClass, ServiceClassName, TenantName,
 };
@@ -10,29 +9,11 @@ use proto_model::{
 use crate::{
     error::{nearest::nearest, refusal::CoreError},
     index::classes::ClassUse,
-    tables::{journal::Undo, state::State},
+    tables::state::State,
     view::tenant::documents::MAX_DEPTH,
 };
 
 impl State {
-    /// Puts a service class into its table, or takes it out; the journal can undo it.
-    pub fn set_class(&mut self, name: &ServiceClassName, new: Option<Arc<ServiceClass>>) {
-        let old = self.swap_class(name, new);
-        self.journal.undo.push(Undo::Class(name.clone(), old));
-    }
-
-    pub(crate) fn swap_class(
-        &mut self,
-        name: &ServiceClassName,
-        new: Option<Arc<ServiceClass>>,
-    ) -> Option<Arc<ServiceClass>> {
-        self.index.queue_state.set_class(name, new.as_deref().map(ClassDef::of));
-        match new {
-            Some(new) => self.base.classes.insert(name.clone(), new),
-            None => self.base.classes.remove(name),
-        }
-    }
-
     /// A service class.
     #[must_use]
     pub fn service_class(&self, name: &ServiceClassName) -> Option<&Arc<ServiceClass>> {

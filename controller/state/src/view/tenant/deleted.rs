@@ -7,9 +7,9 @@ use proto_model::{JobSchedule, Queue, Reservation, ServiceClass, Tenant, TenantN
 use crate::{
     rows::{
         deleted::{DeletedKey, DeletedTenant, Tombstone},
-        write::{Key, Write},
+        write::Key,
     },
-    tables::{journal::Undo, state::State},
+    tables::state::State,
 };
 
 /// Bytes of what is kept of a tenant at most: it is one value of the store.
@@ -83,46 +83,6 @@ impl State {
         let mut queues: Vec<Arc<Queue>> = self.queues_of(tenant).cloned().collect();
         queues.sort_by_cached_key(|queue| (depth(queue), queue.name.clone()));
         queues
-    }
-
-    /// Keeps what was deleted, or forgets it; the journal can undo it.
-    pub fn set_tombstone(&mut self, key: &DeletedKey, new: Option<Arc<Tombstone>>) {
-        let old = self.swap_tombstone(key, new);
-        self.journal.undo.push(Undo::Tombstone(key.clone(), old));
-    }
-
-    pub(crate) fn swap_tombstone(
-        &mut self,
-        key: &DeletedKey,
-        new: Option<Arc<Tombstone>>,
-    ) -> Option<Arc<Tombstone>> {
-        match new {
-            Some(new) => self.base.tombstones.insert(key.clone(), new),
-            None => self.base.tombstones.remove(key),
-        }
-    }
-
-    /// What is stored.
-    pub fn load_tombstones(&mut self, stored: Vec<Arc<Tombstone>>) {
-        for tombstone in stored {
-            self.swap_tombstone(&tombstone.key.clone(), Some(tombstone));
-        }
-    }
-
-    /// What the changes since `mark` mean for the store.
-    pub fn tombstone_writes(&self, mark: usize, writes: &mut Vec<Write>) {
-        let mut seen = std::collections::BTreeSet::new();
-        for undo in &self.journal.undo[mark..] {
-            let Undo::Tombstone(key, old) = undo else { continue };
-            if !seen.insert(key) {
-                continue;
-            }
-            match self.base.tombstones.get(key) {
-                Some(new) => writes.push(Write::PutTombstone(Arc::clone(new))),
-                None if old.is_some() => writes.push(Write::DeleteTombstone(key.clone())),
-                None => {}
-            }
-        }
     }
 
     /// When the next of them is over.

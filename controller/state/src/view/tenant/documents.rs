@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use controller_queue::{QueueDef, ReservationDef};
 use controller_topology::{PodIx, Topology};
 use proto_model::{
     JobSpec, Queue, QueueName, Reservation, ReservationName, ReservationNodes, Shape, TenantName, Timestamp,
@@ -13,7 +12,7 @@ use crate::{
         nearest::{invalid, nearest},
         refusal::CoreError,
     },
-    tables::{journal::Undo, state::State},
+    tables::state::State,
 };
 
 /// Queues above one another at most.
@@ -78,42 +77,6 @@ pub fn in_words(shape: Shape) -> String {
 }
 
 impl State {
-    /// Puts a queue into its table, or takes it out; the journal can undo it.
-    pub fn set_queue(&mut self, key: (TenantName, QueueName), new: Option<Arc<Queue>>) {
-        let old = self.swap_queue(key.clone(), new);
-        self.journal.undo.push(Undo::Queue(key, old));
-    }
-
-    pub(crate) fn swap_queue(
-        &mut self,
-        key: (TenantName, QueueName),
-        new: Option<Arc<Queue>>,
-    ) -> Option<Arc<Queue>> {
-        self.index.queue_state.set_queue(&key.0, &key.1, new.as_deref().map(QueueDef::of));
-        match new {
-            Some(new) => self.base.queues.insert(key, new),
-            None => self.base.queues.remove(&key),
-        }
-    }
-
-    /// Puts a reservation into its table, or takes it out; the journal can undo it.
-    pub fn set_reservation(&mut self, name: &ReservationName, new: Option<Arc<Reservation>>) {
-        let old = self.swap_reservation(name, new);
-        self.journal.undo.push(Undo::Reservation(name.clone(), old));
-    }
-
-    pub(crate) fn swap_reservation(
-        &mut self,
-        name: &ReservationName,
-        new: Option<Arc<Reservation>>,
-    ) -> Option<Arc<Reservation>> {
-        self.index.queue_state.set_reservation(name, new.as_deref().map(ReservationDef::of));
-        match new {
-            Some(new) => self.base.reservations.insert(name.clone(), new),
-            None => self.base.reservations.remove(name),
-        }
-    }
-
     /// A queue.
     #[must_use]
     pub fn queue(&self, tenant: &TenantName, name: &QueueName) -> Option<&Arc<Queue>> {

@@ -7,43 +7,10 @@ use proto_model::{JobSpec, License, LicenseName};
 
 use crate::{
     error::{nearest::nearest, refusal::CoreError},
-    rows::write::{Key, Write},
-    tables::{journal::Undo, state::State},
+    tables::state::State,
 };
 
 impl State {
-    /// Puts a license into its table, or takes it out; the journal can undo it.
-    pub fn set_license(&mut self, name: &LicenseName, new: Option<Arc<License>>) {
-        let old = self.swap_license(name, new);
-        self.journal.undo.push(Undo::License(name.clone(), old));
-    }
-
-    /// What is stored, with the store's revisions.
-    pub fn load_licenses(&mut self, stored: Vec<(Arc<License>, u64)>) {
-        for (license, version) in stored {
-            let name = license.name.clone();
-            self.versions.insert(Key::License(name.clone()), version);
-            self.swap_license(&name, Some(license));
-        }
-    }
-
-    pub(crate) fn swap_license(
-        &mut self,
-        name: &LicenseName,
-        new: Option<Arc<License>>,
-    ) -> Option<Arc<License>> {
-        self.index.queue_state.set_license(name, new.as_ref().map(|license| license.total));
-        match new {
-            Some(new) => self.base.licenses.insert(name.clone(), new),
-            None => self.base.licenses.remove(name),
-        }
-    }
-
-    pub(crate) fn license_write(&self, name: &LicenseName, was: bool) -> Option<Write> {
-        let deleted = || was.then(|| Write::DeleteLicense(name.clone()));
-        self.base.licenses.get(name).cloned().map(Write::PutLicense).or_else(deleted)
-    }
-
     /// A license.
     #[must_use]
     pub fn license(&self, name: &LicenseName) -> Option<&Arc<License>> {

@@ -1,6 +1,6 @@
 //! Secrets and configs, and a job's environment made of those that it refers to.
 
-use std::{collections::BTreeSet, ops::Bound, sync::Arc};
+use std::{ops::Bound, sync::Arc};
 
 use proto_model::{
     Authority, EnvSource, HiddenEnv, JobId, JobUid, Role, TenantName, Value, Values, ValuesId, ValuesKind,
@@ -13,8 +13,7 @@ use crate::{
         refusal::CoreError,
         values::{EnvFlaw, ValuesError},
     },
-    rows::write::{Key, Write},
-    tables::{journal::Undo, load::Stored, state::State},
+    tables::state::State,
 };
 
 /// The field of a job that a source is.
@@ -100,39 +99,6 @@ impl State {
 }
 
 impl State {
-    /// Puts a secret or config into its table, or takes it out; the journal can undo it.
-    pub fn set_values(&mut self, id: ValuesId, new: Option<Arc<Values>>) {
-        let old = self.swap_values(id.clone(), new);
-        self.journal.undo.push(Undo::Values(id, old));
-    }
-
-    pub(crate) fn swap_values(&mut self, id: ValuesId, new: Option<Arc<Values>>) -> Option<Arc<Values>> {
-        match new {
-            Some(new) => self.base.values.insert(id, new),
-            None => self.base.values.remove(&id),
-        }
-    }
-
-    /// What the changes since `mark` mean for their rows; each key once.
-    pub fn values_writes(&self, mark: usize, writes: &mut Vec<Write>) {
-        let mut seen = BTreeSet::new();
-        for undo in &self.journal.undo[mark..] {
-            let Undo::Values(id, old) = undo else { continue };
-            if seen.insert(id) {
-                let deleted = || old.is_some().then(|| Write::DeleteValues(id.clone()));
-                writes.extend(self.base.values.get(id).cloned().map(Write::PutValues).or_else(deleted));
-            }
-        }
-    }
-
-    /// Takes in what is stored.
-    pub fn load_values(&mut self, stored: &mut Stored) {
-        for (values, version) in std::mem::take(&mut stored.values) {
-            self.versions.insert(Key::Values(values.id.clone()), version);
-            self.swap_values(values.id.clone(), Some(values));
-        }
-    }
-
     /// Some values.
     #[must_use]
     pub fn values(&self, id: &ValuesId) -> Option<&Arc<Values>> {

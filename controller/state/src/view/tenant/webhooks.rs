@@ -1,93 +1,16 @@
 //! Webhooks and what waits to be sent by them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use proto_model::{TenantName, Webhook, WebhookName};
 
 use crate::{
     error::{nearest::nearest, refusal::CoreError},
-    rows::{
-        webhooks::{Delivery, DeliveryKey, WebhookKey},
-        write::{Key, Write},
-    },
-    tables::{journal::Undo, load::Stored, state::State},
+    rows::webhooks::{Delivery, WebhookKey},
+    tables::state::State,
 };
 
 impl State {
-    /// Puts a webhook into its table, or takes it out; the journal can undo it.
-    pub fn set_webhook(&mut self, key: WebhookKey, new: Option<Arc<Webhook>>) {
-        let old = self.swap_webhook(key.clone(), new);
-        self.journal.undo.push(Undo::Webhook(key, old));
-    }
-
-    pub(crate) fn swap_webhook(
-        &mut self,
-        key: WebhookKey,
-        new: Option<Arc<Webhook>>,
-    ) -> Option<Arc<Webhook>> {
-        match new {
-            Some(new) => self.base.webhooks.insert(key, new),
-            None => self.base.webhooks.remove(&key),
-        }
-    }
-
-    /// Queues a delivery, or takes it out; the journal can undo it.
-    pub fn set_delivery(&mut self, key: DeliveryKey, new: Option<Arc<Delivery>>) {
-        let old = self.swap_delivery(key.clone(), new);
-        self.journal.undo.push(Undo::Delivery(key, old));
-    }
-
-    pub(crate) fn swap_delivery(
-        &mut self,
-        key: DeliveryKey,
-        new: Option<Arc<Delivery>>,
-    ) -> Option<Arc<Delivery>> {
-        match new {
-            Some(new) => self.base.deliveries.insert(key, new),
-            None => self.base.deliveries.remove(&key),
-        }
-    }
-
-    /// What the changes since `mark` mean for the rows of webhooks and of their deliveries; each key once.
-    pub fn webhook_writes(&self, mark: usize, writes: &mut Vec<Write>) {
-        let (mut webhooks, mut deliveries) = (BTreeSet::new(), BTreeSet::new());
-        for undo in &self.journal.undo[mark..] {
-            match undo {
-                Undo::Webhook(key, old) if webhooks.insert(key) => {
-                    let deleted =
-                        || old.is_some().then(|| Write::DeleteWebhook(key.0.clone(), key.1.clone()));
-                    writes
-                        .extend(self.base.webhooks.get(key).cloned().map(Write::PutWebhook).or_else(deleted));
-                }
-                Undo::Delivery(key, old) if deliveries.insert(key) => {
-                    let (tenant, name, seq) = key;
-                    let deleted =
-                        || old.is_some().then(|| Write::DeleteDelivery(tenant.clone(), name.clone(), *seq));
-                    writes.extend(
-                        self.base.deliveries.get(key).cloned().map(Write::PutDelivery).or_else(deleted),
-                    );
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Takes in what is stored.
-    pub fn load_webhooks(&mut self, stored: &mut Stored, findings: &mut Vec<String>) {
-        for (webhook, version) in std::mem::take(&mut stored.webhooks) {
-            let key = (webhook.tenant.clone(), webhook.name.clone());
-            self.versions.insert(Key::Webhook(key.0.clone(), key.1.clone()), version);
-            self.swap_webhook(key, Some(webhook));
-        }
-        for delivery in std::mem::take(&mut stored.deliveries) {
-            let (tenant, name) = (&delivery.tenant, &delivery.webhook);
-            if self.webhook(tenant, name).is_none() {
-                findings.push(format!("delivery {}: there is no webhook '{tenant}/{name}'", delivery.seq));
-            }
-            self.swap_delivery(delivery.key(), Some(delivery));
-        }
-    }
-
     /// A webhook.
     #[must_use]
     pub fn webhook(&self, tenant: &TenantName, name: &WebhookName) -> Option<&Arc<Webhook>> {
