@@ -2,17 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use controller_state::{
+    Blame, CoreError, Due, JobEntry, Outcome, RequestRecord, Tally, TokenRecord, gang, gang_size,
+};
 use proto_model::{
     Job, JobId, JobName, JobUid, Observed, Phase, Reason, ReasonCode, TenantName, Timestamp, Work,
 };
 
-use crate::{
-    error::CoreError,
-    event::Reply,
-    job::attempt::Blame,
-    state::{Due, JobEntry, gang, gang_size, records::Outcome},
-    step::Step,
-};
+use crate::{context::Step, event::Reply};
 
 /// Why a job that waits has failed.
 fn too_late(job: &Job) -> Reason {
@@ -168,7 +165,7 @@ impl Step<'_> {
         code: ReasonCode,
         what: &str,
         limit: Duration,
-        done: fn(&crate::state::Tally) -> u32,
+        done: fn(&Tally) -> u32,
     ) -> Reason {
         let uid = entry.job.uid;
         let late: Vec<String> = gang(entry)
@@ -219,10 +216,10 @@ impl Step<'_> {
         let left = left - jobs.len();
         let unowned = self.state.requests_of_removed_tenant(left);
         for key in requests.into_iter().chain(unowned) {
-            self.state.set_request(key, None);
+            self.state.remove::<RequestRecord>(&key);
         }
         for hash in tokens {
-            self.state.set_token(hash, None);
+            self.state.remove::<TokenRecord>(&hash);
         }
         self.purge_tombstones(left);
         for uid in jobs {

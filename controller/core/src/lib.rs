@@ -25,80 +25,79 @@
 //!
 //! # Floor plan
 //!
-//! Folders are rooms. From the top: what goes through all rooms (`step` one event, `due` what is due, `dry_run`, `query`, `audit` the record
-//! of each change); the transitions, which are methods of `Step` and so may call one another by `self` (`rollout`, `rail`, `tenant`, `node`,
-//! `job`); at the bottom all tables with their setters, indices, journal and loader (`state`), and data: what happens and is answered
-//! (`event`), and refusals (`error`). What each names of others is here; a test compares it with the code. Of rooms above them `state`,
-//! `event` and `error` name only types of rows, requests and answers, and the functions that count a row in an index of its room.
+//! Folders are rooms. From the top: `step` takes one event, `due` does what is due, `dry_run` tries events and takes them back, `audit`
+//! records each change; then the transitions, which are methods of `Step` and so may call one another by `self` (`job`, `node`, `rail`,
+//! `rollout`, `tenant`); below them what all of them work with (`context`), what happens and is answered (`event`), and the state as others
+//! see it (`state`). What they change is `controller-state`. A test compares the plan with the code; arrows only run down.
 //! ```text
-//! step    -> audit error event state
-//! due     -> error event job state step
-//! dry_run -> audit error event state step
-//! query   -> error job state
-//! audit   -> error event state step tenant
-//! rollout -> error event state step
-//! rail    -> error event job query state step tenant
-//! tenant  -> error event job state step
-//! node    -> error event job state step
-//! job     -> error event node state step tenant
-//! state   -> audit event job node rail rollout tenant
-//! event   -> dry_run error job rail state tenant
-//! error   -> rail tenant
+//! step    -> audit context event state
+//! due     -> context event
+//! dry_run -> context event
+//! audit   -> context event
+//! job     -> context event node
+//! node    -> context event
+//! rail    -> context event
+//! rollout -> context event
+//! tenant  -> context event
+//! context -> event
+//! event   ->
+//! state   ->
 //! ```
 
 pub mod audit;
+mod context;
 mod dry_run;
 mod due;
-pub mod error;
-mod error_kind;
 pub mod event;
 mod job;
 mod node;
-mod query;
 mod rail;
 mod rollout;
-pub mod state;
+mod state;
 mod step;
 mod tenant;
 #[cfg(test)]
 mod tests;
 
-pub use audit::{AuditRow, BadAudit, StoredAudit, denials};
+pub use audit::denials;
+pub use context::Rng;
 pub use controller_queue::{LicenseUse, Share};
-pub use dry_run::{DryRunResult, Effect};
-pub use error::{CoreError, ErrorKind};
+pub use controller_state::{
+    Config, CoreError, ErrorKind, LoadError, Stored, config, error,
+    error::impact::FabricImpact,
+    index::classes::ClassUse,
+    rows::{
+        audit::{AuditRow, BadAudit, StoredAudit},
+        deleted::{self, DeletedContent, DeletedKey, DeletedTenant, Tombstone},
+        records::{self, Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord},
+    },
+    tables::load,
+    view::{
+        cluster::{HealthView, NodeHeat, PodView, RailHeat, TopologyView},
+        explained::{Explanation, PlanResult},
+        job::{
+            explain::{self, Detail, Holding, Prospect},
+            schedules::ScheduleView,
+            standing::{OrderRow, QueueOrder},
+        },
+        query::{Hold, TenantUsage},
+        rail::rails::{self, NodeRails, RailJob, RailUse, RailView, RailsView},
+        rollout::{
+            plan::{QosPlan, QosPlanNic, QosPlanStage},
+            show::{QosActive, QosStage, QosView},
+        },
+        tenant::{figures, queues::QueueUsage, tenants::TenantImpact},
+    },
+};
 pub use event::{
-    AttachedWrite, Attributed, AuditNote, ClaimVerdict, DenialRecord, Event, Key, Naming, NextTick,
-    NodeChange, Output, Push, QosAction, QosOrder, Register, Reply, Submit, ToNode, Transition, Write,
-};
-pub use job::{
-    decisions::{self, DecisionRecord, DecisionRow},
-    explain::{self, Detail, Holding, Prospect},
+    AttachedWrite, Attributed, AuditNote, ClaimVerdict, DenialRecord, DryRunResult, Effect, Event, Key,
+    Naming, NextTick, NodeChange, Output, Push, QosAction, QosOrder, Register, Reply, Restored, Submit,
+    ToNode, Transition, Write,
     orders::{self, Asked, JobChange, JobOrder, JobUpdate},
-    schedules::ScheduleView,
-    standing::{OrderRow, QueueOrder},
 };
+pub use job::decisions::{self, DecisionRecord, DecisionRow};
 pub use node::quarantine;
 pub use proto_model::{Certification, IsolationPolicy};
-pub use query::{
-    Explanation, HealthView, Hold, NodeHeat, PlanResult, PodView, RailHeat, TenantUsage, TopologyView,
-};
-pub use rail::{
-    fabric::FabricImpact,
-    rails::{self, NodeRails, RailJob, RailUse, RailView, RailsView},
-};
-pub use rollout::{QosActive, QosPlan, QosPlanNic, QosPlanStage, QosStage, QosView};
-pub use state::{
-    State,
-    config::{self, Config},
-    load::{self, LoadError, Stored},
-    records::{self, Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord},
-};
-pub use step::{Rng, step};
-pub use tenant::{
-    deleted::{self, DeletedContent, DeletedKey, DeletedTenant, Restored, Tombstone},
-    documents::{ClassUse, QueueUsage},
-    figures,
-    tenants::TenantImpact,
-    values, webhooks,
-};
+pub use state::State;
+pub use step::step;
+pub use tenant::{values, webhooks};

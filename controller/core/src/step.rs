@@ -2,20 +2,19 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{Job, JobStatus, JobUid, Phase, Timestamp};
+use controller_state::{CoreError, Write};
+use proto_model::Timestamp;
 
 use crate::{
     audit::{About, unwrap},
-    error::CoreError,
-    event::{Event, Output, Push, Reply, ToNode, Transition, Write},
-    state::{JobEntry, State},
+    context::{Rng, Step},
+    event::{Event, Output, Reply},
+    state::State,
 };
-
-/// Fills a buffer with randomness that nobody can guess; in tests with a seeded stream.
-pub type Rng<'a> = dyn FnMut(&mut [u8]) + 'a;
 
 /// What follows from `event`. Total: no event in any state panics; a refused event changes nothing.
 pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) -> Output {
+    let state = &mut state.0;
     let mark = state.journal.undo.len();
     let mut step = Step {
         state,
@@ -75,24 +74,6 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
     };
     out.reply = (asked || reply.is_err()).then(|| reply.map(fresh));
     out
-}
-
-/// One step at work.
-pub(crate) struct Step<'a> {
-    pub(crate) state: &'a mut State,
-    pub(crate) now: Timestamp,
-    pub(crate) rng: &'a mut Rng<'a>,
-    pub(crate) out: Output,
-    /// A node whose Welcome is being made: it gets no desired state before that.
-    pub(crate) hold_back: Option<proto_model::NodeName>,
-    /// Jobs that moved on: others may wait for that.
-    pub(crate) moved: BTreeSet<JobUid>,
-    /// The queue is looked at in the next tick, together with what else comes until then.
-    pub(crate) later: bool,
-    /// Nodes that are quarantined now, with the evidence.
-    pub(crate) quarantined: Vec<(proto_model::NodeName, proto_model::Reason)>,
-    /// Who asks; empty where nobody does.
-    pub(crate) who: String,
 }
 
 impl Step<'_> {
@@ -160,69 +141,6 @@ impl Step<'_> {
             Event::AuditNote(_) | Event::DenialRecord(_) => Ok(Reply::Done),
             Event::Sealed(_, sealed) => Ok(self.sealed(sealed)),
             Event::AuditResumed => Ok(self.audit_resumed()),
-        }
-    }
-
-    /// Random bytes.
-    pub(crate) fn random<const N: usize>(&mut self) -> [u8; N] {
-        let mut bytes = [0; N];
-        (self.rng)(&mut bytes);
-        bytes
-    }
-
-    /// A random identity as text.
-    pub(crate) fn random_uid(&mut self) -> String {
-        JobUid::from_random(self.random()).to_string()
-    }
-
-    pub(crate) fn entry(&self, uid: JobUid) -> Option<JobEntry> {
-        self.state.base.jobs.get(&uid).cloned()
-    }
-
-    /// Changes a job's status within its phase.
-    pub(crate) fn change(&mut self, entry: &mut JobEntry, change: impl FnOnce(&mut JobStatus)) {
-        let job: &mut Job = Arc::make_mut(&mut entry.job);
-        change(&mut job.status);
-    }
-
-    /// Moves a job to another phase. A move that the graph does not have is not made.
-    pub(crate) fn enter(&mut self, entry: &mut JobEntry, to: Phase) -> bool {
-        let from = entry.job.status.phase;
-        if !from.may_become(to) {
-            debug_assert!(false, "{from} may not become {to}");
-            return false;
-        }
-        let job = Arc::make_mut(&mut entry.job);
-        job.status.phase = to;
-        let held = from == Phase::Pending && !job.status.holds.is_empty();
-        debug_assert!(!held || to.is_terminal(), "{} is held, and becomes {to}", job.id);
-        if to == Phase::Pending {
-            job.status.attempt += 1;
-        }
-        if to.is_terminal() {
-            job.status.holds.clear();
-            job.status.ended = Some(self.now);
-        }
-        let attempt = job.status.attempt;
-        self.moved.insert(entry.job.uid);
-        self.out.transitions.push(Transition { uid: entry.job.uid, attempt, from, to });
-        true
-    }
-
-    pub(crate) fn push(&mut self, node: &proto_model::NodeName, message: ToNode) {
-        let session = self.state.base.links.get(node).and_then(|link| link.session);
-        let Some(session) = session else { return };
-        if self.hold_back.as_ref() == Some(node) && matches!(message, ToNode::Assignment(_)) {
-            return;
-        }
-        self.out.pushes.push(Push { node: node.clone(), session, epoch: self.state.epoch, message });
-    }
-
-    /// Something was freed or added: a pass over the queue follows.
-    pub(crate) fn request_scheduling_pass(&mut self) {
-        if !self.state.base.schedule.wanted {
-            let schedule = crate::state::Schedule { wanted: true, ..self.state.base.schedule.clone() };
-            self.state.set_schedule(schedule);
         }
     }
 }

@@ -75,6 +75,14 @@ fn directions_that_must_never_be_are_not_there() {
                 &["proto-model", "controller-topology", "controller-scheduler", "controller-queue"]
             }
             "controller-queue" => &["proto-model", "controller-topology", "controller-scheduler"],
+            "controller-state" => &[
+                "proto-audit",
+                "proto-model",
+                "controller-certify",
+                "controller-topology",
+                "controller-scheduler",
+                "controller-queue",
+            ],
             "controller-core" => &[
                 "proto-audit",
                 "proto-model",
@@ -82,6 +90,7 @@ fn directions_that_must_never_be_are_not_there() {
                 "controller-topology",
                 "controller-scheduler",
                 "controller-queue",
+                "controller-state",
             ],
             _ => return None,
         })
@@ -128,6 +137,7 @@ fn pure_rooms_use_small_leaves_only() {
         "controller-scheduler",
         "controller-queue",
         "controller-simulator",
+        "controller-state",
         "controller-core",
         "node-agent-core",
         "node-agent-gpudirect",

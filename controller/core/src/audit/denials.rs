@@ -6,7 +6,12 @@
 //! from wherever, and why it is refused: an address or a connection more costs nothing. Beyond it, one record a second tells how many
 //! there were, of how many addresses, and when.
 
-use std::{collections::BTreeMap, collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use proto_audit::{ANONYMOUS, Actor};
 use proto_model::Timestamp;

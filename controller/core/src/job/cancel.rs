@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use controller_state::{CoreError, Outcome};
 use proto_model::{Authority, Job, JobId, JobUid, Phase, Reason, ReasonCode};
 
-use crate::{error::CoreError, event::Reply, state::records::Outcome, step::Step};
+use crate::{context::Step, event::Reply};
 
 impl Step<'_> {
     /// Ends the jobs that a name means; those that have ended already stay as they are.

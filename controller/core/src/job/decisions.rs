@@ -6,12 +6,14 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{JobId, JobUid, Phase, Placement, Reason, TenantName, Timestamp};
+use controller_state::{JobEntry, Own, Undo};
+use proto_model::{Phase, Placement};
 
-use crate::{
-    error::CoreError,
-    state::{JobEntry, State, journal::Undo},
-    step::Step,
+use crate::context::Step;
+
+pub use controller_state::{
+    rows::decisions::{DecisionRecord, DecisionRow},
+    view::job::decisions::Past,
 };
 
 /// Records of one step at most; further ones are counted.
@@ -20,47 +22,6 @@ const RECORDS: usize = 256;
 const CAUSES: usize = 16;
 /// Rows that one step removes at most.
 const REMOVED: usize = 4;
-/// Records that one answer shows.
-const SHOWN: usize = 32;
-
-/// What was decided of one job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DecisionRecord {
-    /// Which.
-    pub id: JobId,
-    /// Which.
-    pub uid: JobUid,
-    /// The phase that it is in since.
-    pub phase: Phase,
-    /// Which attempt.
-    pub attempt: u32,
-    /// Why.
-    pub reasons: Vec<Reason>,
-    /// Nodes of its placement; 0 without one.
-    pub nodes: u32,
-    /// The same for equal placements; 0 without one.
-    pub digest: u64,
-}
-
-/// The decisions of one step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DecisionRow {
-    /// Numbers rows; grows.
-    pub seq: u64,
-    /// When.
-    pub time: Timestamp,
-    /// What.
-    pub records: Vec<DecisionRecord>,
-    /// Further decisions of the step that are not recorded.
-    pub omitted: u32,
-}
-
-/// What a job was up to some time.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Past {
-    /// Times and records, the last one last; never empty.
-    pub decisions: Vec<(Timestamp, DecisionRecord)>,
-}
 
 /// What of a job's state a decision changes; engines that get ready are none.
 fn stage(entry: &JobEntry) -> (u8, u32) {
@@ -133,7 +94,7 @@ impl Step<'_> {
         let mut seen = BTreeSet::new();
         let (mut records, mut omitted) = (Vec::new(), 0);
         for undo in &self.state.journal.undo[mark..] {
-            let Undo::Job(uid, old) = undo else { continue };
+            let Undo::Own(Own::Job(uid, old)) = undo else { continue };
             if !seen.insert(*uid) {
                 continue;
             }
@@ -152,7 +113,7 @@ impl Step<'_> {
         }
         let seq = self.state.base.decisions.last_key_value().map_or(0, |(seq, _)| seq + 1);
         let row = DecisionRow { seq, time: self.now, records, omitted };
-        self.state.set_decisions(seq, Some(Arc::new(row)));
+        self.state.put(Arc::new(row));
         let config = &self.state.config;
         let (most, age) = (config.max_decisions, config.decision_retention);
         for _ in 0..REMOVED {
@@ -161,80 +122,7 @@ impl Step<'_> {
                 return;
             }
             let oldest = *oldest;
-            self.state.set_decisions(oldest, None);
+            self.state.remove::<DecisionRow>(&oldest);
         }
-    }
-}
-
-impl State {
-    pub(crate) fn set_decisions(&mut self, seq: u64, new: Option<Arc<DecisionRow>>) {
-        let old = self.swap_decisions(seq, new);
-        self.journal.undo.push(Undo::Decisions(seq, old));
-    }
-
-    pub(crate) fn swap_decisions(
-        &mut self,
-        seq: u64,
-        new: Option<Arc<DecisionRow>>,
-    ) -> Option<Arc<DecisionRow>> {
-        let old = self.base.decisions.remove(&seq);
-        for record in old.iter().flat_map(|row| &row.records) {
-            self.index.decisions -= 1;
-            if let Some(rows) = self.index.decided.get_mut(&record.id) {
-                rows.remove(&seq);
-                if rows.is_empty() {
-                    self.index.decided.remove(&record.id);
-                }
-            }
-        }
-        if let Some(row) = new {
-            for record in &row.records {
-                self.index.decisions += 1;
-                self.index.decided.entry(record.id.clone()).or_default().insert(seq);
-            }
-            self.base.decisions.insert(seq, row);
-        }
-        old
-    }
-
-    /// When the tenant was made: what was decided before is of an earlier one of that name.
-    #[must_use]
-    pub fn tenant_begin(&self, tenant: &TenantName) -> Timestamp {
-        self.base.tenants.get(tenant).map_or(Timestamp(u64::MAX), |tenant| tenant.created)
-    }
-
-    /// What was decided of a job from `from` up to a time, also of one that is gone.
-    ///
-    /// # Errors
-    /// There is no such job, or nothing was recorded of it by then.
-    pub fn explain_at(&self, id: &JobId, from: Timestamp, at: Timestamp) -> Result<Past, CoreError> {
-        let time = |seq: &u64| self.base.decisions.get(seq).map(|row| row.time);
-        let rows = self.index.decided.get(id).into_iter().flatten();
-        let rows: Vec<u64> = rows.filter(|seq| time(seq).is_some_and(|time| time >= from)).copied().collect();
-        let Some(first) = rows.first() else {
-            if !self.index.names.contains_key(id) {
-                return Err(CoreError::JobNotFound { id: id.clone() });
-            }
-            let message =
-                format!("nothing is recorded of job '{id}' any more; leave `at` out to hear of now");
-            return Err(CoreError::Invalid { field: "at", message });
-        };
-        let of_row = |seq: &u64| {
-            let row = self.base.decisions.get(seq)?;
-            Some(
-                row.records.iter().filter(|record| record.id == *id).map(|record| (row.time, record.clone())),
-            )
-        };
-        let mut decisions: Vec<(Timestamp, DecisionRecord)> =
-            rows.iter().filter_map(of_row).flatten().filter(|(time, _)| *time <= at).collect();
-        if decisions.is_empty() {
-            let ahead = time(first).map_or(0, |first| first.since(at).as_secs());
-            let message = format!(
-                "nothing is recorded of job '{id}' at that time; the first decision came {ahead} s later"
-            );
-            return Err(CoreError::Invalid { field: "at", message });
-        }
-        decisions.drain(..decisions.len().saturating_sub(SHOWN));
-        Ok(Past { decisions })
     }
 }

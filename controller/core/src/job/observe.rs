@@ -1,14 +1,12 @@
 //! What agents report of jobs. Views only move forward, so that late, repeated and reordered reports are harmless.
 
+use controller_state::{Blame, CoreError, fresh_view};
 use proto_model::{JobUid, Measured, NodeName, Observation, Observed, Phase, RankExit, Reason, ReasonCode};
 
 use crate::{
-    error::CoreError,
+    context::Step,
     event::{Reply, ToNode},
-    job::attempt::Blame,
-    node::claims::{Admitted, admit},
-    state::fresh_view,
-    step::Step,
+    node::claims::report::{Admitted, admit},
 };
 
 /// Ranks named in one cause.

@@ -21,17 +21,10 @@ use std::{
 };
 
 use controller_certify::{Certificate, Kind, Remap, Subject};
-use controller_topology::RailSet;
+use controller_state::{JobEntry, Outcome, Own, Undo};
 use proto_model::{JobUid, Node, NodeName, Placement, Reason, ReasonCode};
 
-use crate::{
-    state::{
-        JobEntry, State,
-        journal::Undo,
-        records::{Attempt, Outcome},
-    },
-    step::Step,
-};
+use crate::context::Step;
 
 /// The placement with the rails of these nodes named as they are. `None` if that is no permutation of what the job holds, or if one of
 /// them has been remapped already, which then has not helped.
@@ -59,45 +52,6 @@ pub(crate) fn remapped(placement: &Placement, remaps: &[Remap]) -> Option<Placem
     Some(new)
 }
 
-/// What a node's jobs call the rails of its NICs, where that is not what its inventory says: (as in its inventory, as its job has it).
-///
-/// A NIC is one job's at most, and a remap gives new names only to what one job holds. So on one node no two NICs have the same name,
-/// and what its agent is told of rails is in the names that are used there.
-#[derive(Debug, Default)]
-pub(crate) struct Names(Vec<(u32, u32)>);
-
-impl Names {
-    /// What the NIC of this rail of the inventory is called.
-    pub(crate) fn of(&self, rail: u32) -> u32 {
-        self.0.iter().find(|(own, _)| *own == rail).map_or(rail, |(_, name)| *name)
-    }
-
-    /// The same of several.
-    pub(crate) fn of_all(&self, rails: RailSet) -> RailSet {
-        if self.0.is_empty() { rails } else { rails.iter().map(|rail| self.of(rail)).collect() }
-    }
-}
-
-impl State {
-    /// What the jobs of a node call its NICs' rails.
-    pub(crate) fn names(&self, node: &NodeName) -> Names {
-        let mut names = Vec::new();
-        for (uid, position) in self.index.holds.get(node).into_iter().flatten() {
-            let placement = self.base.jobs.get(uid).and_then(|entry| entry.job.status.placement.as_ref());
-            let place = placement.and_then(|placement| placement.nodes.get(*position as usize));
-            let Some(place) = place.filter(|place| place.remapped && place.node == *node) else { continue };
-            let Some(known) = self.base.nodes.get(node) else { continue };
-            let own = |device: &str| known.inventory.nics.iter().find(|nic| nic.device == device);
-            names.extend(place.nics.iter().filter_map(|nic| Some((own(&nic.device)?.rail, nic.rail))));
-        }
-        // An inventory that has been named otherwise since, and in part only: then nobody knows.
-        let set = |of: fn(&(u32, u32)) -> u32| names.iter().map(of).collect::<BTreeSet<u32>>();
-        let whole =
-            set(|(own, _)| *own) == set(|(_, name)| *name) && set(|(own, _)| *own).len() == names.len();
-        Names(if whole { names } else { Vec::new() })
-    }
-}
-
 /// What is wrong with a node's cables, and what mends it.
 fn words(placement: &Placement, remap: &Remap) -> Option<(NodeName, String)> {
     let place = placement.nodes.get(remap.node as usize)?;
@@ -117,16 +71,6 @@ fn words(placement: &Placement, remap: &Remap) -> Option<(NodeName, String)> {
         named.join(",")
     );
     Some((place.node.clone(), message))
-}
-
-impl State {
-    /// The placement of an attempt that has ended to begin again with other names of rails; nothing where more than names was wrong.
-    pub(crate) fn renamed(&self, entry: &JobEntry, attempt: &Attempt) -> Option<Placement> {
-        let ending = attempt.ending.as_ref().filter(|ending| ending.outcome == Outcome::Move)?;
-        let remap = ending.causes.first().is_some_and(|cause| cause.code == ReasonCode::RailsRemapped);
-        let placement = entry.job.status.placement.as_ref().filter(|_| remap)?;
-        self.losses(entry, attempt).is_empty().then(|| Placement::clone(placement))
-    }
 }
 
 impl Step<'_> {
@@ -156,7 +100,7 @@ impl Step<'_> {
     pub(crate) fn report_renamed(&mut self, mark: usize) {
         let mut nodes: BTreeSet<NodeName> = BTreeSet::new();
         for undo in self.state.journal.undo.get(mark..).unwrap_or_default() {
-            let Undo::Job(uid, old) = undo else { continue };
+            let Undo::Own(Own::Job(uid, old)) = undo else { continue };
             let entries = old.as_deref().into_iter().chain(self.state.base.jobs.get(uid));
             let placements = entries.filter_map(|entry| entry.job.status.placement.as_ref());
             let remapped = placements.flat_map(|placement| &placement.nodes).filter(|place| place.remapped);
@@ -192,7 +136,7 @@ impl Step<'_> {
             if let Some((_, message)) = remap.and_then(|remap| words(&placement, remap)) {
                 let reason = Reason::new(ReasonCode::RailsSwapped, message).since(self.now);
                 let reasons = node.reasons.iter().cloned().chain([reason]).collect();
-                self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
+                self.state.put(Arc::new(Node { reasons, ..(*node).clone() }));
             }
             // As its inventory names them, and nothing is wrong with it: somebody has seen to the cables, or to the names.
             if reported && !place.remapped && !named(at, None) && certificate.measured == certificate.planned
@@ -203,13 +147,8 @@ impl Step<'_> {
                     .filter(|reason| reason.code != ReasonCode::RailsSwapped)
                     .cloned()
                     .collect();
-                self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
+                self.state.put(Arc::new(Node { reasons, ..(*node).clone() }));
             }
         }
     }
-}
-
-/// What a node says that its agent's coming and going does not change.
-pub(crate) fn lasting(node: &Node) -> impl Iterator<Item = Reason> {
-    node.reasons.iter().filter(|reason| reason.code == ReasonCode::RailsSwapped).cloned()
 }

@@ -5,165 +5,21 @@
 //! once it is NotReady: it takes no new job before it is heard again, and ends then what is in no desired state. So what may
 //! still run there holds what it holds; it is only this job that goes on without it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use controller_scheduler::{
     Need,
-    repair::{FailureScope, RepairRequest, Repaired, Sources, repair},
+    repair::{RepairRequest, Repaired, Sources, repair},
+};
+use controller_state::{
+    Attempt, Blame, JobEntry, Link, Outcome, fresh_view, gang,
+    view::job::blame::{moves_for_rail, node_of},
 };
 use controller_topology::RailSet;
-use proto_model::{
-    Health, JobUid, NodeName, Observed, Phase, RailLoss, RailState, Reason, ReasonCode, Replace,
-};
+use proto_model::{JobUid, NodeName, Observed, Phase, RailLoss, Reason, ReasonCode};
 
-use crate::{
-    event::ToNode,
-    job::attempt::Blame,
-    node::quarantine::is_drained,
-    state::{
-        JobEntry, Link, State, gang, gang_size,
-        records::{Attempt, Outcome},
-    },
-    step::Step,
-};
+use crate::{context::Step, event::ToNode};
 
 /// Nodes named in one reason.
 const NAMED: usize = 8;
-/// Causes by which a node shows that itself is what failed.
-const OF_NODE: [ReasonCode; 8] = [
-    ReasonCode::NotCertified,
-    ReasonCode::NodeClaimRefused,
-    ReasonCode::EngineLost,
-    ReasonCode::EngineFailed,
-    ReasonCode::AttemptLost,
-    ReasonCode::SupervisorLost,
-    ReasonCode::SupervisorFailed,
-    ReasonCode::NodeLost,
-];
-
-impl State {
-    /// Whether the job lets nodes be replaced, and may have another one replaced.
-    pub(crate) fn replaces(&self, entry: &JobEntry) -> bool {
-        let failure = entry.job.spec.failure;
-        failure.replace != Replace::Never && entry.job.status.replaced < failure.max_replacements
-    }
-
-    /// What the gang has lost: nodes that are away or take no more jobs, NICs that are down, and the node that was the
-    /// first to say that it failed, or else the one that is missed by most. An attempt that ends for a rail loses that: engines that fail
-    /// while they are stopped for it are well.
-    pub(crate) fn losses(&self, entry: &JobEntry, attempt: &Attempt) -> BTreeMap<NodeName, FailureScope> {
-        let topology = self.index.snapshot.topology();
-        let placement = entry.job.status.placement.as_ref();
-        let rails: RailSet = placement.iter().flat_map(|placement| &placement.rails).copied().collect();
-        let mut lost = BTreeMap::new();
-        let spares = placement.iter().flat_map(|placement| &placement.spares).map(|place| &place.node);
-        for node in gang(entry).map(|(_, node)| node).chain(spares) {
-            let index = topology.index(node);
-            let open = index.is_some_and(|ix| self.index.snapshot.capacity(ix).gate.is_open());
-            let quarantined =
-                self.base.nodes.get(node).is_some_and(|node| node.quarantined.is_some() || is_drained(node));
-            let usable =
-                index.and_then(|ix| topology.server(ix)).map_or(RailSet::EMPTY, |server| server.usable);
-            let usable = self.names(node).of_all(usable);
-            if !open || quarantined {
-                lost.insert(node.clone(), FailureScope::Node);
-            } else if !usable.covers(rails) {
-                lost.insert(node.clone(), FailureScope::Rails(rails.without(usable)));
-            }
-        }
-        let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
-        let own = first_to_fail(causes);
-        let down = match (is_for_rail(causes), &own) {
-            // Nobody else is believed: engines that are stopped for it lose their peers one by one.
-            (true, _) => rails_named(causes, self.rails_alone(entry)),
-            (false, None) => self.rails_down(entry),
-            (false, Some(_)) => BTreeMap::new(),
-        };
-        for (node, rails) in down {
-            lost.entry(node).or_insert(FailureScope::Rails(rails));
-        }
-        let unfit = causes.iter().filter(|cause| cause.code == ReasonCode::NotCertified).filter_map(of);
-        lost.extend(unfit.map(|node| (node, FailureScope::Node)));
-        if lost.is_empty()
-            && let Some(node) = own.or_else(|| most_missed(causes))
-        {
-            lost.insert(node, FailureScope::Node);
-        }
-        lost
-    }
-
-    /// Rails that the job's engines see down on their own servers while most of the gang see them up. (What a node says of itself comes
-    /// before: reports are up to a second old.) Links come up one by one: before its ranks have started, and before all have spoken,
-    /// nothing is known.
-    fn rails_down(&self, entry: &JobEntry) -> BTreeMap<NodeName, RailSet> {
-        let view = |position: u32| self.base.views.get(&(entry.job.uid, position));
-        let spoke = |position: u32| view(position).is_some_and(|view| !view.reports.is_empty());
-        let down = self.rails_alone(entry);
-        // Of two, both or the first say so, and which of them lost it only inventories tell.
-        let most = down.len() * 2 >= gang_size(entry) as usize;
-        let all = gang(entry).all(|(position, _)| spoke(position));
-        if most || !all || entry.job.status.started.is_none() { BTreeMap::new() } else { down }
-    }
-
-    /// Rails on which the job's engine sees no peer at all, by its own word alone.
-    fn rails_alone(&self, entry: &JobEntry) -> BTreeMap<NodeName, RailSet> {
-        let mut down: BTreeMap<NodeName, RailSet> = BTreeMap::new();
-        for (position, node) in gang(entry) {
-            let Some(view) = self.base.views.get(&(entry.job.uid, position)) else { continue };
-            let alone = |report: &&proto_model::RailReport| {
-                report.state == Some(RailState::Down) && report.peers > 0 && report.peers_up == 0
-            };
-            let rails: RailSet = view.reports.iter().filter(alone).map(|report| report.rail).collect();
-            if !rails.is_empty() {
-                down.insert(node.clone(), rails);
-            }
-        }
-        down
-    }
-}
-
-/// Of these rails those of nodes for whose rails an attempt ends.
-fn rails_named(causes: &[Reason], mut rails: BTreeMap<NodeName, RailSet>) -> BTreeMap<NodeName, RailSet> {
-    let lost = causes.iter().filter(|cause| cause.code == ReasonCode::RailLost);
-    let named: BTreeSet<NodeName> = lost.filter_map(of).collect();
-    rails.retain(|node, _| named.contains(node));
-    rails
-}
-
-/// Whether an attempt ends because a rail was lost.
-fn is_for_rail(causes: &[Reason]) -> bool {
-    causes.first().is_some_and(|cause| cause.code == ReasonCode::RailLost)
-}
-
-/// The same, and the job asks to be moved then: where it asks to fail, that is a failure like any other.
-fn moves_for_rail(entry: &JobEntry, attempt: &Attempt) -> bool {
-    let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
-    entry.job.spec.failure.on_rail_loss == RailLoss::Move && is_for_rail(causes)
-}
-
-/// The node that failed an attempt: one that was lost whole, else that of the first cause that is a node's own. (Engines whose
-/// peer is lost end too, and say so.)
-pub(crate) fn first_to_fail(causes: &[Reason]) -> Option<NodeName> {
-    let lost =
-        causes.iter().find(|cause| matches!(cause.code, ReasonCode::NodeLost | ReasonCode::AttemptLost));
-    of(lost.or_else(|| causes.iter().find(|cause| is_own(cause)))?)
-}
-
-/// Where no node says that itself failed: the one that most miss, of several the one that was missed first. (An engine that does
-/// not say whom it misses is as suspect itself: one of the two has lost the other.)
-fn most_missed(causes: &[Reason]) -> Option<NodeName> {
-    let missed = causes.iter().filter(|cause| cause.code == ReasonCode::PeerLost);
-    of(missed.rev().max_by_key(|cause| cause.count)?)
-}
-
-/// Whether a cause is that of the node which says it.
-pub(crate) fn is_own(cause: &Reason) -> bool {
-    OF_NODE.contains(&cause.code)
-}
-
-fn of(cause: &Reason) -> Option<NodeName> {
-    NodeName::new(cause.scope.strip_prefix("node/")?).ok()
-}
 
 impl Step<'_> {
     /// What takes the place of the lost part of a gang whose attempt ends now. Its old placement is still held.
@@ -237,7 +93,7 @@ impl Step<'_> {
             message = format!("goes on without rails {rails_dropped}; {message}");
         }
         let stays = |reason: &Reason| {
-            let of = of(reason).filter(|_| reason.code == ReasonCode::RailsRemapped);
+            let of = node_of(reason).filter(|_| reason.code == ReasonCode::RailsRemapped);
             of.is_some_and(|node| placement.nodes.iter().any(|place| place.node == node && place.remapped))
         };
         let remapped: Vec<Reason> =
@@ -272,7 +128,7 @@ impl Step<'_> {
             if old.as_ref().is_some_and(|view| view.state == Observed::Ended) {
                 continue;
             }
-            let mut view = old.unwrap_or_else(|| crate::state::fresh_view(Observed::Ended));
+            let mut view = old.unwrap_or_else(|| fresh_view(Observed::Ended));
             view.state = Observed::Ended;
             self.state.set_view(key, Some(view));
             self.cut_off(&node);
@@ -393,22 +249,6 @@ impl Step<'_> {
 
     fn jobs_on(&self, name: &NodeName) -> Vec<JobUid> {
         self.state.index.holds.get(name).map(|jobs| jobs.keys().copied().collect()).unwrap_or_default()
-    }
-}
-
-impl State {
-    /// Whether an attempt that is moved goes on elsewhere although nothing was repaired: it was stopped for a reason that is
-    /// no failure.
-    pub(crate) fn moves_anyway(&self, entry: &JobEntry, attempt: &Attempt) -> bool {
-        let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
-        let first = causes.first().map(|cause| &cause.code);
-        moves_for_rail(entry, attempt)
-            || matches!(first, Some(ReasonCode::RailsRemapped | ReasonCode::NodeDrained))
-    }
-
-    /// Not heard for longer than the limit, or gone.
-    pub(crate) fn is_silent(&self, name: &NodeName) -> bool {
-        self.base.nodes.get(name).is_none_or(|node| node.health == Health::NotReady)
     }
 }
 

@@ -3,17 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use controller_queue::{Act, Budget};
-use controller_scheduler::{Need, Violation, check_placement, choice_of, prove};
-use proto_model::{Job, JobKey, JobUid, Phase, Placement, Reason, ReasonCode, Thing};
-
-use crate::{
-    state::{
-        Index, JobEntry, Schedule, State,
-        journal::Undo,
-        records::{Attempt, Outcome},
-    },
-    step::Step,
+use controller_scheduler::Need;
+use controller_state::{
+    Attempt, JobEntry, Outcome, index::all::Index, rows::job::Schedule, view::job::schedule::requeue_causes,
 };
+use proto_model::{JobKey, JobUid, Phase, Placement, Reason, ReasonCode, Thing};
+
+use crate::context::Step;
 
 impl Step<'_> {
     /// Looks at the queue if something has changed, and does what its policy says.
@@ -186,49 +182,4 @@ impl Step<'_> {
         self.state.set_job(uid, Some(entry));
         true
     }
-}
-
-impl State {
-    /// What the policy remembers may change now.
-    pub(crate) fn note_marks(&mut self) {
-        let marks = self.index.queue_state.marks();
-        self.journal.undo.push(Undo::Marks(Box::new(marks)));
-    }
-
-    /// Whether nothing speaks against a placement but the quota of the job's tenant.
-    pub(crate) fn is_over_quota(&self, uid: JobUid, placement: &Placement) -> bool {
-        let Some(entry) = self.base.jobs.get(&uid) else { return false };
-        let (tenant, spec) = (&entry.job.id.tenant, &entry.job.spec);
-        let checked = check_placement(&self.index.snapshot, tenant, spec, placement);
-        checked.is_err_and(|found| found.iter().all(|flaw| matches!(flaw, Violation::Quota { .. })))
-    }
-
-    /// What two independent checkers say against a placement. One that was repaired has its own proof for the nodes that
-    /// stay, which may have changed since the job came there.
-    fn disproved(&self, job: &Job, placement: &Placement) -> Vec<String> {
-        let snapshot = &self.index.snapshot;
-        let mut wrong = Vec::new();
-        if let Err(violations) = check_placement(snapshot, &job.id.tenant, &job.spec, placement) {
-            wrong.extend(violations.iter().map(ToString::to_string));
-        }
-        let repaired = placement.repaired || placement.nodes.iter().any(|place| place.remapped);
-        let topology = snapshot.topology();
-        if let Some(choice) = choice_of(topology, placement).filter(|_| !repaired) {
-            let (nodes, spares) = (choice.nodes.len(), choice.spares.len());
-            let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
-            let asked = Need::of(&job.id.tenant, &job.spec, snapshot);
-            let need = Need { nodes: number(nodes), spares: number(spares), ..asked };
-            if let Err(flaws) = prove(snapshot, &need, &choice) {
-                wrong.extend(flaws.iter().map(ToString::to_string));
-            }
-        }
-        wrong
-    }
-}
-
-/// Why the last attempt failed stays with a job that is queued again.
-pub(crate) fn requeue_causes(entry: &JobEntry) -> Vec<Reason> {
-    let reasons = &entry.job.status.reasons;
-    let kept = reasons.iter().rposition(|reason| reason.code == ReasonCode::Requeued).map_or(0, |at| at + 1);
-    reasons[..kept].to_vec()
 }

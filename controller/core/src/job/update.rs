@@ -2,18 +2,21 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use controller_state::{
+    CoreError, JobEntry, Key,
+    view::{
+        job::check::check_spec,
+        tenant::classes::{set_priority, within_limits},
+    },
+};
 use proto_model::{Authority, Job, JobSpec, JobUid, Phase, Role, label::MAX_LABELS};
 
 use crate::{
-    error::CoreError,
-    event::{Key, Reply},
-    job::{
+    context::Step,
+    event::{
+        Reply,
         orders::{JobChange, JobOrder, JobUpdate},
-        submit::check_spec,
     },
-    state::{JobEntry, State},
-    step::Step,
-    tenant::documents::{set_priority, within_limits},
 };
 
 type Labels = BTreeMap<String, String>;
@@ -39,7 +42,7 @@ impl Step<'_> {
             return Ok(reply);
         }
         let uids = self.state.changeable(&order.id, &order.indices, Some(&order.by))?;
-        self.state.is_version(order, &uids, *if_version)?;
+        self.is_version(order, &uids, *if_version)?;
         let (mut first, mut checked) = (None, None);
         for uid in &uids {
             if matches!(self.update_one(*uid, order, change, &mut checked)?, Updated::Done) {
@@ -204,7 +207,7 @@ fn changed(old: &JobSpec, change: &JobChange) -> JobSpec {
     spec
 }
 
-impl State {
+impl Step<'_> {
     /// Whether the job is the one that the caller has read.
     fn is_version(&self, order: &JobOrder, uids: &[JobUid], asked: u64) -> Result<(), CoreError> {
         if asked == 0 {
@@ -214,8 +217,8 @@ impl State {
             let message = "several jobs are meant, and each has a version of its own; name one".to_owned();
             return Err(CoreError::Invalid { field: "ifVersion", message });
         };
-        let id = self.base.jobs.get(uid).map_or(&order.id, |entry| &entry.job.id);
-        let current = self.version(&Key::Job(id.clone())).unwrap_or(0);
+        let id = self.state.base.jobs.get(uid).map_or(&order.id, |entry| &entry.job.id);
+        let current = self.state.version(&Key::Job(id.clone())).unwrap_or(0);
         if asked == current {
             return Ok(());
         }

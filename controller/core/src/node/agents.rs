@@ -2,17 +2,15 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use controller_state::{CoreError, Link};
 use proto_model::{
     Assignment, Health, Inventory, JobUid, Node, NodeName, Observation, Observed, Reason, ReasonCode,
 };
 
 use crate::{
-    error::CoreError,
+    context::Step,
     event::{Register, Reply, ToNode},
-    job::remap::lasting,
-    node::claims::Untruth,
-    state::Link,
-    step::Step,
+    node::claims::untruth::Untruth,
 };
 
 impl Step<'_> {
@@ -227,7 +225,7 @@ impl Step<'_> {
         let Some(node) = self.state.base.nodes.get(name).filter(|node| node.health != health) else { return };
         let reasons = reasons.into_iter().chain(lasting(node)).collect();
         let node = Node { health, health_since: self.now, reasons, ..(**node).clone() };
-        self.state.set_node(name, Some(Arc::new(node)));
+        self.state.put(Arc::new(node));
         self.refresh_jobs_of(name);
     }
 
@@ -259,4 +257,9 @@ fn sane(inventory: Arc<Inventory>) -> Arc<Inventory> {
     let mut nics = BTreeSet::new();
     inventory.nics.retain(|nic| nics.insert(nic.device.clone()));
     Arc::new(inventory)
+}
+
+/// What a node says that its agent's coming and going does not change.
+fn lasting(node: &Node) -> impl Iterator<Item = Reason> {
+    node.reasons.iter().filter(|reason| reason.code == ReasonCode::RailsSwapped).cloned()
 }

@@ -7,15 +7,12 @@ use std::{
     time::Duration,
 };
 
+use controller_state::{Blame, CoreError, Key, Link, TokenRecord, fresh_view, is_drained};
 use proto_model::{Health, Node, NodeName, Observed, Reason, ReasonCode};
 
 use crate::{
-    error::CoreError,
-    event::{Key, NodeChange, Reply, ToNode},
-    job::attempt::Blame,
-    node::quarantine::is_drained,
-    state::{Link, fresh_view, records::TokenRecord},
-    step::Step,
+    context::Step,
+    event::{NodeChange, Reply, ToNode},
 };
 
 impl Step<'_> {
@@ -43,7 +40,7 @@ impl Step<'_> {
         wanted.generation += 1;
         let leaves = is_drained(&wanted) && !is_drained(&node);
         let node = Arc::new(wanted);
-        self.state.set_node(name, Some(Arc::clone(&node)));
+        self.state.put(Arc::clone(&node));
         if leaves {
             self.leave(name);
         }
@@ -71,7 +68,7 @@ impl Step<'_> {
         }
         self.push(name, ToNode::Close { reason: "the node was deleted".to_owned() });
         self.state.set_link(name, None);
-        self.state.set_node(name, None);
+        self.state.remove::<Node>(name);
         self.release_claims(name, &node);
         // Join tokens of a deleted server bring nobody back, spent or not.
         self.withdraw_tokens(name);
@@ -125,14 +122,14 @@ impl Step<'_> {
             return Err(CoreError::Invalid { field: "lifetime", message });
         }
         let record = Arc::new(TokenRecord { hash, node, expires: self.now.plus(lifetime), used_by: None });
-        self.state.set_token(hash, Some(Arc::clone(&record)));
+        self.state.put(Arc::clone(&record));
         Ok(Reply::Token(record))
     }
 
     pub(crate) fn withdraw_tokens(&mut self, node: &NodeName) -> Reply {
         let tokens = self.state.base.tokens.iter();
         let hashes: Vec<_> = tokens.filter(|(_, token)| token.node == *node).map(|(hash, _)| *hash).collect();
-        hashes.into_iter().for_each(|hash| self.state.set_token(hash, None));
+        hashes.into_iter().for_each(|hash| self.state.remove::<TokenRecord>(&hash));
         Reply::Done
     }
 
@@ -152,7 +149,7 @@ impl Step<'_> {
         }
         if record.used_by.is_none() {
             let used = TokenRecord { used_by: Some(csr), ..(*record).clone() };
-            self.state.set_token(hash, Some(Arc::new(used)));
+            self.state.put(Arc::new(used));
         }
         if let Some(known) = known {
             return Ok(Reply::Node(known));
@@ -179,7 +176,7 @@ impl Step<'_> {
             )],
             agent_version: String::new(),
         });
-        self.state.set_node(&node, Some(Arc::clone(&joined)));
+        self.state.put(Arc::clone(&joined));
         self.state.set_link(&node, Some(Link::absent(self.now, None)));
         Ok(Reply::Node(joined))
     }

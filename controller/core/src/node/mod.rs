@@ -1,7 +1,7 @@
 //! Nodes: their agents come, speak and fall silent (`agents`), what they report is taken apart before it is believed (`claims`), those that fail
 //! jobs are quarantined (`quarantine`), and what administrators change of them (`changes`).
 
-pub(crate) mod agents;
+mod agents;
 mod changes;
 pub(crate) mod claims;
 pub mod quarantine;

@@ -3,41 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto_model::{JobUid, Node, NodeName, Reason, ReasonCode, Strike, Taint, Work};
+use controller_state::{Attempt, CoreError, JobEntry, Outcome, gang, view::job::blame::first_to_fail};
+use proto_model::{JobUid, Node, NodeName, Reason, ReasonCode, Strike, Work};
 
-use crate::{
-    error::CoreError,
-    event::Reply,
-    job::repair::first_to_fail,
-    state::{
-        JobEntry,
-        records::{Attempt, Outcome},
-    },
-    step::Step,
-};
+use crate::{context::Step, event::Reply};
 
-/// The taint of a quarantined node; a job that tolerates it may run there all the same.
-pub const QUARANTINED: &str = "railyard.io/quarantined";
-/// The taint that drains a node: jobs that can be moved leave it, the others end there; no new one comes.
-pub const DRAINED: &str = "railyard.io/drain";
+pub use controller_state::rows::node::{DRAINED, QUARANTINED};
+
 /// Attempts that a node may fail within [`WITHIN`] before it is quarantined.
 const STRIKES: usize = 3;
 /// So long a failure counts.
 const WITHIN: Duration = Duration::from_secs(3600);
-
-/// The taints of a node as the scheduler sees them.
-pub(crate) fn taints(node: &Node) -> std::collections::BTreeSet<Taint> {
-    let mut taints = node.taints.clone();
-    if node.quarantined.is_some() {
-        taints.insert(Taint { key: QUARANTINED.to_owned(), value: String::new() });
-    }
-    taints
-}
-
-/// Whether an administrator wants a node's jobs to leave it.
-pub(crate) fn is_drained(node: &Node) -> bool {
-    node.taints.iter().any(|taint| taint.key == DRAINED)
-}
 
 impl Step<'_> {
     /// An attempt has ended: the node that failed it is remembered, and quarantined if it has done so too often.
@@ -62,7 +38,7 @@ impl Step<'_> {
             strikes.clear();
         }
         let quarantined = node.quarantined.clone().or(quarantined);
-        self.state.set_node(&name, Some(Arc::new(Node { quarantined, strikes, ..(*node).clone() })));
+        self.state.put(Arc::new(Node { quarantined, strikes, ..(*node).clone() }));
     }
 
     fn quarantined(&self, name: &NodeName, strikes: &[Strike]) -> Reason {
@@ -98,7 +74,7 @@ impl Step<'_> {
         let node = self.state.base.nodes.get(name).filter(out)?;
         let (strikes, quarantine) = (Vec::new(), Vec::new());
         let node = Arc::new(Node { quarantined: None, strikes, quarantine, ..(**node).clone() });
-        self.state.set_node(name, Some(Arc::clone(&node)));
+        self.state.put(Arc::clone(&node));
         self.request_scheduling_pass();
         Some(node)
     }
@@ -110,7 +86,7 @@ impl Step<'_> {
         if !collective || !result.is_some_and(|result| result.verified && result.mismatches == 0) {
             return;
         }
-        let nodes: Vec<NodeName> = crate::state::gang(entry).map(|(_, node)| node.clone()).collect();
+        let nodes: Vec<NodeName> = gang(entry).map(|(_, node)| node.clone()).collect();
         for name in nodes {
             // A collective proves its hardware, not its word.
             if self.state.base.nodes.get(&name).is_some_and(|node| !node.is_quarantined()) {

@@ -1,7 +1,5 @@
-//! Rails: the fabric document (`fabric`), rails taken out of use (`drain`), rails that a probe has to prove well (`prove`), and reading what
-//! rails are used for (`rails`).
+//! Rails: the fabric document (`fabric`), rails taken out of use (`drain`), and rails that a probe has to prove well (`prove`).
 
 mod drain;
-pub(crate) mod fabric;
-pub(crate) mod prove;
-pub mod rails;
+mod fabric;
+mod prove;

@@ -4,110 +4,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proto_model::{NodeName, QosPort, QosRollout, QosState, Reason, ReasonCode, Timestamp};
+use controller_state::{
+    rows::rollout::{Active, CHANGES, Run},
+    view::rollout::ports::{Port, Stage},
+};
+use proto_model::{NodeName, QosRollout, QosState, Reason, ReasonCode, Timestamp};
 
 /// Beyond the time of a trial, an agent that is heard is given so long to do what is desired.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a NIC waits for that its agent may touch.
-const CHANGES: &str = "its agent is to change it";
-
-/// Where in the order a NIC is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
-    /// The first server, rail by rail.
-    Canary(u32),
-    /// The canary's pod: its lowest rail first.
-    Pod(u32),
-    /// The other pods, by name, each rail by rail.
-    Others(usize, u32),
-}
-
-/// A NIC.
-#[derive(Debug, Clone)]
-pub(super) struct Port {
-    pub(super) stage: Stage,
-    pub(super) node: NodeName,
-    pub(super) rail: u32,
-    pub(super) device: String,
-    /// Its agent is connected and heard.
-    pub(super) heard: bool,
-    /// What its agent says of this rollout; nothing of another.
-    pub(super) reported: Option<QosPort>,
-    /// Its agent is done with all that it was told. What it says may be older otherwise, and it may be at work on the NIC.
-    pub(super) done: bool,
-    /// Why it serves nobody well at present: its link is down, or its health says so.
-    pub(super) unwell: Option<String>,
-}
-
-impl Port {
-    pub(super) fn state(&self) -> Option<QosState> {
-        self.reported.as_ref().map(|reported| reported.state)
-    }
-
-    fn key(&self) -> (NodeName, u32) {
-        (self.node.clone(), self.rail)
-    }
-
-    pub(super) fn said(&self) -> &str {
-        self.reported.as_ref().map_or("", |reported| &reported.message)
-    }
-}
-
-/// A NIC that is out of use for the rollout.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Active {
-    /// Since when nobody uses it: from then on its agent may touch it.
-    pub(super) opened: Option<Timestamp>,
-    /// Since when its agent says that it is on trial.
-    pub(super) trial: Option<Timestamp>,
-    /// The trial went well: it is to be kept.
-    pub(super) kept: bool,
-    /// Since when it is to be taken back.
-    pub(super) leaving: Option<Timestamp>,
-    /// Since when its agent is not heard.
-    pub(super) away: Option<Timestamp>,
-    /// What it waits for.
-    pub(super) note: String,
-}
-
-impl Active {
-    fn begun() -> Self {
-        let note = "jobs move off it".to_owned();
-        Self { opened: None, trial: None, kept: false, leaving: None, away: None, note }
-    }
-
-    /// One that is on trial already, so it is out of use already.
-    pub(super) fn on_trial(now: Timestamp) -> Self {
-        Self { opened: Some(now), trial: Some(now), note: "it is on trial".to_owned(), ..Self::begun() }
-    }
-
-    /// Its agent is heard again: what it has time for begins anew.
-    fn is_back(&mut self, now: Timestamp) {
-        if self.away.take().is_some() {
-            (self.opened, self.leaving) = (self.opened.map(|_| now), self.leaving.map(|_| now));
-            self.trial = None;
-            self.note = CHANGES.to_owned();
-        }
-    }
-}
-
-/// What is under way. Not stored: agents tell it again.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Run {
-    pub(crate) ports: BTreeMap<(NodeName, u32), Active>,
-    /// NICs whose turn it is, and why it is not yet.
-    pub(super) waits: BTreeMap<(NodeName, u32), String>,
-}
-
-impl Run {
-    /// Another rollout: what one before it has found good is tried again.
-    pub(super) fn begins_anew(&mut self) {
-        for active in self.ports.values_mut() {
-            (active.trial, active.kept) = (None, false);
-        }
-    }
-}
 
 /// What of the cluster matters besides.
 pub(super) trait Site {

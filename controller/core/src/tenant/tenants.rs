@@ -2,56 +2,13 @@
 
 use std::sync::Arc;
 
-use proto_model::{IsolationPolicy, QueueName, Quota, Reservation, Tenant, TenantName, ValuesKind};
-
-use crate::{
-    error::CoreError,
-    event::{Key, Reply},
-    state::{State, records::RestingName},
-    step::Step,
-    tenant::{
-        deleted::{DeletedContent, DeletedKey},
-        documents::nearest,
-    },
+use controller_state::{
+    CoreError, DeletedContent, DeletedKey, Key, RestingName, error::nearest::nearest,
+    view::tenant::tenants::TenantImpact,
 };
+use proto_model::{IsolationPolicy, Queue, QueueName, Quota, Reservation, Tenant, TenantName};
 
-/// What goes with a tenant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TenantImpact {
-    /// Jobs that have ended; their records and logs go.
-    pub jobs: usize,
-    /// Its queues.
-    pub queues: usize,
-    /// Its schedules of jobs.
-    pub schedules: usize,
-    /// Its webhooks.
-    pub webhooks: usize,
-    /// Its secrets.
-    pub secrets: usize,
-    /// Its configs.
-    pub configs: usize,
-    /// Reservations that it has a share in.
-    pub reservations: usize,
-}
-
-impl TenantImpact {
-    fn of(state: &State, name: &TenantName) -> Self {
-        let reserved = |found: &&Arc<Reservation>| found.tenants.contains(name);
-        Self {
-            jobs: state
-                .index
-                .tenants
-                .get(name)
-                .map_or(0, |jobs| jobs.all.saturating_sub(jobs.active) as usize),
-            queues: state.queues_of(name).count(),
-            schedules: state.job_schedules_of(name).count(),
-            webhooks: state.webhooks_of(name).count(),
-            secrets: state.values_of(name).filter(|one| one.id.kind == ValuesKind::Secret).count(),
-            configs: state.values_of(name).filter(|one| one.id.kind == ValuesKind::Config).count(),
-            reservations: state.base.reservations.values().filter(reserved).count(),
-        }
-    }
-}
+use crate::{context::Step, event::Reply};
 
 impl Step<'_> {
     pub(crate) fn apply_tenant(
@@ -111,7 +68,7 @@ impl Step<'_> {
         if changed && !dry_run {
             // A tenant that lives has its name, and rests none.
             self.release_name(&name);
-            self.state.set_tenant(&name, Some(Arc::clone(&tenant)));
+            self.state.put(Arc::clone(&tenant));
             self.request_scheduling_pass();
         }
         Ok(Reply::Tenant(tenant))
@@ -140,7 +97,7 @@ impl Step<'_> {
         let kept = self.state.content_of(&Arc::clone(tenant));
         let queues: Vec<QueueName> = self.state.queues_of(name).map(|queue| queue.name.clone()).collect();
         for queue in queues {
-            self.state.set_queue((name.clone(), queue), None);
+            self.state.remove::<Queue>(&(name.clone(), queue));
         }
         self.forget_schedules(name);
         self.forget_webhooks(name)?;
@@ -148,7 +105,7 @@ impl Step<'_> {
         self.leave_reservations(name);
         self.leave_classes(name)?;
         self.rest_name(name)?;
-        self.state.set_tenant(name, None);
+        self.state.remove::<Tenant>(name);
         self.keep_deleted(DeletedKey::Tenant(name.clone()), DeletedContent::Tenant(Box::new(kept)));
         if dry_run {
             self.state.undo_to(before);
@@ -169,7 +126,7 @@ impl Step<'_> {
         let purged = self.state.config.purge_limit;
         let over: Vec<TenantName> =
             self.state.base.resting.values().filter(over).take(purged).map(|one| one.name.clone()).collect();
-        over.iter().for_each(|name| self.state.set_resting(name, None));
+        over.iter().for_each(|name| self.state.remove::<RestingName>(name));
         let Some(tenant) = self.state.base.tenants.get(name).filter(|_| !rest.is_zero()) else {
             return Ok(());
         };
@@ -182,13 +139,13 @@ impl Step<'_> {
         }
         let (uid, deleted) = (tenant.uid.clone(), self.now);
         let resting = RestingName { name: name.clone(), uid, deleted };
-        self.state.set_resting(name, Some(Arc::new(resting)));
+        self.state.put(Arc::new(resting));
         Ok(())
     }
 
     pub(crate) fn release_name(&mut self, name: &TenantName) -> Reply {
         if self.state.base.resting.contains_key(name) {
-            self.state.set_resting(name, None);
+            self.state.remove::<RestingName>(name);
         }
         Reply::Done
     }
@@ -204,7 +161,7 @@ impl Step<'_> {
             left.generation += 1;
             let nobody = left.tenants.is_empty() && !left.maintenance;
             let left = if nobody { None } else { Some(Arc::new(left)) };
-            self.state.set_reservation(&reservation.name, left);
+            self.state.set(&reservation.name, left);
         }
     }
 }

@@ -221,8 +221,8 @@ fn a_batch_shares_rows_and_one_that_fails_leaves_no_trace() {
 #[test]
 fn old_records_go_behind_a_checkpoint_and_the_rest_is_proved() {
     let mut world = World::new();
-    world.state.config.max_audit = 40;
-    world.state.config.seal_every = 10;
+    world.state.0.config.max_audit = 40;
+    world.state.0.config.seal_every = 10;
     let (mut seals, mut most) = (0, 0);
     for n in 0..400_u32 {
         world.ok(quota("red", 16 + n, false));
@@ -261,8 +261,8 @@ fn old_records_go_behind_a_checkpoint_and_the_rest_is_proved() {
 #[test]
 fn denials_push_out_denials_and_never_a_change() {
     let mut world = World::new();
-    (world.state.config.max_audit, world.state.config.max_denials) = (200, 40);
-    world.state.config.seal_every = 10;
+    (world.state.0.config.max_audit, world.state.0.config.max_denials) = (200, 40);
+    world.state.0.config.seal_every = 10;
     let mut changes = Vec::new();
     for n in 0..1500_u32 {
         if n % 50 == 0 {
@@ -278,8 +278,8 @@ fn denials_push_out_denials_and_never_a_change() {
         if n % 100 == 99 {
             world.check().unwrap();
             world.state = world.reload(7);
-            (world.state.config.max_audit, world.state.config.max_denials) = (200, 40);
-            world.state.config.seal_every = 10;
+            (world.state.0.config.max_audit, world.state.0.config.max_denials) = (200, 40);
+            world.state.0.config.seal_every = 10;
         }
     }
     world.seal_log(Log::Denials);

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use proto_model::{Observation, Observed, RailLoss, RailReport, RailState, Reason, ReasonCode, Replace};
 
-use crate::{
-    job::{attempt::merge_ending, repair::first_to_fail},
-    state::records::{Ending, Outcome},
-};
+use controller_state::view::job::blame::first_to_fail;
+
+use crate::{Ending, Outcome, job::attempt::merge_ending};
 
 use super::{
     drains::{report, says},

@@ -11,7 +11,7 @@ use super::{World, name, spec};
 
 pub(super) fn world(certification: Certification) -> World {
     let mut world = World::new();
-    world.state.config.certification = certification;
+    world.state.0.config.certification = certification;
     world
 }
 

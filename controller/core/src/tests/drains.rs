@@ -272,7 +272,7 @@ fn an_explanation_shows_rails_and_algorithms() {
 #[test]
 fn drains_are_bounded_and_a_new_reason_is_a_change() {
     let mut w = World::new();
-    w.state.config.max_drains = 1;
+    w.state.0.config.max_drains = 1;
     w.ok(drain("0", false));
     assert!(matches!(w.refused(drain("1", true)), CoreError::Full { .. }));
     let Reply::Drained { drain: kept, changed } = w.ok(Event::DrainRail {

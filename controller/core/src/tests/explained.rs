@@ -3,7 +3,7 @@
 use proto_model::ReasonCode;
 
 use super::*;
-use crate::job::explain::Change;
+use crate::explain::Change;
 
 /// All four nodes are held by two jobs, a third waits.
 fn full() -> World {
@@ -69,7 +69,7 @@ fn the_past_is_told_from_the_decision_log_also_after_a_restart() {
 #[test]
 fn the_decision_log_stays_within_its_bounds() {
     let mut w = full();
-    w.state.config.max_decisions = 20;
+    w.state.0.config.max_decisions = 20;
     for round in 0..60 {
         let text = format!("j{round}");
         w.submit(&text, spec(2, 1));

@@ -1,7 +1,7 @@
 //! The numbers of tenants and queues: true to the jobs whatever happens to them, and bounded.
 
 use super::*;
-use crate::tenant::figures::{Figure, MAX_QUEUES, MAX_TENANTS, Move, NO_QUEUE, OTHER};
+use crate::figures::{Figure, MAX_QUEUES, MAX_TENANTS, Move, NO_QUEUE, OTHER};
 
 fn queue_of(owner: &str, name: &str) -> Event {
     let queue = proto_model::Queue {

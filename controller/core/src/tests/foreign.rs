@@ -64,7 +64,7 @@ fn submit_some(w: &mut World, dice: &mut Dice, count: u64) {
 
 /// One job that holds something goes on.
 fn advance(w: &mut World, dice: &mut Dice) {
-    let holding = |entry: &&crate::state::JobEntry| entry.job.status.phase.holds();
+    let holding = |entry: &&controller_state::rows::job::JobEntry| entry.job.status.phase.holds();
     let jobs: Vec<Arc<Job>> =
         w.state.base.jobs.values().filter(holding).map(|entry| Arc::clone(&entry.job)).collect();
     if jobs.is_empty() {

@@ -303,7 +303,7 @@ fn a_shorter_limit_takes_the_expected_time_along() {
     );
     assert_eq!(changed.check(), Ok(()), "what is stored can be read again");
     let wide = JobChange { nodes: Some(3), ..JobChange::default() };
-    w.state.config.max_gang_nodes = 4;
+    w.state.0.config.max_gang_nodes = 4;
     w.submit(
         "b",
         JobSpec {

@@ -52,7 +52,7 @@ fn a_tenant_asks_for_more_and_never_for_less_and_waiting_jobs_ask_anew() {
 #[test]
 fn the_clusters_own_setting_holds_for_every_tenant() {
     let mut w = World::new();
-    w.state.config.isolation = IsolationPolicy::Required;
+    w.state.0.config.isolation = IsolationPolicy::Required;
     w.ok(demand(IsolationPolicy::BestEffort));
     // The documents of tenants are read anew when a controller begins; here one is changed.
     w.ok(Event::ApplyTenant {

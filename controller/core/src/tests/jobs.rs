@@ -299,7 +299,7 @@ fn waiting_jobs_start_in_order_when_something_is_freed() {
 #[test]
 fn a_queue_longer_than_one_step_looks_at_is_reached_to_its_end() {
     let mut w = World::new();
-    w.state.config.pass_limit = 3;
+    w.state.0.config.pass_limit = 3;
     w.submit("first", spec(4, 1));
     for n in 0..8 {
         w.submit(&format!("big-{n}"), JobSpec { priority: 9, ..spec(4, 3) });
@@ -341,7 +341,7 @@ fn the_rails_of_a_job_are_protected_as_it_asks_and_as_the_cluster_asks_at_least(
         (Integrity, Encrypted, Encrypted),
     ] {
         let mut w = World::new();
-        w.state.config.rail_protection = least;
+        w.state.0.config.rail_protection = least;
         let mut job = spec(2, 1);
         job.engine.protection = asked;
         w.submit("a", job);

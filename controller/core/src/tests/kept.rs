@@ -64,7 +64,7 @@ fn labels_are_changed_also_of_what_has_ended() {
 fn what_has_ended_goes_after_its_time_unless_others_wait_for_it() {
     let hour = Duration::from_secs(3600);
     let mut w = World::new();
-    w.state.config.ended_retention = Some(hour);
+    w.state.0.config.ended_retention = Some(hour);
     for name in ["a", "b"] {
         w.submit(name, spec(1, 1));
         w.run(name);

@@ -49,7 +49,7 @@ fn a_user_does_not_go_ahead_of_other_tenants_by_a_number() {
 #[test]
 fn an_operator_chooses_how_high_roles_may_go() {
     let mut w = World::new();
-    (w.state.config.user_priority, w.state.config.tenant_admin_priority) = (-10, 50);
+    (w.state.0.config.user_priority, w.state.0.config.tenant_admin_priority) = (-10, 50);
     w.ok(submit_by(Role::TenantAdmin, "a", 50));
     w.refused(submit_by(Role::TenantAdmin, "b", 51));
     w.ok(submit_by(Role::User, "b", -10));

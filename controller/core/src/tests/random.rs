@@ -213,10 +213,12 @@ fn secret(what: u8) -> Event {
 }
 
 /// Agents that prepare an attempt were told what secrets hold now.
-fn environments(w: &World, entry: &crate::state::JobEntry) {
+fn environments(w: &World, entry: &controller_state::rows::job::JobEntry) {
     let env = w.state.hidden_env(entry);
     let Some(attempt) = entry.attempt.as_ref().filter(|attempt| attempt.ending.is_none()) else { return };
-    for (_, node) in crate::state::gang(entry).filter(|(_, node)| w.state.session(node).is_some()) {
+    for (_, node) in
+        controller_state::rows::job::gang(entry).filter(|(_, node)| w.state.session(node).is_some())
+    {
         let reported = w.desired.get(&(node.clone(), entry.job.uid));
         if let Some((of, DesiredState::Prepared { env: reported, .. })) =
             reported.filter(|(of, _)| *of == attempt.attempt)
@@ -437,14 +439,14 @@ proptest! {
             if matches!(out.reply, Some(Err(_))) {
                 prop_assert!(w.state.same(&before), "a refusal changed something: {event:?}");
             }
-            prop_assert_eq!(w.reload(7).base.chains, w.state.base.chains.clone());
+            prop_assert_eq!(&w.reload(7).base.chains, &w.state.base.chains);
             invariants(&w, &out.transitions, &mut phases);
             let after = w.state.usage(&tenant("red")).gpus_used;
             prop_assert!(after <= held || after <= u64::from(quota.max(w.state.tenant(&tenant("red")).unwrap().quota.gpus)));
             phases.retain(|uid, _| w.state.job_by_uid(uid).is_some());
         }
         // A new controller finds the same, apart from what agents must tell it again.
-        w.state.config.due_limit = 1000;
+        w.state.0.config.due_limit = 1000;
         w.tick(Duration::ZERO);
         let fresh = w.reload(8);
         let jobs = |state: &State| state.base.jobs.values().map(|e| (e.job.clone(), e.attempt.clone())).collect::<Vec<_>>();

@@ -53,7 +53,7 @@ fn what_cannot_be_is_refused_with_all_causes_and_nothing_is_stored() {
     zero.gang.nodes = u32::MAX;
     assert!(matches!(w.refused(submit("a", zero)), CoreError::Invalid { field: "spec.gang", .. }));
     // One more than the limit is refused by the limit's name; the limit itself by the cluster only.
-    let (ranks, nodes) = (w.state.config.max_ranks, w.state.config.max_gang_nodes);
+    let (ranks, nodes) = (w.state.0.config.max_ranks, w.state.0.config.max_gang_nodes);
     for (nodes, ranks, limit) in [(1, ranks + 1, "max_ranks"), (nodes + 1, 1, "max_gang_nodes")] {
         let mut large = spec(nodes, 0);
         large.gang.ranks_per_node = ranks;
@@ -88,7 +88,7 @@ fn limits_are_typed() {
     });
     w.submit("b", spec(1, 1));
     assert!(matches!(w.refused(submit("c", spec(1, 1))), CoreError::QuotaExceeded { used: 2, limit: 2, .. }));
-    w.state.config.max_queued = 0;
+    w.state.0.config.max_queued = 0;
     assert_eq!(w.refused(submit_as("blue", "c", spec(1, 1), None)).kind(), ErrorKind::Exhausted);
 }
 

@@ -111,7 +111,7 @@ fn one_run_is_one_job_whoever_leads() {
     // A leader that comes later, and one whose clock is behind, make no second one of it.
     for back in [0, 50_000] {
         w.state = w.reload(8);
-        w.state.epoch = 7;
+        w.state.0.epoch = 7;
         w.now = Timestamp(w.now.0 - back);
         w.tick(Duration::ZERO);
         assert_eq!((runs(&w, "tick").len(), progress(&w, "tick").submitted), (1, 1));
@@ -124,7 +124,7 @@ fn one_run_is_one_job_whoever_leads() {
     w.ok(Event::DeleteJob { by: None, id: id("tick-19700101-0017"), indices: Vec::new() });
     w.tick(Duration::ZERO);
     w.state = w.reload(8);
-    w.state.epoch = 7;
+    w.state.0.epoch = 7;
     w.tick(Duration::ZERO);
     assert_eq!((runs(&w, "tick").len(), progress(&w, "tick").submitted), (0, 1));
 }
@@ -142,7 +142,7 @@ fn of_what_was_missed_the_last_one_runs_and_only_within_its_deadline() {
     // Nobody leads from 00:16:40 to 03:25:00.
     w.now = Timestamp(12_300_000);
     w.state = w.reload(8);
-    w.state.epoch = 7;
+    w.state.0.epoch = 7;
     w.tick(Duration::ZERO);
     assert_eq!(runs(&w, "any"), ["any-19700101-0320"]);
     assert_eq!(runs(&w, "hour"), ["hour-19700101-0320"]);
@@ -185,7 +185,7 @@ fn a_run_beside_an_earlier_one() {
     w.step(Event::Tick);
     assert!(runs(&w, "last").len() == 2 && !w.job("last-19700101-0017").status.cancel_requested);
     w.state = w.reload(8);
-    w.state.epoch = 7;
+    w.state.0.epoch = 7;
     w.tick(Duration::ZERO);
     assert_eq!(w.state.job(&id("last-19700101-0017")).map(|job| job.status.cancel_requested), Some(true));
 }

@@ -63,7 +63,7 @@ fn the_name_of_a_deleted_tenant_rests_until_it_is_released_or_its_time_is_over()
 #[test]
 fn names_that_rest_are_bounded_and_need_not_rest_at_all() {
     let mut w = World::new();
-    w.state.config.max_resting = 2;
+    w.state.0.config.max_resting = 2;
     for text in ["a", "b", "c"] {
         w.ok(make(text));
     }
@@ -76,7 +76,7 @@ fn names_that_rest_are_bounded_and_need_not_rest_at_all() {
     w.ok(delete("c"));
     let rest: Vec<&TenantName> = w.state.base.resting.keys().collect();
     assert_eq!(rest, [&tenant("b"), &tenant("c")], "what has rested makes room");
-    w.state.config.name_rest = Duration::ZERO;
+    w.state.0.config.name_rest = Duration::ZERO;
     w.ok(make("d"));
     w.ok(delete("d"));
     w.ok(make("d"));
@@ -85,7 +85,7 @@ fn names_that_rest_are_bounded_and_need_not_rest_at_all() {
 #[test]
 fn one_transaction_never_turns_an_old_tenant_into_a_new_one() {
     let mut w = World::new();
-    w.state.config.name_rest = Duration::ZERO;
+    w.state.0.config.name_rest = Duration::ZERO;
     let mut state = w.state.clone();
     let mut both = |event| {
         let event = attributed(&state, event);

@@ -243,7 +243,7 @@ fn what_is_kept_has_an_end_and_a_bound() {
     w.tick(Duration::from_secs(1));
     assert!(w.state.deleted().is_empty() && !w.stored.keys().any(|key| matches!(key, Key::Tombstone(_))));
     assert_eq!(w.refused(undelete(key("blue"))).code(), "NOT_DELETED");
-    w.state.config.undelete_max = 2;
+    w.state.0.config.undelete_max = 2;
     for text in ["a", "b", "c"] {
         w.ok(make(text, 1));
         w.tick(Duration::from_secs(1));
@@ -251,7 +251,7 @@ fn what_is_kept_has_an_end_and_a_bound() {
     }
     let kept: Vec<String> = w.state.deleted().iter().map(|one| one.key.to_string()).collect();
     assert_eq!(kept, ["tenant/c", "tenant/b"]);
-    w.state.config.undelete_for = Duration::ZERO;
+    w.state.0.config.undelete_for = Duration::ZERO;
     w.ok(make("d", 1));
     w.ok(delete("d"));
     assert!(!w.stored.contains_key(&Key::Tombstone(key("d"))));

@@ -34,6 +34,7 @@ const PARTS: [(&str, &[&str]); 5] = [
         &[
             "controller/queue/src",
             "controller/scheduler/src",
+            "controller/state/src",
             "controller/core/src",
             "proto/model/src/cause.rs",
         ],

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
+use controller_state::{
+    CoreError, ScheduleEntry,
+    view::job::check::{check_spec, check_times},
+};
 use proto_model::{
     Authority, JobSchedule, JobSpec, Reason, ReasonCode, Role, ScheduleName, ScheduleProgress, TenantName,
 };
 
-use super::{MAX_ELEMENTS, MAX_SCHEDULES, ScheduleEntry};
-use crate::{
-    error::CoreError,
-    event::Reply,
-    job::submit::{check_spec, check_times},
-    state::State,
-    step::Step,
-    tenant::documents::nearest,
-};
+use crate::{context::Step, event::Reply, job::schedules::turn::MAX_ELEMENTS};
+
+/// Schedules at most.
+pub(crate) const MAX_SCHEDULES: usize = 10_000;
 
 /// Schedules that one step suspends at most.
 const SUSPENDED: usize = 64;
@@ -180,14 +179,5 @@ impl Step<'_> {
             state.feasible(&id, &classified, self.now)
         };
         check().map_err(refused)
-    }
-}
-
-impl State {
-    pub(crate) fn no_schedule(&self, tenant: &TenantName, name: &ScheduleName) -> CoreError {
-        let names: Vec<&ScheduleName> =
-            self.job_schedules_of(tenant).map(|schedule| &schedule.name).collect();
-        let nearest = nearest(name.as_str(), names.into_iter());
-        CoreError::ScheduleNotFound { tenant: tenant.clone(), schedule: name.clone(), nearest }
     }
 }

@@ -1,22 +1,13 @@
 //! What is to be done with a schedule now: a function of the schedule, its runs and the time.
 
+use controller_state::view::job::schedules::Run;
 use proto_model::{Concurrency, History, JobSchedule, JobUid, Reason, ReasonCode, Timestamp};
+
+/// Elements of an array in a template at most: a run is one step, and its writes one transaction.
+pub(crate) const MAX_ELEMENTS: usize = 64;
 
 /// Jobs that one step cancels at most; one of them may be two writes.
 const CANCELLED: usize = 32;
-
-/// A run that was submitted: a job, or an array.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Run {
-    /// When it was due.
-    pub(crate) time: Timestamp,
-    /// Its jobs.
-    pub(crate) jobs: Vec<JobUid>,
-    /// All of them have ended; true: each has completed.
-    pub(crate) ended: Option<bool>,
-    /// Another job waits for one of them.
-    pub(crate) needed: bool,
-}
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +78,7 @@ fn forgotten(history: History, runs: &[Run]) -> Vec<JobUid> {
         let ended: Vec<&Run> = runs.iter().filter(|run| run.ended == Some(completed)).collect();
         let more = ended.len().saturating_sub(kept as usize);
         for run in ended.into_iter().take(more).filter(|run| !run.needed) {
-            if !jobs.is_empty() && jobs.len() + run.jobs.len() > super::MAX_ELEMENTS {
+            if !jobs.is_empty() && jobs.len() + run.jobs.len() > MAX_ELEMENTS {
                 return jobs;
             }
             jobs.extend(run.jobs.iter().copied());

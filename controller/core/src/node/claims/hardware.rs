@@ -9,50 +9,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use proto_model::{Claim, Health, Inventory, Node, NodeName, Reason, ReasonCode};
 
-use crate::{node::claims::Untruth, state::State, step::Step};
-
-/// Who reports what, by the digests of claims; a function of the nodes' inventories. Two claims may share a digest, so that who is
-/// found here is asked for the claim itself. (No entry is without a name; `None` comes before all of them.)
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct ClaimIndex(BTreeSet<(u64, Option<NodeName>)>);
-
-fn digests(node: Option<&Arc<Node>>) -> BTreeSet<u64> {
-    node.map(|node| node.inventory.claims().iter().map(Claim::digest).collect()).unwrap_or_default()
-}
-
-impl ClaimIndex {
-    /// A node's record was replaced.
-    pub(crate) fn swap(&mut self, name: &NodeName, old: Option<&Arc<Node>>, new: Option<&Arc<Node>>) {
-        let inventory = |node: Option<&Arc<Node>>| node.map(|node| Arc::as_ptr(&node.inventory));
-        if inventory(old) == inventory(new) {
-            return;
-        }
-        let (old, new) = (digests(old), digests(new));
-        for gone in old.difference(&new) {
-            self.0.remove(&(*gone, Some(name.clone())));
-        }
-        for come in new.difference(&old) {
-            self.0.insert((*come, Some(name.clone())));
-        }
-    }
-
-    fn nodes(&self, digest: u64) -> impl Iterator<Item = &NodeName> {
-        let from = self.0.range((digest, None)..);
-        from.take_while(move |(own, _)| *own == digest).filter_map(|(_, name)| name.as_ref())
-    }
-}
-
-impl State {
-    /// Other nodes that report the thing and are not quarantined.
-    fn others(&self, name: &NodeName, claim: &Claim) -> Vec<&Arc<Node>> {
-        let nodes = self.index.claims.nodes(claim.digest()).filter(|other| *other != name);
-        let nodes = nodes.filter_map(|other| self.base.nodes.get(other));
-        let has = |node: &&Arc<Node>| {
-            !node.is_quarantined() && node.inventory.claims().binary_search(claim).is_ok()
-        };
-        nodes.filter(has).collect()
-    }
-}
+use crate::{context::Step, node::claims::untruth::Untruth};
 
 impl Step<'_> {
     /// A node reports its hardware: whose is what. Called before its record says so. Answers what it has provisionally, and, of what it
@@ -102,7 +59,7 @@ impl Step<'_> {
         };
         let wanted = Node { provisional: claimed.provisional, ..wanted };
         if wanted != *known {
-            self.state.set_node(name, Some(Arc::new(wanted)));
+            self.state.put(Arc::new(wanted));
         }
         for untruth in &claimed.untruths {
             self.quarantine(name, untruth);
@@ -130,7 +87,7 @@ impl Step<'_> {
             if only.provisional.contains(&claim) {
                 let mut node = (**only).clone();
                 node.provisional.remove(&claim);
-                self.state.set_node(&only.name.clone(), Some(Arc::new(node)));
+                self.state.put(Arc::new(node));
             }
         }
     }
@@ -150,7 +107,7 @@ impl Step<'_> {
         if !wanted.is_quarantined() {
             wanted.quarantined = wanted.quarantined.filter(|reason| reason.code != ReasonCode::Quarantined);
         }
-        self.state.set_node(&only.name, Some(Arc::new(wanted)));
+        self.state.put(Arc::new(wanted));
         self.request_scheduling_pass();
     }
 
@@ -162,7 +119,7 @@ impl Step<'_> {
         let claimed = self.claim(name, &none, &node.inventory);
         if claimed.provisional != node.provisional {
             let node = Node { provisional: claimed.provisional, ..(*node).clone() };
-            self.state.set_node(name, Some(Arc::new(node)));
+            self.state.put(Arc::new(node));
         }
         for untruth in &claimed.untruths {
             self.quarantine(name, untruth);

@@ -2,15 +2,13 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use controller_state::{JobEntry, gang};
 use proto_model::{
     Measured, NicPlace, NodeCause, NodeName, NodePlace, Observation, Placement, RailEndpoint, Reason,
     ReasonCode, Speaker,
 };
 
-use crate::{
-    node::claims::Untruth,
-    state::{JobEntry, gang},
-};
+use crate::node::claims::untruth::Untruth;
 
 /// What of a report counts.
 #[derive(Debug, Clone, PartialEq)]

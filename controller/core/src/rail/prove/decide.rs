@@ -4,77 +4,22 @@
 //! its agent says that it was quiet for long enough, the server and a well one on the same rail measure the way between them, and what
 //! they find counts as proof or not. Another partner each time, so that none of them can keep a rail from coming back.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
+use controller_state::{
+    rows::proving::{Pair, PortName, Proving, Trial},
+    view::rail::proving::{LIMIT, PortLocation, Ports, Sick},
+};
 use proto_model::{JobKey, NodeName, Timestamp};
 
 /// Probes that are under way at once: each takes two servers' NICs for some seconds.
 pub(super) const AT_ONCE: usize = 32;
-/// How long one may take; then it is over, whatever became of it.
-pub(super) const LIMIT: Duration = Duration::from_secs(8);
 /// A rail that was probed is probed again after the first, doubled each time up to the second: a rail that stays bad must not keep others
 /// busy.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
-
-/// A NIC of one rail of one server.
-pub(crate) type PortName = (NodeName, u32);
-
-/// Where a port is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PortLocation {
-    /// The leaf that it hangs on, where a fabric says so.
-    pub(super) leaf: Option<usize>,
-    /// Its address is one of IPv6: it reaches only such.
-    pub(super) v6: bool,
-}
-
-/// A port that is out of use by what its agent says of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sick {
-    pub(super) place: PortLocation,
-    /// A probe that passes now would end something.
-    pub(super) wants: bool,
-    /// The probe whose result its agent has told last.
-    pub(super) reported: Option<u64>,
-}
-
-/// What of the cluster matters. Ports that are drained, or whose agent is not heard, are not named at all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Ports<'a> {
-    pub(super) sick: BTreeMap<PortName, Sick>,
-    /// By rail, those that take new jobs; by name.
-    pub(super) well: BTreeMap<u32, Vec<(&'a NodeName, PortLocation)>>,
-}
-
-/// A probe that is under way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pair {
-    /// Which.
-    pub(super) id: u64,
-    /// Of it alone.
-    pub(super) key: JobKey,
-    /// With whom.
-    pub(super) partner: NodeName,
-    /// Then it is over.
-    pub(super) until: Timestamp,
-}
-
-/// How it stands with the probes of one port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Trial {
-    /// Probes so far, with the one that is under way.
-    pub(super) attempts: u32,
-    /// Not again before.
-    pub(super) next: Timestamp,
-}
-
-/// Every port that is out of use, and what is under way. Not stored: agents tell it again.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Proving {
-    pub(super) trials: BTreeMap<PortName, Trial>,
-    pub(super) pairs: BTreeMap<PortName, Pair>,
-}
 
 /// What follows: all of it as it is from now on, and when to look again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

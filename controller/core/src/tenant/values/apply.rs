@@ -1,16 +1,16 @@
 //! Secrets and configs made, changed and removed; and what that means for jobs that refer to them.
 
-use std::{ops::Bound, sync::Arc};
+use std::sync::Arc;
 
-use proto_model::{Authority, JobId, JobUid, Phase, Reason, ReasonCode, Role, TenantName, Values, ValuesId};
+use controller_state::{CoreError, JobEntry, error::values::ValuesError};
+use proto_model::{Authority, JobUid, Phase, Reason, ReasonCode, Role, TenantName, Values, ValuesId};
 
-use super::{MAX_OF_TENANT, MAX_VALUES, ValuesError};
-use crate::{
-    error::CoreError,
-    event::Reply,
-    state::{JobEntry, State},
-    step::Step,
-};
+use crate::{context::Step, event::Reply};
+
+/// Secrets and configs of one tenant at most; their bytes have a limit too.
+pub const MAX_OF_TENANT: usize = 1024;
+/// Secrets and configs at most.
+pub const MAX_VALUES: usize = 65_536;
 
 impl Step<'_> {
     pub(crate) fn apply_values(&mut self, asked: Values, dry_run: bool) -> Result<Reply, CoreError> {
@@ -33,7 +33,7 @@ impl Step<'_> {
             None => {
                 let wanted = Arc::new(wanted);
                 if !dry_run {
-                    self.state.set_values(id.clone(), Some(Arc::clone(&wanted)));
+                    self.state.put(Arc::clone(&wanted));
                     self.environment_changed(&id);
                 }
                 wanted
@@ -81,7 +81,7 @@ impl Step<'_> {
         if self.state.values(id).is_none() {
             return Err(self.state.values_missing(id));
         }
-        self.state.set_values(id.clone(), None);
+        self.state.remove::<Values>(id);
         self.environment_changed(id);
         Ok(Reply::Done)
     }
@@ -89,7 +89,7 @@ impl Step<'_> {
     /// A tenant's secrets and configs end with it.
     pub(crate) fn forget_values(&mut self, tenant: &TenantName) {
         let ids: Vec<ValuesId> = self.state.values_of(tenant).map(|one| one.id.clone()).collect();
-        ids.into_iter().for_each(|id| self.state.set_values(id, None));
+        ids.into_iter().for_each(|id| self.state.remove::<Values>(&id));
     }
 
     /// Jobs whose ranks have not started begin anew with what there is now; those that were held for it go on.
@@ -121,30 +121,5 @@ impl Step<'_> {
     pub(crate) fn hold_for_environment(&mut self, uid: JobUid, missing: &ValuesError) {
         let nobody = Authority { role: Role::User, user: String::new() };
         self.hold_one(uid, &nobody, &missing.for_all(), false);
-    }
-}
-
-impl State {
-    /// That there is no such secret or config, with the name that may have been meant.
-    #[must_use]
-    pub fn values_missing(&self, id: &ValuesId) -> CoreError {
-        ValuesError::NotFound { id: id.clone(), nearest: self.nearest_values(id) }.into()
-    }
-
-    /// Jobs that have not ended and refer to a secret or config.
-    fn referring(&self, id: &ValuesId) -> Vec<JobUid> {
-        let from = proto_model::JobName::new("0").ok().map(|name| JobId { tenant: id.tenant.clone(), name });
-        let all = from
-            .into_iter()
-            .flat_map(|from| self.index.names.range((Bound::Included(from), Bound::Unbounded)));
-        let own = all.take_while(|(job, _)| job.tenant == id.tenant).map(|(_, uid)| *uid);
-        let refers = |uid: &JobUid| {
-            self.base.jobs.get(uid).is_some_and(|entry| {
-                let sources = entry.job.spec.work.env_from();
-                !entry.job.status.phase.is_terminal()
-                    && sources.iter().any(|source| source.kind == id.kind && source.object == id.name)
-            })
-        };
-        own.filter(refers).collect()
     }
 }

@@ -2,37 +2,20 @@
 
 use std::sync::Arc;
 
+use controller_state::{CoreError, Delivery, DeliveryKey, WebhookKey};
 use proto_model::{TenantName, Webhook, WebhookName, WebhookProgress, WebhookSecret, WebhookSpec};
 
-use super::{DeliveryKey, MAX_OF_TENANT, MAX_WEBHOOKS, WITH_TENANT, WebhookKey, select::short};
-use crate::{error::CoreError, event::Reply, state::State, step::Step, tenant::documents::nearest};
+use crate::{
+    context::Step,
+    event::{DeliveryReport, DeliveryResult, Reply},
+    tenant::webhooks::{
+        limits::{MAX_OF_TENANT, MAX_WEBHOOKS, WITH_TENANT},
+        select::short,
+    },
+};
 
 /// Bytes of a secret that is made here.
 const SECRET: usize = 32;
-
-/// What became of a delivery, for the core to count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeliveryReport {
-    /// Which.
-    pub key: DeliveryKey,
-    /// The uid of its webhook: another one of that name is not meant.
-    pub webhook_uid: String,
-    /// What.
-    pub what: DeliveryResult,
-}
-
-/// What became of a delivery.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeliveryResult {
-    /// The receiver has it.
-    Delivered,
-    /// An attempt has failed, and another one follows.
-    Failed(String),
-    /// It is given up.
-    GivenUp(String),
-    /// The receiver is gone: nothing more goes there.
-    Gone(String),
-}
 
 impl Step<'_> {
     pub(crate) fn apply_webhook(&mut self, webhook: Webhook, dry_run: bool) -> Result<Reply, CoreError> {
@@ -80,7 +63,7 @@ impl Step<'_> {
             let dropped = self.drop_deliveries(&key);
             Arc::make_mut(&mut webhook).progress.dropped += dropped;
         }
-        self.state.set_webhook(key, Some(webhook));
+        self.state.put(webhook);
     }
 
     /// Removes what waits of a webhook, and says how much it was.
@@ -88,7 +71,7 @@ impl Step<'_> {
         let waiting: Vec<DeliveryKey> =
             self.state.deliveries_of(&key.0, &key.1).map(|delivery| delivery.key()).collect();
         let count = waiting.len() as u64;
-        waiting.into_iter().for_each(|key| self.state.set_delivery(key, None));
+        waiting.into_iter().for_each(|key| self.state.remove::<Delivery>(&key));
         count
     }
 
@@ -102,7 +85,7 @@ impl Step<'_> {
         }
         let key = (tenant.clone(), name.clone());
         self.drop_deliveries(&key);
-        self.state.set_webhook(key, None);
+        self.state.remove::<Webhook>(&key);
         Ok(Reply::Done)
     }
 
@@ -117,7 +100,7 @@ impl Step<'_> {
         for name in names {
             let key = (tenant.clone(), name);
             self.drop_deliveries(&key);
-            self.state.set_webhook(key, None);
+            self.state.remove::<Webhook>(&key);
         }
         Ok(())
     }
@@ -140,7 +123,7 @@ impl Step<'_> {
                 }
                 DeliveryResult::Failed(error) => {
                     progress.last_error = Some((self.now, short(&error, Webhook::MAX_ERROR)));
-                    self.state.set_webhook(hook_key, Some(Arc::new(hook)));
+                    self.state.put(Arc::new(hook));
                     continue;
                 }
                 DeliveryResult::GivenUp(error) => {
@@ -154,7 +137,7 @@ impl Step<'_> {
                 }
             }
             if waits {
-                self.state.set_delivery(key, None);
+                self.state.remove::<Delivery>(&key);
             }
             self.store_webhook(hook_key, &Arc::new(hook));
         }
@@ -170,15 +153,5 @@ impl Step<'_> {
             return Err(CoreError::Full { what: "webhooks", limit: MAX_WEBHOOKS, remedy });
         }
         Ok(())
-    }
-}
-
-impl State {
-    /// That there is no such webhook, with the name that may have been meant.
-    #[must_use]
-    pub fn webhook_missing(&self, tenant: &TenantName, name: &WebhookName) -> CoreError {
-        let names: Vec<&WebhookName> = self.webhooks_of(tenant).map(|hook| &hook.name).collect();
-        let nearest = nearest(name.as_str(), names.into_iter());
-        CoreError::WebhookNotFound { tenant: tenant.clone(), webhook: name.clone(), nearest }
     }
 }

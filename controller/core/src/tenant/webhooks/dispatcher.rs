@@ -9,11 +9,15 @@ use std::{
     sync::Arc,
 };
 
+use controller_state::{Delivery, WebhookKey};
 use proto_model::{JobUid, Timestamp, Webhook};
 
-use super::{
-    Delivery, DeliveryReport, DeliveryResult, WebhookKey,
-    retry::{Outcome, Verdict, decide},
+use crate::{
+    event::{DeliveryReport, DeliveryResult},
+    tenant::webhooks::{
+        retry::{Outcome, Verdict, decide},
+        select::short,
+    },
 };
 
 /// Attempts of one webhook in flight, while its receiver answers well.
@@ -209,7 +213,7 @@ impl Dispatcher {
             Verdict::Again(next) => {
                 (one.state, one.next) = (PendingState::Queued, next);
                 let news = webhook.progress.last_error.as_ref().is_none_or(|(time, last)| {
-                    *last != super::select::short(&error, Webhook::MAX_ERROR)
+                    *last != short(&error, Webhook::MAX_ERROR)
                         || time.0.saturating_add(ERROR_EVERY_MS) <= now.0
                 });
                 if news { report(DeliveryResult::Failed(error)) } else { None }

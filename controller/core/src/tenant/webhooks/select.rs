@@ -5,10 +5,13 @@ use std::{
     sync::Arc,
 };
 
+use controller_state::{Delivery, Own, Undo, WebhookKey};
 use proto_model::{Job, JobUid, Phase, Reason, TenantName, Webhook, WebhookEvent};
 
-use super::{Delivery, QUEUE, STEP, WebhookKey};
-use crate::{state::journal::Undo, step::Step};
+use crate::{
+    context::Step,
+    tenant::webhooks::limits::{QUEUE, STEP},
+};
 
 /// Bytes of a cause's message that are told at most.
 const MESSAGE: usize = 1024;
@@ -60,7 +63,7 @@ impl Step<'_> {
         let mut seen: BTreeSet<JobUid> = BTreeSet::new();
         let mut happenings: Vec<(Arc<Job>, WebhookEvent)> = Vec::new();
         for undo in &self.state.journal.undo[mark..] {
-            let Undo::Job(uid, old) = undo else { continue };
+            let Undo::Own(Own::Job(uid, old)) = undo else { continue };
             let Some(new) = self.state.base.jobs.get(uid).filter(|_| seen.insert(*uid)) else { continue };
             let old = old.as_ref().map(|old| &old.job);
             if old.is_some_and(|old| Arc::ptr_eq(old, &new.job)) {
@@ -91,7 +94,7 @@ impl Step<'_> {
             let Some(hook) = self.state.base.webhooks.get(&key) else { continue };
             let mut changed = (**hook).clone();
             changed.progress.dropped += count;
-            self.state.set_webhook(key, Some(Arc::new(changed)));
+            self.state.put(Arc::new(changed));
         }
     }
 
@@ -122,9 +125,9 @@ impl Step<'_> {
             submitted: status.submitted,
             reason: first_cause(job),
         };
-        self.state.set_delivery(delivery.key(), Some(Arc::new(delivery)));
+        self.state.put(Arc::new(delivery));
         let lost = oldest.len() as u64;
-        oldest.into_iter().for_each(|key| self.state.set_delivery(key, None));
+        oldest.into_iter().for_each(|key| self.state.remove::<Delivery>(&key));
         lost
     }
 }

@@ -1,0 +1,6 @@
+//! Rails: what they are used for, which are out of use and why.
+
+pub mod drain;
+pub mod fabric;
+pub mod proving;
+pub mod rails;
