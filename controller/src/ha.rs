@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Run,
-    probes, ready,
-    run::{Opened, Served, Stop, VERSION, asked_to_stop, host, options, purge_tokens},
-    succession,
+    probes,
+    process::{Opened, Served, Stop, VERSION, asked_to_stop, host, options, purge_tokens},
+    ready, succession,
 };
 
 /// The file that identifies this data folder: 32 hex digits.

@@ -10,12 +10,14 @@ mod keep;
 mod key_args;
 mod limit_args;
 mod probes;
+mod process;
 mod ready;
 mod refused;
 mod reseal;
 mod run;
 mod sealing;
 mod store_args;
+mod stores;
 mod succession;
 
 use std::process::ExitCode;

@@ -9,9 +9,9 @@ use controller_store::{Compare, KeyRing, KeyValue, Op, RangeRequest, Txn};
 
 use crate::{
     args::Which,
-    keep::{KeepError, ring, source},
     key_args::KeyArgs,
     store_args::Kind,
+    stores::{KeepError, ring, source},
 };
 
 /// Makes a key, or protects the file in another way.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Args;
 use proto_wire::v1;
 
-use super::{Asked, parse_duration};
+use super::{Asked, parse_duration, values::parse_variable};
 
 /// What an allocation asks for.
 #[derive(Debug, Clone, Default, Args)]
@@ -146,14 +146,6 @@ pub struct Exec {
     /// Program and arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
-}
-
-/// Reads `NAME=VALUE`.
-pub fn parse_variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!("`{text}`: write NAME=VALUE")),
-    }
 }
 
 /// `cp`.

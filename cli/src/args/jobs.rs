@@ -5,7 +5,9 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgGroup, Args};
 use proto_wire::v1;
 
-use super::{Asked, Moment, Output, PhaseArg, parse_duration, parse_label, parse_moment, parse_ranks};
+use super::{
+    Asked, Moment, Output, PhaseArg, parse_duration, parse_label, parse_moment, parse_ranks, values,
+};
 
 /// A file, given as an argument or by `-f`.
 #[derive(Debug, Args)]
@@ -42,7 +44,7 @@ pub struct InPlace {
     #[arg(long, short = 'w', value_name = "NODES", value_delimiter = ' ')]
     pub nodelist: Vec<String>,
     /// A variable of its environment. May be repeated
-    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = super::interactive::parse_variable)]
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = values::parse_variable)]
     pub variables: Vec<(String, String)>,
     /// Variables of its environment that are in a secret or a config of the tenant: all of its keys, or one. May be repeated
     #[arg(long, value_name = "[NAME=]secret/OBJECT[:KEY]", value_parser = super::parse_env_from)]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use proto_wire::v1;
 
+use super::values;
+
 #[derive(Debug, Subcommand)]
 pub enum CreateCommand {
     /// A secret: values that nobody reads back, for the environment of jobs (`envFrom` with a `secretRef`)
@@ -19,7 +21,7 @@ pub struct CreateValues {
     /// Its name, or TENANT/NAME; one that is there gets these values in place of those that it has
     pub name: String,
     /// A value; others on this machine can see it while the command runs. May be repeated
-    #[arg(long, value_name = "KEY=VALUE", group = "values", value_parser = super::interactive::parse_variable)]
+    #[arg(long, value_name = "KEY=VALUE", group = "values", value_parser = values::parse_variable)]
     pub from_literal: Vec<(String, String)>,
     /// A value that is the text of a file, under the file's name where there is no key; - reads standard input. May be repeated
     #[arg(long, value_name = "[KEY=]FILE", group = "values")]

@@ -233,6 +233,14 @@ impl fmt::Display for Rate {
     }
 }
 
+/// Reads `NAME=VALUE`.
+pub fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}`: write NAME=VALUE")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

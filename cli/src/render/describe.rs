@@ -3,9 +3,11 @@
 use std::{fmt::Write as _, time::Duration};
 
 use proto_model::many;
-use proto_wire::v1::{self, job_spec::Work};
+use proto_wire::v1::{self};
 
-use super::{Table, classes, isolation, licenses, schedules, secrets, server, sharing, webhooks, words};
+use super::{
+    Table, classes, isolation, licenses, schedules, secrets, server, sharing, webhooks, words, work::work,
+};
 use crate::error::human;
 
 /// What a job asks of each node.
@@ -116,26 +118,6 @@ fn engine(spec: &v1::JobSpec) -> String {
     ];
     let asked: Vec<&str> = asked.into_iter().filter_map(|(said, words)| said.then_some(words)).collect();
     asked.join(", ")
-}
-
-pub(super) fn work(spec: &v1::JobSpec) -> String {
-    match &spec.work {
-        None => String::new(),
-        Some(Work::Command(command)) => command.argv.join(" "),
-        Some(Work::Allocation(_)) => "an allocation: servers held for `railctl run`".to_owned(),
-        Some(Work::Collective(collective)) => {
-            let name = |text: &str| text.to_lowercase().replace('_', "-");
-            let verify = if collective.verify { ", verified" } else { "" };
-            format!(
-                "{} of {} {} {}, {} iterations{verify}",
-                name(collective.op().as_str_name()),
-                words::bytes(collective.bytes),
-                name(collective.dtype().as_str_name()),
-                name(collective.reduce().as_str_name()),
-                collective.iterations,
-            )
-        }
-    }
 }
 
 /// Nodes, rails and the rank map.

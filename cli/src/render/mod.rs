@@ -28,6 +28,7 @@ mod tenants;
 mod usage;
 mod webhooks;
 mod words;
+mod work;
 
 pub use audit::{audit, audit_number, time};
 pub use cabling::{differences, drawn_topology, picture, verdict};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto_wire::v1;
 
-use super::{Table, describe, sharing::stamp, words};
+use super::{Table, sharing::stamp, words, work};
 use crate::error::human;
 
 fn concurrency(spec: &v1::ScheduleSpec) -> &'static str {
@@ -109,7 +109,7 @@ pub fn schedule_facts(schedule: &v1::Schedule, now: f64) -> Vec<(&'static str, S
             "Owner",
             status.owner.map(|by| format!("{} ({})", by.user, words::role(by.role))).unwrap_or_default(),
         ),
-        ("Job", describe::work(&job)),
+        ("Job", work::work(&job)),
         ("Job labels", labels.join(",")),
         ("Queue", job.queue.clone()),
         ("Array", job.array.clone()),

@@ -22,10 +22,8 @@ use tokio_stream::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{access, authz::Rpc, context::Context, enroll, fault, guard::Caller, logs, step};
+use crate::{access, authz::Rpc, context::Context, enroll, fault, guard::Caller, logs, step, stream::first};
 
-/// How long an agent may take to say who it is, and an upload to say what it answers.
-const FIRST_MESSAGE: Duration = Duration::from_secs(10);
 /// Observations of one registration.
 const MAX_OBSERVATIONS: usize = 100_000;
 
@@ -41,16 +39,6 @@ impl Agents {
     pub fn new(context: Context) -> Self {
         Self { context }
     }
-}
-
-pub(crate) async fn first<M>(stream: &mut Streaming<M>) -> Result<M, RpcError> {
-    let invalid = |text: &str| RpcError::new(ErrorClass::Invalid, "NO_FIRST_MESSAGE", text);
-    let message = tokio::time::timeout(FIRST_MESSAGE, stream.message()).await;
-    let message =
-        message.map_err(|_| RpcError::new(ErrorClass::Timeout, "SILENT", "nothing was said in time"))?;
-    message
-        .map_err(|status| RpcError::from_status(&status))?
-        .ok_or_else(|| invalid("the stream ended before it began"))
 }
 
 /// A certificate outlives its node. It must buy nothing then, least of all its own renewal.

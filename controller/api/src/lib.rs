@@ -36,6 +36,7 @@ mod schedule;
 mod server;
 mod service_class;
 mod step;
+mod stream;
 mod tenant;
 mod usage;
 mod values;

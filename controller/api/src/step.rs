@@ -18,7 +18,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{agent::first, authz::Rpc, changes, context::Context, fault, guard::Caller, watch::Events};
+use crate::{authz::Rpc, changes, context::Context, fault, guard::Caller, stream::first, watch::Events};
 
 /// How long an agent may take to attend to a step.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);

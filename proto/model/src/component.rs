@@ -1,4 +1,4 @@
-//! Gangs whose nodes are not all alike: components, one behind the other under one rank map.
+//! Gangs, and those whose nodes are not all alike: components, one behind the other under one rank map.
 //!
 //! A component is what Slurm calls a component of a heterogeneous job and Kubernetes' JobSet a replicated job: nodes of one shape.
 //! All of them start together or not at all, on the same rails; rank 0 is on the first node of the first component.

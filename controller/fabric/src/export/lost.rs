@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proto_model::{Fabric, Names, NodeName};
 
-use super::Cabled;
+use super::cabled::Cabled;
 
 /// Names of a list that are shown.
 const NAMED: usize = 16;

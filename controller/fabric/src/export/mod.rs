@@ -4,15 +4,16 @@
 //! all rails; groups of a pod stand below it, where a pod has several; a block of pods that share their spines stands above
 //! it where there are several.
 
+mod cabled;
 mod kubernetes;
 mod lost;
 mod slurm;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{Fabric, Leaf, NodeName};
+use proto_model::{Fabric, NodeName};
 
-use crate::natural;
+use crate::{export::cabled::Cabled, natural};
 
 pub use kubernetes::{kueue, volcano};
 pub use slurm::{slurm_conf, slurm_yaml};
@@ -59,60 +60,6 @@ impl Pod {
         let mut nodes: Vec<&NodeName> = self.groups.iter().flat_map(|group| &group.nodes).collect();
         nodes.sort_by(|a, b| natural::compare(a.as_str(), b.as_str()));
         nodes
-    }
-}
-
-/// What the fabric's cables say of each server.
-struct Cabled<'a> {
-    /// The leaves of the document, in name order.
-    leaves: Vec<&'a Leaf>,
-    /// Server -> places of its leaves in `leaves`, each once, ascending; and its rails.
-    nodes: BTreeMap<NodeName, (Vec<usize>, BTreeSet<u32>)>,
-    /// Speeds of cables, in Mbit/s.
-    speeds: BTreeSet<u64>,
-    /// Cables that are known to be down.
-    down: usize,
-}
-
-impl<'a> Cabled<'a> {
-    fn of(fabric: &'a Fabric) -> Self {
-        let mut leaves: Vec<&Leaf> = fabric.leaves.iter().collect();
-        leaves.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut cabled = Self { leaves, nodes: BTreeMap::new(), speeds: BTreeSet::new(), down: 0 };
-        for link in fabric.each_link() {
-            cabled.speeds.insert(link.speed_mbps);
-            cabled.down += usize::from(link.down);
-            let (leaves, rails) = cabled.nodes.entry(link.node).or_default();
-            if let Ok(at) = cabled.leaves.binary_search_by(|leaf| leaf.name.cmp(&link.leaf)) {
-                leaves.push(at);
-                rails.extend(cabled.leaves[at].rail_of(link.rail));
-            }
-        }
-        for (leaves, _) in cabled.nodes.values_mut() {
-            leaves.sort_unstable();
-            leaves.dedup();
-        }
-        cabled
-    }
-
-    /// The servers of each pod by their leaves; a server belongs where its first leaf is.
-    fn pods(&self) -> BTreeMap<&'a str, BTreeMap<&[usize], Vec<&NodeName>>> {
-        let mut pods: BTreeMap<&str, BTreeMap<&[usize], Vec<&NodeName>>> = BTreeMap::new();
-        for (node, (leaves, _)) in &self.nodes {
-            if let Some(pod) =
-                leaves.first().and_then(|at| self.leaves.get(*at)).map(|leaf| leaf.pod.as_str())
-            {
-                pods.entry(pod).or_default().entry(&leaves[..]).or_default().push(node);
-            }
-        }
-        pods
-    }
-
-    /// What a group of these leaves is called: its leaf on the first rail and plane.
-    fn name(&self, leaves: &[usize]) -> &'a str {
-        let all = leaves.iter().filter_map(|at| self.leaves.get(*at));
-        let first = all.min_by_key(|leaf| (leaf.rail, leaf.plane));
-        first.map_or("", |leaf| leaf.name.as_str())
     }
 }
 
