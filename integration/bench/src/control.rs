@@ -14,7 +14,9 @@ use tokio::runtime::Runtime;
 use tokio_stream::StreamExt as _;
 
 use crate::{
-    agents, durable, overload, reload,
+    agents,
+    command_job::{command_job, text},
+    durable, overload, reload,
     report::{self, Cpu, Goal, Line, Sample},
     survival,
 };
@@ -36,26 +38,6 @@ pub const ROWS: [(&str, Row); 9] = [
 ];
 
 type Jobs = JobServiceClient<Client>;
-
-pub fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-/// A job of one command.
-pub fn command_job(name: &str, nodes: u32, argv: &[&str]) -> v1::Job {
-    v1::Job {
-        metadata: Some(v1::Metadata { name: name.to_owned(), ..Default::default() }),
-        spec: Some(v1::JobSpec {
-            gang: Some(v1::Gang { nodes, gpus_per_node: 1, ranks_per_node: 1, ..v1::Gang::default() }),
-            work: Some(v1::job_spec::Work::Command(v1::Command {
-                argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-                ..Default::default()
-            })),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
-}
 
 async fn submit(jobs: &mut Jobs, job: v1::Job) -> Result<(), String> {
     let request_id = uuid::Uuid::new_v4().to_string();

@@ -5,6 +5,7 @@
 
 mod agents;
 mod certify;
+mod command_job;
 mod control;
 mod durable;
 mod engine;

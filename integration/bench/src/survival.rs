@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::{
-    control::{command_job, text},
+    command_job::{command_job, text},
     report::{Cpu, Goal, Line, Row, Sample},
 };
 

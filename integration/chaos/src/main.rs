@@ -3,6 +3,7 @@
 mod cage;
 mod callers;
 mod check;
+mod clock;
 mod disks;
 mod history;
 mod members;
@@ -55,10 +56,4 @@ fn main() -> ExitCode {
         Command::Inside(args) => run::inside(&args),
         Command::Guard(args) => args.run(),
     }
-}
-
-/// The clock that does not jump, the same in all processes of this machine.
-fn monotonic_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }

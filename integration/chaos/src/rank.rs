@@ -59,7 +59,7 @@ fn hold(args: &Args) -> Result<(), String> {
     let open = File::options().create(true).append(true).open(log(&args.dir));
     let mut file = open.map_err(|error| format!("no log: {error}"))?;
     let mut say = |point: Point| -> Result<(), String> {
-        me.ns = crate::monotonic_ns();
+        me.ns = crate::clock::monotonic_ns();
         me.point = point;
         let line = serde_json::to_string(&me).map_err(|error| error.to_string())? + "\n";
         file.write_all(line.as_bytes()).map_err(|error| error.to_string())

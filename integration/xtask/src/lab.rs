@@ -13,6 +13,7 @@ mod module;
 mod modules;
 mod packages;
 mod suite;
+mod trouble;
 
 use std::{
     path::{Path, PathBuf},
@@ -24,6 +25,7 @@ use crate::process::Result;
 
 pub use bench::run as bench;
 pub use suite::Suite;
+pub use trouble::Trouble;
 
 /// Options of `cargo xtask lab`.
 #[derive(clap::Args)]
@@ -45,31 +47,6 @@ pub struct Args {
     /// Say what suites there are.
     #[arg(long)]
     list: bool,
-}
-
-/// Why the lab cannot run on this machine, or what went wrong in it.
-#[derive(Debug)]
-pub enum Trouble {
-    /// It cannot run here: a reason, not a failure.
-    Absent(String),
-    /// It ran, or should have run, and failed.
-    Failed(String),
-}
-
-impl Trouble {
-    /// As a failure, of whatever kind.
-    fn failed(error: impl std::fmt::Display) -> Self {
-        Trouble::Failed(error.to_string())
-    }
-}
-
-impl std::fmt::Display for Trouble {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Trouble::Absent(why) => write!(f, "the lab cannot run here: {why}"),
-            Trouble::Failed(why) => f.write_str(why),
-        }
-    }
 }
 
 /// Runs what the arguments say.

@@ -22,7 +22,7 @@ use proto_wire::v1::{
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::{control::text, scheduler::site};
+use crate::{command_job::text, scheduler::site};
 
 /// Servers that join, and agents that dial, at a time.
 const AT_ONCE: usize = 32;

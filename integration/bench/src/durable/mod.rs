@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::{
-    control::{command_job, text},
+    command_job::{command_job, text},
     report::{Cpu, Goal, Line, Row, Sample, round},
     survival,
 };

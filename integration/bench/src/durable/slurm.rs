@@ -11,7 +11,7 @@ use std::{
 use integration_harness::{etcd::tied, eventually};
 use tempfile::TempDir;
 
-use crate::control::text;
+use crate::command_job::text;
 
 const PROGRAM: &str = include_str!("../peers/slurm_submit.c");
 const NEEDED: [&str; 5] = ["slurmctld", "munged", "sbatch", "scontrol", "gcc"];

@@ -163,7 +163,7 @@ impl Server {
             let mut jobs = JobServiceClient::new(self.caller(tenant)?);
             for number in 0..JOBS {
                 let request = v1::CreateJobRequest {
-                    job: Some(crate::control::command_job(&format!("waits-{number}"), 1, &["/bin/true"])),
+                    job: Some(crate::command_job::command_job(&format!("waits-{number}"), 1, &["/bin/true"])),
                     request_id: uuid::Uuid::new_v4().to_string(),
                     ..v1::CreateJobRequest::default()
                 };

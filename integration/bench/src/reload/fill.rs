@@ -11,7 +11,7 @@ use proto_model::{
     RankExit, RankPlace, Reason, ReasonCode, Requeue, Tenant, TenantName, Timestamp, Work,
 };
 
-use crate::{control::text, scheduler::site};
+use crate::{command_job::text, scheduler::site};
 
 /// Of so many servers one job runs, on four of them; so many jobs wait; all others have ended.
 const SERVERS_PER_RUN: u32 = 25;

@@ -3,6 +3,7 @@
 
 mod backfill;
 mod bands;
+mod bench;
 mod churn;
 mod documents;
 mod dry;
@@ -21,6 +22,7 @@ mod strict;
 mod trade;
 
 use crate::report;
+pub use bench::Bench;
 
 /// A function that measures one row.
 pub type MeasureRow = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
@@ -45,13 +47,3 @@ pub const ROWS: [(&str, MeasureRow); 17] = [
     ("J6", documents::documents),
     ("J7", live::live),
 ];
-
-/// What the command line chose.
-pub struct Bench {
-    /// Whether to make fewer repetitions.
-    pub quick: bool,
-    /// Random placements of row C4 in place of the usual number.
-    pub placements: Option<u64>,
-    /// Where the real traces of rows C6 and J2 to J4 are.
-    pub traces: std::path::PathBuf,
-}

@@ -18,7 +18,7 @@ use tokio::{runtime::Runtime, task::JoinSet};
 
 use super::isolation::active;
 use crate::{
-    control::{command_job, text},
+    command_job::{command_job, text},
     report::{Cpu, Goal, Line, Row, Sample},
 };
 

@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 
 use super::Bench;
 use crate::{
-    control::{command_job, text},
+    command_job::{command_job, text},
     report::{self, Cpu, Goal, Line, Sample},
 };
 

@@ -1,6 +1,7 @@
 //! What users of kubectl, nomad and Slurm meet here: what a new user met in a day (Y1), whether what they do works (Y2), what fuzzed
 //! input does (Y3), and how long lists feel (Y4).
 
+mod bench;
 mod fuzz;
 mod lists;
 mod table;
@@ -8,14 +9,7 @@ mod things;
 mod yaml;
 
 use crate::report;
-
-/// What the command line chose.
-pub struct Bench {
-    /// Whether to make fewer repetitions.
-    pub quick: bool,
-    /// Only things of row Y2 whose id begins so.
-    pub only: Option<String>,
-}
+pub use bench::Bench;
 
 /// A function that measures one row.
 pub type Row = fn(&report::Row<'_>, &Bench) -> Result<(), String>;

@@ -3,6 +3,7 @@
 
 mod bandwidth;
 mod cuts;
+mod line;
 mod registrations;
 
 use std::{process::ExitCode, time::Duration};
@@ -11,11 +12,10 @@ use serde_json::{Value, json};
 
 use super::{Trouble, guest, suite};
 use crate::process::{self, Result};
+use line::Line;
 
 /// What a suite prints a measurement with.
 const RESULT: &str = "result ";
-/// A guest with so many of its two processors busy is limited by them, and not by its shaped rails.
-const BUSY: f64 = 1.8;
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// A row: its name, what measures it, and what judges that.
@@ -39,61 +39,6 @@ const ROWS: [Row; 3] = [
     Row { id: "E2", by: MeasuredBy::Suite("e2"), lines: cuts::lines },
     Row { id: "E7", by: MeasuredBy::Example("cache_cost"), lines: registrations::lines },
 ];
-
-/// What a case should reach.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Goal {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-/// One line of a row.
-#[derive(Debug)]
-struct Line {
-    case: String,
-    /// Nothing was measured: nothing holds.
-    value: Option<f64>,
-    unit: &'static str,
-    goal: Goal,
-    /// The measurements behind it.
-    sample: Vec<f64>,
-    /// Of the guest's two processors.
-    busy: Option<f64>,
-    /// Why the figure says nothing, if it does not reach the goal.
-    void: Option<String>,
-    /// Other figures of the same run.
-    peers: Value,
-}
-
-impl Line {
-    /// Whether the goal is reached.
-    fn holds(&self) -> bool {
-        self.value.is_some_and(|value| match self.goal {
-            Goal::AtLeast(limit) => value >= limit,
-            Goal::AtMost(limit) => value <= limit,
-        })
-    }
-
-    fn json(&self, row: &str) -> Value {
-        let void = self.void.as_ref().filter(|_| !self.holds());
-        let holds = if void.is_some() { json!("void") } else { json!(self.holds()) };
-        let (Goal::AtLeast(goal) | Goal::AtMost(goal)) = self.goal;
-        let mut peers = self.peers.clone();
-        if let Some(why) = void {
-            peers["void"] = json!(why);
-        }
-        json!({
-            "bench": "verbs", "row": row, "case": self.case, "value": self.value.map(round), "unit": self.unit, "goal": goal,
-            "holds": holds, "min": self.sample.iter().copied().reduce(f64::min).map(round),
-            "max": self.sample.iter().copied().reduce(f64::max).map(round), "runs": self.sample.len(),
-            "cpu": self.busy.map(round), "peers": peers,
-        })
-    }
-}
-
-fn round(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
-}
 
 /// Runs one row, or all.
 ///
@@ -155,24 +100,6 @@ fn results(said: &[String]) -> Vec<Value> {
     texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
 }
 
-/// The numbers of one name among measurements, in order of size.
-fn numbers(results: &[Value], name: &str) -> Vec<f64> {
-    let mut numbers: Vec<f64> = results.iter().filter_map(|result| result[name].as_f64()).collect();
-    numbers.sort_by(f64::total_cmp);
-    numbers
-}
-
-/// The number below which the share `q` of sorted numbers lies (nearest rank).
-fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
-    let rank = (q * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied()
-}
-
-/// The figure that says that the emulated processors were the limit, if one does.
-fn is_bound(busy: Option<f64>) -> Option<String> {
-    busy.filter(|&busy| busy >= BUSY).map(|busy| format!("{busy:.2} of the guest's 2 processors were busy"))
-}
-
 fn table(line: &Value) -> String {
     let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
     let (case, unit, peers) = (text("case"), text("unit"), &line["peers"]);
@@ -189,6 +116,7 @@ fn said(lines: &[&str]) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    use super::line::{Goal, quantile};
     use super::*;
 
     #[test]

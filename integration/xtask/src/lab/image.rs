@@ -10,7 +10,7 @@ use super::{
     Trouble, bzimage,
     cpio::Archive,
     module, modules, packages,
-    suite::{Program, Suite},
+    suite::{Program, Suite, script, scripts},
 };
 use crate::process;
 
@@ -193,15 +193,6 @@ fn linked(text: &str) -> Result<Vec<PathBuf>, String> {
         }
     }
     Ok(paths)
-}
-
-/// Where a suite's script is.
-pub fn script(suite: &Suite) -> PathBuf {
-    scripts().join(format!("suite-{}.sh", suite.name))
-}
-
-pub(super) fn scripts() -> PathBuf {
-    process::root().join("integration/lab")
 }
 
 /// The whole file system of one suite.

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{Trouble, image, packages};
+use super::{Trouble, packages, suite::scripts};
 use crate::process;
 
 const SOURCES: [&str; 2] = ["labnic.c", "Kbuild"];
@@ -20,7 +20,7 @@ pub fn built(folder: &Path) -> Result<PathBuf, Trouble> {
     let (module, stamp) = (folder.join("labnic.ko"), folder.join("labnic.stamp"));
     let mut recipe = release.clone();
     for name in SOURCES {
-        let path = image::scripts().join("labnic").join(name);
+        let path = scripts().join("labnic").join(name);
         let text = std::fs::read_to_string(&path);
         recipe += &text.map_err(|error| Trouble::Failed(format!("{}: {error}", path.display())))?;
     }
@@ -55,8 +55,7 @@ fn make(unpacked: &Path, release: &str) -> Result<(), Trouble> {
     let room = unpacked.join("labnic");
     std::fs::create_dir_all(&room).map_err(Trouble::failed)?;
     for name in SOURCES {
-        std::fs::copy(image::scripts().join("labnic").join(name), room.join(name))
-            .map_err(Trouble::failed)?;
+        std::fs::copy(scripts().join("labnic").join(name), room.join(name)).map_err(Trouble::failed)?;
     }
     let mut make = Command::new("make");
     make.arg("-C").arg(&tree).arg(format!("M={}", room.display())).args([

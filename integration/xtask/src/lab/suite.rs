@@ -1,5 +1,9 @@
 //! What can run in the guest: scripts in `integration/lab`, each with the programs of the project that it needs.
 
+use std::path::PathBuf;
+
+use crate::process;
+
 /// One suite that runs in the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suite {
@@ -106,6 +110,16 @@ pub fn named(word: &str) -> Result<Vec<Suite>, String> {
     Ok(chosen)
 }
 
+/// The folder of the suites' scripts, and of the lab's own kernel module.
+pub(super) fn scripts() -> PathBuf {
+    process::root().join("integration/lab")
+}
+
+/// Where a suite's script is.
+pub(super) fn script(suite: &Suite) -> PathBuf {
+    scripts().join(format!("suite-{}.sh", suite.name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,7 +130,7 @@ mod tests {
         assert!(!named("smoke").unwrap().is_empty());
         assert!(named("nothing").unwrap_err().contains("smoke, all, rails, verbs"));
         for suite in ALL {
-            assert!(super::super::image::script(suite).exists(), "{}", suite.name);
+            assert!(super::script(suite).exists(), "{}", suite.name);
         }
     }
 }

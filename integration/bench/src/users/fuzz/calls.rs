@@ -16,9 +16,9 @@ use tonic::{
 };
 
 use super::{
-    Fault, PATIENCE, Tally,
     dice::Dice,
     message::{broken, message},
+    tally::{Fault, PATIENCE, Tally},
 };
 
 /// What an administrator would end the cluster with, or lock itself out.

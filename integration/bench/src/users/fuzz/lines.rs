@@ -9,7 +9,11 @@ use std::{
 
 use integration_harness::eventually;
 
-use super::{CALLERS, Fault, PATIENCE, SEED, Stage, Tally, dice::Dice};
+use super::{
+    dice::Dice,
+    stage::Stage,
+    tally::{CALLERS, Fault, PATIENCE, SEED, Tally},
+};
 
 /// Lines that work or could: what follows and waits is left out, and what would end the cluster.
 const LINES: [&str; 50] = [

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Goal, Line, is_bound, numbers, quantile, round};
+use super::line::{Goal, Line, is_bound, numbers, quantile, round};
 
 /// Share of the shaped rate that `ib_write_bw` must reach, or the rails are not what limits it.
 const SHAPED: f64 = 0.9;

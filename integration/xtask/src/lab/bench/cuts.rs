@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Goal, Line, is_bound, quantile, round};
+use super::line::{Goal, Line, is_bound, quantile, round};
 
 /// Cuts that a run is made of.
 const CUTS: f64 = 50.0;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Goal, Line, numbers, quantile, round};
+use super::line::{Goal, Line, numbers, quantile, round};
 
 /// The median of the turns' differences.
 pub(super) fn lines(results: &[Value]) -> Vec<Line> {
