@@ -164,6 +164,12 @@ fn header(job: &v1::Job) -> Result<(), RpcError> {
 }
 
 fn naming(metadata: &v1::Metadata) -> Result<Naming, RpcError> {
+    if !metadata.generate_name.is_empty() {
+        // As a name that it begins.
+        let whole = JobName::new(format!("{}aaaaaa", metadata.generate_name));
+        let text = |error| format!("with 6 characters added, {error}");
+        whole.map_err(|error| fault::field("metadata.generateName", text(error)))?;
+    }
     match (metadata.name.as_str(), metadata.generate_name.as_str()) {
         ("", "") => Err(fault::field("metadata.name", "is required, or metadata.generateName")),
         ("", prefix) => Ok(Naming::Generate(prefix.to_owned())),
@@ -273,6 +279,11 @@ impl JobService for Jobs {
             if v1::job_status::Phase::try_from(*phase).is_err() {
                 return Err(fault::field("phases", format!("{phase} is not a phase")).into());
             }
+        }
+        for (field, text) in [("queue", &wire.queue), ("array", &wire.array)] {
+            // Both are names of the same form.
+            let checked = if text.is_empty() { Ok(()) } else { JobName::new(text).map(drop) };
+            checked.map_err(|error| fault::field(field, error))?;
         }
         let filter = v1::ListJobsRequest { page_token: String::new(), page_size: 0, ..wire.clone() };
         let asked = page::Asked {
@@ -438,7 +449,7 @@ impl JobService for Jobs {
         header(&job)?;
         // What a submit would be refused for is wrong in a plan too, but that a plan needs no name.
         let metadata = job.metadata.clone().unwrap_or_default();
-        if !metadata.name.is_empty() {
+        if !metadata.name.is_empty() || !metadata.generate_name.is_empty() {
             naming(&metadata)?;
         }
         job_labels(metadata.labels).map_err(|errors| fault::fields(errors, "metadata.labels"))?;

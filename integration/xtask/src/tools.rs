@@ -12,7 +12,7 @@ use crate::process::{self, Result};
 const CARGO_DENY: &str = "0.20.2";
 const CARGO_FUZZ: &str = "0.13.2";
 const MDBOOK: &str = "0.5.4";
-const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";
+const PYTHON: [&str; 2] = ["openapi-python-client==0.29.1", "schemathesis==4.32.5"];
 
 /// The Python environment with the tools, made on first use. An error says why it cannot be had.
 ///
@@ -20,8 +20,8 @@ const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";
 /// There is no Python, or its packages cannot be installed.
 pub fn python_tools() -> Result<PathBuf> {
     let venv = process::target_dir()?.join("tools");
-    let stamp = venv.join("stamp");
-    if std::fs::read_to_string(&stamp).is_ok_and(|have| have == OPENAPI_CLIENT) {
+    let (stamp, wanted) = (venv.join("stamp"), PYTHON.join("\n"));
+    if std::fs::read_to_string(&stamp).is_ok_and(|have| have == wanted) {
         return Ok(venv);
     }
     let python = ["python3", "python"].into_iter().find(|name| answers(name)).ok_or("there is no python3")?;
@@ -29,8 +29,8 @@ pub fn python_tools() -> Result<PathBuf> {
     quiet(Command::new(python).args(["-m", "venv"]).arg(&venv))?;
     let mut pip = Command::new(venv.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--timeout", "20"]);
-    quiet(pip.arg(OPENAPI_CLIENT))?;
-    std::fs::write(stamp, OPENAPI_CLIENT)?;
+    quiet(pip.args(PYTHON))?;
+    std::fs::write(stamp, wanted)?;
     Ok(venv)
 }
 

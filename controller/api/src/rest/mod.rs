@@ -1,5 +1,8 @@
 //! REST under /v1: the canonical JSON mapping of the same services, driven by one table of routes.
 
+mod bounds;
+mod examples;
+mod links;
 mod openapi;
 mod params;
 mod place;

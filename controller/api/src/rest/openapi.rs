@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor};
+use proto_wire::rules::{Said, ValueRules};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
     authz::{Access, Rpc},
     rest::{
-        params,
+        bounds, examples, links, params,
         routes::{Body, OPENAPI, ROUTES, Route},
         transcode,
     },
@@ -73,10 +74,7 @@ fn own_operation() -> Json {
 }
 
 fn operation(route: &Route, method: &MethodDescriptor, schemas: &mut Schemas) -> Json {
-    let mut name = method.name().to_owned();
-    if let Some(first) = name.get_mut(..1) {
-        first.make_ascii_lowercase();
-    }
+    let name = transcode::operation_id(method);
     let tag = method.parent_service().name().trim_end_matches("Service").to_owned();
     let comment = comment(&method.parent_file(), method.path());
     let mut operation = json!({
@@ -94,13 +92,16 @@ fn operation(route: &Route, method: &MethodDescriptor, schemas: &mut Schemas) ->
     }
     let body = match route.body {
         Body::None => None,
-        Body::Whole => Some(schemas.message(&method.input())),
+        Body::Whole => Some(schemas.message_without(&method.input(), &route.parameters())),
         Body::Field(name) => method.input().get_field_by_name(name).map(|field| schemas.single(&field)),
     };
     if let Some(schema) = body {
-        let required = matches!(route.body, Body::Field(_));
-        operation["requestBody"] =
-            json!({"required": required, "content": {"application/json": {"schema": schema}}});
+        let required = matches!(route.body, Body::Field(_)) || schemas.requires_something(&schema);
+        let mut content = json!({"schema": schema});
+        if let Some(example) = examples::of(route.rpc) {
+            content["examples"] = json!({"usual": {"value": example}});
+        }
+        operation["requestBody"] = json!({"required": required, "content": {"application/json": content}});
     }
     if route.rpc.access() == Access::Anybody {
         operation["security"] = json!([{}]);
@@ -111,7 +112,12 @@ fn operation(route: &Route, method: &MethodDescriptor, schemas: &mut Schemas) ->
 fn answer(route: &Route, method: &MethodDescriptor, schemas: &mut Schemas) -> Json {
     let schema = schemas.message(&method.output());
     if !method.is_server_streaming() {
-        return json!({"description": "OK", "content": {"application/json": {"schema": schema}}});
+        let mut answer = json!({"description": "OK", "content": {"application/json": {"schema": schema}}});
+        let links = links::of(route, &method.output());
+        if !links.is_empty() {
+            answer["links"] = links.into();
+        }
+        return answer;
     }
     let mut content = json!({"application/x-ndjson": {"schema": schema}});
     if route.rpc == Rpc::StreamLogs {
@@ -141,7 +147,7 @@ fn parameter(field: &FieldDescriptor, place: &str, schemas: &mut Schemas) -> Jso
     let mut parameter = json!({
         "name": if place == "path" { field.name() } else { field.json_name() },
         "in": place,
-        "required": place == "path",
+        "required": place == "path" || bounds::of(field).must_be_given(field),
         "schema": schemas.field(field),
     });
     let comment = comment(&field.parent_file(), field.path());
@@ -160,21 +166,44 @@ struct Schemas {
 
 impl Schemas {
     fn message(&mut self, message: &MessageDescriptor) -> Json {
+        self.message_without(message, &[])
+    }
+
+    /// A message of which the path says some fields.
+    fn message_without(&mut self, message: &MessageDescriptor, said: &[&str]) -> Json {
         if let Some(schema) = well_known(message.full_name()) {
             return schema;
         }
         let name = schema_name(message.full_name());
         if self.wanted.insert(name.clone()) {
-            let schema = self.object(message);
+            let schema = self.object(message, said);
             self.made.insert(name.clone(), schema);
         }
         json!({"$ref": format!("#/components/schemas/{name}")})
     }
 
-    fn object(&mut self, message: &MessageDescriptor) -> Json {
+    /// Whether the schema behind a reference has fields that must be given.
+    fn requires_something(&self, reference: &Json) -> bool {
+        let name = reference["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+        name.and_then(|name| self.made.get(name)).is_some_and(|schema| schema.get("required").is_some())
+    }
+
+    fn object(&mut self, message: &MessageDescriptor, said: &[&str]) -> Json {
         let mut properties = Map::new();
-        for field in message.fields() {
+        let mut required = Vec::new();
+        for field in message.fields().filter(|field| !said.contains(&field.name())) {
+            let rules = bounds::of(&field);
             let mut schema = self.field(&field);
+            bounds::plain(&mut schema);
+            match rules.said {
+                Said::Both => {}
+                Said::ByAnswers => schema["readOnly"] = true.into(),
+                Said::ByRequests => schema["writeOnly"] = true.into(),
+            }
+            bounds::limit_members(&mut schema, &rules);
+            if rules.must_be_given(&field) {
+                required.push(field.json_name().to_owned());
+            }
             let comment = comment(&field.parent_file(), field.path());
             if !comment.is_empty() {
                 // Beside a $ref a description is allowed since 3.1.
@@ -183,6 +212,12 @@ impl Schemas {
             properties.insert(field.json_name().to_owned(), schema);
         }
         let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+        if !required.is_empty() {
+            schema["required"] = required.into();
+        }
+        for alternatives in message.oneofs().filter_map(|oneof| bounds::one_of(&oneof)) {
+            schema["allOf"] = alternatives;
+        }
         let comment = comment(&message.parent_file(), message.path());
         if !comment.is_empty() {
             schema["description"] = comment.into();
@@ -193,7 +228,9 @@ impl Schemas {
     fn enumeration(&mut self, of: &EnumDescriptor) -> Json {
         let name = schema_name(of.full_name());
         if self.wanted.insert(name.clone()) {
-            let values: Vec<String> = of.values().map(|value| value.name().to_owned()).collect();
+            // The zero is what a field is that is not given.
+            let given = of.values().filter(|value| value.number() != 0);
+            let values: Vec<String> = given.map(|value| value.name().to_owned()).collect();
             let mut schema = json!({"type": "string", "enum": values});
             let comment = comment(&of.parent_file(), of.path());
             if !comment.is_empty() {
@@ -205,12 +242,31 @@ impl Schemas {
     }
 
     fn field(&mut self, field: &FieldDescriptor) -> Json {
-        if let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) {
-            let values = self.single(&entry.map_entry_value_field());
-            return json!({"type": "object", "additionalProperties": values});
-        }
-        let single = self.single(field);
-        if field.is_list() { json!({"type": "array", "items": single}) } else { single }
+        let rules = bounds::of(field);
+        let mut schema = match (&rules.value, field.kind()) {
+            (value, Kind::Message(entry)) if field.is_map() => {
+                let each = entry.map_entry_value_field();
+                let mut single = self.single(&each);
+                if let ValueRules::Map { values, .. } = value {
+                    bounds::limit(&mut single, values, &each.kind());
+                }
+                json!({"type": "object", "additionalProperties": single})
+            }
+            (value, kind) if field.is_list() => {
+                let mut single = self.single(field);
+                if let ValueRules::List { items, .. } = value {
+                    bounds::limit(&mut single, items, &kind);
+                }
+                json!({"type": "array", "items": single})
+            }
+            (_, kind) => {
+                let mut single = self.single(field);
+                bounds::limit(&mut single, &rules, &kind);
+                return single;
+            }
+        };
+        bounds::limit_entries(&mut schema, &rules);
+        schema
     }
 
     /// One value of a field, whether or not it is a list of them.
@@ -232,7 +288,7 @@ impl Schemas {
                 json!({"type": "string", "format": "int64", "pattern": "^-?[0-9]+$"})
             }
             Kind::Uint64 | Kind::Fixed64 => {
-                json!({"type": "string", "format": "uint64", "pattern": "^[0-9]+$"})
+                json!({"type": "string", "format": "uint64", "pattern": bounds::UINT64})
             }
         }
     }
@@ -246,7 +302,7 @@ fn well_known(name: &str) -> Option<Json> {
     match name {
         "google.protobuf.Timestamp" => Some(json!({"type": "string", "format": "date-time"})),
         "google.protobuf.Duration" => Some(
-            json!({"type": "string", "format": "duration-seconds", "pattern": "^-?[0-9]+(\\.[0-9]{1,9})?s$"}),
+            json!({"type": "string", "format": "duration-seconds", "pattern": bounds::length_of_time(None, None, None)}),
         ),
         _ => None,
     }
@@ -315,7 +371,7 @@ mod tests {
         let document = document("1.2.3");
         let schemas = document["components"]["schemas"].as_object().unwrap();
         assert!(schemas.keys().all(|name| name.chars().all(|c| c.is_ascii_alphanumeric())));
-        let mut ids = BTreeSet::new();
+        let (mut ids, mut linked) = (BTreeSet::new(), BTreeSet::new());
         let mut stack = vec![&document];
         while let Some(value) = stack.pop() {
             match value {
@@ -324,8 +380,13 @@ mod tests {
                         let target = target.strip_prefix('#').unwrap();
                         assert!(document.pointer(target).is_some(), "{target}");
                     }
-                    if let Some(id) = object.get("operationId").and_then(Json::as_str) {
-                        assert!(ids.insert(id), "{id} twice");
+                    let id = object.get("operationId").and_then(Json::as_str);
+                    match id {
+                        Some(id) if object.contains_key("responses") => {
+                            assert!(ids.insert(id), "{id} twice");
+                        }
+                        Some(id) => _ = linked.insert(id),
+                        None => {}
                     }
                     stack.extend(object.values());
                 }
@@ -334,6 +395,7 @@ mod tests {
             }
         }
         assert_eq!(ids.len(), ROUTES.len() + 1);
+        assert!(linked.len() > 20 && linked.is_subset(&ids), "{linked:?}");
     }
 
     #[test]
@@ -347,6 +409,28 @@ mod tests {
             document["components"]["schemas"]["JobStatus"]["properties"]["phase"]["$ref"],
             "#/components/schemas/JobStatusPhase"
         );
+    }
+
+    #[test]
+    fn what_a_field_may_be_is_said() {
+        let document = document("1.2.3");
+        let schemas = &document["components"]["schemas"];
+        let nodes = &schemas["Gang"]["properties"]["nodes"];
+        assert_eq!((&nodes["minimum"], &nodes["maximum"]), (&json!(1), &json!(1024)));
+        assert_eq!(schemas["Gang"]["required"], json!(["nodes"]));
+        let queue = &schemas["JobSpec"]["properties"]["queue"];
+        assert_eq!(queue["pattern"], "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$");
+        assert_eq!(queue["maxLength"], 63);
+        let name = &schemas["Queue"]["properties"]["metadata"]["allOf"][1];
+        assert_eq!(name["required"], json!(["name"]));
+        assert_eq!(schemas["JobSpec"]["allOf"][0]["oneOf"].as_array().unwrap().len(), 3);
+        assert_eq!(schemas["Job"]["properties"]["status"]["readOnly"], true);
+        assert_eq!(schemas["Secret"]["properties"]["data"]["writeOnly"], true);
+        assert_eq!(schemas["QueueSpecObjective"]["enum"], json!(["MEAN_WAIT", "LARGE_FIRST", "FAIR"]));
+        // The path says it.
+        assert!(schemas["CancelJobRequest"]["properties"].get("name").is_none());
+        let name = &document["paths"]["/v1/licenses/{name}"]["get"]["parameters"][0];
+        assert!(name["required"] == true && name["schema"]["maxLength"] == 63, "{name}");
     }
 
     #[test]

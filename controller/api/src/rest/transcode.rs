@@ -26,6 +26,16 @@ pub fn method(rpc: Rpc) -> Option<MethodDescriptor> {
     proto_wire::descriptor_pool().get_service_by_name(service)?.methods().find(|method| method.name() == name)
 }
 
+/// A method's name as operations are called.
+#[must_use]
+pub fn operation_id(method: &MethodDescriptor) -> String {
+    let mut name = method.name().to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    name
+}
+
 /// Calls an RPC as the REST caller: what the connection and the request say of the caller goes along.
 ///
 /// # Errors

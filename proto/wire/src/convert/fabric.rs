@@ -5,6 +5,8 @@ use proto_model::{Fabric, Leaf, Link, LinkGroup, Names, NodeName, Rail, Spine, U
 use super::{API_VERSION, FieldErrors, Fields, fabric_lists};
 use crate::v1;
 
+/// Bytes of a fabric's name at most.
+const MAX_NAME: usize = 256;
 /// Rails of a fabric at most.
 pub(super) const MAX_RAILS: u32 = 64;
 
@@ -144,7 +146,11 @@ impl TryFrom<v1::Fabric> for Fabric {
     fn try_from(wire: v1::Fabric) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::job::header(&mut fields, &wire.api_version, &wire.kind, "Fabric");
-        let metadata = wire.metadata.unwrap_or_default();
+        let metadata = fields.metadata(Some(wire.metadata.unwrap_or_default()));
+        fields.unowned(&metadata);
+        if metadata.name.len() > MAX_NAME || metadata.name.chars().any(char::is_control) {
+            fields.fail("metadata.name", format!("must be printable and at most {MAX_NAME} bytes long"));
+        }
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let mut fabric = Self {
             name: if metadata.name.is_empty() { "default".to_owned() } else { metadata.name },

@@ -196,7 +196,7 @@ fn command(fields: &mut Fields, wire: v1::Command) -> CommandSpec {
     whole(fields, "command.envHidden", wire.env_hidden);
     let env_from = values::sources(fields, "command.envFrom", wire.env_from);
     text(fields, || "command.workingDir".to_owned(), &wire.working_dir);
-    program_size(fields, "command", &wire.argv, &env);
+    program_size(fields, "command.", &wire.argv, &env);
     CommandSpec { argv: wire.argv, env, env_from, working_dir: wire.working_dir }
 }
 
@@ -205,7 +205,7 @@ fn allocation(fields: &mut Fields, wire: v1::Allocation) -> AllocationSpec {
     whole(fields, "allocation.envHidden", wire.env_hidden);
     let env_from = values::sources(fields, "allocation.envFrom", wire.env_from);
     text(fields, || "allocation.workingDir".to_owned(), &wire.working_dir);
-    program_size(fields, "allocation", &[], &env);
+    program_size(fields, "allocation.", &[], &env);
     AllocationSpec { env, env_from, working_dir: wire.working_dir }
 }
 
@@ -234,19 +234,24 @@ pub(super) fn variables(
     wire.into_iter().collect()
 }
 
-/// What a program is started with is bounded.
+/// What a program is started with is bounded; `under` is what its fields are below, with a dot.
 pub(super) fn program_size(
     fields: &mut Fields,
-    field: &str,
+    under: &str,
     argv: &[String],
     env: &BTreeMap<String, String>,
 ) {
+    for (part, count) in [("argv", argv.len()), ("env", env.len())] {
+        if count > LIMITS.entries {
+            let text = format!("has {count} entries; at most {} are allowed", LIMITS.entries);
+            fields.fail(&format!("{under}{part}"), text);
+        }
+    }
     let size: usize = argv.iter().map(String::len).sum::<usize>()
         + env.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-    if size > LIMITS.command_bytes || env.len() > LIMITS.entries || argv.len() > LIMITS.entries {
-        let (bytes, entries) = (LIMITS.command_bytes, LIMITS.entries);
-        fields
-            .fail(field, format!("is too large; at most {bytes} bytes in {entries} arguments and variables"));
+    if size > LIMITS.command_bytes {
+        let text = format!("is too large; at most {} bytes in arguments and variables", LIMITS.command_bytes);
+        fields.fail(under.strip_suffix('.').unwrap_or("argv"), text);
     }
 }
 

@@ -33,7 +33,8 @@ impl TryFrom<v1::License> for License {
     fn try_from(wire: v1::License) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::job::header(&mut fields, &wire.api_version, &wire.kind, "License");
-        let metadata = fields.present("metadata", wire.metadata).unwrap_or_default();
+        let metadata = fields.metadata(wire.metadata);
+        fields.unowned(&metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let name = fields.take("metadata.name", LicenseName::new(&metadata.name));
         let total = fields.present("spec.total", spec.total).unwrap_or_default();

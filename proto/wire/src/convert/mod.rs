@@ -34,6 +34,10 @@ mod webhook;
 
 use std::fmt;
 
+use proto_model::{JobName, TenantName};
+
+use crate::v1;
+
 pub use common::{duration_from_wire, duration_to_wire, time_from_wire, time_to_wire};
 pub use fabric_compact::compact as compact_fabric;
 pub use isolation::isolation_policy_to_wire;
@@ -150,6 +154,25 @@ impl Fields {
         value
     }
 
+    /// Metadata, which must be there, with all that is the same of every kind of document.
+    fn metadata(&mut self, wire: Option<v1::Metadata>) -> v1::Metadata {
+        let metadata = self.present("metadata", wire).unwrap_or_default();
+        self.nest("metadata.labels", job_labels(metadata.labels.clone()));
+        let begin = &metadata.generate_name;
+        if !begin.is_empty() {
+            // As a name that it begins.
+            self.take("metadata.generateName", JobName::new(format!("{begin}aaaaaa")));
+        }
+        metadata
+    }
+
+    /// The tenant of a document whose kind no tenant owns: it may be there.
+    fn unowned(&mut self, metadata: &v1::Metadata) {
+        if !metadata.tenant.is_empty() {
+            self.take("metadata.tenant", TenantName::new(&metadata.tenant));
+        }
+    }
+
     /// The value if nothing was wrong. `None` without an error cannot happen: whoever gives `None` has noted why.
     fn finish<T>(mut self, value: Option<T>) -> Result<T, FieldErrors> {
         if let (true, Some(value)) = (self.0.is_empty(), value) {
@@ -171,6 +194,8 @@ fn known<E: TryFrom<i32> + PartialEq + Default>(number: i32) -> Option<E> {
 mod documents_tests;
 #[cfg(test)]
 mod fabric_tests;
+#[cfg(test)]
+mod rules_tests;
 #[cfg(test)]
 mod schedule_tests;
 #[cfg(test)]

@@ -66,7 +66,8 @@ impl TryFrom<v1::Reservation> for Reservation {
     fn try_from(wire: v1::Reservation) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::job::header(&mut fields, &wire.api_version, &wire.kind, "Reservation");
-        let metadata = fields.present("metadata", wire.metadata).unwrap_or_default();
+        let metadata = fields.metadata(wire.metadata);
+        fields.unowned(&metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let name = fields.take("metadata.name", ReservationName::new(&metadata.name));
         let nodes = nodes(&mut fields, &spec);

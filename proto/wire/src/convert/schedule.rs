@@ -118,7 +118,7 @@ impl TryFrom<v1::Schedule> for JobSchedule {
     fn try_from(wire: v1::Schedule) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::job::header(&mut fields, &wire.api_version, &wire.kind, "Schedule");
-        let metadata = fields.present("metadata", wire.metadata).unwrap_or_default();
+        let metadata = fields.metadata(wire.metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
         let name = fields.take("metadata.name", ScheduleName::new(&metadata.name));

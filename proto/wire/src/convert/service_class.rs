@@ -127,7 +127,8 @@ impl TryFrom<v1::ServiceClass> for ServiceClass {
     fn try_from(wire: v1::ServiceClass) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::job::header(&mut fields, &wire.api_version, &wire.kind, "ServiceClass");
-        let metadata = fields.present("metadata", wire.metadata).unwrap_or_default();
+        let metadata = fields.metadata(wire.metadata);
+        fields.unowned(&metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let name = fields.take("metadata.name", ServiceClassName::new(&metadata.name));
         if spec.description.len() > 1024 {

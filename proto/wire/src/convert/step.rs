@@ -108,7 +108,7 @@ impl TryFrom<v1::StepStart> for StepRequest {
         let mut fields = Fields::default();
         folder(&mut fields, &wire.working_dir);
         let env = job::variables(&mut fields, "env", wire.env);
-        job::program_size(&mut fields, "argv", &wire.argv, &env);
+        job::program_size(&mut fields, "", &wire.argv, &env);
         let work = work(&mut fields, wire.argv, wire.signal, wire.port);
         let nodes = node_names(&mut fields, "nodes", &wire.nodes, LIMITS.nodes as usize);
         job::range(&mut fields, "ranksPerNode", wire.ranks_per_node, 0, Self::RANKS_PER_NODE);
@@ -135,7 +135,7 @@ impl TryFrom<v1::StepOrder> for StepOrder {
         let mut fields = Fields::default();
         folder(&mut fields, &wire.working_dir);
         let env = job::variables(&mut fields, "env", wire.env);
-        job::program_size(&mut fields, "argv", &wire.argv, &env);
+        job::program_size(&mut fields, "", &wire.argv, &env);
         let work = work(&mut fields, wire.argv, wire.signal, wire.port);
         job::range(&mut fields, "ranksHere", wire.ranks_here, 1, StepRequest::RANKS_PER_NODE);
         if wire.first_rank.checked_add(wire.ranks_here).is_none_or(|end| end > wire.ranks) {

@@ -82,7 +82,8 @@ impl TryFrom<v1::Tenant> for Tenant {
     fn try_from(wire: v1::Tenant) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::job::header(&mut fields, &wire.api_version, &wire.kind, "Tenant");
-        let metadata = fields.present("metadata", wire.metadata).unwrap_or_default();
+        let metadata = fields.metadata(wire.metadata);
+        fields.unowned(&metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let name = fields.take("metadata.name", TenantName::new(&metadata.name));
         if spec.description.len() > 1024 {
