@@ -124,13 +124,13 @@ pub enum Reply {
 /// A message to a node's agent, on its connection `session`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Push {
-    /// To whom.
+    /// The name of the server.
     pub node: NodeName,
     /// On which connection; drop the message if it is gone.
     pub session: u64,
     /// This controller's epoch.
     pub epoch: u64,
-    /// What.
+    /// What its agent is told.
     pub message: ToNode,
 }
 

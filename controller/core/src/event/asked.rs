@@ -350,7 +350,7 @@ pub struct Attributed {
     pub actor: Arc<Actor>,
     /// What is written with it where the core knows of no such thing.
     pub beside: Vec<AttachedWrite>,
-    /// What.
+    /// The event that somebody asks for.
     pub event: Event,
 }
 
@@ -367,7 +367,7 @@ impl Event {
 pub struct AuditNote {
     /// To what kind of thing.
     pub kind: &'static str,
-    /// Its name.
+    /// The name, as people write it.
     pub name: String,
     /// Whose it is; empty where it is the cluster's.
     pub tenant: String,
@@ -455,11 +455,11 @@ pub struct Register {
 /// What became of a delivery, for the core to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryReport {
-    /// Which.
+    /// The delivery that was tried.
     pub key: DeliveryKey,
     /// The uid of its webhook: another one of that name is not meant.
     pub webhook_uid: String,
-    /// What.
+    /// What became of it.
     pub what: DeliveryResult,
 }
 
