@@ -62,9 +62,9 @@ pub struct Config {
     pub tenant_schedules: u32,
     /// Most elements of one array.
     pub max_array: usize,
-    /// Most nodes.
+    /// How many nodes there may be at most.
     pub max_nodes: usize,
-    /// Most tenants.
+    /// How many tenants there may be at most.
     pub max_tenants: usize,
     /// How long the name of a deleted tenant rests before somebody else can have it; zero: not at all.
     pub name_rest: Duration,

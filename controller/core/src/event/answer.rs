@@ -47,7 +47,7 @@ pub enum ClaimVerdict {
 pub enum Reply {
     /// The job as it is now. `existed`: an earlier submit with the same request id made it.
     Job {
-        /// The job.
+        /// The job as it is now.
         job: Arc<Job>,
         /// True for a repeated submit.
         existed: bool,
@@ -66,7 +66,7 @@ pub enum Reply {
     Values(Arc<Values>),
     /// The webhook as it is now. `secret_made`: the secret is new, and to be told to who asked for the webhook.
     Webhook {
-        /// It.
+        /// The webhook as it is now.
         webhook: Arc<Webhook>,
         /// Its secret was made just now.
         secret_made: bool,
@@ -77,7 +77,7 @@ pub enum Reply {
     Reservation(Arc<Reservation>),
     /// The fabric as it is now.
     Fabric {
-        /// The document.
+        /// The document as it is now.
         fabric: Arc<Fabric>,
         /// What differs between the document and the nodes' inventories.
         findings: Vec<Reason>,
@@ -108,7 +108,7 @@ pub enum Reply {
     },
     /// The rollout as it is now.
     Qos {
-        /// It.
+        /// The rollout as it is now.
         rollout: Arc<QosRollout>,
         /// It was not so before.
         changed: bool,
@@ -124,13 +124,13 @@ pub enum Reply {
 /// A message to a node's agent, on its connection `session`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Push {
-    /// To whom.
+    /// The name of the server.
     pub node: NodeName,
     /// On which connection; drop the message if it is gone.
     pub session: u64,
     /// This controller's epoch.
     pub epoch: u64,
-    /// What.
+    /// What its agent is told.
     pub message: ToNode,
 }
 
@@ -152,25 +152,25 @@ pub enum ToNode {
     },
     /// Rails of this node that are drained now, all of them.
     Drained {
-        /// Which.
+        /// Indices of the rails.
         rails: BTreeSet<u32>,
         /// What its class of service should be, if anything is desired.
         qos: Option<Arc<DesiredQos>>,
         /// Probes that it takes part in.
         proofs: Vec<RailProof>,
     },
-    /// One wish.
+    /// The desired state of one attempt.
     Assignment(Box<Assignment>),
     /// The end of this attempt is stored; its record may be dropped.
     Forget {
-        /// The job.
+        /// The identity of the job.
         uid: JobUid,
-        /// Which attempt.
+        /// The attempt of the job, counted from 1.
         attempt: u32,
     },
     /// The shell closes this connection: another one has replaced it, or the node is gone.
     Close {
-        /// Why.
+        /// Why it is closed, in words.
         reason: String,
     },
 }

@@ -23,7 +23,7 @@ pub enum Event {
     Submit(Box<Submit>),
     /// A job, an array or a part of it shall end. Idempotent. Reply: [`Reply::Job`], the first one.
     Cancel {
-        /// Which.
+        /// The job that is meant.
         id: JobId,
         /// Of an array only these elements.
         indices: Vec<u32>,
@@ -34,7 +34,7 @@ pub enum Event {
     },
     /// A job that has ended is removed, or an array or a part of it. Reply: [`Reply::Done`].
     DeleteJob {
-        /// Which.
+        /// The job that is meant.
         id: JobId,
         /// Of an array only these elements.
         indices: Vec<u32>,
@@ -68,20 +68,20 @@ pub enum Event {
     UpdateJob(Box<JobUpdate>),
     /// A tenant is created or its spec replaced. Reply: [`Reply::Tenant`].
     ApplyTenant {
-        /// Which.
+        /// The tenant that is meant.
         name: TenantName,
-        /// For people.
+        /// A text for people; may be empty.
         description: String,
         /// What it may hold.
         quota: Quota,
         /// How much isolation its jobs must have.
         isolation: IsolationPolicy,
-        /// Check only.
+        /// True: it is checked, and nothing changes.
         dry_run: bool,
     },
     /// A tenant without active jobs is removed, with its ended jobs. Reply: [`Reply::TenantDeleted`].
     DeleteTenant {
-        /// Which.
+        /// The tenant that is meant.
         name: TenantName,
         /// If given, refused unless it is the tenant's.
         uid: Option<String>,
@@ -90,40 +90,40 @@ pub enum Event {
     },
     /// A tenant or a fabric that was deleted comes back. Reply: [`Reply::Undeleted`].
     Undelete {
-        /// Which.
+        /// What is to come back.
         key: DeletedKey,
-        /// Check only.
+        /// True: it is checked, and nothing changes.
         dry_run: bool,
     },
     /// The name of a deleted tenant may be given away before its time. Reply: [`Reply::Done`].
     ReleaseTenantName {
-        /// Which.
+        /// The tenant that is meant.
         name: TenantName,
     },
     /// A queue is created or its spec replaced. Reply: [`Reply::Queue`].
     ApplyQueue {
         /// The document; uid, generation and time are set here.
         queue: Box<Queue>,
-        /// Check only.
+        /// True: it is checked, and nothing changes.
         dry_run: bool,
     },
     /// A queue without queues within it and without active jobs is removed. Reply: [`Reply::Done`].
     DeleteQueue {
-        /// Whose.
+        /// The tenant that it belongs to.
         tenant: TenantName,
-        /// Which.
+        /// The queue that is meant.
         name: QueueName,
     },
     /// A service class is created or its spec replaced. Reply: [`Reply::ServiceClass`].
     ApplyServiceClass {
         /// The document; uid, generation and time are set here.
         class: Box<ServiceClass>,
-        /// Check only.
+        /// True: it is checked, and nothing changes.
         dry_run: bool,
     },
     /// A service class that no job is of is removed. Reply: [`Reply::Done`].
     DeleteServiceClass {
-        /// Which.
+        /// The class that is meant.
         name: ServiceClassName,
     },
     /// A license is created or its spec replaced (true: check only). Reply: [`Reply::License`].
@@ -136,14 +136,14 @@ pub enum Event {
         schedule: Box<JobSchedule>,
         /// Who asks: by their authority its jobs are submitted.
         by: Authority,
-        /// Check only.
+        /// True: it is checked, and nothing changes.
         dry_run: bool,
     },
     /// A schedule is removed; its jobs stay. Reply: [`Reply::Done`].
     DeleteSchedule {
-        /// Whose.
+        /// The tenant that it belongs to.
         tenant: TenantName,
-        /// Which.
+        /// The schedule that is meant.
         name: ScheduleName,
         /// Who asks; `None`: the controller itself.
         by: Option<Authority>,
@@ -165,12 +165,12 @@ pub enum Event {
     ApplyReservation {
         /// The document; uid, generation and time are set here.
         reservation: Box<Reservation>,
-        /// Check only.
+        /// True: it is checked, and nothing changes.
         dry_run: bool,
     },
     /// A reservation that no job waits for is removed. Reply: [`Reply::Done`].
     DeleteReservation {
-        /// Which.
+        /// The reservation that is meant.
         name: ReservationName,
     },
     /// The fabric document is created or replaced. Reply: [`Reply::Fabric`].
@@ -179,7 +179,7 @@ pub enum Event {
         fabric: Box<Fabric>,
         /// Much fewer servers than the present document cables are meant; otherwise that is refused.
         allow_shrink: bool,
-        /// Check only.
+        /// True: it is checked, and nothing changes.
         dry_run: bool,
     },
     /// The fabric document is removed. Reply: [`Reply::FabricDeleted`].
@@ -193,7 +193,7 @@ pub enum Event {
     },
     /// A node's spec is changed. Reply: [`Reply::Node`].
     UpdateNode {
-        /// Which.
+        /// The node that is meant.
         name: NodeName,
         /// What of it.
         change: NodeChange,
@@ -202,12 +202,12 @@ pub enum Event {
     },
     /// An administrator vouches for a node that was quarantined. Idempotent. Reply: [`Reply::Node`].
     ReturnNode {
-        /// Which.
+        /// The node that is meant.
         name: NodeName,
     },
     /// A node is removed. Reply: [`Reply::Done`].
     DeleteNode {
-        /// Which.
+        /// The node that is meant.
         name: NodeName,
         /// The administrator vouches that nothing runs there any more: what jobs hold there is released.
         force: bool,
@@ -220,7 +220,7 @@ pub enum Event {
         target: String,
         /// Why, in the administrator's words; empty leaves what was said before.
         reason: String,
-        /// Who asks.
+        /// Who asks, as the audit log names them.
         by: String,
         /// Also where it is the last rail of a job.
         force: bool,
@@ -234,11 +234,11 @@ pub enum Event {
     ApplyQos(Box<QosOrder>),
     /// A rollout is paused, goes on, goes back or is cancelled. Reply: [`Reply::Qos`].
     ControlRollout {
-        /// Which.
+        /// What is to become of it.
         action: QosAction,
         /// Why, in the administrator's words; may be empty.
         reason: String,
-        /// Who asks.
+        /// Who asks, as the audit log names them.
         by: String,
     },
     /// A join token was made. Reply: [`Reply::Token`].
@@ -257,7 +257,7 @@ pub enum Event {
     },
     /// A server shows a join token. Reply: [`Reply::Node`]; the shell then signs its certificate.
     Join {
-        /// The server.
+        /// The server that joins.
         node: NodeName,
         /// SHA-256 of the token that it showed.
         hash: [u8; 32],
@@ -268,48 +268,48 @@ pub enum Event {
     AgentConnected(Box<Register>),
     /// An agent is alive.
     AgentHeartbeat {
-        /// Whose.
+        /// The node whose agent speaks.
         node: NodeName,
-        /// The connection.
+        /// The number of the connection.
         session: u64,
     },
     /// A node's inventory has changed.
     AgentInventory {
-        /// Whose.
+        /// The node whose agent speaks.
         node: NodeName,
-        /// The connection.
+        /// The number of the connection.
         session: u64,
         /// All of it.
         inventory: Arc<Inventory>,
     },
     /// An agent sees a job.
     AgentObserved {
-        /// Whose.
+        /// The node whose agent speaks.
         node: NodeName,
-        /// The connection.
+        /// The number of the connection.
         session: u64,
         /// What it sees.
         observation: Box<Observation>,
     },
     /// An agent has refused a command: it obeys a newer controller.
     AgentRefusedEpoch {
-        /// Whose.
+        /// The node whose agent speaks.
         node: NodeName,
         /// The epoch that it obeys.
         current: u64,
     },
     /// An agent has spoken of an epoch, and the store says that there never was a newer one than this controller's.
     AgentEpochUntrue {
-        /// Whose.
+        /// The node whose agent speaks.
         node: NodeName,
         /// The epoch of which it spoke.
         seen: u64,
     },
     /// An agent's stream has ended. Its jobs go on.
     AgentDisconnected {
-        /// Whose.
+        /// The node whose agent speaks.
         node: NodeName,
-        /// The connection.
+        /// The number of the connection.
         session: u64,
     },
     /// Events one after the other, each as if those before it had happened; nothing of it happens. A bounded number. Reply:
@@ -350,7 +350,7 @@ pub struct Attributed {
     pub actor: Arc<Actor>,
     /// What is written with it where the core knows of no such thing.
     pub beside: Vec<AttachedWrite>,
-    /// What.
+    /// The event that somebody asks for.
     pub event: Event,
 }
 
@@ -367,7 +367,7 @@ impl Event {
 pub struct AuditNote {
     /// To what kind of thing.
     pub kind: &'static str,
-    /// Its name.
+    /// The name, as people write it.
     pub name: String,
     /// Whose it is; empty where it is the cluster's.
     pub tenant: String,
@@ -455,11 +455,11 @@ pub struct Register {
 /// What became of a delivery, for the core to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryReport {
-    /// Which.
+    /// The delivery that was tried.
     pub key: DeliveryKey,
     /// The uid of its webhook: another one of that name is not meant.
     pub webhook_uid: String,
-    /// What.
+    /// What became of it.
     pub what: DeliveryResult,
 }
 

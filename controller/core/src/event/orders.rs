@@ -7,7 +7,7 @@ use proto_model::{Authority, JobId, QueueName, RequestId};
 /// The client's own id for a change, by which a late copy is told from another change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// The id.
+    /// The id that the client gave to its request.
     pub request: RequestId,
     /// Digest of all that is asked.
     pub digest: [u8; 32],
@@ -20,7 +20,7 @@ pub struct JobOrder {
     pub id: JobId,
     /// Of an array only these elements.
     pub indices: Vec<u32>,
-    /// Who asks.
+    /// Who asks, with the role by which it may.
     pub by: Authority,
     /// `None`: a repeated change is a change of its own.
     pub asked: Option<Asked>,

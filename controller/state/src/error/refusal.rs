@@ -85,7 +85,7 @@ pub enum CoreError {
     /// The array has no such element.
     #[error("array '{array}' has no element {index}; it has {}, from {first} to {last}", many(.count, "element"))]
     ElementNotFound {
-        /// The array.
+        /// The array that is meant.
         array: JobId,
         /// What was asked for.
         index: u32,
@@ -131,7 +131,7 @@ pub enum CoreError {
         "request id '{request}' was already used for another submit (job '{id}'); make a new id for each submit"
     )]
     RequestIdReused {
-        /// The id.
+        /// The id that the client gave to its request.
         request: String,
         /// The job that it made.
         id: JobId,
@@ -147,13 +147,13 @@ pub enum CoreError {
     /// Another tenant has that name now.
     #[error("tenant '{tenant}' has another uid than the one that was given; nothing is deleted")]
     TenantReplaced {
-        /// Which.
+        /// The tenant that is meant.
         tenant: TenantName,
     },
     /// The tenant still has jobs.
     #[error("tenant '{tenant}' has {} that have not ended; cancel them or wait for their end", many(.jobs, "job"))]
     TenantBusy {
-        /// Which.
+        /// The tenant that is meant.
         tenant: TenantName,
         /// How many have not ended.
         jobs: u32,
@@ -164,7 +164,7 @@ pub enum CoreError {
          other; choose another name, or take it all the same (`railctl tenant create {tenant} --reuse-name`)", .until.utc()
     )]
     NameResting {
-        /// Which.
+        /// The tenant that is meant.
         tenant: TenantName,
         /// From then on anybody may have it.
         until: Timestamp,
@@ -172,7 +172,7 @@ pub enum CoreError {
     /// The tenant's end is not stored yet, or what is kept of its requests is not gone.
     #[error("a tenant '{tenant}' is being deleted at this moment; try again")]
     TenantLeaving {
-        /// Which.
+        /// The tenant that is meant.
         tenant: TenantName,
     },
     /// A spec contradicts itself.
@@ -184,7 +184,7 @@ pub enum CoreError {
     /// No such queue.
     #[error("tenant '{tenant}' has no queue '{queue}'{}", hint(.nearest.as_ref().map(QueueName::as_str)))]
     QueueNotFound {
-        /// Whose.
+        /// The tenant that it belongs to.
         tenant: TenantName,
         /// What was asked for.
         queue: QueueName,
@@ -194,7 +194,7 @@ pub enum CoreError {
     /// No such schedule.
     #[error("tenant '{tenant}' has no schedule '{schedule}'{}", hint(.nearest.as_ref().map(ScheduleName::as_str)))]
     ScheduleNotFound {
-        /// Whose.
+        /// The tenant that it belongs to.
         tenant: TenantName,
         /// What was asked for.
         schedule: ScheduleName,
@@ -204,9 +204,9 @@ pub enum CoreError {
     /// No such webhook.
     #[error("tenant '{tenant}' has no webhook '{webhook}'{}", hint(.nearest.as_ref().map(WebhookName::as_str)))]
     WebhookNotFound {
-        /// Whose.
+        /// The tenant that it belongs to.
         tenant: TenantName,
-        /// Which.
+        /// The webhook that is meant.
         webhook: WebhookName,
         /// What may have been meant.
         nearest: Option<WebhookName>,
@@ -220,15 +220,15 @@ pub enum CoreError {
         if *.waiting == 1 { "1 delivery is".to_owned() } else { format!("{} deliveries are", .waiting) }
     )]
     DeliveriesWaiting {
-        /// Whose.
+        /// The tenant that it belongs to.
         tenant: TenantName,
-        /// How many.
+        /// How many of them wait.
         waiting: usize,
     },
     /// A job of the schedule's template would be refused.
     #[error("a job of its template would be refused: {cause}")]
     TemplateRefused {
-        /// Why.
+        /// Why that was refused.
         cause: Box<CoreError>,
     },
     /// The tenant has as many schedules as it may.
@@ -237,9 +237,9 @@ pub enum CoreError {
         many(.limit, "schedule")
     )]
     SchedulesExceeded {
-        /// Which.
+        /// The tenant that is meant.
         tenant: TenantName,
-        /// The limit.
+        /// The most that there may be.
         limit: u32,
     },
     /// The queue is in use.
@@ -248,9 +248,9 @@ pub enum CoreError {
         many(.within, "queue"), many(.jobs, "job")
     )]
     QueueBusy {
-        /// Whose.
+        /// The tenant that it belongs to.
         tenant: TenantName,
-        /// Which.
+        /// The queue that is meant.
         queue: QueueName,
         /// Its jobs that have not ended.
         jobs: usize,
@@ -268,13 +268,13 @@ pub enum CoreError {
     /// The job may not be of the class.
     #[error("spec.serviceClass: '{class}' is not for this tenant, queue, user or role")]
     ClassNotAllowed {
-        /// Which.
+        /// The class that is meant.
         class: ServiceClassName,
     },
     /// The job asks for more than its class allows.
     #[error("{field}: {asked}; service class '{class}' allows {allowed}")]
     ClassLimit {
-        /// Which.
+        /// The class that is meant.
         class: ServiceClassName,
         /// What of the job.
         field: &'static str,
@@ -288,29 +288,29 @@ pub enum CoreError {
         "'{user}' has {used} of {limit} waiting jobs of service class '{class}' (user.jobsWaiting); submit again when some have started"
     )]
     ClassWaiting {
-        /// Which.
+        /// The class that is meant.
         class: ServiceClassName,
-        /// Who.
+        /// The user whose jobs are counted.
         user: String,
         /// Their waiting jobs.
         used: u32,
-        /// The limit.
+        /// The most that there may be.
         limit: u32,
     },
     /// Jobs are of the class.
     #[error("{} that have not ended are of service class '{class}'; cancel them first", count(*.jobs as usize, "job"))]
     ClassBusy {
-        /// Which.
+        /// The class that is meant.
         class: ServiceClassName,
-        /// How many.
+        /// How many jobs there are of it.
         jobs: u32,
     },
     /// The class would be for everybody without the tenant.
     #[error("service class '{class}' is for tenant '{tenant}' alone; change or delete that class first")]
     ClassOfTenant {
-        /// Whose.
+        /// The tenant that it belongs to.
         tenant: TenantName,
-        /// Which.
+        /// The class that is meant.
         class: ServiceClassName,
     },
     /// No such license.
@@ -326,7 +326,7 @@ pub enum CoreError {
         "spec.licenses.{license}: the job can never start: it asks for {asked}, there are {total} in all"
     )]
     LicenseTooFew {
-        /// Which.
+        /// The license that is meant.
         license: LicenseName,
         /// How many it asks for.
         asked: u32,
@@ -336,9 +336,9 @@ pub enum CoreError {
     /// Jobs ask for the license.
     #[error("{} that have not ended ask for license '{license}'; cancel them first", count(*.jobs as usize, "job"))]
     LicenseBusy {
-        /// Which.
+        /// The license that is meant.
         license: LicenseName,
-        /// How many.
+        /// How many jobs there are of it.
         jobs: u32,
     },
     /// No such reservation.
@@ -352,9 +352,9 @@ pub enum CoreError {
     /// Jobs are tied to the reservation.
     #[error("{} that have not ended run in reservation '{reservation}' only; cancel them first", count(*.jobs, "job"))]
     ReservationBusy {
-        /// Which.
+        /// The reservation that is meant.
         reservation: ReservationName,
-        /// How many.
+        /// How many jobs there are of it.
         jobs: usize,
     },
     /// The tenant has as many jobs as it may.
@@ -362,11 +362,11 @@ pub enum CoreError {
         "tenant '{tenant}' has {used} of {limit} jobs that have not ended; wait, cancel some, or ask for a larger quota"
     )]
     QuotaExceeded {
-        /// Which.
+        /// The tenant that is meant.
         tenant: TenantName,
         /// Its jobs that have not ended.
         used: u32,
-        /// The limit.
+        /// The most that there may be.
         limit: u32,
     },
     /// The tenant's jobs take as much of the store as they may.
@@ -375,13 +375,13 @@ pub enum CoreError {
          have ended, make arguments and environment smaller, or ask for a larger quota"
     )]
     StoredBytesExceeded {
-        /// Which.
+        /// The tenant that is meant.
         tenant: TenantName,
         /// What its jobs take.
         used: u64,
         /// What this one would.
         more: u64,
-        /// The limit.
+        /// The most that there may be.
         limit: u64,
     },
     /// A limit of the controller is reached.
@@ -389,7 +389,7 @@ pub enum CoreError {
     Full {
         /// What there is too much of.
         what: &'static str,
-        /// The limit.
+        /// The most that there may be.
         limit: usize,
         /// What to do.
         remedy: &'static str,
@@ -397,13 +397,13 @@ pub enum CoreError {
     /// The job could never start on this cluster.
     #[error("the job could never start here: {}", joined(.reasons))]
     Infeasible {
-        /// Every cause.
+        /// Every cause, with its code and in words.
         reasons: Vec<Reason>,
     },
     /// The job has not ended.
     #[error("job '{id}' is {phase}; only a job that has ended can be deleted: cancel it first")]
     JobActive {
-        /// Which.
+        /// The job that is meant.
         id: JobId,
         /// Where it is.
         phase: Phase,
@@ -417,7 +417,7 @@ pub enum CoreError {
         asked: i32,
         /// What this role may ask for.
         most: i32,
-        /// The role.
+        /// The role by which it was asked.
         role: Role,
     },
     /// The job does not wait.
@@ -425,7 +425,7 @@ pub enum CoreError {
         "job '{id}' is {phase}; only a job that waits can be changed so: of one that runs its time limit and its labels can be"
     )]
     JobNotWaiting {
-        /// Which.
+        /// The job that is meant.
         id: JobId,
         /// Where it is.
         phase: Phase,
@@ -435,15 +435,15 @@ pub enum CoreError {
         "no element of array '{id}' that was meant waits; of those that run the time limit and the labels can be changed"
     )]
     NoElementWaits {
-        /// The array.
+        /// The array that is meant.
         id: JobId,
     },
     /// The job has ended, and never waits again.
     #[error("job '{id}' is {phase}; only a job that has not ended can be held, suspended or queued again")]
     JobEnded {
-        /// Which.
+        /// The job that is meant.
         id: JobId,
-        /// How.
+        /// The phase in which it has ended.
         phase: Phase,
     },
     /// All of the elements that were meant have ended.
@@ -451,17 +451,17 @@ pub enum CoreError {
         "all elements of array '{id}' that were meant have ended; only what has not ended can be held, suspended or queued again"
     )]
     ElementsEnded {
-        /// The array.
+        /// The array that is meant.
         id: JobId,
     },
     /// Somebody who may do more holds the job.
     #[error("job '{id}' is held by {by}; only {} may release it", releasers(*.role))]
     HeldAbove {
-        /// Which.
+        /// The job that is meant.
         id: JobId,
         /// Who holds it.
         by: String,
-        /// Their role.
+        /// The role of who holds it.
         role: Role,
     },
     /// The limit of a running job may be shortened only.
@@ -470,7 +470,7 @@ pub enum CoreError {
          extend it"
     )]
     LimitExtended {
-        /// Which.
+        /// The job that is meant.
         id: JobId,
     },
     /// The resource was changed meanwhile.
@@ -488,7 +488,7 @@ pub enum CoreError {
         "node '{node}' is another server than the one that was meant: it has joined since; look at it again"
     )]
     NodeReplaced {
-        /// Its name.
+        /// The node that is meant.
         node: NodeName,
     },
     /// No such node.
@@ -500,9 +500,9 @@ pub enum CoreError {
     /// Jobs hold something on the node.
     #[error("node '{node}' is held by {} ({}); drain it, or delete it by force if it is gone for good", count(.jobs.len(), "job"), names(.jobs))]
     NodeBusy {
-        /// Which.
+        /// The node that is meant.
         node: NodeName,
-        /// The jobs.
+        /// The jobs that hold something there.
         jobs: Vec<JobId>,
     },
     /// No such rail, leaf or port.
@@ -526,13 +526,13 @@ pub enum CoreError {
     LastRail {
         /// What should have been drained.
         target: DrainTarget,
-        /// The jobs.
+        /// The running jobs that would have no rail left.
         jobs: Vec<JobId>,
     },
     /// The fabric document is faulty.
     #[error("the fabric document has {}: {}", count(.findings.len(), "fault"), joined(.findings))]
     FabricInvalid {
-        /// Every fault.
+        /// Every fault that was found.
         findings: Vec<Reason>,
     },
     /// The document leaves out many of the servers that the present one cables.
@@ -577,7 +577,7 @@ pub enum CoreError {
     /// No free name was found for `generateName`.
     #[error("no free name was found for prefix '{prefix}'; give the job a name")]
     NoFreeName {
-        /// The prefix.
+        /// The prefix that names were made with.
         prefix: String,
         /// The last name that was tried.
         tried: Option<JobName>,
@@ -585,9 +585,9 @@ pub enum CoreError {
     /// An agent's message arrived on a connection that another one has replaced.
     #[error("node '{node}': connection {session} was replaced")]
     StaleSession {
-        /// Whose.
+        /// The node whose agent speaks.
         node: NodeName,
-        /// The connection.
+        /// The number of the connection.
         session: u64,
     },
     /// A newer controller rules: this one must stop at once.
@@ -599,7 +599,7 @@ pub enum CoreError {
         node: NodeName,
         /// The newer epoch.
         seen: u64,
-        /// This controller's.
+        /// The epoch of this controller.
         own: u64,
     },
 }

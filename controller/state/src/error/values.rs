@@ -11,7 +11,7 @@ pub enum EnvFlaw {
     /// There is no such object.
     #[error("there is no {id} in tenant '{}'{}", .id.tenant, hint(.nearest.as_ref()))]
     NoObject {
-        /// Which.
+        /// The secret or config that is meant.
         id: ValuesId,
         /// What may have been meant.
         nearest: Option<ValuesName>,
@@ -19,9 +19,9 @@ pub enum EnvFlaw {
     /// It has no such key.
     #[error("{id} has no key '{key}'{}", hint(.nearest.as_ref()))]
     NoKey {
-        /// Of which.
+        /// The secret or config that is meant.
         id: ValuesId,
-        /// Which.
+        /// The key that is meant.
         key: String,
         /// What may have been meant.
         nearest: Option<String>,
@@ -31,15 +31,15 @@ pub enum EnvFlaw {
         "key '{key}' of {id} cannot be the name of a variable; refer to the keys one by one, with `name` for this one"
     )]
     NoVariable {
-        /// Of which.
+        /// The secret or config that is meant.
         id: ValuesId,
-        /// Which.
+        /// The key that is meant.
         key: String,
     },
     /// All together are too much for a program.
     #[error("the variables have {bytes} bytes in all; at most {max} are allowed", max = Values::MAX_ENV)]
     TooLarge {
-        /// How much.
+        /// How many bytes there would be.
         bytes: usize,
     },
 }
@@ -50,7 +50,7 @@ pub enum ValuesError {
     /// No such secret or config.
     #[error("tenant '{}' has no {id}{}", .id.tenant, hint(.nearest.as_ref()))]
     NotFound {
-        /// Which.
+        /// The secret or config that is meant.
         id: ValuesId,
         /// What may have been meant.
         nearest: Option<ValuesName>,
@@ -64,9 +64,9 @@ pub enum ValuesError {
         max = Values::MAX_OF_TENANT
     )]
     TooMuch {
-        /// Whose.
+        /// The tenant that it belongs to.
         tenant: TenantName,
-        /// How much.
+        /// How many bytes there would be.
         bytes: usize,
     },
     /// A job's environment cannot be made.

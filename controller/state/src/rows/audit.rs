@@ -39,7 +39,7 @@ pub struct BadAudit {
     pub log: Log,
     /// The number of its first record.
     pub first: u64,
-    /// Why.
+    /// Why it cannot be read.
     pub cause: String,
 }
 

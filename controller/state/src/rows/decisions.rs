@@ -5,15 +5,15 @@ use proto_model::{JobId, JobUid, Phase, Reason, Timestamp};
 /// What was decided of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionRecord {
-    /// Which.
+    /// The name of the job, with its tenant.
     pub id: JobId,
-    /// Which.
+    /// The identity of the job; a name alone may have been another job's before.
     pub uid: JobUid,
     /// The phase that it is in since.
     pub phase: Phase,
-    /// Which attempt.
+    /// The attempt of the job, counted from 1.
     pub attempt: u32,
-    /// Why.
+    /// Every cause, with its code and in words.
     pub reasons: Vec<Reason>,
     /// Nodes of its placement; 0 without one.
     pub nodes: u32,
@@ -26,9 +26,9 @@ pub struct DecisionRecord {
 pub struct DecisionRow {
     /// Numbers rows; grows.
     pub seq: u64,
-    /// When.
+    /// When it happened, by the controller's clock.
     pub time: Timestamp,
-    /// What.
+    /// The decisions of one step, in order; never empty.
     pub records: Vec<DecisionRecord>,
     /// Further decisions of the step that are not recorded.
     pub omitted: u32,

@@ -27,9 +27,9 @@ impl fmt::Display for DeletedKey {
 /// Something that was deleted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tombstone {
-    /// What.
+    /// Which thing was deleted.
     pub key: DeletedKey,
-    /// When.
+    /// When it was deleted, by the controller's clock.
     pub deleted: Timestamp,
     /// Who has asked for it.
     pub by: String,
@@ -53,7 +53,7 @@ pub struct DeletedTenant {
     pub tenant: Arc<Tenant>,
     /// Its queues, each behind the one that it is within.
     pub queues: Vec<Arc<Queue>>,
-    /// Its schedules.
+    /// Its schedules of jobs.
     pub schedules: Vec<Arc<JobSchedule>>,
     /// Its webhooks. They hold secrets.
     pub webhooks: Vec<Arc<Webhook>>,

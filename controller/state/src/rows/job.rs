@@ -142,12 +142,12 @@ pub fn fresh_view(state: Observed) -> NodeView {
 /// A job's phase changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition {
-    /// Which.
+    /// The identity of the job; a name alone may have been another job's before.
     pub uid: JobUid,
     /// The attempt after the change.
     pub attempt: u32,
-    /// Before.
+    /// The phase before.
     pub from: Phase,
-    /// After.
+    /// The phase after.
     pub to: Phase,
 }

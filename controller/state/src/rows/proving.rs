@@ -14,7 +14,7 @@ pub struct Pair {
     pub id: u64,
     /// Of it alone.
     pub key: JobKey,
-    /// With whom.
+    /// The server at the other end.
     pub partner: NodeName,
     /// Then it is over.
     pub until: Timestamp,

@@ -8,9 +8,9 @@ use proto_model::{JobId, JobKey, JobUid, NodeEndpoints, NodeName, Reason, Reques
 /// There is one exactly while [`proto_model::Phase::holds`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// The job.
+    /// The identity of the job; a name alone may have been another job's before.
     pub uid: JobUid,
-    /// Which attempt.
+    /// The attempt of the job, counted from 1.
     pub attempt: u32,
     /// The engines' secret of this attempt.
     pub key: JobKey,
@@ -35,7 +35,7 @@ pub struct Ending {
     pub grace: Duration,
     /// What the ranks get first; 0 is SIGTERM.
     pub signal: i32,
-    /// Since when.
+    /// Since when, by the controller's clock.
     pub since: Timestamp,
     /// Why; more causes may be added while nodes report.
     pub causes: Vec<Reason>,
@@ -59,9 +59,9 @@ pub enum Outcome {
 /// A submit's request id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestRecord {
-    /// Whose.
+    /// The name of the tenant.
     pub tenant: TenantName,
-    /// The id.
+    /// The id that the client gave to its request.
     pub request: RequestId,
     /// Digest of the body.
     pub digest: [u8; 32],
@@ -69,7 +69,7 @@ pub struct RequestRecord {
     pub uid: JobUid,
     /// That job's name.
     pub id: JobId,
-    /// When.
+    /// When it happened, by the controller's clock.
     pub time: Timestamp,
 }
 
@@ -77,7 +77,7 @@ pub struct RequestRecord {
 /// scripts, people's memory) would take the next one for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestingName {
-    /// Which.
+    /// The name that was the tenant's.
     pub name: TenantName,
     /// The uid of the tenant that had it.
     pub uid: String,

@@ -12,9 +12,9 @@ pub const CHANGES: &str = "its agent is to change it";
 pub struct QosOrder {
     /// The profile, as JSON.
     pub document: Arc<str>,
-    /// Why.
+    /// Why, in the words of who asks; may be empty.
     pub reason: String,
-    /// Who asks.
+    /// Who asks, as the audit log names them.
     pub by: String,
     /// The server that is to be first; else one that holds few jobs.
     pub canary: Option<NodeName>,

@@ -12,7 +12,7 @@ pub type ScheduleKey = (TenantName, ScheduleName);
 pub struct ScheduleEntry {
     /// What is stored of it.
     pub schedule: Arc<JobSchedule>,
-    /// Not stored.
+    /// When it is looked at again; not stored. `None`: not before something changes.
     pub due: Option<Timestamp>,
 }
 

@@ -15,25 +15,25 @@ pub type DeliveryKey = (TenantName, WebhookName, u64);
 pub struct Delivery {
     /// Of which webhook.
     pub tenant: TenantName,
-    /// Its name.
+    /// The name of the webhook.
     pub webhook: WebhookName,
-    /// Its uid.
+    /// The identity of the webhook.
     pub webhook_uid: String,
     /// Its number there.
     pub seq: u64,
     /// What has happened.
     pub event: WebhookEvent,
-    /// When.
+    /// When it happened, by the controller's clock.
     pub time: Timestamp,
     /// To which job.
     pub job: JobName,
-    /// Its uid.
+    /// The identity of the job; a name alone may have been another job's before.
     pub uid: JobUid,
     /// In which attempt.
     pub attempt: u32,
     /// Where it was then.
     pub phase: Phase,
-    /// Its queue.
+    /// The queue of the job, if it is in one.
     pub queue: Option<QueueName>,
     /// Its nodes then; 0 while it had none.
     pub nodes: u32,

@@ -159,3 +159,66 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proto_model::{License, LicenseName, TenantName, Timestamp};
+
+    use super::*;
+    use crate::{Config, Stored, rows::records::RestingName};
+
+    fn empty() -> State {
+        State::load(Config::default(), 1, Timestamp(0), Stored::default()).unwrap()
+    }
+
+    fn license(name: &str, total: u32) -> Arc<License> {
+        let (uid, description) = (name.to_owned(), String::new());
+        let name = LicenseName::new(name).unwrap();
+        Arc::new(License { name, uid, generation: 1, created: Timestamp(0), description, total })
+    }
+
+    #[test]
+    fn changes_of_several_tables_are_taken_back_to_a_mark_and_marks_nest() {
+        let mut state = empty();
+        let (a, b) = (license("a", 1), license("b", 2));
+        state.put(Arc::clone(&a));
+        let one = state.clone();
+        let mark = state.journal.undo.len();
+        let name = TenantName::new("red").unwrap();
+        state.put(Arc::new(RestingName { name: name.clone(), uid: String::new(), deleted: Timestamp(1) }));
+        state.put(license("a", 7));
+        let (two, inner) = (state.clone(), state.journal.undo.len());
+        state.remove::<License>(&a.name);
+        state.remove::<RestingName>(&name);
+        state.put(b);
+        assert!(!state.same(&two) && state.base.licenses.len() == 1);
+        state.undo_to(inner);
+        assert!(state.same(&two));
+        state.undo_to(mark);
+        assert!(state.same(&one));
+        state.rollback();
+        assert!(state.same(&empty()) && !state.is_dirty());
+    }
+
+    #[test]
+    fn each_row_is_written_once_as_it_is_now_and_the_same_row_not_at_all() {
+        let mut state = empty();
+        let (a, b) = (license("a", 1), license("b", 2));
+        state.put(Arc::clone(&a));
+        state.put(Arc::clone(&b));
+        state.commit(1);
+        let newer = license("a", 3);
+        state.put(license("a", 2));
+        state.remove::<License>(&b.name);
+        state.put(Arc::clone(&newer));
+        state.put(license("c", 9));
+        state.remove::<License>(&license("c", 9).name);
+        let writes = state.writes_since(0);
+        assert_eq!(writes, [Write::PutLicense(newer), Write::DeleteLicense(b.name.clone())]);
+        assert!(state.journal.undo[0].is_change(&state.base));
+        state.put(a);
+        state.put(b);
+        assert_eq!(state.writes_since(0), []);
+        assert!(!state.journal.undo[0].is_change(&state.base));
+    }
+}

@@ -32,39 +32,39 @@ use crate::{
 /// Everything that is stored, with the store's revision of each resource's last change.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stored {
-    /// The fabric.
+    /// The fabric document, with the store's revision of its last change.
     pub fabric: Option<(Arc<Fabric>, u64)>,
-    /// The nodes.
+    /// All nodes, each with the store's revision of its last change.
     pub nodes: Vec<(Arc<Node>, u64)>,
-    /// The tenants.
+    /// All tenants, each with the store's revision of its last change.
     pub tenants: Vec<(Arc<Tenant>, u64)>,
     /// The names of deleted tenants.
     pub resting: Vec<Arc<RestingName>>,
     /// What was deleted and can be brought back.
     pub tombstones: Vec<Arc<Tombstone>>,
-    /// The queues.
+    /// All queues, each with the store's revision of its last change.
     pub queues: Vec<(Arc<Queue>, u64)>,
     /// The service classes.
     pub classes: Vec<(Arc<ServiceClass>, u64)>,
-    /// The licenses.
+    /// All licenses, each with the store's revision of its last change.
     pub licenses: Vec<(Arc<License>, u64)>,
-    /// The schedules.
+    /// All schedules of jobs, each with the store's revision of its last change.
     pub schedules: Vec<(Arc<JobSchedule>, u64)>,
     /// Secrets and configs.
     pub values: Vec<(Arc<Values>, u64)>,
-    /// The webhooks.
+    /// All webhooks, each with the store's revision of its last change.
     pub webhooks: Vec<(Arc<Webhook>, u64)>,
     /// What waits to be sent by them.
     pub deliveries: Vec<Arc<Delivery>>,
-    /// The reservations.
+    /// All reservations, each with the store's revision of its last change.
     pub reservations: Vec<(Arc<Reservation>, u64)>,
-    /// The jobs.
+    /// All jobs, each with the store's revision of its last change.
     pub jobs: Vec<(Arc<Job>, u64)>,
     /// The private records.
     pub attempts: Vec<Arc<Attempt>>,
     /// The request ids.
     pub requests: Vec<Arc<RequestRecord>>,
-    /// The drains.
+    /// All drains.
     pub drains: Vec<Arc<Drain>>,
     /// The rollout of a profile.
     pub qos: Option<Arc<QosRollout>>,
@@ -80,7 +80,7 @@ pub struct Stored {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the store is inconsistent, nothing was changed: {}", .findings.join("; "))]
 pub struct LoadError {
-    /// Every inconsistency.
+    /// Every inconsistency that was found, in words.
     pub findings: Vec<String>,
 }
 

@@ -43,11 +43,11 @@ use crate::{
 /// function of the base tables. All changes go through the setters in `tables`, which note how to undo them.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// The limits.
+    /// The limits and times by which it decides.
     pub config: Config,
     /// This controller's fencing number.
     pub epoch: u64,
-    /// The tables.
+    /// The tables: what is stored, and what agents have told.
     pub base: Base,
     /// What follows from them.
     pub index: Index,

@@ -21,18 +21,18 @@ pub struct TopologyView {
 /// One pod.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PodView {
-    /// Its name.
+    /// The name, as people write it.
     pub name: String,
     /// Its leaves, one list per rail.
     pub leaves: Vec<Vec<String>>,
-    /// Its nodes.
+    /// The nodes of the pod.
     pub nodes: Vec<NodeView>,
 }
 
 /// One node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeView {
-    /// Its name.
+    /// The name of the server.
     pub name: NodeName,
     /// GPUs that can be scheduled.
     pub gpus: u32,
@@ -47,7 +47,7 @@ pub struct NodeView {
 /// A node's NIC on one rail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortView {
-    /// The rail.
+    /// The index of the rail, counted from 0.
     pub rail: u32,
     /// Device name; empty if there is none.
     pub nic: String,
@@ -55,7 +55,7 @@ pub struct PortView {
     pub leaf: String,
     /// Up and cabled.
     pub usable: bool,
-    /// Drained.
+    /// It is out of use for an administrator or a rollout.
     pub drained: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct PortView {
 pub struct HealthView {
     /// Nodes that are heard.
     pub nodes_ready: u32,
-    /// Nodes.
+    /// How many nodes there are.
     pub nodes_total: u32,
     /// GPUs that can be scheduled.
     pub gpus_total: u32,
@@ -90,7 +90,7 @@ pub const HEAT_MAX: usize = 256;
 /// How well the rails of one server are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeHeat {
-    /// Its name.
+    /// The name, as people write it.
     pub name: String,
     /// Rails on which it has a NIC.
     pub rails: Vec<RailHeat>,
@@ -99,7 +99,7 @@ pub struct NodeHeat {
 /// How well one rail of one server is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RailHeat {
-    /// Which.
+    /// The index of the rail, counted from 0.
     pub rail: u32,
     /// 100: nothing is known against it. 0: down, or no new job should use it.
     pub score: u32,

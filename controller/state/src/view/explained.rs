@@ -36,9 +36,9 @@ pub struct PlanResult {
 /// Why a job is in its phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
-    /// Its phase.
+    /// The phase that the job is in.
     pub phase: Phase,
-    /// Every cause.
+    /// Every cause, with its code and in words.
     pub reasons: Vec<Reason>,
     /// Jobs ahead of it in the queue, if it waits.
     pub queue_position: u32,

@@ -13,11 +13,11 @@ use crate::tables::state::State;
 /// What one job holds on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// The job.
+    /// The name of the job, with its tenant.
     pub id: JobId,
-    /// The job.
+    /// The identity of the job; a name alone may have been another job's before.
     pub uid: JobUid,
-    /// GPU indices.
+    /// Indices of the GPUs.
     pub gpus: Vec<u32>,
     /// Device names of NICs.
     pub nics: Vec<String>,

@@ -32,7 +32,7 @@ const ERROR_EVERY_MS: u64 = 60_000;
 pub struct DeliveryAttempt {
     /// By which webhook.
     pub webhook: Arc<Webhook>,
-    /// What.
+    /// What is to be sent.
     pub delivery: Arc<Delivery>,
 }
 

@@ -45,7 +45,7 @@ pub struct Prospect {
 /// A job that holds what another one waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {
-    /// Which.
+    /// The name of the job, with its tenant.
     pub id: JobId,
     /// Nodes that the other could have if it ended.
     pub nodes: u32,
@@ -64,7 +64,7 @@ pub struct Detail {
     pub reach: u32,
     /// Who holds what it waits for, those with the most nodes first.
     pub holders: Vec<Holding>,
-    /// Further ones.
+    /// How many more hold something that `holders` leaves out.
     pub holders_omitted: u32,
     /// The least that would have to be given up for it to start now.
     pub relaxations: Vec<Relaxation>,

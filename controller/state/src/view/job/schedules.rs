@@ -78,7 +78,7 @@ impl State {
 pub struct Run {
     /// When it was due.
     pub time: Timestamp,
-    /// Its jobs.
+    /// The jobs of the run: one, or the elements of an array.
     pub jobs: Vec<JobUid>,
     /// All of them have ended; true: each has completed.
     pub ended: Option<bool>,

@@ -26,7 +26,7 @@ pub struct QueueOrder {
 pub struct OrderRow {
     /// 1 is the first.
     pub position: usize,
-    /// The job.
+    /// The job that waits.
     pub job: std::sync::Arc<Job>,
     /// It waits for something else than room.
     pub held: bool,

@@ -32,7 +32,7 @@ pub struct RailsView {
 /// One rail.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RailView {
-    /// Its index.
+    /// The index of the rail, counted from 0.
     pub rail: u32,
     /// Its name; empty without a fabric document.
     pub name: String,
@@ -57,9 +57,9 @@ pub struct RailView {
 /// A job that holds a rail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RailJob {
-    /// Which.
+    /// The name of the job, with its tenant.
     pub id: JobId,
-    /// Which.
+    /// The identity of the job; a name alone may have been another job's before.
     pub uid: JobUid,
     /// On how many of the nodes that were asked for.
     pub nodes: u32,
@@ -68,13 +68,13 @@ pub struct RailJob {
 /// One engine that uses a rail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RailUse {
-    /// The job.
+    /// The name of the job, with its tenant.
     pub id: JobId,
-    /// The job.
+    /// The identity of the job; a name alone may have been another job's before.
     pub uid: JobUid,
-    /// The server.
+    /// The name of the server.
     pub node: NodeName,
-    /// The rail.
+    /// The index of the rail, counted from 0.
     pub rail: u32,
     /// As the engine said.
     pub state: Option<RailState>,
@@ -85,9 +85,9 @@ pub struct RailUse {
 /// What one node of a job has told of its rails.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeRails {
-    /// Which.
+    /// The name of the server.
     pub node: NodeName,
-    /// By rail.
+    /// What its engine has said of each rail, by index.
     pub reports: Vec<RailReport>,
     /// When; `None` if it has told nothing yet.
     pub reported_at: Option<Timestamp>,

@@ -37,7 +37,7 @@ pub struct QosPlan {
     pub nics: Vec<QosPlanNic>,
     /// All of them.
     pub nics_total: usize,
-    /// Their servers.
+    /// How many servers these NICs are in.
     pub nodes: usize,
     /// Jobs that hold one of them.
     pub jobs: usize,
@@ -50,9 +50,9 @@ pub struct QosPlan {
 pub struct QosPlanStage {
     /// For people, as in the rollout's view.
     pub name: String,
-    /// NICs.
+    /// How many NICs there are.
     pub nics: u32,
-    /// Their servers.
+    /// How many servers these NICs are in.
     pub nodes: u32,
     /// NICs of servers that are not heard.
     pub silent: u32,
@@ -67,11 +67,11 @@ pub struct QosPlanStage {
 pub struct QosPlanNic {
     /// The stage's name.
     pub stage: String,
-    /// The server.
+    /// The name of the server.
     pub node: NodeName,
-    /// The rail.
+    /// The index of the rail, counted from 0.
     pub rail: u32,
-    /// The NIC.
+    /// The device name of the NIC, such as `mlx5_0`.
     pub device: String,
     /// Some of the jobs that hold it.
     pub jobs: Vec<JobId>,

@@ -32,7 +32,7 @@ pub enum Stage {
 pub struct Port {
     /// Its turn.
     pub stage: Stage,
-    /// Its server.
+    /// The name of the server.
     pub node: NodeName,
     /// Its rail by the inventory.
     pub rail: u32,

@@ -30,9 +30,9 @@ pub struct QosView {
 /// One stage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QosStage {
-    /// For people.
+    /// The name, as people write it.
     pub name: String,
-    /// NICs.
+    /// How many NICs there are.
     pub nics: u32,
     /// Those that keep the profile.
     pub kept: u32,
@@ -47,11 +47,11 @@ pub struct QosStage {
 /// A NIC that is being changed, or on which the rollout waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QosActive {
-    /// The server.
+    /// The name of the server.
     pub node: NodeName,
-    /// The rail.
+    /// The index of the rail, counted from 0.
     pub rail: u32,
-    /// The NIC.
+    /// The device name of the NIC, such as `mlx5_0`.
     pub device: String,
     /// What its agent says.
     pub state: Option<QosState>,

@@ -65,11 +65,11 @@ pub struct Figures {
 /// What a job's change of phase means for the numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
-    /// Whose.
+    /// The name of the tenant.
     pub tenant: TenantName,
     /// Where it waited.
     pub queue: Option<QueueName>,
-    /// What happened.
+    /// What of a job's life has happened.
     pub what: Move,
 }
 

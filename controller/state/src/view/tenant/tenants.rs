@@ -11,15 +11,15 @@ use crate::tables::state::State;
 pub struct TenantImpact {
     /// Jobs that have ended; their records and logs go.
     pub jobs: usize,
-    /// Its queues.
+    /// How many queues it has.
     pub queues: usize,
     /// Its schedules of jobs.
     pub schedules: usize,
-    /// Its webhooks.
+    /// How many webhooks it has.
     pub webhooks: usize,
-    /// Its secrets.
+    /// How many secrets it has.
     pub secrets: usize,
-    /// Its configs.
+    /// How many configs it has.
     pub configs: usize,
     /// Reservations that it has a share in.
     pub reservations: usize,
