@@ -5,21 +5,30 @@ use std::time::Duration;
 use integration_harness::{Cluster, Shape};
 
 const SOON: Duration = Duration::from_secs(60);
-/// Jobs whose rails are compared.
-const RUNS: u32 = 5;
+/// Jobs with even rails, or with uneven ones, that settle whether rails are even: the majority of nine.
+const MAJORITY: usize = 5;
 const ENDED: [&str; 3] = ["COMPLETED", "FAILED", "CANCELLED"];
 
 #[test]
 fn a_collective_job_runs_over_every_rail_and_is_verified() {
     let cluster = Cluster::up(&Shape::default()).unwrap();
-    // A rail that the processor held up for a moment is rightly sent less by the engine, about one run in ten on a machine of two cores: one
-    // of a few runs is undisturbed. Engines that do not care for their rails' shares fail them all.
-    let spreads: Vec<Vec<u64>> = (0..RUNS).map(|run| sent_by_rail(&cluster, &format!("sum{run}"))).collect();
-    let alike = |sent: &Vec<u64>| {
+    // A rail that the processor held up for a moment is rightly sent less by the engine, about one run in ten on a machine of two cores. Of
+    // nine runs five are disturbed once in a thousand times then; an engine with uneven rails in half of its runs is found every other time,
+    // and one that does not care for its rails' shares always.
+    let (mut even, mut uneven) = (0, Vec::new());
+    for run in 0.. {
+        let sent = sent_by_rail(&cluster, &format!("sum{run}"));
         let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
-        most - least <= most / 20
-    };
-    assert!(spreads.iter().any(alike), "rails differ by more than 5 % in each run: {spreads:?}");
+        if most - least <= most / 20 {
+            even += 1;
+        } else {
+            uneven.push(sent);
+        }
+        if even == MAJORITY {
+            break;
+        }
+        assert!(uneven.len() < MAJORITY, "rails differ by more than 5 % in most runs: {uneven:?}");
+    }
     asks_of_the_engine_are_kept(&cluster);
 }
 

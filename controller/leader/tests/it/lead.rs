@@ -62,6 +62,7 @@ async fn a_store_with_small_transactions_gets_small_transactions() {
     let world = World::start(store.clone()).await;
     world.join("n0").await;
     store.set(Mood::Held);
+    let before = store.txns.load(Ordering::Relaxed);
     let submits: Vec<_> = (0..50)
         .map(|n| {
             let handle = world.handle.clone();
@@ -70,7 +71,7 @@ async fn a_store_with_small_transactions_gets_small_transactions() {
             })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    world.until("a transaction is held", |_| store.txns.load(Ordering::Relaxed) > before).await;
     store.release();
     for submit in submits {
         let applied = submit.await.unwrap().unwrap();

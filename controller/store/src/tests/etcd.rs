@@ -1,9 +1,11 @@
 //! The etcd store against a real etcd that dies, falls silent, loses answers, fills up, forgets, and refuses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use tokio_stream::StreamExt;
 
 use super::proxy::Proxy;
@@ -79,6 +81,46 @@ async fn a_lost_answer_is_found_out_and_never_guessed() {
     assert!(proxy.swallowed() >= 4, "{}", proxy.swallowed());
 }
 
+/// How far somebody has come who counts up.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// What has been counted for certain.
+    counted: u64,
+    /// Calls that failed, or of which nobody knows what became.
+    failed: u64,
+}
+
+/// Counts up until asked to stop, and looks after each failure what became of the call; gives the count.
+async fn count_up(store: Arc<EtcdStore>, stop: Arc<AtomicBool>, progress: watch::Sender<Progress>) -> u64 {
+    let (mut value, mut revision) = (0, 0);
+    while !stop.load(Ordering::Relaxed) {
+        match store.txn(count("n", value, revision)).await {
+            Ok(outcome) => {
+                assert!(outcome.succeeded, "only this task writes, and it knows what it wrote");
+                (value, revision) = (value + 1, outcome.revision);
+            }
+            Err(error) => {
+                progress.send_modify(|now| now.failed += 1);
+                let is_unknown = matches!(error, StoreError::Unknown { .. });
+                assert!(is_unknown || matches!(error, StoreError::Unavailable { .. }), "{error}");
+                // What is read next is final.
+                let now = loop {
+                    match store.get("n".into()).await {
+                        Ok(now) => break now,
+                        Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                    }
+                };
+                let read: u64 =
+                    now.as_ref().map_or(0, |kv| String::from_utf8_lossy(&kv.value).parse().unwrap());
+                assert!(read == value || (is_unknown && read == value + 1), "{read} after {value}: {error}");
+                (value, revision) = (read, now.map_or(0, |kv| kv.mod_revision));
+            }
+        }
+        progress.send_modify(|now| now.counted = value);
+    }
+    value
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_are_exact_while_etcd_is_killed_and_paused() {
     let Some(mut etcd) = RealEtcd::start(&[]) else { return };
@@ -86,64 +128,44 @@ async fn counts_are_exact_while_etcd_is_killed_and_paused() {
     options.deadline = Duration::from_millis(400);
     options.patience = Duration::from_millis(600);
     let store = Arc::new(open(options).await);
-    let counting = tokio::spawn({
-        let store = Arc::clone(&store);
-        async move {
-            let (mut sure, mut unknown, mut refused) = (0u64, 0u64, 0u64);
-            let (mut value, mut revision) = (0, 0);
-            let begin = Instant::now();
-            while begin.elapsed() < Duration::from_secs(8) {
-                match store.txn(count("n", value, revision)).await {
-                    Ok(outcome) => {
-                        assert!(outcome.succeeded, "only this task writes, and it knows what it wrote");
-                        (value, revision, sure) = (value + 1, outcome.revision, sure + 1);
-                    }
-                    Err(error) => {
-                        let is_unknown = matches!(error, StoreError::Unknown { .. });
-                        assert!(is_unknown || matches!(error, StoreError::Unavailable { .. }), "{error}");
-                        // What is read next is final.
-                        let now = loop {
-                            match store.get("n".into()).await {
-                                Ok(now) => break now,
-                                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-                            }
-                        };
-                        let read: u64 =
-                            now.as_ref().map_or(0, |kv| String::from_utf8_lossy(&kv.value).parse().unwrap());
-                        assert!(
-                            read == value || (is_unknown && read == value + 1),
-                            "{read} after {value}: {error}"
-                        );
-                        unknown += u64::from(is_unknown);
-                        refused += u64::from(!is_unknown);
-                        sure += read - value;
-                        (value, revision) = (read, now.map_or(0, |kv| kv.mod_revision));
-                    }
-                }
-            }
-            (sure, unknown, refused)
-        }
-    });
-    for pause in [600, 1500, 300] {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (report, mut progress) = watch::channel(Progress::default());
+    let counting = tokio::spawn(count_up(Arc::clone(&store), Arc::clone(&stop), report));
+    let mut until = async |what: &str, reached: fn(Progress, Progress) -> bool| {
+        let begin = *progress.borrow();
+        let found = tokio::time::timeout(SOON, progress.wait_for(|now| reached(begin, *now))).await;
+        *found.unwrap_or_else(|_| panic!("waited for: {what}")).expect("somebody counts")
+    };
+    let goes_on: fn(Progress, Progress) -> bool =
+        |begin: Progress, now: Progress| now.counted >= begin.counted + 5;
+    let fails: fn(Progress, Progress) -> bool = |begin: Progress, now: Progress| now.failed > begin.failed;
+    for _ in 0..2 {
+        until("it counts", goes_on).await;
         etcd.pause();
-        tokio::time::sleep(Duration::from_millis(pause)).await;
+        until("a call fails while etcd is silent", fails).await;
         etcd.resume();
     }
+    until("it counts after a pause", goes_on).await;
+    // Shorter than a call's deadline: the pause is the fault, nothing is waited for.
+    etcd.pause();
     tokio::time::sleep(Duration::from_millis(300)).await;
+    etcd.resume();
+    until("it counts after a short pause", goes_on).await;
     etcd = tokio::task::spawn_blocking(move || {
         etcd.kill();
         etcd
     })
     .await
     .unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    until("a call fails without etcd", fails).await;
     etcd.restart();
-    let (sure, unknown, refused) = counting.await.unwrap();
+    let last = until("it counts again", goes_on).await;
+    stop.store(true, Ordering::Relaxed);
+    let sure = counting.await.unwrap();
     let stored = store.get("n".into()).await.unwrap().unwrap();
     assert_eq!(String::from_utf8_lossy(&stored.value), sure.to_string());
     assert_eq!(stored.version, sure);
-    assert!(unknown + refused > 0, "nothing went wrong, so nothing was tested");
+    assert!(sure >= last.counted && last.failed >= 3, "{sure}, {last:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,7 @@
 //! writing resumes by itself. And power cuts: what was acknowledged is there, and nothing half.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -98,9 +99,11 @@ async fn a_failed_sync_is_taken_back() {
 async fn exactly_the_refused_are_missing() {
     let disk = SickDisk::with_store();
     let store = Arc::new(open_on(&disk, &options()).unwrap());
-    let writer = |store: Arc<EmbeddedStore>, id: usize| async move {
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let writer = |store: Arc<EmbeddedStore>, attempts: Arc<AtomicUsize>, id: usize| async move {
         let mut outcomes = Vec::new();
         for i in 0..60 {
+            attempts.fetch_add(1, Ordering::Relaxed);
             let key = Bytes::from(format!("{id}/{i}"));
             let outcome = store.put(key.clone(), Bytes::from(vec![1; 2000])).await;
             if outcome.is_err() {
@@ -110,11 +113,21 @@ async fn exactly_the_refused_are_missing() {
         }
         outcomes
     };
-    let writers: Vec<_> = (0..8).map(|id| tokio::spawn(writer(store.clone(), id))).collect();
+    let writers: Vec<_> =
+        (0..8).map(|id| tokio::spawn(writer(store.clone(), attempts.clone(), id))).collect();
+    // The disk changes as the writers come along, not as time does: twelve times in their 480 attempts.
+    let until = |count: usize| {
+        let attempts = attempts.clone();
+        async move {
+            while attempts.load(Ordering::Relaxed) < count {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
     for round in 0..6 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        disk.falls_ill(Illness::Full { after: round * 9000 });
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        until(72 * round + 36).await;
+        disk.falls_ill(Illness::Full { after: round as u64 * 9000 });
+        until(72 * round + 72).await;
         disk.falls_ill(Illness::None);
     }
     let mut refused = 0;
