@@ -4,12 +4,7 @@ use std::{collections::BTreeMap, io::Read as _, io::Write as _, time::Duration};
 
 use serde_json::json;
 
-use crate::{
-    exec::call,
-    model::{From, Step, Verdict},
-    report::Line,
-    world::World,
-};
+use crate::{caller::From, exec::call, model::Step, report::Line, verdict::Verdict, world::World};
 
 /// Marks the lines whose denial was neither recorded nor counted.
 ///

@@ -4,10 +4,7 @@ use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use integration_harness::binaries::root;
 
-use crate::{
-    model::Attempt,
-    table::{self, authz},
-};
+use crate::{model::Attempt, roles, table};
 
 /// `docs`.
 #[derive(Debug, clap::Args)]
@@ -60,9 +57,9 @@ fn drawn(all: &[Attempt]) -> String {
         "\n{} attempts: {cells} are cells of the table of roles, the others follow it.\n\n",
         all.len()
     );
-    let names: Vec<&str> = authz::CALLERS.iter().map(|from| from.name()).collect();
+    let names: Vec<&str> = roles::CALLERS.iter().map(|from| from.name()).collect();
     let _ = writeln!(text, "| call | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
-    for (rpc, row) in authz::TABLE {
+    for (rpc, row) in roles::TABLE {
         let cells: Vec<&str> = row.chars().map(|cell| if cell == 'x' { "may" } else { "refused" }).collect();
         let short = rpc.trim_start_matches("rail.v1.");
         let _ = writeln!(text, "| {short} | {} |", cells.join(" | "));

@@ -6,13 +6,16 @@
 #![allow(clippy::too_many_lines, reason = "tables of attempts, and one match over each kind of them")]
 
 mod audit;
+mod caller;
 mod docs;
 mod exec;
 mod model;
 mod rank;
 mod report;
+mod roles;
 mod run;
 mod table;
+mod verdict;
 mod world;
 
 use std::process::ExitCode;

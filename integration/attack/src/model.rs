@@ -3,65 +3,13 @@
 use serde_json::Value;
 
 use crate::{
+    caller::From,
     exec::{
         check::Inspection, jobs::JobTrick, lives::Life, names::Name, nodes::Lie, rails::RailTrick,
         recorded::Recorded, wire::Wire,
     },
-    table::authz,
+    roles,
 };
-
-/// Who makes an attempt: the caller's identity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum From {
-    /// Whoever reaches the port, without certificate or token.
-    Anonymous,
-    /// A viewer of tenant beta.
-    Viewer,
-    /// A user of tenant beta.
-    User,
-    /// An administrator of tenant beta.
-    TenantAdmin,
-    /// Somebody with credentials of a tenant that has been deleted.
-    Deleted,
-    /// Whoever holds the certificate of one node.
-    Node,
-    /// A process of a job of tenant beta, on a server where tenant alpha has one.
-    Rank,
-    /// Whoever reaches the ports of a job's rails, or sits between two servers.
-    OnPath,
-    /// An account of the controller's host that is not the controller's.
-    Local,
-}
-
-impl From {
-    /// All of them, in the order of the table.
-    pub const ALL: [Self; 9] = [
-        Self::Anonymous,
-        Self::Viewer,
-        Self::User,
-        Self::TenantAdmin,
-        Self::Deleted,
-        Self::Node,
-        Self::Rank,
-        Self::OnPath,
-        Self::Local,
-    ];
-
-    /// As the command line and the table name them.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Anonymous => "anonymous",
-            Self::Viewer => "viewer",
-            Self::User => "user",
-            Self::TenantAdmin => "tenant-admin",
-            Self::Deleted => "deleted-tenant",
-            Self::Node => "node",
-            Self::Rank => "rank",
-            Self::OnPath => "on-path",
-            Self::Local => "local-account",
-        }
-    }
-}
 
 /// What an attempt reproduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,49 +129,6 @@ pub struct Attempt {
 impl Attempt {
     /// Whether it is a cell of the table of RPCs and callers, which is printed as a table of its own.
     pub fn is_cell(&self) -> bool {
-        self.id.starts_with(authz::PREFIX)
+        self.id.starts_with(roles::PREFIX)
     }
-}
-
-/// The judgement of an attempt's outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// The attempt ended as expected: the defence held.
-    Held,
-    /// Not as expected, and what was seen.
-    GaveWay(String),
-    /// It could not be tried here, and why.
-    NotHere(String),
-    /// It should have been tried, and was not: the suite, or what it attacks, does not work.
-    NotMade(String),
-}
-
-impl Verdict {
-    /// As reports name it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::GaveWay(_) => "gave way",
-            Self::NotHere(_) => "not possible here",
-            Self::NotMade(_) => "not made",
-        }
-    }
-
-    /// Evidence, or a reason.
-    pub fn words(&self) -> &str {
-        match self {
-            Self::Held => "",
-            Self::GaveWay(words) | Self::NotHere(words) | Self::NotMade(words) => words,
-        }
-    }
-}
-
-/// Short for what was seen that must not be.
-pub fn gave(words: impl Into<String>) -> Verdict {
-    Verdict::GaveWay(words.into())
-}
-
-/// Held if the condition is true.
-pub fn held_if(condition: bool, words: impl FnOnce() -> String) -> Verdict {
-    if condition { Verdict::Held } else { Verdict::GaveWay(words()) }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::model::{Attempt, Verdict};
+use crate::{model::Attempt, verdict::Verdict};
 
 /// One attempt and its verdict.
 #[derive(Debug)]

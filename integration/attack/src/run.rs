@@ -11,10 +11,12 @@ use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
     audit,
+    caller::From,
     exec::{self, wire::Wire},
-    model::{Attempt, From, Step, Trace, Verdict},
+    model::{Attempt, Step, Trace},
     report::{self, Line},
     table,
+    verdict::Verdict,
     world::World,
 };
 

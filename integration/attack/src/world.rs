@@ -1,6 +1,6 @@
 //! Where attempts are made: a local cluster of real processes with two tenants, of which one has something to hide.
 
-use std::collections::BTreeMap;
+use std::{any::Any, collections::BTreeMap};
 
 use integration_harness::{Access, Cluster, Shape};
 use proto_rpc::Client;
@@ -8,17 +8,11 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::{
+    caller::From,
     exec::{
         call::{Answer, must},
-        lives::{Lone, Reborn},
-        names::Captured,
-        nodes::Stage,
         people::{Person, Target},
-        probes::{BESIDE_ALPHA, Scene},
-        rails::Rails,
-        wire::Gate,
     },
-    model::From,
 };
 
 /// What tenant alpha hides; it must be found nowhere else.
@@ -29,8 +23,41 @@ pub const SECRET: &str = SECRETS[0];
 /// Alpha's job that runs.
 pub const JOB: &str = SECRETS[1];
 
+/// What a job excludes to be on the server where the tenant with the secrets is.
+pub const BESIDE_ALPHA: [&str; 3] = ["n1", "n2", "n3"];
+
 /// A job of another user of tenant beta, which waits.
 pub const NEIGHBOR: &str = "of-umar";
+
+/// What several attempts share, and what is started with the first of them.
+#[derive(Debug, Clone, Copy)]
+pub enum Part {
+    /// Ranks of both tenants side by side.
+    Scene,
+    /// A collective with strangers at its ports.
+    Rails,
+    /// A controller whose nodes are all made up.
+    Stage,
+    /// What a tenant is shown of another one that is in its way.
+    Names,
+    /// A controller for what is done to its port.
+    Gate,
+    /// One with room for few connections.
+    SmallGate,
+    /// One for credentials that come and go.
+    Lone,
+    /// One that keeps few audit records.
+    Audited,
+    /// A tenant that was deleted and made again.
+    Reborn,
+}
+
+impl Part {
+    const ALL: usize = Self::Reborn as usize + 1;
+}
+
+/// A part, of the type that its executor knows.
+type Shared = Box<dyn Any + Send + Sync>;
 
 /// A running cluster and everybody in it.
 pub struct World {
@@ -44,24 +71,7 @@ pub struct World {
     pub ann: Person,
     people: BTreeMap<From, Person>,
     vars: BTreeMap<&'static str, String>,
-    /// Ranks of both tenants side by side.
-    pub scene: OnceCell<Result<Scene, String>>,
-    /// A collective with strangers at its ports.
-    pub rails: OnceCell<Result<Rails, String>>,
-    /// A controller whose nodes are all made up.
-    pub stage: OnceCell<Result<Stage, String>>,
-    /// What a tenant is shown of another one that is in its way.
-    pub reported_names: OnceCell<Result<Captured, String>>,
-    /// A controller for what is done to its port.
-    pub gate: OnceCell<Result<Gate, String>>,
-    /// One with room for few connections.
-    pub small_gate: OnceCell<Result<Gate, String>>,
-    /// One for credentials that come and go.
-    pub lone: OnceCell<Result<Lone, String>>,
-    /// One that keeps few audit records.
-    pub audited: OnceCell<Result<Lone, String>>,
-    /// A tenant that was deleted and made again.
-    pub reborn: OnceCell<Result<Reborn, String>>,
+    parts: [OnceCell<Result<Shared, String>>; Part::ALL],
 }
 
 impl World {
@@ -96,20 +106,26 @@ impl World {
             ann,
             people,
             vars: BTreeMap::new(),
-            scene: OnceCell::new(),
-            rails: OnceCell::new(),
-            stage: OnceCell::new(),
-            reported_names: OnceCell::new(),
-            gate: OnceCell::new(),
-            small_gate: OnceCell::new(),
-            lone: OnceCell::new(),
-            audited: OnceCell::new(),
-            reborn: OnceCell::new(),
+            parts: std::array::from_fn(|_| OnceCell::new()),
         };
         let csr = proto_rpc::KeyRequest::generate().map_err(|error| error.to_string())?.csr_pem;
         world.vars.insert("$CSR", csr.replace('\n', "\\n"));
         world.seed().await?;
         Ok(world)
+    }
+
+    /// A part that attempts share; the first of them starts it.
+    ///
+    /// # Errors
+    /// Why it did not start, to each of them.
+    pub async fn part<T, F>(&self, part: Part, start: impl FnOnce() -> F) -> Result<&T, String>
+    where
+        T: Any + Send + Sync,
+        F: Future<Output = Result<T, String>>,
+    {
+        let boxed = || async { start().await.map(|made| Box::new(made) as Shared) };
+        let made = self.parts[part as usize].get_or_init(boxed).await.as_ref().map_err(Clone::clone)?;
+        made.downcast_ref().ok_or_else(|| format!("{part:?} was started as something else"))
     }
 
     /// Who an attempt is made by.

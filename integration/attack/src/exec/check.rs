@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    model::{Verdict, gave, held_if},
+    verdict::{Verdict, gave, held_if},
     world::{SECRET, World},
 };
 

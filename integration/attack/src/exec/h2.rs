@@ -1,6 +1,43 @@
 //! Frames of HTTP/2 by hand, right and wrong ones.
 
-use super::wire::{Flood, Malformed};
+/// A flood of HTTP/2 frames of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flood {
+    RapidReset,
+    Continuation,
+    HpackBomb,
+    Settings,
+    Ping,
+    EmptyData,
+    Priority,
+    WindowUpdate,
+    Unknown,
+    GoAway,
+}
+
+/// What is wrong with the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Malformed {
+    HugeFrame,
+    BadPreface,
+    DataOnIdle,
+    EvenStream,
+    HeadersOnZero,
+    PushPromise,
+    ZeroIncrement,
+    WindowOverflow,
+    SettingsAck,
+    UpperCase,
+    NoPath,
+    TwoPaths,
+    ConnectionHeader,
+    HeaderList,
+    ManyHeaders,
+    GrpcHugeLength,
+    GrpcCompressed,
+    GrpcTwoMegabytes,
+    GrpcTimeout,
+}
 
 /// What a client says first.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     call,
-    probes::{BESIDE_ALPHA, ENDED, output, submit, until},
+    probes::{ENDED, output, submit, until},
 };
 use crate::{
-    model::{From, Verdict, gave, held_if},
-    world::World,
+    caller::From,
+    verdict::{Verdict, gave, held_if},
+    world::{BESIDE_ALPHA, World},
 };
 
 /// What is odd about the job.

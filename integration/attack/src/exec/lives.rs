@@ -12,8 +12,8 @@ use super::{
     people::{Person, Target},
 };
 use crate::{
-    model::{Verdict, gave, held_if},
-    world::World,
+    verdict::{Verdict, gave, held_if},
+    world::{Part, World},
 };
 
 /// What comes and goes.
@@ -253,17 +253,17 @@ pub async fn perform(world: &World, life: Life) -> Result<Verdict, String> {
         | Life::HistoryByRequestId
         | Life::OldQueues
         | Life::NameAgainAtOnce => {
-            let reborn = world.reborn.get_or_init(Reborn::start).await.as_ref().map_err(Clone::clone)?;
+            let reborn = world.part(Part::Reborn, Reborn::start).await?;
             of_a_deleted_tenant(reborn, life).await
         }
         Life::AuditErased | Life::AuditErasedByTenant | Life::AuditBounded => {
             let start = || Lone::start(vec!["--log-level", "warn", "--audit-records", "200"]);
-            let lone = world.audited.get_or_init(start).await.as_ref().map_err(Clone::clone)?;
+            let lone = world.part(Part::Audited, start).await?;
             audit(lone, life).await
         }
         _ => {
             let start = || Lone::start(vec!["--log-level", "warn"]);
-            let lone = world.lone.get_or_init(start).await.as_ref().map_err(Clone::clone)?;
+            let lone = world.part(Part::Lone, start).await?;
             match life {
                 Life::JoinTokenSpent
                 | Life::JoinTokenOfOther
@@ -492,7 +492,7 @@ async fn audit(lone: &Lone, life: Life) -> Result<Verdict, String> {
             while begin.elapsed() < FLOOD {
                 // All calls at once, then all of them again.
                 let mut calls = tokio::task::JoinSet::new();
-                for (rpc, _) in crate::table::authz::TABLE {
+                for (rpc, _) in crate::roles::TABLE {
                     let client = person.client.clone();
                     calls.spawn(async move { call::frame(&client, rpc, Vec::new()).await });
                     made += 1;

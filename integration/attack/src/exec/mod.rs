@@ -2,7 +2,7 @@
 
 pub mod call;
 pub mod check;
-mod h2;
+pub mod h2;
 pub mod jobs;
 pub mod lives;
 pub mod names;
@@ -17,7 +17,8 @@ pub mod tls;
 pub mod wire;
 
 use crate::{
-    model::{Attempt, Expect, Step, Verdict, gave, held_if},
+    model::{Attempt, Expect, Step},
+    verdict::{Verdict, gave, held_if},
     world::World,
 };
 

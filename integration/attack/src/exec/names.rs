@@ -11,8 +11,8 @@ use super::{
     people::Person,
 };
 use crate::{
-    model::{Verdict, held_if},
-    world::{JOB, World},
+    verdict::{Verdict, held_if},
+    world::{JOB, Part, World},
 };
 
 /// Where the other's name could be shown.
@@ -37,7 +37,7 @@ impl Captured {
     /// # Errors
     /// The stage cannot be had, or the controller refuses a tenant, a user or a job.
     pub async fn start(world: &World) -> Result<Self, String> {
-        let stage = world.stage.get_or_init(Stage::start).await.as_ref().map_err(Clone::clone)?;
+        let stage: &Stage = world.part(Part::Stage, Stage::start).await?;
         let admin = &stage.admin.client;
         for name in ["alpha", "beta"] {
             let tenant = json!({"metadata": {"name": name}, "spec": {"quota": {"gpus": 8}}});
@@ -100,8 +100,7 @@ async fn until(by: &Person, name: &str, phases: &[&str]) -> Result<(), String> {
 /// # Errors
 /// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, name: Name) -> Result<Verdict, String> {
-    let reported =
-        world.reported_names.get_or_init(|| Captured::start(world)).await.as_ref().map_err(Clone::clone)?;
+    let reported: &Captured = world.part(Part::Names, || Captured::start(world)).await?;
     let text = reported
         .0
         .iter()

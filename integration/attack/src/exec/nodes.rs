@@ -21,8 +21,8 @@ use super::{
     probes::ENDED,
 };
 use crate::{
-    model::{Verdict, gave, held_if},
-    world::World,
+    verdict::{Verdict, gave, held_if},
+    world::{Part, World},
 };
 
 /// What a node says that is not so.
@@ -455,7 +455,7 @@ fn ended(uid: &str, code: &str, scope: &str, words: &str) -> Body {
 /// # Errors
 /// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, lie: Lie) -> Result<Verdict, String> {
-    let stage = world.stage.get_or_init(Stage::start).await.as_ref().map_err(Clone::clone)?;
+    let stage = world.part(Part::Stage, Stage::start).await?;
     match lie {
         Lie::NodeLostElsewhere => blames(stage, lie, "NodeLost", "node/n0").await,
         Lie::AttemptLostElsewhere => blames(stage, lie, "AttemptLost", "node/n0").await,

@@ -13,13 +13,12 @@ use serde_json::{Value, json};
 
 use super::{call::must, people::Person};
 use crate::{
-    model::{From, Verdict},
+    caller::From,
     rank::{Line, MARK, Outcome, TARGETS, Targets, victim},
-    world::{SECRET, World},
+    verdict::Verdict,
+    world::{BESIDE_ALPHA, Part, SECRET, World},
 };
 
-/// What a job excludes to be on the server where the tenant with the secrets is.
-pub const BESIDE_ALPHA: [&str; 3] = ["n1", "n2", "n3"];
 /// What a job excludes to be on servers that its tenant can have without sharing them, also where servers are not shared.
 pub const APART: [&str; 1] = ["n0"];
 
@@ -208,7 +207,7 @@ fn is_helper(pid: i32) -> bool {
 /// # Errors
 /// What kept the attempt from being made, as text.
 pub async fn perform(world: &World, probe: &str) -> Result<Verdict, String> {
-    let scene = world.scene.get_or_init(|| Scene::start(world)).await.as_ref().map_err(Clone::clone)?;
+    let scene = world.part(Part::Scene, || Scene::start(world)).await?;
     Ok(match scene.outcomes.get(probe) {
         None => Verdict::NotMade("the rank ended before it".to_owned()),
         Some(Outcome::Held) => Verdict::Held,

@@ -12,8 +12,9 @@ use tokio::{
 
 use super::probes::{APART, ENDED, submit, until};
 use crate::{
-    model::{From, Verdict, gave, held_if},
-    world::World,
+    caller::From,
+    verdict::{Verdict, gave, held_if},
+    world::{Part, World},
 };
 
 /// What strangers do there.
@@ -213,7 +214,7 @@ fn socket_reset(stream: TcpStream) -> std::io::Result<()> {
 /// # Errors
 /// What kept the attempt from being made, as text.
 pub async fn perform(world: &World, trick: RailTrick) -> Result<Verdict, String> {
-    let rails = world.rails.get_or_init(|| Rails::start(world)).await.as_ref().map_err(Clone::clone)?;
+    let rails = world.part(Part::Rails, || Rails::start(world)).await?;
     if let Some(harm) = &rails.harm {
         return Ok(gave(harm.clone()));
     }

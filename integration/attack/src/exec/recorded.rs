@@ -11,7 +11,7 @@ use node_agent_probe::{
     packet::{Body, Packet, Seal},
 };
 
-use crate::model::{Verdict, held_if};
+use crate::verdict::{Verdict, held_if};
 
 /// Who sends a recorded packet, and which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

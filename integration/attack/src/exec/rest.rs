@@ -2,7 +2,8 @@
 
 use super::tls::{Reply, address, exchange};
 use crate::{
-    model::{Attempt, Expect, Verdict, gave, held_if},
+    model::{Attempt, Expect},
+    verdict::{Verdict, gave, held_if},
     world::World,
 };
 

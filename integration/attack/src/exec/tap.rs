@@ -18,7 +18,8 @@ use serde_json::json;
 
 use super::probes::{APART, ENDED, submit, until};
 use crate::{
-    model::{From, Verdict, held_if},
+    caller::From,
+    verdict::{Verdict, held_if},
     world::World,
 };
 

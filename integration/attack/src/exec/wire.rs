@@ -11,10 +11,15 @@ use tokio::{
     time::timeout,
 };
 
-use super::{call, h2, people::Target, tls};
+use super::{
+    call,
+    h2::{self, Flood, Malformed},
+    people::Target,
+    tls,
+};
 use crate::{
-    model::{Verdict, gave, held_if},
-    world::World,
+    verdict::{Verdict, gave, held_if},
+    world::{Part, World},
 };
 
 /// What is done to the port.
@@ -52,21 +57,6 @@ pub enum Hold {
     Http1KeepAlive,
 }
 
-/// A flood of HTTP/2 frames of one kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Flood {
-    RapidReset,
-    Continuation,
-    HpackBomb,
-    Settings,
-    Ping,
-    EmptyData,
-    Priority,
-    WindowUpdate,
-    Unknown,
-    GoAway,
-}
-
 /// A way to begin a connection that is not as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Handshake {
@@ -79,30 +69,6 @@ pub enum Handshake {
     OwnCaController,
     OtherCluster,
     Tls12,
-}
-
-/// What is wrong with the frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Malformed {
-    HugeFrame,
-    BadPreface,
-    DataOnIdle,
-    EvenStream,
-    HeadersOnZero,
-    PushPromise,
-    ZeroIncrement,
-    WindowOverflow,
-    SettingsAck,
-    UpperCase,
-    NoPath,
-    TwoPaths,
-    ConnectionHeader,
-    HeaderList,
-    ManyHeaders,
-    GrpcHugeLength,
-    GrpcCompressed,
-    GrpcTwoMegabytes,
-    GrpcTimeout,
 }
 
 /// What is had many times.
@@ -172,8 +138,8 @@ impl Gate {
 /// What kept the attempt from being made, as text: a part that it needs did not start or did not answer.
 pub async fn perform(world: &World, wire: Wire) -> Result<Verdict, String> {
     let small = matches!(wire, Wire::Crowd(crowd) if crowd != Crowd::HealthWatch);
-    let cell = if small { &world.small_gate } else { &world.gate };
-    let gate = cell.get_or_init(|| Gate::start(small)).await.as_ref().map_err(Clone::clone)?;
+    let part = if small { Part::SmallGate } else { Part::Gate };
+    let gate: &Gate = world.part(part, || Gate::start(small)).await?;
     match wire {
         Wire::Hold(hold, seconds) => held(&gate.place, hold, Duration::from_secs(seconds)).await,
         Wire::Flood(flood) => flooded(gate, flood).await,

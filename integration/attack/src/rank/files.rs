@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{Outcome, Targets, Try, unless};
+use super::outcome::{Outcome, Targets, Try, unless};
 use crate::{rank::victim, world::SECRET};
 
 /// The attempts on files, by name.

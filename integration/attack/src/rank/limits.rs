@@ -7,7 +7,7 @@ use std::{
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{Outcome, Targets, Try, unless};
+use super::outcome::{Outcome, Targets, Try, unless};
 
 /// The attempts to exceed limits, by name.
 pub const ATTEMPTS: &[(&str, Try)] = &[

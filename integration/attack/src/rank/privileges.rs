@@ -7,7 +7,7 @@ use rustix::{
     thread::{set_thread_res_gid, set_thread_res_uid},
 };
 
-use super::{Outcome, Targets, Try, unless};
+use super::outcome::{Outcome, Targets, Try, unless};
 
 /// The attempts on what the rank itself may do, by name.
 pub const ATTEMPTS: &[(&str, Try)] = &[

@@ -6,7 +6,7 @@ use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, getpid, getuid, pidfd_getfd, pidfd_open, test_kill_process,
 };
 
-use super::{Outcome, Targets, Try, unless};
+use super::outcome::{Outcome, Targets, Try, unless};
 use crate::world::SECRET;
 
 /// The attempts on processes of others, by name.

@@ -14,7 +14,7 @@ use std::{
 
 use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketType, ipproto, socket};
 
-use super::{Outcome, Targets, Try, unless};
+use super::outcome::{Outcome, Targets, Try, unless};
 use crate::{rank::victim, world::SECRETS};
 
 /// The attempts on sockets and the network, by name.

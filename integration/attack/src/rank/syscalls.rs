@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use super::Outcome;
+use super::outcome::Outcome;
 
 /// Name, number on x86-64, number on aarch64, and arguments. Let in, the arguments give another error than that of a refusal, or do
 /// nothing.

@@ -1,8 +1,9 @@
 //! What another account of the controller's host, or who gets hold of a disk, can read.
 
 use crate::{
+    caller::From,
     exec::check::Inspection,
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    model::{Attempt, Expect, Finding, Step, Trace},
 };
 
 fn check(id: &str, title: &str, finding: Finding, check: Inspection) -> Attempt {

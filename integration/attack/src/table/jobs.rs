@@ -1,8 +1,9 @@
 //! What a user of tenant beta tries by the specification of a job.
 
 use crate::{
+    caller::From,
     exec::jobs::JobTrick,
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    model::{Attempt, Expect, Finding, Step, Trace},
 };
 
 fn job(id: &str, title: &str, finding: Finding, trick: JobTrick, expect: Expect) -> Attempt {

@@ -1,8 +1,9 @@
 //! What those attempt whose tenant, node or credentials are gone.
 
 use crate::{
+    caller::From,
     exec::lives::Life,
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    model::{Attempt, Expect, Finding, Step, Trace},
 };
 
 fn life(id: &str, title: &str, finding: Finding, from: From, life: Life, expect: Expect) -> Attempt {

@@ -93,12 +93,12 @@ mod tests {
             })
             .filter(|name| name.starts_with("rail.v1."))
             .collect();
-        let listed: BTreeSet<String> = authz::TABLE
+        let listed: BTreeSet<String> = crate::roles::TABLE
             .iter()
             .map(|(rpc, _)| (*rpc).to_owned())
             .filter(|name| name.starts_with("rail.v1."))
             .collect();
         assert_eq!(declared, listed, "a new RPC belongs into the table, with who may call it");
-        assert!(authz::TABLE.iter().all(|(_, cells)| cells.len() == authz::CALLERS.len()));
+        assert!(crate::roles::TABLE.iter().all(|(_, cells)| cells.len() == crate::roles::CALLERS.len()));
     }
 }

@@ -1,8 +1,9 @@
 //! What a user of tenant beta is shown when a job of tenant alpha takes the place of theirs, or is in its way.
 
 use crate::{
+    caller::From,
     exec::names::Name,
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    model::{Attempt, Expect, Finding, Step, Trace},
 };
 
 /// All attempts of this part of the table.

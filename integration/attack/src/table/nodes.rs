@@ -1,8 +1,9 @@
 //! What whoever holds one node's certificate tries on the others.
 
 use crate::{
+    caller::From,
     exec::nodes::Lie,
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    model::{Attempt, Expect, Finding, Step, Trace},
 };
 
 fn lie(id: &str, title: &str, finding: Finding, lie: Lie, expect: Expect) -> Attempt {

@@ -1,7 +1,8 @@
 //! What a rank of tenant beta tries on a server where tenant alpha has one.
 
 use crate::{
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    caller::From,
+    model::{Attempt, Expect, Finding, Step, Trace},
     rank::syscalls,
 };
 

@@ -1,8 +1,9 @@
 //! Strangers at the ports of a job's rails.
 
 use crate::{
+    caller::From,
     exec::{rails::RailTrick, recorded::Recorded},
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    model::{Attempt, Expect, Finding, Step, Trace},
 };
 
 /// All attempts of this part of the table.

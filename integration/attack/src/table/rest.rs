@@ -1,7 +1,8 @@
 //! What is tried over HTTP/1.1: the same doors with other handles.
 
 use crate::{
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    caller::From,
+    model::{Attempt, Expect, Finding, Step, Trace},
     world::JOB,
 };
 

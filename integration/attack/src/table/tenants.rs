@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    caller::From,
+    model::{Attempt, Expect, Finding, Step, Trace},
     world::{JOB, SECRETS},
 };
 

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Attempt, Expect, Finding, From, Step, Trace};
+use crate::{
+    caller::From,
+    model::{Attempt, Expect, Finding, Step, Trace},
+};
 
 const PEOPLE: [From; 3] = [From::Viewer, From::User, From::TenantAdmin];
 const MANAGER: [From; 1] = [From::TenantAdmin];

@@ -1,8 +1,12 @@
 //! Abuse of the controller's port by whoever reaches it.
 
 use crate::{
-    exec::wire::{Crowd, Flood, Handshake, Hold, Malformed, Wire},
-    model::{Attempt, Expect, Finding, From, Step, Trace},
+    caller::From,
+    exec::{
+        h2::{Flood, Malformed},
+        wire::{Crowd, Handshake, Hold, Wire},
+    },
+    model::{Attempt, Expect, Finding, Step, Trace},
 };
 
 fn attempt(id: &str, title: &str, finding: Finding, wire: Wire, expect: Expect) -> Attempt {
