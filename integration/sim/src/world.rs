@@ -90,7 +90,7 @@ pub struct World {
     pub now: u64,
     /// The one source of chance.
     pub rng: Rng,
-    queue: Queue,
+    queue: Queue<Event>,
     /// What is durable for controllers.
     pub etcd: Etcd,
     /// All lives of controllers.
