@@ -7,7 +7,7 @@ use std::{net::IpAddr, time::Duration};
 
 use proto_model::{NodeName, RoundPart, SERIES_ROUNDS};
 
-use crate::model::Random;
+use proto_random::Random;
 
 /// Who is to be certified.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use std::{
 };
 
 use proto_model::{Backfill, JobUid, LicenseName, QueueName, TenantName, Timestamp};
+use proto_random::mix;
 use rooms::Rooms;
 
 use crate::{
@@ -299,12 +300,4 @@ impl<'a> Foresight<'a> {
         }
         checked + promised * DEAR
     }
-}
-
-/// One step of the generator splitmix64: spreads a number over all 64 bits, always in the same way.
-fn mix(state: u64) -> u64 {
-    let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }

@@ -12,6 +12,7 @@ use proto_model::{
     ComponentName, Fabric, GpuFacts, GpuModel, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup,
     MigInstance, NameError, Names, NodeName, Rail, TenantName, Timestamp,
 };
+use proto_random::Random;
 
 use crate::{
     defs::{Policy, TenantDef},
@@ -83,15 +84,12 @@ impl Answer {
     }
 }
 
-/// Numbers that are the same in every run (splitmix64).
-struct Dice(u64);
+/// Numbers that are the same in every run.
+struct Dice(Random);
 
 impl Dice {
     fn below(&mut self, end: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from((z ^ z >> 31) % u64::from(end.max(1))).unwrap_or(0)
+        u32::try_from(self.0.below(end.into())).unwrap_or(0)
     }
 
     fn one_in(&mut self, end: u32) -> bool {
@@ -188,7 +186,7 @@ struct Riddle {
 
 impl Riddle {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed);
+        let mut dice = Dice(Random::new(seed));
         let rails = 1 + dice.below(4);
         let block = |dice: &mut Dice| (0..1 + dice.below(2)).map(|_| 1 + dice.below(3)).collect();
         let pods: Vec<Vec<u32>> = (0..1 + dice.below(3)).map(|_| block(&mut dice)).collect();

@@ -1,23 +1,21 @@
 //! Numbers that look random and are the same in every run of a seed.
 
-/// A source of numbers from a seed, by splitmix64; not for secrets.
+use proto_random::Random;
+
+/// A source of numbers from a seed; not for secrets.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Dice(Random);
 
 impl Dice {
     /// From a seed; two streams of one seed differ.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03))
+        Self(Random::new(seed.wrapping_mul(proto_random::STEP) ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03)))
     }
 
     /// The next 64 bits of the sequence.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.word()
     }
 
     /// Below `end`, evenly; 0 where `end` is 0.

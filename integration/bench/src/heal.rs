@@ -28,6 +28,7 @@ use node_agent_qos_apply::{
     AuditLine, Journal, Keeper, MemoryJournal, Record, agents, checks::Timing, devices, keeper::Verdict,
     observe,
 };
+use proto_random::Random;
 use serde_json::json;
 
 use crate::report::{Cpu, Goal, Line, Row, Sample};
@@ -201,17 +202,9 @@ fn times(row: &Row<'_>, case: &str, rounds: usize, disturb: Disturb) {
     }
 }
 
-/// SplitMix64: the next number of a seed's row.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
-
 /// One change by another tool, of any kind, also of files whose changes no event reports.
-fn foreign(kernel: &FakeKernel, random: &mut u64) {
-    let (pick, small) = (next(random) % 9, (next(random) % 64) as u8);
+fn foreign(kernel: &FakeKernel, random: &mut Random) {
+    let (pick, small) = (random.word() % 9, (random.word() % 64) as u8);
     match pick {
         0 => change(kernel, &Change::Pfc(Pfc { enabled: small, delay: 7, ..Pfc::default() })),
         1 => change(kernel, &Change::AddApp(vec![App::dscp(small, small % 8)])),
@@ -248,7 +241,7 @@ fn residual(row: &Row<'_>, changes: usize) {
         let disk = Disk { kernel: kernel.clone(), held: Arc::default() };
         let mut keeper = keeper(&kernel, &disk, timing)?;
         settle(&kernel, &mut keeper)?;
-        let mut random = SEED;
+        let mut random = Random::new(SEED);
         let mut residual = 0;
         for number in 0..changes {
             foreign(&kernel, &mut random);

@@ -3,10 +3,11 @@
 
 use node_agent_collective::units::Time;
 use node_agent_collective::{Memory, Region};
+use proto_random::Random;
 
 use crate::caught;
 use crate::problem::{Problem, way};
-use crate::sim::{Net, Rng};
+use crate::sim::Net;
 use crate::storm::Storm;
 
 /// Runs of one problem.
@@ -23,10 +24,10 @@ pub fn run(seed: u64) -> Result<usize, String> {
 fn unguarded(seed: u64) -> Result<usize, String> {
     let problem = Problem::new(seed / VARIANTS);
     let variant = (seed % VARIANTS) as usize;
-    let mut rng = Rng(seed ^ 0x0b17_0003);
+    let mut rng = Random::new(seed ^ 0x0b17_0003);
     let (world, plan) = way(&mut rng, &problem.map, variant % 4 + 1, Time::from_secs(3600));
     let mut storm = (variant >= 4).then(|| Storm::new(seed));
-    let mut net = Net::new(&world, rng.next());
+    let mut net = Net::new(&world, rng.word());
     net.hosts.iter_mut().for_each(|host| host.machine.set_plan(plan.clone()));
     let (ranks, calls) = (problem.map.len(), problem.calls.len());
     let buffers: Vec<Vec<(Region, Region)>> =
@@ -40,11 +41,11 @@ fn unguarded(seed: u64) -> Result<usize, String> {
     let mut next = vec![0; ranks];
     for _ in 0..ranks * calls {
         let open: Vec<usize> = (0..ranks).filter(|&r| next[r] < calls).collect();
-        let rank = open[net.rng.below(open.len())];
+        let rank = open[net.rng.index(open.len())];
         let (input, output) = buffers[next[rank]][rank];
         net.post(&problem.map, rank, problem.calls[next[rank]], input, output);
         next[rank] += 1;
-        for _ in 0..net.rng.below(30) {
+        for _ in 0..net.rng.index(30) {
             weather(&mut net);
             net.step();
         }

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use node_agent_collective::units::Time;
 use node_agent_collective::{Completion, Failure, Memory, Region, Ticket, error::CauseKind};
+use proto_random::Random;
 
 use crate::caught;
 use crate::problem::{Problem, way};
-use crate::sim::{Net, Rng, World};
+use crate::sim::{Net, World};
 use crate::storm::Storm;
 
 /// What a call may take beyond its timeout.
@@ -80,7 +81,7 @@ struct Mark {
 type Tickets = BTreeMap<Ticket, (usize, usize)>;
 
 struct Run {
-    rng: Rng,
+    rng: Random,
     problem: Problem,
     world: World,
     net: Net,
@@ -102,26 +103,26 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut rng = Rng(seed ^ 0xdead_0004);
+        let mut rng = Random::new(seed ^ 0xdead_0004);
         // A job of one node has no peers to lose; every other problem will do.
         let problem =
             (0..).map(|i| Problem::new(seed.wrapping_mul(64) + i)).find(|p| p.map.iter().any(|&n| n > 0));
         let problem = problem.unwrap_or_else(|| Problem::new(seed));
-        let rails = 1 + rng.below(4);
-        let timeout = Time::from_millis(500 + 500 * rng.below(8) as u64);
+        let rails = 1 + rng.index(4);
+        let timeout = Time::from_millis(500 + 500 * rng.index(8) as u64);
         let (world, plan) = way(&mut rng, &problem.map, rails, timeout);
-        let mut net = Net::new(&world, rng.next());
+        let mut net = Net::new(&world, rng.word());
         net.hosts.iter_mut().for_each(|host| host.machine.set_plan(plan.clone()));
         let (ranks, calls, nodes) = (problem.map.len(), problem.calls.len(), world.nodes());
         let buffers =
             (0..calls).map(|at| (0..ranks).map(|r| problem.buffers(&mut net, at, r)).collect()).collect();
-        let a = rng.below(nodes);
+        let a = rng.index(nodes);
         Run {
-            storm: (rng.below(2) == 0).then(|| Storm::new(seed)),
-            disaster: ALL[rng.below(ALL.len())],
-            at: rng.below(600),
-            pair: (a, (a + 1 + rng.below(nodes - 1)) % nodes),
-            rank: rng.below(ranks),
+            storm: (rng.index(2) == 0).then(|| Storm::new(seed)),
+            disaster: ALL[rng.index(ALL.len())],
+            at: rng.index(600),
+            pair: (a, (a + 1 + rng.index(nodes - 1)) % nodes),
+            rank: rng.index(ranks),
             marks: vec![vec![Mark::default(); calls]; ranks],
             checked: vec![0; nodes],
             tickets: vec![Default::default(); nodes],
@@ -137,7 +138,7 @@ impl Run {
     fn run(mut self) -> Result<Outcome, String> {
         let (ranks, calls) = (self.problem.map.len(), self.problem.calls.len());
         let mut next = vec![0; ranks];
-        let remediate = self.at + self.rng.below(3000);
+        let remediate = self.at + self.rng.index(3000);
         for step in 0..MOST_STEPS {
             if step == self.at {
                 self.strike();
@@ -149,7 +150,7 @@ impl Run {
             let may = |r: &usize| next[*r] < calls && !self.is_dead(*r) && !stuck(*r);
             let open: Vec<usize> = (0..ranks).filter(may).collect();
             if !open.is_empty() && step % 8 == 0 {
-                let rank = open[self.rng.below(open.len())];
+                let rank = open[self.rng.index(open.len())];
                 self.post(rank, next[rank]);
                 next[rank] += 1;
             } else if open.is_empty() && step > remediate && self.is_over() {

@@ -3,9 +3,10 @@
 use node_agent_collective::shape::Tuning;
 use node_agent_collective::units::{Node, Time};
 use node_agent_collective::{Algorithm, Call, Dtype, Memory, Operation, Plan, ReduceOp, Region};
+use proto_random::Random;
 
 use crate::reference;
-use crate::sim::{Net, Rng, World};
+use crate::sim::{Net, World};
 
 /// Calls of every rank, and what they give.
 #[derive(Debug, Clone)]
@@ -20,12 +21,12 @@ pub struct Problem {
     pub inputs: Vec<Vec<Vec<u8>>>,
 }
 
-fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
-    of[rng.below(of.len())]
+fn pick<T: Copy>(rng: &mut Random, of: &[T]) -> T {
+    of[rng.index(of.len())]
 }
 
-fn call(rng: &mut Rng, world: usize) -> Call {
-    let root = rng.below(world) as u32;
+fn call(rng: &mut Random, world: usize) -> Call {
+    let root = rng.index(world) as u32;
     let operations = [
         Operation::AllReduce,
         Operation::AllReduce,
@@ -35,46 +36,46 @@ fn call(rng: &mut Rng, world: usize) -> Call {
         Operation::AllToAll,
         Operation::Barrier,
     ];
-    let count = match rng.below(8) {
+    let count = match rng.index(8) {
         0 => 0,
-        1 | 2 => 1 + rng.below(8),
-        3..=5 => 1 + rng.below(300),
-        _ => 300 + rng.below(900),
+        1 | 2 => 1 + rng.index(8),
+        3..=5 => 1 + rng.index(300),
+        _ => 300 + rng.index(900),
     };
     let (dtype, reduce) = (pick(rng, Dtype::ALL), pick(rng, ReduceOp::ALL));
     Call { operation: pick(rng, &operations), dtype, reduce, count: count as u64 }.canonical()
 }
 
 /// Inputs that make rounding and order visible, with some special values.
-fn input(dtype: Dtype, bytes: usize, rng: &mut Rng) -> Vec<u8> {
+fn input(dtype: Dtype, bytes: usize, rng: &mut Random) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes + 8);
     while out.len() < bytes {
         let sign = pick(rng, &[1.0, -1.0]);
-        let value = match rng.below(60) {
+        let value = match rng.index(60) {
             0 => f64::NAN,
             1 => f64::INFINITY,
             2 => -0.0,
             3 => 1e30 * sign,
-            _ => rng.below(2000) as f64 / 97.0 * sign,
+            _ => rng.index(2000) as f64 / 97.0 * sign,
         };
         match dtype {
             Dtype::F32 => out.extend((value as f32).to_ne_bytes()),
             Dtype::F64 => out.extend(value.to_ne_bytes()),
             Dtype::F16 => out.extend(half::f16::from_f64(value).to_bits().to_ne_bytes()),
             Dtype::Bf16 => out.extend(half::bf16::from_f64(value).to_bits().to_ne_bytes()),
-            Dtype::I32 => out.extend((rng.next() as i32).to_ne_bytes()),
-            Dtype::I64 => out.extend((rng.next() as i64).to_ne_bytes()),
+            Dtype::I32 => out.extend((rng.word() as i32).to_ne_bytes()),
+            Dtype::I64 => out.extend((rng.word() as i64).to_ne_bytes()),
         }
     }
     out
 }
 
 /// Ranks on nodes: every node has one at least, in any order.
-pub fn map(rng: &mut Rng, nodes: usize, extra: usize) -> Vec<Node> {
+pub fn map(rng: &mut Random, nodes: usize, extra: usize) -> Vec<Node> {
     let mut map: Vec<Node> = (0..nodes as Node).collect();
-    map.extend((0..rng.below(extra + 1)).map(|_| rng.below(nodes) as Node).collect::<Vec<_>>());
+    map.extend((0..rng.index(extra + 1)).map(|_| rng.index(nodes) as Node).collect::<Vec<_>>());
     for i in (1..map.len()).rev() {
-        map.swap(i, rng.below(i + 1));
+        map.swap(i, rng.index(i + 1));
     }
     map
 }
@@ -83,11 +84,11 @@ impl Problem {
     /// The problem of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut rng = Rng(seed ^ 0x5eed_0001);
+        let mut rng = Random::new(seed ^ 0x5eed_0001);
         let nodes = pick(&mut rng, &[1, 2, 2, 3, 3, 4, 4, 5]);
         let map = map(&mut rng, nodes, 4);
-        let calls: Vec<Call> = (0..1 + rng.below(3)).map(|_| call(&mut rng, map.len())).collect();
-        let in_place = rng.below(2) == 0;
+        let calls: Vec<Call> = (0..1 + rng.index(3)).map(|_| call(&mut rng, map.len())).collect();
+        let in_place = rng.index(2) == 0;
         let inputs = calls.iter().map(|call| {
             let bytes = call.input_bytes(map.len()).unwrap_or(0);
             map.iter().map(|_| input(call.dtype, bytes, &mut rng)).collect()
@@ -131,8 +132,8 @@ impl Problem {
 
 /// How it is computed: chunks, windows, algorithm, plan.
 #[must_use]
-pub fn way(rng: &mut Rng, map: &[Node], rails: usize, timeout: Time) -> (World, Plan) {
-    let tight = rng.below(3) == 0;
+pub fn way(rng: &mut Random, map: &[Node], rails: usize, timeout: Time) -> (World, Plan) {
+    let tight = rng.index(3) == 0;
     let mut tuning = match tight {
         true => Tuning {
             link_window: Some(300),
@@ -143,19 +144,19 @@ pub fn way(rng: &mut Rng, map: &[Node], rails: usize, timeout: Time) -> (World, 
         },
         false => Tuning::default(),
     };
-    if rng.below(3) > 0 {
+    if rng.index(3) > 0 {
         tuning.algorithm = Some(pick(rng, Algorithm::ALL));
     }
     let world = World {
         map: map.to_vec(),
         rails,
-        chunk: 64 * (1 + rng.below(40)),
+        chunk: 64 * (1 + rng.index(40)),
         tuning,
         timeout,
-        checksum: rng.below(4) == 0,
+        checksum: rng.index(4) == 0,
     };
     let nodes = world.nodes();
-    let capacity = match rng.below(3) {
+    let capacity = match rng.index(3) {
         0 => (0..nodes).map(|_| pick(rng, &[1024, 1024, 768, 512, 0])).collect(),
         _ => Vec::new(),
     };

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use proto_random::Random;
+
 /// A stream of numbers that depends on its seed alone.
 #[derive(Debug, Clone)]
 pub struct Rng([u64; 4]);
@@ -11,15 +13,8 @@ impl Rng {
     /// The stream of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = state;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^ (mixed >> 31)
-        };
-        Self([next(), next(), next(), next()])
+        let mut seeds = Random::new(seed);
+        Self([(); 4].map(|()| seeds.word()))
     }
 
     /// The next 64 random bits.

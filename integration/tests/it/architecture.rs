@@ -62,19 +62,28 @@ fn a_crates_name_is_its_path() {
 fn directions_that_must_never_be_are_not_there() {
     let pure = |name: &str| -> Option<&[&str]> {
         Some(match name {
-            "proto-model" | "proto-audit" | "node-agent-collective" => &[],
+            "proto-model" | "proto-audit" | "proto-random" => &[],
+            "node-agent-collective" => &["proto-random"],
             "controller-certify"
             | "controller-election"
             | "controller-topology"
             | "node-agent-core"
             | "node-agent-gpudirect"
             | "node-agent-health"
-            | "node-agent-qos" => &["proto-model"],
-            "controller-scheduler" | "controller-fabric" => &["proto-model", "controller-topology"],
-            "controller-simulator" => {
-                &["proto-model", "controller-topology", "controller-scheduler", "controller-queue"]
+            | "node-agent-qos" => &["proto-model", "proto-random"],
+            "controller-scheduler" | "controller-fabric" => {
+                &["proto-model", "proto-random", "controller-topology"]
             }
-            "controller-queue" => &["proto-model", "controller-topology", "controller-scheduler"],
+            "controller-simulator" => &[
+                "proto-model",
+                "proto-random",
+                "controller-topology",
+                "controller-scheduler",
+                "controller-queue",
+            ],
+            "controller-queue" => {
+                &["proto-model", "proto-random", "controller-topology", "controller-scheduler"]
+            }
             "controller-state" => &[
                 "proto-audit",
                 "proto-model",
@@ -86,6 +95,7 @@ fn directions_that_must_never_be_are_not_there() {
             "controller-core" => &[
                 "proto-audit",
                 "proto-model",
+                "proto-random",
                 "controller-certify",
                 "controller-topology",
                 "controller-scheduler",
@@ -130,6 +140,7 @@ fn pure_rooms_use_small_leaves_only() {
     let pure = [
         "proto-model",
         "proto-audit",
+        "proto-random",
         "controller-certify",
         "controller-election",
         "controller-topology",

@@ -5,6 +5,7 @@
 //! Calls that write must carry a request id, so that a repeated one is answered from the first.
 
 use crate::status::RpcError;
+use proto_random::Random;
 use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Code, Status};
@@ -34,15 +35,15 @@ impl Default for RetryPolicy {
     }
 }
 
-/// A small deterministic source of jitter (SplitMix64); not for secrets.
+/// A small deterministic source of jitter; not for secrets.
 #[derive(Debug, Clone)]
-pub struct Jitter(u64);
+pub struct Jitter(Random);
 
 impl Jitter {
     /// A source that gives the same jitter for the same seed, for tests.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
-        Jitter(seed)
+        Jitter(Random::new(seed))
     }
 
     /// Seeded by the operating system, so that many clients that lost the same server do not return in step.
@@ -53,18 +54,13 @@ impl Jitter {
             // Jitter needs to differ between processes, not to be secret.
             seed = u64::from(std::process::id()).to_le_bytes();
         }
-        Jitter(u64::from_le_bytes(seed))
+        Jitter(Random::new(u64::from_le_bytes(seed)))
     }
 
     /// Uniform in 0 to `limit`, both included, to the microsecond.
     pub fn up_to(&mut self, limit: Duration) -> Duration {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
         let micros = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX - 1);
-        Duration::from_micros(z % (micros + 1))
+        Duration::from_micros(self.0.word() % (micros + 1))
     }
 }
 

@@ -3,9 +3,10 @@
 use std::{net::Ipv4Addr, time::Duration};
 
 use proto_model::{PairReport, PathMeasurement, PortGid, PortReport, PriorityBytes};
+use proto_random::Random;
 
 use crate::{
-    model::{Clock, Fault, Random},
+    model::{Clock, Fault},
     plan::{Gang, Pair, Plan},
     sums::NodeReport,
 };

@@ -3,9 +3,7 @@
 mod clock;
 mod fault;
 mod gang;
-mod random;
 
 pub use clock::Clock;
 pub use fault::Fault;
 pub use gang::{Outcome, World};
-pub use random::Random;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proto_model::ReasonCode;
+use proto_random::Random;
 
 use crate::{
     Budget, Certificate, Kind, Limits, NodeReport, PairReport, PathMeasurement, PortReport, PriorityBytes,
     Remap, Subject, Verdict, judge, judge_again,
-    model::{Fault, Random, World},
+    model::{Fault, World},
     plan,
 };
 

@@ -1,19 +1,8 @@
 //! Bands hold as often as they say, also where the law of the errors changes; and they stay small.
 
+use proto_random::Random;
+
 use super::*;
-
-/// Numbers from 0 to 1, the same in every run (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
 
 fn uid(number: u64) -> JobUid {
     JobUid::ordered(Timestamp(number), 0, number.to_be_bytes())
@@ -21,8 +10,8 @@ fn uid(number: u64) -> JobUid {
 
 /// Forecasts whose real waits are `factor` times what was told; the shares of starts before, in and after their bands.
 /// Bands that forecasts say by themselves are far too narrow. `late` starts are told before the first one has come.
-fn shares(count: u64, late: usize, mut factor: impl FnMut(u64, &mut Dice) -> f64) -> [f64; 3] {
-    let (mut bands, mut dice, mut found) = (Bands::default(), Dice(7), [0.0; 3]);
+fn shares(count: u64, late: usize, mut factor: impl FnMut(u64, &mut Random) -> f64) -> [f64; 3] {
+    let (mut bands, mut dice, mut found) = (Bands::default(), Random::new(7), [0.0; 3]);
     let mut open: VecDeque<(JobUid, Timestamp)> = VecDeque::new();
     for number in 0..count {
         let now = Timestamp(number * 1000);
@@ -53,7 +42,7 @@ fn shares(count: u64, late: usize, mut factor: impl FnMut(u64, &mut Dice) -> f64
 
 #[test]
 fn four_of_five_starts_lie_inside_whatever_the_law() {
-    let laws: [fn(u64, &mut Dice) -> f64; 4] = [
+    let laws: [fn(u64, &mut Random) -> f64; 4] = [
         |_, dice| 0.2 + dice.unit() * 2.0,
         |_, dice| (dice.unit() * 6.0 - 3.0).exp(),
         // Most start at once, some never nearly.

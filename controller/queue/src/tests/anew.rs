@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use controller_scheduler::{Gate, Placer, Snapshot};
 use proto_model::{JobId, JobName, JobUid, Reason, ReasonCode, ReservationName, Shape, Timestamp};
+use proto_random::Random;
 
-use super::world::{Dice, at, cluster, job_of, node, nodes, part, policy, queue, secs, tenant};
+use super::world::{at, cluster, job_of, node, nodes, part, policy, queue, secs, tenant};
 use crate::{
     Act, ArrayGroup, Budget, Entry, Past, QueueDef, QueueState, ReservationDef, ReservedNodes, State,
     TenantDef,
@@ -22,14 +23,14 @@ struct Incremental {
     placer: Placer,
     now: u64,
     next: u64,
-    dice: Dice,
+    dice: Random,
     /// Nodes that are away, with what they were.
     closed: BTreeMap<u32, bool>,
 }
 
 impl Incremental {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed);
+        let mut dice = Random::new(seed);
         let mut queue_state = QueueState::new(policy());
         let guaranteed =
             if dice.below(4) == 0 { Shape { nodes: 2, ..Shape::default() } } else { Shape::default() };

@@ -1,8 +1,9 @@
 //! What users of service classes may have at once, and whether others are stopped for them.
 
 use proto_model::{ClassUser, ServiceClassName};
+use proto_random::Random;
 
-use super::world::{Dice, at, cluster, job, nodes, part, policy, queue_state, tenant, uid};
+use super::world::{at, cluster, job, nodes, part, policy, queue_state, tenant, uid};
 use crate::{
     ClassDef, QueueState, TenantDef,
     trial::{Trial, TrialJob},
@@ -76,7 +77,7 @@ fn nobody_is_stopped_for_a_class_that_does_not_preempt() {
 }
 
 fn random(seed: u64) -> Vec<TrialJob> {
-    let mut dice = Dice(seed);
+    let mut dice = Random::new(seed);
     let mut now = 0;
     let jobs = (0..50).map(|number| {
         now += dice.below(20);

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use proto_model::{Eta, Timestamp};
+use proto_random::Random;
 
-use super::world::{Dice, at, cluster, job_of, nodes, part, secs, tenant};
+use super::world::{at, cluster, job_of, nodes, part, secs, tenant};
 use crate::{
     Policy, QueueState, TenantDef,
     trial::{Trial, TrialJob},
 };
 
 /// Jobs of four tenants with limits of `worst` times the truth at most.
-fn crowd(count: u64, seed: u64, worst: impl Fn(&mut Dice) -> u64) -> Vec<TrialJob> {
-    let (mut dice, mut now) = (Dice(seed), 1000);
+fn crowd(count: u64, seed: u64, worst: impl Fn(&mut Random) -> u64) -> Vec<TrialJob> {
+    let (mut dice, mut now) = (Random::new(seed), 1000);
     let job = |number| {
         let length = 300 * 2_u64.pow(dice.below(6) as u32) + dice.below(300);
         let who = ["a", "b", "c", "d"][dice.below(4) as usize];

@@ -3,8 +3,9 @@
 use controller_scheduler::{Choice, Need, Placer, RailNeed};
 use controller_topology::RailSet;
 use proto_model::{JobUid, Timestamp, Within};
+use proto_random::Random;
 
-use super::world::{Dice, GPUS, RAILS, at, cluster, job, nodes, part, queue_state, uid};
+use super::world::{GPUS, RAILS, at, cluster, job, nodes, part, queue_state, uid};
 use crate::{
     riddle::answer,
     trial::{Trial, TrialJob},
@@ -96,7 +97,7 @@ fn nobody_waits_alone_for_what_the_placer_has_in_many_states() {
 fn alone(cases: u64) {
     let mut fitted = 0;
     for seed in 0..cases {
-        let mut dice = Dice(seed);
+        let mut dice = Random::new(seed);
         let mut any = |within: bool| {
             let gpus = 1 + dice.below(u64::from(GPUS)) as u32;
             let mut need = match dice.below(4) {

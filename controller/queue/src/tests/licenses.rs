@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use controller_scheduler::Placer;
 use proto_model::{Backfill, JobUid, LicenseName, Shape, Timestamp};
+use proto_random::Random;
 
-use super::world::{Dice, at, cluster, job, job_of, nodes, part, policy, queue_state, secs, tenant, uid};
+use super::world::{at, cluster, job, job_of, nodes, part, policy, queue_state, secs, tenant, uid};
 use crate::{
     Budget, LicenseUse, Policy, QueueState, ReservationDef, ReservedNodes, TenantDef,
     trial::{Trial, TrialJob},
@@ -258,7 +259,7 @@ fn planned(jobs: &[Plain]) -> BTreeMap<JobUid, u64> {
 }
 
 fn random(seed: u64, exact: bool) -> (Vec<TrialJob>, Vec<Plain>) {
-    let (mut dice, mut now) = (Dice(seed), 0);
+    let (mut dice, mut now) = (Random::new(seed), 0);
     let each = (1..=80).map(|number| {
         now += dice.below(60);
         let limit = 1 + dice.below(300);
@@ -331,7 +332,7 @@ fn who_is_told_a_start_starts_then() {
 #[test]
 fn licenses_hold_beside_rights_and_preemption() {
     for seed in 0..60 {
-        let mut dice = Dice(seed + 7);
+        let mut dice = Random::new(seed + 7);
         let mut now = 0;
         let jobs = (0..60).map(|number| {
             now += dice.below(20);

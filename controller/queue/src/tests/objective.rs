@@ -4,10 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use proptest::prelude::*;
 use proto_model::{Objective, Shape};
+use proto_random::Random;
 
-use super::world::{
-    Dice, at, cluster, job, job_of, nodes, part, policy, queue, queue_state, secs, tenant, uid,
-};
+use super::world::{at, cluster, job, job_of, nodes, part, policy, queue, queue_state, secs, tenant, uid};
 use crate::{
     Policy, QueueDef, QueueState, TenantDef,
     order::Order,
@@ -131,7 +130,7 @@ proptest! {
 #[test]
 fn guarantees_and_limits_hold_under_every_objective() {
     for seed in 0..24 {
-        let mut dice = Dice(seed);
+        let mut dice = Random::new(seed);
         let mut drawn = || match dice.below(4) {
             0 => None,
             1 => Some(Objective::Fair),

@@ -1,8 +1,9 @@
 //! Order, backfill and what they promise.
 
 use proto_model::ReasonCode;
+use proto_random::Random;
 
-use super::world::{Dice, at, cluster, job, job_of, nodes, part, policy, queue_state, secs, tenant, uid};
+use super::world::{at, cluster, job, job_of, nodes, part, policy, queue_state, secs, tenant, uid};
 use crate::{
     Act, Budget, Policy, QueueState, TenantDef, WaitCause,
     trial::{Trial, TrialJob},
@@ -113,7 +114,7 @@ fn tenants_get_their_shares_by_weight() {
 
 /// Jobs of one tenant with true limits.
 fn random(seed: u64, count: u64, sizes: u64) -> Vec<TrialJob> {
-    let mut dice = Dice(seed);
+    let mut dice = Random::new(seed);
     let mut now = 0;
     (0..count)
         .map(|number| {
@@ -139,7 +140,7 @@ fn a_later_job_never_delays_an_earlier_one() {
             trial
         };
         let all = replay(&jobs);
-        let mut dice = Dice(seed + 1000);
+        let mut dice = Random::new(seed + 1000);
         for _ in 0..4 {
             let until = dice.below(jobs.len() as u64) as usize;
             let some = replay(&jobs[..until]);
@@ -174,7 +175,7 @@ fn plans_come_true_when_limits_are_true() {
 #[test]
 fn with_limits_that_are_too_long_nobody_starts_later_than_planned() {
     for seed in 0..30 {
-        let mut dice = Dice(seed + 77);
+        let mut dice = Random::new(seed + 77);
         let mut jobs = random(seed, 80, 8);
         for job in &mut jobs {
             job.length /= 1 + dice.below(4) as u32;
@@ -192,7 +193,7 @@ fn with_limits_that_are_too_long_nobody_starts_later_than_planned() {
 #[test]
 fn a_big_job_does_not_starve() {
     for seed in 0..20 {
-        let mut dice = Dice(seed);
+        let mut dice = Random::new(seed);
         let mut jobs = vec![job(1, nodes(1), 0, 40), job(2, nodes(12), 1, 50)];
         // A stream that would fill the cluster for ever.
         for number in 0..400 {
@@ -245,7 +246,7 @@ type Undo = Box<dyn Fn(&mut QueueState)>;
 
 #[test]
 fn every_set_is_undone_by_its_opposite() {
-    let mut dice = Dice(5);
+    let mut dice = Random::new(5);
     let jobs = random(9, 40, 4);
     let mut queue_state = queue_state();
     let mut undo: Vec<Undo> = Vec::new();

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use proto_model::{Shape, TenantName};
+use proto_random::Random;
 
-use super::world::{Dice, at, cluster, job_of, nodes, part, policy, secs, tenant, uid};
+use super::world::{at, cluster, job_of, nodes, part, policy, secs, tenant, uid};
 use crate::{
     Policy, QueueState, TenantDef,
     trial::{Trial, TrialJob},
@@ -54,7 +55,7 @@ fn anomalies(trial: &Trial, jobs: &[TrialJob]) -> Vec<String> {
 }
 
 fn random(seed: u64, whole: bool) -> Vec<TrialJob> {
-    let mut dice = Dice(seed);
+    let mut dice = Random::new(seed);
     let mut now = 0;
     (0..60)
         .map(|number| {
@@ -125,7 +126,7 @@ fn the_cheapest_borrower_yields() {
 fn nobody_waits_longer_than_alone() {
     let (seeds, mut all) = (150, Vec::new());
     for seed in 0..seeds {
-        let mut dice = Dice(seed + 99);
+        let mut dice = Random::new(seed + 99);
         let shapes = match dice.below(4) {
             0 => [("a", shape(1, 0, 0)), ("b", shape(0, 4, 0)), ("c", shape(0, 2, 0))],
             1 => [("a", shape(1, 1, 0)), ("b", shape(1, 0, 0)), ("c", shape(0, 0, 0))],

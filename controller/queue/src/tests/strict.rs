@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use controller_scheduler::Placer;
 use proto_model::{Backfill, Promise, Timestamp};
+use proto_random::Random;
 
-use super::world::{Dice, at, cluster, job, nodes, policy, secs, tenant};
+use super::world::{at, cluster, job, nodes, policy, secs, tenant};
 use crate::{
     Policy, QueueState, TenantDef,
     delays::{Delays, Watch},
@@ -16,7 +17,7 @@ const NODES: u32 = 32;
 
 /// Gangs of whole nodes that come a little faster than they are served, with limits of one to five times what they take.
 fn gangs(count: u64, seed: u64) -> Vec<TrialJob> {
-    let (mut dice, mut now) = (Dice(seed), 0);
+    let (mut dice, mut now) = (Random::new(seed), 0);
     let each = (1..=count).map(|number| {
         let size = match dice.below(8) {
             0..5 => 1 + dice.below(4),

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use controller_scheduler::{Need, Snapshot};
 use proto_model::{Inventory, Isolation};
+use proto_random::Random;
 
-use super::world::{Dice, at, cluster, job_of, nodes, part, queue_state, secs, tenant};
+use super::world::{at, cluster, job_of, nodes, part, queue_state, secs, tenant};
 use crate::{
     Entry, TenantDef,
     trial::{Trial, TrialJob},
@@ -65,7 +66,7 @@ fn who_cannot_share_is_planned_for_and_not_overtaken() {
 #[test]
 fn no_two_tenants_meet_and_nobody_starves() {
     for seed in 0..40 {
-        let mut dice = Dice(seed);
+        let mut dice = Random::new(seed);
         let apart = dice.below(5) as usize;
         let mut now = 0;
         let jobs: Vec<TrialJob> = (0..60)

@@ -1,6 +1,7 @@
 //! Which sets of rails are worth an attempt where any so many will do.
 
 use controller_topology::RailSet;
+use proto_random::{STEP, mix};
 
 /// Sets of rails that are thought of for one gang at most; all choices of 8 from 14 rails.
 const SETS_MAX: usize = 4096;
@@ -110,12 +111,9 @@ impl Masks {
     }
 }
 
-/// Tells apart what is offered: sums of different ones differ, so each is mixed well (splitmix64).
+/// Tells apart what is offered: sums of different ones differ, so each is mixed well.
 fn salt(at: usize) -> u64 {
-    let mut z = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+    mix((at as u64).wrapping_mul(STEP))
 }
 
 fn place(set: RailSet) -> usize {

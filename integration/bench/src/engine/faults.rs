@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use proto_random::Random;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -27,16 +28,12 @@ const REJOIN: Duration = Duration::from_secs(8);
 const STEP: u64 = MIB;
 
 /// The same faults in every run of the bench.
-struct Random(u64);
+struct Choices(Random);
 
-impl Random {
-    /// One step of splitmix64, as a number below `below`.
+impl Choices {
+    /// A number below `below`.
     fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below.max(1)
+        self.0.below(below)
     }
 
     fn rail(&mut self, lab: &Lab, n: usize) -> (usize, usize) {
@@ -77,7 +74,7 @@ pub fn cuts(row: &Row, bench: &Bench) -> Result<(), String> {
     for (how, name, most_ms) in CUTS {
         let key = Key { who: OURS, place: Environment::Rails, n: 4 };
         let mut cuts = Cuts::default();
-        let mut random = Random(how as u64 + 1);
+        let mut random = Choices(Random::new(how as u64 + 1));
         for turn in 0..wanted {
             eprint!("\rB4 {name}: cut {} of {wanted}, {} errors ", turn + 1, cuts.errors.len());
             one_cut(bench, lab, key, (how, random.rail(lab, key.n)), &mut random, &mut cuts)?;
@@ -101,7 +98,7 @@ fn one_cut(
     lab: &Lab,
     key: Key,
     (how, (host, rail)): (Cut, (usize, usize)),
-    random: &mut Random,
+    random: &mut Choices,
     cuts: &mut Cuts,
 ) -> Result<(), String> {
     let task = Task { verify: true, warmup: 2, ..Task::of(STEP, 28) };
@@ -339,7 +336,7 @@ pub fn back(row: &Row, bench: &Bench) -> Result<(), String> {
 /// Each time in milliseconds, and the busy cores.
 fn returns(bench: &Bench, lab: &Lab, how: Cut) -> Result<(Vec<f64>, f64), String> {
     let key = Key { who: OURS, place: Environment::Rails, n: 2 };
-    let mut random = Random(how as u64 + 11);
+    let mut random = Choices(Random::new(how as u64 + 11));
     let (mut times, mut busy) = (Vec::new(), Vec::new());
     for _ in 0..bench.repetitions() * 2 {
         rejoined(bench, key)?;
@@ -422,7 +419,7 @@ fn flaps(row: &Row, bench: &Bench, lab: &Lab) -> Result<(), String> {
 }
 
 fn flap(lab: &Lab, n: usize, wanted: u32, done: &AtomicU32, stop: &AtomicU32) -> Result<(), String> {
-    let mut random = Random(4242);
+    let mut random = Choices(Random::new(4242));
     while done.load(Ordering::Relaxed) < wanted && stop.load(Ordering::Relaxed) == 0 {
         let (host, rail) = random.rail(lab, n);
         let how = if random.next(2) == 0 { Cut::Carrier } else { Cut::Silent };

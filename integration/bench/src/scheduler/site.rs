@@ -11,27 +11,24 @@ use controller_scheduler::{
 };
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{Fabric, Gpu, Inventory, Leaf, LinkGroup, Names, Nic, NodeName, Rail, Spine, Uplink};
+use proto_random::Random;
 
 /// Rails and GPUs of each node.
 pub const RAILS: u32 = 8;
 
 /// Numbers that differ from seed to seed and are the same in every run.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Dice(Random);
 
 impl Dice {
     /// Random numbers that this seed determines.
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
+        Self(Random::new(seed.wrapping_mul(proto_random::STEP) ^ 0x1234_5678_9abc_def1))
     }
 
-    /// Below `end`, evenly (splitmix64).
+    /// Below `end`, evenly.
     pub fn below(&mut self, end: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((((z ^ z >> 31) >> 32) * u64::from(end)) >> 32) as u32
+        (((self.0.word() >> 32) * u64::from(end)) >> 32) as u32
     }
 
     /// One of several things, each as likely.

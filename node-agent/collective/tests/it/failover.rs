@@ -9,16 +9,17 @@ use node_agent_collective::{
     ReduceOp, Region,
 };
 use proptest::prelude::*;
+use proto_random::Random;
 
 use crate::properties::{Case, cases, run_in, tuning};
-use crate::sim::{Net, Rng, World};
+use crate::sim::{Net, World};
 
 /// Faults of one storm: rails that flap faster than they can prove themselves let nothing pass.
 const MOST_FAULTS: usize = 400;
 
 /// Faults at random moments, about one in so many steps; one rail of each pair of nodes is always left alone.
 struct Storm {
-    rng: Rng,
+    rng: Random,
     every: usize,
     /// Whether rails may go dark without a word.
     dark: bool,
@@ -29,16 +30,16 @@ struct Storm {
 impl Storm {
     fn blow(&mut self, net: &mut Net, world: &World) {
         let nodes = world.nodes();
-        if nodes < 2 || self.faults > MOST_FAULTS || self.rng.below(self.every) > 0 {
+        if nodes < 2 || self.faults > MOST_FAULTS || self.rng.index(self.every) > 0 {
             return;
         }
-        let a = self.rng.below(nodes);
-        let b = (a + 1 + self.rng.below(nodes - 1)) % nodes;
+        let a = self.rng.index(nodes);
+        let b = (a + 1 + self.rng.index(nodes - 1)) % nodes;
         let (a, b) = (a.min(b), a.max(b));
-        let rail = self.rng.below(world.rails);
+        let rail = self.rng.index(world.rails);
         let bad = |r: usize| net.broken.contains(&(a, b, r)) || net.dark.contains(&(a, b, r));
         let healthy = (0..world.rails).filter(|&r| r != rail && !bad(r)).count();
-        match self.rng.below(if self.dark { 4 } else { 2 }) {
+        match self.rng.index(if self.dark { 4 } else { 2 }) {
             0 if healthy > 0 => net.cut(a, b, rail),
             1 => net.remediate(a, b, rail),
             2 if healthy > 0 => net.darken(a, b, rail),
@@ -55,7 +56,7 @@ proptest! {
     /// Any operation, any world, any faults: the reference's bits on every rank.
     #[test]
     fn results_do_not_depend_on_faults(case in cases(), every in 2usize..200, dark: bool, seed: u64) {
-        let mut storm = Storm { rng: Rng(seed), every, dark, faults: 0 };
+        let mut storm = Storm { rng: Random::new(seed), every, dark, faults: 0 };
         let (net, _) = run_in(&case, &mut |net| storm.blow(net, &case.world));
         for host in &net.hosts {
             prop_assert!(host.machine.failure().is_none(), "{:?}", host.machine.failure());
@@ -68,10 +69,10 @@ proptest! {
         let mut case = case.clone();
         case.world.checksum = true;
         let mut first = true;
-        let mut rng = Rng(seed);
+        let mut rng = Random::new(seed);
         let (net, _) = run_in(&case, &mut |net| {
-            if std::mem::take(&mut first) || rng.below(50) == 0 {
-                net.damage = if rng.below(2) == 0 { every } else { 0 };
+            if std::mem::take(&mut first) || rng.index(50) == 0 {
+                net.damage = if rng.index(2) == 0 { every } else { 0 };
             }
         });
         for host in &net.hosts {
@@ -101,7 +102,7 @@ proptest! {
         };
         let calls = counts.iter().map(call).collect();
         let case = Case { world, plan: Plan::default(), calls, in_place, seed };
-        let mut storm = Storm { rng: Rng(seed), every, dark: seed % 2 == 0, faults: 0 };
+        let mut storm = Storm { rng: Random::new(seed), every, dark: seed % 2 == 0, faults: 0 };
         let (net, _) = run_in(&case, &mut |net| storm.blow(net, &case.world));
         for host in &net.hosts {
             prop_assert!(host.machine.failure().is_none(), "{:?}", host.machine.failure());
@@ -151,11 +152,11 @@ fn a_dark_rail_costs_its_patience_and_no_more() {
 #[test]
 fn a_rail_returns_for_ever() {
     let case = case(2, 60);
-    let mut rng = Rng(5);
+    let mut rng = Random::new(5);
     let mut flaps = 0;
     let (net, _) = run_in(&case, &mut |net| {
-        let rail = rng.below(2);
-        match rng.below(60) {
+        let rail = rng.index(2);
+        match rng.index(60) {
             0 if !net.broken.contains(&(0, 1, 1 - rail)) => {
                 flaps += usize::from(!net.broken.contains(&(0, 1, rail)));
                 net.cut(0, 1, rail);

@@ -63,7 +63,7 @@ proptest! {
         let mut net = Net::new(&world, seed);
         for rank in 0..6 {
             post(&mut net, &world, rank, if rank == odd { other } else { base });
-            (0..net.rng.below(10)).for_each(|_| { net.step(); });
+            (0..net.rng.index(10)).for_each(|_| { net.step(); });
         }
         net.run(6);
         let mut mismatches = 0;
@@ -111,7 +111,7 @@ proptest! {
         let world = world(&[0, 1, 1, 0]);
         let mut net = Net::new(&world, seed);
         (0..4).for_each(|rank| post(&mut net, &world, rank, sum(3000)));
-        (0..net.rng.below(100)).for_each(|_| { net.step(); });
+        (0..net.rng.index(100)).for_each(|_| { net.step(); });
         let shape = {
             let host = &mut net.hosts[1];
             let frame = host.machine.poll_transmit(&mut host.memory, net.now);

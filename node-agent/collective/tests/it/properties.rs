@@ -4,9 +4,10 @@ use node_agent_collective::shape::Tuning;
 use node_agent_collective::units::{Node, Time};
 use node_agent_collective::{Algorithm, Call, Dtype, Memory, Operation, Plan, ReduceOp, Region};
 use proptest::prelude::*;
+use proto_random::Random;
 
 use crate::reference;
-use crate::sim::{Net, Rng, World};
+use crate::sim::{Net, World};
 
 /// Operations to run one after the other (all posted at once), on a world.
 #[derive(Debug, Clone)]
@@ -34,9 +35,9 @@ prop_compose! {
         let tuning = Tuning { algorithm, ..tuning(tight) };
         let mut map: Vec<Node> = (0..nodes as Node).collect();
         map.extend(extra.iter().map(|e| e % nodes as Node));
-        let mut rng = Rng(order);
+        let mut rng = Random::new(order);
         for i in (1..map.len()).rev() {
-            map.swap(i, rng.below(i + 1));
+            map.swap(i, rng.index(i + 1));
         }
         World { map, rails, chunk: chunk * 64, tuning, timeout: Time::from_secs(3600), checksum: false }
     }
@@ -65,11 +66,11 @@ pub fn cases() -> impl Strategy<Value = Case> {
 }
 
 /// Inputs that make rounding and order visible, with some special values.
-fn input(dtype: Dtype, bytes: usize, rng: &mut Rng) -> Vec<u8> {
+fn input(dtype: Dtype, bytes: usize, rng: &mut Random) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes);
     while out.len() < bytes {
-        let (small, sign) = (rng.below(2000) as f64 / 97.0, if rng.below(2) == 0 { 1.0 } else { -1.0 });
-        let v = match rng.below(60) {
+        let (small, sign) = (rng.index(2000) as f64 / 97.0, if rng.index(2) == 0 { 1.0 } else { -1.0 });
+        let v = match rng.index(60) {
             0 => f64::NAN,
             1 => f64::INFINITY,
             2 => -0.0,
@@ -81,8 +82,8 @@ fn input(dtype: Dtype, bytes: usize, rng: &mut Rng) -> Vec<u8> {
             Dtype::F64 => out.extend(v.to_ne_bytes()),
             Dtype::F16 => out.extend(half::f16::from_f64(v).to_bits().to_ne_bytes()),
             Dtype::Bf16 => out.extend(half::bf16::from_f64(v).to_bits().to_ne_bytes()),
-            Dtype::I32 => out.extend((rng.next() as i32).to_ne_bytes()),
-            Dtype::I64 => out.extend((rng.next() as i64).to_ne_bytes()),
+            Dtype::I32 => out.extend((rng.word() as i32).to_ne_bytes()),
+            Dtype::I64 => out.extend((rng.word() as i64).to_ne_bytes()),
         }
     }
     out
@@ -137,7 +138,7 @@ pub fn outcome(case: &Case, weather: &mut dyn FnMut(&mut Net)) -> (Net, Vec<Vec<
     let map = &case.world.map;
     let mut net = Net::new(&case.world, case.seed);
     net.hosts.iter_mut().for_each(|host| host.machine.set_plan(case.plan.clone()));
-    let mut data = Rng(42);
+    let mut data = Random::new(42);
     let mut expected = Vec::new();
     let mut posts = Vec::new();
     for (i, call) in case.calls.iter().enumerate() {
@@ -153,11 +154,11 @@ pub fn outcome(case: &Case, weather: &mut dyn FnMut(&mut Net)) -> (Net, Vec<Vec<
     let mut next = vec![0; map.len()];
     for _ in 0..posts.len() {
         let open: Vec<usize> = (0..map.len()).filter(|&r| next[r] < case.calls.len()).collect();
-        let rank = open[net.rng.below(open.len())];
+        let rank = open[net.rng.index(open.len())];
         let &(_, i, input, output) = posts.iter().find(|p| (p.0, p.1) == (rank, next[rank])).unwrap();
         next[rank] += 1;
         net.post(map, rank, case.calls[i], input, output);
-        (0..net.rng.below(30)).for_each(|_| {
+        (0..net.rng.index(30)).for_each(|_| {
             weather(&mut net);
             net.step();
         });
@@ -216,13 +217,13 @@ proptest! {
         }
         let mut waiting: Vec<usize> = (0..posts.len()).collect();
         while !waiting.is_empty() {
-            let pick = net.rng.below(waiting.len());
+            let pick = net.rng.index(waiting.len());
             let stream = posts[waiting[pick]].5;
             // The first of its stream and side: order within a stream is the order of posts.
             let at = waiting.iter().position(|&w| posts[w].5 == stream).unwrap();
             let (rank, call, input, output, ..) = posts[waiting.remove(at)];
             net.post(&map, rank, call, input, output);
-            (0..net.rng.below(20)).for_each(|_| { net.step(); });
+            (0..net.rng.index(20)).for_each(|_| { net.step(); });
         }
         net.run(posts.len());
         for (rank, _, _, output, want, _) in posts {

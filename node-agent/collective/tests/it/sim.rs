@@ -9,27 +9,10 @@ use node_agent_collective::{
     Arena, BufferId, Call, CallError, Command, Completion, Config, Failure, FrameError, HEADER_BYTES, Header,
     Landing, Machine, Memory, RailCause, Region, Ticket, Transmit,
 };
+use proto_random::Random;
 
 /// How long a socket is quiet before it asks whether the other end is still there.
 const KEEPALIVE: Time = Time::from_secs(1);
-
-/// SplitMix64: a seed gives the same run on every machine.
-#[derive(Debug, Clone)]
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
 
 /// What all nodes share.
 #[derive(Debug, Clone)]
@@ -89,7 +72,7 @@ enum News {
 }
 
 pub struct Net {
-    pub rng: Rng,
+    pub rng: Random,
     pub now: Time,
     pub hosts: Vec<Host>,
     /// Bytes that each rail carried.
@@ -132,7 +115,7 @@ impl Net {
             Host { machine, memory, done: BTreeMap::new(), ended: Vec::new() }
         };
         let mut net = Net {
-            rng: Rng(seed),
+            rng: Random::new(seed),
             now: Time::ZERO,
             hosts: (0..nodes).map(host).collect(),
             carried: vec![0; world.rails],
@@ -177,18 +160,18 @@ impl Net {
 
     /// One random thing happens. `false` if nothing could.
     pub fn step(&mut self) -> bool {
-        self.now += Time::from_nanos(self.rng.next() % 2000);
+        self.now += Time::from_nanos(self.rng.word() % 2000);
         let nodes = self.hosts.len();
         const KINDS: usize = 6;
-        let first = self.rng.below(KINDS);
+        let first = self.rng.index(KINDS);
         for kind in 0..KINDS {
             let happened = match (first + kind) % KINDS {
                 0 => {
-                    let start = self.rng.below(nodes);
+                    let start = self.rng.index(nodes);
                     (0..nodes).any(|i| self.pump((start + i) % nodes))
                 }
                 1 => {
-                    let start = self.rng.below(nodes);
+                    let start = self.rng.index(nodes);
                     (0..nodes).any(|i| {
                         let node = (start + i) % nodes;
                         let host = &mut self.hosts[node];
@@ -219,7 +202,7 @@ impl Net {
 
     fn some(&mut self, of: impl Fn(&Net) -> Vec<Wire>) -> Option<Wire> {
         let wires = of(self);
-        let at = self.rng.below(wires.len());
+        let at = self.rng.index(wires.len());
         wires.get(at).copied()
     }
 
@@ -230,7 +213,7 @@ impl Net {
         let host = &mut self.hosts[node];
         host.machine.tick(self.now);
         let mut any = false;
-        for _ in 0..1 + self.rng.below(4) {
+        for _ in 0..1 + self.rng.index(4) {
             let Some(frame) = host.machine.poll_transmit(&mut host.memory, self.now) else { break };
             let wire = (node, frame.peer.into(), frame.rail.into());
             assert_eq!(
@@ -342,9 +325,9 @@ impl Net {
         };
         self.carried[wire.2] += (HEADER_BYTES + payload.len()) as u64;
         host.machine.sent(frame.rail, frame.peer, frame.token, self.now);
-        if !payload.is_empty() && self.damage > 0 && self.rng.below(self.damage) == 0 {
-            let at = self.rng.below(payload.len());
-            payload[at] ^= 1 << self.rng.below(8);
+        if !payload.is_empty() && self.damage > 0 && self.rng.index(self.damage) == 0 {
+            let at = self.rng.index(payload.len());
+            payload[at] ^= 1 << self.rng.index(8);
         }
         let back = (wire.1, wire.0, wire.2);
         let life = frame.header.generation;
@@ -382,7 +365,7 @@ impl Net {
         if let Some(arriving) = self.arriving.get_mut(&wire).filter(|a| Some(a.life) == here) {
             let left = arriving.payload.len() - arriving.at;
             if left > 0 {
-                let mut n = 1 + self.rng.below(left);
+                let mut n = 1 + self.rng.index(left);
                 if let Landing::Into(region) = host.machine.landing(rail_, peer, arriving.at) {
                     n = n.min(region.len);
                     let to = host.memory.bytes_mut(region.part(0, n)).unwrap();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Fault, Kind, Random, server::Server, traffic::Job};
+use proto_random::Random;
+
+use super::{Fault, Kind, server::Server, traffic::Job};
 use crate::{
     board::Change,
     condition::{Condition, Severity},

@@ -1,6 +1,8 @@
 //! Faults that are put in.
 
-use super::{Random, traffic::RAILS};
+use proto_random::Random;
+
+use super::traffic::RAILS;
 use crate::condition::Condition;
 
 /// A kind of fault.

@@ -8,11 +8,9 @@ mod campaign;
 mod faults;
 mod nic;
 mod noise;
-mod random;
 mod server;
 mod traffic;
 
 pub use campaign::{Alarm, Found, Noise, inject, month};
 pub use faults::{Fault, Kind};
 pub use nic::full_layout;
-pub use random::Random;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Random;
+use proto_random::Random;
+
 use crate::{
     layout::{Layout, PRIORITIES},
     sample::PortKey,

@@ -1,7 +1,8 @@
 //! What a healthy fabric and its people do to counters.
 
+use proto_random::Random;
+
 use super::{
-    Random,
     nic::{Nic, Places},
     traffic::LINE,
 };

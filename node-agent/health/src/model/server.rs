@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use proto_model::Timestamp;
+use proto_random::Random;
 
 use super::{
-    Random,
     faults::{Fault, Kind},
     nic::{Nic, Places, full_layout},
     noise::Weather,

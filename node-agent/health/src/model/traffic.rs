@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use proto_model::JobUid;
+use proto_random::Random;
 
-use super::Random;
 use crate::state::JobUse;
 
 /// Rails of the server.

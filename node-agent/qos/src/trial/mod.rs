@@ -8,6 +8,8 @@ mod port;
 
 use std::collections::BTreeSet;
 
+use proto_random::Random;
+
 use crate::{
     Observed, QosProfile,
     diff::diff,
@@ -47,29 +49,25 @@ pub struct Outcome {
     pub trouble: String,
 }
 
-/// Numbers that are the same in every run (splitmix64).
+/// Numbers that are the same in every run.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Dice(Random);
 
 impl Dice {
     /// Dice that fall as this seed decides.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Random::new(seed))
     }
 
     /// The next number of the sequence, any of 64 bits.
     pub const fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.word()
     }
 
     /// The next number, reduced to less than `end`; 0 where `end` is 0.
     pub const fn below(&mut self, end: u64) -> u64 {
-        self.roll() % if end == 0 { 1 } else { end }
+        self.0.below(end)
     }
 
     /// A byte below `end`.

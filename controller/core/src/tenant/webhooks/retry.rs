@@ -46,15 +46,7 @@ pub fn wait(attempts: u32, seed: u64) -> Duration {
     let doubled = FIRST.saturating_mul(1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX));
     let whole = doubled.min(LONGEST);
     let quarter = u64::try_from((whole / 4).as_millis()).unwrap_or(u64::MAX);
-    whole - Duration::from_millis(mixed(seed) % (quarter + 1))
-}
-
-/// Spreads the bits of a seed (splitmix64).
-fn mixed(seed: u64) -> u64 {
-    let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    whole - Duration::from_millis(proto_random::mix(seed) % (quarter + 1))
 }
 
 /// What follows from the `attempts`-th try of what happened at `event`.

@@ -1,5 +1,7 @@
 //! Chance that can be repeated, and the words that it chooses from.
 
+use proto_random::Random;
+
 /// Words that names, times and expressions are made of: what is there, what could be, and what could never be.
 const WORDS: [&str; 64] = [
     "fuzz",
@@ -68,28 +70,24 @@ const WORDS: [&str; 64] = [
     "key=value",
 ];
 
-/// A sequence of numbers that follows from its seed (SplitMix64).
+/// A sequence of numbers that follows from its seed.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Dice(Random);
 
 impl Dice {
     /// Of this seed, as one of many.
     pub fn new(seed: u64, stream: u64) -> Self {
-        Self(seed ^ stream.wrapping_mul(0xD134_2543_DE82_EF95))
+        Self(Random::new(seed ^ stream.wrapping_mul(0xD134_2543_DE82_EF95)))
     }
 
     /// The next number.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.word()
     }
 
     /// A number below `end`, which is at least 1.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(end.max(1)).unwrap_or(1)).unwrap_or(0)
+        self.0.index(end)
     }
 
     /// True so many times of a hundred.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use node_agent_collective::RailCause;
 use node_agent_collective::units::{Node, Rail};
+use proto_random::mix;
 
 /// Something that happens to the rails between two nodes, or to a node's port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,14 +73,6 @@ pub enum Fault {
         /// Number of the rail that the port is on.
         rail: Rail,
     },
-}
-
-/// The output function of SplitMix64: random enough for faults and delays, and needs no dependency.
-pub(super) fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }
 
 impl Fault {

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use node_agent_collective::units::{Node, Rail};
 use node_agent_collective::{HEADER_BYTES, RailCause};
+use proto_random::mix;
 
-use super::fault::{Fault, mix};
+use super::fault::Fault;
 
 /// Bytes that a link holds.
 const LINK_BYTES: usize = 1 << 20;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use node_agent_engine_transport::Wiring;
 use node_agent_engine_transport::carrier::{Carrier, ENTROPY};
 use node_agent_engine_verbs::VerbsCarrier;
+use proto_random::Random;
 
 use crate::world::{Engine, MR, Net, PD, QP, all_reduce, leave, together};
 
@@ -218,15 +219,15 @@ fn storms_of_link_faults_spoil_no_bit() {
     std::thread::scope(|scope| {
         let (net, over) = (&net, &over);
         scope.spawn(move || {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             while !over.load(Ordering::SeqCst) {
                 // Rail 0 stays, so that the job lives.
-                let device = net.device(random.below(2), 1 + random.below(2));
-                let (begin, end) = [(LINK_DOWN, LINK_UP), (SILENT, REPORTING)][random.below(2)];
+                let device = net.device(random.index(2), 1 + random.index(2));
+                let (begin, end) = [(LINK_DOWN, LINK_UP), (SILENT, REPORTING)][random.index(2)];
                 net.fake.fault(device, begin, 0);
-                wait(random.below(60));
+                wait(random.index(60));
                 net.fake.fault(device, end, 0);
-                wait(random.below(60));
+                wait(random.index(60));
             }
         });
         together(net.engines(true), |n, engine| {
@@ -244,18 +245,5 @@ fn wait(ms: usize) {
     while Instant::now() < end {
         std::thread::yield_now();
         std::thread::park_timeout(Duration::from_millis(1));
-    }
-}
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
     }
 }
