@@ -6,6 +6,7 @@ use aws_lc_rs::rand;
 use controller_api::ApiMetrics;
 use controller_ha::{Observer, Replica, ReplicaConfig};
 use controller_leader::{Handle, LoopMetrics, follow_callers};
+use data_encoding::HEXLOWER;
 use proto_rpc::{Credentials, Listen, Metrics, files, tls::Trust};
 use tokio_util::sync::CancellationToken;
 
@@ -104,7 +105,7 @@ fn place(data_dir: &Path) -> Result<Vec<u8>, Error> {
     if !path.exists() {
         let mut bytes = [0; 16];
         rand::fill(&mut bytes).map_err(|_| "the system gave no random bytes")?;
-        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = HEXLOWER.encode(&bytes);
         files::write_public(&path, &format!("{text}\n"))?;
     }
     let text = files::read_text(&path)?;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use controller_core::Key;
+use data_encoding::HEXLOWER;
 use proto_audit::Log;
 use proto_model::{
     JobId, LicenseName, NodeName, QueueName, ReservationName, ScheduleName, ServiceClassName, TenantName,
@@ -100,7 +101,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Decisions(seq) => format!("{DECISIONS}{seq:016x}").into(),
         Key::Audit(log, first) => audit(*log, *first),
         Key::AttachedWrite(key) => Bytes::copy_from_slice(key.as_bytes()),
-        Key::Token(hash) => format!("{JOIN_TOKENS}{}", hex(hash)).into(),
+        Key::Token(hash) => format!("{JOIN_TOKENS}{}", HEXLOWER.encode(hash)).into(),
     }
 }
 
@@ -227,15 +228,6 @@ pub fn user_token(id: &str) -> Bytes {
 #[must_use]
 pub fn revocation(subject: &Subject) -> Bytes {
     format!("{REVOCATIONS}{subject}").into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

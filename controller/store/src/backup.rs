@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 
 use crate::embedded::codec::crc32;
 use crate::embedded::disk::io_failure;
@@ -126,7 +127,7 @@ impl BackupWriter {
         let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
         folder.map_err(failed)?;
-        Ok(BackupSummary { sha256: hex(sum.as_ref()), ..self.summary })
+        Ok(BackupSummary { sha256: HEXLOWER.encode(sum.as_ref()), ..self.summary })
     }
 }
 
@@ -247,7 +248,7 @@ impl BackupReader {
             return Err(self.corrupt("end", "bytes after the end"));
         }
         self.summary.keys = self.seen;
-        self.summary.sha256 = hex(&stored);
+        self.summary.sha256 = HEXLOWER.encode(&stored);
         Ok(())
     }
 
@@ -282,15 +283,6 @@ fn at(path: &Path, error: &std::io::Error) -> StoreError {
         StoreError::Io { cause } => StoreError::Io { cause: format!("{}: {cause}", path.display()) },
         other => other,
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, env, io, path::PathBuf, sync::Arc};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use node_agent_os::files;
 use node_agent_qos::DataClass;
 use node_agent_rank::{cgroup::limits::Limits, isolation::Isolation, privileges::RankLimits, user::RankUser};
@@ -161,21 +162,15 @@ pub struct Task {
 /// 64 hexadecimal digits for a key.
 #[must_use]
 pub fn key_to_hex(key: &JobKey) -> String {
-    key.expose().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(key.expose())
 }
 
 /// The key in 64 hexadecimal digits.
 #[must_use]
 pub fn key_from_hex(text: &str) -> Option<JobKey> {
-    let text = text.trim();
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(JobKey::new(bytes))
+    let (text, mut bytes) = (text.trim(), [0; 32]);
+    let whole = text.len() == 64 && HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut bytes).is_ok();
+    whole.then(|| JobKey::new(bytes))
 }
 
 /// What a supervisor gets through its standard input, and what is in no file: the key, and the values of variables.

@@ -8,6 +8,7 @@
 use crate::hex::to_hex;
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::rand;
+use data_encoding::HEXLOWER;
 use std::fmt;
 
 /// Bytes of the key.
@@ -164,12 +165,7 @@ fn read(plain: &[u8]) -> Option<Position> {
 
 /// Bytes from lower-case hex, as many as a token can have.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if digits.len() > 2 * MAX_BYTES || !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    let byte = |pair: &[u8]| crate::hex::from_hex::<1>(std::str::from_utf8(pair).ok()?);
-    digits.chunks_exact(2).map(|pair| byte(pair).map(|[byte]| byte)).collect()
+    if text.len() > 2 * MAX_BYTES { None } else { HEXLOWER.decode(text.as_bytes()).ok() }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Credentials that are taken back before their end: whose, which of them, and who hears of it.
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -104,10 +105,8 @@ fn normal_serial(text: &str) -> Result<String, SubjectError> {
     if digits.is_empty() || digits.len() > 2 * MAX_SERIAL || !digits.len().is_multiple_of(2) {
         return Err(SubjectError::Serial);
     }
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let all_hex = digits.iter().all(u8::is_ascii_hexdigit);
-    let bytes: Option<Vec<u8>> = digits.chunks_exact(2).map(byte).collect();
-    bytes.filter(|_| all_hex).map(|bytes| to_hex(&bytes)).ok_or(SubjectError::Serial)
+    let bytes = HEXLOWER_PERMISSIVE.decode(&digits).map_err(|_| SubjectError::Serial)?;
+    Ok(to_hex(&bytes))
 }
 
 /// What is revoked: of each subject, what was issued up to a time.

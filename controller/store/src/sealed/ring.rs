@@ -5,7 +5,7 @@
 //! (HKDF-SHA-256, RFC 5869), so that no number of values wears a key out; the row's name is authenticated with it, so
 //! that values cannot be exchanged. No message of ours begins with a zero byte: so plain values are distinguished.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -16,6 +16,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{self, HKDF_SHA256};
 use aws_lc_rs::rand;
 use bytes::Bytes;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use proto_rpc::files::{self, FileError};
 
 /// What a sealed value begins with; the second byte is the format.
@@ -39,7 +40,7 @@ pub struct KeyId([u8; 4]);
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 
@@ -239,11 +240,7 @@ impl KeyRing {
         }
         let before = before.unwrap_or(HEADING);
         let (comments, keys): (Vec<_>, Vec<_>) = before.lines().partition(|line| line.starts_with('#'));
-        let hex = secret.iter().fold(String::new(), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+        let hex = HEXLOWER.encode(&secret);
         let lines: Vec<_> = comments.into_iter().chain([hex.as_str()]).chain(keys).collect();
         Ok((id, lines.join("\n") + "\n"))
     }
@@ -379,12 +376,6 @@ fn parse(text: &str, path: &Path) -> Result<Arc<[Key]>, KeyRingError> {
 
 fn secret(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    // `from_str_radix` takes a sign.
-    text.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(bytes)
+    let whole = text.len() == 64 && HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut bytes).is_ok();
+    whole.then_some(bytes)
 }

@@ -28,6 +28,7 @@ mod wire_up;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use node_agent_collective::units::{Node, Rail};
 pub use rails::TcpRails;
 pub use sealed::Protection;
@@ -52,16 +53,9 @@ impl JobKey {
     /// A key written as 64 hexadecimal digits; white space around it is ignored.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
-        let (pairs, []) = text.trim().as_bytes().as_chunks::<2>() else { return None };
-        let mut key = [0u8; 32];
-        if pairs.len() != key.len() {
-            return None;
-        }
-        for (byte, pair) in key.iter_mut().zip(pairs) {
-            let digit = |c: u8| (c as char).to_digit(16);
-            *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()?;
-        }
-        Some(JobKey(key))
+        let (text, mut key) = (text.trim(), [0; 32]);
+        let whole = text.len() == 64 && HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut key).is_ok();
+        whole.then_some(JobKey(key))
     }
 }
 
