@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use proto_model::{Named, Reason, ReasonCode, TenantName, Timestamp};
+use proto_model::{JobSpec, Named, Reason, ReasonCode, TenantName, Timestamp};
 
-use super::FieldErrors;
+use super::{FieldErrors, Fields};
 use crate::v1;
 
 /// Seconds of the longest `google.protobuf.Duration`, about 10,000 years.
@@ -102,4 +102,17 @@ impl TryFrom<v1::Reason> for Reason {
 /// Reasons as the wire carries them.
 pub(super) fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
     reasons.iter().map(v1::Reason::from).collect()
+}
+
+/// How long something of a job may take: not longer than any job.
+pub(super) fn duration(
+    fields: &mut Fields,
+    field: &str,
+    wire: Option<prost_types::Duration>,
+) -> Option<Duration> {
+    let duration = fields.nest(field, duration_from_wire(wire?))?;
+    if duration > JobSpec::LONGEST {
+        fields.fail(field, "is longer than 366 days");
+    }
+    Some(duration)
 }

@@ -4,8 +4,9 @@ use proto_model::{Component, ComponentName, Gang};
 
 use super::{
     Fields,
-    job::{LIMITS, memory_per_node, range, ranks_per_node},
-    request::{bounded, gpu_models},
+    fields::{bounded, range},
+    limits::{LIMITS, memory_per_node, ranks_per_node},
+    request::gpu_models,
 };
 use crate::v1;
 

@@ -145,7 +145,7 @@ impl TryFrom<v1::Fabric> for Fabric {
 
     fn try_from(wire: v1::Fabric) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        super::job::header(&mut fields, &wire.api_version, &wire.kind, "Fabric");
+        super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Fabric");
         let metadata = fields.metadata(Some(wire.metadata.unwrap_or_default()));
         fields.unowned(&metadata);
         if metadata.name.len() > MAX_NAME || metadata.name.chars().any(char::is_control) {

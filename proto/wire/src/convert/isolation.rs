@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proto_model::{Isolation, IsolationFeature, IsolationPolicy, IsolationState};
 
-use super::{FieldErrors, Fields, known, node::line};
+use super::{FieldErrors, Fields, fields::line, known};
 use crate::v1::{self, isolation_feature::Kind};
 
 /// States of one server at most: features of agents that are newer than this schema are counted too.

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use prost::Message as _;
@@ -14,105 +13,18 @@ use proto_model::{
 };
 
 use super::{
-    API_VERSION, FieldErrors, Fields, component, duration_from_wire, duration_to_wire, known, request,
-    time_from_wire, time_to_wire, values,
+    API_VERSION, FieldErrors, Fields,
+    common::duration,
+    component, duration_to_wire,
+    fields::{bounded, header, range},
+    known,
+    limits::{LIMITS, memory_per_node, ranks_per_node},
+    request, time_from_wire, time_to_wire, values,
 };
 use crate::v1;
 
-/// What a job spec may ask for at most, whatever the cluster.
-#[derive(Debug, Clone, Copy)]
-pub struct SpecLimits {
-    /// Nodes of a gang: as many as the engine joins, and as a stored placement has room for.
-    pub nodes: u32,
-    /// GPUs of one node.
-    pub gpus_per_node: u32,
-    /// Ranks of one node.
-    pub ranks_per_node: u32,
-    /// CPUs of one node: as many as a node may report.
-    pub cpus_per_node: u32,
-    /// Bytes of main memory of one node: as many as a node may report.
-    pub memory_per_node: u64,
-    /// Bytes of one rank's message.
-    pub collective_bytes: u64,
-    /// Iterations and warm-up runs.
-    pub iterations: u32,
-    /// Bytes of arguments and environment together; Linux refuses more than 128 KiB in one string.
-    pub command_bytes: usize,
-    /// Entries of a map.
-    pub entries: usize,
-    /// Restarts, and replacements of nodes.
-    pub restarts: u32,
-    /// Bytes of a placement request as it is stored.
-    pub placement_bytes: usize,
-}
-
-/// The limits in force.
-pub const LIMITS: SpecLimits = SpecLimits {
-    nodes: 1024,
-    gpus_per_node: 64,
-    ranks_per_node: 256,
-    cpus_per_node: 65_536,
-    memory_per_node: 1 << 52,
-    collective_bytes: 16 << 30,
-    iterations: 1_000_000,
-    command_bytes: 96 << 10,
-    entries: 1024,
-    restarts: 1000,
-    placement_bytes: 32 << 10,
-};
-
-/// Bytes of memory that a job asks for at least, if it asks for any: below that no program starts, and whoever writes 64 means 64 GiB.
-const MEMORY_LEAST: u64 = 16 << 20;
-
 /// Most queue pairs of a link: as many as engines have.
 const QUEUE_PAIRS: u32 = 8;
-
-/// `apiVersion` and `kind` may be left out where the place says what it is; if given, they must be right.
-pub(super) fn header(fields: &mut Fields, api_version: &str, kind: &str, expected: &str) {
-    if !api_version.is_empty() && api_version != API_VERSION {
-        fields.fail("apiVersion", format!("'{api_version}' is not known; write {API_VERSION}"));
-    }
-    if !kind.is_empty() && kind != expected {
-        fields.fail("kind", format!("'{kind}' was given where {expected} is expected"));
-    }
-}
-
-pub(super) fn range(fields: &mut Fields, field: &str, value: u32, min: u32, max: u32) {
-    if value < min || value > max {
-        fields.fail(field, format!("{value} is out of range; it must be from {min} to {max}"));
-    }
-}
-
-pub(super) fn duration(
-    fields: &mut Fields,
-    field: &str,
-    wire: Option<prost_types::Duration>,
-) -> Option<Duration> {
-    let duration = fields.nest(field, duration_from_wire(wire?))?;
-    if duration > JobSpec::LONGEST {
-        fields.fail(field, "is longer than 366 days");
-    }
-    Some(duration)
-}
-
-/// Bytes of memory of each node, which may be 0.
-pub(super) fn memory_per_node(fields: &mut Fields, field: &str, memory: u64) {
-    let most = LIMITS.memory_per_node;
-    if memory > most {
-        fields.fail(field, format!("{memory} bytes are more than any node has; at most {most}"));
-    } else if (1..MEMORY_LEAST).contains(&memory) {
-        let message = format!("{memory} bytes are too few for any program; at least {MEMORY_LEAST}, or 0");
-        fields.fail(field, message);
-    }
-}
-
-/// Ranks of each node: without a number one for each GPU of a command's.
-pub(super) fn ranks_per_node(given: u32, gpus: u32, is_command: bool) -> u32 {
-    match given {
-        0 if is_command => gpus.max(1),
-        given => given.max(1),
-    }
-}
 
 fn gang(fields: &mut Fields, wire: v1::Gang, is_command: bool) -> Gang {
     range(fields, "gang.nodes", wire.nodes, 1, LIMITS.nodes);
@@ -426,7 +338,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let service_class = optional(&mut fields, "serviceClass", &wire.service_class, ServiceClassName::new);
         let licenses = super::license::asked(&mut fields, wire.licenses);
         let reservation = optional(&mut fields, "reservation", &wire.reservation, ReservationName::new);
-        let after = if request::bounded(&mut fields, "after", &wire.after, MAX_TERMS) {
+        let after = if bounded(&mut fields, "after", &wire.after, MAX_TERMS) {
             fields.list("after", wire.after)
         } else {
             Vec::new()

@@ -32,7 +32,7 @@ impl TryFrom<v1::License> for License {
 
     fn try_from(wire: v1::License) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        super::job::header(&mut fields, &wire.api_version, &wire.kind, "License");
+        super::fields::header(&mut fields, &wire.api_version, &wire.kind, "License");
         let metadata = fields.metadata(wire.metadata);
         fields.unowned(&metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();

@@ -12,7 +12,9 @@ use proto_model::{
 };
 
 use super::{
-    API_VERSION, FieldErrors, Fields, common, known, request::bounded, time_from_wire, time_to_wire,
+    API_VERSION, FieldErrors, Fields, common,
+    fields::{bounded, line},
+    known, time_from_wire, time_to_wire,
 };
 use crate::v1;
 
@@ -22,8 +24,6 @@ const MAX_NEIGHBORS: usize = 256;
 const MAX_NICS: usize = 256;
 /// Findings, or changes, of one server at most.
 const MAX_REPORTED: usize = 64;
-/// Bytes of a line of such.
-const MAX_LINE: usize = 512;
 
 fn numa(number: i32) -> Option<u32> {
     u32::try_from(number).ok()
@@ -155,13 +155,6 @@ fn reported(fields: &mut Fields, field: &str, wire: Vec<v1::Reason>) -> Vec<Reas
         }
     }
     fields.list(field, wire)
-}
-
-/// Text of an agent: one printable line of a bounded length.
-pub(super) fn line(fields: &mut Fields, field: &str, text: &str) {
-    if text.len() > MAX_LINE || text.chars().any(char::is_control) {
-        fields.fail(field, format!("must be one printable line of at most {MAX_LINE} bytes"));
-    }
 }
 
 impl From<&Inventory> for v1::Inventory {
@@ -328,7 +321,7 @@ impl TryFrom<v1::Node> for Node {
 
     fn try_from(wire: v1::Node) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        super::job::header(&mut fields, &wire.api_version, &wire.kind, "Node");
+        super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Node");
         let metadata = fields.present("metadata", wire.metadata).unwrap_or_default();
         let spec = wire.spec.unwrap_or_default();
         let status = wire.status.unwrap_or_default();

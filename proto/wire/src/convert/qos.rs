@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use proto_model::{DesiredQos, NodeName, QosPort, QosRollout, QosState, Reason, qos::MAX_DOCUMENT};
 
-use super::{FieldErrors, Fields, duration_to_wire, job::duration, known, time_from_wire, time_to_wire};
+use super::{FieldErrors, Fields, common::duration, duration_to_wire, known, time_from_wire, time_to_wire};
 use crate::v1::{self, qos_port::State};
 
 const STATES: [(QosState, State); 5] = [

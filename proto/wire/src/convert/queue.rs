@@ -14,7 +14,7 @@ impl TryFrom<v1::Queue> for Queue {
 
     fn try_from(wire: v1::Queue) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        super::job::header(&mut fields, &wire.api_version, &wire.kind, "Queue");
+        super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Queue");
         let metadata = fields.metadata(wire.metadata);
         let spec = wire.spec.unwrap_or_default();
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));

@@ -12,8 +12,11 @@ use proto_model::{
 use super::{
     FieldErrors, Fields,
     common::LAST_TIME,
-    job::{LIMITS, duration, range},
-    known, time_from_wire, time_to_wire,
+    common::duration,
+    fields::{bounded, range},
+    known,
+    limits::LIMITS,
+    time_from_wire, time_to_wire,
 };
 use crate::{convert::duration_to_wire, v1};
 
@@ -62,14 +65,6 @@ fn within_to_wire(within: Within) -> i32 {
         Within::Fabric => W::Fabric,
     }
     .into()
-}
-
-/// A list that is too long is not converted at all: the check of the spec would never see it.
-pub(super) fn bounded<T>(fields: &mut Fields, field: &str, list: &[T], most: usize) -> bool {
-    if list.len() > most {
-        fields.fail(field, format!("has {} entries; at most {most} are allowed", list.len()));
-    }
-    list.len() <= most
 }
 
 pub(super) fn placement(fields: &mut Fields, wire: v1::PlacementRequest) -> PlacementRequest {

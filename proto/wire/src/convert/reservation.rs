@@ -5,9 +5,11 @@ use std::{collections::BTreeSet, time::Duration};
 use proto_model::{Reservation, ReservationName, ReservationNodes, TenantName, Timestamp};
 
 use super::{
-    API_VERSION, FieldErrors, Fields, duration_to_wire,
-    job::duration,
-    request::{bounded, names_to_wire, node_names},
+    API_VERSION, FieldErrors, Fields,
+    common::duration,
+    duration_to_wire,
+    fields::bounded,
+    request::{names_to_wire, node_names},
     time_from_wire, time_to_wire,
 };
 use crate::v1;
@@ -65,7 +67,7 @@ impl TryFrom<v1::Reservation> for Reservation {
 
     fn try_from(wire: v1::Reservation) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        super::job::header(&mut fields, &wire.api_version, &wire.kind, "Reservation");
+        super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Reservation");
         let metadata = fields.metadata(wire.metadata);
         fields.unowned(&metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();

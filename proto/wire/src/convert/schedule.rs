@@ -1,10 +1,6 @@
 //! Schedules.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use proto_model::{
     Concurrency, Cron, History, JobName, JobSchedule, JobSpec, ScheduleName, ScheduleProgress, ScheduledRun,
@@ -12,33 +8,10 @@ use proto_model::{
 };
 
 use super::{
-    API_VERSION, FieldErrors, Fields, check_job_name, duration_from_wire, duration_to_wire, known,
-    time_from_wire, time_to_wire,
+    API_VERSION, FieldErrors, Fields, check_job_name, duration_from_wire, duration_to_wire, job_labels,
+    known, time_from_wire, time_to_wire,
 };
 use crate::v1;
-
-/// Labels of one job, and bytes of a label's key and of its value.
-const MAX_LABELS: usize = 64;
-const MAX_LABEL: usize = 256;
-
-/// Labels of a job, in order.
-///
-/// # Errors
-/// There are too many, or one is no printable text, or too long.
-pub fn job_labels(wire: HashMap<String, String>) -> Result<BTreeMap<String, String>, FieldErrors> {
-    if wire.len() > MAX_LABELS {
-        return Err(FieldErrors::one("", format!("has {} entries; at most {MAX_LABELS}", wire.len())));
-    }
-    for (key, value) in &wire {
-        let wrong = key.is_empty() || key.len() > MAX_LABEL || value.len() > MAX_LABEL;
-        if wrong || key.chars().chain(value.chars()).any(char::is_control) {
-            let text =
-                format!("{key:?}: a key and its value are printable text of at most {MAX_LABEL} bytes");
-            return Err(FieldErrors::one("", text));
-        }
-    }
-    Ok(wire.into_iter().collect())
-}
 
 /// What each run is: a job without moments of its own.
 fn template(
@@ -117,7 +90,7 @@ impl TryFrom<v1::Schedule> for JobSchedule {
 
     fn try_from(wire: v1::Schedule) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        super::job::header(&mut fields, &wire.api_version, &wire.kind, "Schedule");
+        super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Schedule");
         let metadata = fields.metadata(wire.metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));

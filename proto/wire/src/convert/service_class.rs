@@ -8,7 +8,7 @@ use proto_model::{
 };
 
 use super::{
-    API_VERSION, FieldErrors, Fields, duration_to_wire, job::duration, request::bounded, role_from_wire,
+    API_VERSION, FieldErrors, Fields, common::duration, duration_to_wire, fields::bounded, role_from_wire,
     role_to_wire, time_from_wire, time_to_wire,
 };
 use crate::v1;
@@ -126,7 +126,7 @@ impl TryFrom<v1::ServiceClass> for ServiceClass {
 
     fn try_from(wire: v1::ServiceClass) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        super::job::header(&mut fields, &wire.api_version, &wire.kind, "ServiceClass");
+        super::fields::header(&mut fields, &wire.api_version, &wire.kind, "ServiceClass");
         let metadata = fields.metadata(wire.metadata);
         fields.unowned(&metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();

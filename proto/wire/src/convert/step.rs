@@ -2,7 +2,7 @@
 
 use proto_model::{NodeName, StepInput, StepOrder, StepRequest, StepTerminal, StepWindow, StepWork};
 
-use super::{FieldErrors, Fields, job, job::LIMITS, request::node_names};
+use super::{FieldErrors, Fields, fields::range, job, limits::LIMITS, request::node_names};
 use crate::v1;
 
 /// `TERM` is not longer.
@@ -111,7 +111,7 @@ impl TryFrom<v1::StepStart> for StepRequest {
         job::program_size(&mut fields, "", &wire.argv, &env);
         let work = work(&mut fields, wire.argv, wire.signal, wire.port);
         let nodes = node_names(&mut fields, "nodes", &wire.nodes, LIMITS.nodes as usize);
-        job::range(&mut fields, "ranksPerNode", wire.ranks_per_node, 0, Self::RANKS_PER_NODE);
+        range(&mut fields, "ranksPerNode", wire.ranks_per_node, 0, Self::RANKS_PER_NODE);
         let terminal =
             wire.terminal.and_then(|terminal| fields.nest("terminal", StepTerminal::try_from(terminal)));
         let request = Self {
@@ -137,7 +137,7 @@ impl TryFrom<v1::StepOrder> for StepOrder {
         let env = job::variables(&mut fields, "env", wire.env);
         job::program_size(&mut fields, "", &wire.argv, &env);
         let work = work(&mut fields, wire.argv, wire.signal, wire.port);
-        job::range(&mut fields, "ranksHere", wire.ranks_here, 1, StepRequest::RANKS_PER_NODE);
+        range(&mut fields, "ranksHere", wire.ranks_here, 1, StepRequest::RANKS_PER_NODE);
         if wire.first_rank.checked_add(wire.ranks_here).is_none_or(|end| end > wire.ranks) {
             fields.fail("ranks", format!("{} are fewer than those of this server", wire.ranks));
         }

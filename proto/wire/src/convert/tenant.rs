@@ -81,7 +81,7 @@ impl TryFrom<v1::Tenant> for Tenant {
 
     fn try_from(wire: v1::Tenant) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        super::job::header(&mut fields, &wire.api_version, &wire.kind, "Tenant");
+        super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Tenant");
         let metadata = fields.metadata(wire.metadata);
         fields.unowned(&metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();

@@ -52,7 +52,7 @@ fn data(fields: &mut Fields, wire: HashMap<String, String>, keys: &[v1::DataKey]
 
 fn read(kind: ValuesKind, wire: Wire) -> Result<Values, FieldErrors> {
     let mut fields = Fields::default();
-    super::job::header(&mut fields, &wire.api_version, &wire.kind, kind.kind());
+    super::fields::header(&mut fields, &wire.api_version, &wire.kind, kind.kind());
     let metadata = fields.metadata(wire.metadata);
     let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
     let name = fields.take("metadata.name", ValuesName::new(&metadata.name));

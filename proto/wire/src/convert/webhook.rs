@@ -190,7 +190,7 @@ impl TryFrom<v1::Webhook> for Webhook {
 
     fn try_from(wire: v1::Webhook) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        super::job::header(&mut fields, &wire.api_version, &wire.kind, "Webhook");
+        super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Webhook");
         let metadata = fields.metadata(wire.metadata);
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
         let name = fields.take("metadata.name", WebhookName::new(&metadata.name));
