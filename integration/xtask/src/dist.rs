@@ -38,7 +38,8 @@ struct Shipped {
 /// # Errors
 /// The build fails, objcopy or sha256sum is missing or fails, the folder cannot be written, or the programs are larger than they may be.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut build = process::cargo(["build", "--release", "--message-format", "json-render-diagnostics"]);
+    let mut build =
+        process::cargo(["build", "--profile", "dist", "--message-format", "json-render-diagnostics"]);
     // Without the flag of .cargo/config.toml, which only a simulator needs; in a folder of its own, as other flags rebuild everything.
     let target = process::target_dir()?;
     build.env("RUSTFLAGS", "").env("CARGO_TARGET_DIR", target.join("shipped"));

@@ -2,8 +2,8 @@
 
 use node_agent_collective::Operation;
 
+use crate::bounds::MAX_TEXT;
 use crate::codec::{ProtocolError, Reader, Writer};
-use crate::message::MAX_TEXT;
 
 /// Most ranks of a server that a message names.
 pub const MAX_NEIGHBOURS: usize = 256;

@@ -13,6 +13,7 @@
 //! - [`Element`]: the Rust types whose slices can be reduced.
 
 mod board;
+mod bounds;
 mod codec;
 mod copy;
 mod descriptors;
@@ -30,6 +31,7 @@ pub use board::{
     Board, Claim, DEPTH, Extent, Finished, FirstRun, MAX_LOCAL, NOTHING_TO_COPY, Presence, STAGE_SLOT, Table,
     WINDOW, WORDS,
 };
+pub use bounds::{MAX_MESSAGE, MAX_RAILS, MAX_TEXT, VERSION};
 pub use codec::ProtocolError;
 pub use copy::settle;
 pub use descriptors::close_on_exec;
@@ -37,7 +39,6 @@ pub use device::{Lent, MAX_NEIGHBOURS};
 pub use element::Element;
 pub use fold::fold;
 pub use message::{Failure, FailureCode, RailBytes, Reply, Request, Welcome};
-pub use message::{MAX_MESSAGE, MAX_RAILS, MAX_TEXT, VERSION};
 pub use post::{Post, Span};
 pub use queues::{
     Absurd, Acceptor, Completer, ENTRY, Lines, Pushed, Queues, Submitter, Taker, entry, to_entry,

@@ -4,20 +4,13 @@
 //! magic `u32`, version `u16`, kind `u16`, id `u64`, then the kind's fields. The rank picks ids; a reply carries the id of
 //! the request that it answers. The first request is [`Request::Hello`].
 
+use crate::bounds::{MAX_RAILS, MAX_TEXT, VERSION};
 use crate::codec::{ProtocolError, Reader, Writer};
 use crate::device::Lent;
 use crate::post::Post;
 
-/// Version of this protocol; both sides must speak the same. Released versions keep their messages.
-pub const VERSION: u16 = 1;
-/// Most bytes of one message.
-pub const MAX_MESSAGE: usize = 2048;
-/// Most bytes of any text in a message.
-pub const MAX_TEXT: usize = 512;
 /// Most bytes of a GPU's PCI address.
 const MAX_GPU: usize = 32;
-/// Most rails whose counters fit in one reply.
-pub const MAX_RAILS: usize = 64;
 
 /// "RAIL" as the first four bytes.
 const MAGIC: u32 = u32::from_le_bytes(*b"RAIL");

@@ -8,6 +8,8 @@ use proto_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::bounds::INDEX_MAX;
+
 /// Entries of a list; no device has more.
 const LIST_MOST: usize = 64;
 /// Bytes of a text, as a controller takes them.
@@ -247,12 +249,8 @@ impl FileGpuFacts {
         let texts = [("driver", &driver), ("driverVersion", &driver_version), ("nic", &nic)];
         check(field, &texts.map(|(name, text)| (name, text.as_str())), &[("links", links.len())], wrong);
         check_pci(field, &pci, wrong);
-        for (at, link) in links.iter().enumerate().filter(|(_, link)| link.gpu >= super::INDEX_MAX) {
-            wrong.push(format!(
-                "{field}.facts.links[{at}].gpu: {} is not below {}",
-                link.gpu,
-                super::INDEX_MAX
-            ));
+        for (at, link) in links.iter().enumerate().filter(|(_, link)| link.gpu >= INDEX_MAX) {
+            wrong.push(format!("{field}.facts.links[{at}].gpu: {} is not below {}", link.gpu, INDEX_MAX));
         }
         let link = |link: FileLink| {
             let peer = match link.peer {

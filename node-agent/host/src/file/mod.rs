@@ -3,6 +3,7 @@
 //! Field names are those of the canonical JSON mapping (`pciAddress`, `speedMbps`); 64-bit numbers may be numbers
 //! or strings, as that mapping allows. Written by hand, so what is left out is "not known" (and `up` is true).
 
+mod bounds;
 mod facts;
 mod shape;
 
@@ -17,12 +18,11 @@ use std::{
 use proto_model::{Gpu, Inventory, Neighbor, Nic};
 use thiserror::Error;
 
+use bounds::INDEX_MAX;
 use shape::{FileGpu, FileInventory, FileNeighbor, FileNic};
 
 /// No server is described by more.
 const FILE_MAX: u64 = 1024 * 1024;
-/// GPUs and rails are numbered below this.
-const INDEX_MAX: u32 = 64;
 /// Neighbours of one server at most, as the controller takes them.
 const NEIGHBORS_MAX: usize = 256;
 /// Bytes of a NIC's name; a controller takes no longer one.

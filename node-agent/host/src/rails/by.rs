@@ -2,7 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Candidate, RAILS_MOST, Served, Subnets, Switches};
+use super::{
+    error::RAILS_MOST,
+    lldp::Switches,
+    net::Subnets,
+    rule::{Candidate, Served},
+};
 use crate::finding::{Finding, FindingKind};
 
 type Rails = Vec<Option<Served>>;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-use super::{RAILS_MOST, parse::RailRuleError};
+use super::error::{RAILS_MOST, RailRuleError};
 
 /// Stars of one pattern at most.
 const STARS_MOST: usize = 4;

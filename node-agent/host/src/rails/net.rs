@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use super::{RAILS_MOST, parse::RailRuleError};
+use super::error::{RAILS_MOST, RailRuleError};
 
 /// An IP network: an address and the length of its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,40 +3,27 @@
 //! A case is a function of its seed. A right port has noise that means nothing to RDMA; a wrong one is a right one with
 //! one thing changed, as another tool, an old script or a new firmware would leave it.
 
+mod case;
+mod dice;
 mod mutation;
 mod port;
 
 use std::collections::BTreeSet;
 
-use proto_random::Random;
-
 use crate::{
-    Observed, QosProfile,
+    Observed,
     diff::diff,
     item::Item,
     model,
     plan::{Options, plan},
-    vendor::{VENDORS, Vendor},
+    vendor::VENDORS,
 };
 
+pub use case::Case;
+pub use dice::Dice;
 #[cfg(test)]
 pub(crate) use mutation::{all as mutations, names as mutation_names};
 pub use port::{profile, right_port};
-
-/// A port, its profile, and what is wrong with it.
-#[derive(Debug, Clone)]
-pub struct Case {
-    /// What was done to it, in words.
-    pub name: String,
-    /// The table of the port's driver.
-    pub vendor: &'static Vendor,
-    /// The profile that the port should have.
-    pub profile: QosProfile,
-    /// What is read of the port.
-    pub observed: Observed,
-    /// The settings that differ from the profile: exactly these must be found.
-    pub wrong: BTreeSet<Item>,
-}
 
 /// What became of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,53 +34,6 @@ pub struct Outcome {
     pub remediated: bool,
     /// What went otherwise; empty if nothing did.
     pub trouble: String,
-}
-
-/// Numbers that are the same in every run.
-#[derive(Debug, Clone)]
-pub struct Dice(Random);
-
-impl Dice {
-    /// Dice that fall as this seed decides.
-    #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self(Random::new(seed))
-    }
-
-    /// The next number of the sequence, any of 64 bits.
-    pub const fn roll(&mut self) -> u64 {
-        self.0.word()
-    }
-
-    /// The next number, reduced to less than `end`; 0 where `end` is 0.
-    pub const fn below(&mut self, end: u64) -> u64 {
-        self.0.below(end)
-    }
-
-    /// A byte below `end`.
-    pub fn byte(&mut self, end: u8) -> u8 {
-        u8::try_from(self.below(u64::from(end))).unwrap_or(0)
-    }
-
-    /// True or false, each as often as the other.
-    pub const fn coin(&mut self) -> bool {
-        self.roll() & 1 == 1
-    }
-
-    /// One of `all`, which must not be empty.
-    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).unwrap_or(0)]
-    }
-
-    /// A byte below `end` that is not `other`.
-    pub fn byte_but(&mut self, end: u8, other: u8) -> u8 {
-        loop {
-            let byte = self.byte(end);
-            if byte != other {
-                return byte;
-            }
-        }
-    }
 }
 
 /// A right port with noise.
