@@ -5,86 +5,24 @@ use std::{path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
 
 use proto_rpc::{
     CaPin, CertificateSlot, Client, ClientOptions, CredentialFiles, Credentials, Jitter, KeyRequest,
-    MAX_MESSAGE_BYTES, Renewal, RetryPolicy, RpcError, TrustSlot, ca::CaError, client::ClientError,
-    credentials::CredentialsError, files, files::FileError, retry, tls::TlsError, tls::Trust,
+    MAX_MESSAGE_BYTES, Renewal, RetryPolicy, RpcError, TrustSlot, files, files::FileError, retry, tls::Trust,
 };
 use proto_wire::v1::{
     self, agent_service_client::AgentServiceClient, enroll_service_client::EnrollServiceClient,
 };
-use thiserror::Error;
 use tokio::sync::watch;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use crate::{agent::Setup, arguments::RunArguments};
+use crate::{
+    agent::{error::IdentityError, setup::Setup},
+    arguments::RunArguments,
+};
 
 /// Joining is tried for this long while the controller cannot be reached.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
 
 /// Whatever a controller says, an agent waits no longer with a renewal that another authority makes necessary.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-
-/// Why there is no certificate.
-#[derive(Debug, Error)]
-pub enum IdentityError {
-    /// No certificate, no token.
-    #[error(
-        "this server has no certificate yet: give --join-token and --ca-pin, as `railctl node token {node}` prints them"
-    )]
-    NoToken {
-        /// Name of this server, as the controller knows it.
-        node: String,
-    },
-    /// A token without the pin by which the controller is known.
-    #[error("--join-token goes with --ca-pin: without it the token could be given to anybody")]
-    NoPin,
-    /// The certificate here is another server's.
-    #[error(
-        "the certificate in {} is node '{found}', not '{wanted}'; use another --data-dir or the old name",
-        dir.display()
-    )]
-    OtherNode {
-        /// The directory that holds the certificate.
-        dir: PathBuf,
-        /// The server that the certificate names.
-        found: String,
-        /// The server that it should name.
-        wanted: String,
-    },
-    /// It has expired while the agent was away.
-    #[error("this server's certificate has expired; join again with a new --join-token and --ca-pin")]
-    Expired,
-    /// The controller refused or could not be reached.
-    #[error("cannot join at {controller}: {source}")]
-    Join {
-        /// The controller's address, as it was given.
-        controller: String,
-        /// Why the call failed, or what the controller answered.
-        source: RpcError,
-    },
-    /// As above, for a new certificate in place of the one that is here.
-    #[error("cannot renew at {controller}: {source}")]
-    Renew {
-        /// The controller's address, as it was given.
-        controller: String,
-        /// Why the call failed, or what the controller answered.
-        source: Box<RpcError>,
-    },
-    /// A file of the identity cannot be read or written.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// What is in the files is no key or certificate that can be used.
-    #[error(transparent)]
-    Credentials(#[from] CredentialsError),
-    /// The key could not be made.
-    #[error(transparent)]
-    Key(#[from] CaError),
-    /// What the controller sent cannot be used.
-    #[error("the certificate cannot be used: {0}")]
-    Tls(#[from] TlsError),
-    /// The client could not be made.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-}
 
 #[derive(Clone)]
 struct Files {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use node_agent_host::{FileHost, Host, RealHost, to_json};
 
-use crate::{agent::AgentError, arguments::InventoryArguments};
+use crate::{agent::error::AgentError, arguments::InventoryArguments};
 
 /// The host that the command line asks for.
 pub(crate) fn host(arguments: &InventoryArguments) -> Arc<dyn Host> {

@@ -2,6 +2,7 @@
 
 mod check;
 mod disk;
+mod error;
 mod health;
 pub mod identity;
 pub mod inventory;
@@ -12,20 +13,19 @@ mod prove;
 pub mod ranks;
 mod recover;
 mod runner;
+mod setup;
 mod steps;
 mod upload;
 mod usage;
 mod watch;
 
 use std::{
-    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
 };
 
 use node_agent_attempt::layout::DataDir;
-use node_agent_host::InventoryFileError;
 use node_agent_netlink::{
     Kernel, RealKernel,
     fake::{FakeKernel, Style},
@@ -35,127 +35,22 @@ use node_agent_qos_apply::{
     Modelled,
     data_class::DataClasses,
     desired,
-    document::{ProfileFileError, profile},
+    document::profile,
     keep::{Faults, Keeping},
-    keeper::KeeperError,
     modelled,
 };
-use node_agent_rank::{
-    cgroup::{
-        self, Available, hierarchy,
-        limits::{RankGroups, Server},
-    },
-    user::RankUserError,
-};
-use proto_model::{Isolation, IsolationState, Nic, NodeName};
+use node_agent_rank::cgroup::{self, Available, hierarchy, limits::Server};
+use proto_model::{IsolationState, Nic};
 use proto_rpc::{
-    Endpoint, Metrics, otlp,
-    telemetry::{self, TelemetryError, TelemetryOptions},
+    Metrics, otlp,
+    telemetry::{self, TelemetryOptions},
 };
-use thiserror::Error;
-use tokio::sync::watch::{Receiver, Sender, channel};
+use tokio::sync::watch::{Sender, channel};
+
+pub use error::{AgentError, IdentityError};
+pub(crate) use setup::{Limiting, Programs, Setup};
 
 use crate::arguments::RunArguments;
-
-/// Why the agent ended.
-#[derive(Debug, Error)]
-pub enum AgentError {
-    /// The data directory cannot be used.
-    #[error("cannot use the data directory {}: {source}; give another --data-dir or mend its permissions", path.display())]
-    DataDir {
-        /// Path of the data directory.
-        path: PathBuf,
-        /// What the operating system answered.
-        source: io::Error,
-    },
-    /// Another agent uses it.
-    #[error("another rail-node-agent uses the data directory {}; one server has one agent", .0.display())]
-    Locked(PathBuf),
-    /// No engine to start jobs with.
-    #[error("there is no rail-engine at {}; install it beside rail-node-agent or give --engine", .0.display())]
-    NoEngine(PathBuf),
-    /// The inventory file cannot be used.
-    #[error(transparent)]
-    Inventory(#[from] InventoryFileError),
-    /// No certificate, and none could be got.
-    #[error(transparent)]
-    Identity(#[from] identity::IdentityError),
-    /// Logs or traces could not be started.
-    #[error(transparent)]
-    Telemetry(#[from] TelemetryError),
-    /// Ranks cannot run as the user that was asked for.
-    #[error(transparent)]
-    RankUser(#[from] RankUserError),
-    /// The profile of class of service cannot be used.
-    #[error(transparent)]
-    QosProfile(#[from] ProfileFileError),
-    /// Class of service cannot be kept.
-    #[error("cannot keep class of service: {0}")]
-    Qos(#[from] KeeperError),
-    /// The metrics address cannot be used.
-    #[error("cannot serve metrics: {0}")]
-    Metrics(String),
-    /// Something else that the process needs.
-    #[error("cannot start: {0}")]
-    Start(#[from] io::Error),
-}
-
-impl AgentError {
-    /// True where the command line is to be fixed.
-    #[must_use]
-    pub fn is_usage(&self) -> bool {
-        matches!(self, Self::NoEngine(_) | Self::Inventory(_) | Self::RankUser(_) | Self::QosProfile(_))
-    }
-}
-
-/// The programs and libraries that attempts are started with.
-#[derive(Debug)]
-pub(crate) struct Programs {
-    /// rail-engine.
-    pub engine: PathBuf,
-    /// librail.so, where it lies beside the agent.
-    pub library: Option<PathBuf>,
-    /// The agent's own program, which is a supervisor's too.
-    pub agent: PathBuf,
-}
-
-/// What ranks may use of this server.
-#[derive(Debug)]
-pub(crate) struct Limiting {
-    /// Whether jobs get control groups.
-    pub cgroups: bool,
-    /// What ranks may use of it.
-    pub rank_groups: RankGroups,
-    /// What there is of it.
-    pub server: Server,
-}
-
-/// What every part of the agent knows.
-#[derive(Debug)]
-pub(crate) struct Setup {
-    /// Writes what must survive a power cut.
-    pub disk: disk::Disk,
-    pub node: NodeName,
-    pub data: DataDir,
-    pub controller: Vec<Endpoint>,
-    pub programs: Programs,
-    pub log_bytes: u64,
-    pub ranks: ranks::RankSetup,
-    pub limiting: Limiting,
-    /// Below it are the counters of NICs; `None` where there are none.
-    pub counters: Option<PathBuf>,
-    /// What is wrong with the class of service of NICs.
-    pub qos_faults: Receiver<Faults>,
-    /// How the agent keeps the class of service of NICs.
-    pub qos: Keeping,
-    /// The data classes of rails when the agent began.
-    pub data_classes: DataClasses,
-    pub metrics: metrics::AgentMetrics,
-    /// How far jobs on this server are kept apart.
-    pub isolation: Isolation,
-    /// What the controller has said of the cluster's authority.
-    pub authority: Sender<Option<proto_wire::v1::Authority>>,
-}
 
 /// Runs until SIGTERM or SIGINT; jobs go on.
 ///

@@ -25,7 +25,7 @@ use node_agent_rank::{
 use proto_model::{Inventory, IsolationState};
 
 use super::recover;
-use crate::{agent::AgentError, rank_arguments::RankArguments};
+use crate::{agent::error::AgentError, rank_arguments::RankArguments};
 
 /// A rank shares no more with its engine unless it is said.
 const ENGINE_MEMORY_MAX: u64 = 8 << 30;

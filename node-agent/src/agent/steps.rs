@@ -25,7 +25,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use crate::agent::Setup;
+use crate::agent::setup::Setup;
 
 /// Events that wait for a slow caller.
 const WAITING: usize = 8;

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
-    agent::{Setup, recover},
+    agent::{recover, setup::Setup},
     kept,
 };
 

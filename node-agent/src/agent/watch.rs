@@ -23,7 +23,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::agent::{Setup, recover};
+use crate::agent::{recover, setup::Setup};
 
 /// Orders that wait for a supervisor; it has one at a time, more only while it starts.
 pub const ORDERS: usize = 16;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use node_agent_client::OpKind;
 use serde::{Deserialize, Serialize};
 
-use super::{Options, Plan, SEND_RECV};
+use super::options::{Options, Plan, SEND_RECV};
 
 /// Result of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -12,7 +12,11 @@ use node_agent_client::{Attach, Client, Error, OpKind, ReduceOp};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-use super::{Bench, BenchError, MAX_REPETITIONS, Options};
+use super::{
+    error::BenchError,
+    options::{MAX_REPETITIONS, Options},
+    rank::Bench,
+};
 
 /// One line of standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
