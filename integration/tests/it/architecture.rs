@@ -58,53 +58,53 @@ fn a_crates_name_is_its_path() {
     }
 }
 
+/// What a pure room may use of this workspace; `None` for rooms that are not pure.
+fn pure(name: &str) -> Option<&'static [&'static str]> {
+    Some(match name {
+        "proto-model" | "proto-audit" | "proto-random" => &[],
+        "node-agent-collective" => &["proto-random"],
+        "controller-certify"
+        | "controller-election"
+        | "controller-topology"
+        | "node-agent-core"
+        | "node-agent-gpudirect"
+        | "node-agent-health"
+        | "node-agent-qos" => &["proto-model", "proto-random"],
+        "controller-scheduler" | "controller-fabric" => {
+            &["proto-model", "proto-random", "controller-topology"]
+        }
+        "controller-simulator" => &[
+            "proto-model",
+            "proto-random",
+            "controller-topology",
+            "controller-scheduler",
+            "controller-queue",
+        ],
+        "controller-queue" => &["proto-model", "proto-random", "controller-topology", "controller-scheduler"],
+        "controller-state" => &[
+            "proto-audit",
+            "proto-model",
+            "controller-certify",
+            "controller-topology",
+            "controller-scheduler",
+            "controller-queue",
+        ],
+        "controller-core" => &[
+            "proto-audit",
+            "proto-model",
+            "proto-random",
+            "controller-certify",
+            "controller-topology",
+            "controller-scheduler",
+            "controller-queue",
+            "controller-state",
+        ],
+        _ => return None,
+    })
+}
+
 #[test]
 fn directions_that_must_never_be_are_not_there() {
-    let pure = |name: &str| -> Option<&[&str]> {
-        Some(match name {
-            "proto-model" | "proto-audit" | "proto-random" => &[],
-            "node-agent-collective" => &["proto-random"],
-            "controller-certify"
-            | "controller-election"
-            | "controller-topology"
-            | "node-agent-core"
-            | "node-agent-gpudirect"
-            | "node-agent-health"
-            | "node-agent-qos" => &["proto-model", "proto-random"],
-            "controller-scheduler" | "controller-fabric" => {
-                &["proto-model", "proto-random", "controller-topology"]
-            }
-            "controller-simulator" => &[
-                "proto-model",
-                "proto-random",
-                "controller-topology",
-                "controller-scheduler",
-                "controller-queue",
-            ],
-            "controller-queue" => {
-                &["proto-model", "proto-random", "controller-topology", "controller-scheduler"]
-            }
-            "controller-state" => &[
-                "proto-audit",
-                "proto-model",
-                "controller-certify",
-                "controller-topology",
-                "controller-scheduler",
-                "controller-queue",
-            ],
-            "controller-core" => &[
-                "proto-audit",
-                "proto-model",
-                "proto-random",
-                "controller-certify",
-                "controller-topology",
-                "controller-scheduler",
-                "controller-queue",
-                "controller-state",
-            ],
-            _ => return None,
-        })
-    };
     for (name, uses) in seen(&metadata(), true) {
         let never = |bad: &dyn Fn(&str) -> bool, why: &str| {
             assert!(!uses.iter().any(|other| bad(other)), "{name} {why}, but uses {uses:?}");

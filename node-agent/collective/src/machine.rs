@@ -1,19 +1,25 @@
 //! The state machine of one node in one job: posts and frames in, frames and completions out.
 
 mod agree;
+mod agreement;
 mod burden;
 #[cfg(test)]
 mod digest;
 mod fail;
 mod fence;
 mod flight;
+mod flights;
+mod incoming;
 mod keep;
 mod op;
+mod pace;
 mod post;
+mod posted;
 mod receive;
 mod report;
 mod rest;
 mod scratch;
+mod ticket;
 mod transmit;
 mod view;
 mod work;
@@ -29,19 +35,16 @@ use crate::plan::{Choice, Plan};
 use crate::shape::{Config, Layout};
 use crate::stripe::Links;
 use crate::units::{Node, Rail, Rank, Time};
-use agree::Agreement;
-use flight::Flights;
+use agreement::Agreement;
+use flights::Flights;
+use incoming::{Early, Incoming};
 use keep::Keep;
 use op::{Member, Op};
-use post::{Gathering, Half, RankState};
-use receive::{Early, Incoming};
-use rest::Pace;
+use pace::Pace;
+use posted::{Gathering, Half, RankState};
 use scratch::{Slot, Slots};
+pub use ticket::{Landing, Ticket};
 pub use view::{LinkView, RailState, RailView};
-
-/// Names one call of one local rank until it completes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
 
 /// The end of one rank's call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,15 +70,6 @@ pub struct Transmit {
     pub payload: Option<Region>,
     /// To be handed back by [`Machine::sent`].
     pub token: u64,
-}
-
-/// Where the payload of a frame that is coming in goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Landing {
-    /// The next bytes go into this region (which may be shorter than the rest of the payload).
-    Into(Region),
-    /// Nowhere: read the rest and throw it away.
-    Discard,
 }
 
 /// What the transport is to do.

@@ -3,9 +3,9 @@
 //! state's beginning), and names that mean nothing beyond which is which: tokens stand for their rank among the living
 //! ones, slots for what is in them. Whoever adds a field is asked by the compiler to decide.
 
-use crate::machine::flight::{Flight, Hold};
+use crate::machine::flights::{Flight, Hold};
+use crate::machine::incoming::{Early, Incoming, Target};
 use crate::machine::op::{Op, ReceiveState, ReduceState, SendState, Start};
-use crate::machine::receive::{Early, Incoming, Target};
 use crate::machine::{Calls, Machine, Peer, Rails, Work};
 use crate::memory::{Memory, Region};
 use crate::model::Canon;

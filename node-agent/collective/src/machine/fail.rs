@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::error::{Failure, Waiting};
 use crate::header::{Key, Kind};
 use crate::machine::Machine;
-use crate::machine::flight::Hold;
-use crate::machine::receive::Incoming;
+use crate::machine::flights::Hold;
+use crate::machine::incoming::Incoming;
 use crate::machine::transmit::LATE;
 use crate::units::{Node, Rank, Time};
 
@@ -133,6 +133,6 @@ impl Machine {
 impl Incoming {
     /// The rest of its payload goes nowhere.
     pub(super) fn discard(&mut self) {
-        self.target = super::receive::Target::Nothing;
+        self.target = super::incoming::Target::Nothing;
     }
 }

@@ -13,7 +13,7 @@
 use crate::error::{Failure, FrameError, RailCause};
 use crate::header::{Header, Key, Kind};
 use crate::link::{Link, State, UnackedGeneration};
-use crate::machine::receive::Target;
+use crate::machine::incoming::Target;
 use crate::machine::{Command, Machine};
 use crate::units::{Node, Rail, Time};
 

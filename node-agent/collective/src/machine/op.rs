@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use crate::call::Call;
 use crate::header::Key;
-use crate::machine::Ticket;
 use crate::machine::scratch::Slot;
+use crate::machine::ticket::Ticket;
 use crate::memory::Region;
 use crate::schedule::{BufferOffset, Contribution, Done, FIRST, Schedule, Side, Source, Term};
 use crate::shape::Layout;

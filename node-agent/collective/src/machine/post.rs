@@ -5,36 +5,13 @@ use std::collections::BTreeSet;
 use crate::call::{Call, Operation};
 use crate::error::{CallError, Failure};
 use crate::header::Key;
+use crate::machine::Machine;
 use crate::machine::op::{Member, Op};
-use crate::machine::{Machine, Ticket};
+use crate::machine::posted::{Gathering, Half};
+use crate::machine::ticket::Ticket;
 use crate::memory::Region;
 use crate::schedule::{BufferOffset, Copy, Schedule, Side};
 use crate::units::{MAX_ACTIVE, MAX_OUTSTANDING, MAX_PAIRS, Node, Rank, Time};
-
-/// A local rank's counters.
-#[derive(Debug, Clone, Default)]
-pub struct RankState {
-    /// Sequence number of its next collective.
-    pub next: u64,
-    /// Calls that have not completed.
-    pub outstanding: usize,
-}
-
-/// A collective that some local ranks have posted.
-#[derive(Debug, Clone)]
-pub struct Gathering {
-    pub call: Call,
-    pub since: Time,
-    pub members: Vec<Option<Member>>,
-}
-
-/// A message between two local ranks that one of them has posted.
-#[derive(Debug, Clone)]
-pub struct Half {
-    pub call: Call,
-    pub since: Time,
-    pub member: Member,
-}
 
 impl Machine {
     /// A local rank makes a call. Collectives of one rank count up in the order of their posts; the n-th of every

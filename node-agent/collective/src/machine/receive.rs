@@ -1,48 +1,16 @@
 //! Frames that come in.
 
-use std::collections::BTreeMap;
-
 use crate::call::Call;
 use crate::error::{Failure, FrameError};
 use crate::header::{Header, Key, Kind};
+use crate::machine::Machine;
+use crate::machine::incoming::{Incoming, Target};
 use crate::machine::op::granted_chunks;
 use crate::machine::report::Report;
-use crate::machine::scratch::Slot;
-use crate::machine::{Landing, Machine};
+use crate::machine::ticket::Landing;
 use crate::memory::{Memory, Region};
 use crate::schedule::{Contribution, pieces};
 use crate::units::{MAX_ACTIVE, MAX_OUTSTANDING, Node, Rail, Time};
-
-/// A frame that is coming in on a link.
-#[derive(Debug, Clone, Copy)]
-pub struct Incoming {
-    pub(super) header: Header,
-    pub(super) target: Target,
-}
-
-/// Where a frame belongs.
-#[derive(Debug, Clone, Copy)]
-pub enum Target {
-    /// Nowhere, or it has no payload.
-    Nothing,
-    /// It came before, or belongs to a life of the link that is over.
-    Again,
-    /// Its operation has not started here.
-    Early(Slot),
-    /// It is a contribution to a reduction and is staged in this slot.
-    Staged { flow: usize, chunk: usize, slot: Slot },
-    /// Data that lands where it belongs.
-    Placed { flow: usize, chunk: usize },
-}
-
-/// What came for an operation that has not started here.
-#[derive(Debug, Clone, Default)]
-pub struct Early {
-    /// Calls that peers announced.
-    pub calls: BTreeMap<Node, Call>,
-    /// Chunks that they sent ahead.
-    pub frames: Vec<(Node, Header, Slot)>,
-}
 
 /// How an operation stands here.
 enum Standing {

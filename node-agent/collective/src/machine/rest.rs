@@ -7,52 +7,17 @@
 
 use crate::machine::Machine;
 use crate::machine::op::Op;
+use crate::machine::pace::Pace;
 use crate::units::{Rail, Time};
 
-/// Bytes that the busiest rail may carry in a pause; rails have been handed more than that.
-const GATHER: f64 = 32768.0;
-/// A shorter pause is not worth it.
-const LEAST: Time = Time::from_micros(100);
-/// The longest pause that is made.
-const MOST: Time = Time::from_millis(2);
-/// An operation that may end within this many pauses is not kept waiting.
-const FAR: f64 = 40.0;
 /// An operation that is predicted to take less is brief: to wait for its frames asleep would take as long as it does.
 const SMALL: Time = Time::from_micros(500);
 /// Nodes of a ring that is not hurt: pauses add up from node to node, and eight nodes take up to a third longer with them.
 const SHORT_CHAIN: usize = 4;
 /// How long a pause that was worked out from the rails' rates is good for.
 const LASTS: Time = Time::from_millis(10);
-
 /// A rail has enough to do if it has been handed what it carries in this many pauses.
 const ENOUGH: u64 = 3;
-
-/// What rails carry, and the pause that follows from it.
-#[derive(Debug, Clone, Default)]
-pub struct Pace {
-    /// When it was worked out.
-    since: Time,
-    /// The pause that is made before frames are read; zero where none is worth it.
-    pause: Time,
-    /// Bytes that all rails carry in [`FAR`] pauses.
-    far: usize,
-    /// Bytes that each carries in one.
-    carries: Vec<u64>,
-}
-
-impl Pace {
-    /// The pause for rails of these rates, in bytes per second.
-    fn of(rates: &[f64], since: Time) -> Pace {
-        let most = rates.iter().copied().fold(0.0, f64::max);
-        let pause = (GATHER / most).min(MOST.as_secs_f64());
-        if most <= 0.0 || pause < LEAST.as_secs_f64() {
-            return Pace { since, ..Pace::default() };
-        }
-        let far = (rates.iter().sum::<f64>() * FAR * pause) as usize;
-        let carries = rates.iter().map(|rate| (rate * pause) as u64).collect();
-        Pace { since, pause: Time::from_secs_f64(pause), far, carries }
-    }
-}
 
 impl Machine {
     /// How long the frames that come in from now on may wait to be read, without delaying anything that somebody waits for; zero
@@ -96,6 +61,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::pace::MOST;
 
     #[test]
     fn pauses_suit_the_busiest_rail() {

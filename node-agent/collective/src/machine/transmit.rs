@@ -4,7 +4,7 @@ use crate::error::Failure;
 use crate::header::{HEADER_BYTES, Header, Key, Kind};
 use crate::kernel;
 use crate::link::way;
-use crate::machine::flight::{Flight, Hold};
+use crate::machine::flights::{Flight, Hold};
 use crate::machine::keep::Keep;
 use crate::machine::op::grant_value;
 use crate::machine::scratch::Slots;

@@ -3,7 +3,7 @@
 //! Sources: Linux `drivers/net/ethernet/broadcom/bnxt/bnxt_dcb.c`, `bnxt_ethtool.c`,
 //! `drivers/infiniband/hw/bnxt_re/debugfs.c`; Broadcom's README of bnxt_re and its script `bnxt_setupcc.sh`.
 
-use super::{
+use super::row::{
     AppStyle,
     Aspect::{
         Buffer, CcEnable, CcParam, CnpDscp, CnpMode, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares,

@@ -3,7 +3,7 @@
 //! Sources: Linux `drivers/net/ethernet/intel/ice/ice_dcb_nl.c`, `ice_dcb_lib.c`, `ice_ethtool.c`; Intel's flow
 //! control guide for RDMA (document 635330).
 
-use super::{
+use super::row::{
     AppStyle,
     Aspect::{
         Buffer, CcEnable, CcParam, CnpDscp, CnpMode, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares,

@@ -3,7 +3,7 @@
 //! Sources: Linux `drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c`, `en/port_buffer.c`, `en_ethtool.c`,
 //! `drivers/infiniband/hw/mlx5/cong.c`; NVIDIA's documentation of mlnx_qos and of DCQCN.
 
-use super::{
+use super::row::{
     AppStyle,
     Aspect::{
         Buffer, CcEnable, CcParam, CnpDscp, CnpMode, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares,

@@ -15,7 +15,6 @@ pub use row::{
     AppStyle, Aspect, DcbxStyle, DelayMeaning, How, Interface, RateStep, Row, Tool, TrustStyle, Vendor,
     Version, Weight, aspect,
 };
-use row::{mode, never, set, tos};
 
 impl Vendor {
     /// What is read back where `rate` (kbit/s) was set: the multiple of the step below it, and one step where that is none.

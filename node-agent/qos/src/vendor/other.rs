@@ -1,6 +1,6 @@
 //! RDMA in software, and drivers that nobody has described yet.
 
-use super::{
+use super::row::{
     AppStyle,
     Aspect::{
         Buffer, CcEnable, CcParam, CnpDscp, CnpMode, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares,
