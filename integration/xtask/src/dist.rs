@@ -9,9 +9,6 @@ use std::{
 
 use crate::process::{self, Result};
 
-/// All programs together are at most so large, in bytes: they are copied to every server of a cluster.
-const MOST: u64 = 60_000_000;
-
 /// Options of `cargo xtask dist`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -36,7 +33,7 @@ struct Shipped {
 /// Builds optimised, splits off the debug information, prints the sizes.
 ///
 /// # Errors
-/// The build fails, objcopy or sha256sum is missing or fails, the folder cannot be written, or the programs are larger than they may be.
+/// The build fails, objcopy or sha256sum is missing or fails, or the folder cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut build =
         process::cargo(["build", "--profile", "dist", "--message-format", "json-render-diagnostics"]);
@@ -54,10 +51,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     checksums(&out, &shipped)?;
     show(&out, &shipped, args.json);
-    let programs: u64 = shipped.iter().filter(|file| file.program).map(|file| file.bytes).sum();
-    if programs > MOST {
-        return Err(format!("the programs are {programs} bytes together, more than {MOST}").into());
-    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -142,7 +135,8 @@ fn show(out: &Path, shipped: &[Shipped], json: bool) {
         }
     }
     if !json {
-        println!("in {}", out.display());
+        let programs: u64 = shipped.iter().filter(|file| file.program).map(|file| file.bytes).sum();
+        println!("in {}; programs together {} MB", out.display(), programs / 1_000_000);
     }
 }
 

@@ -114,6 +114,7 @@ fn cables_that_are_swapped_are_seen_and_used_as_they_are() {
     assert_eq!(seen(2), [(0, true, None), (1, true, None)]);
     for pair in &reports[2].pairs {
         assert_eq!((pair.there.lost, pair.back.lost, pair.there.dscp), (0, 0, Some(26)), "{pair:?}");
-        assert!(pair.there.mtu == Some(1500) && pair.back.mbps.is_some(), "{pair:?}");
+        // Not how fast: beside other load a burst may be torn into pieces that say nothing.
+        assert_eq!((pair.there.mtu, pair.back.mtu), (Some(1500), Some(1500)), "{pair:?}");
     }
 }
