@@ -8,6 +8,7 @@ pub mod binaries;
 pub mod cluster;
 pub mod controllers;
 pub mod etcd;
+pub mod frr;
 pub mod procfs;
 pub mod wait;
 
@@ -15,4 +16,5 @@ pub use access::Access;
 pub use cluster::{Answer, Cluster, Shape};
 pub use controllers::Controllers;
 pub use etcd::Etcd;
+pub use frr::Frr;
 pub use wait::{Deadline, eventually};

@@ -17,6 +17,7 @@ mod compatibility;
 mod components;
 mod corpus;
 mod faults;
+mod frr;
 mod house;
 mod inputs;
 mod jobs;

@@ -193,6 +193,10 @@ fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {
         Ok(program) => _ = cargo.env("RAIL_TEST_PROMTOOL", program),
         Err(error) => println!("    without promtool: {error}"),
     }
+    match tools::frr() {
+        Ok(folder) => _ = cargo.env("RAIL_TEST_FRR", folder),
+        Err(error) => println!("    without FRR: {error}"),
+    }
     chaos::lend(&mut cargo);
     match lab::headers() {
         Ok(folder) => _ = cargo.env("RAIL_TEST_VERBS_INCLUDE", folder),

@@ -129,6 +129,26 @@ pub fn nft() -> Result<PathBuf> {
     if answers(&program) { Ok(program) } else { Err("the package nftables has no nft that runs".into()) }
 }
 
+/// FRR, the routing daemons that switches run: `/`, or the folder into which Debian's packages are unpacked.
+///
+/// # Errors
+/// It is not there, and the packages cannot be had or do not run.
+pub fn frr() -> Result<PathBuf> {
+    // Beside what every Debian has.
+    const PACKAGES: [&str; 7] =
+        ["frr", "libyang2", "libjson-c5", "libc-ares2", "libcap2", "libprotobuf-c1", "libreadline8"];
+    let has =
+        |folder: &Path| folder.join("usr/lib/frr/bgpd").exists() && folder.join("usr/bin/vtysh").exists();
+    if has(Path::new("/")) {
+        return Ok("/".into());
+    }
+    let folder = process::target_dir()?.join("tools/frr");
+    if !has(&folder) {
+        debian("frr", &PACKAGES)?;
+    }
+    if has(&folder) { Ok(folder) } else { Err("the package frr has no bgpd".into()) }
+}
+
 /// The library that moves the clock of one process, in the same way.
 ///
 /// # Errors
