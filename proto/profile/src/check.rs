@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use super::ProfileSpec;
 use crate::{
+    profile::ProfileSpec,
     settings::CcParam,
     words::{Dscp, Ownership, Priority, RoceMode, Trust, Tsa},
 };
@@ -202,7 +202,7 @@ pub enum Flaw {
 pub struct ProfileError(pub Vec<Flaw>);
 
 /// Every flaw, in the order of the fields.
-pub(super) fn check(spec: &ProfileSpec) -> Vec<Flaw> {
+pub(crate) fn check(spec: &ProfileSpec) -> Vec<Flaw> {
     let mut flaws = Vec::new();
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if spec.name.is_empty() || spec.name.len() > 63 || !spec.name.chars().all(fine) {

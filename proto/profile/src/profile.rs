@@ -1,16 +1,11 @@
 //! What a port should be: one profile for all NICs of a fabric.
 
-mod check;
-mod document;
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::{Flaw, ProfileError};
-pub use document::{ProfileDocumentError, from_json};
-
 use crate::{
+    check::{ProfileError, check},
     settings::{AppEntry, AppTable, Buffer, CcParam, Ets, Pause},
     words::{DSCPS, Dscp, Ownership, Priority, PrioritySet, RoceMode, Trust, Tsa},
 };
@@ -126,7 +121,7 @@ impl QosProfile {
     /// # Errors
     /// [`ProfileError`] with every wrong field.
     pub fn new(spec: ProfileSpec) -> Result<Self, ProfileError> {
-        let flaws = check::check(&spec);
+        let flaws = check(&spec);
         if flaws.is_empty() { Ok(Self(spec)) } else { Err(ProfileError(flaws)) }
     }
 
