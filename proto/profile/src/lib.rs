@@ -6,10 +6,14 @@ mod check;
 mod document;
 mod profile;
 pub mod settings;
+mod switch;
+mod switch_check;
 pub mod words;
 
 pub use check::{Flaw, ProfileError};
 pub use document::{ProfileDocumentError, from_json};
 pub use profile::{Dcqcn, ProfileSpec, QosProfile};
+pub use switch::{Class, EcnThresholds, Purpose, SwitchEnd, VXLAN_BYTES, Watchdog, WatchdogAction};
+pub use switch_check::{SwitchFlaw, ecn_flaws};
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Profiles: the recommended one holds, and every contradiction is named by its field, all at once.
 
+mod switch;
+
 use crate::{
     ProfileSpec, QosProfile, from_json,
     settings::{Buffer, CcParam},
