@@ -1,0 +1,3 @@
+//! Tests, data first.
+
+mod planners;
