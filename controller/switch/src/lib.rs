@@ -9,10 +9,15 @@
 pub mod asic;
 pub mod bgp;
 pub mod buffer;
+pub mod desired;
 pub mod ecn;
 pub mod headroom;
 pub mod model;
+pub mod read;
+pub mod render;
+pub mod sample;
 pub mod source;
+pub mod state;
 
 #[cfg(test)]
 mod tests;

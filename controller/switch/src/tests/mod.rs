@@ -1,3 +1,5 @@
 //! Tests, data first.
 
 mod planners;
+mod reading;
+mod rendering;
