@@ -9,6 +9,7 @@
 pub mod asic;
 pub mod bgp;
 pub mod buffer;
+pub mod check;
 pub mod desired;
 pub mod ecn;
 pub mod headroom;
@@ -18,6 +19,7 @@ pub mod render;
 pub mod sample;
 pub mod source;
 pub mod state;
+pub mod words;
 
 #[cfg(test)]
 mod tests;

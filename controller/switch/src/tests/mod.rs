@@ -1,5 +1,6 @@
 //! Tests, data first.
 
+mod checking;
 mod planners;
 mod reading;
 mod rendering;
