@@ -14,6 +14,7 @@ pub mod desired;
 pub mod ecn;
 pub mod headroom;
 pub mod model;
+pub mod mutate;
 pub mod read;
 pub mod render;
 pub mod sample;

@@ -1,5 +1,7 @@
 //! Rules for the ports of switches: what the profile asks of each class, against what is set.
 
+use std::sync::Arc;
+
 use proto_profile::{
     QosProfile, VXLAN_BYTES,
     words::{Dscp, Priority, PrioritySet},
@@ -117,14 +119,21 @@ fn classes(subject: &Subject<'_>) -> Option<Fault> {
     let order = [spec.data_dscp, spec.cnp_dscp].into_iter().chain(Dscp::all());
     order.into_iter().find_map(|dscp| {
         let wanted = spec.switch_class(profile.priority_of(dscp)).get();
-        let is = map.get(&dscp.get()).copied();
-        let fault = || Fault::new(Setting::Dscp(dscp.get()), shown(is), wanted, misplaced(profile, dscp));
-        (is != Some(wanted)).then(fault)
+        // What the map does not name is in the first class.
+        let is = map.get(&dscp.get()).copied().unwrap_or(0);
+        let fault = || Fault::new(Setting::Dscp(dscp.get()), is, wanted, misplaced(profile, dscp));
+        (is != wanted).then(fault)
     })
 }
 
-fn mapped(map: Option<&std::sync::Arc<Map>>, from: Priority) -> Option<u8> {
-    map.and_then(|map| map.get(&from.get()).copied())
+/// What a traffic class is mapped to; what a map does not name is in the first group and queue.
+fn mapped(map: Option<&Arc<Map>>, from: Priority) -> u8 {
+    map.and_then(|map| map.get(&from.get()).copied()).unwrap_or(0)
+}
+
+/// What a priority is mapped to; itself without a map.
+fn paused(map: Option<&Arc<Map>>, from: Priority) -> Option<u8> {
+    map.map_or(Some(from.get()), |map| map.get(&from.get()).copied())
 }
 
 /// Group of each traffic class: its own where it is lossless, the first one else.
@@ -134,9 +143,8 @@ fn groups(subject: &Subject<'_>) -> Option<Fault> {
     spec.switch_classes().into_iter().find_map(|class| {
         let wanted = if spec.is_lossless(class) { class.get() } else { 0 };
         let is = mapped(found.qos.tc_to_group.as_ref(), class);
-        let fault =
-            || Fault::new(Setting::Group(class.get()), shown(is), wanted, class_misplaced(profile, class));
-        (is != Some(wanted)).then(fault)
+        let fault = || Fault::new(Setting::Group(class.get()), is, wanted, class_misplaced(profile, class));
+        (is != wanted).then(fault)
     })
 }
 
@@ -145,9 +153,8 @@ fn queues(subject: &Subject<'_>) -> Option<Fault> {
     let Subject { profile, found, .. } = subject;
     profile.spec().switch_classes().into_iter().find_map(|class| {
         let is = mapped(found.qos.tc_to_queue.as_ref(), class);
-        let fault =
-            || Fault::new(Setting::Queue(class.get()), shown(is), class, class_misplaced(profile, class));
-        (is != Some(class.get())).then(fault)
+        let fault = || Fault::new(Setting::Queue(class.get()), is, class, class_misplaced(profile, class));
+        (is != class.get()).then(fault)
     })
 }
 
@@ -168,8 +175,8 @@ fn flow_control(subject: &Subject<'_>) -> Option<Fault> {
         return Some(Fault::new(Setting::Pfc, is, wanted, lacks.or_else(extra).unwrap_or_default()));
     }
     wanted.iter().find_map(|class| {
-        let group = mapped(found.qos.priority_to_group.as_ref(), class);
-        let queue = mapped(found.qos.priority_to_queue.as_ref(), class);
+        let group = paused(found.qos.priority_to_group.as_ref(), class);
+        let queue = paused(found.qos.priority_to_queue.as_ref(), class);
         let own = Some(class.get());
         let text = format!("group {}, queue {}", shown(group), shown(queue));
         let wanted = format!("group {class}, queue {class}");
