@@ -61,15 +61,15 @@ fn a_crates_name_is_its_path() {
 /// What a pure room may use of this workspace; `None` for rooms that are not pure.
 fn pure(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
-        "proto-model" | "proto-audit" | "proto-random" => &[],
+        "proto-model" | "proto-audit" | "proto-profile" | "proto-random" => &[],
         "node-agent-collective" => &["proto-random"],
         "controller-certify"
         | "controller-election"
         | "controller-topology"
         | "node-agent-core"
         | "node-agent-gpudirect"
-        | "node-agent-health"
-        | "node-agent-qos" => &["proto-model", "proto-random"],
+        | "node-agent-health" => &["proto-model", "proto-random"],
+        "controller-switch" | "node-agent-qos" => &["proto-model", "proto-profile", "proto-random"],
         "controller-scheduler" | "controller-fabric" => {
             &["proto-model", "proto-random", "controller-topology"]
         }
@@ -140,6 +140,7 @@ fn pure_rooms_use_small_leaves_only() {
     let pure = [
         "proto-model",
         "proto-audit",
+        "proto-profile",
         "proto-random",
         "controller-certify",
         "controller-election",
@@ -149,6 +150,7 @@ fn pure_rooms_use_small_leaves_only() {
         "controller-queue",
         "controller-simulator",
         "controller-state",
+        "controller-switch",
         "controller-core",
         "node-agent-core",
         "node-agent-gpudirect",
@@ -166,7 +168,7 @@ fn pure_rooms_use_small_leaves_only() {
             // Of its many rooms the one for digests, which are functions of their bytes.
             "proto-audit" => &["aws-lc-rs"],
             // Profiles, plans and journals are documents.
-            "node-agent-qos" => &["serde", "serde_json"],
+            "controller-switch" | "node-agent-qos" | "proto-profile" => &["serde", "serde_json"],
             _ => &[],
         };
         if !pure.contains(&name) {

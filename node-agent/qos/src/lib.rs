@@ -1,7 +1,7 @@
 //! Class of service of a server's NICs, decided: profile x what was read -> verdict, and ordered edits with their undo.
 //!
 //! Contracts:
-//! 1. A [`QosProfile`] does not contradict itself: every wrong field is named when it is made.
+//! 1. A [`QosProfile`] (`proto-profile`) does not contradict itself: every wrong field is named when it is made.
 //! 2. What a NIC was read to be ([`Observed`]) is known, not supported, or not readable; missing is no default.
 //! 3. [`diff()`] names each deviation and what it does to RDMA traffic; what cannot be known or set is a finding.
 //! 4. [`plan()`] fixes every deviation that the driver can fix, from wherever an earlier plan stopped; its undos bring back
@@ -18,12 +18,9 @@ pub mod journal;
 pub mod model;
 pub mod observed;
 pub mod plan;
-pub mod profile;
 pub mod render;
-pub mod settings;
 pub mod vendor;
 pub mod wanted;
-pub mod words;
 
 pub use data_class::DataClass;
 pub use diff::{Deviation, Finding, Verdict, diff};
@@ -32,7 +29,9 @@ pub use item::Item;
 pub use journal::{Journal, Service, Stage};
 pub use observed::{Congestion, DcbAgent, Device, Observed, Reading, Settings};
 pub use plan::{Options, Plan, PlanRefusal, Withheld, plan};
-pub use profile::{Dcqcn, Flaw, ProfileError, ProfileSpec, QosProfile};
+pub use proto_profile::{
+    self as profile, Dcqcn, Flaw, ProfileError, ProfileSpec, QosProfile, settings, words,
+};
 #[cfg(test)]
 mod tests;
 pub mod trial;

@@ -3,6 +3,5 @@
 mod data_class;
 mod journal;
 mod plan;
-mod profile;
 mod recorded;
 mod vendor;

@@ -1,17 +1,13 @@
 //! What a port should be: one profile for all NICs of a fabric.
 
-mod check;
-mod document;
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::{Flaw, ProfileError};
-pub use document::{ProfileDocumentError, from_json};
-
 use crate::{
+    check::{ProfileError, check},
     settings::{AppEntry, AppTable, Buffer, CcParam, Ets, Pause},
+    switch::{Class, SwitchEnd},
     words::{DSCPS, Dscp, Ownership, Priority, PrioritySet, RoceMode, Trust, Tsa},
 };
 
@@ -50,7 +46,7 @@ pub struct ProfileSpec {
     pub cnp_priority: Priority,
     /// The DSCP of congestion notification packets.
     pub cnp_dscp: Dscp,
-    /// Priorities of DSCPs other than those two. A DSCP that is not named has the priority of its upper three bits.
+    /// Priorities of DSCPs other than those two and those of `classes`. A DSCP that is not named has the priority of its upper three bits.
     pub dscp_map: BTreeMap<Dscp, Priority>,
     /// Priorities with priority-based flow control.
     pub pfc: PrioritySet,
@@ -81,6 +77,12 @@ pub struct ProfileSpec {
     pub pfc_prevention: Option<u16>,
     /// Who decides over DCB settings: the host or the firmware.
     pub dcbx: Ownership,
+    /// Classes apart from RDMA data and CNPs, such as storage and management.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<Class>,
+    /// What only switches are told.
+    #[serde(skip_serializing_if = "SwitchEnd::is_default")]
+    pub switch: SwitchEnd,
 }
 
 impl Default for ProfileSpec {
@@ -111,6 +113,8 @@ impl Default for ProfileSpec {
             cable_length: 40,
             pfc_prevention: None,
             dcbx: Ownership::Host,
+            classes: Vec::new(),
+            switch: SwitchEnd::default(),
         }
     }
 }
@@ -126,7 +130,7 @@ impl QosProfile {
     /// # Errors
     /// [`ProfileError`] with every wrong field.
     pub fn new(spec: ProfileSpec) -> Result<Self, ProfileError> {
-        let flaws = check::check(&spec);
+        let flaws = check(&spec);
         if flaws.is_empty() { Ok(Self(spec)) } else { Err(ProfileError(flaws)) }
     }
 
@@ -195,6 +199,9 @@ impl ProfileSpec {
         }
         if dscp == self.cnp_dscp {
             return self.cnp_priority;
+        }
+        if let Some(class) = self.classes.iter().find(|class| class.dscps.contains(&dscp)) {
+            return class.priority;
         }
         self.dscp_map.get(&dscp).copied().unwrap_or(Priority::of(dscp.get() >> 3))
     }

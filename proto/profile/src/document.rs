@@ -2,7 +2,10 @@
 
 use thiserror::Error;
 
-use super::{ProfileError, ProfileSpec, QosProfile};
+use crate::{
+    check::ProfileError,
+    profile::{ProfileSpec, QosProfile},
+};
 
 /// No profile is larger.
 const BYTES_MAX: usize = 64 * 1024;

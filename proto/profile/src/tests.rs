@@ -1,7 +1,9 @@
 //! Profiles: the recommended one holds, and every contradiction is named by its field, all at once.
 
+mod switch;
+
 use crate::{
-    profile::{self, ProfileSpec, QosProfile},
+    ProfileSpec, QosProfile, from_json,
     settings::{Buffer, CcParam},
     words::{Dscp, Ownership, Priority, PrioritySet, RoceMode, Trust, Tsa},
 };
@@ -128,10 +130,9 @@ fn all_contradictions_come_at_once() {
 
 #[test]
 fn documents_are_strict() {
-    let profile =
-        profile::from_json(r#"{"name": "a", "mtu": 4200, "dscpMap": {"0": 1}, "pfc": [3]}"#).unwrap();
+    let profile = from_json(r#"{"name": "a", "mtu": 4200, "dscpMap": {"0": 1}, "pfc": [3]}"#).unwrap();
     assert_eq!((profile.spec().mtu, profile.priority_of(Dscp::of(0)).get()), (4200, 1));
-    let again = profile::from_json(&serde_json::to_string(&profile).unwrap()).unwrap();
+    let again = from_json(&serde_json::to_string(&profile).unwrap()).unwrap();
     assert_eq!(again, profile);
     for (text, wanted) in [
         (r#"{"mtuu": 1}"#, "unknown field `mtuu`"),
@@ -143,7 +144,7 @@ fn documents_are_strict() {
         ("", "line 1 column 0"),
         (&" ".repeat(65 * 1024), "larger than"),
     ] {
-        let error = profile::from_json(text).unwrap_err().to_string();
+        let error = from_json(text).unwrap_err().to_string();
         assert!(error.contains(wanted), "'{error}' does not contain '{wanted}'");
     }
 }

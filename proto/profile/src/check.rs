@@ -2,9 +2,10 @@
 
 use thiserror::Error;
 
-use super::ProfileSpec;
 use crate::{
+    profile::ProfileSpec,
     settings::CcParam,
+    switch_check::{self, SwitchFlaw},
     words::{Dscp, Ownership, Priority, RoceMode, Trust, Tsa},
 };
 
@@ -194,6 +195,9 @@ pub enum Flaw {
     /// Priorities use a buffer whose size is 0.
     #[error("buffer.size[{0}]: priorities use this buffer, but its size is 0")]
     NoRoom(u8),
+    /// Of the classes or of the switches' end.
+    #[error(transparent)]
+    Switch(#[from] SwitchFlaw),
 }
 
 /// All that is wrong with a profile.
@@ -202,7 +206,7 @@ pub enum Flaw {
 pub struct ProfileError(pub Vec<Flaw>);
 
 /// Every flaw, in the order of the fields.
-pub(super) fn check(spec: &ProfileSpec) -> Vec<Flaw> {
+pub(crate) fn check(spec: &ProfileSpec) -> Vec<Flaw> {
     let mut flaws = Vec::new();
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if spec.name.is_empty() || spec.name.len() > 63 || !spec.name.chars().all(fine) {
@@ -214,6 +218,7 @@ pub(super) fn check(spec: &ProfileSpec) -> Vec<Flaw> {
     congestion(spec, &mut flaws);
     connection(spec, &mut flaws);
     port(spec, &mut flaws);
+    flaws.extend(switch_check::check(spec).into_iter().map(Flaw::Switch));
     flaws
 }
 
@@ -223,7 +228,8 @@ fn data_classes(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
     if !spec.pfc.contains(lossless) {
         flaws.push(Flaw::LosslessWithoutPfc { lossless, pfc: spec.pfc.to_string() });
     }
-    let extra = spec.pfc.iter().filter(|priority| *priority != lossless && *priority != spec.cnp_priority);
+    let extra =
+        spec.pfc.iter().filter(|priority| !spec.is_lossless(*priority) && *priority != spec.cnp_priority);
     flaws.extend(extra.map(|extra| Flaw::PfcTooWide { extra, lossless }));
     if spec.cnp_priority == lossless || spec.pfc.contains(spec.cnp_priority) {
         flaws.push(Flaw::CnpLossless(spec.cnp_priority));
@@ -290,7 +296,7 @@ fn congestion(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
         if np.contains(priority) != rp.contains(priority) {
             flaws.push(Flaw::HalfDcqcn { priority });
         }
-        if (np.contains(priority) || rp.contains(priority)) && priority != spec.lossless_priority {
+        if (np.contains(priority) || rp.contains(priority)) && !spec.is_lossless(priority) {
             flaws.push(Flaw::DcqcnElsewhere(priority, spec.lossless_priority));
         }
     }

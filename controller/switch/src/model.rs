@@ -1,0 +1,180 @@
+//! Switches as the fabric has them: what they are, their ports, and what is at the other end of each cable.
+
+use std::{fmt, net::Ipv4Addr};
+
+use thiserror::Error;
+
+use crate::asic::Asic;
+
+/// A text that is no name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is no name: it must be 1 to 63 letters, digits, '-', '_', '.', ':' or '/', and begin with a letter or digit"
+)]
+pub struct NotAName(pub String);
+
+/// A name that stands in configurations of every operating system as it is: no quotes, spaces, new lines or control characters. What is
+/// of this type cannot say anything but itself, so renderers escape nothing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Box<str>);
+
+impl Name {
+    /// Checks `text`.
+    ///
+    /// # Errors
+    /// [`NotAName`] where it could be taken for more than a name.
+    pub fn new(text: &str) -> Result<Self, NotAName> {
+        let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/');
+        let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if begins && text.len() <= 63 && text.chars().all(fine) {
+            return Ok(Self(text.into()));
+        }
+        Err(NotAName(text.chars().take(80).collect()))
+    }
+
+    /// It as text.
+    #[must_use]
+    pub const fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<&str> for Name {
+    type Error = NotAName;
+
+    fn try_from(text: &str) -> Result<Self, NotAName> {
+        Self::new(text)
+    }
+}
+
+/// A network operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Nos {
+    /// SONiC, configured by `config_db.json` and FRR.
+    Sonic,
+    /// Cumulus Linux, configured by NVUE.
+    Cumulus,
+    /// Arista EOS.
+    Eos,
+    /// Cisco NX-OS.
+    NxOs,
+}
+
+impl fmt::Display for Nos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sonic => "SONiC",
+            Self::Cumulus => "Cumulus Linux",
+            Self::Eos => "Arista EOS",
+            Self::NxOs => "Cisco NX-OS",
+        })
+    }
+}
+
+/// Which tier a switch is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Servers are cabled to it.
+    Leaf,
+    /// Leaves are, or spines of the tier below; the first tier above the leaves is 1.
+    Spine(u8),
+}
+
+impl Role {
+    /// The tier: 0 for leaves.
+    #[must_use]
+    pub const fn tier(self) -> u8 {
+        match self {
+            Self::Leaf => 0,
+            Self::Spine(tier) => tier,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leaf => f.write_str("leaf"),
+            Self::Spine(tier) => write!(f, "spine of tier {tier}"),
+        }
+    }
+}
+
+/// What is at the other end of a cable.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Peer {
+    /// A NIC of a server.
+    Nic {
+        /// The server.
+        server: Name,
+        /// The NIC.
+        nic: Name,
+        /// The rail that it is on.
+        rail: u32,
+    },
+    /// A port of another switch.
+    Switch {
+        /// The switch.
+        switch: Name,
+        /// Its port.
+        port: Name,
+    },
+}
+
+/// A port of a switch that is in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Its name, as the switch's operating system has it.
+    pub name: Name,
+    /// The lanes of the ASIC that it has; a port that is broken out has some of the cage's.
+    pub lanes: Vec<u16>,
+    /// Speed in Gbit/s.
+    pub speed: u32,
+    /// What the cable or module is, for people; empty where it is not known.
+    pub optics: String,
+    /// Length of the cable in metres.
+    pub cable_m: u16,
+    /// The other end.
+    pub peer: Peer,
+}
+
+/// A switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Switch {
+    /// Its name.
+    pub name: Name,
+    /// Its operating system.
+    pub nos: Nos,
+    /// The version of that, as the switch says it; empty where it is not known.
+    pub version: String,
+    /// Its ASIC.
+    pub asic: Asic,
+    /// Its tier.
+    pub role: Role,
+    /// The rails that it serves; a spine of all rails has all.
+    pub rails: Vec<u32>,
+    /// The pod that it is in; none above pods.
+    pub pod: Option<Name>,
+    /// 0, or 1 for the second plane of NICs with two ports.
+    pub plane: u32,
+    /// Address of its loopback; none to have one planned.
+    pub loopback: Option<Ipv4Addr>,
+    /// Number of its autonomous system; none to have one planned.
+    pub asn: Option<u32>,
+    /// Its ports.
+    pub ports: Vec<Port>,
+}
+
+impl Switch {
+    /// The port of that name.
+    #[must_use]
+    pub fn port(&self, name: &Name) -> Option<&Port> {
+        self.ports.iter().find(|port| port.name == *name)
+    }
+}

@@ -1,0 +1,7 @@
+//! Tests, data first.
+
+mod checking;
+mod mutating;
+mod planners;
+mod reading;
+mod rendering;
