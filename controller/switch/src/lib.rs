@@ -12,6 +12,7 @@ pub mod buffer;
 pub mod check;
 pub mod deadlock;
 pub mod desired;
+pub mod ecmp;
 pub mod ecn;
 pub mod headroom;
 pub mod model;
