@@ -9,6 +9,7 @@ mod command_job;
 mod control;
 mod durable;
 mod engine;
+mod fabric;
 mod heal;
 mod health;
 mod overload;
@@ -69,6 +70,8 @@ enum Bench {
     },
     /// Class of service: what verdict and plan of a port find, name and mend, how fast, and what an end in the middle leaves.
     Qos(Options),
+    /// Switches: what a check of both ends catches, the proof against deadlocks, paths of flows, and what large fabrics cost.
+    Fabric(Options),
     /// Users of kubectl, nomad and Slurm: whether what they do works.
     Users {
         #[command(flatten)]
@@ -143,6 +146,11 @@ fn main() -> ExitCode {
         Bench::Qos(options) => {
             let report = Report::new("qos", options.json);
             let rows = qos::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
+            each(&report, options.row.as_deref(), rows)
+        }
+        Bench::Fabric(options) => {
+            let report = Report::new("fabric", options.json);
+            let rows = fabric::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
             each(&report, options.row.as_deref(), rows)
         }
         Bench::Security(options) => {

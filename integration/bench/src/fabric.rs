@@ -1,0 +1,187 @@
+//! Switches: F1, faults of both ends of cables that a check catches; F3, the proof that lossless traffic never waits for itself; F8, flows that
+//! have uplinks of their own; F9, what a large fabric costs to render, read, compare and check.
+
+use std::time::Instant;
+
+use controller_switch::{
+    check::{Facts, Verdict, check},
+    deadlock::{Answer, Clos, Routing, Run},
+    desired, ecmp,
+    model::Switch,
+    mutate, read, render,
+    sample::Shape,
+    state::BufferModel,
+};
+use proto_profile::QosProfile;
+use serde_json::json;
+
+use crate::report::{Cpu, Goal, Line, Row, Sample};
+
+/// A row and what measures it; the flag asks for fewer.
+pub type Measure = fn(&Row, bool) -> Result<(), String>;
+
+/// All rows with what measures each.
+pub const ROWS: [(&str, Measure); 4] = [("F1", faults), ("F3", deadlock), ("F8", paths), ("F9", large)];
+
+fn told(all: &[impl ToString]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Faults made one at a time in a right fabric of 1,024 servers with 8 rails, and as many other right fabrics.
+fn faults(row: &Row, quick: bool) -> Result<(), String> {
+    let count: u32 = if quick { 100 } else { 1000 };
+    let profile = QosProfile::default();
+    let switches = Shape::default().switches().map_err(|why| why.to_string())?;
+    let mut facts = Facts::desired(&profile, &switches, BufferModel::Static).map_err(|all| told(&all))?;
+    let ports: usize = switches.iter().map(|switch| switch.ports.len()).sum();
+    let cpu = Cpu::start();
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let begin = Instant::now();
+        let verdict = check(&profile, &switches, &facts).map_err(|why| why.to_string())?;
+        times.push(begin.elapsed().as_secs_f64());
+        if let Verdict::Counterexample(found) = verdict {
+            return Err(format!("a right fabric is found wrong: {found}"));
+        }
+    }
+    let made = usize::try_from(count).unwrap_or(usize::MAX);
+    let outcome = mutate::run(&profile, &switches, &mut facts, 1, made).map_err(|why| why.to_string())?;
+    let mut wrong = Vec::new();
+    for seed in 0..u64::from(count) {
+        if !variant_is_right(seed)? {
+            wrong.push(seed);
+        }
+    }
+    let (cpu, sample) = (cpu.cores(), Sample::new(times));
+    let peers =
+        json!({"faults": count, "seed": 1, "missed": outcome.missed, "false_seeds": wrong, "ports": ports});
+    let share = |found: usize| found as f64 * 100.0 / made as f64;
+    let line = |case, value, unit, goal| {
+        row.line(&Line { case, value, unit, goal, sample: &sample, cpu, peers: peers.clone() });
+    };
+    line("faults caught where they are", share(outcome.caught), "%", Goal::AtLeast(100.0));
+    line("counterexamples that a replay confirms", share(outcome.confirmed), "%", Goal::AtLeast(100.0));
+    line("right fabrics found wrong", wrong.len() as f64, "fabrics", Goal::AtMost(0.0));
+    line("check of all ports", sample.median(), "s", Goal::AtMost(2.0));
+    Ok(())
+}
+
+fn variant_is_right(seed: u64) -> Result<bool, String> {
+    let variant = mutate::variant(seed).map_err(|why| why.to_string())?;
+    let switches = variant.shape.switches().map_err(|why| why.to_string())?;
+    let facts = Facts::desired(&variant.profile, &switches, variant.model).map_err(|all| told(&all))?;
+    let verdict = check(&variant.profile, &switches, &facts).map_err(|why| why.to_string())?;
+    Ok(matches!(verdict, Verdict::Proof(_)))
+}
+
+/// Two tiers with 512 leaves under every single and double failure.
+fn deadlock(row: &Row, quick: bool) -> Result<(), String> {
+    let sizes = if quick { vec![(64, 16)] } else { vec![(64, 16), (512, 64), (512, 512)] };
+    let cases = [
+        (false, Routing::UpDown, "proof"),
+        (true, Routing::UpDown, "valley"),
+        (false, Routing::Bounce, "bounces"),
+    ];
+    for (leaves, spines) in sizes {
+        for (valley, routing, name) in cases {
+            let cpu = Cpu::start();
+            let begin = Instant::now();
+            let run = Run::of(Clos { leaves, spines, rails: 1 }, valley, routing).ok_or("no such fabric")?;
+            let seconds = begin.elapsed().as_secs_f64();
+            let cpu = cpu.cores();
+            let case = format!("{leaves} leaves, {spines} spines: {name}");
+            let (is_right, peers) = match &run.answer {
+                Answer::Proof(proof) => {
+                    (name == "proof", json!({"covered": proof.covered, "checked": proof.checked}))
+                }
+                Answer::Cycle(_) => (name != "proof", json!({"told": run.told})),
+                Answer::Undecided(proof) => (false, json!({"undecided_after": proof.checked})),
+            };
+            if !is_right {
+                row.failed(&case, &peers.to_string());
+                continue;
+            }
+            let sample = Sample::new(vec![seconds]);
+            let (value, goal) = (seconds, Goal::AtMost(60.0));
+            row.line(&Line { case: &case, value, unit: "s", goal, sample: &sample, cpu, peers });
+        }
+    }
+    Ok(())
+}
+
+/// 64 flows at line rate over 64 uplinks, by chance and chosen, and the same between 8 leaves.
+fn paths(row: &Row, quick: bool) -> Result<(), String> {
+    let runs = if quick { 20 } else { 200 };
+    for (family, name) in [(ecmp::Family::Broadcom, "Broadcom"), (ecmp::Family::Spectrum, "Spectrum")] {
+        for leaves in [2, 8] {
+            let cpu = Cpu::start();
+            let begin = Instant::now();
+            let found = ecmp::spread(family, leaves, 64, 64, runs, 1).map_err(|why| why.to_string())?;
+            let took = begin.elapsed().as_secs_f64() / f64::from(runs);
+            let cpu = cpu.cores();
+            let sample = Sample::new(vec![found.chosen * 100.0]);
+            let case = format!("{name}: slowest of 64 flows over 64 uplinks, {leaves} leaves");
+            let peers =
+                json!({"by_chance_percent": found.chance * 100.0, "runs": runs, "seconds_each": took});
+            let (value, goal) = (found.chosen * 100.0, Goal::AtLeast(95.0));
+            row.line(&Line { case: &case, value, unit: "% of line", goal, sample: &sample, cpu, peers });
+        }
+    }
+    Ok(())
+}
+
+/// Some 4,096 switches: planned, rendered, read back, compared and checked.
+fn large(row: &Row, quick: bool) -> Result<(), String> {
+    let fabrics = if quick { 3 } else { 29 };
+    let profile = QosProfile::default();
+    let mut sites = Vec::with_capacity(fabrics);
+    for fabric in 0..fabrics {
+        let shape = Shape { prefix: format!("f{fabric}-"), ..Shape::default() };
+        sites.push(shape.switches().map_err(|why| why.to_string())?);
+    }
+    let switches: usize = sites.iter().map(Vec::len).sum();
+    // The highest use of memory is counted from here on.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    let cpu = Cpu::start();
+    let begin = Instant::now();
+    let mut bytes = 0;
+    for site in &sites {
+        bytes += round_trip(&profile, site)?;
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let cpu = cpu.cores();
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|why| why.to_string())?;
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+    let peak = peak.ok_or("the kernel tells no VmHWM")? / 1024.0 / 1024.0;
+    let sample = Sample::new(vec![seconds]);
+    let peers = json!({"switches": switches, "rendered_bytes": bytes});
+    let line = |case, value, unit, goal| {
+        row.line(&Line { case, value, unit, goal, sample: &sample, cpu, peers: peers.clone() });
+    };
+    line("plan, render, read, compare and check", seconds, "s", Goal::AtMost(5.0));
+    line("memory at most", peak, "GiB", Goal::AtMost(1.0));
+    Ok(())
+}
+
+/// Bytes that were rendered. What is read back must be what was rendered, and right.
+fn round_trip(profile: &QosProfile, switches: &[Switch]) -> Result<usize, String> {
+    let wanted = desired::plan(profile, switches, BufferModel::Static).map_err(|all| told(&all))?;
+    let mut facts = Facts::desired(profile, switches, BufferModel::Static).map_err(|all| told(&all))?;
+    let mut bytes = 0;
+    for (name, state) in &wanted {
+        let config = render::sonic::config_db(state).to_json().map_err(|why| why.to_string())?;
+        let frr = render::frr::text(state);
+        bytes += config.len() + frr.len();
+        let found = read::sonic(&config, Some(&frr)).map_err(|why| why.to_string())?;
+        if found.state != *state {
+            return Err(format!("{name} reads back otherwise than it was rendered"));
+        }
+        facts.switches.insert(name.clone(), found.state);
+    }
+    match check(profile, switches, &facts).map_err(|why| why.to_string())? {
+        Verdict::Proof(_) => Ok(bytes),
+        Verdict::Counterexample(found) => Err(found.to_string()),
+    }
+}
