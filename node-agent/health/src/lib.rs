@@ -8,6 +8,7 @@ pub mod backoff;
 pub mod board;
 pub mod condition;
 pub mod config;
+mod counters;
 pub mod delta;
 pub mod judge;
 pub mod layout;
