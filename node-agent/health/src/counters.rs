@@ -5,11 +5,11 @@ use std::sync::Arc;
 use proto_model::Timestamp;
 
 use crate::{
+    counter_kind::PerWord,
     delta::{Delta, delta},
     judge::flap::Places,
     layout::Layout,
     sample::Sample,
-    word::PerWord,
 };
 
 /// The last sample, and what it added to the one before.

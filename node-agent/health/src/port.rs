@@ -7,6 +7,7 @@ use crate::{
     board::Board,
     condition::{Condition, DetectorResult, Evidence, Fact, Finding, Severity},
     config::Config,
+    counter_kind::{CounterKind, PerWord},
     counters::Counters,
     judge::{
         Step,
@@ -19,7 +20,6 @@ use crate::{
     },
     sample::Sample,
     trial::Trial,
-    word::{CounterKind, PerWord},
 };
 
 static MARKED: Fact = Fact {

@@ -7,6 +7,7 @@ use proto_model::Timestamp;
 use crate::{
     board::{ActiveCondition, Change},
     condition::{Condition, DetectorResult, Evidence, Fact, Finding, Severity},
+    counter_kind::CounterKind,
     judge::{
         rates::Gauge,
         slow::{Peer, compare},
@@ -14,7 +15,6 @@ use crate::{
     port::Port,
     sample::{PortKey, ReadFailure, Sample},
     state::{JOBS_MAX, JobUse, State},
-    word::CounterKind,
 };
 
 /// How long most rails must have been unfit before the server is: rails are drained first.

@@ -16,7 +16,7 @@ use std::{
 use node_agent_attempt::places::Places;
 use node_agent_health::{
     ActiveCondition, Condition, Config, CounterKind, Event, JobUse, PortKey, State, Verdict,
-    conditions_score, score, step, word::PerWord,
+    conditions_score, counter_kind::PerWord, score, step,
 };
 use node_agent_host::{
     counters::{FolderStatistics, KernelStatistics, OpenStatistics, Poller},
