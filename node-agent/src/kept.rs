@@ -128,7 +128,7 @@ mod tests {
         let dir = data.job(key);
         dir.make().unwrap();
         fs::create_dir_all(dir.path().join("work/deep")).unwrap();
-        fs::write(dir.record(), "{}").unwrap();
+        fs::write(dir.record().now, "").unwrap();
         fs::write(dir.rank_log(0), output).unwrap();
         key
     }

@@ -1,12 +1,16 @@
-//! What the agents and their supervisors have recorded of attempts: DIR/NODE/jobs/ATTEMPT/state.json of those that run,
+//! What the agents and their supervisors have recorded of attempts: DIR/NODE/jobs/ATTEMPT/state.pb of those that run (state.json from
+//! release 0.1.0),
 //! DIR/NODE/logs/ATTEMPT of those that have ended, and DIR/NODE/cgroups, the control groups around theirs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     fs,
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
+use prost::Message as _;
 use serde::Deserialize;
 
 use super::process::{self, Identity};
@@ -24,9 +28,39 @@ pub struct Attempts {
     around: BTreeSet<PathBuf>,
 }
 
-/// The part of a supervisor's state that matters here; its other fields belong to the agent.
-#[derive(Debug, Deserialize)]
+/// The part of `rail.agent_state.v1.SupervisorState` that matters here; its other fields belong to the agent.
+#[derive(Clone, PartialEq, prost::Message)]
 struct State {
+    #[prost(message, optional, tag = "3")]
+    supervisor: Option<Process>,
+    #[prost(message, optional, tag = "4")]
+    engine: Option<Process>,
+    #[prost(message, optional, tag = "5")]
+    holder: Option<Process>,
+    #[prost(btree_map = "uint32, message", tag = "6")]
+    ranks: BTreeMap<u32, Process>,
+    #[prost(bytes = "vec", repeated, tag = "7")]
+    cgroups: Vec<Vec<u8>>,
+}
+
+/// `rail.agent_state.v1.Process`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Process {
+    #[prost(int32, tag = "1")]
+    pid: i32,
+    #[prost(uint64, tag = "2")]
+    start: u64,
+}
+
+impl From<Process> for Identity {
+    fn from(process: Process) -> Self {
+        Self { pid: process.pid, start: process.start }
+    }
+}
+
+/// The same part of release 0.1.0's `state.json`.
+#[derive(Debug, Default, Deserialize)]
+struct OldState {
     supervisor: Option<Identity>,
     engine: Option<Identity>,
     #[serde(default)]
@@ -44,8 +78,7 @@ impl Attempts {
         let mut all = Self::default();
         for node in children(dir) {
             for job in children(&node.join("jobs")) {
-                let text = fs::read_to_string(job.join("state.json")).unwrap_or_default();
-                let Ok(state) = serde_json::from_str::<State>(&text) else { continue };
+                let Some(state) = state(&job) else { continue };
                 all.supervisors.extend(state.supervisor);
                 all.others.extend(state.engine);
                 all.others.extend(state.holder);
@@ -102,6 +135,21 @@ impl Attempts {
     }
 }
 
+/// What the supervisor of an attempt has saved, if it can be read.
+fn state(job: &Path) -> Option<OldState> {
+    let Ok(bytes) = fs::read(job.join("state.pb")) else {
+        return serde_json::from_slice(&fs::read(job.join("state.json")).ok()?).ok();
+    };
+    let state = State::decode(bytes.as_slice()).ok()?;
+    Some(OldState {
+        supervisor: state.supervisor.map(Into::into),
+        engine: state.engine.map(Into::into),
+        holder: state.holder.map(Into::into),
+        ranks: state.ranks.into_iter().map(|(rank, process)| (rank.to_string(), process.into())).collect(),
+        cgroups: state.cgroups.into_iter().map(|path| OsString::from_vec(path).into()).collect(),
+    })
+}
+
 /// A damaged record must not make us touch other groups.
 fn is_ours(path: &Path) -> bool {
     path.is_absolute() && path.components().any(|part| part.as_os_str() == "railyard")
@@ -131,6 +179,13 @@ mod tests {
         assert_eq!(attempts.supervisors, BTreeSet::from([one(5)]));
         assert_eq!(attempts.others, BTreeSet::from([one(6), one(7)]));
         assert_eq!(attempts.cgroups.len(), 1, "only groups of ours");
+        // The same in today's form, as a supervisor writes it, beside what an earlier one left.
+        let recorded = include_bytes!("../../../node-agent/attempt/tests/recorded/state.pb");
+        fs::write(job.join("state.pb"), recorded).unwrap();
+        let attempts = Attempts::read(folder.path());
+        assert_eq!(attempts.supervisors, BTreeSet::from([one(5)]));
+        assert_eq!(attempts.others, BTreeSet::from([6, 7, 8, 9].map(one)));
+        assert_eq!(attempts.cgroups.len(), 1);
     }
 
     #[test]

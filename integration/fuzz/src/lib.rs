@@ -4,6 +4,7 @@
 //! One file per target; `targets/` only ties them to libFuzzer. A test of `integration` includes this file and
 //! replays the seeds with the stable compiler.
 
+pub mod agent_state;
 pub mod audit;
 pub mod cabling;
 pub mod engine;
@@ -39,7 +40,8 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 28] = [
+pub const TARGETS: [Target; 29] = [
+    ("agent_state", agent_state::run),
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),

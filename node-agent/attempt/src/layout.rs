@@ -10,6 +10,8 @@ use node_agent_core::Key;
 use node_agent_rank::ids::Ids;
 use proto_model::JobUid;
 
+use crate::places::Places;
+
 /// The agent's data directory.
 #[derive(Debug, Clone)]
 pub struct DataDir {
@@ -85,8 +87,8 @@ impl DataDir {
 
     /// What is wrong with this server's NICs.
     #[must_use]
-    pub fn health(&self) -> PathBuf {
-        self.root.join("health.json")
+    pub fn health(&self) -> Places {
+        Places { now: self.root.join("health.pb"), old: self.root.join("health.json") }
     }
 
     /// Where `/metrics` is served, as a URL; for tools that let the kernel choose the port.
@@ -166,14 +168,10 @@ macro_rules! files {
 }
 
 files! {
-    /// The agent's record of the attempt, as JSON.
-    record = "record.json";
     /// The desired state, as `rail.v1.Assignment` without the job's key.
     assignment = "assignment.pb";
     /// What the agent gives the supervisor besides the desired state.
     supervisor_config = "supervisor.json";
-    /// What the supervisor knows, durable.
-    state = "state.json";
     /// Held by the supervisor as long as it lives.
     lock = "lock";
     /// Where the supervisor listens for the agent.
@@ -212,6 +210,18 @@ impl JobDir {
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
+    }
+
+    /// The agent's record of the attempt.
+    #[must_use]
+    pub fn record(&self) -> Places {
+        Places { now: self.path.join("record.pb"), old: self.path.join("record.json") }
+    }
+
+    /// What the supervisor knows, durable.
+    #[must_use]
+    pub fn state(&self) -> Places {
+        Places { now: self.path.join("state.pb"), old: self.path.join("state.json") }
     }
 
     /// Path of the attempt's directory.

@@ -3,8 +3,10 @@
 
 pub mod layout;
 pub mod logs;
+pub mod places;
 pub mod saved;
 pub mod saved_certify;
 pub mod saved_rails;
+pub mod state_files;
 pub mod step_frames;
 pub mod supervisor_config;

@@ -1,12 +1,11 @@
-//! The forms in which records and snapshots lie on disk and pass between supervisor and agent (JSON).
+//! The forms in which snapshots and orders pass between supervisor and agent (JSON). Each may be of another release than the other.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
-use node_agent_core::{Goal, Key, Life, Order, Record, Snapshot};
-use node_agent_os::process::Identity;
+use node_agent_core::{Order, Snapshot};
 use proto_model::{
-    JobId, JobName, NodeEndpoints, NodeName, Observed, RailBytes, RailEndpoint, RankExit, RankUsage, Reason,
-    ReasonCode, RunResult, TenantName, Timestamp,
+    NodeEndpoints, NodeName, Observed, RailBytes, RailEndpoint, RankExit, RankUsage, Reason, ReasonCode,
+    RunResult, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -127,35 +126,6 @@ pub struct SavedSnapshot {
     measured: Option<SavedMeasured>,
 }
 
-/// What a supervisor leaves on disk: the snapshot, and the processes that it has started.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SavedState {
-    /// What the supervisor knows of its attempt.
-    pub snapshot: SavedSnapshot,
-    /// The supervisor's own process.
-    pub supervisor: Option<Identity>,
-    /// The engine's process; `None` where none was started.
-    pub engine: Option<Identity>,
-    /// The process that holds the attempt's namespaces.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holder: Option<Identity>,
-    /// The ranks; each leads a process group.
-    pub ranks: BTreeMap<u32, Identity>,
-    /// The ranks' control groups.
-    pub cgroups: Vec<PathBuf>,
-    /// For the trace, once it is known.
-    #[serde(default)]
-    pub first_collective: Option<FirstCollective>,
-}
-
-impl SavedState {
-    /// Its ranks run, as far as it has written.
-    #[must_use]
-    pub fn is_running(&self) -> bool {
-        self.snapshot.state == state_word(Observed::Running)
-    }
-}
-
 /// What the agent orders of a supervisor, as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "lowercase")]
@@ -183,34 +153,6 @@ pub enum SavedOrder {
         /// Numbers of the rails.
         rails: Vec<u32>,
     },
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "goal", rename_all = "lowercase")]
-enum SavedGoal {
-    Prepared,
-    Running {
-        peers: Vec<SavedPeer>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        certify: Option<SavedCertify>,
-    },
-    Stopped {
-        grace_ms: u64,
-        #[serde(default)]
-        signal: i32,
-        reason: String,
-    },
-}
-
-/// The agent's record of one attempt.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SavedRecord {
-    tenant: String,
-    job: String,
-    #[serde(flatten)]
-    goal: SavedGoal,
-    snapshot: SavedSnapshot,
-    trace_parent: String,
 }
 
 const STATES: [(Observed, &str); 6] = [
@@ -257,7 +199,7 @@ fn save_peers(peers: &[NodeEndpoints]) -> Vec<SavedPeer> {
 }
 
 /// Peers whose name is no node's name were not written by us; they are left out.
-fn load_peers(peers: Vec<SavedPeer>) -> Vec<NodeEndpoints> {
+pub(crate) fn load_peers(peers: Vec<SavedPeer>) -> Vec<NodeEndpoints> {
     let load = |p: SavedPeer| {
         let node = NodeName::new(&p.node).ok()?;
         Some(NodeEndpoints { node, endpoints: load_endpoints(p.endpoints) })
@@ -382,135 +324,6 @@ impl From<SavedOrder> for Order {
             SavedOrder::Stop { grace_ms, signal, reason } => {
                 Self::Stop { grace: Duration::from_millis(grace_ms), signal, reason }
             }
-        }
-    }
-}
-
-impl From<&Record> for SavedRecord {
-    fn from(record: &Record) -> Self {
-        let goal = match &record.goal {
-            Goal::Prepared => SavedGoal::Prepared,
-            Goal::Running { peers, certify } => {
-                SavedGoal::Running { peers: save_peers(peers), certify: certify.as_ref().map(Into::into) }
-            }
-            Goal::Stopped { grace, signal, reason } => {
-                SavedGoal::Stopped { grace_ms: millis(*grace), signal: *signal, reason: reason.clone() }
-            }
-        };
-        Self {
-            tenant: record.id.tenant.to_string(),
-            job: record.id.name.to_string(),
-            goal,
-            snapshot: (&record.seen).into(),
-            trace_parent: record.trace_parent.clone(),
-        }
-    }
-}
-
-impl SavedRecord {
-    /// The record of this attempt; `None` if the names in it are no names.
-    #[must_use]
-    pub fn load(self, key: Key) -> Option<Record> {
-        let goal = match self.goal {
-            SavedGoal::Prepared => Goal::Prepared,
-            SavedGoal::Running { peers, certify } => {
-                Goal::Running { peers: load_peers(peers), certify: certify.map(Into::into) }
-            }
-            SavedGoal::Stopped { grace_ms, signal, reason } => {
-                Goal::Stopped { grace: Duration::from_millis(grace_ms), signal, reason }
-            }
-        };
-        let tenant = TenantName::new(&self.tenant).ok()?;
-        let name = JobName::new(&self.job).ok()?;
-        Some(Record {
-            key,
-            id: JobId { tenant, name },
-            goal,
-            life: Life::None,
-            seen: self.snapshot.into(),
-            trace_parent: self.trace_parent,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proto_model::{
-        AlgorithmChoice, Certify, JobUid, Measured, PairReport, PathMeasurement, PortReport, PriorityBytes,
-        RailReport, RailState, RoundPart,
-    };
-
-    #[test]
-    fn records_survive_their_files() {
-        let peers = vec![NodeEndpoints {
-            node: NodeName::new("n1").unwrap(),
-            endpoints: vec![RailEndpoint { rail: 1, address: "10.0.0.1:4".parse().unwrap() }],
-        }];
-        let way =
-            PathMeasurement { sent: 8, lost: 1, mtu: Some(9000), dscp: None, mbps: Some(7), at_least: true };
-        let pair = PairReport {
-            round: 1,
-            peer: 2,
-            rail: 0,
-            there: way,
-            back: PathMeasurement::default(),
-            rtt_us: Some(3),
-            crossed: Some(1),
-        };
-        let priority_bytes = Some(PriorityBytes { right: 1, wrong: 2 });
-        let gid = proto_model::PortGid::Found { index: 3, gid: "::ffff:10.0.0.1".parse().unwrap() };
-        let port = PortReport { rail: 0, mtu: Some(9000), dscp: Some(24), gid: Some(gid), priority_bytes };
-        let measured = Measured { series: 1, pairs: vec![pair], ports: vec![port], unable: "late".into() };
-        let certify = Certify {
-            series: 1,
-            turns: vec![RoundPart { round: 0, peer: 1, first: true }],
-            limit: Duration::from_millis(1500),
-        };
-        let seen = Snapshot {
-            state: Observed::Running,
-            endpoints: peers[0].endpoints.clone(),
-            exits: vec![RankExit {
-                rank: 2,
-                code: 0,
-                signal: 9,
-                time: Timestamp(5),
-                usage: proto_model::RankUsage::default(),
-            }],
-            cause: Some(Reason::new(ReasonCode::EngineLost, "gone").scope("node/n1")),
-            result: Some(RunResult { ranks: 4, verified: true, ..RunResult::default() }),
-            rails: vec![RailBytes { rail: 1, tx_bytes: 2, rx_bytes: 3 }],
-            drained: Some([1, 5].into()),
-            reports: vec![RailReport {
-                rail: 1,
-                state: Some(RailState::Proving),
-                since: Timestamp(7),
-                tx_bytes: 1,
-                rx_bytes: 2,
-                tx_rate: 3,
-                rx_rate: 4,
-                flaps: 5,
-                cause: "reset".into(),
-                peers: 6,
-                peers_up: 5,
-            }],
-            choices: vec![AlgorithmChoice {
-                operation: "broadcast".into(),
-                bytes: 8,
-                algorithm: "direct".into(),
-                reasons: vec!["two nodes".into()],
-            }],
-            measured: Some(measured),
-        };
-        let key = Key { uid: JobUid::from_random([3; 16]), attempt: 2 };
-        let id = JobId { tenant: TenantName::new("t").unwrap(), name: JobName::new("j").unwrap() };
-        let stopped = Goal::Stopped { grace: Duration::from_millis(1500), signal: 10, reason: "x".into() };
-        let held = Goal::Running { peers: peers.clone(), certify: Some(certify) };
-        for goal in [Goal::Prepared, held, Goal::Running { peers, certify: None }, stopped] {
-            let (id, seen) = (id.clone(), seen.clone());
-            let record = Record { key, id, goal, life: Life::None, seen, trace_parent: "00-a".into() };
-            let text = serde_json::to_string(&SavedRecord::from(&record)).unwrap();
-            assert_eq!(serde_json::from_str::<SavedRecord>(&text).unwrap().load(key), Some(record));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The forms in which certification lies on disk and passes between agent, supervisor and engine (JSON).
+//! The forms in which certification passes between agent, supervisor and engine (JSON).
 
 use std::{net::Ipv6Addr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The forms in which reports of rails lie on disk and pass between supervisor and agent (JSON).
+//! The forms in which reports of rails pass between supervisor and agent (JSON).
 
 use proto_model::{AlgorithmChoice, RailReport, RailState, Timestamp};
 use serde::{Deserialize, Serialize};

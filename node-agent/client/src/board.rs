@@ -19,13 +19,19 @@ use std::time::{Duration, Instant, SystemTime};
 use node_agent_collective::{Call, OpKind};
 use node_agent_ipc::{
     Board, Claim, Failure, FailureCode, NOTHING_TO_COPY, Post, Presence, Region, Reply, Request, Span, Table,
+    WINDOW,
 };
 
-use crate::link::Link;
+use crate::link::{Link, Neighbours};
 use crate::patience::Patience;
 use crate::{Buffer, BufferOffset, Error, Work};
 use plan::Plan;
 use work::{Operand, Peer, Workplace};
+
+/// Longest sleep before a look at the engine's socket: an engine that dies rings no bell.
+const CHECK_AFTER: Duration = Duration::from_millis(250);
+/// Sleep for something that rings no bell.
+const GLANCE: Duration = Duration::from_micros(200);
 
 /// This rank's side of the board.
 #[derive(Debug)]
@@ -38,7 +44,7 @@ pub(crate) struct Local {
     most: usize,
     state: Mutex<State>,
     /// Held while operands go through this rank's stage.
-    stage: Mutex<staged::Stage>,
+    stage: Mutex<Stage>,
     maps: Mutex<Maps>,
     patience: Patience,
     /// The operation that is noted as the first; 0 until there is one, `u64::MAX` where it is another's affair.
@@ -90,6 +96,15 @@ impl Op {
     pub(crate) fn deadline(&self) -> Instant {
         self.posted + self.limit
     }
+}
+
+/// What this rank's stage is used for.
+#[derive(Debug, Default)]
+struct Stage {
+    /// The next slot, counted on for ever.
+    next: usize,
+    /// The piece that was last put in each slot.
+    users: [Option<(Arc<Op>, u32)>; WINDOW],
 }
 
 /// What a rank did for an operation in one pass.
@@ -173,7 +188,7 @@ impl Local {
                     // The first call will find out why.
                     return Ok(());
                 }
-                self.board.sleep(seen, wait::CHECK_AFTER);
+                self.board.sleep(seen, CHECK_AFTER);
             }
             self.board.retire(self.me, seq);
         }
@@ -193,12 +208,6 @@ impl Local {
     /// Wakes those who look after calls of this rank: something else than the board has changed.
     pub(crate) fn ring(&self) {
         self.board.ring();
-    }
-
-    /// Tells the others that they need not keep a buffer of this rank mapped.
-    pub(crate) fn note_freed(&self, buffer: u32) {
-        let _one_at_a_time = lock(&self.maps);
-        self.board.note_freed(self.me, buffer);
     }
 
     /// Begins a call on shared buffers.
@@ -310,7 +319,7 @@ impl Local {
                 let text = "the ranks of this server are too far apart in their calls".to_owned();
                 return Err(self.report(call, FailureCode::TimedOut, late, text));
             }
-            self.board.sleep(seen, wait::GLANCE);
+            self.board.sleep(seen, GLANCE);
         }
     }
 
@@ -516,6 +525,13 @@ impl Local {
             Err(error) => error,
             Ok(_) => Error::Engine { cause: "asked for a cause, got something else".into() },
         }
+    }
+}
+
+impl Neighbours for Local {
+    fn note_freed(&self, buffer: u32) {
+        let _one_at_a_time = lock(&self.maps);
+        self.board.note_freed(self.me, buffer);
     }
 }
 

@@ -127,9 +127,7 @@ impl BufferOffset<'_> {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(local) = self.link.local() {
-            local.note_freed(self.id);
-        }
+        self.link.note_freed(self.id);
         // Nobody waits for the answer; if the engine is gone, so is its side of the buffer.
         self.link.submit_ignored(&Request::Free { buffer: self.id });
     }

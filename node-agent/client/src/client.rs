@@ -12,8 +12,8 @@ use node_agent_ipc::{
 
 use crate::board::Local;
 use crate::link::Link;
-use crate::staged::Staging;
-use crate::{Attach, Buffer, BufferOffset, Error, Pending};
+use crate::staging::Staging;
+use crate::{Attach, Buffer, BufferOffset, Error, Pending, Work};
 
 /// How much longer than the engine's own limit a rank waits: the engine, which knows the cause, should answer first.
 const GRACE: Duration = Duration::from_secs(2);
@@ -39,17 +39,6 @@ pub struct Client {
     pub(crate) gpus: OnceLock<Gpus>,
     /// Where the ranks of this server do their collectives themselves, where all ranks are on it.
     pub(crate) local: Option<Arc<Local>>,
-}
-
-/// One call on shared buffers.
-#[derive(Debug, Clone, Copy)]
-pub struct Work<'a> {
-    /// What to do, with how many elements; it says how long input and output are.
-    pub call: Call,
-    /// Where the input is; `None` where the call has none on this rank.
-    pub input: Option<BufferOffset<'a>>,
-    /// Where the output goes; `None` where the call has none on this rank.
-    pub output: Option<BufferOffset<'a>>,
 }
 
 impl Client {
@@ -90,7 +79,8 @@ impl Client {
             false => None,
         };
         if let Some(local) = &local {
-            link.set_local(local);
+            let local = Arc::downgrade(local);
+            link.set_neighbours(local);
         }
         let (timeout_ms, staging, gpus) = (AtomicU32::new(0), Arc::default(), OnceLock::new());
         Ok(Self { link, rank: attach.rank, world, timeout_ms, staging, gpus, local })

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use node_agent_ipc::{
@@ -15,13 +15,18 @@ use node_agent_ipc::{
 };
 
 use crate::Error;
-use crate::board::Local;
 use crate::patience::Patience;
 
 mod arrivals;
 
 /// Pause between looks at a queue that is full.
 const FULL: Duration = Duration::from_micros(50);
+
+/// Those who map this rank's buffers themselves, beside the engine.
+pub(crate) trait Neighbours: std::fmt::Debug + Send + Sync {
+    /// Tells them that they need not keep a buffer mapped.
+    fn note_freed(&self, buffer: u32);
+}
 
 /// An answer that has arrived.
 #[derive(Debug)]
@@ -63,8 +68,8 @@ pub(crate) struct Link {
     changed: Condvar,
     control_timeout: Duration,
     patience: Patience,
-    /// The board of this server's ranks, once there is one.
-    local: OnceLock<Weak<Local>>,
+    /// The ranks of this server, once there is a board of theirs.
+    neighbours: OnceLock<Weak<dyn Neighbours>>,
     /// The queues for calls, if the engine has given some.
     queues: OnceLock<Queues>,
     /// Locked by the reader, or under the lock of the state by whoever sees that there is none.
@@ -80,7 +85,7 @@ impl Link {
             changed: Condvar::new(),
             control_timeout,
             patience: Patience::offering(),
-            local: OnceLock::new(),
+            neighbours: OnceLock::new(),
             queues: OnceLock::new(),
             taker: Mutex::default(),
         }
@@ -102,15 +107,17 @@ impl Link {
         Ok(())
     }
 
-    /// Makes the board known to those who only know the link.
-    pub(crate) fn set_local(&self, local: &Arc<Local>) {
-        // A link gets one board, when it is made.
-        let _ = self.local.set(Arc::downgrade(local));
+    /// Makes those known who map buffers of this rank, to those who only know the link.
+    pub(crate) fn set_neighbours(&self, neighbours: Weak<dyn Neighbours>) {
+        // A link gets them once, when it is made.
+        let _ = self.neighbours.set(neighbours);
     }
 
-    /// The board of this server's ranks, where they have one.
-    pub(crate) fn local(&self) -> Option<Arc<Local>> {
-        self.local.get()?.upgrade()
+    /// Tells those who map buffers of this rank that one of them is given back.
+    pub(crate) fn note_freed(&self, buffer: u32) {
+        if let Some(neighbours) = self.neighbours.get().and_then(Weak::upgrade) {
+            neighbours.note_freed(buffer);
+        }
     }
 
     /// Takes what has arrived; fails where nothing will arrive any more.

@@ -1,8 +1,8 @@
 //! Which of a device's counters are read, in which order, and what each of them says.
 
 use crate::{
+    counter_kind::CounterKind,
     vendor::{Row, Source, Vendor},
-    word::CounterKind,
 };
 
 /// The number of priorities of Ethernet.

@@ -8,6 +8,8 @@ pub mod backoff;
 pub mod board;
 pub mod condition;
 pub mod config;
+pub mod counter_kind;
+mod counters;
 pub mod delta;
 pub mod judge;
 pub mod layout;
@@ -24,18 +26,17 @@ mod tests;
 mod trial;
 pub mod vendor;
 pub mod window;
-pub mod word;
 
 pub use board::{ActiveCondition, Change};
 pub use condition::{Condition, Evidence, Severity};
 pub use config::Config;
+pub use counter_kind::CounterKind;
 pub use layout::{Column, Layout};
 pub use sample::{PortKey, ReadFailure, Sample};
 pub use score::{Score, conditions_score, score};
 pub use state::{JobUse, State};
 pub use step::{Event, RailVerdict, Verdict, step};
 pub use vendor::{Source, Vendor};
-pub use word::CounterKind;
 
 /// The facts of all rules and detectors, by which what is kept finds its own again.
 pub fn facts() -> impl Iterator<Item = &'static condition::Fact> {

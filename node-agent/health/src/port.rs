@@ -1,7 +1,5 @@
 //! One port: its last sample, what it said, and what that shows.
 
-use std::sync::Arc;
-
 use proto_model::Timestamp;
 
 use crate::{
@@ -9,7 +7,8 @@ use crate::{
     board::Board,
     condition::{Condition, DetectorResult, Evidence, Fact, Finding, Severity},
     config::Config,
-    delta::{Delta, delta},
+    counter_kind::{CounterKind, PerWord},
+    counters::Counters,
     judge::{
         Step,
         flap::{self, Flap},
@@ -19,10 +18,8 @@ use crate::{
         storm::Storm,
         swap::Swap,
     },
-    layout::Layout,
     sample::Sample,
     trial::Trial,
-    word::{CounterKind, PerWord},
 };
 
 static MARKED: Fact = Fact {
@@ -55,6 +52,20 @@ pub struct Port {
     pub board: Board,
     /// Failures to read it.
     pub backoff: Backoff,
+    /// Its rules and detectors, each with its state.
+    pub detectors: Detectors,
+    /// What the samples since the last round say.
+    pub checks: Looks,
+    /// Milliseconds and bytes that they cover; 0 if there was none.
+    pub covered: (u64, u64),
+    counters: Counters,
+    has_job: bool,
+    trial: Option<Trial>,
+}
+
+/// What looks at a port's samples, one by one and over time.
+#[derive(Debug, Clone)]
+pub struct Detectors {
     /// Detector of cables that lead to another rail.
     pub swap: Swap,
     /// What the port carried in the last samples.
@@ -65,23 +76,33 @@ pub struct Port {
     pub gauges: Vec<Gauge>,
     /// Detector of pause storms.
     pub storm: Storm,
-    /// What the samples since the last round say.
-    pub checks: Looks,
-    /// Milliseconds and bytes that they cover; 0 if there was none.
-    pub covered: (u64, u64),
-    layout: Option<Arc<Layout>>,
-    places: flap::Places,
-    life: u64,
-    seen_at: Timestamp,
-    values: Vec<Option<(u64, Timestamp)>>,
-    deltas: Vec<Option<u64>>,
-    /// Deltas that cover samples before the last one as well.
-    longer: Vec<bool>,
     flap: Flap,
     priority: PriorityWindow,
+    /// Packets that came marked since a notification was sent.
     marked: u64,
-    has_job: bool,
-    trial: Option<Trial>,
+}
+
+impl Detectors {
+    fn new(config: &Config) -> Self {
+        Self {
+            swap: Swap::default(),
+            load: Load::default(),
+            slow: Slow::default(),
+            gauges: Vec::new(),
+            storm: Storm::default(),
+            flap: Flap::new(&config.limits),
+            priority: PriorityWindow::default(),
+            marked: 0,
+        }
+    }
+
+    /// What went before is of another life.
+    fn begin(&mut self) {
+        self.load.forget();
+        self.priority.rest();
+        self.flap.forget_state();
+        self.marked = 0;
+    }
 }
 
 impl Port {
@@ -96,23 +117,10 @@ impl Port {
             totals: PerWord::default(),
             board: Board::default(),
             backoff: Backoff::default(),
-            swap: Swap::default(),
-            load: Load::default(),
-            slow: Slow::default(),
-            gauges: Vec::new(),
-            storm: Storm::default(),
+            detectors: Detectors::new(config),
             checks: [DetectorResult::Unknown; Condition::COUNT],
             covered: (0, 0),
-            layout: None,
-            places: flap::Places::default(),
-            life: 0,
-            seen_at: Timestamp::default(),
-            values: Vec::new(),
-            deltas: Vec::new(),
-            longer: Vec::new(),
-            flap: Flap::new(&config.limits),
-            priority: PriorityWindow::default(),
-            marked: 0,
+            counters: Counters::default(),
             has_job: false,
             trial: None,
         }
@@ -149,12 +157,12 @@ impl Port {
     /// When it was read last.
     #[must_use]
     pub fn seen_at(&self) -> Timestamp {
-        self.seen_at
+        self.counters.seen_at
     }
 
     /// The link is expected to go down and up until then.
     pub fn excuse(&mut self, until: Timestamp) {
-        self.flap.excuse(until);
+        self.detectors.flap.excuse(until);
     }
 
     /// Says one more thing of a condition.
@@ -177,7 +185,8 @@ impl Port {
 
     /// Whether a rule or a detector of this port can show the condition in these words.
     fn has_words(&self, condition: Condition, id: &str) -> bool {
-        let mut rules = self.gauges.iter().map(|gauge| gauge.rule).filter(|rule| rule.condition == condition);
+        let mut rules =
+            self.detectors.gauges.iter().map(|gauge| gauge.rule).filter(|rule| rule.condition == condition);
         let mut detectors = flap::FACTS.into_iter().chain([&MARKED]);
         rules.any(|rule| rule.fact.id == id) || detectors.any(|fact| fact.id == id)
     }
@@ -185,8 +194,8 @@ impl Port {
     /// Takes one sample. Values beyond the layout, and samples that are not later than the last, are left alone.
     pub fn take(&mut self, sample: &Sample<'_>, wanted: Option<Wanted>, config: &Config) {
         let now = sample.at;
-        let elapsed_ms = now.0.saturating_sub(self.seen_at.0);
-        let known = self.layout.is_some();
+        let elapsed_ms = now.0.saturating_sub(self.counters.seen_at.0);
+        let known = self.counters.is_known();
         if known && elapsed_ms == 0 {
             return;
         }
@@ -198,122 +207,63 @@ impl Port {
         self.say(Condition::Gone, DetectorResult::Good);
         self.say(Condition::Unreadable, DetectorResult::Good);
         self.say(Condition::LinkDown, Flap::state(sample.link));
-        let begins = !known || self.life != sample.life;
-        self.adopt(sample, begins, config);
-        self.seen_at = now;
+        let begins = self.counters.begins(sample);
+        if begins {
+            self.detectors.begin();
+        }
+        if self.counters.adopt(sample, begins) {
+            self.adopt(sample, config);
+        }
+        self.counters.seen_at = now;
         if begins {
             // Nothing is known of the time between two lives.
-            self.flap.excuse(now.plus(config.limits.life_grace));
-            self.deltas.iter_mut().for_each(|delta| *delta = None);
-            self.remember(sample);
+            self.detectors.flap.excuse(now.plus(config.limits.life_grace));
+            self.counters.remember(sample);
             return;
         }
-        self.advance(sample, elapsed_ms);
+        self.counters.advance(sample, elapsed_ms, &mut self.totals);
         if let Some(trial) = &mut self.trial {
             trial.check();
         }
-        let (deltas, longer) = (std::mem::take(&mut self.deltas), std::mem::take(&mut self.longer));
+        let (deltas, longer) = self.counters.take_deltas();
         let step = Step { layout: sample.layout, deltas: &deltas, longer: &longer, elapsed_ms, now };
         self.judge(&step, wanted, config);
-        (self.deltas, self.longer) = (deltas, longer);
+        self.counters.give_deltas(deltas, longer);
     }
 
-    /// Brings the tables into the form of the sample's layout.
-    fn adopt(&mut self, sample: &Sample<'_>, begins: bool, config: &Config) {
-        self.life = sample.life;
-        if begins {
-            self.values.iter_mut().for_each(|value| *value = None);
-            self.load.forget();
-            self.priority.rest();
-            self.flap.forget_state();
-            self.marked = 0;
-        }
-        if self.layout.as_ref().is_some_and(|layout| Arc::ptr_eq(layout, sample.layout)) {
-            return;
-        }
-        let columns = sample.layout.columns();
-        let old = self.layout.replace(sample.layout.clone());
-        if old.as_deref() == Some(&**sample.layout) {
-            return;
-        }
-        // A counter that has another name or place now goes on.
-        let place = |column| old.as_ref()?.columns().iter().position(|other| other.is_same(column));
-        self.values =
-            columns.iter().map(|column| self.values.get(place(column)?).copied().flatten()).collect();
-        self.deltas = vec![None; columns.len()];
-        self.longer = vec![false; columns.len()];
-        self.places = flap::Places::of(sample.layout);
-        let old = std::mem::take(&mut self.gauges);
+    /// Brings the rules into the form of the sample's layout.
+    fn adopt(&mut self, sample: &Sample<'_>, config: &Config) {
+        let old = std::mem::take(&mut self.detectors.gauges);
         for (rule, test) in &config.rules {
             let Some(mut gauge) = Gauge::new(rule, *test, sample.layout) else { continue };
             if let Some(other) = old.iter().find(|other| std::ptr::eq(other.rule, gauge.rule)) {
                 gauge.inherit(other);
             }
-            self.gauges.push(gauge);
-        }
-    }
-
-    fn remember(&mut self, sample: &Sample<'_>) {
-        for (value, known) in sample.values.iter().zip(&mut self.values) {
-            if let Some(value) = value {
-                *known = Some((*value, sample.at));
-            }
-        }
-    }
-
-    /// Deltas of all counters. Where one was reset, all may have been: one that seems to have wrapped perhaps has not.
-    fn advance(&mut self, sample: &Sample<'_>, elapsed_ms: u64) {
-        let now = sample.at;
-        let (mut wrapped, mut restarted) = (false, false);
-        let each =
-            sample.layout.columns().iter().zip(sample.values).zip(&mut self.values).zip(&mut self.deltas);
-        for ((((column, value), known), said), longer) in each.zip(&mut self.longer) {
-            *said = None;
-            let Some(value) = *value else { continue };
-            let Some((old, at)) = known.replace((value, now)) else { continue };
-            *longer = now.0.saturating_sub(at.0) > elapsed_ms;
-            match delta(old, value, column.row.bits, now.0.saturating_sub(at.0)) {
-                Delta::On(on) => *said = Some(on),
-                Delta::Wrapped(on) => (*said, wrapped) = (Some(on), true),
-                Delta::Restarted => restarted = true,
-            }
-            if let Some(on) = said.as_mut().filter(|on| **on > 0) {
-                *on = on.saturating_mul(u64::from(column.row.scale));
-            }
-        }
-        if restarted && wrapped {
-            // Of this sample nothing is sure.
-            self.deltas.iter_mut().for_each(|delta| *delta = None);
-        }
-        for (column, delta) in sample.layout.columns().iter().zip(&self.deltas) {
-            if let Some(delta) = delta.filter(|delta| *delta > 0) {
-                let total = &mut self.totals[column.row.word];
-                *total = total.saturating_add(delta);
-            }
+            self.detectors.gauges.push(gauge);
         }
     }
 
     fn judge(&mut self, step: &Step<'_>, wanted: Option<Wanted>, config: &Config) {
         let limits = &config.limits;
-        let bytes = self.load.take(step).unwrap_or(0);
+        let bytes = self.detectors.load.take(step).unwrap_or(0);
         self.covered = (self.covered.0 + step.elapsed_ms, self.covered.1.saturating_add(bytes));
-        let check = self.flap.check(step, &self.places, self.link, limits);
+        let check = self.detectors.flap.check(step, &self.counters.places, self.link, limits);
         self.say_as(Condition::Flapping, &flap::FACTS, check);
-        let check = self.storm.check(step, limits);
+        let check = self.detectors.storm.check(step, limits);
         self.say(Condition::Storm, check);
         self.has_job = wanted.is_some();
         match wanted {
             Some(wanted) => {
-                let check = self.priority.check(step, wanted, limits);
+                let check = self.detectors.priority.check(step, wanted, limits);
                 self.say(Condition::WrongPriority, check);
             }
-            None => self.priority.rest(),
+            None => self.detectors.priority.rest(),
         }
         let check = self.marked(step, limits.marked_alone);
         self.say_as(Condition::RateControlOff, &[&MARKED], check);
-        for at in 0..self.gauges.len() {
-            let check = self.gauges[at].check(step);
-            let rule = self.gauges[at].rule;
+        for at in 0..self.detectors.gauges.len() {
+            let check = self.detectors.gauges[at].check(step);
+            let rule = self.detectors.gauges[at].rule;
             // What most rails may share is said when all have been looked at.
             if !rule.shared || !matches!(check, DetectorResult::Bad(_)) {
                 self.say_as(rule.condition, &[&rule.fact], check);
@@ -339,12 +289,12 @@ impl Port {
             return DetectorResult::Unknown;
         };
         if sent > 0 {
-            self.marked = 0;
+            self.detectors.marked = 0;
             return DetectorResult::Good;
         }
-        self.marked = self.marked.saturating_add(marked);
-        if marked > 0 && self.marked >= limit {
-            let (value, limit) = (self.marked as f64, limit as f64);
+        self.detectors.marked = self.detectors.marked.saturating_add(marked);
+        if marked > 0 && self.detectors.marked >= limit {
+            let (value, limit) = (self.detectors.marked as f64, limit as f64);
             let evidence = Evidence { fact: &MARKED, value, limit, over: std::time::Duration::ZERO };
             return DetectorResult::Bad(Finding { severity: Severity::Degraded, evidence });
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     condition::{Condition, Fact, Severity},
-    word::CounterKind,
+    counter_kind::CounterKind,
 };
 
 /// What a rule counts.

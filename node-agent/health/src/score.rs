@@ -58,7 +58,7 @@ pub fn score(port: &Port) -> Score {
             evidence: held.evidence.to_string(),
         })
         .collect();
-    let paused = port.storm.share();
+    let paused = port.detectors.storm.share();
     if paused > PAUSED_FREE && port.board.get(Condition::Storm).is_none() {
         let minus = (paused * 2.0 * PAUSED_MOST).min(PAUSED_MOST).ceil() as u32;
         parts.push(Part {

@@ -7,6 +7,7 @@ use proto_model::Timestamp;
 use crate::{
     board::{ActiveCondition, Change},
     condition::{Condition, DetectorResult, Evidence, Fact, Finding, Severity},
+    counter_kind::CounterKind,
     judge::{
         rates::Gauge,
         slow::{Peer, compare},
@@ -14,7 +15,6 @@ use crate::{
     port::Port,
     sample::{PortKey, ReadFailure, Sample},
     state::{JOBS_MAX, JobUse, State},
-    word::CounterKind,
 };
 
 /// How long most rails must have been unfit before the server is: rails are drained first.
@@ -146,7 +146,7 @@ pub fn step(state: &mut State, event: &Event<'_>, now: Timestamp) -> Vec<Verdict
         Event::Jobs(jobs) => return assign(state, jobs),
         Event::Cabling { port, planned, heard } => {
             if let Some(port) = state.port_mut(port) {
-                port.swap.on_report(*planned, *heard, now);
+                port.detectors.swap.on_report(*planned, *heard, now);
             }
         }
         Event::Probing { port } => {
@@ -178,7 +178,7 @@ fn failed(state: &mut State, key: &PortKey, why: ReadFailure, now: Timestamp) {
         port.backoff.failed(now);
         (&FAILURES, Condition::Unreadable, Severity::Degraded, limits.1)
     };
-    port.load.forget();
+    port.detectors.load.forget();
     let failures = port.backoff.failures;
     if failures >= limit {
         let (value, limit) = (f64::from(failures), f64::from(limit) - 1.0);
@@ -202,8 +202,8 @@ fn assign(state: &mut State, jobs: &[JobUse]) -> Vec<Verdict> {
         .collect();
     let mut verdicts = Vec::new();
     for (key, port) in &mut state.ports {
-        port.slow = crate::judge::slow::Slow::default();
-        port.load.forget();
+        port.detectors.slow = crate::judge::slow::Slow::default();
+        port.detectors.load.forget();
         if idle.contains(key)
             && let Some(change) = port.board.drop_of(Condition::WrongPriority)
         {
@@ -259,12 +259,14 @@ fn compare_rails(state: &mut State) {
     let mut all: Vec<(u64, &PortKey, Peer)> = Vec::with_capacity(state.ports.len());
     for (key, port) in &state.ports {
         let jobs = state.jobs_of(port.rail);
-        let carries = port.covered.0 > 0 && port.link != Some(false) && !port.load.is_silent();
+        let carries = port.covered.0 > 0 && port.link != Some(false) && !port.detectors.load.is_silent();
         let fresh = carries && (jobs != 0 || !known);
-        let rates = fresh.then(|| port.load.rate(second).zip(port.load.rate(limits.slow_over))).flatten();
+        let rates = fresh
+            .then(|| port.detectors.load.rate(second).zip(port.detectors.load.rate(limits.slow_over)))
+            .flatten();
         let line = port.speed_mbps as f64 * 125_000.0;
         if let Some((now, mean)) = rates {
-            all.push((jobs, key, Peer { now, mean, line, cnps: port.load.cnps() }));
+            all.push((jobs, key, Peer { now, mean, line, cnps: port.detectors.load.cnps() }));
         }
     }
     let mut shares = Vec::with_capacity(all.len());
@@ -278,18 +280,19 @@ fn compare_rails(state: &mut State) {
     }
     let State { config, ports, .. } = state;
     // A sample without the counters does not end what the others have shown.
-    let checked = |port: &Port| port.covered.0 > 0 && !port.load.is_silent();
+    let checked = |port: &Port| port.covered.0 > 0 && !port.detectors.load.is_silent();
     for (key, port) in ports.iter_mut().filter(|(_, port)| checked(port)) {
         let share = shares.iter().find(|(other, _)| other == key).map(|(_, share)| *share);
-        let check = port.slow.check(share, port.covered.0, &config.limits);
+        let check = port.detectors.slow.check(share, port.covered.0, &config.limits);
         port.say(Condition::Slow, check);
     }
 }
 
 /// Says what rails have shown alone; where most rails of the same jobs show it, it is no rail's doing.
 fn on_shared(state: &mut State, now: Timestamp) {
-    let broken =
-        |port: &Port| port.gauges.iter().any(|gauge| gauge.rule.shared && gauge.broken_since.is_some());
+    let broken = |port: &Port| {
+        port.detectors.gauges.iter().any(|gauge| gauge.rule.shared && gauge.broken_since.is_some())
+    };
     if !state.ports.values().any(broken) {
         return;
     }
@@ -297,7 +300,7 @@ fn on_shared(state: &mut State, now: Timestamp) {
     let jobs: Vec<u64> = state.ports.values().map(|port| state.jobs_of(port.rail)).collect();
     for (rule, _) in state.config.rules.iter().filter(|(rule, _)| rule.shared) {
         let gauge = |port: &Port| {
-            let gauge = port.gauges.iter().find(|gauge| std::ptr::eq(gauge.rule, *rule))?;
+            let gauge = port.detectors.gauges.iter().find(|gauge| std::ptr::eq(gauge.rule, *rule))?;
             Some((gauge.broken?, gauge.broken_since))
         };
         let lately: Vec<bool> = state
@@ -317,18 +320,23 @@ fn on_shared(state: &mut State, now: Timestamp) {
             if alone {
                 port.say(rule.condition, DetectorResult::Bad(finding));
             }
-            port.gauges.iter_mut().filter(|gauge| std::ptr::eq(gauge.rule, *rule)).for_each(Gauge::decided);
+            port.detectors
+                .gauges
+                .iter_mut()
+                .filter(|gauge| std::ptr::eq(gauge.rule, *rule))
+                .for_each(Gauge::decided);
         }
     }
 }
 
 /// Says where cables lead; two that lead to each other's rail are exchanged.
 fn on_cables(state: &mut State, now: Timestamp) {
-    let heard: Vec<(u32, u32)> = state.ports.values().filter_map(|port| port.swap.heard).collect();
+    let heard: Vec<(u32, u32)> = state.ports.values().filter_map(|port| port.detectors.swap.heard).collect();
     let State { config, ports, .. } = state;
     for port in ports.values_mut() {
-        let exchanged = port.swap.heard.is_some_and(|(rail, planned)| heard.contains(&(planned, rail)));
-        let check = port.swap.check(exchanged, now, &config.limits);
+        let exchanged =
+            port.detectors.swap.heard.is_some_and(|(rail, planned)| heard.contains(&(planned, rail)));
+        let check = port.detectors.swap.check(exchanged, now, &config.limits);
         port.say(Condition::Swapped, check);
     }
 }

@@ -1,6 +1,6 @@
 //! A probe of a port's path while it lasts: what counters say of it.
 
-use crate::word::{CounterKind, PerWord};
+use crate::counter_kind::{CounterKind, PerWord};
 
 /// What must not rise while a probe passes. Drops are not among them: hosts drop what nobody listens for all the time, and what the
 /// probe itself loses it sees.

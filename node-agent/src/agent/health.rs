@@ -13,22 +13,22 @@ use std::{
     time::{Duration, Instant},
 };
 
+use node_agent_attempt::places::Places;
 use node_agent_health::{
     ActiveCondition, Condition, Config, CounterKind, Event, JobUse, PortKey, State, Verdict,
-    conditions_score, score, step, word::PerWord,
+    conditions_score, counter_kind::PerWord, score, step,
 };
 use node_agent_host::{
     counters::{FolderStatistics, KernelStatistics, OpenStatistics, Poller},
     sysfs::Tree,
 };
 use node_agent_netlink::RealKernel;
-use node_agent_os::files::{self, Durability};
 use node_agent_qos_apply::{flaps::Flaps, keep::Faults};
 use proto_model::{Nic, NicCondition, NicHealth, NicProbe, ProbeOutcome, Severity, Timestamp};
 use tokio::sync::watch;
 
 use super::metrics::AgentMetrics;
-use crate::saved_health::{SavedCondition, kept, saved};
+use crate::saved_health;
 
 /// How often counters are read.
 const EVERY: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ pub struct CounterPaths {
     /// Below it lies `sys`; `/`, or a recorded server.
     pub root: PathBuf,
     /// Conditions that outlive the agent.
-    pub kept: PathBuf,
+    pub kept: Places,
     /// What is wrong with the class of service of NICs, where somebody keeps it.
     pub faults: watch::Receiver<Faults>,
     /// Links that somebody here takes down.
@@ -149,8 +149,8 @@ impl Watching {
         let uptime = uptime(&Tree::new("/")).unwrap_or(Duration::MAX);
         let booted = Timestamp(begun.0.saturating_sub(u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX)));
         let mut state = State::new(Config { booted, ..Config::default() });
-        match files::read_json::<Vec<SavedCondition>>(&place.kept) {
-            Ok(Some(all)) => state.restore(kept(all), Timestamp(begun.0)),
+        match saved_health::read(&place.kept) {
+            Ok(Some(held)) => state.restore(held, Timestamp(begun.0)),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "what was wrong with NICs is not known any more"),
         }
@@ -322,9 +322,7 @@ impl Watching {
         if *self.notify.borrow() == reported {
             return;
         }
-        if let Err(error) =
-            files::write_json(&self.place.kept, &saved(self.state.kept()), Durability::Process)
-        {
+        if let Err(error) = saved_health::write(&self.place.kept, self.state.kept()) {
             tracing::warn!(%error, "what is wrong with NICs would be forgotten by a restart");
         }
         self.notify.send_replace(reported);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use node_agent_attempt::{
     layout::{DataDir, JobDir},
-    saved::{SavedRecord, SavedState},
+    state_files::{self, SupervisorState},
     supervisor_config::SupervisorConfig,
 };
 use node_agent_core::{Event, Key, Recovered, Snapshot};
@@ -33,13 +33,13 @@ pub fn read(data: &DataDir) -> Event {
 
 fn one(key: Key, dir: &JobDir) -> Option<Recovered> {
     let alive = files::is_locked(&dir.lock());
-    let saved = files::read_json::<SavedRecord>(&dir.record()).unwrap_or_else(|error| {
+    let saved = state_files::read_record(dir, key).unwrap_or_else(|error| {
         tracing::error!(%error, %key, "a record is not readable; the attempt is left as it is");
         None
     });
-    let Some(mut record) = saved.and_then(|saved| saved.load(key)) else {
+    let Some(mut record) = saved else {
         // The agent died between making the directory and writing the record: nothing was started.
-        if !alive && files::read(&dir.state()).is_ok_and(|state| state.is_none()) {
+        if !alive && dir.state().exist().is_ok_and(|there| !there) {
             let _ = std::fs::remove_dir_all(dir.path());
         }
         return None;
@@ -54,12 +54,12 @@ fn one(key: Key, dir: &JobDir) -> Option<Recovered> {
 
 /// What a supervisor left.
 pub fn state(dir: &JobDir) -> Option<Snapshot> {
-    saved(dir).map(|state| state.snapshot.into())
+    saved(dir).map(|state| state.snapshot)
 }
 
 /// The same with what is known beside.
-pub fn saved(dir: &JobDir) -> Option<SavedState> {
-    files::read_json::<SavedState>(&dir.state()).unwrap_or_else(|error| {
+pub fn saved(dir: &JobDir) -> Option<SupervisorState> {
+    state_files::read_state(dir).unwrap_or_else(|error| {
         tracing::error!(%error, "a supervisor's state is not readable");
         None
     })
@@ -102,10 +102,10 @@ pub async fn reap(dir: JobDir) -> Snapshot {
         tokio::time::sleep(AGAIN).await;
     }
     groups.iter().for_each(|group| cgroup::remove(group));
-    saved.map(|state| state.snapshot.into()).unwrap_or_default()
+    saved.map(|state| state.snapshot).unwrap_or_default()
 }
 
-fn left(saved: Option<&SavedState>, mark: &str, uid: Option<u32>) -> Vec<Identity> {
+fn left(saved: Option<&SupervisorState>, mark: &str, uid: Option<u32>) -> Vec<Identity> {
     let owned = uid.map(process::of_user).unwrap_or_default();
     let marked = process::with_environment(mark);
     let mut found: Vec<Identity> = marked.into_iter().chain(owned).map(|one| one.id).collect();

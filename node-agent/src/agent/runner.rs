@@ -9,7 +9,8 @@ use std::{
 
 use node_agent_attempt::{
     layout::JobDir,
-    saved::{SavedRecord, state_word},
+    saved::state_word,
+    state_files::encode_record,
     supervisor_config::{GpuSummary, SupervisorConfig},
 };
 use node_agent_core::{Action, Event, Goal, Key, Message, Order, Record, Report, State, step};
@@ -352,10 +353,10 @@ impl Runner {
     }
 
     async fn persist(&self, record: &Record) -> std::io::Result<()> {
-        let (dir, saved) = (self.setup.data.job(record.key), SavedRecord::from(record));
+        let (dir, bytes) = (self.setup.data.job(record.key), encode_record(record));
         let write = move || {
             dir.make()?;
-            files::write_json(&dir.record(), &saved, Durability::Process)
+            dir.record().write(&bytes, Durability::Process)
         };
         self.setup.disk.run(write).await?
     }

@@ -134,7 +134,7 @@ async fn carry(
 }
 
 async fn connect(dir: &JobDir) -> Result<UnixStream, StepError> {
-    if !dir.record().exists() {
+    if !dir.record().exist().unwrap_or(false) {
         return Err(StepError::NotHere);
     }
     let path = dir.steps();

@@ -50,7 +50,7 @@ async fn read(setup: Arc<Setup>, ask: v1::OpenLogs, sender: mpsc::Sender<v1::Upl
     });
     loop {
         // Looked at before reading: what was written until the end is then read.
-        let over = !ask.follow || !dir.record().exists() || recover::has_ended(&dir);
+        let over = !ask.follow || !dir.record().exist().unwrap_or(false) || recover::has_ended(&dir);
         let mut any = false;
         for (rank, reader) in &mut readers {
             // A file that fails in the middle is a gap; the others go on.

@@ -123,7 +123,7 @@ pub async fn watch(
         if recover::has_ended(&dir) {
             if let Some(saved) = recover::saved(&dir) {
                 show(saved.first_collective.as_ref());
-                let _ = notify(Report::State(saved.snapshot.into())).await;
+                let _ = notify(Report::State(saved.snapshot)).await;
             }
             break;
         }

@@ -59,7 +59,7 @@ pub fn run(dir: &JobDir) -> Result<(), SupervisorError> {
             None => std::thread::sleep(LOCK_AGAIN),
         }
     };
-    if files::read(&dir.state())?.is_some() {
+    if dir.state().exist()? {
         // It ran before: an attempt is never run twice, whatever became of the first run.
         return Err(SupervisorError::AlreadyRunning(dir.path().to_owned()));
     }

@@ -11,7 +11,8 @@ use std::{
 
 use node_agent_attempt::{
     layout::JobDir,
-    saved::{FirstCollective, SavedResult, SavedState, SavedWords},
+    saved::{FirstCollective, SavedResult, SavedWords},
+    state_files::SupervisorState,
     supervisor_config::Task,
 };
 use node_agent_core::supervisor::{Action, EngineEnd, Event, State, step};
@@ -329,8 +330,8 @@ impl Shell {
     }
 
     fn save(&mut self, durability: Durability) -> io::Result<()> {
-        let state = SavedState {
-            snapshot: self.state.snapshot().into(),
+        let state = SupervisorState {
+            snapshot: self.state.snapshot().clone(),
             supervisor: Identity::own(),
             engine: self.engine.as_ref().map(|engine| engine.id),
             holder: self.ranks.holder(),
@@ -338,7 +339,7 @@ impl Shell {
             cgroups: self.ranks.cgroups(),
             first_collective: self.first.found.clone(),
         };
-        files::write_json(&self.dir.state(), &state, durability)
+        self.dir.state().write(&state.encode(), durability)
     }
 
     fn snapshot_line(&self) -> Vec<u8> {

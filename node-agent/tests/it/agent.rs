@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use node_agent_attempt::{layout::DataDir, saved::SavedState};
+use node_agent_attempt::{layout::DataDir, state_files::read_state};
 use node_agent_core::Key;
 use node_agent_os::process::Identity;
 use proto_model::{Assignment, DesiredState, NodeEndpoints, NodeName, Observation, Observed};
@@ -96,9 +96,8 @@ impl Server {
     }
 
     pub fn supervisor(&self, job: &Assignment) -> Identity {
-        let path = self.job(job).state();
-        let saved: SavedState =
-            eventually("a supervisor", || node_agent_os::files::read_json(&path).ok().flatten());
+        let dir = self.job(job);
+        let saved = eventually("a supervisor", || read_state(&dir).ok().flatten());
         saved.supervisor.unwrap()
     }
 }

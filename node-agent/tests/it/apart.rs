@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path, process::Command};
 
-use node_agent_attempt::saved::SavedState;
+use node_agent_attempt::state_files::{SupervisorState, read_state};
 use node_agent_os::process;
 use proto_model::{Assignment, Observed, Work};
 use rustix::process::Signal;
@@ -34,8 +34,8 @@ fn log(server: &Server, job: &Assignment) -> String {
     fs::read_to_string(server.job(job).rank_log(0)).unwrap_or_default()
 }
 
-fn saved(server: &Server, job: &Assignment) -> SavedState {
-    node_agent_os::files::read_json(&server.job(job).state()).unwrap().unwrap()
+fn saved(server: &Server, job: &Assignment) -> SupervisorState {
+    read_state(&server.job(job)).unwrap().unwrap()
 }
 
 /// Waits for a file that a rank writes.

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use node_agent_attempt::saved::SavedState;
+use node_agent_attempt::state_files::read_state;
 use proto_model::Observed;
 
 use crate::{
@@ -78,7 +78,7 @@ async fn a_rank_of_another_user_reads_no_secret_and_a_collective_works() {
     let job = assignment(1, shell(SPY, &[]));
     run(&mut controller, &job).await;
     let dir = server.job(&job);
-    let saved: SavedState = node_agent_os::files::read_json(&dir.state()).unwrap().unwrap();
+    let saved = read_state(&dir).unwrap().unwrap();
     let list = targets(&server, dir.path(), saved.engine.unwrap().pid, saved.supervisor.unwrap().pid);
     assert!(list.contains("node.key") && list.contains("assignment.pb") && list.contains("engine.json"));
     fs::write(work(&server, &job, "targets"), &list).unwrap();

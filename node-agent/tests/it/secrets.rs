@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use node_agent_attempt::saved::SavedState;
+use node_agent_attempt::state_files::{SupervisorState, read_state};
 use proto_model::{Assignment, DesiredState, Observed, ValueText, Work};
 
 use crate::{
@@ -68,10 +68,10 @@ fn check(what: &str, secrets: &[(&'static str, Vec<u8>)], exposed: &[(String, Ve
     }
 }
 
-async fn at_work(controller: &mut Controller, server: &Server, work: Work) -> (Assignment, SavedState) {
+async fn at_work(controller: &mut Controller, server: &Server, work: Work) -> (Assignment, SupervisorState) {
     let job = assignment(2, work);
     run(controller, &job).await;
-    let saved = node_agent_os::files::read_json(&server.job(&job).state()).unwrap().unwrap();
+    let saved = read_state(&server.job(&job)).unwrap().unwrap();
     (job, saved)
 }
 
@@ -122,7 +122,7 @@ async fn a_value_of_a_secret_is_in_its_ranks_environment_and_nowhere_else() {
     run(&mut controller, &job).await;
     let saw = |rank: u32| work(&server, &job, &format!("saw-{rank}")).exists();
     eventually("the ranks", || (saw(0) && saw(1)).then_some(()));
-    let saved: SavedState = node_agent_os::files::read_json(&server.job(&job).state()).unwrap().unwrap();
+    let saved = read_state(&server.job(&job)).unwrap().unwrap();
     // The kernel shows a process's environment to its own user alone.
     let environ = format!("/proc/{}/environ", saved.ranks[&0].pid);
     assert!(holds(&fs::read(environ).unwrap(), value.as_bytes()));

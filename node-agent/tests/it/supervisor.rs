@@ -16,7 +16,8 @@ use std::{
 use node_agent_attempt::{
     layout::JobDir,
     logs::{LogReader, Stream},
-    saved::{SavedOrder, SavedSnapshot, SavedState},
+    saved::{SavedOrder, SavedSnapshot},
+    state_files::{self, SupervisorState},
     supervisor_config::{self, GpuSummary, SupervisorConfig, key_to_hex},
 };
 use node_agent_core::{Order, Snapshot};
@@ -113,7 +114,7 @@ impl Supervised {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     panic!("{what} did not come: {:?}", self.seen)
                 }
-                _ => self.saved().snapshot.into(),
+                _ => self.saved().snapshot,
             };
             assert!(Instant::now() < deadline, "{what} did not come: {:?}", self.seen);
             assert!(next.state >= self.seen.state, "states only move forward");
@@ -146,7 +147,7 @@ impl Supervised {
         let seen = self.state(Observed::Ended).clone();
         assert!(self.process.wait().unwrap().success());
         let saved = self.saved();
-        assert_eq!(Snapshot::from(saved.snapshot), seen, "what was told is durable");
+        assert_eq!(saved.snapshot, seen, "what was told is durable");
         for id in saved.engine.iter().chain(&saved.holder).chain(saved.ranks.values()) {
             assert!(!id.is_alive(), "{id:?} outlived the supervisor");
         }
@@ -156,8 +157,8 @@ impl Supervised {
         seen
     }
 
-    fn saved(&self) -> SavedState {
-        files::read_json(&self.dir.state()).unwrap().unwrap()
+    fn saved(&self) -> SupervisorState {
+        state_files::read_state(&self.dir).unwrap().unwrap()
     }
 
     fn log(&self, rank: u32, stream: Stream) -> String {

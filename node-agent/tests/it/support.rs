@@ -9,11 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent_attempt::{layout::JobDir, saved::SavedState};
-use node_agent_os::{
-    files,
-    process::{self, Identity},
-};
+use node_agent_attempt::{layout::JobDir, state_files::read_state};
+use node_agent_os::process::{self, Identity};
 use node_agent_rank::{
     cgroup,
     isolation::{
@@ -68,7 +65,7 @@ pub fn process_in(path: &Path) -> Identity {
         let pid = text.strip_suffix('\n')?.parse().ok()?;
         let dir = JobDir::at(path.parent()?.parent()?);
         // Without it nobody knows in which namespace that pid is: on this machine it is somebody else's.
-        let saved: SavedState = files::read_json(&dir.state()).ok().flatten()?;
+        let saved = read_state(&dir).ok().flatten()?;
         saved.holder.map_or_else(|| Identity::of(pid), |holder| inside(&dir, holder, pid))
     })
 }
@@ -193,7 +190,7 @@ pub fn collective() -> Work {
 
 /// Ends what a test has left under a supervisor that it killed or abandoned.
 pub fn clean(dir: &JobDir) {
-    let Ok(Some(saved)) = files::read_json::<SavedState>(&dir.state()) else { return };
+    let Ok(Some(saved)) = read_state(dir) else { return };
     saved.supervisor.map(|id| id.signal(Signal::KILL));
     for group in saved.cgroups.iter().filter(|group| group.exists()) {
         cgroup::kill(group);

@@ -13,7 +13,7 @@ pub const ATTEMPTS: &[(&str, Try)] = &[
     ("file-rank-map", |t| in_victim(t, "ranks.json")),
     ("file-assignment", |t| in_victim(t, "assignment.pb")),
     ("file-engine-config", |t| in_victim(t, "engine.json")),
-    ("file-state", |t| in_victim(t, "state.json")),
+    ("file-state", |t| in_victim(t, "state.pb")),
     ("file-result-write", result),
     ("file-work-write", work),
     ("dir-victim", |t| listed(&t.victim_dir)),

@@ -9,17 +9,8 @@ use node_agent_ipc::{Table, WINDOW};
 
 use super::plan::Plan;
 use super::work::Workplace;
-use super::{Local, Op, Step, lock};
+use super::{Local, Op, Stage, Step, lock};
 use crate::{Error, Operands};
-
-/// What this rank's stage is used for.
-#[derive(Debug, Default)]
-pub(super) struct Stage {
-    /// The next slot, counted on for ever.
-    next: usize,
-    /// The piece that was last put in each slot.
-    users: [Option<(Arc<Op>, u32)>; WINDOW],
-}
 
 impl Local {
     /// Whether nobody reads slot `slot` of this rank's stage any more.

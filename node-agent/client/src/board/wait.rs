@@ -6,15 +6,12 @@ use std::time::{Duration, Instant};
 
 use node_agent_ipc::{FailureCode, Presence, Table};
 
-use super::{Local, Op, Step};
+use super::{CHECK_AFTER, Local, Op, Step};
 use crate::Error;
 
-/// Longest sleep before a look at the engine's socket: an engine that dies rings no bell.
-pub(super) const CHECK_AFTER: Duration = Duration::from_millis(250);
-/// Sleep for something that rings no bell.
-pub(super) const GLANCE: Duration = Duration::from_micros(200);
 /// Time that a call has to be finished when it is first waited for only after its own time, where others still work.
 const LATE: Duration = Duration::from_secs(1);
+
 impl Local {
     /// Waits until an operation is complete, at the latest until `until`, where that is given: then `false`, and it goes on.
     pub(crate) fn wait(&self, op: &Arc<Op>, until: Option<Instant>) -> Result<bool, Error> {

@@ -64,23 +64,38 @@ pub(crate) struct Channel {
     pub(crate) node: Node,
     name: u32,
     shape: Shape,
-    /// One for each queue pair, where the device has them. Dropped before those and the memory: devices count on both.
-    windows: Vec<Mw>,
-    /// Dropped before the memory: they hold it.
-    pairs: Vec<Qp>,
+    objects: Objects,
     first_packets: Vec<u32>,
-    from: Arc<Mr>,
-    ring: Arc<Mr>,
     outgoing: Option<(Peer, Outgoing)>,
     incoming: Incoming,
     /// Messages without bytes that the device is not done with.
     reports: u32,
     /// Of the message that is being made; kept for its memory only.
     parts: Vec<Part>,
-    /// Since when the device has said nothing although messages are under way.
-    silent_since: Option<Instant>,
     /// The peer's ring was full when something was to be sent.
     pub(crate) blocked: bool,
+    pub(crate) faults: Faults,
+}
+
+/// What the device holds for a channel, in the order in which it is given back: devices count on that.
+#[derive(Debug)]
+struct Objects {
+    /// One for each queue pair, where the device has them.
+    windows: Vec<Mw>,
+    /// They hold the memory.
+    pairs: Vec<Qp>,
+    /// Memory that messages are sent from.
+    from: Arc<Mr>,
+    /// Memory that the peer writes into.
+    ring: Arc<Mr>,
+}
+
+/// What speaks against a channel.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// Since when the device has said nothing although messages are under way.
+    silent_since: Option<Instant>,
+    /// Why nothing passes any more.
     pub(crate) broken: Option<RailCause>,
     /// That it is broken has been reported.
     reported_broken: bool,
@@ -152,19 +167,19 @@ impl Channel {
             // To a device a part of no bytes is one of 2^31 bytes.
             return Ok(());
         }
-        self.from.memory.target(offset, length).map_err(io::Error::other)?.put_from(0, piece);
+        self.objects.from.memory.target(offset, length).map_err(io::Error::other)?.put_from(0, piece);
         match self.parts.last_mut() {
-            Some(last) if Arc::ptr_eq(&last.memory, &self.from) => last.length += length,
-            _ => self.parts.push(Part { memory: Arc::clone(&self.from), offset, length }),
+            Some(last) if Arc::ptr_eq(&last.memory, &self.objects.from) => last.length += length,
+            _ => self.parts.push(Part { memory: Arc::clone(&self.objects.from), offset, length }),
         }
         Ok(())
     }
 
     fn post(&mut self, number: u64, length: usize, now: Instant) -> io::Result<()> {
         let Some((peer, outgoing)) = &mut self.outgoing else { return Ok(()) };
-        let in_place = self.parts.iter().any(|part| !Arc::ptr_eq(&part.memory, &self.from));
+        let in_place = self.parts.iter().any(|part| !Arc::ptr_eq(&part.memory, &self.objects.from));
         let there = number % u64::from(peer.slots) * u64::from(peer.slot_bytes);
-        let pair = (number % self.pairs.len() as u64) as usize;
+        let pair = (number % self.objects.pairs.len() as u64) as usize;
         let write = Write {
             id: request_id(self.name, Some(number)),
             parts: &self.parts,
@@ -172,11 +187,11 @@ impl Channel {
             rkey: peer.rkeys[pair],
             imm: self.incoming.beside(Some(number)).encode(),
         };
-        let posted = self.pairs[pair].write(&write);
+        let posted = self.objects.pairs[pair].write(&write);
         self.parts.clear();
         posted?;
         outgoing.posted(length as u32, in_place);
-        self.silent_since.get_or_insert(now);
+        self.faults.silent_since.get_or_insert(now);
         Ok(())
     }
 
@@ -188,7 +203,8 @@ impl Channel {
             while at < piece.len() {
                 let Some(bytes) = self.incoming.front() else { break 'pieces };
                 let length = bytes.length.min(piece.len() - at);
-                let source = self.ring.memory.source(bytes.offset, length).map_err(io::Error::other)?;
+                let source =
+                    self.objects.ring.memory.source(bytes.offset, length).map_err(io::Error::other)?;
                 piece.put_from(at, source);
                 self.incoming.read(length);
                 at += length;
@@ -212,9 +228,9 @@ impl Channel {
             rkey: peer.rkeys[0],
             imm: self.incoming.beside(None).encode(),
         };
-        self.pairs[0].write(&write)?;
+        self.objects.pairs[0].write(&write)?;
         self.reports += 1;
-        self.silent_since.get_or_insert(now);
+        self.faults.silent_since.get_or_insert(now);
         Ok(())
     }
 
@@ -225,7 +241,9 @@ impl Channel {
             NO_NUMBER => self.reports = self.reports.saturating_sub(1),
             low => {
                 outgoing.completed(low as u16);
-                if let Some(pair) = self.pairs.iter_mut().find(|pair| pair.number() == completion.qp_num) {
+                if let Some(pair) =
+                    self.objects.pairs.iter_mut().find(|pair| pair.number() == completion.qp_num)
+                {
                     pair.done(completion.wr_id);
                 }
             }
@@ -234,10 +252,10 @@ impl Channel {
             return self.fail(completion);
         }
         let under_way = outgoing.is_under_way() || self.reports > 0;
-        self.silent_since = under_way.then_some(now);
+        self.faults.silent_since = under_way.then_some(now);
         // What was taken meanwhile may have waited for this.
         if let Err(error) = self.report(now) {
-            self.broken.get_or_insert(RailCause::Io(error.to_string()));
+            self.faults.broken.get_or_insert(RailCause::Io(error.to_string()));
         }
     }
 
@@ -247,15 +265,17 @@ impl Channel {
             self.fail(completion);
             return false;
         }
-        if let Some(pair) = self.pairs.iter().find(|pair| pair.number() == completion.qp_num)
+        if let Some(pair) = self.objects.pairs.iter().find(|pair| pair.number() == completion.qp_num)
             && let Err(error) = pair.expect(request_id(self.name, None))
         {
-            self.broken.get_or_insert(RailCause::Io(format!("a receive cannot be posted: {error}")));
+            self.faults.broken.get_or_insert(RailCause::Io(format!("a receive cannot be posted: {error}")));
         }
         match self.take(completion) {
             Ok(bytes) => bytes,
             Err(error) => {
-                self.broken.get_or_insert(RailCause::Io(format!("the peer breaks the rules: {error}")));
+                self.faults
+                    .broken
+                    .get_or_insert(RailCause::Io(format!("the peer breaks the rules: {error}")));
                 false
             }
         }
@@ -283,26 +303,28 @@ impl Channel {
 
     /// Why the channel is broken; says so once.
     pub(crate) fn report_broken(&mut self) -> Option<RailCause> {
-        let cause = self.broken.clone().filter(|_| !self.reported_broken)?;
-        self.reported_broken = true;
+        let cause = self.faults.broken.clone().filter(|_| !self.faults.reported_broken)?;
+        self.faults.reported_broken = true;
         Some(cause)
     }
 
     fn fail(&mut self, completion: &ffi::Wc) {
         // The first one says most: what follows is flushed.
         let why = status_name(completion.status);
-        self.broken.get_or_insert_with(|| RailCause::Io(format!("{why} (status {})", completion.status)));
+        self.faults
+            .broken
+            .get_or_insert_with(|| RailCause::Io(format!("{why} (status {})", completion.status)));
     }
 
     /// When the device has been silent for too long.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.silent_since.filter(|_| self.broken.is_none()).map(|since| since + DEADLINE)
+        self.faults.silent_since.filter(|_| self.faults.broken.is_none()).map(|since| since + DEADLINE)
     }
 
     /// Gives the channel up if the device has been silent for too long.
     pub(crate) fn check(&mut self, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
-            self.broken = Some(RailCause::Silent(DEADLINE));
+            self.faults.broken = Some(RailCause::Silent(DEADLINE));
         }
     }
 
@@ -318,18 +340,18 @@ impl Channel {
 
     /// How many windows the ring has.
     pub(crate) fn windows(&self) -> usize {
-        self.windows.len()
+        self.objects.windows.len()
     }
 
     /// Whether windows of the ring are not in force yet. Nothing else is under way then.
     pub(crate) fn is_binding(&self) -> bool {
-        !self.windows.is_empty() && self.reports > 0
+        !self.objects.windows.is_empty() && self.reports > 0
     }
 
     /// Has the device give up all that is under way. It says so of each message once it does not read it any more.
     pub(crate) fn stop(&mut self) {
         let attributes = ffi::QpAttr { qp_state: ffi::QPS_ERR, ..Default::default() };
-        for pair in &self.pairs {
+        for pair in &self.objects.pairs {
             if let Err(error) = pair.modify(&attributes, ffi::QP_STATE) {
                 tracing::debug!(rail = self.rail, peer = self.node, %error, "a queue pair cannot be stopped");
             }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::{
     condition::{DetectorResult, Evidence, Fact, Finding, Severity},
+    counter_kind::CounterKind,
     judge::Step,
     layout::Priorities,
     limits::Limits,
-    word::CounterKind,
 };
 
 static SLOW: Fact = Fact {

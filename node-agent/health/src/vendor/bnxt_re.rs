@@ -1,7 +1,7 @@
 //! Broadcom. Its names moved to mlx5's spelling in a later driver: every alias is accepted.
 
 use super::{Row, ethtool, hardware};
-use crate::word::CounterKind;
+use crate::counter_kind::CounterKind;
 
 pub(super) const ROWS: &[Row] = &[
     hardware(&["to_retransmits", "local_ack_timeout_err"], CounterKind::Timeout, 64),

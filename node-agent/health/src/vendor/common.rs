@@ -1,7 +1,7 @@
 //! Names that every driver shares: standard port counters, statistics of the network device, its carrier.
 
 use super::{Row, Source, row};
-use crate::word::CounterKind;
+use crate::counter_kind::CounterKind;
 
 const fn port(name: &'static [&'static str], word: CounterKind, bits: u8) -> Row {
     row(Source::Port, name, word, bits)

@@ -1,7 +1,7 @@
 //! AMD Pollara. (`outouf` is how its driver spells it.)
 
 use super::{Row, hardware};
-use crate::word::CounterKind;
+use crate::counter_kind::CounterKind;
 
 pub(super) const ROWS: &[Row] = &[
     hardware(&["rx_rdma_cnp_pkts"], CounterKind::CnpGot, 64),

@@ -1,7 +1,7 @@
 //! Intel. Its drivers count frames of pause, not their duration: storms show by what else they do.
 
 use super::{Row, ethtool, hardware};
-use crate::word::CounterKind;
+use crate::counter_kind::CounterKind;
 
 pub(super) const ROWS: &[Row] = &[
     hardware(&["cnpHandled"], CounterKind::CnpGot, 64),

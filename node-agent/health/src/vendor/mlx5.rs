@@ -1,7 +1,7 @@
 //! NVIDIA: `hw_counters` are 32 bits wide in hardware.
 
 use super::{Row, ethtool, hardware};
-use crate::word::CounterKind;
+use crate::counter_kind::CounterKind;
 
 pub(super) const ROWS: &[Row] = &[
     hardware(&["out_of_sequence"], CounterKind::Reorder, 32),

@@ -1,6 +1,6 @@
 //! One row of a table: a counter, where it is read, and what it counts.
 
-use crate::word::CounterKind;
+use crate::counter_kind::CounterKind;
 
 /// Where a counter is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! The kernel's RoCE in software.
 
 use super::{Row, hardware};
-use crate::word::CounterKind;
+use crate::counter_kind::CounterKind;
 
 pub(super) const ROWS: &[Row] = &[
     hardware(&["duplicate_request"], CounterKind::LossBack, 64),

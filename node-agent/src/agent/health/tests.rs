@@ -22,7 +22,7 @@ impl Rig {
         record(root.path(), &nic, 7).unwrap();
         let (keeper, faults) = watch::channel(Faults::new());
         let (report_flaps, flaps) = watch::channel(Flaps::new());
-        let kept = root.path().join("health.json");
+        let kept = Places { now: root.path().join("health.pb"), old: root.path().join("health.json") };
         let place = CounterPaths { root: root.path().to_owned(), kept, faults, flaps };
         let registry = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
         let (notify, reported) = watch::channel(Vec::new());

@@ -36,7 +36,9 @@ impl VerbsCarrier {
                         port.spoilt = true;
                         let channels =
                             self.channels.values_mut().filter(|channel| usize::from(channel.rail) == rail);
-                        channels.for_each(|l| _ = l.broken.get_or_insert(RailCause::Io(error.to_string())));
+                        channels.for_each(|l| {
+                            _ = l.faults.broken.get_or_insert(RailCause::Io(error.to_string()))
+                        });
                         break;
                     }
                 };
@@ -115,7 +117,7 @@ impl VerbsCarrier {
                 _ => continue,
             };
             let channels = self.channels.values_mut().filter(|channel| usize::from(channel.rail) == rail);
-            channels.for_each(|channel| _ = channel.broken.get_or_insert_with(|| cause.clone()));
+            channels.for_each(|channel| _ = channel.faults.broken.get_or_insert_with(|| cause.clone()));
         }
     }
 
@@ -195,7 +197,7 @@ impl VerbsCarrier {
         let start = Instant::now();
         let bound = loop {
             let Some(channel) = self.channels.get(&name.0) else { break Ok(()) };
-            match (channel.is_binding(), &channel.broken) {
+            match (channel.is_binding(), &channel.faults.broken) {
                 (_, Some(cause)) => break Err(format!("its memory windows cannot be bound: {cause}")),
                 (false, None) => break Ok(()),
                 (true, None) if start.elapsed() >= BOUND => {

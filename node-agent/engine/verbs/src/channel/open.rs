@@ -7,7 +7,7 @@ use node_agent_collective::units::{Node, Rail};
 use node_agent_engine_transport::carrier::ENTROPY;
 use node_agent_ipc::Region;
 
-use super::{Channel, Peer, Shape, TELLINGS, request_id};
+use super::{Channel, Faults, Objects, Peer, Shape, TELLINGS, request_id};
 use crate::ffi;
 use crate::objects::{Access, Cq, Depths, MOST_PARTS, Mr, Mw, Pd, Qp, step};
 use crate::offer::{MOST_PAIRS, Offer, Pair};
@@ -67,32 +67,32 @@ impl Channel {
             shape,
             first_packets,
             incoming: Incoming::new(shape.slots, shape.slot_bytes),
-            windows,
-            pairs,
-            from,
-            ring,
+            objects: Objects { windows, pairs, from, ring },
             outgoing: None,
             reports: 0,
             parts: Vec::with_capacity(MOST_PARTS),
-            silent_since: None,
             blocked: false,
-            broken: None,
-            reported_broken: false,
+            faults: Faults::default(),
         };
         channel.prepare(ground)?;
         let offer = Offer {
             mtu: ground.mtu,
             slots: shape.slots,
             slot_bytes: shape.slot_bytes,
-            address: channel.ring.address(),
+            address: channel.objects.ring.address(),
             gid: ground.gid,
             pairs: channel
+                .objects
                 .pairs
                 .iter()
                 .zip(&channel.first_packets)
                 .enumerate()
                 .map(|(at, (pair, &first_packet))| {
-                    let rkey = channel.windows.get(at).map_or(channel.ring.keys().1, |window| window.rkey);
+                    let rkey = channel
+                        .objects
+                        .windows
+                        .get(at)
+                        .map_or(channel.objects.ring.keys().1, |window| window.rkey);
                     Pair { number: pair.number(), first_packet, rkey }
                 })
                 .collect(),
@@ -109,7 +109,7 @@ impl Channel {
             ..Default::default()
         };
         let mask = ffi::QP_STATE | ffi::QP_PKEY_INDEX | ffi::QP_PORT | ffi::QP_ACCESS_FLAGS;
-        for pair in &self.pairs {
+        for pair in &self.objects.pairs {
             step("a queue pair cannot begin", pair.modify(&attributes, mask))?;
             for _ in 0..self.shape.depth() {
                 step("a receive cannot be posted", pair.expect(request_id(self.name, None)))?;
@@ -120,14 +120,19 @@ impl Channel {
 
     /// Joins the peer's end.
     pub(crate) fn join(&mut self, offer: &Offer, ground: &Ground<'_>) -> Result<(), String> {
-        if offer.pairs.len() != self.pairs.len() {
-            let (here, there) = (self.pairs.len(), offer.pairs.len());
+        if offer.pairs.len() != self.objects.pairs.len() {
+            let (here, there) = (self.objects.pairs.len(), offer.pairs.len());
             return Err(format!("{here} queue pairs here and {there} at the peer"));
         }
-        let numbers: Vec<(u32, u32)> =
-            self.pairs.iter().map(Qp::number).zip(offer.pairs.iter().map(|pair| pair.number)).collect();
+        let numbers: Vec<(u32, u32)> = self
+            .objects
+            .pairs
+            .iter()
+            .map(Qp::number)
+            .zip(offer.pairs.iter().map(|pair| pair.number))
+            .collect();
         let labels = spread::labels(&numbers);
-        for (at, (pair, label)) in self.pairs.iter().zip(labels).enumerate() {
+        for (at, (pair, label)) in self.objects.pairs.iter().zip(labels).enumerate() {
             let Pair { number, first_packet: first, .. } = offer.pairs[at];
             let path = ffi::AhAttr {
                 grh: ffi::GlobalRoute {
@@ -143,10 +148,10 @@ impl Channel {
             };
             self.connect(pair, (number, first), (path, ground.mtu.min(offer.mtu)), self.first_packets[at])?;
         }
-        for (window, pair) in self.windows.iter_mut().zip(&self.pairs) {
+        for (window, pair) in self.objects.windows.iter_mut().zip(&self.objects.pairs) {
             step(
                 "a memory window cannot be bound",
-                pair.bind(window, &self.ring, request_id(self.name, None)),
+                pair.bind(window, &self.objects.ring, request_id(self.name, None)),
             )?;
             self.reports += 1;
         }

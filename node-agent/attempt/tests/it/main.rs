@@ -1,0 +1,4 @@
+//! Files that outlive their writer.
+
+#[cfg(test)]
+mod saved_state;
