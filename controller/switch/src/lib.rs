@@ -22,6 +22,7 @@ pub mod render;
 pub mod sample;
 pub mod source;
 pub mod state;
+pub mod storm;
 pub mod words;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Switches: F1, faults of both ends of cables that a check catches; F3, the proof that lossless traffic never waits for itself; F8, flows that
-//! have uplinks of their own; F9, what a large fabric costs to render, read, compare and check.
+//! have uplinks of their own; F7, who started a pause storm; F9, what a large fabric costs to render, read, compare and check.
 
 use std::time::Instant;
 
@@ -11,6 +11,7 @@ use controller_switch::{
     mutate, read, render,
     sample::Shape,
     state::BufferModel,
+    storm,
 };
 use proto_profile::QosProfile;
 use serde_json::json;
@@ -21,7 +22,8 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 pub type Measure = fn(&Row, bool) -> Result<(), String>;
 
 /// All rows with what measures each.
-pub const ROWS: [(&str, Measure); 4] = [("F1", faults), ("F3", deadlock), ("F8", paths), ("F9", large)];
+pub const ROWS: [(&str, Measure); 5] =
+    [("F1", faults), ("F3", deadlock), ("F7", storm), ("F8", paths), ("F9", large)];
 
 fn told(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -106,6 +108,29 @@ fn deadlock(row: &Row, quick: bool) -> Result<(), String> {
             row.line(&Line { case: &case, value, unit: "s", goal, sample: &sample, cpu, peers });
         }
     }
+    Ok(())
+}
+
+/// Storms of the model, one of each seed, and a month of it without one.
+fn storm(row: &Row, quick: bool) -> Result<(), String> {
+    let (seeds, seconds) = if quick { (300, 86_400) } else { (10_000, 30 * 86_400) };
+    let cpu = Cpu::start();
+    let found = storm::storms(0..seeds);
+    let calm = storm::month(seconds, 1);
+    let cpu = cpu.cores();
+    let sample = Sample::new(vec![found.longest_ms as f64 / 1e3]);
+    let peers = json!({
+        "storms": found.made, "seeds": format!("0..{seeds}"), "missed_seeds": found.missed, "looks_without": calm.looks,
+        "seconds_without": seconds,
+    });
+    let line = |case, value, unit, goal| {
+        row.line(&Line { case, value, unit, goal, sample: &sample, cpu, peers: peers.clone() });
+    };
+    let share = f64::from(found.named) * 100.0 / f64::from(found.made.max(1));
+    line("storms whose port is named", share, "%", Goal::AtLeast(100.0));
+    line("longest until it is named", found.longest_ms as f64 / 1e3, "s", Goal::AtMost(2.0));
+    line("ports isolated at a time", f64::from(found.most_isolated), "ports", Goal::AtMost(1.0));
+    line("alarms in a month without a storm", calm.alarms as f64, "alarms", Goal::AtMost(0.0));
     Ok(())
 }
 

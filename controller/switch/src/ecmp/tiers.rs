@@ -19,7 +19,7 @@ pub fn plan(family: Family, fields: Fields, tiers: usize, seed: u64) -> Vec<Hash
         algorithm: algorithms[tier / 2 % algorithms.len()],
         seed: (random.word() & 0xFFFF) as u16,
         // Half of the 16 bits each.
-        offset: if tier % 2 == 0 { 0 } else { 8 },
+        offset: if tier.is_multiple_of(2) { 0 } else { 8 },
         fields,
     };
     (0..tiers).map(hash).collect()
