@@ -29,7 +29,9 @@ pub mod job;
 pub mod label;
 pub mod license;
 pub mod names;
+pub mod nic_condition;
 pub mod node;
+pub mod path_cause;
 pub mod phase;
 pub mod placement;
 pub mod policy;
@@ -84,7 +86,9 @@ pub use job::{
 };
 pub use license::License;
 pub use names::{Names, NamesError};
+pub use nic_condition::NicConditionCode;
 pub use node::{Health, Node, Strike};
+pub use path_cause::PathCauseCode;
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
 pub use policy::{
