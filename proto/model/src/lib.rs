@@ -98,7 +98,7 @@ pub use proof::{NicProbe, ProbeOutcome, RailProof};
 pub use qos::{DesiredQos, QosPort, QosRollout, QosState};
 pub use queue::{Objective, Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
-pub use reason::{Named, Reason, Thing, many, size};
+pub use reason::{Named, Reason, Thing, human, many, size};
 pub use reason_code::{OtherCode, ReasonCode};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
 pub use reservation::{Reservation, ReservationNodes};
