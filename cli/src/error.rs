@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
+pub use proto_model::human;
 use proto_rpc::{ErrorClass, RpcError};
 
 /// Every failure of a command.
@@ -239,23 +240,6 @@ fn hint(error: &RpcError) -> Option<&'static str> {
         }
         (ErrorClass::Denied, _) => Some("`railctl whoami` tells who you are to the controller."),
         _ => None,
-    }
-}
-
-/// A duration as people write it.
-#[must_use]
-pub fn human(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    let seconds = duration.as_secs();
-    match seconds {
-        _ if millis < 1000 => format!("{millis}ms"),
-        0..60 if !millis.is_multiple_of(1000) => format!("{:.1}s", duration.as_secs_f64()),
-        0..60 => format!("{seconds}s"),
-        60..3600 if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
-        60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
-        3600..86_400 if (seconds / 60).is_multiple_of(60) => format!("{}h", seconds / 3600),
-        3600..86_400 => format!("{}h{}m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{}d{}h", seconds / 86_400, seconds / 3600 % 24),
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use controller_keys::{AuthorityStatus, CaFolder, Guards, Phase, read_passphrase};
+use proto_model::human;
 use thiserror::Error;
 
 use crate::{
@@ -111,9 +112,9 @@ fn show(stand: &AuthorityStatus, data_dir: &Path) {
     let Some(holders) = succession::read(data_dir) else {
         return println!("in use   no running controller has written who uses which");
     };
-    let age = seconds(SystemTime::now()).saturating_sub(holders.written);
+    let age = human(Duration::from_secs(seconds(SystemTime::now()).saturating_sub(holders.written)));
     println!(
-        "in use   {} certificates of the one that issues, {} of the other one; seen by this controller, {age} s ago",
+        "in use   {} certificates of the one that issues, {} of the other one; seen by this controller, {age} ago",
         holders.renewed, holders.behind
     );
     for behind in holders.who.iter().take(LISTED) {

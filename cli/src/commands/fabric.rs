@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io::Read as _, path::Path};
 
-use controller_fabric::{Finding, Shape};
+use controller_fabric::{Finding, FindingCode, Shape};
 use proto_model::Fabric;
 use proto_wire::v1;
 
@@ -70,8 +70,8 @@ pub fn imported(
 
 /// Findings as lines; of each kind at most so many, and where the others are.
 pub fn folded(shown: &str, findings: &[Finding], most: usize) -> Vec<String> {
-    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut rest: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut kinds: BTreeMap<FindingCode, usize> = BTreeMap::new();
+    let mut rest: BTreeMap<FindingCode, Vec<usize>> = BTreeMap::new();
     let mut reported = Vec::new();
     for finding in findings {
         let count = kinds.entry(finding.code).or_default();

@@ -83,12 +83,17 @@ pub fn job_usage(list: &[v1::JobUsage], now: f64) -> Table {
     table
 }
 
+/// Of a job that runs: what its ranks use is counted when they end.
+const NOT_YET: &str = "not counted yet: its ranks run; `railctl top jobs` tells what they use now";
+
 /// What a job has used of what it had.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Efficiency {
     /// The job as TENANT/NAME.
     pub job: String,
     phase: String,
+    /// Its ranks run: what they use is not counted yet.
+    running: bool,
     nodes: usize,
     gpus: u64,
     ranks: usize,
@@ -120,6 +125,7 @@ impl Efficiency {
         Self {
             job: format!("{}/{}", metadata.tenant, metadata.name),
             phase: words::job_phase(status.phase).to_owned(),
+            running: status.start_time.is_some() && status.end_time.is_none(),
             nodes: places.len(),
             gpus: places.iter().map(|place| place.gpus.len() as u64).sum(),
             ranks: status.exits.len(),
@@ -149,6 +155,7 @@ impl Efficiency {
             format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
         };
         let cpu = match (self.cpu, self.cpu_held()) {
+            (None, _) if self.running => NOT_YET.to_owned(),
             (None, _) => "not told: no rank has ended, or their agents are older".to_owned(),
             (Some(cpu), Some(held)) if !held.is_zero() => format!(
                 "{:.1} s, {:.1}% of the {} on {}",
@@ -160,6 +167,8 @@ impl Efficiency {
             (Some(cpu), _) => format!("{:.1} s; it has asked for no CPUs of its own", cpu.as_secs_f64()),
         };
         let memory = match self.memory {
+            None if self.running && self.ranks == 0 => NOT_YET.to_owned(),
+            None if self.ranks == 0 => "not told: no rank has ended".to_owned(),
             None => "not seen: its ranks ended before the first look".to_owned(),
             Some((rank, bytes)) if self.memory_per_node > 0 => format!(
                 "{} at most, by rank {rank}; {} were asked for on each node",
@@ -178,10 +187,11 @@ impl Efficiency {
             ),
         };
         format!(
-            "Job       {}\nPhase     {}\nRan       {} on {}, {} ended\nCPU time  {cpu}\nMemory    {memory}\nGPU       {gpu}\n",
+            "Job       {}\nPhase     {}\nRan       {}{} on {}, {} ended\nCPU time  {cpu}\nMemory    {memory}\nGPU       {gpu}\n",
             self.job,
             self.phase,
             clock(self.ran),
+            if self.running { " so far" } else { "" },
             many(self.nodes, "node"),
             many(self.ranks, "rank"),
         )
@@ -195,6 +205,7 @@ impl Efficiency {
         json!({
             "job": self.job,
             "phase": self.phase,
+            "running": self.running,
             "nodes": self.nodes,
             "ranksEnded": self.ranks,
             "seconds": seconds(self.ran),
@@ -248,6 +259,12 @@ mod tests {
         assert_eq!(Efficiency::of(&job(4), 0.0).json()["cpuEfficiency"], 0.25);
         let none = Efficiency::of(&job(0), 0.0);
         assert!(none.text().contains("no CPUs of its own") && none.json()["cpuEfficiency"].is_null());
+        let running = v1::JobStatus { exits: Vec::new(), end_time: None, ..job(4).status.unwrap() };
+        let running = Efficiency::of(&v1::Job { status: Some(running), ..job(4) }, 160.0);
+        let text = running.text();
+        assert!(text.contains("Ran       00:01:00 so far on 1 node, 0 ranks ended"), "{text}");
+        assert_eq!(text.matches("not counted yet").count(), 2, "{text}");
+        assert_eq!(running.json()["running"], true);
         let waits = v1::Job { status: Some(v1::JobStatus::default()), ..job(4) };
         let text = Efficiency::of(&waits, 0.0).text();
         assert!(text.contains("CPU time  not told") && text.contains("GPU       none held"), "{text}");

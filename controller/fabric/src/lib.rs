@@ -9,6 +9,7 @@ pub mod cabling;
 pub mod csv;
 pub mod draw;
 pub mod export;
+mod finding_code;
 pub mod gather;
 pub mod generate;
 pub mod lldp;
@@ -20,6 +21,7 @@ pub mod verify;
 
 pub use cabling::{Imported, import};
 pub use csv::{Table, TableError};
+pub use finding_code::FindingCode;
 pub use gather::gather;
 pub use generate::{Generated, Shape, ShapeError, generate};
 pub use verify::{Verdict, verify};
@@ -32,7 +34,7 @@ pub struct Finding {
     /// Column in characters, from 1; 0 where it is about the whole line.
     pub column: usize,
     /// Code of the finding in UpperCamelCase; stable, for programs.
-    pub code: &'static str,
+    pub code: FindingCode,
     /// What, where, and what to do.
     pub message: String,
 }

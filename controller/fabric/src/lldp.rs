@@ -6,7 +6,7 @@ use proto_model::NodeName;
 use thiserror::Error;
 
 use crate::{
-    Finding, Table, TableError,
+    Finding, FindingCode, Table, TableError,
     csv::{MAX_BYTES, Meaning},
 };
 
@@ -103,7 +103,7 @@ fn table(text: &[u8]) -> Result<Heard, LldpError> {
         let fault = match empty {
             Some((means, field)) => Err((
                 field.map_or(0, |field| field.column),
-                "Missing",
+                FindingCode::Missing,
                 format!("the row does not say the {means}"),
             )),
             None => fact(text(0), text(1), text(2), text(3)).map_err(|(code, message)| (0, code, message)),
@@ -124,13 +124,13 @@ fn table(text: &[u8]) -> Result<Heard, LldpError> {
     Ok(heard)
 }
 
-fn fact(node: &str, nic: &str, switch: &str, port: &str) -> Result<Neighbor, (&'static str, String)> {
-    let node =
-        NodeName::new(node.trim().to_ascii_lowercase()).map_err(|error| ("NodeName", error.to_string()))?;
+fn fact(node: &str, nic: &str, switch: &str, port: &str) -> Result<Neighbor, (FindingCode, String)> {
+    let node = NodeName::new(node.trim().to_ascii_lowercase())
+        .map_err(|error| (FindingCode::NodeName, error.to_string()))?;
     for (what, text) in [("NIC", nic), ("switch", switch), ("port", port)] {
         if text.is_empty() {
             return Err((
-                "Missing",
+                FindingCode::Missing,
                 format!(
                     "{node} does not say the {what} of a neighbour (NIC {nic}, switch {switch}, port {port})"
                 ),
@@ -138,7 +138,7 @@ fn fact(node: &str, nic: &str, switch: &str, port: &str) -> Result<Neighbor, (&'
         }
         if text.len() > 128 || text.chars().any(char::is_control) {
             return Err((
-                "Text",
+                FindingCode::Text,
                 format!("the {what} that {node} names must be printable and at most 128 bytes long"),
             ));
         }
@@ -208,7 +208,7 @@ fn key_value(text: &[u8]) -> Result<Heard, LldpError> {
                 "{node} hears several neighbours on NIC {nic} ({}): is there a bridge between?",
                 names.join(", ")
             );
-            Err(("SeveralNeighbors", message))
+            Err((FindingCode::SeveralNeighbors, message))
         } else {
             fact(node, nic, &first(Some(&said.switch)), &first(best))
         };

@@ -116,7 +116,7 @@ fn every_fault_is_reported_not_only_the_first() {
 #[test]
 fn a_rail_that_its_agent_calls_unfit_is_present_and_not_usable() {
     let condition = |severity| proto_model::NicCondition {
-        code: "Storm".into(),
+        code: proto_model::NicConditionCode::Storm,
         severity,
         message: "0.99 of the time".into(),
         since: proto_model::Timestamp(1),

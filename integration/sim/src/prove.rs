@@ -2,7 +2,7 @@
 
 mod events;
 
-use proto_model::{NicCondition, NicHealth, NicProbe, NodeName, Severity, Timestamp};
+use proto_model::{NicCondition, NicConditionCode, NicHealth, NicProbe, NodeName, Severity, Timestamp};
 
 /// What is wrong with one NIC; nothing but a probe that passes ends it.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ impl Illness {
     #[must_use]
     pub fn reported(&self, device: String) -> NicHealth {
         let condition = NicCondition {
-            code: "Lossy".to_owned(),
+            code: NicConditionCode::Lossy,
             severity: Severity::Drain,
             message: "timeout: 150/s over 12 s".to_owned(),
             since: Timestamp(self.since),

@@ -279,7 +279,7 @@ pub fn plain_environment() -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use proto_model::{GpuDirect, GpuFacts, PathCause};
+    use proto_model::{GpuDirect, GpuFacts, PathCause, PathCauseCode};
 
     use super::*;
 
@@ -307,9 +307,9 @@ mod tests {
 
     #[test]
     fn an_engine_is_told_why_a_gpus_memory_is_staged() {
-        let cause = |path, code: &'static str| PathCause {
+        let cause = |path, code: &str| PathCause {
             path,
-            code: code.into(),
+            code: PathCauseCode::from_text(code),
             message: format!("{code} is wrong"),
             fix: format!("mend {code}"),
         };

@@ -1,6 +1,6 @@
 //! What rules out a way, or makes it slow. Texts fit what a controller takes (256 bytes).
 
-use proto_model::{Distance, GpuPath, PathCause};
+use proto_model::{Distance, GpuPath, PathCause, PathCauseCode};
 
 use crate::facts::{Iommu, Library, Pair, Peer, Server, Vendor};
 
@@ -16,9 +16,9 @@ struct About {
 }
 
 impl About {
-    fn say(&mut self, code: &'static str, message: impl Into<String>, fix: impl Into<String>) {
+    fn say(&mut self, code: PathCauseCode, message: impl Into<String>, fix: impl Into<String>) {
         let (message, fix) = (message.into(), fix.into());
-        self.causes.push(PathCause { path: self.path, code: code.into(), message, fix });
+        self.causes.push(PathCause { path: self.path, code, message, fix });
     }
 }
 
@@ -39,24 +39,28 @@ fn reach(about: &mut About, pair: &Pair, farthest: Distance) {
     let nic = &pair.nic;
     if pair.vendor == Vendor::Other {
         about.say(
-            "UnknownVendor",
+            PathCauseCode::UnknownVendor,
             "no way to this GPU's memory is known",
             "use GPUs of NVIDIA or AMD for RDMA from GPU memory",
         );
     }
     if !pair.rdma {
         let fix = "load the NIC's RDMA driver (mlx5_ib, bnxt_re, irdma), or use a NIC that has RDMA";
-        about.say("NoRdma", format!("{nic} has no RDMA"), fix);
+        about.say(PathCauseCode::NoRdma, format!("{nic} has no RDMA"), fix);
     } else if pair.software {
         let text = format!("{nic} does RDMA in software: no device reaches the GPU");
-        about.say("SoftwareRdma", text, "use a NIC that does RDMA itself");
+        about.say(PathCauseCode::SoftwareRdma, text, "use a NIC that does RDMA itself");
     }
     if pair.distance > farthest {
         let (distance, farthest) = (pair.distance.as_str(), farthest.as_str());
         let text = format!(
             "{nic} is too far: {distance}, beyond {farthest}, so that traffic would cross the processor"
         );
-        about.say("TooFar", text, "put a NIC behind the GPU's PCIe switch, and give its rail to the GPU");
+        about.say(
+            PathCauseCode::TooFar,
+            text,
+            "put a NIC behind the GPU's PCIe switch, and give its rail to the GPU",
+        );
     }
 }
 
@@ -64,17 +68,17 @@ fn dma_buf(about: &mut About, server: &Server, pair: &Pair) {
     if let Some(kernel) = server.kernel.filter(|kernel| *kernel < DMA_BUF_SINCE) {
         let text =
             format!("Linux {}.{} registers no dma-bufs; 5.12 is the first that does", kernel.0, kernel.1);
-        about.say("KernelTooOld", text, "run Linux 5.12 or newer");
+        about.say(PathCauseCode::KernelTooOld, text, "run Linux 5.12 or newer");
     }
     match server.verbs {
         Library::Absent => about.say(
-            "LibraryMissing",
+            PathCauseCode::LibraryMissing,
             "libibverbs.so.1 is not there",
             "install rdma-core (Debian: libibverbs1 ibverbs-providers)",
         ),
         Library::TooOld => {
             about.say(
-                "LibraryTooOld",
+                PathCauseCode::LibraryTooOld,
                 "libibverbs has no ibv_reg_dmabuf_mr",
                 "install rdma-core 34 or newer",
             );
@@ -93,13 +97,13 @@ fn dma_buf(about: &mut About, server: &Server, pair: &Pair) {
         Vendor::Other => return,
     };
     match library {
-        Library::Absent => about.say("ExporterMissing", format!("{names} is not there"), fix),
-        Library::TooOld => about.say("ExporterTooOld", format!("{names} has no {call}"), fix),
+        Library::Absent => about.say(PathCauseCode::ExporterMissing, format!("{names} is not there"), fix),
+        Library::TooOld => about.say(PathCauseCode::ExporterTooOld, format!("{names} has no {call}"), fix),
         Library::Ready | Library::Unknown => {}
     }
     if pair.vendor == Vendor::Nvidia && server.nvidia_open == Some(false) {
         about.say(
-            "OpenModuleNeeded",
+            PathCauseCode::OpenModuleNeeded,
             "NVIDIA's kernel module is the proprietary one, which exports no dma-bufs",
             "install the open kernel modules (nvidia-open), or load nvidia_peermem",
         );
@@ -119,9 +123,9 @@ fn peer_memory(about: &mut About, server: &Server, pair: &Pair) {
         Vendor::Other => return,
     };
     match peer {
-        Peer::Absent => about.say("ModuleMissing", format!("{module} is not loaded"), fix),
+        Peer::Absent => about.say(PathCauseCode::ModuleMissing, format!("{module} is not loaded"), fix),
         Peer::Unregistered => about.say(
-            "ModuleUnregistered",
+            PathCauseCode::ModuleUnregistered,
             format!(
                 "{module} is loaded, but the RDMA core knows nothing of it: it was built for another one"
             ),
@@ -131,7 +135,7 @@ fn peer_memory(about: &mut About, server: &Server, pair: &Pair) {
     }
     if pair.iommu == Iommu::Translates {
         about.say(
-            "IommuTranslates",
+            PathCauseCode::IommuTranslates,
             "an IOMMU translates the addresses of devices, which peer memory does not know of",
             "boot with iommu=pt, or switch the IOMMU off in the firmware",
         );
@@ -150,14 +154,14 @@ pub(crate) fn slow(path: GpuPath, pair: &Pair) -> Vec<PathCause> {
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         let named = named.join(" ");
         about.say(
-            "AcsRedirect",
+            PathCauseCode::AcsRedirect,
             format!("ACS of {named}{more} sends traffic between the two up to the processor"),
             "switch ACS off in the firmware, or boot with pci=disable_acs_redir=ADDRESS;... (see linux kernel-parameters)",
         );
     }
     if pair.iommu == Iommu::Translates {
         about.say(
-            "IommuTranslates",
+            PathCauseCode::IommuTranslates,
             "an IOMMU translates: traffic between the two goes up to the root complex",
             "boot with iommu=pt, or switch the IOMMU off in the firmware",
         );
@@ -165,7 +169,7 @@ pub(crate) fn slow(path: GpuPath, pair: &Pair) -> Vec<PathCause> {
     if pair.distance >= Distance::Phb {
         let text = format!("{} is {}: traffic crosses the processor", pair.nic, pair.distance.as_str());
         about.say(
-            "ThroughProcessor",
+            PathCauseCode::ThroughProcessor,
             text,
             "put a NIC behind the GPU's PCIe switch, and give its rail to the GPU",
         );
@@ -173,7 +177,7 @@ pub(crate) fn slow(path: GpuPath, pair: &Pair) -> Vec<PathCause> {
     if let Some(window) = pair.window.filter(|window| *window < pair.memory) {
         let (window, memory) = (window >> 20, pair.memory >> 20);
         about.say(
-            "SmallWindow",
+            PathCauseCode::SmallWindow,
             format!("the GPU shows {window} of its {memory} MiB to other devices at once: no more can be registered"),
             "switch on Above 4G Decoding and Resizable BAR in the firmware",
         );

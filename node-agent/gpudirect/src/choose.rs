@@ -84,7 +84,7 @@ mod tests {
 
     fn reported(server: &Server, pair: &Pair) -> (GpuPath, Vec<(GpuPath, String)>) {
         let choice = choose(server, pair, Distance::Pxb);
-        (choice.path, choice.causes.into_iter().map(|cause| (cause.path, cause.code.into_owned())).collect())
+        (choice.path, choice.causes.into_iter().map(|cause| (cause.path, cause.code.to_string())).collect())
     }
 
     use GpuPath::{DmaBuf, HostStaging, PeerMemory};
@@ -174,7 +174,7 @@ mod tests {
         let far = Pair { distance: Distance::Phb, ..pair() };
         assert_eq!(choose(&server(), &far, Distance::Pxb).path, GpuPath::HostStaging);
         let choice = choose(&server(), &far, Distance::Phb);
-        assert_eq!((choice.path, choice.causes[0].code.as_ref()), (GpuPath::DmaBuf, "ThroughProcessor"));
+        assert_eq!((choice.path, choice.causes[0].code.as_str()), (GpuPath::DmaBuf, "ThroughProcessor"));
     }
 
     fn library() -> impl Strategy<Value = Library> {

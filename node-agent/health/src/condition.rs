@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use proto_model::NicConditionCode;
 pub use proto_model::Severity;
 
 /// What is wrong with one NIC or its rail.
@@ -139,6 +140,28 @@ impl Condition {
     }
 }
 
+impl From<Condition> for NicConditionCode {
+    fn from(condition: Condition) -> Self {
+        match condition {
+            Condition::LinkDown => Self::LinkDown,
+            Condition::Gone => Self::Gone,
+            Condition::Unreadable => Self::Unreadable,
+            Condition::Flapping => Self::Flapping,
+            Condition::Storm => Self::Storm,
+            Condition::WrongPriority => Self::WrongPriority,
+            Condition::Slow => Self::Slow,
+            Condition::Swapped => Self::Swapped,
+            Condition::Lossy => Self::Lossy,
+            Condition::Corrupt => Self::Corrupt,
+            Condition::Dropping => Self::Dropping,
+            Condition::HostStalled => Self::HostStalled,
+            Condition::NotReady => Self::NotReady,
+            Condition::QpDied => Self::QpDied,
+            Condition::RateControlOff => Self::RateControlOff,
+        }
+    }
+}
+
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())
@@ -267,6 +290,18 @@ impl DetectorResult {
             (Self::Good, Self::Good) => Self::Good,
             (Self::Unknown | Self::Good, Self::Unknown | Self::Good) => Self::Unknown,
             (one, two) => one.and(two),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controller_is_told_the_same_code() {
+        for condition in Condition::ALL {
+            assert_eq!(NicConditionCode::from(condition).as_str(), condition.code());
         }
     }
 }

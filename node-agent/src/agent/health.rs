@@ -24,7 +24,9 @@ use node_agent_host::{
 };
 use node_agent_netlink::RealKernel;
 use node_agent_qos_apply::{flaps::Flaps, keep::Faults};
-use proto_model::{Nic, NicCondition, NicHealth, NicProbe, ProbeOutcome, Severity, Timestamp};
+use proto_model::{
+    Nic, NicCondition, NicConditionCode, NicHealth, NicProbe, ProbeOutcome, Severity, Timestamp,
+};
 use tokio::sync::watch;
 
 use super::metrics::AgentMetrics;
@@ -35,7 +37,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How often series for Prometheus are brought up to date: it asks every 15 s or so.
 const REPORT: u32 = 5;
 /// The condition of a NIC whose class of service is not as its profile says.
-const CLASS_OF_SERVICE: &str = "ClassOfService";
+static CLASS_OF_SERVICE: NicConditionCode = NicConditionCode::ClassOfService;
 /// Notes that wait for the thread.
 const NOTES: usize = 16;
 
@@ -337,7 +339,7 @@ impl Watching {
             .filter_map(|(nic, key)| {
                 let port = self.state.port(key);
                 let condition = |(condition, held): (Condition, &ActiveCondition)| NicCondition {
-                    code: condition.code().to_owned(),
+                    code: condition.into(),
                     severity: held.severity,
                     message: held.reported(condition),
                     since: held.since,
@@ -350,7 +352,7 @@ impl Watching {
                 let mut score = port.map_or(100, conditions_score);
                 if let Some((severity, message, since)) = self.faults.get(&nic.netdev) {
                     score = if *severity == Severity::Drain { 0 } else { score };
-                    let (code, message) = (CLASS_OF_SERVICE.to_owned(), message.clone());
+                    let (code, message) = (CLASS_OF_SERVICE.clone(), message.clone());
                     let (severity, since) = (*severity, *since);
                     conditions.push(NicCondition { code, severity, message, since, probe: false });
                 }
@@ -377,7 +379,7 @@ impl Watching {
             metrics.nic_score.set(of, i64::from(value));
             metrics.nic_unfit.set(of, i64::from(worst == Some(Severity::Drain)));
             let held = port.board.held().map(|(condition, held)| (condition.code(), held.severity));
-            for (code, severity) in held.chain(fault.map(|severity| (CLASS_OF_SERVICE, severity))) {
+            for (code, severity) in held.chain(fault.map(|severity| (CLASS_OF_SERVICE.as_str(), severity))) {
                 let severity = match severity {
                     Severity::Note => 1,
                     Severity::Degraded => 2,

@@ -1,7 +1,8 @@
 //! What the hardware of a server says of itself: the parts of an inventory that people look at, and that placement does not need.
 
-use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
+
+use crate::PathCauseCode;
 
 /// A PCI device, as sysfs shows it (kernel `Documentation/ABI/testing/sysfs-bus-pci`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -232,8 +233,8 @@ impl GpuDirect {
 pub struct PathCause {
     /// The path that cannot be taken, or that is slow.
     pub path: GpuPath,
-    /// Code of the cause in UpperCamelCase; stable, for example `ModuleMissing`.
-    pub code: Cow<'static, str>,
+    /// What it is.
+    pub code: PathCauseCode,
     /// What is wrong, in words.
     pub message: String,
     /// What an administrator can do about it.

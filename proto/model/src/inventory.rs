@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::{GpuFacts, Isolation, NicFacts, NicProbe, QosPort, Reason, Timestamp};
+use crate::{GpuFacts, Isolation, NicConditionCode, NicFacts, NicProbe, QosPort, Reason, Timestamp};
 
 /// GPUs, NICs and the rest of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -115,8 +115,8 @@ impl NicHealth {
 /// One thing that is wrong with a NIC or its rail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicCondition {
-    /// Code of the condition in UpperCamelCase; stable, for example `Storm`.
-    pub code: String,
+    /// What it is.
+    pub code: NicConditionCode,
     /// How bad it is.
     pub severity: Severity,
     /// What was seen, against which limit and whose, and what to do.

@@ -29,7 +29,9 @@ pub mod job;
 pub mod label;
 pub mod license;
 pub mod names;
+pub mod nic_condition;
 pub mod node;
+pub mod path_cause;
 pub mod phase;
 pub mod placement;
 pub mod policy;
@@ -84,7 +86,9 @@ pub use job::{
 };
 pub use license::License;
 pub use names::{Names, NamesError};
+pub use nic_condition::NicConditionCode;
 pub use node::{Health, Node, Strike};
+pub use path_cause::PathCauseCode;
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
 pub use policy::{
@@ -94,7 +98,7 @@ pub use proof::{NicProbe, ProbeOutcome, RailProof};
 pub use qos::{DesiredQos, QosPort, QosRollout, QosState};
 pub use queue::{Objective, Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
-pub use reason::{Named, Reason, Thing, many, size};
+pub use reason::{Named, Reason, Thing, human, many, size};
 pub use reason_code::{OtherCode, ReasonCode};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
 pub use reservation::{Reservation, ReservationNodes};

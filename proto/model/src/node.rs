@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Claim, JobUid, NodeName, Reason, Taint, Timestamp, inventory::Inventory};
+use crate::{Claim, JobUid, NodeName, Reason, ReasonCode, Taint, Timestamp, inventory::Inventory};
 
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +65,16 @@ pub struct Strike {
     pub uid: JobUid,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// The code of what the node said.
-    pub code: String,
+    /// The code of what the node said; `None`: it said nothing.
+    pub code: Option<ReasonCode>,
+}
+
+impl Strike {
+    /// The code as programs read it; empty where the node said nothing.
+    #[must_use]
+    pub fn code_text(&self) -> &str {
+        self.code.as_ref().map_or("", ReasonCode::as_str)
+    }
 }
 
 /// Whether heartbeats of an agent arrive.

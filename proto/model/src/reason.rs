@@ -1,6 +1,6 @@
 //! Causes, for people and for programs.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use crate::{JobId, ReasonCode, ReservationName, TenantName, Timestamp};
 
@@ -103,6 +103,13 @@ impl Reason {
         }
     }
 
+    /// The message in the words of one tenant's people: with the name of whose thing it is about, if they may know it.
+    #[must_use]
+    pub fn message_for(&self, reader: &TenantName) -> &str {
+        let named = self.named.as_ref().filter(|named| named.to.contains(reader));
+        named.map_or(self.message.as_str(), |named| named.message.as_str())
+    }
+
     /// Says how many objects it concerns.
     #[must_use]
     pub fn count(mut self, count: usize) -> Self {
@@ -139,6 +146,23 @@ pub fn many(count: impl fmt::Display, what: &str) -> String {
     format!("{count} {what}{ending}")
 }
 
+/// A duration as people write it: `3s`, `2m30s`, `4d2h`.
+#[must_use]
+pub fn human(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let seconds = duration.as_secs();
+    match seconds {
+        _ if millis < 1000 => format!("{millis}ms"),
+        0..60 if !millis.is_multiple_of(1000) => format!("{:.1}s", duration.as_secs_f64()),
+        0..60 => format!("{seconds}s"),
+        60..3600 if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        3600..86_400 if (seconds / 60).is_multiple_of(60) => format!("{}h", seconds / 3600),
+        3600..86_400 => format!("{}h{}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
 /// Bytes in words: `64 GiB`, `63.9 GiB`. Never more than they are, so that what is too little does not look like enough.
 #[must_use]
 pub fn size(bytes: u64) -> String {
@@ -173,12 +197,14 @@ mod tests {
             (reason.message.as_str(), reason.scope.as_str()),
             ("stopped for another tenant's job", "")
         );
-        let named = reason.named.unwrap();
+        let named = reason.named.clone().unwrap();
         assert_eq!(
             (named.message.as_str(), named.scope.as_str()),
             ("stopped for job 'beta/moon'", "job/beta/moon")
         );
         assert_eq!(named.to, ["beta".parse().unwrap()]);
+        assert_eq!(reason.message_for(&"beta".parse().unwrap()), "stopped for job 'beta/moon'");
+        assert_eq!(reason.message_for(&"gamma".parse().unwrap()), "stopped for another tenant's job");
         let open =
             |maintenance| Thing::Reservation { name: "r".parse().unwrap(), tenants: Vec::new(), maintenance };
         assert!(

@@ -69,7 +69,7 @@ macro_rules! reason_codes {
 use reason_codes;
 
 impl OtherCode {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self(text.into())
     }
 
@@ -77,24 +77,6 @@ impl OtherCode {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl ReasonCode {
-    /// All codes in sections, as a page of Markdown: a table for each section, with code and meaning.
-    #[must_use]
-    pub fn markdown() -> String {
-        let mut page = String::from(
-            "# Reasons\n\nEvery cause that Railyard gives has a code, for programs, and a sentence, for people. \
-             What each code means and what to do:\n",
-        );
-        for (title, codes) in Self::SECTIONS {
-            page.push_str(&format!("\n## {title}\n\n| code | meaning |\n|---|---|\n"));
-            for code in *codes {
-                page.push_str(&format!("| `{code}` | {} |\n", code.meaning()));
-            }
-        }
-        page
     }
 }
 
@@ -132,13 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn every_code_is_in_one_section_and_on_the_page() {
+    fn every_code_is_in_one_section() {
         let listed: Vec<&ReasonCode> = ReasonCode::SECTIONS.iter().flat_map(|(_, codes)| *codes).collect();
         let distinct: BTreeSet<&ReasonCode> = listed.iter().copied().collect();
         assert_eq!((listed.len(), distinct.len()), (ReasonCode::ALL.len(), ReasonCode::ALL.len()));
-        let page = ReasonCode::markdown();
-        for code in listed {
-            assert!(page.contains(&format!("| `{code}` | {} |", code.meaning())), "{code}");
-        }
     }
 }

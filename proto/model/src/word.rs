@@ -25,3 +25,45 @@ macro_rules! word {
         }
     };
 }
+
+/// An enumeration of codes that other releases add to: a text that this one does not know is kept as it is.
+macro_rules! code {
+    ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $type {
+            $($(#[$vdoc])* $variant,)+
+            /// One that this release does not know.
+            Other(crate::OtherCode),
+        }
+
+        impl $type {
+            /// All that this release gives.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The code as programs read it: UpperCamelCase, stable.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $text,)+
+                    Self::Other(other) => other.as_str(),
+                }
+            }
+
+            /// The code of a text from the wire or a file.
+            #[must_use]
+            pub fn from_text(text: &str) -> Self {
+                match text {
+                    $($text => Self::$variant,)+
+                    other => Self::Other(crate::OtherCode::new(other)),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}

@@ -25,7 +25,7 @@ impl Step<'_> {
         }
         let Some(name) = first_to_fail(&ending.causes) else { return };
         let code = ending.causes.iter().find(|cause| cause.scope == format!("node/{name}"));
-        let code = code.map(|cause| cause.code.to_string()).unwrap_or_default();
+        let code = code.map(|cause| cause.code.clone());
         let Some(node) = self.state.base.nodes.get(&name).cloned() else { return };
         let (now, attempt) = (self.now, attempt.attempt);
         let mut strikes = node.strikes.clone();
@@ -42,7 +42,7 @@ impl Step<'_> {
     }
 
     fn quarantined(&self, name: &NodeName, strikes: &[Strike]) -> Reason {
-        let mut codes: Vec<&str> = strikes.iter().map(|strike| strike.code.as_str()).collect();
+        let mut codes: Vec<&str> = strikes.iter().map(Strike::code_text).collect();
         codes.sort_unstable();
         codes.dedup();
         let jobs: std::collections::BTreeSet<JobUid> = strikes.iter().map(|strike| strike.uid).collect();

@@ -1,6 +1,8 @@
 //! Rails that are out of use until a probe of theirs passes: who is told what, and what ends it.
 
-use proto_model::{NicCondition, NicHealth, NicProbe, ProbeOutcome, RailProof, ReasonCode, Severity};
+use proto_model::{
+    NicCondition, NicConditionCode, NicHealth, NicProbe, ProbeOutcome, RailProof, ReasonCode, Severity,
+};
 
 use super::{drains::fabric, *};
 
@@ -22,7 +24,7 @@ fn reported_inventory(node: usize, rail: &Rail) -> Inventory {
         nic.address = Some(IpAddr::from([10, n as u8, 0, node as u8 + 1]));
     }
     let condition = NicCondition {
-        code: "Lossy".into(),
+        code: NicConditionCode::Lossy,
         severity: Severity::Drain,
         message: "timeout".into(),
         since: Timestamp(1),

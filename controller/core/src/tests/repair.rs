@@ -283,7 +283,7 @@ fn strikes_survive_restarts_and_reconnects() {
     w.connect(0, Vec::new());
     fail(&mut w, "b");
     let strikes = w.state.node(&name(0)).unwrap().strikes.clone();
-    assert_eq!(strikes.iter().map(|strike| strike.code.as_str()).collect::<Vec<_>>(), ["EngineLost"; 2]);
+    assert_eq!(strikes.iter().map(proto_model::Strike::code_text).collect::<Vec<_>>(), ["EngineLost"; 2]);
     w.state = w.reload(7);
     assert_eq!(w.state.node(&name(0)).unwrap().strikes, strikes);
     (0..4).for_each(|n| w.connect(n, Vec::new()));
@@ -330,7 +330,7 @@ fn an_unfit_rail_ends_no_job_and_takes_none() {
     w.submit("a", job);
     w.run("a");
     let condition = proto_model::NicCondition {
-        code: "Storm".into(),
+        code: proto_model::NicConditionCode::Storm,
         severity: proto_model::Severity::Drain,
         message: "0.99 of the time".into(),
         since: w.now,

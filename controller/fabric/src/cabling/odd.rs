@@ -6,6 +6,7 @@ use super::{
     number::grouped,
     work::{Entry, Work, lines, most},
 };
+use crate::FindingCode;
 
 /// Small leaves for which the nearest name is looked for at most: each costs a look at all names.
 const COMPARED: usize = 32;
@@ -53,10 +54,10 @@ pub(super) fn ports(work: &mut Work) {
     let odd: BTreeSet<usize> = faults.iter().map(|(line, _)| *line).collect();
     let reported = order(&work.entries, &odd);
     for (line, message) in faults {
-        work.fault(line, 0, "PortKind", message);
+        work.fault(line, 0, FindingCode::PortKind, message);
     }
     if let Some((line, message)) = reported {
-        work.note(line, "PortOrder", message);
+        work.note(line, FindingCode::PortOrder, message);
     }
     for entry in work.entries.iter_mut().filter(|entry| odd.contains(&entry.line)) {
         entry.speed = 0;
@@ -151,7 +152,7 @@ pub(super) fn servers(work: &mut Work) {
             all.len(),
             missing.join(", ")
         );
-        notes.push((*line, "PartialRails", message));
+        notes.push((*line, FindingCode::PartialRails, message));
     }
     let typical = most(leaves.values().map(|(_, count)| *count)).map_or(0, |(count, _)| count);
     let small = leaves.iter().filter(|(_, (_, count))| count * 10 < typical);
@@ -162,7 +163,7 @@ pub(super) fn servers(work: &mut Work) {
             .min_by_key(|other| strsim::damerau_levenshtein(leaf, other))
             .map_or_else(String::new, |other| format!("; is it '{other}'?"));
         let message = format!("leaf {leaf} has {count} cables, others about {typical}{near}");
-        notes.push((*line, "SmallLeaf", message));
+        notes.push((*line, FindingCode::SmallLeaf, message));
     }
     for (line, code, message) in notes {
         work.note(line, code, message);

@@ -6,7 +6,7 @@ use super::{
     number::{by_leaf, grouped, leaves},
     work::{Entry, Pods, Work, most},
 };
-use crate::natural;
+use crate::{FindingCode, natural};
 
 /// The pod of each leaf: that of the column, or else leaves that share at least half of their servers.
 pub(super) fn pods(work: &mut Work) -> Pods {
@@ -32,7 +32,7 @@ pub(super) fn pods(work: &mut Work) -> Pods {
         }
     }
     for (line, message) in faults {
-        work.fault(line, 0, "OtherPod", message);
+        work.fault(line, 0, FindingCode::OtherPod, message);
     }
     work.leave_out(&out);
     pods
@@ -66,7 +66,7 @@ fn reported(work: &mut Work) -> Pods {
         .collect();
     work.leave_out(&odd.iter().map(|(line, _)| *line).collect());
     for (line, message) in odd {
-        work.fault(line, 0, "LeafPod", message);
+        work.fault(line, 0, FindingCode::LeafPod, message);
     }
     pods
 }

@@ -10,7 +10,7 @@ use super::{
     number::{by_leaf, grouped, leaves, sorted},
     work::{Entry, Pods, Rails, Work, most},
 };
-use crate::natural;
+use crate::{FindingCode, natural};
 
 /// Kinds of servers whose order of NICs is shown at most.
 const REPORTED: usize = 4;
@@ -41,7 +41,7 @@ pub(super) fn rails(work: &mut Work, pods: &Pods) -> Rails {
             rails.insert(leaf.clone(), (vec![numbers.get(leaf).copied().unwrap_or(0)], plane(leaf)));
         }
         for message in notes.into_iter().chain(more) {
-            work.note(0, "RailsByOrder", message);
+            work.note(0, FindingCode::RailsByOrder, message);
         }
     }
     disagree(work, &rails);
@@ -137,7 +137,7 @@ fn by_order(work: &mut Work) {
     for entry in &mut work.entries {
         entry.rail = rails.get(&entry.nic).copied();
     }
-    work.note(0, "RailsByOrder", message);
+    work.note(0, FindingCode::RailsByOrder, message);
 }
 
 /// Rows whose rail or plane is not that of their leaf are left out; the others are on their leaf's rail.
@@ -179,7 +179,7 @@ fn disagree(work: &mut Work, rails: &Rails) {
     }
     work.leave_out(&faults.iter().map(|(line, _)| *line).collect());
     for (line, message) in faults {
-        work.fault(line, 0, "LeafRail", message);
+        work.fault(line, 0, FindingCode::LeafRail, message);
     }
 }
 
@@ -229,10 +229,10 @@ pub(super) fn one_nic_per_rail(work: &mut Work) {
         }
     }
     for (line, message) in faults {
-        work.fault(line, 0, "NicsOnOneRail", message);
+        work.fault(line, 0, FindingCode::NicsOnOneRail, message);
     }
     for (line, message) in notes {
-        work.note(line, "NicName", message);
+        work.note(line, FindingCode::NicName, message);
     }
     work.leave_out(&out);
 }

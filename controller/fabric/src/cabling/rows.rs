@@ -9,7 +9,7 @@ use super::{
     work::{At, Entry, Work, lines},
 };
 use crate::{
-    Table, TableError,
+    FindingCode, Table, TableError,
     csv::{Field, Meaning, Row},
 };
 
@@ -55,7 +55,7 @@ pub(super) fn read(table: &Table, work: &mut Work) -> Result<(), TableError> {
     let (columns, others) = table.columns(&MEANINGS)?;
     for field in others {
         let message = format!("column '{}' says nothing that is known here; it is not used", field.text);
-        work.note(table.header.line, "ColumnNotUsed", message);
+        work.note(table.header.line, FindingCode::ColumnNotUsed, message);
     }
     let mut spellings: BTreeMap<NodeName, BTreeSet<&str>> = BTreeMap::new();
     let nics = nics_of_leaves(table, &columns);
@@ -66,7 +66,7 @@ pub(super) fn read(table: &Table, work: &mut Work) -> Result<(), TableError> {
                 row.fields.len(),
                 table.header.fields.len()
             );
-            work.fault(row.line, 0, "FieldCount", message);
+            work.fault(row.line, 0, FindingCode::FieldCount, message);
             continue;
         }
         let written = &row.fields[columns[SERVER]].text;
@@ -79,11 +79,15 @@ pub(super) fn read(table: &Table, work: &mut Work) -> Result<(), TableError> {
     if lowered > 0 {
         let message =
             format!("the names of {lowered} servers are written in lower case, as names of nodes are");
-        work.note(0, "LowerCase", message);
+        work.note(0, FindingCode::LowerCase, message);
     }
     for (name, written) in spellings.iter().filter(|(_, written)| written.len() > 1) {
         let written: Vec<&str> = written.iter().copied().collect();
-        work.note(0, "Spellings", format!("{} are taken to be one server, {name}", written.join(" and ")));
+        work.note(
+            0,
+            FindingCode::Spellings,
+            format!("{} are taken to be one server, {name}", written.join(" and ")),
+        );
     }
     empty(table, &columns, work);
     Ok(())
@@ -121,17 +125,17 @@ fn entry(
             });
             let message =
                 format!("the row does not say the {means}: {}{known}; it is left out", rest(row, columns));
-            work.fault(row.line, place.column, "Missing", message);
+            work.fault(row.line, place.column, FindingCode::Missing, message);
         } else if place.text.len() > 128 || place.text.chars().any(char::is_control) {
             let message =
                 format!("the {means} must be printable and at most 128 bytes long; the row is left out");
-            work.fault(row.line, place.column, "Text", message);
+            work.fault(row.line, place.column, FindingCode::Text, message);
         }
     }
     let pod = field("pod").filter(|pod| pod.text.len() > 128 || pod.text.chars().any(char::is_control));
     if let Some(pod) = pod {
         let message = "the pod must be printable and at most 128 bytes long; the row is left out";
-        work.fault(row.line, pod.column, "Text", message);
+        work.fault(row.line, pod.column, FindingCode::Text, message);
     }
     if let Some(again) = field(AGAIN).filter(|again| again.text != text(PORT)) {
         let message = format!(
@@ -139,11 +143,11 @@ fn entry(
             text(PORT),
             again.text
         );
-        work.fault(row.line, again.column, "TwoPorts", message);
+        work.fault(row.line, again.column, FindingCode::TwoPorts, message);
     }
     let node = NodeName::new(text(SERVER).to_ascii_lowercase());
     if let (Err(error), Some(place)) = (&node, field(SERVER).filter(|place| !place.text.is_empty())) {
-        work.fault(row.line, place.column, "NodeName", format!("{error}; the row is left out"));
+        work.fault(row.line, place.column, FindingCode::NodeName, format!("{error}; the row is left out"));
     }
     let rail = number(field("rail"), row.line, 63, work);
     let plane = number(field("plane"), row.line, 1, work);
@@ -153,7 +157,7 @@ fn entry(
                 "'{}' is no speed: write Mbit/s, or for example 200G; the row is left out",
                 field.text
             );
-            work.fault(row.line, field.column, "Speed", message);
+            work.fault(row.line, field.column, FindingCode::Speed, message);
             0
         })
     });
@@ -192,7 +196,7 @@ fn number(field: Option<&Field>, line: usize, max: u32, work: &mut Work) -> Opti
     let number = field.text.parse().ok().filter(|number| *number <= max);
     if number.is_none() {
         let message = format!("'{}' is not a number from 0 to {max}; the row is left out", field.text);
-        work.fault(line, field.column, "Number", message);
+        work.fault(line, field.column, FindingCode::Number, message);
     }
     number
 }
@@ -216,7 +220,7 @@ fn empty(table: &Table, columns: &Columns, work: &mut Work) {
         let empty: Vec<usize> = empty.map(|row| row.line).collect();
         if !empty.is_empty() && empty.len() < table.rows.len() {
             let message = format!("{} rows do not say the {means}: lines {}", empty.len(), lines(&empty));
-            work.note(empty[0], "EmptyField", message);
+            work.note(empty[0], FindingCode::EmptyField, message);
         }
     }
 }
@@ -230,7 +234,7 @@ pub(super) fn twice(work: &mut Work) {
     for same in order.chunk_by(|a, b| a.0 == b.0) {
         for (_, entry) in same.iter().skip(1) {
             let message = format!("the row says what line {} says; it is left out", same[0].1.line);
-            faults.push((entry.line, "DuplicateRow", message));
+            faults.push((entry.line, FindingCode::DuplicateRow, message));
             out.insert(entry.line);
         }
     }
@@ -240,14 +244,14 @@ pub(super) fn twice(work: &mut Work) {
     let shared = sorted(rest.iter().copied(), |entry| (entry.at.leaf, entry.at.port, entry.line));
     let shared =
         several(shared.chunk_by(|((leaf, port, _), _), (other, _)| (*leaf, *port) == (other.0, other.1)));
-    let shared = shared.iter().map(|entries| (entries, "DuplicatePort", "port"));
-    let split = split.iter().map(|entries| (entries, "NicTwice", "NIC"));
+    let shared = shared.iter().map(|entries| (entries, FindingCode::DuplicatePort, "port"));
+    let split = split.iter().map(|entries| (entries, FindingCode::NicTwice, "NIC"));
     for (entries, code, what) in shared.chain(split) {
         for entry in entries {
             // Of very many the first few are reported: each row's message lists the others.
             let others = entries.iter().map(|other| other.line).filter(|line| *line != entry.line);
             let others: Vec<usize> = others.take(OTHERS).collect();
-            let hint = if code == "NicTwice" {
+            let hint = if code == FindingCode::NicTwice {
                 "; a NIC with two ports needs a column 'plane' that says 0 or 1"
             } else {
                 ""

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proto_model::NodeName;
 
 use super::work;
-use crate::Finding;
+use crate::{Finding, FindingCode};
 
 /// The places of an entry's names among all names of their kind, in the order of the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,13 +53,13 @@ impl Work {
         &mut self,
         line: usize,
         column: usize,
-        code: &'static str,
+        code: FindingCode,
         message: impl Into<String>,
     ) {
         self.faults.push(Finding { line, column, code, message: message.into() });
     }
 
-    pub(crate) fn note(&mut self, line: usize, code: &'static str, message: impl Into<String>) {
+    pub(crate) fn note(&mut self, line: usize, code: FindingCode, message: impl Into<String>) {
         self.notes.push(Finding { line, column: 0, code, message: message.into() });
     }
 

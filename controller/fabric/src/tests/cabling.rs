@@ -2,7 +2,7 @@
 
 use controller_topology::check;
 
-use crate::{Imported, import};
+use crate::{FindingCode, Imported, import};
 
 /// Two pods of `size` servers with four NICs; the second kind of server names them otherwise.
 fn list(size: usize) -> Vec<[String; 4]> {
@@ -39,7 +39,7 @@ fn read(rows: &[[String; 4]]) -> Imported {
 }
 
 fn codes(made: &Imported) -> Vec<(usize, &str)> {
-    made.faults.iter().map(|fault| (fault.line, fault.code)).collect()
+    made.faults.iter().map(|fault| (fault.line, fault.code.as_str())).collect()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn pods_and_rails_are_told_from_the_list() {
     let group =
         fabric.link_groups.iter().find(|group| group.leaf == "ROOM-Leaf-1" && group.nic == "ens11").unwrap();
     assert_eq!((group.nodes.to_string().as_str(), group.speed_mbps), ("dc-a0-gpu-[0-2,4-6,8-10]", 200_000));
-    assert_eq!(made.notes.iter().map(|note| note.code).collect::<Vec<_>>(), ["LowerCase"]);
+    assert_eq!(made.notes.iter().map(|note| note.code.as_str()).collect::<Vec<_>>(), ["LowerCase"]);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn faults_are_reported_with_their_rows_and_not_guessed_away() {
     assert_eq!(kept.speed_mbps, 0, "the port is as written, the speed in doubt");
     let missing = &made.faults[0].message;
     assert!(missing.contains("ens11 (") && missing.contains("ens24 ("), "{missing}");
-    assert!(made.notes.iter().any(|note| note.code == "PartialRails"));
+    assert!(made.notes.iter().any(|note| note.code == FindingCode::PartialRails));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn leaves_that_all_nics_of_a_server_share_serve_all_rails() {
     assert_eq!((codes(&made), made.links, made.fabric.rails.len()), (vec![], 64, 4));
     let rails: Vec<Vec<u32>> = made.fabric.leaves.iter().map(|leaf| leaf.rails().collect()).collect();
     assert_eq!(rails, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
-    let note = made.notes.iter().find(|note| note.code == "RailsByOrder").unwrap();
+    let note = made.notes.iter().find(|note| note.code == FindingCode::RailsByOrder).unwrap();
     assert!(note.message.ends_with("mlx5_8, mlx5_9, mlx5_10, mlx5_11 (16 servers)"), "{}", note.message);
     let link = made.fabric.each_link().find(|link| link.nic == "mlx5_10").unwrap();
     assert_eq!(link.rail, Some(2), "ten after nine");

@@ -118,7 +118,7 @@ fn lldp_is_read_as_lines_and_as_a_table() {
             .collect()
     };
     assert_eq!(short(&heard), ["gpu1 ens11np0 leaf-1 Ethernet1/1", "gpu2 ens11np0.100 leaf-1 Ethernet1/2"]);
-    let codes: Vec<_> = heard.faults.iter().map(|fault| (fault.line, fault.code)).collect();
+    let codes: Vec<_> = heard.faults.iter().map(|fault| (fault.line, fault.code.as_str())).collect();
     assert_eq!(codes, [(7, "SeveralNeighbors"), (10, "Missing")]);
     assert_eq!(lldp::read(b"lldp.a.chassis.name=x"), Err(lldp::LldpError::NoServer { line: 1 }));
     let table =

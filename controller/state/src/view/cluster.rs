@@ -117,7 +117,7 @@ fn heat(server: &controller_topology::Server) -> NodeHeat {
         let sick = server.inventory.health.iter().find(|sick| sick.device == nic.device);
         let usable = server.usable.has(rail);
         let mut codes: Vec<String> =
-            sick.iter().flat_map(|sick| &sick.conditions).map(|one| one.code.clone()).collect();
+            sick.iter().flat_map(|sick| &sick.conditions).map(|one| one.code.to_string()).collect();
         let mut score = sick.map_or(100, |sick| sick.score);
         if !usable && !server.unfit.has(rail) {
             codes.insert(0, "Down".to_owned());

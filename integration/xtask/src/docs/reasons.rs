@@ -28,7 +28,7 @@ struct Code {
 }
 
 /// Codes of reasons by what tells them: a heading, and folders or files of the sources.
-const PARTS: [(&str, &[&str]); 5] = [
+const PARTS: [(&str, &[&str]); 6] = [
     (
         "Jobs: why one waits, cannot start, or was stopped",
         &[
@@ -53,7 +53,8 @@ const PARTS: [(&str, &[&str]); 5] = [
             "node-agent/src",
         ],
     ),
-    ("Health of rails", &["node-agent/health/src/condition.rs"]),
+    ("Health of rails", &["proto/model/src/nic_condition.rs"]),
+    ("Ways from the memory of GPUs", &["proto/model/src/path_cause.rs"]),
 ];
 /// Where calls are refused.
 const CALLS: [&str; 4] = ["cli", "controller", "proto/manifest", "proto/rpc"];
@@ -62,7 +63,7 @@ const HANDSHAKE: [&str; 2] = [" show", " untrusted"];
 /// What looks like a code and is none: a header of a table, a name of a call or of what is no reason.
 const NONE: [&str; 4] = ["TENANT", "Handshake", "CreateJob", "RAIL_CONTROLLER_CA_PASSPHRASE"];
 /// Meanings of codes that have none beside them in the sources, or one that says too little by itself.
-const MEANINGS: [(&str, &str); 43] = [
+const MEANINGS: [(&str, &str); 41] = [
     ("BAD_IDENTITY", "The name cannot be part of a certificate."),
     ("BAD_PLACEMENT", "A placement that is stored names what no node can be called: a defect."),
     ("BAD_TENANT", "The certificate names what no tenant can be called."),
@@ -94,8 +95,6 @@ const MEANINGS: [(&str, &str); 43] = [
     ("UNREACHABLE", "No controller answers at the address."),
     ("UNSUPPORTED_MEDIA_TYPE", "The body is not JSON, or is encoded; the message says which header to send."),
     ("WATCH_LAGGED", "The reader of a watch was too slow. List again and watch from there."),
-    ("Text", "A name has characters that cannot be printed, or is too long."),
-    ("Missing", "A row of a list of cables, or a neighbour, lacks a field."),
     ("CERTIFICATE_EXPIRED", "The certificate has ended; have a new one issued."),
     (
         "CERTIFICATE_REFUSED",

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use proto_model::{
     Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, MigInstance, NicFacts, NicPort,
-    PathCause, PciDevice, PhysicalState, PortState,
+    PathCause, PathCauseCode, PciDevice, PhysicalState, PortState,
 };
 use serde::{Deserialize, Serialize};
 
@@ -283,7 +283,7 @@ impl FileGpuDirect {
         }
         let cause = |cause: FileCause| PathCause {
             path: cause.path.into(),
-            code: cause.code.into(),
+            code: PathCauseCode::from_text(&cause.code),
             message: cause.message,
             fix: cause.fix,
         };
@@ -296,7 +296,7 @@ impl From<&GpuDirect> for FileGpuDirect {
     fn from(direct: &GpuDirect) -> Self {
         let cause = |cause: &PathCause| FileCause {
             path: cause.path.into(),
-            code: cause.code.clone().into_owned(),
+            code: cause.code.to_string(),
             message: cause.message.clone(),
             fix: cause.fix.clone(),
         };

@@ -51,7 +51,7 @@ fn a_nic_whose_class_of_service_is_half_made_is_unfit_until_it_is_whole() {
     assert!(says(&format!("rail_nic_score{{{labels}}} 0")));
     assert!(says(&format!("rail_nic_condition{{{labels},condition=\"ClassOfService\"}} 3")));
     let condition = &sick[0].conditions[0];
-    assert_eq!((condition.code.as_str(), condition.severity), (CLASS_OF_SERVICE, Severity::Drain));
+    assert_eq!((&condition.code, condition.severity), (&CLASS_OF_SERVICE, Severity::Drain));
     assert_eq!((condition.since, turn(3).len()), (Timestamp(2000), 1));
     // Another reason, the same trouble.
     let fault = (Severity::Degraded, "2 edit(s) are withheld".to_owned());
@@ -131,7 +131,7 @@ fn a_link_that_is_taken_down_here_is_no_flap() {
     assert_eq!(*reported.borrow(), []);
     downs(9);
     watching.check(Timestamp(booted + 180_000));
-    assert_eq!(reported.borrow()[0].conditions[0].code, "Flapping");
+    assert_eq!(reported.borrow()[0].conditions[0].code, NicConditionCode::Flapping);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use proto_model::{
     Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, MigInstance, NicFacts, NicPort,
-    PathCause, PciDevice, PhysicalState, PortState,
+    PathCause, PathCauseCode, PciDevice, PhysicalState, PortState,
 };
 
 use super::{FieldErrors, Fields};
@@ -236,7 +236,7 @@ impl TryFrom<v1::gpu_direct::Cause> for PathCause {
         let all = [("code", &code), ("message", &message), ("fix", &fix)];
         texts(&mut fields, &all.map(|(field, text)| (field, text.as_str())));
         let path = fields.take("path", path(way));
-        fields.finish(path.map(|path| Self { path, code: code.into(), message, fix }))
+        fields.finish(path.map(|path| Self { path, code: PathCauseCode::from_text(&code), message, fix }))
     }
 }
 
@@ -244,7 +244,7 @@ impl From<&GpuDirect> for v1::GpuDirect {
     fn from(direct: &GpuDirect) -> Self {
         let cause = |cause: &PathCause| v1::gpu_direct::Cause {
             path: path_to_wire(cause.path),
-            code: cause.code.clone().into_owned(),
+            code: cause.code.to_string(),
             message: cause.message.clone(),
             fix: cause.fix.clone(),
         };

@@ -1,6 +1,6 @@
 //! What is wrong with NICs.
 
-use proto_model::{NicCondition, NicHealth, NicProbe, Severity};
+use proto_model::{NicCondition, NicConditionCode, NicHealth, NicProbe, Severity};
 
 use super::{FieldErrors, Fields, known, time_from_wire, time_to_wire};
 use crate::v1;
@@ -52,7 +52,7 @@ impl TryFrom<v1::NicCondition> for NicCondition {
         }
         let since = fields.nest("since", time_from_wire(wire.since.unwrap_or_default()));
         let condition = severity.flatten().zip(since).map(|(severity, since)| Self {
-            code: wire.code,
+            code: NicConditionCode::from_text(&wire.code),
             severity,
             message: wire.message,
             since,
@@ -74,7 +74,7 @@ fn severity_from_wire(wire: v1::nic_condition::Severity) -> Option<Severity> {
 impl From<&NicHealth> for v1::NicHealth {
     fn from(nic: &NicHealth) -> Self {
         let condition = |one: &NicCondition| v1::NicCondition {
-            code: one.code.clone(),
+            code: one.code.to_string(),
             severity: match one.severity {
                 Severity::Note => v1::nic_condition::Severity::Note,
                 Severity::Degraded => v1::nic_condition::Severity::Degraded,

@@ -7,7 +7,7 @@ use std::{
 
 use proto_model::{
     Claim, Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, NodePlace, QosPort,
-    Reason, Strike, Taint,
+    Reason, ReasonCode, Strike, Taint,
     label::{MAX_LABELS, check_key, check_value},
 };
 
@@ -378,7 +378,7 @@ impl From<&Strike> for v1::Strike {
             time: Some(time_to_wire(strike.time)),
             job_uid: strike.uid.to_string(),
             attempt: strike.attempt,
-            code: strike.code.clone(),
+            code: strike.code_text().to_owned(),
         }
     }
 }
@@ -390,8 +390,8 @@ impl TryFrom<v1::Strike> for Strike {
         let mut fields = Fields::default();
         let time = fields.nest("time", time_from_wire(wire.time.unwrap_or_default()));
         let uid = fields.take("jobUid", wire.job_uid.parse::<JobUid>());
-        let strike =
-            time.zip(uid).map(|(time, uid)| Self { time, uid, attempt: wire.attempt, code: wire.code });
+        let code = (!wire.code.is_empty()).then(|| ReasonCode::from_text(&wire.code));
+        let strike = time.zip(uid).map(|(time, uid)| Self { time, uid, attempt: wire.attempt, code });
         fields.finish(strike)
     }
 }

@@ -28,7 +28,9 @@ impl State {
         let spec = || Arc::clone(&job.spec);
         let desired = match &attempt.ending {
             Some(ending) => {
-                let causes: Vec<&str> = ending.causes.iter().map(|cause| cause.message.as_str()).collect();
+                // It goes to the log of the job's ranks, which its own tenant reads.
+                let tenant = &job.id.tenant;
+                let causes: Vec<&str> = ending.causes.iter().map(|cause| cause.message_for(tenant)).collect();
                 DesiredState::Stopped {
                     grace: ending.grace,
                     signal: ending.signal,
