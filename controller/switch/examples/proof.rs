@@ -23,7 +23,8 @@ fn main() -> Result<(), String> {
     let switches = Shape { servers, ..Shape::default() }.switches().map_err(|why| why.to_string())?;
     let at = Instant::now();
     let facts = Facts::desired(&profile, &switches, BufferModel::Static);
-    let mut facts = facts.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    let mut facts =
+        facts.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     println!("planned in {:.0} ms", at.elapsed().as_secs_f64() * 1e3);
     let at = Instant::now();
     let verdict = check(&profile, &switches, &facts).map_err(|why| why.to_string())?;
@@ -47,7 +48,8 @@ fn main() -> Result<(), String> {
         let variant = mutate::variant(seed).map_err(|why| why.to_string())?;
         let switches = variant.shape.switches().map_err(|why| why.to_string())?;
         let facts = Facts::desired(&variant.profile, &switches, variant.model);
-        let facts = facts.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+        let facts =
+            facts.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         let verdict = check(&variant.profile, &switches, &facts).map_err(|why| why.to_string())?;
         wrong += u32::from(!matches!(verdict, Verdict::Proof(_)));
     }
