@@ -1,5 +1,6 @@
 //! Faults made on purpose, and fabrics that are right in other ways: what the check is measured with. Everything follows from a seed.
 
+mod change;
 mod nic;
 mod port;
 mod variant;
@@ -8,12 +9,13 @@ mod whole;
 use proto_profile::QosProfile;
 use proto_random::Random;
 
+use change::Site;
 pub use variant::{Variant, variant};
 
 use crate::{
     buffer::BufferRefusal,
-    check::{Counterexample, Facts, NicId, Place, Verdict, check, replay, site},
-    model::{Name, Peer, Port, Switch},
+    check::{Counterexample, Facts, Location, NicId, Verdict, check, replay, site},
+    model::{Name, Peer, Switch},
     state::{NicState, PortState, SwitchState},
 };
 
@@ -30,23 +32,10 @@ pub struct Outcome {
     pub missed: Vec<String>,
 }
 
-/// What a mutation is made on.
-struct Site<'a> {
-    profile: &'a QosProfile,
-    port: &'a Port,
-}
-
-/// Changes a port; none where that would change nothing there.
-type PortChange = fn(&Site<'_>, &mut PortState, &mut Random) -> Option<()>;
-/// Changes a switch.
-type WholeChange = fn(&Site<'_>, &mut SwitchState, &mut Random) -> Option<()>;
-/// Changes a NIC.
-type NicChange = fn(&Site<'_>, &mut NicState, &mut Random) -> Option<()>;
-
 /// A fault that was made, and what was there before.
 struct Made {
     what: &'static str,
-    place: Place,
+    place: Location,
     before: Before,
 }
 
@@ -86,8 +75,8 @@ pub fn run(
         if breaks {
             outcome.confirmed += 1;
         } else {
-            let told = found.map_or_else(|| "not found".to_owned(), |found| found.to_string());
-            outcome.missed.push(format!("{what} at {place}: {told}"));
+            let text = found.map_or_else(|| "not found".to_owned(), |found| found.to_string());
+            outcome.missed.push(format!("{what} at {place}: {text}"));
         }
     }
     Ok(outcome)
@@ -95,14 +84,14 @@ pub fn run(
 
 /// Whether a replay, done anew, shows the fault.
 fn shows(site: &crate::check::Site<'_>, facts: &Facts, found: &Counterexample) -> bool {
-    let again = |way| replay(site, facts, way, found.at, found.packet, found.claim);
-    found.way.as_ref().is_some_and(|way| again(way).broken.is_some())
+    let again = |route| replay(site, facts, route, found.at, found.packet, found.claim);
+    found.route.as_ref().is_some_and(|route| again(route).broken.is_some())
 }
 
-fn same_device(found: &Place, made: &Place) -> bool {
+fn same_device(found: &Location, made: &Location) -> bool {
     match (found, made) {
-        (Place::Port { switch: one, .. }, Place::Port { switch: other, .. }) => one == other,
-        (Place::Nic(one), Place::Nic(other)) => one == other,
+        (Location::Port { switch: one, .. }, Location::Port { switch: other, .. }) => one == other,
+        (Location::Nic(one), Location::Nic(other)) => one == other,
         _ => false,
     }
 }
@@ -111,7 +100,7 @@ fn make(profile: &QosProfile, switches: &[Switch], facts: &mut Facts, random: &m
     let switch = switches.get(random.index(switches.len()))?;
     let port = switch.ports.get(random.index(switch.ports.len()))?;
     let site = Site { profile, port };
-    let place = Place::Port { switch: switch.name.clone(), port: port.name.clone() };
+    let place = Location::Port { switch: switch.name.clone(), port: port.name.clone() };
     // As many of NICs as of switches.
     let made = match (&port.peer, random.below(2)) {
         (Peer::Nic { server, nic, .. }, 0) => {
@@ -120,7 +109,7 @@ fn make(profile: &QosProfile, switches: &[Switch], facts: &mut Facts, random: &m
             let state = facts.nics.get_mut(&id)?;
             let before = Before::Nic(id.clone(), Box::new(state.clone()));
             let done = change(&site, state, random);
-            (done, Made { what, place: Place::Nic(id), before })
+            (done, Made { what, place: Location::Nic(id), before })
         }
         _ if random.below(8) == 0 => {
             let (what, change) = whole::CHANGES[random.index(whole::CHANGES.len())];
@@ -169,11 +158,4 @@ fn undo(facts: &mut Facts, before: Before) {
             facts.nics.insert(id, *state);
         }
     }
-}
-
-/// Another number below `bound` than `not`.
-fn other(random: &mut Random, not: u8, bound: u8) -> u8 {
-    let step = 1 + random.below(u64::from(bound) - 1);
-    // Below 256, as `bound` is.
-    ((u64::from(not) + step) % u64::from(bound)) as u8
 }

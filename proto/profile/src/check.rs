@@ -3,8 +3,8 @@
 use thiserror::Error;
 
 use crate::{
-    profile::ProfileSpec,
     settings::CcParam,
+    spec::ProfileSpec,
     switch_check::{self, SwitchFlaw},
     words::{Dscp, Ownership, Priority, RoceMode, Trust, Tsa},
 };

@@ -2,10 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{
-    check::ProfileError,
-    profile::{ProfileSpec, QosProfile},
-};
+use crate::{check::ProfileError, profile::QosProfile, spec::ProfileSpec};
 
 /// No profile is larger.
 const BYTES_MAX: usize = 64 * 1024;

@@ -6,13 +6,15 @@ mod check;
 mod document;
 mod profile;
 pub mod settings;
+mod spec;
 mod switch;
 mod switch_check;
 pub mod words;
 
 pub use check::{Flaw, ProfileError};
 pub use document::{ProfileDocumentError, from_json};
-pub use profile::{Dcqcn, ProfileSpec, QosProfile};
+pub use profile::QosProfile;
+pub use spec::{Dcqcn, ProfileSpec};
 pub use switch::{Class, EcnThresholds, Purpose, SwitchEnd, VXLAN_BYTES, Watchdog, WatchdogAction};
 pub use switch_check::{SwitchFlaw, ecn_flaws};
 #[cfg(test)]

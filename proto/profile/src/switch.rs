@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    profile::ProfileSpec,
-    words::{Dscp, Priority},
-};
+use crate::words::{Dscp, Priority};
 
 /// What VXLAN over IPv4 adds to a packet: outer Ethernet, IP and UDP headers and its own, in bytes.
 pub const VXLAN_BYTES: u32 = 50;
@@ -144,36 +141,5 @@ impl SwitchEnd {
     /// Whether it says nothing of its own, so that documents of NICs alone stay as they are.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-impl ProfileSpec {
-    /// Whether packets of `priority` must not be lost.
-    #[must_use]
-    pub fn is_lossless(&self, priority: Priority) -> bool {
-        priority == self.lossless_priority
-            || self.classes.iter().any(|class| class.lossless && class.priority == priority)
-    }
-
-    /// The traffic class of switches for packets of `priority`: its own where it is a class by itself, else the least priority that
-    /// shares its traffic class at the NIC.
-    #[must_use]
-    pub fn switch_class(&self, priority: Priority) -> Priority {
-        let alone = |one: Priority| {
-            one == self.cnp_priority
-                || self.pfc.contains(one)
-                || self.classes.iter().any(|class| class.priority == one)
-        };
-        if alone(priority) {
-            return priority;
-        }
-        let tc = self.prio_tc[priority.index()];
-        Priority::all().find(|one| !alone(*one) && self.prio_tc[one.index()] == tc).unwrap_or(priority)
-    }
-
-    /// The traffic classes that switches have, in order.
-    #[must_use]
-    pub fn switch_classes(&self) -> Vec<Priority> {
-        Priority::all().filter(|priority| self.switch_class(*priority) == *priority).collect()
     }
 }

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::{
-    profile::ProfileSpec,
+    spec::ProfileSpec,
     switch::{Class, EcnThresholds, VXLAN_BYTES},
     words::{Dscp, Priority},
 };

@@ -2,7 +2,7 @@
 //! port, spine port, peer.
 //!
 //! Settings are checked once for all ports that are equal in them and in what they need (`ports`, `nics`). A fault that is found becomes
-//! packets of which something is claimed (`claim`), each on a way through the faulty port (`way`). [`replay()`] knows nothing of the profile:
+//! packets of which something is claimed (`claim`), each on a route through the faulty port (`route`). [`replay()`] knows nothing of the profile:
 //! it walks a packet over the settings and says whether the claim holds. The counterexample is the first of which it does not.
 
 mod claim;
@@ -11,12 +11,12 @@ mod fault;
 mod nics;
 mod ports;
 mod replay;
+mod route;
 mod verdict;
-mod way;
 
 pub use claim::{Claim, Packet, Traffic};
 pub use facts::{Facts, NicId};
 pub use fault::{Fault, Setting, Trial};
 pub use replay::{Broken, Replay, replay};
-pub use verdict::{Counterexample, Place, Proof, Verdict, check};
-pub use way::{Hop, Site, Way, site};
+pub use route::{Hop, Route, Site, site};
+pub use verdict::{Counterexample, Location, Proof, Verdict, check};

@@ -12,7 +12,7 @@ use super::{
     claim::{Claim, Packet, Traffic},
     facts::{Facts, headroom_needed, headroom_of, limit_of},
     nics::served,
-    way::{Hop, Site, Way},
+    route::{Hop, Route, Site},
 };
 use crate::{
     model::{Name, Peer, Port, Switch},
@@ -65,14 +65,15 @@ fn broken(at: impl ToString, why: impl ToString) -> Broken {
 /// one.
 #[must_use]
 pub fn replay(
-    site: &super::way::Site<'_>,
+    site: &super::route::Site<'_>,
     facts: &Facts,
-    way: &Way,
+    route: &Route,
     at: usize,
     packet: Packet,
     claim: Claim,
 ) -> Replay {
-    let (mut trace, walk) = (vec![format!("{}: sends {packet}", way.from)], walk(site, facts, way, packet));
+    let (mut trace, walk) =
+        (vec![format!("{}: sends {packet}", route.from)], walk(site, facts, route, packet));
     let walk = match walk {
         Ok(walk) => walk,
         Err(broken) => {
@@ -80,23 +81,23 @@ pub fn replay(
             return Replay { trace, broken: Some(broken) };
         }
     };
-    for (hop, step) in way.hops.iter().zip(&walk.steps) {
-        trace.push(step.told(hop));
+    for (hop, step) in route.hops.iter().zip(&walk.steps) {
+        trace.push(step.describe(hop));
     }
-    let broken = walk.claim(way, at, claim);
+    let broken = walk.claim(route, at, claim);
     match &broken {
         Some(broken) => trace.push(format!("{}: {}", broken.at, broken.why)),
-        None => trace.push(format!("{}: it holds that {claim}", way.to)),
+        None => trace.push(format!("{}: it holds that {claim}", route.to)),
     }
     Replay { trace, broken }
 }
 
 /// What was read of all that is on the way.
-fn walk<'a>(site: &'a Site<'a>, facts: &'a Facts, way: &Way, packet: Packet) -> Result<Walk<'a>, Broken> {
+fn walk<'a>(site: &'a Site<'a>, facts: &'a Facts, route: &Route, packet: Packet) -> Result<Walk<'a>, Broken> {
     let nic = |id| facts.nics.get(id).ok_or_else(|| broken(id, "nothing was read of this NIC"));
-    let (from, to) = (nic(&way.from)?, nic(&way.to)?);
+    let (from, to) = (nic(&route.from)?, nic(&route.to)?);
     let mut steps = Vec::new();
-    for hop in &way.hops {
+    for hop in &route.hops {
         let no = |port: &Name| {
             broken(format!("{} {port}", hop.switch), "nothing was read of this port; nothing passes it")
         };
@@ -136,7 +137,7 @@ fn sent_in(nic: &NicState, dscp: u8) -> u8 {
 }
 
 impl Step<'_> {
-    fn told(&self, hop: &Hop) -> String {
+    fn describe(&self, hop: &Hop) -> String {
         let kind = match headroom_of(self.switch, self.state, self.into.1, self.group) {
             Some(bytes) => format!("lossless with {bytes} bytes of headroom"),
             None => "lossy".to_owned(),
@@ -222,18 +223,18 @@ impl Walk<'_> {
     }
 
     /// Where and how a claim breaks.
-    fn claim(&self, way: &Way, at: usize, claim: Claim) -> Option<Broken> {
+    fn claim(&self, route: &Route, at: usize, claim: Claim) -> Option<Broken> {
         let each = |check: &dyn Fn(&Step<'_>) -> Option<String>| {
-            let hops = way.hops.iter().zip(&self.steps);
+            let hops = route.hops.iter().zip(&self.steps);
             hops.into_iter().find_map(|(hop, step)| check(step).map(|why| broken(&hop.switch, why)))
         };
         match claim {
-            Claim::Arrives { outer } => self.arrives(way, outer),
-            Claim::NotLost(traffic) => self.not_lost(way, traffic),
-            Claim::NeverPaused => self.paused(way),
+            Claim::Arrives { outer } => self.arrives(route, outer),
+            Claim::NotLost(traffic) => self.not_lost(route, traffic),
+            Claim::NeverPaused => self.paused(route),
             Claim::OnlyPauses(set) => {
                 let own = self.from.pfc != set;
-                let nic = own.then(|| broken(&way.from, format!("heeds pauses of {}", self.from.pfc)));
+                let nic = own.then(|| broken(&route.from, format!("heeds pauses of {}", self.from.pfc)));
                 let wrong = |step: &Step<'_>| {
                     let ends = [step.into.1.qos.pfc, step.out.1.qos.pfc];
                     ends.into_iter().find(|pfc| *pfc != set).map(|pfc| format!("heeds pauses of {pfc}"))
@@ -242,20 +243,20 @@ impl Walk<'_> {
             }
             Claim::SentIn(priority) => {
                 let is = self.priority();
-                (is != priority).then(|| broken(&way.from, format!("sends it in priority {is}")))
+                (is != priority).then(|| broken(&route.from, format!("sends it in priority {is}")))
             }
             Claim::HasTos(tos) => {
                 let is = self.from.tos;
-                (is != tos).then(|| broken(&way.from, format!("sends RDMA data with ToS {is}")))
+                (is != tos).then(|| broken(&route.from, format!("sends RDMA data with ToS {is}")))
             }
             Claim::Classed { tc, group, queue } => each(&|step| {
                 let is = (step.tc, step.group, step.queue);
                 let text = || format!("it is in traffic class {}, group {}, queue {}", is.0, is.1, is.2);
                 (is != (tc, group, queue)).then(text)
             }),
-            Claim::Apart(dscp) => self.apart(way, dscp),
-            Claim::Marked { queue, share } => self.marked(way, at, queue, share),
-            Claim::Served { switch, nic } => self.served(way, switch, nic),
+            Claim::Apart(dscp) => self.apart(route, dscp),
+            Claim::Marked { queue, share } => self.marked(route, at, queue, share),
+            Claim::Served { switch, nic } => self.served(route, switch, nic),
             Claim::StormEnds { dog, poll_ms, lossless } => each(&|step| {
                 let (qos, poll) = (&step.out.1.qos, step.state.poll_ms);
                 let unwatched = lossless.iter().find(|one| !qos.watched.contains(*one));
@@ -271,7 +272,7 @@ impl Walk<'_> {
                 let differs = is != dog || poll != Some(poll_ms);
                 differs.then(|| format!("{is}, looking every {} ms", poll.unwrap_or(0)))
             }),
-            Claim::Notified { dscp, priority } => self.notified(way, dscp, priority),
+            Claim::Notified { dscp, priority } => self.notified(route, dscp, priority),
             Claim::Pauses(limit) => each(&|step| {
                 let is = limit_of(step.state, step.into.1, step.group);
                 let text = || {
@@ -285,18 +286,18 @@ impl Walk<'_> {
         }
     }
 
-    fn arrives(&self, way: &Way, outer: u32) -> Option<Broken> {
+    fn arrives(&self, route: &Route, outer: u32) -> Option<Broken> {
         let Packet { bytes, .. } = self.packet;
         if self.from.mtu < bytes {
             return Some(broken(
-                &way.from,
+                &route.from,
                 format!("MTU {}: a packet of {bytes} is not sent", self.from.mtu),
             ));
         }
-        for (hop, step) in way.hops.iter().zip(&self.steps) {
+        for (hop, step) in route.hops.iter().zip(&self.steps) {
             for (port, state) in [step.into, step.out] {
                 let place = || format!("{} {}", hop.switch, port.name);
-                let far = self.far_speed(way, port);
+                let far = self.far_speed(route, port);
                 if !state.up {
                     return Some(broken(place(), "the port is down"));
                 }
@@ -314,24 +315,24 @@ impl Walk<'_> {
             }
         }
         (self.to.mtu < bytes)
-            .then(|| broken(&way.to, format!("MTU {}: a packet of {bytes} is dropped", self.to.mtu)))
+            .then(|| broken(&route.to, format!("MTU {}: a packet of {bytes} is dropped", self.to.mtu)))
     }
 
     /// The speed of the NIC at the other end, where there is one.
-    fn far_speed(&self, way: &Way, port: &Port) -> Option<u32> {
+    fn far_speed(&self, route: &Route, port: &Port) -> Option<u32> {
         let Peer::Nic { server, nic, .. } = &port.peer else { return None };
         let is = |id: &super::facts::NicId| id.server == *server && id.nic == *nic;
         match () {
-            () if is(&way.from) => Some(self.from.speed),
-            () if is(&way.to) => Some(self.to.speed),
+            () if is(&route.from) => Some(self.from.speed),
+            () if is(&route.to) => Some(self.to.speed),
             () => None,
         }
     }
 
-    fn not_lost(&self, way: &Way, traffic: Traffic) -> Option<Broken> {
+    fn not_lost(&self, route: &Route, traffic: Traffic) -> Option<Broken> {
         let priority = self.priority();
         let mut before: Option<&Step<'_>> = None;
-        for (hop, step) in way.hops.iter().zip(&self.steps) {
+        for (hop, step) in route.hops.iter().zip(&self.steps) {
             if let Some(why) = step.loses(traffic) {
                 return Some(broken(&hop.switch, why));
             }
@@ -355,7 +356,7 @@ impl Walk<'_> {
         let priority = Priority::new(sent_in(self.to, self.packet.dscp)).ok()?;
         if !self.to.pfc.contains(priority) {
             return Some(broken(
-                &way.to,
+                &route.to,
                 format!("makes no pause of priority {priority}: a slow receiver drops it"),
             ));
         }
@@ -363,12 +364,12 @@ impl Walk<'_> {
             .then(|| broken(&last.switch.name, "does not obey the receiver's pause: it is dropped there"))
     }
 
-    fn paused(&self, way: &Way) -> Option<Broken> {
+    fn paused(&self, route: &Route) -> Option<Broken> {
         let priority = Priority::new(self.priority()).ok()?;
         if self.from.pfc.contains(priority) {
-            return Some(broken(&way.from, format!("a pause of priority {priority} stops it")));
+            return Some(broken(&route.from, format!("a pause of priority {priority} stops it")));
         }
-        way.hops.iter().zip(&self.steps).find_map(|(hop, step)| {
+        route.hops.iter().zip(&self.steps).find_map(|(hop, step)| {
             let by_class = [step.into.1.qos.pfc, step.out.1.qos.pfc].iter().any(|pfc| pfc.contains(priority));
             let by_group = step.pauses().first().copied();
             let by_queue = step.out.1.qos.pfc.iter().find(|one| step.obeys(*one));
@@ -377,13 +378,13 @@ impl Walk<'_> {
         })
     }
 
-    fn apart(&self, way: &Way, other: u8) -> Option<Broken> {
+    fn apart(&self, route: &Route, other: u8) -> Option<Broken> {
         let tc = |priority: u8| self.from.priority_tc.get(usize::from(priority)).copied();
         let (own, others) = (self.priority(), sent_in(self.from, other));
         if own == others || tc(own) == tc(others) {
-            return Some(broken(&way.from, format!("sends packets of DSCP {other} in the same class")));
+            return Some(broken(&route.from, format!("sends packets of DSCP {other} in the same class")));
         }
-        way.hops.iter().zip(&self.steps).find_map(|(hop, step)| {
+        route.hops.iter().zip(&self.steps).find_map(|(hop, step)| {
             let (_, group, queue) = place(step.into.1, step.out.1, other);
             let lossless = headroom_of(step.switch, step.state, step.into.1, group).is_some();
             let same = queue == step.queue || (lossless && group == step.group);
@@ -391,8 +392,8 @@ impl Walk<'_> {
         })
     }
 
-    fn marked(&self, way: &Way, at: usize, queue: u64, share: u64) -> Option<Broken> {
-        let (hop, step) = (way.hops.get(at)?, self.steps.get(at)?);
+    fn marked(&self, route: &Route, at: usize, queue: u64, share: u64) -> Option<Broken> {
+        let (hop, step) = (route.hops.get(at)?, self.steps.get(at)?);
         let marking = step.out.1.qos.queues.get(&step.queue).and_then(|queue| queue.marking);
         let can = if self.packet.ect { marking.map_or(0, |marking| marking.share(queue)) } else { 0 };
         let text = || {
@@ -401,13 +402,13 @@ impl Walk<'_> {
         (can != share).then(|| broken(&hop.switch, text()))
     }
 
-    fn served(&self, way: &Way, switch: Scheduler, nic: Scheduler) -> Option<Broken> {
+    fn served(&self, route: &Route, switch: Scheduler, nic: Scheduler) -> Option<Broken> {
         let is = served(self.from, self.priority());
         if is != Some(nic) {
             let text = is.map_or_else(|| "as the vendor likes".to_owned(), |is| is.to_string());
-            return Some(broken(&way.from, format!("serves it {text}, not {nic}")));
+            return Some(broken(&route.from, format!("serves it {text}, not {nic}")));
         }
-        way.hops.iter().zip(&self.steps).find_map(|(hop, step)| {
+        route.hops.iter().zip(&self.steps).find_map(|(hop, step)| {
             let is = step.out.1.qos.queues.get(&step.queue).and_then(|queue| queue.scheduler);
             let text = is.map_or_else(|| "by no rule".to_owned(), |is| is.to_string());
             (is != Some(switch))
@@ -415,16 +416,16 @@ impl Walk<'_> {
         })
     }
 
-    fn notified(&self, way: &Way, dscp: u8, priority: u8) -> Option<Broken> {
+    fn notified(&self, route: &Route, dscp: u8, priority: u8) -> Option<Broken> {
         let on = |set: proto_profile::words::PrioritySet, nic: &NicState| {
             Priority::new(sent_in(nic, self.packet.dscp)).is_ok_and(|one| set.contains(one))
         };
         if !on(self.to.notification, self.to) {
-            return Some(broken(&way.to, "does not answer marks: nobody slows down"));
+            return Some(broken(&route.to, "does not answer marks: nobody slows down"));
         }
         let cnp = self.to.cnp_dscp;
         // The CNP goes back the same way.
-        let late = way.hops.iter().zip(&self.steps).rev().find_map(|(hop, step)| {
+        let late = route.hops.iter().zip(&self.steps).rev().find_map(|(hop, step)| {
             let (.., queue) = place(step.out.1, step.into.1, cnp);
             let served = step.into.1.qos.queues.get(&queue).and_then(|queue| queue.scheduler);
             let late = served != Some(Scheduler::Strict) || queue == step.queue;
@@ -436,10 +437,10 @@ impl Walk<'_> {
             return Some(late);
         }
         if !on(self.from.reaction, self.from) {
-            return Some(broken(&way.from, "ignores CNPs: it does not slow down"));
+            return Some(broken(&route.from, "ignores CNPs: it does not slow down"));
         }
         let is = (self.to.cnp_dscp, self.to.cnp_priority);
         let text = format!("sends CNPs with DSCP {} in priority {}", is.0, is.1);
-        (is != (dscp, priority)).then(|| broken(&way.to, text))
+        (is != (dscp, priority)).then(|| broken(&route.to, text))
     }
 }

@@ -11,7 +11,7 @@ use super::{
     nics,
     ports::{self, Subject},
     replay::{Replay, replay},
-    way::{self, Site, Way},
+    route::{self, Route, Site},
 };
 use crate::{
     asic::Asic,
@@ -22,7 +22,7 @@ use crate::{
 
 /// Where a fault is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum Location {
     /// At a port of a switch.
     Port {
         /// The switch.
@@ -34,7 +34,7 @@ pub enum Place {
     Nic(NicId),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Port { switch, port } => write!(f, "{switch} {port}"),
@@ -72,7 +72,7 @@ impl fmt::Display for Proof {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counterexample {
     /// Where the fault is.
-    pub place: Place,
+    pub place: Location,
     /// What is wrong.
     pub fault: Fault,
     /// The packet.
@@ -80,7 +80,7 @@ pub struct Counterexample {
     /// What is claimed of it.
     pub claim: Claim,
     /// Its way; none where no NIC can be reached by that port.
-    pub way: Option<Way>,
+    pub route: Option<Route>,
     /// The switch on the way at which the fault is.
     pub at: usize,
     /// What becomes of it.
@@ -137,7 +137,7 @@ struct Checker<'a> {
 pub fn check(profile: &QosProfile, switches: &[Switch], facts: &Facts) -> Result<Verdict, BufferRefusal> {
     let mut checker = Checker {
         profile,
-        site: way::site(switches),
+        site: route::site(switches),
         facts,
         wholes: Vec::new(),
         seen_ports: BTreeMap::new(),
@@ -163,7 +163,7 @@ impl<'a> Checker<'a> {
         };
         for port in &switch.ports {
             self.proof.ports += 1;
-            let place = Place::Port { switch: switch.name.clone(), port: port.name.clone() };
+            let place = Location::Port { switch: switch.name.clone(), port: port.name.clone() };
             let read = whole.and_then(|(whole, state)| Some((whole, state, state.ports.get(&port.name)?)));
             let fault = match read {
                 Some((whole, state, found)) => self.port(whole, switch, port, state, found),
@@ -237,7 +237,7 @@ impl<'a> Checker<'a> {
                 seen.or_insert_with(|| nics::fault(profile, port.speed, found)).clone()
             }
         }?;
-        Some(self.counterexample(Place::Nic(id), (&switch.name, &port.name), fault))
+        Some(self.counterexample(Location::Nic(id), (&switch.name, &port.name), fault))
     }
 
     /// Nothing was read.
@@ -252,18 +252,18 @@ impl<'a> Checker<'a> {
     }
 
     /// The first packet of a fault that a replay confirms, coming in by the port or going out.
-    fn counterexample(&self, place: Place, port: (&Name, &Name), fault: Fault) -> Counterexample {
-        let ways: Vec<(Way, usize)> = [true, false]
+    fn counterexample(&self, place: Location, port: (&Name, &Name), fault: Fault) -> Counterexample {
+        let routes: Vec<(Route, usize)> = [true, false]
             .into_iter()
-            .filter_map(|comes_in| way::through(&self.site, port.0, port.1, comes_in))
+            .filter_map(|comes_in| route::through(&self.site, port.0, port.1, comes_in))
             .collect();
         let mut first: Option<Tried> = None;
         for trial in &fault.trials {
-            for (way, at) in &ways {
-                let replay = replay(&self.site, self.facts, way, *at, trial.0, trial.1);
+            for (route, at) in &routes {
+                let replay = replay(&self.site, self.facts, route, *at, trial.0, trial.1);
                 let confirmed = replay.broken.is_some();
                 if confirmed || first.is_none() {
-                    first = Some(Tried { trial: *trial, way: Some((way.clone(), *at)), replay });
+                    first = Some(Tried { trial: *trial, route: Some((route.clone(), *at)), replay });
                 }
                 if confirmed {
                     return shown(place, fault.clone(), first);
@@ -277,17 +277,17 @@ impl<'a> Checker<'a> {
 /// A packet of a fault on a way, and what became of it.
 struct Tried {
     trial: Trial,
-    way: Option<(Way, usize)>,
+    route: Option<(Route, usize)>,
     replay: Replay,
 }
 
-fn shown(place: Place, fault: Fault, found: Option<Tried>) -> Counterexample {
+fn shown(place: Location, fault: Fault, found: Option<Tried>) -> Counterexample {
     let nothing = || {
         let packet = Packet { dscp: 0, ect: false, bytes: 64 };
         let replay = Replay { trace: vec!["no NIC is reached by this port".to_owned()], broken: None };
-        Tried { trial: (packet, Claim::Arrives { outer: 0 }), way: None, replay }
+        Tried { trial: (packet, Claim::Arrives { outer: 0 }), route: None, replay }
     };
-    let Tried { trial: (packet, claim), way, replay } = found.unwrap_or_else(nothing);
-    let (way, at) = way.map_or((None, 0), |(way, at)| (Some(way), at));
-    Counterexample { place, fault, packet, claim, way, at, replay }
+    let Tried { trial: (packet, claim), route, replay } = found.unwrap_or_else(nothing);
+    let (route, at) = route.map_or((None, 0), |(route, at)| (Some(route), at));
+    Counterexample { place, fault, packet, claim, route, at, replay }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proto_profile::words::{PrioritySet, Trust, Tsa};
 use proto_random::Random;
 
-use super::{NicChange, Site, other};
+use super::change::{NicChange, Site, other};
 use crate::state::NicState;
 
 /// Every fault by name.

@@ -8,7 +8,7 @@ use proto_profile::{
 };
 use proto_random::Random;
 
-use super::{PortChange, Site, other};
+use super::change::{PortChange, Site, other};
 use crate::state::{Buffer, Group, Limit, Map, Marking, PortQos, PortState, PortWatchdog, Queue, Scheduler};
 
 /// Every fault by name.

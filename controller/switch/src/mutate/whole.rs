@@ -2,7 +2,7 @@
 
 use proto_random::Random;
 
-use super::{Site, WholeChange};
+use super::change::{Site, WholeChange};
 use crate::state::{BufferModel, SwitchState};
 
 /// Every fault by name.

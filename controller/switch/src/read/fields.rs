@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Display, str::FromStr};
 
-use super::Wrong;
+use super::answer::Wrong;
 use crate::{
     model::Name,
     render::tables::{ConfigDb, Row, Table},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use super::Wrong;
+use super::answer::Wrong;
 use crate::{bgp::Bfd, model::Name, state::Routing};
 
 /// No switch's text is longer.

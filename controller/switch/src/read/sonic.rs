@@ -8,7 +8,7 @@ use proto_profile::{
 };
 
 use super::{
-    Read, Wrong,
+    answer::{Read, Wrong},
     fields::{Tables, members},
 };
 use crate::{

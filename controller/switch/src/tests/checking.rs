@@ -10,7 +10,7 @@ use proto_profile::{
 use super::rendering::rich;
 use crate::{
     asic::Asic,
-    check::{Facts, NicId, Place, Setting, Verdict, check, replay, site},
+    check::{Facts, Location, NicId, Setting, Verdict, check, replay, site},
     model::{Name, Nos, Switch},
     read,
     render::{frr, sonic},
@@ -348,17 +348,19 @@ fn apply(facts: &mut Facts, at: &At) {
     }
 }
 
-fn is_there(place: &Place, at: &At) -> bool {
+fn is_there(place: &Location, at: &At) -> bool {
     match (place, at) {
-        (Place::Port { switch, port }, At::Port(on, at, _)) => switch.as_str() == *on && port.as_str() == *at,
-        (Place::Port { switch, .. }, At::Whole(on, _)) => switch.as_str() == *on,
-        (Place::Nic(id), At::Nic(server, _)) => id.server.as_str() == *server,
+        (Location::Port { switch, port }, At::Port(on, at, _)) => {
+            switch.as_str() == *on && port.as_str() == *at
+        }
+        (Location::Port { switch, .. }, At::Whole(on, _)) => switch.as_str() == *on,
+        (Location::Nic(id), At::Nic(server, _)) => id.server.as_str() == *server,
         _ => false,
     }
 }
 
 fn finds(profile: &QosProfile, model: BufferModel, cases: &[Case]) {
-    for (what, at, setting, told) in cases {
+    for (what, at, setting, wanted) in cases {
         let (switches, mut facts) = right(profile, model);
         apply(&mut facts, at);
         let Verdict::Counterexample(found) = check(profile, &switches, &facts).unwrap() else {
@@ -367,10 +369,17 @@ fn finds(profile: &QosProfile, model: BufferModel, cases: &[Case]) {
         assert!(is_there(&found.place, at), "{what}: {found}");
         assert_eq!(found.fault.setting, *setting, "{what}: {found}");
         let text = found.to_string();
-        assert!(text.contains(told), "{what}: it does not tell '{told}'\n{text}");
+        assert!(text.contains(wanted), "{what}: it does not tell '{wanted}'\n{text}");
         // Once more, by itself; and where all is right the same packet meets what it should.
         let again = |facts: &Facts| {
-            replay(&site(&switches), facts, found.way.as_ref().unwrap(), found.at, found.packet, found.claim)
+            replay(
+                &site(&switches),
+                facts,
+                found.route.as_ref().unwrap(),
+                found.at,
+                found.packet,
+                found.claim,
+            )
         };
         assert!(again(&facts).broken.is_some(), "{what}\n{text}");
         let (_, right) = right(profile, model);

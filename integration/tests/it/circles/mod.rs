@@ -26,7 +26,7 @@ struct Count {
 const LEFT: [(&str, Count); 0] = [];
 
 /// Pairs of files in all other rooms together. The number may only fall.
-const PAIRS: usize = 21;
+const PAIRS: usize = 20;
 
 /// A circle with the arrows that tie it.
 struct Circle {

@@ -21,7 +21,7 @@ pub struct Hop {
 
 /// A way.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Way {
+pub struct Route {
     /// Who sends.
     pub from: NicId,
     /// The switches between.
@@ -30,7 +30,7 @@ pub struct Way {
     pub to: NicId,
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.from)?;
         for hop in &self.hops {
@@ -97,7 +97,7 @@ fn to_a_nic<'a>(
 }
 
 /// A way on which a packet passes `port` of `switch`: comes in there, or goes out.
-pub(super) fn through(site: &Site<'_>, switch: &Name, port: &Name, comes_in: bool) -> Option<(Way, usize)> {
+pub(super) fn through(site: &Site<'_>, switch: &Name, port: &Name, comes_in: bool) -> Option<(Route, usize)> {
     let switch = site.get(switch)?;
     let port = switch.port(port)?;
     let other = onward(site, switch, &port.name)?;
@@ -114,5 +114,5 @@ pub(super) fn through(site: &Site<'_>, switch: &Name, port: &Name, comes_in: boo
     let here = hops.len();
     hops.push(hop(switch, before, after));
     hops.extend(forth.iter().map(|(near, far)| hop(near.0, near.1, far.1)));
-    Some((Way { from, hops, to }, here))
+    Some((Route { from, hops, to }, here))
 }
