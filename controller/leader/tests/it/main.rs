@@ -7,9 +7,11 @@
 )]
 
 mod audit;
+mod dies;
 mod etcd;
 mod lead;
 mod limits;
+mod migrate;
 mod outage;
 mod recorded;
 mod rows;

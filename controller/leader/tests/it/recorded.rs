@@ -1,13 +1,14 @@
 //! Recorded stores, one of each version of the rows: as lines of a key and a value in hexadecimal, in the order of keys.
 //!
-//! `NAME.store` is what a small cluster had, `NAME.rows` rows with every field. A new version adds its own by
-//! `RAIL_BLESS=1 cargo test -p controller-leader --test it recorded`; what is there is never changed.
+//! `vN.store` is what a small cluster had, `vN.rows` rows with every field; `vN.store-next` and `vN.rows-next` are what the next version makes
+//! of them. A new version adds its own by `RAIL_BLESS=1 cargo test -p controller-leader --test it recorded`; what is there is never changed.
 
 use std::{fmt::Write as _, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use controller_core::{Register, Write};
-use controller_leader::{codec, is_of_the_process};
+use controller_leader::{codec, is_of_the_process, keys};
+use controller_rows::{format::CURRENT, migrate};
 use controller_store::{Op, Store};
 use data_encoding::HEXLOWER;
 use proto_model::{Fabric, Inventory, Isolation, IsolationSet, Leaf, Link, Nic, Rail, TenantName, Timestamp};
@@ -19,8 +20,6 @@ use crate::{
     world::{World, submit, who},
 };
 
-/// The version that this program writes.
-const CURRENT: u32 = 1;
 /// Rows with every field are made from so many seeds.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=6;
 
@@ -39,6 +38,11 @@ pub fn recorded(version: u32, kind: &str) -> Rows {
         (Bytes::copy_from_slice(key.as_bytes()), HEXLOWER.decode(value.as_bytes()).unwrap().into())
     };
     text.lines().filter(|line| line.starts_with('/')).map(row).collect()
+}
+
+/// What the next version makes of what is recorded of this one.
+pub fn next(version: u32, kind: &str) -> Rows {
+    recorded(version, &format!("{kind}-next"))
 }
 
 /// Writes what is not there yet.
@@ -195,6 +199,13 @@ fn full() -> Rows {
 async fn every_version_has_its_recorded_store() {
     record(CURRENT, "store", &made().await);
     record(CURRENT, "rows", &full());
+    for version in 1..CURRENT {
+        for kind in ["store", "rows"] {
+            let old = recorded(version, kind).into_iter().filter(|(key, _)| key != keys::FORMAT.as_bytes());
+            let new = old.map(|(key, value)| (key.clone(), migrate::step(version, &key, &value).unwrap()));
+            record(version, &format!("{kind}-next"), &new.collect());
+        }
+    }
     for version in 1..=CURRENT {
         for kind in ["store", "rows"] {
             assert!(recorded(version, kind).len() > 20, "{version} {kind}");
