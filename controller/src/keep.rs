@@ -161,7 +161,13 @@ async fn restore(which: &Which, from: &Path, force: bool) -> Result<(), KeepErro
         filling.put(key, value).await?;
     }
     finish(filling, &digesting.done()).await?;
-    println!("{} keys restored from {}, made at revision {}", summary.keys, from.display(), summary.revision);
+    println!(
+        "{} keys restored from {}, made at revision {}, with {}",
+        summary.keys,
+        from.display(),
+        summary.revision,
+        inspection.rows()
+    );
     Ok(())
 }
 
@@ -234,7 +240,7 @@ async fn verify(which: &Which, file: Option<&Path>) -> Result<(), KeepError> {
     if let Some(cause) = &inspection.audit {
         return Err(KeepError::Unsound(format!("{place} is sound but for its audit log: {cause}")));
     }
-    println!("{place} is sound at revision {}", inspection.revision);
+    println!("{place} is sound at revision {}, with {}", inspection.revision, inspection.rows());
     Ok(())
 }
 

@@ -63,7 +63,7 @@ fn add_usage(state: &State, queue: &mut v1::Queue) {
 }
 
 fn shown(kv: &KeyValue) -> Result<v1::Queue, RpcError> {
-    let mut queue: v1::Queue = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    let mut queue = v1::Queue::from(&codec::queue(kv).map_err(|error| fault::refused(&error.into()))?);
     queue.metadata.get_or_insert_default().resource_version = kv.mod_revision;
     Ok(queue)
 }

@@ -81,7 +81,7 @@ fn hide(spec: &mut v1::JobSpec) {
 
 /// A stored job as the API shows it to somebody.
 pub(crate) fn stored_job(kv: &KeyValue, reader: &Reader) -> Result<v1::Job, RpcError> {
-    let mut job: v1::Job = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    let mut job = v1::Job::from(&codec::job(kv).map_err(|error| fault::refused(&error.into()))?);
     job.metadata.get_or_insert_default().resource_version = kv.mod_revision;
     reader.report_job(&mut job);
     Ok(job)
@@ -89,7 +89,7 @@ pub(crate) fn stored_job(kv: &KeyValue, reader: &Reader) -> Result<v1::Job, RpcE
 
 /// A stored node as the API shows it to a tenant, or to an administrator.
 pub(crate) fn stored_node(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Node, RpcError> {
-    let mut node: v1::Node = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    let mut node = v1::Node::from(&codec::node(kv).map_err(|error| fault::refused(&error.into()))?);
     node.metadata.get_or_insert_default().resource_version = kv.mod_revision;
     views::report_node(&mut node, only);
     Ok(node)

@@ -71,7 +71,8 @@ fn add_view(state: &State, schedule: &mut v1::Schedule, now: Timestamp) {
 
 /// In the words of its reader.
 fn shown(kv: &KeyValue, reader: &Reader) -> Result<v1::Schedule, RpcError> {
-    let mut schedule: v1::Schedule = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    let schedule = codec::schedule(kv).map_err(|error| fault::refused(&error.into()))?;
+    let mut schedule = v1::Schedule::from(&schedule);
     schedule.metadata.get_or_insert_default().resource_version = kv.mod_revision;
     reader.report_schedule(&mut schedule);
     Ok(schedule)

@@ -119,7 +119,7 @@ impl Tenants {
 }
 
 fn shown(kv: &KeyValue) -> Result<v1::Tenant, RpcError> {
-    let mut tenant: v1::Tenant = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    let mut tenant = v1::Tenant::from(&codec::tenant(kv).map_err(|error| fault::refused(&error.into()))?);
     tenant.metadata.get_or_insert_default().resource_version = kv.mod_revision;
     Ok(tenant)
 }

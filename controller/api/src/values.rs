@@ -24,7 +24,9 @@ pub struct SecretsAndConfigs {
 }
 
 /// What a caller may see of a document.
-pub(crate) trait ValuesDocument: Message + Default {
+pub(crate) trait ValuesDocument: Message + Default + for<'a> From<&'a Values> {
+    /// What it is.
+    const KIND: ValuesKind;
     /// The call that applies such a document.
     const APPLY: Rpc;
     /// The metadata of the document, made if it has none.
@@ -40,6 +42,7 @@ pub(crate) trait ValuesDocument: Message + Default {
 }
 
 impl ValuesDocument for v1::Secret {
+    const KIND: ValuesKind = ValuesKind::Secret;
     const APPLY: Rpc = Rpc::ApplySecret;
 
     fn metadata(&mut self) -> &mut v1::Metadata {
@@ -59,6 +62,7 @@ impl ValuesDocument for v1::Secret {
 }
 
 impl ValuesDocument for v1::Config {
+    const KIND: ValuesKind = ValuesKind::Config;
     const APPLY: Rpc = Rpc::ApplyConfig;
 
     fn metadata(&mut self) -> &mut v1::Metadata {
@@ -85,8 +89,8 @@ pub(crate) fn visible<T: ValuesDocument>(mut document: T, version: u64, names: b
 }
 
 fn read<T: ValuesDocument>(kv: &KeyValue, names: bool) -> Result<T, RpcError> {
-    let document: T = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
-    Ok(visible(document, kv.mod_revision, names))
+    let values = codec::values(T::KIND, kv).map_err(|error| fault::refused(&error.into()))?;
+    Ok(visible(T::from(&values), kv.mod_revision, names))
 }
 
 /// The tenant is the caller's; an administrator may name one.

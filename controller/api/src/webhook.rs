@@ -99,8 +99,8 @@ pub(crate) fn reported(mut webhook: v1::Webhook, version: u64, manages: bool) ->
 }
 
 fn shown(kv: &KeyValue, manages: bool) -> Result<v1::Webhook, RpcError> {
-    let webhook: v1::Webhook = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
-    Ok(reported(webhook, kv.mod_revision, manages))
+    let webhook = codec::webhook(kv).map_err(|error| fault::refused(&error.into()))?;
+    Ok(reported(v1::Webhook::from(&webhook), kv.mod_revision, manages))
 }
 
 #[tonic::async_trait]

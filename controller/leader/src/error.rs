@@ -3,6 +3,7 @@
 use std::{fmt::Display, time::Duration};
 
 use controller_core::CoreError;
+use controller_rows::format::FormatError;
 use controller_store::StoreError;
 use thiserror::Error;
 
@@ -104,6 +105,15 @@ pub enum StartError {
     ForeignKey {
         /// The key, in printable characters.
         key: String,
+    },
+    /// The rows are of a version that this program does not read.
+    #[error("{0}; nothing was overwritten")]
+    Format(#[from] FormatError),
+    /// Another controller has taken the lead while this one migrated the rows of the store; it goes on with that.
+    #[error("another controller has taken the lead from epoch {epoch}, which migrated the rows of the store")]
+    Overtaken {
+        /// The epoch that is over.
+        epoch: u64,
     },
     /// The stored resources contradict each other.
     #[error("the stored state is not sound: {0}; nothing was overwritten")]

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use controller_core::{Config, Stored};
+use controller_rows::format::CURRENT;
 use controller_store::{RangeRequest, Store, StoreError};
 use proto_model::Timestamp;
 
-use crate::{keys, leader, rows::Row};
+use crate::{error::StartError, keys, leader, migrate, rows::Row};
 
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 28] = [
+const KINDS: [(&str, &str); 29] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -39,6 +40,7 @@ const KINDS: [(&str, &str); 28] = [
     (keys::DENIALS, "audit rows of denials"),
     (keys::BOOTSTRAP, "bootstrap"),
     (keys::SEAL, "seal"),
+    (keys::FORMAT, "version of the rows"),
     (keys::PAGE_KEY, "key of page tokens"),
 ];
 
@@ -47,6 +49,10 @@ const KINDS: [(&str, &str); 28] = [
 pub struct Inspection {
     /// The revision that was looked at.
     pub revision: u64,
+    /// The version of its rows; 0 where it cannot be read.
+    pub version: u32,
+    /// They are on their way to the next version.
+    pub is_between: bool,
     /// How many keys there are of each kind.
     pub counts: BTreeMap<&'static str, u64>,
     /// What is wrong, in words that name the key.
@@ -62,6 +68,25 @@ impl Inspection {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.faults.is_empty()
+    }
+
+    /// The version of its rows in words, with what a controller of this program does about it.
+    #[must_use]
+    pub fn rows(&self) -> String {
+        let version = self.version;
+        match (version < CURRENT, self.is_between) {
+            (false, _) => format!("rows of version {version}"),
+            (true, false) => {
+                format!(
+                    "rows of version {version}, which a controller of this release brings to {CURRENT} when it leads"
+                )
+            }
+            (true, true) => {
+                format!(
+                    "rows between version {version} and the next, which a controller of this release goes on with when it leads"
+                )
+            }
+        }
     }
 
     fn fault(&mut self, what: String) {
@@ -81,6 +106,16 @@ pub fn is_of_the_process(key: &[u8]) -> bool {
 /// The store cannot be read; what is wrong with its content is in the answer.
 pub async fn inspect(store: &dyn Store, now: Timestamp) -> Result<Inspection, StoreError> {
     let (mut found, mut stored) = (Inspection::default(), Stored::default());
+    let format = match migrate::read(store).await {
+        Ok((_, format)) => format,
+        Err(StartError::Store(error)) => return Err(error),
+        // Its rows are not this program's to judge.
+        Err(error) => {
+            found.fault(error.to_string());
+            return Ok(found);
+        }
+    };
+    (found.version, found.is_between) = (format.version(), format.is_between());
     let mut request = RangeRequest::default();
     loop {
         let page = store.range(request.clone()).await?;
@@ -89,7 +124,7 @@ pub async fn inspect(store: &dyn Store, now: Timestamp) -> Result<Inspection, St
             if let Some((_, kind)) = kind {
                 *found.counts.entry(kind).or_default() += 1;
             }
-            if let Err(error) = Row::of(kv).sort_in(kv.mod_revision, &mut stored) {
+            if let Err(error) = Row::of(kv, &format).sort_in(kv.mod_revision, &mut stored) {
                 found.fault(error.to_string());
             }
         }

@@ -73,6 +73,8 @@ pub const PAGE_KEY: &str = "/rail/v1/page-key";
 pub const SECRET: [&str; 8] = [JOBS, ATTEMPTS, SCHEDULES, SECRETS, CONFIGS, WEBHOOKS, TOMBSTONES, PAGE_KEY];
 /// The id of the key that secret values are sealed with, 8 hex digits; absent where none ever was.
 pub const SEAL: &str = "/rail/v1/seal";
+/// Of which version the rows are, [`controller_rows::format`]; absent where that is the first one.
+pub const FORMAT: &str = "/rail/v1/format";
 /// Written to find out whether the store takes writes again.
 pub const PROBE: &str = "/rail/v1/probe";
 
@@ -263,6 +265,7 @@ mod tests {
             BOOTSTRAP,
             PROBE,
             SEAL,
+            FORMAT,
             PAGE_KEY,
             DECISIONS,
             AUDIT,

@@ -2,13 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use controller_core::{Config, State, Stored};
 use controller_election::lead::{Action, Candidate, LeaderReport};
+use controller_rows::format::{Format, FormatError};
 use controller_store::{Compare, KeyValue, Op, Store, StoreError, Txn};
 use prost::Message;
 use proto_model::Timestamp;
 
-use crate::{codec, error::StartError, keys, options::Options, records, rows};
+use crate::{codec, error::StartError, keys, migrate, options::Options, records, rows};
 
 /// How often a take-over tries again when the leader key changes under it.
 const ATTEMPTS: u32 = 8;
@@ -36,6 +38,12 @@ pub(crate) struct Lead {
     own: records::Leader,
     /// What the key held when it was read last.
     seen: records::Leader,
+    /// What the store said of the version of its rows when it was read last: it must still say so when the lead is taken.
+    format: Option<Bytes>,
+    /// There are no rows yet: their version is written with the leader key.
+    is_new: bool,
+    /// The rows are of a version that this program does not read.
+    refused: Option<FormatError>,
 }
 
 impl Lead {
@@ -49,7 +57,27 @@ impl Lead {
             endpoints: options.endpoints.clone(),
             place: options.place.clone(),
         };
-        Self { candidate, action, own, seen: records::Leader::default() }
+        let seen = records::Leader::default();
+        Self { candidate, action, own, seen, format: None, is_new: false, refused: None }
+    }
+
+    /// What the store says of the version of its rows; `is_new` where there are none.
+    pub fn formatted(&mut self, stored: Option<Bytes>, is_new: bool) {
+        self.refused = Format::of(stored.as_ref()).err();
+        (self.format, self.is_new) = (stored, is_new);
+    }
+
+    /// The rows are of a version that this program does not read.
+    pub fn refuse(&mut self, error: FormatError) {
+        self.refused = Some(error);
+    }
+
+    /// That the rows have become of a version which this program does not read: it must not lead on them.
+    ///
+    /// # Errors
+    /// They have.
+    pub fn may_lead(&self) -> Result<(), StartError> {
+        self.refused.clone().map_or(Ok(()), |refused| Err(refused.into()))
     }
 
     /// The holder of the key as it was read last.
@@ -96,6 +124,8 @@ impl Lead {
                 Action::Follow(epoch) => return Ok(Leadership::Following(epoch)),
                 Action::Read => store.get(keys::LEADER.into()).await.map(|found| self.found(found.as_ref())),
                 Action::Remove(epoch) => self.remove(store, epoch).await,
+                // It would be taken over rows that this program does not know.
+                Action::Claim if self.refused.is_some() => return Ok(Leadership::Contested),
                 Action::Claim => self.claim(store, now).await,
             };
             if let Err(error) = answer {
@@ -124,8 +154,24 @@ impl Lead {
 
     async fn claim(&mut self, store: &dyn Store, now: Timestamp) -> Result<(), StoreError> {
         let record = records::Leader { since_ms: now.0, ..self.own.clone() }.encode_to_vec();
-        let claim = Txn::new().when(Compare::absent(keys::LEADER)).then(Op::put(keys::LEADER, record));
+        let format = match &self.format {
+            Some(format) => Compare::value(keys::FORMAT, format.clone()),
+            None => Compare::absent(keys::FORMAT),
+        };
+        let claim = Txn::new().when(Compare::absent(keys::LEADER)).when(format);
+        let mut claim = claim.then(Op::put(keys::LEADER, record));
+        let current = (self.is_new && self.format.is_none())
+            .then(|| Bytes::from(Format::CURRENT.encode(&migrate::program())));
+        if let Some(current) = &current {
+            claim = claim.then(Op::put(keys::FORMAT, current.clone()));
+        }
         let outcome = store.txn(claim).await?;
+        if outcome.succeeded {
+            self.format = current.or(self.format.take());
+        } else {
+            let stored = store.get(keys::FORMAT.into()).await?.map(|kv| kv.value);
+            self.formatted(stored, false);
+        }
         self.report(LeaderReport::Claimed(outcome.succeeded.then_some(outcome.revision)));
         Ok(())
     }
@@ -145,7 +191,9 @@ pub async fn take(store: &dyn Store, lead: &mut Lead, now: Timestamp) -> Result<
         if again > 1 {
             tokio::time::sleep(PAUSE).await;
         }
-        match lead.settle(store, now).await? {
+        let settled = lead.settle(store, now).await?;
+        lead.may_lead()?;
+        match settled {
             Leadership::Leading(epoch) => return Ok(epoch),
             Leadership::Following(epoch) => {
                 seen = epoch;
@@ -168,13 +216,23 @@ pub fn fence(epoch: u64) -> Compare {
 /// # Errors
 /// A value that cannot be read, a key that nobody of ours wrote, a contradiction: each names the key. Nothing is
 /// ever overwritten then.
-pub async fn read(store: &Arc<dyn Store>) -> Result<(Stored, u64), StartError> {
-    let (rows, revision) = rows::all(store).await?;
+pub async fn read(store: &Arc<dyn Store>, lead: &mut Lead) -> Result<Read, StartError> {
+    let listed = rows::all(store).await?;
+    lead.formatted(listed.stored, rows::are_none(listed.rows.iter().map(|(key, _)| key)));
     let mut stored = Stored::default();
-    for (_, (row, changed)) in rows {
+    for (_, (row, changed)) in listed.rows {
         row.sort_in(changed, &mut stored)?;
     }
-    Ok((stored, revision))
+    Ok(Read { stored, revision: listed.revision, is_current: listed.format.is_current() || lead.is_new })
+}
+
+/// All that is stored.
+pub(crate) struct Read {
+    pub stored: Stored,
+    /// The revision that it is of.
+    pub revision: u64,
+    /// Nothing of it is to be migrated.
+    pub is_current: bool,
 }
 
 /// The core's state of what is stored.
@@ -185,18 +243,29 @@ pub fn build(config: &Config, epoch: u64, now: Timestamp, stored: Stored) -> Res
     State::load(config.clone(), epoch, now, stored).map_err(|error| StartError::Unsound(error.to_string()))
 }
 
+/// Brings the rows to the version of this program, for whoever leads with `epoch` and has not begun.
+///
+/// # Errors
+/// As for [`migrate::run`].
+pub async fn bring_up(store: &Arc<dyn Store>, lead: &mut Lead, epoch: u64) -> Result<(), StartError> {
+    let stored = migrate::run(store, epoch).await?;
+    lead.formatted(stored, false);
+    Ok(())
+}
+
 /// Reads all and builds the state of it; answers also the revision that it is valid at.
 ///
 /// # Errors
 /// As for [`read`] and [`build`].
 pub async fn load(
     store: &Arc<dyn Store>,
+    lead: &mut Lead,
     config: &Config,
     epoch: u64,
     now: Timestamp,
 ) -> Result<(State, u64), StartError> {
-    let (stored, revision) = read(store).await?;
-    Ok((build(config, epoch, now, stored)?, revision))
+    let read = read(store, lead).await?;
+    Ok((build(config, epoch, now, read.stored)?, read.revision))
 }
 
 /// Whether nothing of a failed transaction was stored for sure.

@@ -179,7 +179,14 @@ impl Loop {
                 self.refuse_held(&Refusal::Stopped { cause: "another controller leads" });
                 ControlFlow::Break(())
             }
-            Ok(Leadership::Contested) => ControlFlow::Continue(false),
+            Ok(Leadership::Contested) => match self.leading.lead.may_lead() {
+                Ok(()) => ControlFlow::Continue(false),
+                Err(error) => {
+                    tracing::error!(%error, "a later release has led meanwhile: this one stops");
+                    self.refuse_held(&Refusal::Stopped { cause: "another controller leads" });
+                    ControlFlow::Break(())
+                }
+            },
             Err(error) => {
                 tracing::debug!(%error, "the lead cannot be taken anew");
                 self.shared.set_cause(Some(error.to_string()));
@@ -192,7 +199,15 @@ impl Loop {
         if !self.outage.as_ref().is_some_and(|outage| outage.reload) {
             return true;
         }
-        match leader::load(&self.store, &self.config, self.leading.epoch, self.clock.now()).await {
+        match leader::load(
+            &self.store,
+            &mut self.leading.lead,
+            &self.config,
+            self.leading.epoch,
+            self.clock.now(),
+        )
+        .await
+        {
             Ok((state, revision)) => {
                 self.state = state;
                 self.shared.revision.store(revision, Ordering::Relaxed);

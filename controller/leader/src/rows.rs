@@ -10,6 +10,7 @@ use controller_core::{
     Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord, Tombstone,
     webhooks::Delivery,
 };
+use controller_rows::{format::Format, migrate as version};
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
 use proto_model::{
     Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant,
@@ -17,7 +18,11 @@ use proto_model::{
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::{codec, error::StartError, keys, records, revocation};
+use crate::{
+    codec,
+    error::{CorruptError, StartError},
+    keys, migrate, records, revocation,
+};
 
 /// Pages that are decoded while more are fetched.
 const DECODED_AT_ONCE: usize = 4;
@@ -63,9 +68,10 @@ pub(crate) enum Other {
 }
 
 impl Row {
-    /// Decodes one stored key.
-    pub fn of(kv: &KeyValue) -> Self {
-        read(kv).unwrap_or_else(|error| Self::Bad(Box::new(error)))
+    /// Decodes one stored key, of whatever version `format` says that its row is.
+    pub fn of(kv: &KeyValue, format: &Format) -> Self {
+        let row = if format.is_current() { read(kv) } else { read_older(kv, format) };
+        row.unwrap_or_else(|error| Self::Bad(Box::new(error)))
     }
 
     /// Puts it where a state is built from; `revision` is that of its last change.
@@ -101,6 +107,20 @@ impl Row {
             Self::Bad(error) => return Err(*error),
         }
         Ok(())
+    }
+}
+
+/// As it would be after a migration.
+fn read_older(kv: &KeyValue, format: &Format) -> Result<Row, StartError> {
+    if kv.key == keys::FORMAT.as_bytes() {
+        return read(kv);
+    }
+    match version::current(format, &kv.key, &kv.value) {
+        Ok(value) => read(&KeyValue { value, ..kv.clone() }),
+        Err(version::MigrateError::Unknown { .. }) => {
+            Err(StartError::ForeignKey { key: kv.key.escape_ascii().to_string() })
+        }
+        Err(error) => Err(CorruptError::new(&kv.key, error).into()),
     }
 }
 
@@ -170,6 +190,8 @@ fn beside(kv: &KeyValue) -> Result<(), StartError> {
         codec::decode::<records::PageKey>(kv)?;
     } else if is(keys::BOOTSTRAP) {
         codec::decode::<records::Bootstrap>(kv)?;
+    } else if is(keys::FORMAT) {
+        Format::of(Some(&kv.value))?;
     } else if ![keys::LEADER, keys::PROBE, keys::SEAL].into_iter().any(is) {
         return Err(StartError::ForeignKey { key: kv.key.escape_ascii().to_string() });
     }
@@ -179,22 +201,55 @@ fn beside(kv: &KeyValue) -> Result<(), StartError> {
 /// A row with its key and the revision of its last change.
 pub(crate) type Keyed = (Bytes, (Row, u64));
 
-/// All rows of ours in the order of their keys, and the revision that they are of. Pages are decoded beside each other while
-/// more of them are fetched.
+/// How often everything is read again because it was migrated meanwhile.
+const AGAIN: u32 = 8;
+
+/// All rows of ours.
+pub(crate) struct Listed {
+    /// In the order of their keys.
+    pub rows: Vec<Keyed>,
+    /// The revision that they are of.
+    pub revision: u64,
+    /// What the store says of their version.
+    pub stored: Option<Bytes>,
+    /// The version.
+    pub format: Format,
+}
+
+/// Reads all rows. Pages are decoded beside each other while more of them are fetched.
 ///
 /// # Errors
-/// The store's; a row that cannot be read is a row.
-pub(crate) async fn all(store: &Arc<dyn Store>) -> Result<(Vec<Keyed>, u64), StoreError> {
+/// The store's, and that this program must not read it; a row that cannot be read is a row.
+pub(crate) async fn all(store: &Arc<dyn Store>) -> Result<Listed, StartError> {
+    for _ in 0..AGAIN {
+        let (stored, format) = migrate::read(store.as_ref()).await?;
+        let (rows, revision, seen) = listed(store, &format).await?;
+        // Else it was migrated between the two looks.
+        if seen == stored {
+            return Ok(Listed { rows, revision, stored, format });
+        }
+    }
+    Err(StoreError::Closed.into())
+}
+
+/// All rows, their revision, and what was among them of their version.
+async fn listed(
+    store: &Arc<dyn Store>,
+    format: &Format,
+) -> Result<(Vec<Keyed>, u64, Option<Bytes>), StoreError> {
     let mut pages = Arc::clone(store).pages(keys::ROOT.into());
-    let (mut rows, mut decoding) = (Vec::new(), VecDeque::new());
+    let (mut rows, mut decoding, mut seen) = (Vec::new(), VecDeque::new(), None);
     let (mut revision, mut more) = (0, true);
     while let Some(page) = pages.recv().await {
         let page = page?;
         (revision, more) = (page.revision, page.more);
+        let said = page.items.iter().find(|kv| kv.key == keys::FORMAT.as_bytes());
+        seen = said.map(|kv| kv.value.clone()).or(seen);
         decoding.push_back(if page.items.len() <= FEW {
-            Decoding::Done(decode(page))
+            Decoding::Done(decode(page, format))
         } else {
-            Decoding::AttachedWrite(spawn_blocking(|| decode(page)))
+            let format = format.clone();
+            Decoding::AttachedWrite(spawn_blocking(move || decode(page, &format)))
         });
         if decoding.len() > DECODED_AT_ONCE {
             take_first(&mut decoding, &mut rows).await?;
@@ -204,7 +259,13 @@ pub(crate) async fn all(store: &Arc<dyn Store>) -> Result<(Vec<Keyed>, u64), Sto
         take_first(&mut decoding, &mut rows).await?;
     }
     // The pages end with the last one or with an error, unless the store is closed.
-    if more { Err(StoreError::Closed) } else { Ok((rows, revision)) }
+    if more { Err(StoreError::Closed) } else { Ok((rows, revision, seen)) }
+}
+
+/// Whether these are no rows yet: the leader key, and what says which key a store is sealed with, come before the first one.
+pub(crate) fn are_none<'a>(mut keys: impl Iterator<Item = &'a Bytes>) -> bool {
+    let before = [keys::LEADER, keys::PROBE, keys::SEAL];
+    keys.all(|key| before.iter().any(|one| key == one.as_bytes()))
 }
 
 /// All keys of ours with the revisions of their last changes, and the revision that they are of.
@@ -230,8 +291,8 @@ enum Decoding {
     AttachedWrite(JoinHandle<Vec<Keyed>>),
 }
 
-fn decode(page: RangeResult) -> Vec<Keyed> {
-    page.items.into_iter().map(|kv| (kv.key.clone(), (Row::of(&kv), kv.mod_revision))).collect()
+fn decode(page: RangeResult, format: &Format) -> Vec<Keyed> {
+    page.items.into_iter().map(|kv| (kv.key.clone(), (Row::of(&kv, format), kv.mod_revision))).collect()
 }
 
 async fn take_first(decoding: &mut VecDeque<Decoding>, rows: &mut Vec<Keyed>) -> Result<(), StoreError> {

@@ -9,6 +9,7 @@ use controller_election::{
     lead::LeaderReport,
     mirror::{Mirror, Need},
 };
+use controller_rows::format::Format;
 use controller_store::{Event, KeyValue, Op, Store, StoreError, Txn, WatchBatch, WatchStream};
 use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
 use tokio::{
@@ -108,6 +109,8 @@ pub struct Standby {
     rng: ChaCha20Rng,
     lead: Lead,
     copy: Copy,
+    /// Of which version the rows are that the leader writes.
+    format: Format,
     changes: Option<WatchStream>,
     /// How long the last listing took.
     listing: Duration,
@@ -126,8 +129,8 @@ impl Standby {
         let clock = Clock::start_at(options.source.wall());
         let mut rng = ChaCha20Rng::from_seed(seed(options.source.as_ref())?);
         let lead = Lead::new(&options, life(&mut rng));
-        let (copy, changes, listing) = (Copy::default(), None, Duration::ZERO);
-        let mut standby = Self { store, options, metrics, clock, rng, lead, copy, changes, listing };
+        let (copy, format, changes, listing) = (Copy::default(), Format::CURRENT, None, Duration::ZERO);
+        let mut standby = Self { store, options, metrics, clock, rng, lead, copy, format, changes, listing };
         standby.list().await?;
         match standby.copy.take_first(|row| matches!(row, Row::Bad(_))) {
             Some(Row::Bad(error)) => Err(*error),
@@ -148,6 +151,8 @@ impl Standby {
     ) -> Result<(Handle, JoinHandle<Ended>), StartError> {
         let mut silent = false;
         loop {
+            // A leader of a later release has migrated the rows: this one can neither read them nor lead on them.
+            self.lead.may_lead()?;
             match self.lead.settle(self.store.as_ref(), self.clock.now()).await {
                 Ok(Leadership::Leading(epoch)) => return self.take_up(epoch).await,
                 Ok(Leadership::Following(epoch)) if self.lead.was_here() => {
@@ -187,7 +192,7 @@ impl Standby {
         let mut read_at = Instant::now() + READ_EVERY;
         let mut compare_at = Instant::now() + COMPARE_EVERY;
         let mut absent_at = None;
-        loop {
+        while self.lead.may_lead().is_ok() {
             let wake = absent_at.into_iter().chain([read_at, compare_at]).min().unwrap_or(read_at);
             tokio::select! {
                 biased;
@@ -231,12 +236,14 @@ impl Standby {
     /// Takes in one revision; answers what it says of the leader key.
     fn apply(&mut self, batch: WatchBatch) -> Option<Option<KeyValue>> {
         let mut leader = None;
+        self.follow_format(&batch);
+        let format = &self.format;
         let rows = batch.events.into_iter().map(|event| {
             let (key, value) = match event {
                 Event::Put { kv, .. } => (kv.key.clone(), Some(kv)),
                 Event::Delete { key, .. } => (key, None),
             };
-            let row = value.as_ref().map(Row::of);
+            let row = value.as_ref().map(|kv| Row::of(kv, format));
             if let Some(Row::Bad(error)) = &row {
                 // It ends a controller that is to lead on it.
                 tracing::error!(%error, "the leader has stored what this release cannot read");
@@ -248,6 +255,20 @@ impl Standby {
         });
         self.copy.changed(batch.revision, rows);
         leader
+    }
+
+    /// What this revision says of the version of the rows, which are then of it.
+    fn follow_format(&mut self, batch: &WatchBatch) {
+        let said = batch.events.iter().rev().find(|event| event.key() == keys::FORMAT.as_bytes());
+        let stored = match said {
+            Some(Event::Put { kv, .. }) => Some(kv.value.clone()),
+            Some(Event::Delete { .. }) => None,
+            None => return,
+        };
+        if let Ok(format) = Format::of(stored.as_ref()) {
+            self.format = format;
+        }
+        self.lead.formatted(stored, false);
     }
 
     /// There is no watch, or no more.
@@ -271,12 +292,20 @@ impl Standby {
         }
     }
 
-    async fn list(&mut self) -> Result<(), StoreError> {
+    async fn list(&mut self) -> Result<(), StartError> {
         self.changes = None;
         let begin = Instant::now();
-        let (rows, revision) = rows::all(&self.store).await?;
+        let listed = match rows::all(&self.store).await {
+            Err(StartError::Format(error)) => {
+                self.lead.refuse(error.clone());
+                return Err(error.into());
+            }
+            listed => listed?,
+        };
         self.listing = begin.elapsed();
-        self.copy.listed(revision, rows.into_iter().collect());
+        self.format = listed.format;
+        self.lead.formatted(listed.stored, rows::are_none(listed.rows.iter().map(|(key, _)| key)));
+        self.copy.listed(listed.revision, listed.rows.into_iter().collect());
         Ok(())
     }
 
@@ -301,6 +330,7 @@ impl Standby {
                 Ok(None) if Instant::now() < until => self.watch_again().await,
                 Ok(None) | Err(_) => match self.list().await {
                     Ok(()) => {}
+                    Err(StartError::Format(error)) => return Err(error.into()),
                     Err(error) => {
                         tracing::warn!(%error, "the store cannot be read; trying again");
                         tokio::time::sleep(PAUSE).await;
@@ -308,7 +338,18 @@ impl Standby {
                 },
             }
         }
-        let Self { store, options, metrics, clock, rng, lead, copy, .. } = self;
+        self.lead.may_lead()?;
+        let Self { store, options, metrics, clock, rng, mut lead, mut copy, format, .. } = self;
+        if !format.is_current() {
+            // What cannot be read is not to be written either.
+            if let Some(Row::Bad(error)) = copy.take_first(|row| matches!(row, Row::Bad(_))) {
+                return Err(*error);
+            }
+            leader::bring_up(&store, &mut lead, epoch).await?;
+            let now = clock.now();
+            let (state, revision) = leader::load(&store, &mut lead, &options.config, epoch, now).await?;
+            return Ok(launch(Begin { state, epoch, revision, lead, store, options, metrics, clock, rng }));
+        }
         let revision = copy.at().unwrap_or(epoch);
         let (config, now) = (options.config.clone(), clock.now());
         let few = copy.rows().len() <= rows::FEW;

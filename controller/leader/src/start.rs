@@ -61,13 +61,14 @@ pub async fn start(
     let mut rng = ChaCha20Rng::from_seed(seed(options.source.as_ref())?);
     let mut lead = Lead::new(&options, life(&mut rng));
     // Read before leading: a store that cannot be read must not be written, not even its leader key.
-    let (stored, read_at) = leader::read(&store).await?;
+    let read = leader::read(&store, &mut lead).await?;
     let epoch = leader::take(store.as_ref(), &mut lead, clock.now()).await?;
-    let state = if epoch <= read_at + TAKE_OVER_REVISIONS {
-        leader::build(&options.config, epoch, clock.now(), stored)?
+    let state = if read.is_current && epoch <= read.revision + TAKE_OVER_REVISIONS {
+        leader::build(&options.config, epoch, clock.now(), read.stored)?
     } else {
-        // Somebody else wrote between the reading and the taking.
-        leader::load(&store, &options.config, epoch, clock.now()).await?.0
+        // Somebody else wrote between the reading and the taking, or the rows are of an older version.
+        leader::bring_up(&store, &mut lead, epoch).await?;
+        leader::load(&store, &mut lead, &options.config, epoch, clock.now()).await?.0
     };
     follow_callers(&store, &options, options.stop.clone()).await?;
     Ok(launch(Begin { state, epoch, revision: epoch, lead, store, options, metrics, clock, rng }))

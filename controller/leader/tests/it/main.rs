@@ -7,10 +7,15 @@
 )]
 
 mod audit;
+mod dies;
 mod etcd;
 mod lead;
 mod limits;
+mod migrate;
 mod outage;
+mod recorded;
+mod rows;
+mod sample;
 mod standby;
 mod store;
 mod world;

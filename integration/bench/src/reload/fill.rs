@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use controller_core::{Attempt, Write};
-use controller_leader::{codec, keys, records};
+use controller_leader::{codec, format::Format, keys, records};
 use controller_store::{EmbeddedOptions, EtcdEndpoint, EtcdOptions, Filling, Op, REVISION_GAP};
 use proto_model::{
     CommandSpec, FailurePolicy, Gang, Health, Job, JobId, JobKey, JobName, JobSpec, JobStatus, JobUid,
@@ -95,6 +95,8 @@ pub async fn fill(mut filling: Filling, size: Size) -> Result<(), String> {
     let bootstrap = records::Bootstrap { time_ms: FIRST, version: "0".to_owned() };
     let value = prost::Message::encode_to_vec(&bootstrap);
     filling.put(keys::BOOTSTRAP.into(), value.into()).await.map_err(text)?;
+    let format = Format::CURRENT.encode("rail-bench");
+    filling.put(keys::FORMAT.into(), format.into()).await.map_err(text)?;
     for at in 0..TENANTS {
         put(&mut filling, Write::PutTenant(Arc::new(tenant(at)?))).await?;
     }

@@ -4,10 +4,12 @@
 
 use std::io::{self, Read as _, Write as _};
 
+use bytes::Bytes;
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use prost::Message as _;
 use proto_model::Fabric;
-use proto_wire::convert::compact_fabric;
+
+use crate::{fields::FieldErrors, v1, write::compact_fabric};
 
 /// Longer ones are compressed, in bytes.
 const PLAIN: usize = 64 * 1024;
@@ -17,8 +19,13 @@ const LARGEST: u64 = 256 * 1024 * 1024;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The value of a document.
-pub(crate) fn encode(fabric: &Fabric) -> Vec<u8> {
-    let plain = compact_fabric(fabric).encode_to_vec();
+#[must_use]
+pub fn encode(fabric: &Fabric) -> Vec<u8> {
+    pack(compact_fabric(fabric).encode_to_vec())
+}
+
+/// A row's message, compressed if it is long.
+pub(crate) fn pack(plain: Vec<u8>) -> Vec<u8> {
     if plain.len() <= PLAIN {
         return plain;
     }
@@ -27,23 +34,31 @@ pub(crate) fn encode(fabric: &Fabric) -> Vec<u8> {
     packed.write_all(&plain).and_then(|()| packed.finish()).unwrap_or(plain)
 }
 
-/// The message in a value that is compressed; `None` if the value is the message.
-pub(crate) fn decode(value: &[u8]) -> io::Result<Option<Vec<u8>>> {
+/// The document that a value holds.
+///
+/// # Errors
+/// It cannot be decompressed, is no message, or has wrong fields, all of which are named.
+pub fn decode(value: Bytes) -> Result<Fabric, FieldErrors> {
+    let plain = unpack(value).map_err(|error| FieldErrors::one("", error.to_string()))?;
+    v1::Fabric::decode(plain).map_err(|error| FieldErrors::one("", error.to_string()))?.try_into()
+}
+
+/// The message in a value.
+pub(crate) fn unpack(value: Bytes) -> io::Result<Bytes> {
     if !value.starts_with(&GZIP) {
-        return Ok(None);
+        return Ok(value);
     }
     let mut plain = Vec::new();
-    GzDecoder::new(value).take(LARGEST + 1).read_to_end(&mut plain)?;
+    GzDecoder::new(&value[..]).take(LARGEST + 1).read_to_end(&mut plain)?;
     if plain.len() as u64 > LARGEST {
         return Err(io::Error::other(format!("more than {LARGEST} bytes after decompression")));
     }
-    Ok(Some(plain))
+    Ok(plain.into())
 }
 
 #[cfg(test)]
 mod tests {
     use proto_model::{LinkGroup, Names};
-    use proto_wire::v1;
 
     use super::*;
 
@@ -68,15 +83,14 @@ mod tests {
     fn a_large_document_is_compressed_and_comes_back() {
         let small = irregular(64);
         let value = encode(&small);
-        assert!(decode(&value).unwrap().is_none());
-        assert_eq!(Fabric::try_from(v1::Fabric::decode(&value[..]).unwrap()), Ok(small));
+        assert!(!value.starts_with(&GZIP));
+        assert_eq!(decode(value.into()), Ok(small));
         let large = irregular(125_000);
-        let value = encode(&large);
+        let value = Bytes::from(encode(&large));
         assert!(value.starts_with(&GZIP) && value.len() < 1_400_000, "{} bytes", value.len());
-        let plain = decode(&value).unwrap().unwrap();
-        assert_eq!(Fabric::try_from(v1::Fabric::decode(&plain[..]).unwrap()), Ok(large));
+        assert_eq!(decode(value.clone()), Ok(large));
         for cut in [3, value.len() / 2, value.len() - 1] {
-            assert!(decode(&value[..cut]).is_err(), "{cut}");
+            assert!(decode(value.slice(..cut)).is_err(), "{cut}");
         }
     }
 }

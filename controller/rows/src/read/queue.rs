@@ -1,0 +1,85 @@
+//! Queues.
+
+use proto_model::{Objective, Queue, QueueName, Shape, TenantName};
+
+use super::{duration_from_row, tenant::MAX_WEIGHT, time_from_row};
+use crate::{
+    fields::{FieldErrors, Fields, known},
+    v1,
+};
+
+impl TryFrom<v1::Queue> for Queue {
+    type Error = FieldErrors;
+
+    fn try_from(row: v1::Queue) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let metadata = fields.metadata(row.metadata);
+        let spec = row.spec.unwrap_or_default();
+        let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
+        let name = fields.take("metadata.name", QueueName::new(&metadata.name));
+        let parent = match spec.parent.as_str() {
+            "" => None,
+            text => fields.take("spec.parent", QueueName::new(text)),
+        };
+        if parent.is_some() && parent == name {
+            fields.fail("spec.parent", "is the queue itself");
+        }
+        let weight = spec.weight.unwrap_or(1);
+        if !(1..=MAX_WEIGHT).contains(&weight) {
+            fields.fail("spec.weight", format!("{weight} is not from 1 to {MAX_WEIGHT}"));
+        }
+        let guaranteed = spec.guaranteed.map(Shape::from).unwrap_or_default();
+        if let Some(limit) = spec.limit.filter(|limit| *limit < guaranteed.gpus) {
+            let asked = guaranteed.gpus;
+            fields.fail("spec.limit", format!("{limit} is less than the {asked} GPUs that are guaranteed"));
+        }
+        let objective = objective(&mut fields, spec.objective, spec.patience);
+        let created =
+            fields.nest("metadata.createTime", time_from_row(metadata.create_time.unwrap_or_default()));
+        let queue = match (tenant, name, created) {
+            (Some(tenant), Some(name), Some(created)) => Some(Self {
+                tenant,
+                name,
+                parent,
+                guaranteed,
+                limit: spec.limit,
+                weight,
+                objective,
+                uid: metadata.uid,
+                generation: metadata.generation,
+                created,
+            }),
+            _ => None,
+        };
+        fields.finish(queue)
+    }
+}
+
+/// What the order is for, with its patience.
+fn objective(fields: &mut Fields, row: i32, patience: Option<prost_types::Duration>) -> Option<Objective> {
+    use v1::queue_spec::Objective as O;
+    let said = known::<O>(row);
+    if row != 0 && said.is_none() {
+        fields.fail("spec.objective", format!("{row} is no objective: MEAN_WAIT, LARGE_FIRST or FAIR"));
+    }
+    let usual = match said {
+        Some(O::MeanWait) => Some(Objective::MEAN_WAIT_PATIENCE),
+        Some(O::LargeFirst) => Some(Objective::LARGE_FIRST_PATIENCE),
+        _ => None,
+    };
+    if patience.is_some() && usual.is_none() {
+        fields.fail("spec.patience", "is for objective MEAN_WAIT or LARGE_FIRST");
+    }
+    let patience = patience.and_then(|row| fields.nest("spec.patience", duration_from_row(row)));
+    let patience = patience.or(usual).unwrap_or_default();
+    if usual.is_some() && !(1..=Objective::PATIENCE_MAX.as_secs()).contains(&patience.as_secs()) {
+        let days = Objective::PATIENCE_MAX.as_secs() / 86_400;
+        fields.fail("spec.patience", format!("is not from 1 second to {days} days"));
+    }
+    match said? {
+        O::MeanWait => Some(Objective::MeanWait { patience }),
+        O::LargeFirst => Some(Objective::LargeFirst { patience }),
+        O::Fair => Some(Objective::Fair),
+        O::Unspecified => None,
+    }
+}
