@@ -2,7 +2,7 @@
 
 use proto_model::{
     Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, MigInstance, NicFacts, NicPort,
-    PathCause, PciDevice, PhysicalState, PortState,
+    PathCause, PathCauseCode, PciDevice, PhysicalState, PortState,
 };
 
 use crate::{
@@ -149,7 +149,7 @@ impl TryFrom<v1::gpu_direct::Cause> for PathCause {
         let all = [("code", &code), ("message", &message), ("fix", &fix)];
         texts(&mut fields, &all.map(|(field, text)| (field, text.as_str())));
         let path = fields.take("path", path(way));
-        fields.finish(path.map(|path| Self { path, code: code.into(), message, fix }))
+        fields.finish(path.map(|path| Self { path, code: PathCauseCode::from_text(&code), message, fix }))
     }
 }
 

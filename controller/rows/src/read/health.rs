@@ -1,6 +1,6 @@
 //! What is wrong with NICs.
 
-use proto_model::{NicCondition, NicHealth, NicProbe, Severity};
+use proto_model::{NicCondition, NicConditionCode, NicHealth, NicProbe, Severity};
 
 use super::time_from_row;
 use crate::{
@@ -56,7 +56,7 @@ impl TryFrom<v1::NicCondition> for NicCondition {
         }
         let since = fields.nest("since", time_from_row(row.since.unwrap_or_default()));
         let condition = severity.flatten().zip(since).map(|(severity, since)| Self {
-            code: row.code,
+            code: NicConditionCode::from_text(&row.code),
             severity,
             message: row.message,
             since,

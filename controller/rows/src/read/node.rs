@@ -6,8 +6,8 @@ use std::{
 };
 
 use proto_model::{
-    Claim, Gpu, Health, Inventory, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, QosPort, Reason, Strike,
-    Taint,
+    Claim, Gpu, Health, Inventory, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, QosPort, Reason,
+    ReasonCode, Strike, Taint,
     label::{MAX_LABELS, check_key, check_value},
 };
 
@@ -269,8 +269,8 @@ impl TryFrom<v1::Strike> for Strike {
         let mut fields = Fields::default();
         let time = fields.nest("time", time_from_row(row.time.unwrap_or_default()));
         let uid = fields.take("jobUid", row.job_uid.parse::<JobUid>());
-        let strike =
-            time.zip(uid).map(|(time, uid)| Self { time, uid, attempt: row.attempt, code: row.code });
+        let code = (!row.code.is_empty()).then(|| ReasonCode::from_text(&row.code));
+        let strike = time.zip(uid).map(|(time, uid)| Self { time, uid, attempt: row.attempt, code });
         fields.finish(strike)
     }
 }

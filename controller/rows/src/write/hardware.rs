@@ -104,7 +104,7 @@ impl From<&GpuDirect> for v1::GpuDirect {
     fn from(direct: &GpuDirect) -> Self {
         let cause = |cause: &PathCause| v1::gpu_direct::Cause {
             path: path_to_row(cause.path),
-            code: cause.code.clone().into_owned(),
+            code: cause.code.as_str().to_owned(),
             message: cause.message.clone(),
             fix: cause.fix.clone(),
         };

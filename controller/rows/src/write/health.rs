@@ -8,7 +8,7 @@ use crate::v1;
 impl From<&NicHealth> for v1::NicHealth {
     fn from(nic: &NicHealth) -> Self {
         let condition = |one: &NicCondition| v1::NicCondition {
-            code: one.code.clone(),
+            code: one.code.as_str().to_owned(),
             severity: match one.severity {
                 Severity::Note => v1::nic_condition::Severity::Note,
                 Severity::Degraded => v1::nic_condition::Severity::Degraded,

@@ -103,7 +103,7 @@ impl From<&Strike> for v1::Strike {
             time: Some(time_to_row(strike.time)),
             job_uid: strike.uid.to_string(),
             attempt: strike.attempt,
-            code: strike.code.clone(),
+            code: strike.code_text().to_owned(),
         }
     }
 }

@@ -27,7 +27,7 @@ impl Pick {
                 time: pick.time(),
                 uid: pick.job_uid(),
                 attempt: pick.below(9),
-                code: pick.word(),
+                code: Some(ReasonCode::from_text(&pick.word())),
             }),
             quarantine: self.reasons(),
             provisional: self.set(3, |pick| match pick.below(3) {
@@ -133,7 +133,7 @@ impl Pick {
                 reason: pick.line(),
                 causes: pick.list(2, |pick| PathCause {
                     path: pick.path(),
-                    code: pick.word().into(),
+                    code: PathCauseCode::from_text(&pick.word()),
                     message: pick.line(),
                     fix: pick.line(),
                 }),
@@ -199,7 +199,7 @@ impl Pick {
             device: "mlx5_0".to_owned(),
             score: self.below(101),
             conditions: self.list(2, |pick| NicCondition {
-                code: pick.one(&["Storm", "Flap"]).to_owned(),
+                code: NicConditionCode::from_text(pick.one(&["Storm", "Flap"])),
                 severity: pick.one(&[Severity::Note, Severity::Degraded, Severity::Drain]),
                 message: pick.line(),
                 since: pick.time(),
