@@ -24,6 +24,7 @@ pub mod pci;
 pub mod ports;
 pub mod probe;
 pub mod qos;
+pub mod rows;
 pub mod rpc;
 pub mod servers;
 pub mod steps;
@@ -39,7 +40,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 28] = [
+pub const TARGETS: [Target; 29] = [
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
@@ -59,6 +60,7 @@ pub const TARGETS: [Target; 28] = [
     ("ports", ports::run),
     ("probe", probe::run),
     ("qos", qos::run),
+    ("rows", rows::run),
     ("rpc", rpc::run),
     ("servers", servers::run),
     ("steps", steps::run),
