@@ -94,12 +94,6 @@ impl Inspection {
     }
 }
 
-/// Whether a key says who leads or whether writes are taken: of no use in another store.
-#[must_use]
-pub fn is_of_the_process(key: &[u8]) -> bool {
-    key == keys::LEADER.as_bytes() || key == keys::PROBE.as_bytes()
-}
-
 /// Reads and decodes everything, as a controller would that starts.
 ///
 /// # Errors

@@ -78,6 +78,12 @@ pub const FORMAT: &str = "/rail/v1/format";
 /// Written to find out whether the store takes writes again.
 pub const PROBE: &str = "/rail/v1/probe";
 
+/// Whether a key says who leads or whether writes are taken: of no use in another store.
+#[must_use]
+pub fn is_of_the_process(key: &[u8]) -> bool {
+    key == LEADER.as_bytes() || key == PROBE.as_bytes()
+}
+
 /// The store key of what a core's write concerns.
 #[must_use]
 pub fn of(key: &Key) -> Bytes {

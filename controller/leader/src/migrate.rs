@@ -8,20 +8,19 @@ use controller_rows::{
     format::{CURRENT, Format},
     migrate,
 };
-use controller_store::{KeyValue, Limits, Op, RangeRequest, Store, Txn};
+use controller_store::{Compare, KeyValue, Limits, Op, RangeRequest, Store, Txn};
 
 use crate::{
     error::{CorruptError, StartError},
-    inspect::is_of_the_process,
-    keys, leader,
+    keys,
 };
 
 /// Rows that are looked at for one transaction at most.
 const ROWS: usize = 256;
 /// Bytes of one transaction at most, where the store takes more. A row that is larger goes alone.
 const BYTES: usize = 1 << 20;
-/// How often the progress is told, in rows.
-const TELL_EVERY: u64 = 10_000;
+/// How often the progress is logged, in rows.
+const LOG_EVERY: u64 = 10_000;
 
 /// Who writes the version, for people.
 pub(crate) fn program() -> String {
@@ -49,7 +48,7 @@ pub(crate) async fn run(store: &Arc<dyn Store>, epoch: u64) -> Result<Option<Byt
     while format.version() < CURRENT {
         let (from, to) = (format.version(), format.version() + 1);
         tracing::info!(from, to, rows_before = format.rows(), "the rows of the store are migrated");
-        let mut step = Step { store: store.as_ref(), epoch, changed: 0, told: format.rows() };
+        let mut step = Step { store: store.as_ref(), epoch, changed: 0, logged: format.rows() };
         while let Some(next) = step.batch(&format).await? {
             format = next;
         }
@@ -67,8 +66,8 @@ struct Step<'a> {
     epoch: u64,
     /// Rows that were written.
     changed: u64,
-    /// How many rows there were when it was told last.
-    told: u64,
+    /// How many rows there were when that was logged last.
+    logged: u64,
 }
 
 impl Step<'_> {
@@ -96,8 +95,8 @@ impl Step<'_> {
         self.changed += txn.success.len() as u64;
         let next = format.with_done(done, rows);
         self.write(txn, &next).await?;
-        if next.rows() >= self.told + TELL_EVERY {
-            self.told = next.rows();
+        if next.rows() >= self.logged + LOG_EVERY {
+            self.logged = next.rows();
             tracing::info!(rows = next.rows(), changed = self.changed, "the rows of the store are migrated");
         }
         Ok(Some(next))
@@ -106,7 +105,10 @@ impl Step<'_> {
     /// Writes these rows, and how far it is with them.
     async fn write(&self, txn: Txn, format: &Format) -> Result<Bytes, StartError> {
         let value = Bytes::from(format.encode(&program()));
-        let txn = txn.when(leader::fence(self.epoch)).then(Op::put(keys::FORMAT, value.clone()));
+        // The fence of a leader.
+        let txn = txn
+            .when(Compare::create_revision(keys::LEADER, self.epoch))
+            .then(Op::put(keys::FORMAT, value.clone()));
         let outcome = self.store.txn(txn).await?;
         if outcome.succeeded { Ok(value) } else { Err(StartError::Overtaken { epoch: self.epoch }) }
     }
@@ -114,7 +116,7 @@ impl Step<'_> {
 
 /// The row as the next version has it, if that differs.
 fn again(format: &Format, kv: &KeyValue) -> Result<Option<Op>, StartError> {
-    if is_of_the_process(&kv.key) || kv.key == keys::FORMAT.as_bytes() {
+    if keys::is_of_the_process(&kv.key) || kv.key == keys::FORMAT.as_bytes() {
         return Ok(None);
     }
     let value = migrate::step(format.version(), &kv.key, &kv.value);

@@ -11,7 +11,7 @@ use controller_core::{
     webhooks::Delivery,
 };
 use controller_rows::{format::Format, migrate as version};
-use controller_store::{KeyValue, RangeResult, Store, StoreError};
+use controller_store::{KeyValue, RangeRequest, RangeResult, Store, StoreError};
 use proto_model::{
     Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant,
     Values, ValuesKind, Webhook,
@@ -21,7 +21,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::{
     codec,
     error::{CorruptError, StartError},
-    keys, migrate, records, revocation,
+    keys, records, revocation,
 };
 
 /// Pages that are decoded while more are fetched.
@@ -201,9 +201,6 @@ fn beside(kv: &KeyValue) -> Result<(), StartError> {
 /// A row with its key and the revision of its last change.
 pub(crate) type Keyed = (Bytes, (Row, u64));
 
-/// How often everything is read again because it was migrated meanwhile.
-const AGAIN: u32 = 8;
-
 /// All rows of ours.
 pub(crate) struct Listed {
     /// In the order of their keys.
@@ -221,30 +218,16 @@ pub(crate) struct Listed {
 /// # Errors
 /// The store's, and that this program must not read it; a row that cannot be read is a row.
 pub(crate) async fn all(store: &Arc<dyn Store>) -> Result<Listed, StartError> {
-    for _ in 0..AGAIN {
-        let (stored, format) = migrate::read(store.as_ref()).await?;
-        let (rows, revision, seen) = listed(store, &format).await?;
-        // Else it was migrated between the two looks.
-        if seen == stored {
-            return Ok(Listed { rows, revision, stored, format });
-        }
-    }
-    Err(StoreError::Closed.into())
-}
-
-/// All rows, their revision, and what was among them of their version.
-async fn listed(
-    store: &Arc<dyn Store>,
-    format: &Format,
-) -> Result<(Vec<Keyed>, u64, Option<Bytes>), StoreError> {
     let mut pages = Arc::clone(store).pages(keys::ROOT.into());
-    let (mut rows, mut decoding, mut seen) = (Vec::new(), VecDeque::new(), None);
-    let (mut revision, mut more) = (0, true);
+    let (mut rows, mut decoding) = (Vec::new(), VecDeque::new());
+    let (mut revision, mut more, mut version) = (0, true, None);
     while let Some(page) = pages.recv().await {
         let page = page?;
         (revision, more) = (page.revision, page.more);
-        let said = page.items.iter().find(|kv| kv.key == keys::FORMAT.as_bytes());
-        seen = said.map(|kv| kv.value.clone()).or(seen);
+        let format = match &version {
+            Some((_, format)) => format,
+            None => &version.insert(version_at(store.as_ref(), revision).await?).1,
+        };
         decoding.push_back(if page.items.len() <= FEW {
             Decoding::Done(decode(page, format))
         } else {
@@ -258,8 +241,20 @@ async fn listed(
     while !decoding.is_empty() {
         take_first(&mut decoding, &mut rows).await?;
     }
-    // The pages end with the last one or with an error, unless the store is closed.
-    if more { Err(StoreError::Closed) } else { Ok((rows, revision, seen)) }
+    match version {
+        Some((stored, format)) if !more => Ok(Listed { rows, revision, stored, format }),
+        // The pages end with the last one or with an error, unless the store is closed.
+        _ => Err(StoreError::Closed.into()),
+    }
+}
+
+/// What the store says of the version of its rows at a revision: they may be migrated meanwhile.
+async fn version_at(store: &dyn Store, revision: u64) -> Result<(Option<Bytes>, Format), StartError> {
+    let request = RangeRequest { revision: Some(revision), ..RangeRequest::prefix(keys::FORMAT) };
+    let found = store.range(request).await?.items;
+    let stored = found.into_iter().find(|kv| kv.key == keys::FORMAT.as_bytes()).map(|kv| kv.value);
+    let format = Format::of(stored.as_ref())?;
+    Ok((stored, format))
 }
 
 /// Whether these are no rows yet: the leader key, and what says which key a store is sealed with, come before the first one.

@@ -25,6 +25,7 @@ pub mod pci;
 pub mod ports;
 pub mod probe;
 pub mod qos;
+pub mod rows;
 pub mod rpc;
 pub mod servers;
 pub mod steps;
@@ -61,6 +62,7 @@ pub const TARGETS: [Target; 29] = [
     ("ports", ports::run),
     ("probe", probe::run),
     ("qos", qos::run),
+    ("rows", rows::run),
     ("rpc", rpc::run),
     ("servers", servers::run),
     ("steps", steps::run),

@@ -1,7 +1,7 @@
-//! Inside rail.v1 no field is renamed, retyped or removed: today's schema against every released one.
+//! Inside rail.v1 and rail.store.v1 no field is renamed, retyped or removed: today's schemas against every released one.
 //!
-//! `proto/released/NAME.binpb` is the schema as released, never changed. A release adds its own by
-//! `RAIL_BLESS=NAME cargo test -p integration -- compatibility`.
+//! `proto/released/NAME.binpb` is the API's schema as released, `proto/released/store/N.binpb` that of stored rows of version N; neither is ever
+//! changed. A release, and a version of rows, adds its own by `RAIL_BLESS=NAME cargo test -p integration -- compatibility`.
 
 use std::fs;
 
@@ -71,27 +71,63 @@ fn enum_breaks(old: &EnumDescriptor, new: &EnumDescriptor, found: &mut Vec<Strin
     }
 }
 
-#[test]
-fn nothing_released_is_broken() {
-    let released = root().join("proto/released");
-    if let Ok(name) = std::env::var("RAIL_BLESS") {
-        let path = released.join(format!("{name}.binpb"));
-        assert!(!path.exists(), "{name} is released; it is never changed");
-        let mut set = FileDescriptorSet::decode(proto_wire::FILE_DESCRIPTOR_SET).unwrap();
-        set.file.iter_mut().for_each(|file| file.source_code_info = None);
-        fs::write(path, set.encode_to_vec()).unwrap();
-    }
-    let mut checked = 0;
-    for entry in fs::read_dir(released).unwrap() {
+/// Compares a schema with all that a folder has of it; those that it was compared with, by name.
+fn unbroken(folder: &str, schema: &[u8]) -> Vec<String> {
+    let today = DescriptorPool::decode(schema).unwrap();
+    let mut checked = Vec::new();
+    for entry in fs::read_dir(root().join(folder)).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|end| end == "binpb") {
             let old = DescriptorPool::decode(fs::read(&path).unwrap().as_slice()).unwrap();
-            let found = breaks(&old, &proto_wire::descriptor_pool());
+            let found = breaks(&old, &today);
             assert!(found.is_empty(), "{} is broken: {found:#?}", path.display());
-            checked += 1;
+            checked.push(path.file_stem().unwrap().to_str().unwrap().to_owned());
         }
     }
-    assert!(checked > 0, "no released schema");
+    checked
+}
+
+/// Adds today's schema under a name that is new.
+fn bless(folder: &str, name: &str, schema: &[u8]) {
+    let path = root().join(folder).join(format!("{name}.binpb"));
+    assert!(!path.exists(), "{name} is released; it is never changed");
+    let mut set = FileDescriptorSet::decode(schema).unwrap();
+    set.file.iter_mut().for_each(|file| file.source_code_info = None);
+    fs::write(path, set.encode_to_vec()).unwrap();
+}
+
+#[test]
+fn nothing_released_is_broken() {
+    if let Ok(name) = std::env::var("RAIL_BLESS") {
+        bless("proto/released", &name, proto_wire::FILE_DESCRIPTOR_SET);
+    }
+    assert!(!unbroken("proto/released", proto_wire::FILE_DESCRIPTOR_SET).is_empty(), "no released schema");
+}
+
+/// Version 1 of the rows was rail.v1 itself.
+#[test]
+fn no_row_that_was_stored_is_broken() {
+    let (folder, schema) = ("proto/released/store", controller_rows::FILE_DESCRIPTOR_SET);
+    let current = controller_rows::format::CURRENT.to_string();
+    if std::env::var("RAIL_BLESS").is_ok_and(|name| name == current) {
+        bless(folder, &current, schema);
+    }
+    let mut checked = unbroken(folder, schema);
+    checked.sort();
+    let versions: Vec<String> =
+        (2..=controller_rows::format::CURRENT).map(|version| version.to_string()).collect();
+    assert_eq!(checked, versions, "each version of rows has its schema");
+}
+
+/// Rows are apart from the API: neither schema changes with the other.
+#[test]
+fn rows_import_nothing_of_the_api() {
+    let set = FileDescriptorSet::decode(controller_rows::FILE_DESCRIPTOR_SET).unwrap();
+    for file in set.file.iter().filter(|file| file.package() == "rail.store.v1") {
+        let foreign =
+            |name: &&String| !name.starts_with("rail/store/v1/") && !name.starts_with("google/protobuf/");
+        assert_eq!(file.dependency.iter().find(foreign), None, "{}", file.name());
+    }
 }
 
 /// The check itself must be able to fail.

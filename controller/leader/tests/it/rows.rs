@@ -59,4 +59,27 @@ proptest! {
             }
         }
     }
+
+    /// Whatever is stored at a key, nothing panics, and what cannot be read is named by its key.
+    #[test]
+    fn arbitrary_bytes_are_read_or_refused_by_name(
+        seed: u64,
+        noise in prop::collection::vec(any::<u8>(), 0..64),
+        at: prop::sample::Index,
+    ) {
+        for write in sample::rows(&mut Pick::new(seed)) {
+            let kv = stored(&write);
+            let mut harmed = kv.value.to_vec();
+            let from = at.index(harmed.len() + 1);
+            let to = harmed.len().min(from + noise.len() / 2);
+            harmed.splice(from..to, noise.iter().copied());
+            for value in [noise.clone(), harmed] {
+                let kv = KeyValue { value: value.into(), ..kv.clone() };
+                if let Err(error) = read(&write, &kv) {
+                    prop_assert_eq!(&error.key, &kv.key.escape_ascii().to_string());
+                    prop_assert!(!error.cause.is_empty());
+                }
+            }
+        }
+    }
 }

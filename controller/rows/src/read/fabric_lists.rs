@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proto_model::{Fabric, Leaf, LinkGroup, Names, NodeName, Spine};
 
-use super::fabric::{MAX_RAILS, label, names, plane, rails};
+use super::fabric_parts::{MAX_RAILS, label, names, plane, rails};
 use crate::{fields::Fields, v1};
 
 /// Cables from servers to leaves of one fabric at most: 500,000 servers with 8 NICs.

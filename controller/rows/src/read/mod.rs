@@ -10,6 +10,7 @@ mod drain;
 mod endpoints;
 mod fabric;
 mod fabric_lists;
+mod fabric_parts;
 mod hardware;
 mod health;
 mod isolation;

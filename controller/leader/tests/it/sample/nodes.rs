@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proto_model::{
     Claim, Distance, Gid, GidKind, Gpu, GpuDirect, GpuFacts, GpuLink, GpuPath, Health, Inventory, Isolation,
-    IsolationFeature, IsolationState, LinkPeer, MigInstance, Neighbor, Nic, NicCondition, NicFacts,
-    NicHealth, NicPort, NicProbe, Node, PathCause, PciDevice, PhysicalState, PortState, ProbeOutcome,
-    QosPort, QosState, Severity, Strike, Taint,
+    IsolationFeature, IsolationState, LinkPeer, MigInstance, Neighbor, Nic, NicCondition, NicConditionCode,
+    NicFacts, NicHealth, NicPort, NicProbe, Node, PathCause, PathCauseCode, PciDevice, PhysicalState,
+    PortState, ProbeOutcome, QosPort, QosState, ReasonCode, Severity, Strike, Taint,
 };
 
 use super::Pick;
