@@ -153,6 +153,11 @@ impl<'a> Pass<'a> {
                     _ => {}
                 }
                 self.outcome.seen.push((entry.uid, why));
+            } else if self.check == PassPurpose::Forecast && queue_state.eta(entry.uid).is_none() {
+                // It waits until a pass sees what this look has seen, and nothing else is known of it.
+                why.eta = Some(Eta::estimate(self.now, self.now, self.now));
+                why.causes.push(WaitCause::Later);
+                self.outcome.seen.push((entry.uid, why));
             }
         }
         if let Some(time) = queue_state.marks.privates.next_event() {

@@ -1,6 +1,6 @@
 //! Why a job waits, what would help, what was decided earlier; and plans that say what a submit does.
 
-use proto_model::ReasonCode;
+use proto_model::{Dependency, DependencyWhen, ReasonCode};
 
 use super::*;
 use crate::explain::Change;
@@ -93,4 +93,24 @@ fn lists_have_what_was_stored_since_the_job_was_read() {
     assert!(prospect.eta.is_some());
     let left = w.state.prospects(&[id("first")], w.now).remove(0);
     assert_eq!((left.left, left.eta), (true, None));
+}
+
+/// What a job was to wait for may have come to pass before its time has come: then that time is when it starts.
+#[test]
+fn a_job_whose_dependency_is_met_before_its_begin_time_has_an_expected_start() {
+    let mut w = World::new();
+    let Event::Submit(first) = submit("first", spec(1, 1)) else { panic!("it is a submit") };
+    w.ok(Event::Submit(Box::new(Submit { hold: true, ..*first })));
+    let begin = w.now.plus(Duration::from_secs(600));
+    let when = DependencyWhen::Ended;
+    let after = vec![Dependency { job: JobName::new("first").unwrap(), when }];
+    w.submit("late", JobSpec { begin: Some(begin), after, ..spec(1, 1) });
+    w.ok(Event::Cancel { by: None, id: id("first"), grace: None, indices: Vec::new() });
+    w.tick(Duration::from_secs(10));
+    let told = w.state.prospects(&[id("late")], w.now).remove(0);
+    assert!(w.phase("first").is_terminal() && w.phase("late") == Phase::Pending);
+    assert!(told.stored.len() == 1 && told.stored[0].code == ReasonCode::BeginTime, "{told:?}");
+    // A forecast's steps are ten seconds wide.
+    let near = |eta: proto_model::Eta| eta.earliest == begin && eta.start.since(begin).as_secs() <= 10;
+    assert!(told.eta.is_some_and(near), "{told:?}");
 }

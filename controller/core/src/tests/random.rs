@@ -379,6 +379,32 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
     assert_eq!(gpus as u64, w.state.usage(&tenant("red")).gpus_used);
 }
 
+/// Who waits, and is not held by people, has an expected start, or is told why there is none; and always why it waits.
+fn forecasts(w: &World) {
+    let waits = |job: &&Arc<proto_model::Job>| job.status.phase == Phase::Pending;
+    let ids: Vec<JobId> = w.state.jobs(None).filter(waits).map(|job| job.id.clone()).collect();
+    for (id, prospect) in ids.iter().zip(w.state.prospects(&ids, w.now)) {
+        let job = w.state.job(id).unwrap();
+        let reasons: Vec<&Reason> = prospect.stored.iter().chain(&prospect.reasons).collect();
+        assert!(!reasons.is_empty(), "{id} waits without a reason");
+        let said = prospect.eta.is_some() || !job.status.holds.is_empty();
+        assert!(said || reasons.iter().any(|reason| OPEN_ENDED.contains(&reason.code)), "{id}: {reasons:?}");
+    }
+}
+
+/// Causes for which nobody can say when a job starts.
+const OPEN_ENDED: [ReasonCode; 9] = [
+    ReasonCode::Dependency,
+    ReasonCode::DependencyNeverMet,
+    ReasonCode::ArrayTurn,
+    ReasonCode::GangShape,
+    ReasonCode::NodeShape,
+    ReasonCode::NodeNotReady,
+    ReasonCode::NodeUnschedulable,
+    ReasonCode::QuotaTooSmall,
+    ReasonCode::RailDrained,
+];
+
 /// Whether what is applied would be taken; `None` for what has no dry run, and where the queue is to be looked at anyhow.
 fn dry_run(state: &mut State, event: &Event, now: Timestamp) -> Option<bool> {
     let inner = if let Event::Attributed(by) = event { &by.event } else { event };
@@ -441,6 +467,7 @@ proptest! {
             }
             prop_assert_eq!(&w.reload(7).base.chains, &w.state.base.chains);
             invariants(&w, &out.transitions, &mut phases);
+            forecasts(&w);
             let after = w.state.usage(&tenant("red")).gpus_used;
             prop_assert!(after <= held || after <= u64::from(quota.max(w.state.tenant(&tenant("red")).unwrap().quota.gpus)));
             phases.retain(|uid, _| w.state.job_by_uid(uid).is_some());

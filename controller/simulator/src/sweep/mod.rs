@@ -39,10 +39,11 @@ pub struct Setting {
 
 /// Objectives that are tried, each with a head start of large jobs for every doubling of their GPUs, and who may start before
 /// jobs that wait ahead.
-const TRIED: [(Option<Objective>, Duration, Backfill); 13] = [
+const TRIED: [(Option<Objective>, Duration, Backfill); 15] = [
     (None, Duration::ZERO, STRICT),
     (None, hours(12), STRICT),
     (Some(Objective::MeanWait { patience: hours(24) }), Duration::ZERO, STRICT),
+    (Some(Objective::MeanWait { patience: hours(48) }), hours(9), STRICT),
     (Some(Objective::MeanWait { patience: hours(96) }), Duration::ZERO, STRICT),
     (Some(Objective::MeanWait { patience: hours(96) }), hours(3), STRICT),
     (Some(Objective::MeanWait { patience: hours(96) }), hours(12), STRICT),
@@ -52,6 +53,7 @@ const TRIED: [(Option<Objective>, Duration, Backfill); 13] = [
     (Some(Objective::LargeFirst { patience: hours(192) }), Duration::ZERO, STRICT),
     (None, Duration::ZERO, Backfill::Easy),
     (None, hours(12), Backfill::Easy),
+    (Some(Objective::MeanWait { patience: hours(72) }), hours(9), Backfill::Easy),
     (Some(Objective::MeanWait { patience: hours(384) }), hours(12), Backfill::Easy),
 ];
 

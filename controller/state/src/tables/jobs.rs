@@ -7,7 +7,7 @@ use std::{
 };
 
 use controller_queue::Entry;
-use proto_model::{Job, JobId, JobName, JobUid, Phase, Timestamp};
+use proto_model::{Job, JobId, JobName, JobUid, Phase, ReasonCode, Timestamp};
 
 use crate::{
     index::{all::Due, arrays::array_of, classes::count_class, figures::count_figures, runs::count_run},
@@ -96,7 +96,9 @@ impl State {
                 let id = |name: &JobName| JobId { tenant: job.id.tenant.clone(), name: name.clone() };
                 // When people let go nobody knows.
                 wanted.open_ended = !job.status.holds.is_empty();
-                let after = job.spec.after.iter().filter(|_| !wanted.open_ended);
+                // What it was to wait for may have come to pass, and something else still holds it.
+                let waits = wanted.hold.iter().any(|cause| cause.code == ReasonCode::Dependency);
+                let after = job.spec.after.iter().filter(|_| waits && !wanted.open_ended);
                 wanted.after =
                     after.filter_map(|other| self.index.names.get(&id(&other.job)).copied()).collect();
             }

@@ -730,6 +730,7 @@ fn reported(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTre
                 | ReasonCode::LeftQueue
                 | ReasonCode::GangShape
                 | ReasonCode::NodeShape
+                | ReasonCode::NodeNotReady
                 | ReasonCode::QuotaTooSmall
                 | ReasonCode::NodeUnschedulable
                 | ReasonCode::RailDrained
