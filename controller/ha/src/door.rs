@@ -123,7 +123,7 @@ impl Call {
             Some(method) => repeat::has_no_side_effects(method),
             None => !grpc && (parts.method == Method::GET || parts.method == Method::HEAD),
         };
-        let is_idempotent = method.as_ref().is_some_and(repeat::is_idempotent);
+        let idempotent = method.as_ref().filter(|method| repeat::is_idempotent(method));
         let streams = grpc && method.as_ref().is_none_or(|method| method.is_client_streaming());
         let body = if streams {
             Recorded::Once(Some(body))
@@ -136,8 +136,11 @@ impl Call {
             };
             Recorded::Whole(read.map_err(late)??)
         };
-        let repeats = reads
-            || (is_idempotent && matches!(&body, Recorded::Whole(bytes) if repeat::has_request_id(bytes)));
+        let known = match (idempotent, &body) {
+            (Some(method), Recorded::Whole(bytes)) => repeat::has_request_id(method, bytes),
+            _ => false,
+        };
+        let repeats = reads || known;
         Ok(Self { parts, body, grpc, reads, repeats })
     }
 

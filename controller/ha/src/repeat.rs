@@ -1,17 +1,9 @@
 //! Whether a call may be made twice, as the `idempotency_level` of its method in the schema says.
 
-use prost::Message;
-use prost_reflect::{MethodDescriptor, prost_types::method_options::IdempotencyLevel};
+use prost_reflect::{DynamicMessage, MethodDescriptor, Value, prost_types::method_options::IdempotencyLevel};
 
 /// Bytes before the message of a gRPC request: a flag that says whether it is compressed, and its length.
 pub(crate) const PREFIX: usize = 5;
-
-/// The request id of any request whose method is declared `IDEMPOTENT`; what else it carries is skipped.
-#[derive(Clone, PartialEq, Message)]
-struct RequestId {
-    #[prost(string, tag = "2")]
-    request_id: String,
-}
 
 /// The level that a method declares.
 fn level(method: &MethodDescriptor) -> IdempotencyLevel {
@@ -29,11 +21,14 @@ pub(crate) fn is_idempotent(method: &MethodDescriptor) -> bool {
     level(method) == IdempotencyLevel::Idempotent
 }
 
-/// Whether the body of a gRPC call carries a request id, by which the leader recognises a repeated call. False for a compressed
-/// body and for one that cannot be decoded.
-pub(crate) fn has_request_id(body: &[u8]) -> bool {
-    let message = body.get(PREFIX..).and_then(|message| RequestId::decode(message).ok());
-    body.first() == Some(&0) && message.is_some_and(|message| !message.request_id.is_empty())
+/// Whether the body of a gRPC call of the method carries a request id, by which the leader recognises a repeated call. False for a
+/// compressed body and for one that cannot be decoded.
+pub(crate) fn has_request_id(method: &MethodDescriptor, body: &[u8]) -> bool {
+    let input = method.input();
+    let Some(field) = input.get_field_by_name("request_id") else { return false };
+    let message = body.get(PREFIX..).and_then(|message| DynamicMessage::decode(input, message).ok());
+    let id = message.map(|message| message.get_field(&field).into_owned());
+    body.first() == Some(&0) && matches!(id, Some(Value::String(id)) if !id.is_empty())
 }
 
 #[cfg(test)]
@@ -41,6 +36,7 @@ pub(crate) fn has_request_id(body: &[u8]) -> bool {
 mod tests {
     use axum::http::Method;
     use controller_api::{authz::Rpc, rest::routes::ROUTES};
+    use prost::Message as _;
     use prost_reflect::Kind;
     use proto_wire::v1;
 
@@ -83,21 +79,36 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_idempotent_methods_have_a_request_id_where_it_is_looked_for() {
-        for method in methods().iter().filter(|method| is_idempotent(method)) {
-            let field = method.input().get_field_by_name("request_id").unwrap();
-            assert_eq!((field.number(), field.kind()), (2, Kind::String), "{}", method.full_name());
+    fn idempotent_methods_are_those_whose_requests_have_a_request_id() {
+        for method in &methods() {
+            let field = method.input().get_field_by_name("request_id");
+            let text = field.is_some_and(|field| field.kind() == Kind::String);
+            assert_eq!(is_idempotent(method), text && !has_no_side_effects(method), "{}", method.full_name());
         }
     }
 
     #[test]
+    fn a_hold_is_repeated_by_its_request_id_and_never_by_another_text() {
+        let all = methods();
+        let hold = all.iter().find(|method| method.name() == "HoldJob").unwrap();
+        let frame = |request_id: &str| {
+            let (name, tenant, request_id) = ("j".into(), "t".into(), request_id.to_owned());
+            let message = v1::HoldJobRequest { name, tenant, request_id, ..Default::default() };
+            [vec![0; PREFIX], message.encode_to_vec()].concat()
+        };
+        assert!(has_request_id(hold, &frame("r1")) && !has_request_id(hold, &frame("")));
+    }
+
+    #[test]
     fn only_a_request_id_makes_an_idempotent_call_repeatable() {
-        assert!(has_request_id(&frame("r1")));
-        assert!(!has_request_id(&frame("")));
+        let all = methods();
+        let create = all.iter().find(|method| method.name() == "CreateJob").unwrap();
+        assert!(has_request_id(create, &frame("r1")));
+        assert!(!has_request_id(create, &frame("")));
         let mut compressed = frame("r1");
         compressed[0] = 1;
         for nothing in [&compressed[..], &[], &[0; PREFIX], &[0, 0, 0, 0, 1, 0xff, 0xff]] {
-            assert!(!has_request_id(nothing), "{nothing:?}");
+            assert!(!has_request_id(create, nothing), "{nothing:?}");
         }
     }
 }
