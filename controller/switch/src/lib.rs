@@ -12,6 +12,7 @@ pub mod buffer;
 pub mod check;
 pub mod desired;
 pub mod ecn;
+pub mod explain;
 pub mod fabric;
 pub mod headroom;
 pub mod model;
