@@ -46,7 +46,7 @@ fn what_is_right_is_proved() {
                 *state = read::sonic(&json, Some(&frr::text(state))).unwrap().state;
             }
             let Verdict::Proof(proof) = check(&profile, &switches, &facts).unwrap() else { panic!() };
-            assert_eq!((proof.switches, proof.ports, proof.nics), (6, 24, 8));
+            assert_eq!((proof.switches, proof.ports, proof.nics, proof.neighbors), (6, 24, 8, 16));
             assert!(proof.port_settings <= 3 && proof.nic_settings == 1, "{proof}");
         }
     }
@@ -243,6 +243,20 @@ const STATIC: &[Case] = &[
         At::Port(LEAF, "Ethernet0", |p| p.qos.watchdog.as_mut().unwrap().action = WatchdogAction::Alert),
         Setting::Watchdog,
         "a storm is told and does not end",
+    ),
+    (
+        "a neighbour left out",
+        At::Whole(LEAF, |s| {
+            s.routing.as_mut().unwrap().neighbors.pop_first();
+        }),
+        Setting::Neighbor,
+        "no BGP neighbour: no route leads here",
+    ),
+    (
+        "one AS for two tiers",
+        At::Whole("leaf-p0-r0", |s| s.routing.as_mut().unwrap().asn = 64_513),
+        Setting::Neighbor,
+        "AS 64513 at both ends",
     ),
     ("nobody looks", At::Whole(SPINE, |s| s.poll_ms = None), Setting::Watchdog, "looking every 0 ms"),
     (
@@ -472,6 +486,7 @@ fn what_is_proved_holds_for_every_packet() {
             (data, Claim::Notified { dscp: 48, priority: 6 }),
             (data, Claim::Apart(48)),
             (other(0), Claim::NeverPaused),
+            (other(0), Claim::Routed),
             (other(0), Claim::Arrives { outer: 50 }),
             (other(34), Claim::Classed { tc: 4, group: 0, queue: 4 }),
             (other(48), Claim::Served { switch: Scheduler::Strict, nic: Scheduler::Strict }),
