@@ -72,7 +72,7 @@ pub struct Row {
 const ASIC_TABLE: &str = "SONiC, asic_table.json.j2";
 const DYNAMIC: &str = "SONiC, dynamic buffer model (buffer_headroom_mellanox.lua)";
 const SHEET: &str = "vendor's data sheet";
-const SAI: &str = "SAI, sai_hash_algorithm_t as the vendor's SAI offers it";
+const SAI: &str = "vendors do not publish them by ASIC; of SAI's sai_hash_algorithm_t those that are in use";
 const PIPELINE: &str = "as Spectrum's; xon is little beside xoff";
 
 /// SONiC, Arista 7060X6, `pg_profile_lookup.ini`. Of the lengths at 400G and 5 m that it has, the greatest.
@@ -88,9 +88,9 @@ const TOMAHAWK5: &[(u32, u16, u64)] = &[
 const FORMULA: Sourced<HeadroomRule> = Sourced::published(HeadroomRule::Formula { tile: false }, DYNAMIC);
 const TILED: Sourced<HeadroomRule> = Sourced::published(HeadroomRule::Formula { tile: true }, DYNAMIC);
 const SPECTRUM_HASHES: Sourced<&[HashFamily]> =
-    Sourced::published(&[HashFamily::Crc32, HashFamily::Xor, HashFamily::SymmetricCrc], SAI);
+    Sourced::assumed(&[HashFamily::Crc32, HashFamily::Xor, HashFamily::SymmetricCrc], SAI);
 const BROADCOM_HASHES: Sourced<&[HashFamily]> =
-    Sourced::published(&[HashFamily::Crc16, HashFamily::Crc32, HashFamily::Xor], SAI);
+    Sourced::assumed(&[HashFamily::Crc16, HashFamily::Crc32, HashFamily::Xor], SAI);
 
 /// Every ASIC.
 pub const ROWS: [Row; 8] = [
@@ -161,7 +161,7 @@ pub const ROWS: [Row; 8] = [
             HeadroomRule::Formula { tile: false },
             "SONiC, dynamic buffer model (buffer_headroom_barefoot.lua)",
         ),
-        hashes: Sourced::published(&[HashFamily::Crc16, HashFamily::Crc32, HashFamily::Xor], SHEET),
+        hashes: Sourced::assumed(&[HashFamily::Crc16, HashFamily::Crc32, HashFamily::Xor], SAI),
     },
     Row {
         asic: Asic::SonicVs,

@@ -14,6 +14,8 @@ pub mod deadlock;
 pub mod desired;
 pub mod ecmp;
 pub mod ecn;
+pub mod explain;
+pub mod fabric;
 pub mod headroom;
 pub mod model;
 pub mod mutate;

@@ -66,6 +66,35 @@ pub enum Nos {
     NxOs,
 }
 
+impl Nos {
+    /// Its name for the port with this index, from 0, of cages with `lanes` lanes each.
+    ///
+    /// # Errors
+    /// [`NotAName`] never in practice: numbers and letters alone.
+    pub fn port_name(self, index: u32, lanes: u32) -> Result<Name, NotAName> {
+        Name::new(&match self {
+            Self::Sonic => format!("Ethernet{}", u64::from(index) * u64::from(lanes)),
+            Self::Cumulus => format!("swp{}", u64::from(index) + 1),
+            Self::Eos => format!("Ethernet{}/1", u64::from(index) + 1),
+            Self::NxOs => format!("Ethernet1/{}", u64::from(index) + 1),
+        })
+    }
+}
+
+impl Nos {
+    /// The index of the port of that name; none where it is no name that this operating system gives.
+    #[must_use]
+    pub fn port_index(self, name: &str, lanes: u32) -> Option<u32> {
+        let number = |text: &str| text.parse::<u32>().ok();
+        match self {
+            Self::Sonic => Some(number(name.strip_prefix("Ethernet")?)? / lanes.max(1)),
+            Self::Cumulus => number(name.strip_prefix("swp")?)?.checked_sub(1),
+            Self::Eos => number(name.strip_prefix("Ethernet")?.split('/').next()?)?.checked_sub(1),
+            Self::NxOs => number(name.strip_prefix("Ethernet1/")?)?.checked_sub(1),
+        }
+    }
+}
+
 impl fmt::Display for Nos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

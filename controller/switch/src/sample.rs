@@ -50,12 +50,7 @@ impl Default for Shape {
 
 impl Shape {
     fn port_name(&self, at: u32) -> Result<Name, NotAName> {
-        Name::new(&match self.nos {
-            Nos::Sonic => format!("Ethernet{}", at * 4),
-            Nos::Cumulus => format!("swp{}", at + 1),
-            Nos::Eos => format!("Ethernet{}/1", at + 1),
-            Nos::NxOs => format!("Ethernet1/{}", at + 1),
-        })
+        self.nos.port_name(at, 4)
     }
 
     fn leaf_name(&self, pod: u32, rail: u32) -> Result<Name, NotAName> {

@@ -96,6 +96,8 @@ pub enum Claim {
     },
     /// Its group takes so much before it pauses.
     Pauses(Limit),
+    /// Switches on its way tell each other where it has to go.
+    Routed,
 }
 
 impl fmt::Display for Claim {
@@ -125,6 +127,7 @@ impl fmt::Display for Claim {
             Self::Notified { dscp, priority } => {
                 write!(f, "its mark comes back as a CNP of DSCP {dscp} in priority {priority}, and is heeded")
             }
+            Self::Routed => f.write_str("switches on its way tell each other where it has to go"),
             Self::Pauses(limit) => write!(f, "its group takes {limit} before it pauses"),
         }
     }

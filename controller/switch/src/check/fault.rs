@@ -41,6 +41,8 @@ pub enum Setting {
     Marking(u8),
     /// The watchdog over PFC.
     Watchdog,
+    /// Whether routes are exchanged with the switch at the other end.
+    Neighbor,
     /// ToS byte of RDMA data.
     Tos,
     /// DSCP and priority of CNPs.
@@ -69,6 +71,7 @@ impl fmt::Display for Setting {
             Self::Scheduler(queue) => write!(f, "scheduler of queue {queue}"),
             Self::Marking(queue) => write!(f, "ECN of queue {queue}"),
             Self::Watchdog => f.write_str("PFC watchdog"),
+            Self::Neighbor => f.write_str("BGP neighbour"),
             Self::Tos => f.write_str("ToS of RDMA data"),
             Self::Cnp => f.write_str("DSCP and priority of CNPs"),
             Self::Congestion => f.write_str("congestion control (DCQCN)"),

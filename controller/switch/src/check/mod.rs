@@ -18,5 +18,5 @@ pub use claim::{Claim, Packet, Traffic};
 pub use facts::{Facts, NicId};
 pub use fault::{Fault, Setting, Trial};
 pub use replay::{Broken, Replay, replay};
-pub use route::{Hop, Route, Site, site};
+pub use route::{Hop, Route, Site, site, through};
 pub use verdict::{Counterexample, Location, Proof, Verdict, check};

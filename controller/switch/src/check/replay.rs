@@ -273,6 +273,7 @@ impl Walk<'_> {
                 differs.then(|| format!("{is}, looking every {} ms", poll.unwrap_or(0)))
             }),
             Claim::Notified { dscp, priority } => self.notified(route, dscp, priority),
+            Claim::Routed => self.unrouted(route),
             Claim::Pauses(limit) => each(&|step| {
                 let is = limit_of(step.state, step.into.1, step.group);
                 let text = || {
@@ -375,6 +376,26 @@ impl Walk<'_> {
             let by_queue = step.out.1.qos.pfc.iter().find(|one| step.obeys(*one));
             let by = by_group.or(by_queue).or_else(|| by_class.then_some(priority))?;
             Some(broken(&hop.switch, format!("a pause of priority {by} stops it")))
+        })
+    }
+
+    /// Where two switches do not exchange routes: a neighbour is not set, or eBGP has one AS at both ends. Routing that was not read is let be.
+    fn unrouted(&self, route: &Route) -> Option<Broken> {
+        let pairs = route.hops.windows(2).zip(self.steps.windows(2));
+        pairs.into_iter().find_map(|(hops, steps)| {
+            let ends = [(&hops[0], &hops[0].out_port, &steps[0]), (&hops[1], &hops[1].in_port, &steps[1])];
+            let silent = ends.into_iter().find(|(_, port, step)| {
+                step.state.routing.as_ref().is_some_and(|routing| !routing.neighbors.contains(*port))
+            });
+            if let Some((hop, port, _)) = silent {
+                return Some(broken(
+                    format!("{} {port}", hop.switch),
+                    "no BGP neighbour: no route leads here",
+                ));
+            }
+            let asn = |step: &Step<'_>| step.state.routing.as_ref().map(|routing| routing.asn);
+            let same = asn(&steps[0]).filter(|own| asn(&steps[1]) == Some(*own))?;
+            Some(broken(&hops[1].switch, format!("AS {same} at both ends: they do not become neighbours")))
         })
     }
 

@@ -96,8 +96,10 @@ fn to_a_nic<'a>(
     None
 }
 
-/// A way on which a packet passes `port` of `switch`: comes in there, or goes out.
-pub(super) fn through(site: &Site<'_>, switch: &Name, port: &Name, comes_in: bool) -> Option<(Route, usize)> {
+/// A route on which a packet passes `port` of `switch`, comes in there or goes out, and the place of that switch on it; none where no NIC
+/// is reached by that port.
+#[must_use]
+pub fn through(site: &Site<'_>, switch: &Name, port: &Name, comes_in: bool) -> Option<(Route, usize)> {
     let switch = site.get(switch)?;
     let port = switch.port(port)?;
     let other = onward(site, switch, &port.name)?;

@@ -52,6 +52,8 @@ pub struct Proof {
     pub ports: usize,
     /// NICs.
     pub nics: usize,
+    /// Ends of cables between switches whose routing was read.
+    pub neighbors: usize,
     /// Different settings of ports that were looked at; all others are equal to one of these.
     pub port_settings: usize,
     /// Different settings of NICs.
@@ -60,10 +62,10 @@ pub struct Proof {
 
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { switches, ports, nics, port_settings, nic_settings } = self;
+        let Self { switches, ports, nics, neighbors, port_settings, nic_settings } = self;
         write!(
             f,
-            "all 64 DSCPs travel as the profile says over {ports} ports of {switches} switches ({port_settings} different settings) and {nics} NICs ({nic_settings})"
+            "all 64 DSCPs travel as the profile says over {ports} ports of {switches} switches ({port_settings} different settings) and {nics} NICs ({nic_settings}); {neighbors} BGP neighbours"
         )
     }
 }
@@ -169,6 +171,7 @@ impl<'a> Checker<'a> {
                 Some((whole, state, found)) => self.port(whole, switch, port, state, found),
                 None => Some(self.missing()),
             };
+            let fault = fault.or_else(|| self.neighbor(switch, port));
             if let Some(fault) = fault {
                 return Ok(Some(self.counterexample(place, (&switch.name, &port.name), fault)));
             }
@@ -223,6 +226,22 @@ impl<'a> Checker<'a> {
         let fault = ports::fault(&subject);
         self.seen_ports.insert(key, fault.clone());
         fault
+    }
+
+    /// Whether routes are exchanged over a cable between switches, as far as routing was read.
+    fn neighbor(&mut self, switch: &Switch, port: &Port) -> Option<Fault> {
+        let Peer::Switch { switch: peer, .. } = &port.peer else { return None };
+        let own = self.facts.switches.get(&switch.name)?.routing.as_ref()?;
+        self.proof.neighbors += 1;
+        let packet = ports::packet(self.profile, self.profile.spec().data_dscp);
+        let trials = vec![(packet, Claim::Routed)];
+        if !own.neighbors.contains(&port.name) {
+            return Some(Fault::new(Setting::Neighbor, "none", format!("{peer}"), trials));
+        }
+        let far = self.facts.switches.get(peer)?.routing.as_ref()?;
+        let wanted = format!("of another AS than {}", own.asn);
+        (far.asn == own.asn)
+            .then(|| Fault::new(Setting::Neighbor, format!("of AS {}", far.asn), wanted, trials))
     }
 
     fn nic(&mut self, switch: &Switch, port: &Port) -> Option<Counterexample> {

@@ -16,6 +16,7 @@ fn ports_are_those_of_linux() {
     assert_eq!(u64::from(udp::label_of(0xAB_CDEF, 0x12_3456)), (folded ^ (folded >> 40)) & 0xF_FFFF);
     for port in [0xC000, 0xC001, 0xFFFF] {
         assert_eq!(udp::of_label(udp::label_for(port)), port);
+        assert_ne!(udp::label_for(port), 0);
     }
 }
 
@@ -23,7 +24,7 @@ fn ports_are_those_of_linux() {
 #[test]
 fn chance_is_as_bad_as_theory_says() {
     for family in [Family::Broadcom, Family::Spectrum] {
-        for (links, mean) in [(4, 2.12), (8, 2.56), (16, 3.07), (32, 3.52), (64, 3.97)] {
+        for (links, mean) in [(4, 2.12), (8, 2.597), (16, 3.07), (32, 3.52), (64, 3.97)] {
             let mut random = Random::new(7);
             let hash = plan(family, Fields::FiveTuple, 1, 1)[0];
             let runs = 2_000;

@@ -23,8 +23,12 @@ pub fn label_of(local_qpn: u32, remote_qpn: u32) -> u32 {
     (product & 0xF_FFFF) as u32
 }
 
-/// The flow label that gives this port.
+/// A flow label that gives this port. It is never 0, which Linux takes for none.
 #[must_use]
 pub fn label_for(port: u16) -> u32 {
-    u32::from(port & 0x3FFF)
+    match u32::from(port & 0x3FFF) {
+        // The two ones fold into nothing.
+        0 => 0x4001,
+        label => label,
+    }
 }

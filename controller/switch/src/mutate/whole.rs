@@ -15,6 +15,7 @@ pub(super) const CHANGES: &[(&str, WholeChange)] = &[
     ("the other model of buffers", model),
     ("no pattern of traffic", pattern),
     ("another default alpha", alpha),
+    ("a neighbour left out", neighbor),
 ];
 
 fn port(site: &Site<'_>, switch: &mut SwitchState, _: &mut Random) -> Option<()> {
@@ -64,4 +65,8 @@ fn alpha(_: &Site<'_>, switch: &mut SwitchState, _: &mut Random) -> Option<()> {
     let alpha = switch.default_alpha.filter(|_| any)?;
     switch.default_alpha = Some(if alpha < 0 { alpha + 1 } else { alpha - 1 });
     Some(())
+}
+
+fn neighbor(site: &Site<'_>, switch: &mut SwitchState, _: &mut Random) -> Option<()> {
+    switch.routing.as_mut()?.neighbors.remove(&site.port.name).then_some(())
 }

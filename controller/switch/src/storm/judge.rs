@@ -8,8 +8,8 @@ use super::{Peer, Plane, PortId};
 /// So long a port is stopped before it is asked why, in milliseconds: with a reading every second that is the first whole second, so that
 /// a storm is named two seconds after it began at the latest.
 const ASKED: u64 = 900;
-/// More NICs of one leaf do not fail at once: it is the leaf.
-const AT_ONCE: usize = 2;
+/// More NICs of one leaf are not isolated on their own: two rails of a server may be among them, or it is the leaf.
+const AT_ONCE: usize = 1;
 
 /// What is at the root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,10 +104,12 @@ fn root(plane: &Plane, watch: &Watch, from: PortId, now: u64) -> (Cause, Vec<Por
             Peer::Port(there) => there,
         };
         let others = || plane.beside(there).iter().copied().filter(|other| *other != there);
-        // Whoever is stopped for longest was stopped first.
+        // What comes from above goes down: only where nothing below is stopped it can be that a route goes up again. Beyond that, whoever is
+        // stopped for longest was stopped first.
+        let valley = |other: PortId| plane.is_up(there) && plane.is_up(other);
         let next = others()
             .filter(|other| watch.last(*other, now).is_some_and(|interval| interval.is_stopped))
-            .max_by_key(|other| (watch.stopped_for(*other, now), std::cmp::Reverse(*other)));
+            .max_by_key(|other| (!valley(*other), watch.stopped_for(*other, now), std::cmp::Reverse(*other)));
         let switch = plane.switch(there);
         match next {
             Some(next) => {

@@ -40,6 +40,8 @@ pub struct Plane {
     ports: Vec<(u32, Peer)>,
     /// By switch: its ports.
     of: Vec<Vec<PortId>>,
+    /// By switch: how many switches are between it and the nearest NIC.
+    tiers: Vec<u32>,
 }
 
 impl Plane {
@@ -51,7 +53,26 @@ impl Plane {
         for (index, (switch, _)) in (0..).zip(&ports) {
             of[*switch as usize].push(PortId(index));
         }
-        Plane { ports, of }
+        let mut tiers = vec![u32::MAX; switches];
+        let leaf = |port: &PortId| matches!(ports[port.0 as usize].1, Peer::Nic(_));
+        let mut layer: Vec<usize> = (0..switches).filter(|switch| of[*switch].iter().any(leaf)).collect();
+        let mut tier = 0;
+        while !layer.is_empty() {
+            let mut next = Vec::new();
+            for switch in layer
+                .into_iter()
+                .filter(|switch| std::mem::replace(&mut tiers[*switch], tier.min(tiers[*switch])) == u32::MAX)
+            {
+                let peers = of[switch].iter().filter_map(|port| match ports[port.0 as usize].1 {
+                    Peer::Port(there) => Some(ports[there.0 as usize].0 as usize),
+                    Peer::Nic(_) => None,
+                });
+                next.extend(peers);
+            }
+            next.retain(|switch| tiers[*switch] == u32::MAX);
+            (layer, tier) = (next, tier + 1);
+        }
+        Plane { ports, of, tiers }
     }
 
     /// How many ports there are.
@@ -81,6 +102,13 @@ impl Plane {
     #[must_use]
     pub fn peer(&self, port: PortId) -> Peer {
         self.ports[port.0 as usize].1
+    }
+
+    /// The port leads to a switch that is further from the NICs.
+    #[must_use]
+    pub fn is_up(&self, port: PortId) -> bool {
+        let tier = |port: PortId| self.tiers[self.switch(port) as usize];
+        matches!(self.peer(port), Peer::Port(there) if tier(there) > tier(port))
     }
 
     /// The ports of the same switch, this one included.

@@ -62,15 +62,24 @@ fn a_switch_that_nothing_pauses_is_told_and_left() {
 #[test]
 fn ports_that_wait_for_each_other_are_a_deadlock() {
     // Leaves 0 and 1 with ports 0, 1 and 2, 3 up to spines 2 and 3, which have ports 4, 5 and 6, 7 down.
-    let peers = [4, 6, 5, 7, 0, 2, 1, 3].map(|port| Peer::Port(PortId(port)));
-    let switches = [0, 0, 1, 1, 2, 2, 3, 3];
-    let plane = Plane::new(switches.into_iter().zip(peers).collect());
+    let ports = [4, 6, 5, 7, 0, 2, 1, 3].map(|port| Peer::Port(PortId(port)));
+    let switches = [0, 0, 1, 1, 2, 2, 3, 3].into_iter().zip(ports);
+    let plane = Plane::new(switches.chain([(0, Peer::Nic(0)), (1, Peer::Nic(1))]).collect());
     // Leaf 0 waits for spine 2, that for leaf 1, that for spine 3, that for leaf 0.
     let found = judge(&plane, &watch(&plane, &[0, 5, 3, 6], &[], 2), 2_000);
     assert_eq!(found.len(), 1, "{found:?}");
     let ports = [0, 5, 3, 6].map(PortId).to_vec();
     assert_eq!(found[0].cause, Cause::Deadlock { ports });
     assert_eq!((found[0].action, found[0].stopped), (Action::Isolate(PortId(0)), 4));
+}
+
+#[test]
+fn another_storm_further_up_is_not_taken_for_a_cycle() {
+    // Both NICs of one storm each: whatever comes from above is held up by what is below.
+    let found = causes(&[0, 2, 3, 5, 6, 7], &[]);
+    let named: Vec<_> = found.iter().map(|verdict| verdict.cause.clone()).collect();
+    let nic = |nic, port| Cause::Nic { nic, port: PortId(port) };
+    assert_eq!(named, [nic(0, 0), nic(2, 3)], "{found:?}");
 }
 
 #[test]

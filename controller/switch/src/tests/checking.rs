@@ -7,10 +7,12 @@ use proto_profile::{
     words::{PrioritySet, Trust, Tsa},
 };
 
-use super::rendering::rich;
+use proto_random::Random;
+
+use super::{reading::unsettle, rendering::rich};
 use crate::{
     asic::Asic,
-    check::{Facts, Location, NicId, Setting, Verdict, check, replay, site},
+    check::{Claim, Facts, Location, NicId, Packet, Setting, Traffic, Verdict, check, replay, site, through},
     model::{Name, Nos, Switch},
     read,
     render::{frr, sonic},
@@ -44,7 +46,7 @@ fn what_is_right_is_proved() {
                 *state = read::sonic(&json, Some(&frr::text(state))).unwrap().state;
             }
             let Verdict::Proof(proof) = check(&profile, &switches, &facts).unwrap() else { panic!() };
-            assert_eq!((proof.switches, proof.ports, proof.nics), (6, 24, 8));
+            assert_eq!((proof.switches, proof.ports, proof.nics, proof.neighbors), (6, 24, 8, 16));
             assert!(proof.port_settings <= 3 && proof.nic_settings == 1, "{proof}");
         }
     }
@@ -242,6 +244,20 @@ const STATIC: &[Case] = &[
         Setting::Watchdog,
         "a storm is told and does not end",
     ),
+    (
+        "a neighbour left out",
+        At::Whole(LEAF, |s| {
+            s.routing.as_mut().unwrap().neighbors.pop_first();
+        }),
+        Setting::Neighbor,
+        "no BGP neighbour: no route leads here",
+    ),
+    (
+        "one AS for two tiers",
+        At::Whole("leaf-p0-r0", |s| s.routing.as_mut().unwrap().asn = 64_513),
+        Setting::Neighbor,
+        "AS 64513 at both ends",
+    ),
     ("nobody looks", At::Whole(SPINE, |s| s.poll_ms = None), Setting::Watchdog, "looking every 0 ms"),
     (
         "CNPs by share",
@@ -437,4 +453,51 @@ fn equal_ports_are_checked_once() {
     let Verdict::Proof(proof) = check(&profile, &switches, &facts).unwrap() else { panic!() };
     assert_eq!((proof.switches, proof.ports, proof.nics), (144, 128 * 80 + 16 * 128, 8192));
     assert_eq!((proof.port_settings, proof.nic_settings), (3, 1));
+}
+
+/// Whatever a port is set to: where the check proves, no packet of any class fares otherwise.
+#[test]
+fn what_is_proved_holds_for_every_packet() {
+    let (profile, mut proved) = (rich(), 0);
+    let spec = profile.spec().clone();
+    for seed in 0..600_u64 {
+        let model = if seed % 2 == 0 { BufferModel::Static } else { BufferModel::Dynamic };
+        let (switches, mut facts) = right(&profile, model);
+        let mut random = Random::new(seed);
+        let at = &switches[random.index(switches.len())];
+        let port = &at.ports[random.index(at.ports.len())].name;
+        unsettle(facts.switches.get_mut(&at.name).unwrap().ports.get_mut(port).unwrap(), &mut random);
+        if let Verdict::Counterexample(found) = check(&profile, &switches, &facts).unwrap() {
+            assert!(found.is_confirmed(), "{seed}: {found}");
+            continue;
+        }
+        proved += 1;
+        let end = &spec.switch;
+        let (lossless_mtu, small_packet_percent) = (end.lossless_mtu, end.small_packet_percent);
+        let traffic = Traffic { lossless_mtu, small_packet_percent, shared_by: end.headroom_shared_by };
+        let (dog, poll_ms, lossless) = (end.watchdog.into(), end.watchdog.poll_ms, spec.pfc);
+        let data = Packet { dscp: spec.data_dscp.get(), ect: true, bytes: lossless_mtu };
+        let other = |dscp: u8| Packet { dscp, ect: false, bytes: spec.mtu };
+        let trials = [
+            (data, Claim::NotLost(traffic)),
+            (data, Claim::Marked { queue: 6_400_000, share: 1_000_000 }),
+            (data, Claim::Marked { queue: 1_599_999, share: 0 }),
+            (data, Claim::StormEnds { dog, poll_ms, lossless }),
+            (data, Claim::Notified { dscp: 48, priority: 6 }),
+            (data, Claim::Apart(48)),
+            (other(0), Claim::NeverPaused),
+            (other(0), Claim::Routed),
+            (other(0), Claim::Arrives { outer: 50 }),
+            (other(34), Claim::Classed { tc: 4, group: 0, queue: 4 }),
+            (other(48), Claim::Served { switch: Scheduler::Strict, nic: Scheduler::Strict }),
+        ];
+        for comes_in in [true, false] {
+            let (route, hop) = through(&site(&switches), &at.name, port, comes_in).unwrap();
+            for (packet, claim) in trials {
+                let replay = replay(&site(&switches), &facts, &route, hop, packet, claim);
+                assert_eq!(replay.broken, None, "{seed}: {packet}: {claim}\n{route}");
+            }
+        }
+    }
+    assert!(proved > 50, "{proved} of 600 were right all the same");
 }

@@ -66,6 +66,20 @@ fn names_say_nothing_but_themselves() {
     assert!(Name::new(&"a".repeat(64)).is_err());
 }
 
+#[test]
+fn ports_have_the_names_of_their_operating_system() {
+    for (nos, third) in [
+        (Nos::Sonic, "Ethernet16"),
+        (Nos::Cumulus, "swp3"),
+        (Nos::Eos, "Ethernet3/1"),
+        (Nos::NxOs, "Ethernet1/3"),
+    ] {
+        assert_eq!(nos.port_name(2, 8).unwrap().as_str(), third);
+        assert_eq!(nos.port_index(third, 8), Some(2));
+        assert_eq!(nos.port_index("eth0", 8), None);
+    }
+}
+
 /// Speed, and xoff at 5, 40 and 300 m; cell 192, by SONiC's own rule.
 type Vectors = [(u32, [u64; 3]); 5];
 

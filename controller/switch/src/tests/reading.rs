@@ -10,7 +10,9 @@ use crate::{
     model::{Name, Nos},
     read::{self, ReadError},
     render::{frr, sonic, tables::ConfigDb},
-    state::{Buffer, BufferModel, Group, Limit, Marking, PortWatchdog, Queue, Scheduler, SwitchState},
+    state::{
+        Buffer, BufferModel, Group, Limit, Marking, PortState, PortWatchdog, Queue, Scheduler, SwitchState,
+    },
 };
 
 fn states(model: BufferModel) -> Vec<SwitchState> {
@@ -41,45 +43,49 @@ fn odd(seed: u64) -> SwitchState {
     let mut all = states(model);
     let mut state = all.swap_remove(random.index(all.len()));
     for port in state.ports.values_mut() {
-        let qos = &mut port.qos;
-        match random.below(12) {
-            0 => qos.dscp_to_tc = None,
-            1 => qos.pfc = PrioritySet(u8::try_from(random.below(256)).unwrap()),
-            2 => qos.watchdog = None,
-            3 => qos.groups.clear(),
-            4 => {
-                qos.queues.insert(2, Queue { scheduler: Some(Scheduler::Share(7)), ..Queue::default() });
-            }
-            5 => port.cable_m = None,
-            6 => (port.up, port.mtu) = (false, 1500),
-            7 => {
-                let at = EcnThresholds { kmin: random.below(1 << 40), kmax: random.below(1 << 40), pmax: 7 };
-                let marking = Marking { ecn: random.below(2) == 0, on: random.below(2) == 0, at };
-                qos.queues.entry(3).or_default().marking = Some(marking);
-            }
-            8 => {
-                let buffer = Buffer {
-                    pool: Name::new("pool").unwrap(),
-                    size: random.below(1 << 30),
-                    limit: Limit::Bytes(random.below(1 << 30)),
-                    xoff: Some(random.below(1 << 30)),
-                    xon: None,
-                };
-                qos.groups.insert(5, Group::Fixed(buffer));
-            }
-            9 => {
-                let map = qos.tc_to_group.as_mut().unwrap();
-                std::sync::Arc::make_mut(map).insert(5, 1);
-            }
-            10 => {
-                let dog =
-                    PortWatchdog { action: WatchdogAction::Alert, detection_ms: 300, restoration_ms: 100 };
-                qos.watchdog = Some(dog);
-            }
-            _ => qos.priority_to_queue = None,
-        }
+        unsettle(port, &mut random);
     }
     state
+}
+
+/// Changes a port, for better or worse.
+pub fn unsettle(port: &mut PortState, random: &mut Random) {
+    let qos = &mut port.qos;
+    match random.below(12) {
+        0 => qos.dscp_to_tc = None,
+        1 => qos.pfc = PrioritySet(u8::try_from(random.below(256)).unwrap()),
+        2 => qos.watchdog = None,
+        3 => qos.groups.clear(),
+        4 => {
+            qos.queues.insert(2, Queue { scheduler: Some(Scheduler::Share(7)), ..Queue::default() });
+        }
+        5 => port.cable_m = None,
+        6 => (port.up, port.mtu) = (false, 1500),
+        7 => {
+            let at = EcnThresholds { kmin: random.below(1 << 40), kmax: random.below(1 << 40), pmax: 7 };
+            let marking = Marking { ecn: random.below(2) == 0, on: random.below(2) == 0, at };
+            qos.queues.entry(3).or_default().marking = Some(marking);
+        }
+        8 => {
+            let buffer = Buffer {
+                pool: Name::new("pool").unwrap(),
+                size: random.below(1 << 30),
+                limit: Limit::Bytes(random.below(1 << 30)),
+                xoff: Some(random.below(1 << 30)),
+                xon: None,
+            };
+            qos.groups.insert(5, Group::Fixed(buffer));
+        }
+        9 => {
+            let map = qos.tc_to_group.as_mut().unwrap();
+            std::sync::Arc::make_mut(map).insert(5, 1);
+        }
+        10 => {
+            let dog = PortWatchdog { action: WatchdogAction::Alert, detection_ms: 300, restoration_ms: 100 };
+            qos.watchdog = Some(dog);
+        }
+        _ => qos.priority_to_queue = None,
+    }
 }
 
 proptest! {

@@ -8,7 +8,8 @@ use proto_profile::{
 };
 
 use crate::{
-    desired,
+    bgp, buffer, desired,
+    explain::explain,
     model::Nos,
     render::{
         dialect::{self, Block, CUMULUS, EOS, NX_OS, VALUES},
@@ -77,6 +78,17 @@ fn texts_to_paste_are_as_signed() {
         let state = leaf(&small(dialect.nos), &rich(), BufferModel::Static);
         signed(file, &dialect::text(&dialect, &state));
     }
+}
+
+#[test]
+fn every_value_is_explained() {
+    let switches = small(Nos::Sonic).switches().unwrap();
+    let (profile, leaf) = (rich(), &switches[0]);
+    let plan = buffer::plan(leaf, &profile).unwrap();
+    let routing = bgp::plan(&switches).unwrap();
+    let lines = explain(&profile, leaf, &plan, &routing[&leaf.name]);
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    signed("leaf.explained.txt", &text);
 }
 
 /// A value that nothing gives would leave its line out of every text.

@@ -176,3 +176,13 @@ fn all_contradictions_come_at_once() {
     let found = QosProfile::new(spec).unwrap_err();
     assert_eq!(found.0.len(), 6, "{found}");
 }
+
+/// What docs/qos.md shows.
+#[test]
+fn the_documents_profile_holds() {
+    let text = include_str!("../../../../docs/qos.md");
+    let json = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let profile = from_json(json).unwrap();
+    assert_eq!(profile.priority_of(Dscp::of(34)).get(), 4);
+    assert!(profile.spec().switch.vxlan && profile.spec().switch.ecn.contains_key(&400));
+}
