@@ -59,10 +59,11 @@ impl Plane {
         let mut tier = 0;
         while !layer.is_empty() {
             let mut next = Vec::new();
-            for switch in layer
-                .into_iter()
-                .filter(|switch| std::mem::replace(&mut tiers[*switch], tier.min(tiers[*switch])) == u32::MAX)
-            {
+            for switch in layer {
+                if tiers[switch] != u32::MAX {
+                    continue;
+                }
+                tiers[switch] = tier;
                 let peers = of[switch].iter().filter_map(|port| match ports[port.0 as usize].1 {
                     Peer::Port(there) => Some(ports[there.0 as usize].0 as usize),
                     Peer::Nic(_) => None,
