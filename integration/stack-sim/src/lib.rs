@@ -25,6 +25,7 @@ pub mod source;
 pub mod sums;
 #[cfg(test)]
 mod tests;
+pub mod vacancy;
 pub mod weather;
 pub mod wire;
 pub mod world;

@@ -25,6 +25,8 @@ pub struct Report {
     pub take_overs: u64,
     /// Milliseconds from the last fault until all had settled.
     pub settled_ms: u64,
+    /// The longest that nobody led although somebody could, in milliseconds.
+    pub vacancy_ms: u64,
     /// The first thing that must not be, and when.
     pub violation: Option<(u64, String)>,
     /// Lines for people, if they were kept.
@@ -46,6 +48,7 @@ impl Report {
             commits: 0,
             take_overs: 0,
             settled_ms: 0,
+            vacancy_ms: 0,
             violation: None,
             story: Vec::new(),
         }
@@ -58,8 +61,9 @@ impl fmt::Display for Report {
         write!(
             f,
             "seed {seed}: digest {digest:016x}, {events} events in {simulated_ms} ms, {faults} faults, {acknowledged} submits \
-             acknowledged of {calls} calls, {commits} transactions, {} take-overs, settled {} ms after the last fault",
-            self.take_overs, self.settled_ms
+             acknowledged of {calls} calls, {commits} transactions, {} take-overs, nobody led for {} ms at most, settled {} ms after \
+             the last fault",
+            self.take_overs, self.vacancy_ms, self.settled_ms
         )?;
         match &self.violation {
             Some((at, what)) => write!(f, "\nVIOLATION at {at} ms: {what}"),

@@ -122,6 +122,18 @@ impl Weather {
         self.down.contains_key(host)
     }
 
+    /// Whether a controller runs that nothing keeps from leading: neither the network nor etcd, nor that it is to end.
+    #[must_use]
+    pub fn somebody_could_lead(&self) -> bool {
+        let of_controllers = |fault: &Fault| match &fault.what {
+            What::Kill(host) => self.hosts.controllers.contains(host),
+            What::KillLeader | What::HandOver(_) | What::Compact => true,
+            _ => false,
+        };
+        let free = |host: &String| !self.down.contains_key(host) && !self.leaving.contains_key(host);
+        self.active.iter().all(of_controllers) && self.hosts.controllers.iter().any(free)
+    }
+
     fn begin(&mut self, sim: &mut Sim<'_>, fault: &Fault, now: u64) {
         match &fault.what {
             What::Kill(host) => self.kill(sim, host, fault.until_ms),

@@ -22,6 +22,7 @@ use crate::{
     net,
     record::Record,
     report::Report,
+    vacancy::Vacancy,
     weather::Weather,
 };
 
@@ -87,6 +88,7 @@ struct World<'a> {
     reported: ReportedState,
     record: Record,
     weather: Weather,
+    vacancy: Vacancy,
 }
 
 impl World<'_> {
@@ -143,6 +145,7 @@ impl World<'_> {
             reported,
             record: record.clone(),
             weather,
+            vacancy: Vacancy::default(),
         };
         world.add_clients(&mut rng);
         world
@@ -198,6 +201,7 @@ impl World<'_> {
             commits: self.etcd.inner().commits,
             take_overs: self.posts.terms(),
             settled_ms,
+            vacancy_ms: self.vacancy.longest_ms,
             ..Report::of(self.seed)
         }
     }
@@ -216,6 +220,10 @@ impl World<'_> {
         self.weather.turn(&mut self.sim, now);
         if let Err(error) = self.sim.step() {
             self.record.fail(format!("a host broke: {error}"));
+        }
+        let led = !self.posts.leaders().is_empty();
+        if let Err(vacant) = self.vacancy.look(now, led, self.weather.somebody_could_lead()) {
+            self.record.fail(vacant);
         }
     }
 
