@@ -22,6 +22,7 @@ mod revoke;
 mod secret;
 mod sharing;
 mod simulate;
+mod switch;
 mod top;
 mod validate;
 mod values;
@@ -53,6 +54,9 @@ pub use revoke::RevokeCommand;
 pub use secret::{CreateCommand, CreateValues, parse_env_from};
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
+pub use switch::{
+    SwitchAsic, SwitchBuffers, SwitchCommand, SwitchNos, SwitchRender, SwitchRouting, SwitchSource,
+};
 pub use top::{Efficiency, Top, TopNoun};
 pub use validate::Validate;
 pub use values::{
@@ -230,6 +234,9 @@ pub enum Command {
     /// Plan class of service of NICs (PFC, ECN, DSCP, ETS, MTU), and roll a profile out over the fabric
     #[command(subcommand)]
     Qos(QosCommand),
+    /// Plan, render and check switches from the same profile as NICs; no cluster is asked
+    #[command(subcommand)]
+    Switch(SwitchCommand),
     /// List tokens that were issued
     #[command(subcommand)]
     Token(TokenCommand),

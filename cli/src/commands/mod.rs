@@ -49,6 +49,7 @@ mod simulate;
 mod source;
 mod step;
 mod submit;
+mod switch;
 mod tenant;
 mod top;
 mod topology;
@@ -84,6 +85,7 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Completion { shell } => return shell::completion(*shell),
         Command::Man { dir } => return shell::man(dir),
         Command::Fabric(command) => return fabric::run(command),
+        Command::Switch(command) => return switch::run(command),
         Command::Simulate(args) => return simulate::simulate(args),
         Command::Replay(args) => return simulate::replay(args),
         Command::Qos(command) => {
@@ -176,6 +178,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         | Command::Man { .. }
         | Command::Config(_)
         | Command::Fabric(_)
+        | Command::Switch(_)
         | Command::Simulate(_)
         | Command::Replay(_) => Ok(()),
     }

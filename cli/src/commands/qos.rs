@@ -57,7 +57,11 @@ fn utf8(name: &str, bytes: Vec<u8>) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|error| Error::Document(format!("{name}: is not UTF-8: {error}")))
 }
 
-fn profile_of(path: Option<&Path>) -> Result<QosProfile, Error> {
+/// The profile of a file, or the one that is built in.
+///
+/// # Errors
+/// [`Error::File`] or [`Error::Document`] if it cannot be read or has faults.
+pub fn profile_of(path: Option<&Path>) -> Result<QosProfile, Error> {
     let Some(path) = path else { return Ok(QosProfile::default()) };
     Ok(profile_text(path)?.1)
 }
@@ -80,7 +84,11 @@ fn nics(args: &QosOffline) -> Result<Vec<Observed>, Error> {
     Ok(nics)
 }
 
-fn json(values: &impl serde::Serialize) -> Result<String, Error> {
+/// Values for programs, with an end of line.
+///
+/// # Errors
+/// [`Error::Document`] if a value has no form in JSON.
+pub fn json(values: &impl serde::Serialize) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(values);
     text.map(|text| text + "\n").map_err(|error| Error::Document(error.to_string()))
 }

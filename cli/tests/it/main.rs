@@ -10,6 +10,7 @@ mod inside;
 mod interactive;
 mod real;
 mod simulate;
+mod switch;
 mod usage;
 
 use std::{
