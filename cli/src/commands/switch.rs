@@ -147,8 +147,12 @@ fn list(source: &SwitchSource, output: QosOutput) -> Result<(), Error> {
 
 fn named<'s>(site: &'s Site, name: &str) -> Result<&'s Switch, Error> {
     site.switches.iter().find(|switch| switch.name.as_str() == name).ok_or_else(|| {
-        let names: Vec<&str> = site.switches.iter().map(|switch| switch.name.as_str()).take(NAMED).collect();
-        Error::NotFound(format!("the document has no switch {name}; it has {}", names.join(", ")))
+        let names = site.switches.iter().map(|switch| switch.name.as_str());
+        let near = names.min_by_key(|other| strsim::damerau_levenshtein(other, name)).unwrap_or_default();
+        Error::NotFound(format!(
+            "the document has no switch {name}; did you mean {near}? `railctl switch list` shows all {}",
+            site.switches.len()
+        ))
     })
 }
 
