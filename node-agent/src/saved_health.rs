@@ -33,13 +33,13 @@ const SEVERITIES: [(Severity, schema::Severity); 3] = [
 ];
 
 /// One condition of one port, with the port that it is of.
-pub type Held = (PortKey, Condition, ActiveCondition);
+pub type SavedCondition = (PortKey, Condition, ActiveCondition);
 
 /// What is saved; `None` if nothing is. What this version does not know is left out.
 ///
 /// # Errors
 /// The file is unreadable, of a later release, or broken.
-pub fn read(places: &Places) -> Result<Option<Vec<Held>>, StateFileError> {
+pub fn read(places: &Places) -> Result<Option<Vec<SavedCondition>>, StateFileError> {
     places.read(loaded, old, REMEDY)
 }
 
@@ -47,11 +47,11 @@ pub fn read(places: &Places) -> Result<Option<Vec<Held>>, StateFileError> {
 ///
 /// # Errors
 /// What the kernel answered.
-pub fn write(places: &Places, held: Vec<Held>) -> io::Result<()> {
+pub fn write(places: &Places, held: Vec<SavedCondition>) -> io::Result<()> {
     places.write(&saved(held), Durability::Process)
 }
 
-fn saved(held: Vec<Held>) -> Vec<u8> {
+fn saved(held: Vec<SavedCondition>) -> Vec<u8> {
     let severity = |severity| {
         let saved = SEVERITIES.iter().find(|(one, _)| *one == severity).map(|(_, saved)| *saved);
         saved.unwrap_or_default().into()
@@ -74,7 +74,7 @@ fn saved(held: Vec<Held>) -> Vec<u8> {
     schema::NicConditions { version: VERSION, conditions: each.collect() }.encode_to_vec()
 }
 
-fn loaded(bytes: &[u8]) -> Result<Vec<Held>, Flaw> {
+fn loaded(bytes: &[u8]) -> Result<Vec<SavedCondition>, Flaw> {
     let saved: schema::NicConditions = decode(bytes)?;
     let each = saved.conditions.into_iter().filter_map(|one| {
         let severity = SEVERITIES.iter().find(|(_, saved)| i32::from(*saved) == one.severity)?.0;
@@ -115,7 +115,7 @@ struct OldCondition {
     bytes: u64,
 }
 
-fn old(text: &[u8]) -> Result<Vec<Held>, Flaw> {
+fn old(text: &[u8]) -> Result<Vec<SavedCondition>, Flaw> {
     let saved: Vec<OldCondition> =
         serde_json::from_slice(text).map_err(|error| Flaw::Broken(error.to_string()))?;
     let each = saved.into_iter().filter_map(|one| {
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    fn all() -> (&'static Fact, Vec<Held>) {
+    fn all() -> (&'static Fact, Vec<SavedCondition>) {
         let fact = node_agent_health::facts().next().unwrap();
         let held = ActiveCondition {
             severity: Severity::Drain,

@@ -25,7 +25,7 @@ pub type Measure = fn(&Row, bool) -> Result<(), String>;
 pub const ROWS: [(&str, Measure); 5] =
     [("F1", faults), ("F3", deadlock), ("F7", storm), ("F8", paths), ("F9", large)];
 
-fn told(all: &[impl ToString]) -> String {
+fn joined(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
@@ -34,7 +34,7 @@ fn faults(row: &Row, quick: bool) -> Result<(), String> {
     let count: u32 = if quick { 100 } else { 1000 };
     let profile = QosProfile::default();
     let switches = Shape::default().switches().map_err(|why| why.to_string())?;
-    let mut facts = Facts::desired(&profile, &switches, BufferModel::Static).map_err(|all| told(&all))?;
+    let mut facts = Facts::desired(&profile, &switches, BufferModel::Static).map_err(|all| joined(&all))?;
     let ports: usize = switches.iter().map(|switch| switch.ports.len()).sum();
     let cpu = Cpu::start();
     let mut times = Vec::new();
@@ -71,7 +71,7 @@ fn faults(row: &Row, quick: bool) -> Result<(), String> {
 fn variant_is_right(seed: u64) -> Result<bool, String> {
     let variant = mutate::variant(seed).map_err(|why| why.to_string())?;
     let switches = variant.shape.switches().map_err(|why| why.to_string())?;
-    let facts = Facts::desired(&variant.profile, &switches, variant.model).map_err(|all| told(&all))?;
+    let facts = Facts::desired(&variant.profile, &switches, variant.model).map_err(|all| joined(&all))?;
     let verdict = check(&variant.profile, &switches, &facts).map_err(|why| why.to_string())?;
     Ok(matches!(verdict, Verdict::Proof(_)))
 }
@@ -96,7 +96,7 @@ fn deadlock(row: &Row, quick: bool) -> Result<(), String> {
                 Answer::Proof(proof) => {
                     (name == "proof", json!({"covered": proof.covered, "checked": proof.checked}))
                 }
-                Answer::Cycle(_) => (name != "proof", json!({"told": run.told})),
+                Answer::Cycle(_) => (name != "proof", json!({"description": run.description})),
                 Answer::Undecided(proof) => (false, json!({"undecided_after": proof.checked})),
             };
             if !is_right {
@@ -192,8 +192,8 @@ fn large(row: &Row, quick: bool) -> Result<(), String> {
 
 /// Bytes that were rendered. What is read back must be what was rendered, and right.
 fn round_trip(profile: &QosProfile, switches: &[Switch]) -> Result<usize, String> {
-    let wanted = desired::plan(profile, switches, BufferModel::Static).map_err(|all| told(&all))?;
-    let mut facts = Facts::desired(profile, switches, BufferModel::Static).map_err(|all| told(&all))?;
+    let wanted = desired::plan(profile, switches, BufferModel::Static).map_err(|all| joined(&all))?;
+    let mut facts = Facts::desired(profile, switches, BufferModel::Static).map_err(|all| joined(&all))?;
     let mut bytes = 0;
     for (name, state) in &wanted {
         let config = render::sonic::config_db(state).to_json().map_err(|why| why.to_string())?;

@@ -16,11 +16,11 @@ pub struct Vacancy {
 }
 
 impl Vacancy {
-    /// Takes one look: whether somebody leads, and whether somebody could.
+    /// Observes once: whether somebody leads, and whether somebody could.
     ///
     /// # Errors
     /// Nobody has led for longer than [`BOUND_MS`].
-    pub fn look(&mut self, now_ms: u64, led: bool, could: bool) -> Result<(), String> {
+    pub fn observe(&mut self, now_ms: u64, led: bool, could: bool) -> Result<(), String> {
         if led || !could {
             self.since_ms = None;
             return Ok(());
@@ -44,13 +44,13 @@ mod tests {
     fn a_vacancy_is_bounded_and_counts_only_while_somebody_could_lead() {
         let mut vacancy = Vacancy::default();
         // While it cannot be helped it may last.
-        assert!((0..100).all(|second| vacancy.look(second * 1000, false, false).is_ok()));
-        assert_eq!(vacancy.look(100_000, false, true), Ok(()));
-        assert_eq!(vacancy.look(100_000 + BOUND_MS, false, true), Ok(()));
-        assert!(vacancy.look(100_001 + BOUND_MS, false, true).unwrap_err().contains("nobody leads"));
+        assert!((0..100).all(|second| vacancy.observe(second * 1000, false, false).is_ok()));
+        assert_eq!(vacancy.observe(100_000, false, true), Ok(()));
+        assert_eq!(vacancy.observe(100_000 + BOUND_MS, false, true), Ok(()));
+        assert!(vacancy.observe(100_001 + BOUND_MS, false, true).unwrap_err().contains("nobody leads"));
         // A leader ends it, and the next one counts from its own beginning.
-        assert_eq!(vacancy.look(200_000, true, true), Ok(()));
-        assert_eq!(vacancy.look(300_000, false, true), Ok(()));
+        assert_eq!(vacancy.observe(200_000, true, true), Ok(()));
+        assert_eq!(vacancy.observe(300_000, false, true), Ok(()));
         assert_eq!(vacancy.longest_ms, BOUND_MS + 1);
     }
 }

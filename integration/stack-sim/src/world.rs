@@ -222,7 +222,7 @@ impl World<'_> {
             self.record.fail(format!("a host broke: {error}"));
         }
         let led = !self.posts.leaders().is_empty();
-        if let Err(vacant) = self.vacancy.look(now, led, self.weather.somebody_could_lead()) {
+        if let Err(vacant) = self.vacancy.observe(now, led, self.weather.somebody_could_lead()) {
             self.record.fail(vacant);
         }
     }

@@ -107,10 +107,10 @@ fn a_job_whose_dependency_is_met_before_its_begin_time_has_an_expected_start() {
     w.submit("late", JobSpec { begin: Some(begin), after, ..spec(1, 1) });
     w.ok(Event::Cancel { by: None, id: id("first"), grace: None, indices: Vec::new() });
     w.tick(Duration::from_secs(10));
-    let told = w.state.prospects(&[id("late")], w.now).remove(0);
+    let prospect = w.state.prospects(&[id("late")], w.now).remove(0);
     assert!(w.phase("first").is_terminal() && w.phase("late") == Phase::Pending);
-    assert!(told.stored.len() == 1 && told.stored[0].code == ReasonCode::BeginTime, "{told:?}");
+    assert!(prospect.stored.len() == 1 && prospect.stored[0].code == ReasonCode::BeginTime, "{prospect:?}");
     // A forecast's steps are ten seconds wide.
     let near = |eta: proto_model::Eta| eta.earliest == begin && eta.start.since(begin).as_secs() <= 10;
-    assert!(told.eta.is_some_and(near), "{told:?}");
+    assert!(prospect.eta.is_some_and(near), "{prospect:?}");
 }

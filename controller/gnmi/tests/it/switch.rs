@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use controller_gnmi::wire::g_nmi_server::{GNmi, GNmiServer};
-use controller_gnmi::wire::{self, subscribe_response::Response as Told, typed_value::Value as Wire};
+use controller_gnmi::wire::{self, subscribe_response::Response as Content, typed_value::Value as Wire};
 use controller_gnmi::{Gnmi, Limits, Target};
 use proto_rpc::ca::{CA_LIFETIME, LEAF_LIFETIME};
 use proto_rpc::deadline::DeadlinePolicy;
@@ -42,13 +42,13 @@ pub enum Fault {
     AnswerLost,
     /// Wants a name and a password.
     Login,
-    /// Says nothing more once everything was told.
+    /// Says nothing more once everything was content.
     Mute,
 }
 
 pub struct State {
     pub fault: Mutex<Fault>,
-    /// The settings; changes are told to who follows.
+    /// The settings; changes are content to who follows.
     pub config: watch::Sender<Json>,
     /// Ends every stream, as a reboot does.
     pub reboot: watch::Sender<u32>,
@@ -182,10 +182,11 @@ impl GNmi for Door {
             loop {
                 let value = config.borrow_and_update().to_string();
                 let update = vec![update(path.clone(), Wire::JsonIetfVal(value.into_bytes()))];
-                let told = Told::Update(wire::Notification { timestamp: 7, update, ..Default::default() });
-                let sync = (!synced).then_some(Told::SyncResponse(true));
+                let content =
+                    Content::Update(wire::Notification { timestamp: 7, update, ..Default::default() });
+                let sync = (!synced).then_some(Content::SyncResponse(true));
                 synced = true;
-                for response in std::iter::once(told).chain(sync) {
+                for response in std::iter::once(content).chain(sync) {
                     if send.send(Ok(wire::SubscribeResponse { response: Some(response) })).await.is_err() {
                         return;
                     }

@@ -46,7 +46,7 @@ pub struct Run {
     /// Failures at the same time, and sets of them, and how many were looked at.
     pub answer: Answer,
     /// The cycle in words, where there is one.
-    pub told: Option<String>,
+    pub description: Option<String>,
 }
 
 impl Run {
@@ -55,10 +55,10 @@ impl Run {
     pub fn of(size: Clos, valley: bool, routing: Routing) -> Option<Run> {
         let fabric = size.fabric(valley)?;
         let answer = prove(&fabric, routing, Limits::default());
-        let told = match &answer {
+        let description = match &answer {
             Answer::Cycle(cycle) => Some(cycle.describe(&fabric)),
             Answer::Proof(_) | Answer::Undecided(_) => None,
         };
-        Some(Run { answer, told })
+        Some(Run { answer, description })
     }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Failure;
-use super::fabric::Fabric;
+use super::fabric::{Fabric, Failure, Switch};
 
 /// A node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +33,7 @@ impl Network {
     /// The fabric as it is.
     pub fn of(fabric: &Fabric, failures: &[Failure]) -> Self {
         let down = |failure| failures.contains(&failure);
-        let node = |(index, switch): (usize, &super::Switch)| Node {
+        let node = |(index, switch): (usize, &Switch)| Node {
             tier: switch.tier,
             serves: switch.serves,
             is_many: false,

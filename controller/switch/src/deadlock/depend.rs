@@ -7,7 +7,7 @@ use super::routes::{Routing, next_hops};
 
 /// A packet that came from one neighbour and goes on to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Turn {
+pub struct SwitchTurn {
     /// Index of the switch.
     pub at: usize,
     /// Where it came from.
@@ -39,7 +39,7 @@ pub(super) fn graph(network: &Network, routing: Routing) -> Made {
             .map(|near| near.iter().map(|(near, _)| *near).collect())
             .collect::<Vec<_>>(),
     );
-    let mut noted = Noted::new(network);
+    let mut noted = WaitSets::new(network);
     let mut valleys = 0;
     let mut seen = vec![usize::MAX; links.ends.len()];
     for (round, &to) in network.destinations.iter().enumerate() {
@@ -99,12 +99,12 @@ impl Links {
 }
 
 /// A set of waits for each link, as bits over the links of the switch in between.
-struct Noted {
+struct WaitSets {
     links: Links,
     bits: Vec<Vec<u64>>,
 }
 
-impl Noted {
+impl WaitSets {
     fn new(network: &Network) -> Self {
         let mut near = vec![Vec::new(); network.nodes.len()];
         for (at, neighbours) in network.neighbours.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Noted {
         let links = Links::new(&near);
         let words = |(_, at): &(usize, usize)| vec![0; links.near[*at].len().div_ceil(64)];
         let bits = links.ends.iter().map(words).collect();
-        Noted { links, bits }
+        WaitSets { links, bits }
     }
 
     fn wait(&mut self, [from, at, to]: [usize; 3]) {
@@ -169,25 +169,25 @@ impl Graph {
     }
 
     /// A cycle as turns, without those that are forbidden.
-    pub fn turns(&self, forbidden: &BTreeSet<Turn>) -> Option<Vec<Turn>> {
-        let allowed = |turn: Turn| !forbidden.contains(&turn);
+    pub fn turns(&self, forbidden: &BTreeSet<SwitchTurn>) -> Option<Vec<SwitchTurn>> {
+        let allowed = |turn: SwitchTurn| !forbidden.contains(&turn);
         let found = self.back_to(self.on_a_cycle(&allowed)?, &allowed)?;
         let next = found.iter().cycle().skip(1);
         Some(found.iter().zip(next).map(|(link, on)| self.turn(*link, *on)).collect())
     }
 
-    fn turn(&self, link: usize, on: usize) -> Turn {
+    fn turn(&self, link: usize, on: usize) -> SwitchTurn {
         let ((from, at), (_, to)) = (self.links[link], self.links[on]);
-        Turn { at, from, to }
+        SwitchTurn { at, from, to }
     }
 
-    fn on(&self, link: usize, allowed: &dyn Fn(Turn) -> bool) -> Vec<usize> {
+    fn on(&self, link: usize, allowed: &dyn Fn(SwitchTurn) -> bool) -> Vec<usize> {
         let waits = self.waits[link].iter().copied();
         waits.filter(|on| allowed(self.turn(link, *on))).collect()
     }
 
     /// A link that is on a cycle: depth first, without recursion.
-    fn on_a_cycle(&self, allowed: &dyn Fn(Turn) -> bool) -> Option<usize> {
+    fn on_a_cycle(&self, allowed: &dyn Fn(SwitchTurn) -> bool) -> Option<usize> {
         // 0 is not seen, 1 is on the way, 2 is done.
         let mut state = vec![0_u8; self.links.len()];
         for first in 0..self.links.len() {
@@ -216,7 +216,7 @@ impl Graph {
     }
 
     /// The shortest way from a link back to itself, breadth first.
-    fn back_to(&self, first: usize, allowed: &dyn Fn(Turn) -> bool) -> Option<Vec<usize>> {
+    fn back_to(&self, first: usize, allowed: &dyn Fn(SwitchTurn) -> bool) -> Option<Vec<usize>> {
         let mut before = vec![usize::MAX; self.links.len()];
         let mut open = VecDeque::from([first]);
         while let Some(link) = open.pop_front() {

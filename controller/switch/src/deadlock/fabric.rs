@@ -2,6 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Failure {
+    /// All cables between two switches, by the index of the link.
+    Link(usize),
+    /// A switch, by its index.
+    Switch(usize),
+}
+
 /// A switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switch {

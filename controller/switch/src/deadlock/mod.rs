@@ -21,22 +21,13 @@ mod routes;
 mod tests;
 
 pub use bench::{Clos, Run};
-pub use depend::Turn;
-pub use fabric::{BadFabric, Fabric, StaticRoute, Switch};
+pub use depend::SwitchTurn;
+pub use fabric::{BadFabric, Fabric, Failure, StaticRoute, Switch};
 pub use prune::Prune;
 pub use routes::Routing;
 
 use case::Network;
 use orbit::Classes;
-
-/// What fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Failure {
-    /// All cables between two switches, by the index of the link.
-    Link(usize),
-    /// A switch, by its index.
-    Switch(usize),
-}
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Failure;
 use super::case::{Network, Node};
-use super::fabric::Fabric;
+use super::fabric::{Fabric, Failure};
 
-/// Members of a class that can be told apart by what has failed, at most.
+/// Members of a class that what has failed sets apart, at most.
 const APART: usize = 4;
 
 /// The classes of alike switches.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::depend::{Graph, Turn};
+use super::depend::{Graph, SwitchTurn};
 use super::fabric::Fabric;
 
 /// A list of turns is given up to this length; beyond it the rule is.
@@ -16,7 +16,7 @@ pub enum Prune {
     /// These turns alone.
     Turns {
         /// The turns.
-        turns: Vec<Turn>,
+        turns: Vec<SwitchTurn>,
         /// No shorter list does it.
         is_smallest: bool,
     },
@@ -59,7 +59,7 @@ fn apart(graph: &Graph) -> Option<usize> {
 fn search(
     graph: &Graph,
     fabric: &Fabric,
-    forbidden: &mut BTreeSet<Turn>,
+    forbidden: &mut BTreeSet<SwitchTurn>,
     most: usize,
     looks: &mut u32,
 ) -> bool {
@@ -70,7 +70,7 @@ fn search(
     *looks -= 1;
     // A turn from above back up is what no route should have: it is tried first.
     let tier = |switch: usize| fabric.switches()[switch].tier;
-    let valley = |turn: &Turn| tier(turn.from) > tier(turn.at) && tier(turn.to) > tier(turn.at);
+    let valley = |turn: &SwitchTurn| tier(turn.from) > tier(turn.at) && tier(turn.to) > tier(turn.at);
     let mut turns = cycle;
     turns.sort_by_key(|turn| !valley(turn));
     for turn in turns {
@@ -90,8 +90,9 @@ impl Prune {
         let name = |switch: usize| fabric.switches()[switch].name.as_str();
         match self {
             Prune::Turns { turns, .. } => {
-                let each =
-                    |turn: &Turn| format!("{}: from {} to {}", name(turn.at), name(turn.from), name(turn.to));
+                let each = |turn: &SwitchTurn| {
+                    format!("{}: from {} to {}", name(turn.at), name(turn.from), name(turn.to))
+                };
                 let turns: Vec<String> = turns.iter().map(each).collect();
                 format!("forbid lossless traffic to turn at {}", turns.join("; at "))
             }

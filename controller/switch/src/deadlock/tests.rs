@@ -170,7 +170,7 @@ proptest! {
                 }
                 if let Prune::Turns { turns, .. } = &cycle.prune {
                     let left = waits.iter().filter(|((from, at), (_, to))| {
-                        !turns.contains(&Turn { at: *at, from: *from, to: *to })
+                        !turns.contains(&SwitchTurn { at: *at, from: *from, to: *to })
                     });
                     prop_assert!(!cyclic(&left.copied().collect::<Vec<_>>()), "the prune leaves a cycle");
                 }
@@ -210,7 +210,7 @@ fn a_planted_valley_is_found_with_its_turns() {
     assert!(cycle.failures.is_empty(), "{run:?}");
     let Prune::Turns { turns, is_smallest: true } = &cycle.prune else { panic!("{run:?}") };
     assert_eq!(turns.len(), 1, "{run:?}");
-    assert!(run.told.unwrap().contains("r0-spine0"));
+    assert!(run.description.unwrap().contains("r0-spine0"));
 }
 
 #[test]

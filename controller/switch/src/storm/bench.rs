@@ -32,7 +32,7 @@ const SIZE: Size = Size { leaves: 4, spines: 3, servers: 8 };
 /// Every port is read so often, in milliseconds: twice in the second that a storm is given, so that one reading may fail.
 const EVERY: u64 = 500;
 
-fn look(model: &mut Model, watch: &mut Watch) {
+fn sample(model: &mut Model, watch: &mut Watch) {
     for port in model.plane.ports() {
         if let Some(reading) = model.read(port) {
             watch.take(port, reading);
@@ -57,14 +57,14 @@ pub fn storms(seeds: std::ops::Range<u64>) -> Storms {
         let mut named = None;
         while named.is_none() && model.now < from + 10_000 {
             model.step(EVERY);
-            look(&mut model, &mut watch);
+            sample(&mut model, &mut watch);
             let verdicts = judge(&model.plane, &watch, model.now);
             let isolated =
                 verdicts.iter().filter(|verdict| matches!(verdict.action, Action::Isolate(_))).count();
             found.most_isolated = found.most_isolated.max(u32::try_from(isolated).unwrap_or(u32::MAX));
             // A port that could not be read this time is waited for, and accuses nobody.
-            let told = verdicts.into_iter().find(|verdict| !matches!(verdict.cause, Cause::Unread { .. }));
-            named = told.map(|verdict| (verdict.cause, model.now - from));
+            let first = verdicts.into_iter().find(|verdict| !matches!(verdict.cause, Cause::Unread { .. }));
+            named = first.map(|verdict| (verdict.cause, model.now - from));
         }
         match named {
             Some((Cause::Nic { nic, .. }, took)) if nic == stormy => {
@@ -91,7 +91,7 @@ pub fn month(seconds: u64, seed: u64) -> Month {
             model.faults = vec![Fault { nic, from: 0, share: step / 120 % 19 * 50 }];
         }
         model.step(EVERY);
-        look(&mut model, &mut watch);
+        sample(&mut model, &mut watch);
         found.looks += 1;
         found.alarms += judge(&model.plane, &watch, model.now).len() as u64;
     }

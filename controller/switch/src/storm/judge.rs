@@ -46,7 +46,7 @@ pub enum Action {
     /// Let this port drop what is lossless, and ignore its pauses: its server loses this rail, and nothing else.
     Isolate(PortId),
     /// Somebody has to look.
-    Tell,
+    Notify,
 }
 
 /// A cause and what comes of it.
@@ -84,9 +84,9 @@ pub fn judge(plane: &Plane, watch: &Watch, now: u64) -> Vec<Verdict> {
         let action = match &cause {
             Cause::Nic { port, .. } if nics[&plane.switch(*port)] <= AT_ONCE => Action::Isolate(*port),
             Cause::Deadlock { ports } => {
-                ports.iter().min().map_or(Action::Tell, |port| Action::Isolate(*port))
+                ports.iter().min().map_or(Action::Notify, |port| Action::Isolate(*port))
             }
-            Cause::Nic { .. } | Cause::Switch { .. } | Cause::Unread { .. } => Action::Tell,
+            Cause::Nic { .. } | Cause::Switch { .. } | Cause::Unread { .. } => Action::Notify,
         };
         Verdict { cause, action, path, stopped }
     };

@@ -56,7 +56,7 @@ fn the_nic_at_the_root_is_named_and_its_port_isolated() {
 fn a_switch_that_nothing_pauses_is_told_and_left() {
     let found = causes(&[2], &[]);
     assert_eq!(found[0].cause, Cause::Switch { switch: 2, port: PortId(2) });
-    assert_eq!(found[0].action, Action::Tell);
+    assert_eq!(found[0].action, Action::Notify);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_whole_leaf_of_nics_is_the_leaf() {
     let plane = Plane::new(peers);
     let found = judge(&plane, &watch(&plane, &[0, 1, 2, 3], &[], 2), 2_000);
     assert_eq!(found.len(), 4);
-    assert!(found.iter().all(|verdict| verdict.action == Action::Tell), "{found:?}");
+    assert!(found.iter().all(|verdict| verdict.action == Action::Notify), "{found:?}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ struct Count {
 const LEFT: [(&str, Count); 0] = [];
 
 /// Pairs of files in all other rooms together. The number may only fall.
-const PAIRS: usize = 20;
+const PAIRS: usize = 19;
 
 /// A circle with the arrows that tie it.
 struct Circle {
