@@ -26,6 +26,8 @@ pub const PREFIX: &str = "/railyard";
 /// Its keys, without the prefix.
 const DATA: &str = "/railyard/data";
 const LEADER: &str = "/railyard/data/rail/v1/leader";
+/// The version of the rows.
+const FORMAT: &str = "/railyard/data/rail/v1/format";
 const PROBE: &str = "/railyard/data/rail/v1/probe";
 const WRITERS: &str = "/railyard/meta/writers/";
 /// Longest wait of etcd for its own leader.
@@ -227,6 +229,9 @@ impl Etcd {
         let revision = inner.rows.revision;
         let events = inner.rows.log.get(&revision).map_or(&[][..], Vec::as_slice);
         let (mut data, mut leader) = (None, None);
+        // Who takes the lead of a store that has no rows says in the same transaction in which version it will write them.
+        let taken = |kv: &KeyValue| kv.key == LEADER.as_bytes() && kv.create_revision == revision;
+        let takes_the_lead = events.iter().any(|event| event.kv.as_ref().is_some_and(taken));
         let mut line = format!("etcd: revision {revision}");
         for event in events {
             let Some(kv) = &event.kv else { continue };
@@ -235,6 +240,8 @@ impl Etcd {
             line.push_str(&kv.key.escape_ascii().to_string());
             if kv.key == LEADER.as_bytes() {
                 leader = Some(event.r#type == 0);
+            } else if takes_the_lead && kv.key == FORMAT.as_bytes() {
+                // Whether there was a leader is compared in the same transaction.
             } else if kv.key.starts_with(DATA.as_bytes()) && kv.key != PROBE.as_bytes() {
                 data = Some(kv.key.clone());
             }
