@@ -42,6 +42,8 @@ pub(super) struct Model {
     bits: u8,
 }
 
+/// All of the time, in the unit of shares: so small that whoever gets a share of a share of a slow port still sends something.
+const WHOLE: u64 = 1_000_000_000;
 /// Rate of every port.
 pub(super) const GBPS: u64 = 400;
 
@@ -107,12 +109,12 @@ impl Model {
     /// Goes on for so many milliseconds.
     pub fn step(&mut self, millis: u64) {
         let ports = self.plane.len();
-        // Share of the time, in thousandths, that a port is paused by its peer; and senders over it.
+        // Share of the time that a port is paused by its peer; and senders over it.
         let (mut paused, mut senders) = (vec![0_u64; ports], vec![0_u64; ports]);
         let begin = self.now;
         for fault in &self.faults {
             let inside = (begin + millis).saturating_sub(fault.from).min(millis);
-            paused[self.nic_port(fault.nic)] = fault.share * inside / millis;
+            paused[self.nic_port(fault.nic)] = WHOLE / 1_000 * fault.share * inside / millis;
         }
         let flows: Vec<_> = (0..self.target.len()).map(|nic| self.way(nic)).collect();
         for port in flows.iter().flatten().flatten() {
@@ -122,16 +124,17 @@ impl Model {
         for hop in [2, 1] {
             for way in &flows {
                 let (Some(port), Some(before)) = (way[hop], way[hop - 1]) else { continue };
-                let takes = (1_000 - paused[port]) / senders[port].max(1);
-                paused[before] = paused[before].max(1_000 - takes);
+                let takes = (WHOLE - paused[port]) / senders[port].max(1);
+                paused[before] = paused[before].max(WHOLE - takes);
             }
         }
         let noise = self.random.below(20);
         for port in 0..ports {
-            let micros =
-                (paused[port] * millis + if senders[port] > 0 { noise } else { 0 }).min(millis * 1_000);
-            let runs = (1_000 - paused[port]) * millis;
-            let sent = if senders[port] > 0 { runs * GBPS * 125 / 2 } else { 0 };
+            let noise = if senders[port] > 0 { noise } else { 0 };
+            let micros = (paused[port] * millis / (WHOLE / 1_000) + noise).min(millis * 1_000);
+            // Half of the line, while it may send.
+            let runs = (WHOLE - paused[port]) / 1_000 * millis;
+            let sent = if senders[port] > 0 { runs * GBPS / 16 } else { 0 };
             self.counted[port].0 = self.counted[port].0.wrapping_add(micros);
             self.counted[port].1 = self.counted[port].1.wrapping_add(sent);
         }
