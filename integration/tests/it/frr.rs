@@ -1,24 +1,43 @@
-//! Real FRR on leaves and spines in network namespaces.
+//! What is rendered for FRR, on real FRR: leaves and spines in network namespaces.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+use controller_switch::{
+    bgp, desired,
+    model::{Name, Nos, Peer, Role, Switch},
+    render,
+    sample::Shape,
+    state::BufferModel,
+};
 use integration_harness::frr::{End, Frr, Spec, programs};
 use integration_harness::wait::eventually;
+use proto_profile::QosProfile;
 
 const SOON: Duration = Duration::from_secs(60);
 
-fn config(name: &str, asn: u32, loopback: &str, ports: &[&str]) -> String {
-    let mut text =
-        format!("frr defaults datacenter\nhostname {name}\ninterface lo\n ip address {loopback}/32\nexit\n");
-    text += &format!(
-        "router bgp {asn}\n bgp router-id {loopback}\n no bgp ebgp-requires-policy\n neighbor fabric peer-group\n neighbor fabric remote-as external\n"
-    );
-    for port in ports {
-        text += &format!(" neighbor {port} interface peer-group fabric\n");
+/// What is rendered for two leaves and two spines, and the cables between them.
+fn rendered() -> (Vec<Switch>, Vec<Spec>, Vec<(End, End)>) {
+    let shape =
+        Shape { servers: 2, servers_per_pod: 1, rails: 1, spines: 2, nos: Nos::Cumulus, ..Shape::default() };
+    let switches = shape.switches().unwrap();
+    let states = desired::plan(&QosProfile::default(), &switches, BufferModel::Static).unwrap();
+    let config = |switch: &Switch| Spec {
+        name: switch.name.to_string(),
+        config: Some(render::frr::text(&states[&switch.name])),
+    };
+    let specs = switches.iter().map(config).collect();
+    let of = |name: &Name| switches.iter().position(|switch| switch.name == *name).unwrap();
+    let mut cables = Vec::new();
+    for (from, switch) in switches.iter().enumerate().filter(|(_, switch)| switch.role == Role::Leaf) {
+        for port in &switch.ports {
+            if let Peer::Switch { switch: to, port: there } = &port.peer {
+                let end = |of: usize, port: &Name| End { of, port: port.to_string() };
+                cables.push((end(from, &port.name), end(of(to), there)));
+            }
+        }
     }
-    text += &format!(" address-family ipv4 unicast\n  network {loopback}/32\n exit-address-family\nexit\n");
-    text
+    (switches, specs, cables)
 }
 
 /// A datagram from one address reaches the other.
@@ -37,41 +56,38 @@ fn hears(fabric: &Frr, from: usize, source: &str, to: usize, target: &str) -> bo
 }
 
 #[test]
-fn leaves_reach_each_other_over_spines() {
+fn what_is_rendered_converges_and_a_spine_without_power_is_routed_around() {
     if programs().is_none() {
         println!("skipped: FRR in network namespaces needs root, ip, and FRR's package");
         return;
     }
     let begin = Instant::now();
-    let spec = |name: &str, asn, loopback: &str| Spec {
-        name: name.to_owned(),
-        config: Some(config(name, asn, loopback, &["up1", "up2"])),
-    };
-    let specs = [
-        spec("leaf1", 65001, "10.255.0.1"),
-        spec("leaf2", 65002, "10.255.0.2"),
-        spec("spine1", 65100, "10.255.0.11"),
-        spec("spine2", 65100, "10.255.0.12"),
-    ];
-    let end = |of: usize, port: &str| End { of, port: port.to_owned() };
-    let cables = [
-        (end(0, "up1"), end(2, "up1")),
-        (end(0, "up2"), end(3, "up1")),
-        (end(1, "up1"), end(2, "up2")),
-        (end(1, "up2"), end(3, "up2")),
-    ];
+    let (switches, specs, cables) = rendered();
+    let routing = bgp::plan(&switches).unwrap();
+    let loopbacks: Vec<String> =
+        switches.iter().map(|switch| routing[&switch.name].loopback.value.to_string()).collect();
     let mut fabric = Frr::up(&specs, &cables).unwrap();
+    for (of, loopback) in loopbacks.iter().enumerate() {
+        // What SONiC does by LOOPBACK_INTERFACE.
+        fabric.inside(of, &["ip", "address", "add", &format!("{loopback}/32"), "dev", "lo"]).unwrap();
+    }
     println!("up after {:?}", begin.elapsed());
+    let route = format!("{}/32", loopbacks[1]);
     let hops = |fabric: &Frr| {
-        let routes = fabric.json(0, "show ip route 10.255.0.2/32 json").ok()?;
-        routes["10.255.0.2/32"][0]["nexthops"]
-            .as_array()
-            .map(|hops| hops.iter().filter(|hop| hop["fib"] == true).count())
+        let routes = fabric.json(0, &format!("show ip route {route} json")).ok()?;
+        let hops = routes[&route][0]["nexthops"].as_array()?.clone();
+        Some(hops.iter().filter(|hop| hop["fib"] == true).count())
     };
     eventually("two ways to the other leaf", SOON, || (hops(&fabric) == Some(2)).then_some(())).unwrap();
     println!("converged after {:?}", begin.elapsed());
-    assert!(hears(&fabric, 0, "10.255.0.1", 1, "10.255.0.2"));
+    let watched = || {
+        let peers = fabric.json(0, "show bfd peers json").ok()?;
+        let up = peers.as_array()?.iter().filter(|peer| peer["status"] == "up").count();
+        (up == 2).then_some(())
+    };
+    eventually("BFD watches both spines", SOON, watched).unwrap();
+    assert!(hears(&fabric, 0, &loopbacks[0], 1, &loopbacks[1]));
     fabric.cut(2);
     eventually("one way is left", SOON, || (hops(&fabric) == Some(1)).then_some(())).unwrap();
-    assert!(hears(&fabric, 0, "10.255.0.1", 1, "10.255.0.2"));
+    assert!(hears(&fabric, 0, &loopbacks[0], 1, &loopbacks[1]));
 }
