@@ -39,7 +39,10 @@ fn path(message: wire::Path) -> Result<Path, Error> {
 }
 
 /// What a notification says is there, and what it says is gone.
-pub(crate) fn notification(message: wire::Notification) -> Result<(Vec<Update>, Vec<Path>), Error> {
+///
+/// # Errors
+/// [`Error::Malformed`] names the path of the first value that cannot be.
+pub fn notification(message: wire::Notification) -> Result<(Vec<Update>, Vec<Path>), Error> {
     let prefix = path(message.prefix.unwrap_or_default())?;
     let mut updates = Vec::with_capacity(message.update.len());
     for update in message.update {

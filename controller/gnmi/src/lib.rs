@@ -26,6 +26,7 @@ pub mod wire {
 }
 
 pub use client::{Capabilities, Change, DataType, Gnmi, Limits, Login, Target};
+pub use convert::notification;
 pub use error::Error;
 pub use path::{BadPath, Elem, Path};
 pub use subscribe::{Event, Mode, Subscription, Updates};

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod cabling;
 pub mod engine;
 pub mod frames;
+pub mod gnmi;
 pub mod handshake;
 pub mod inventory;
 pub mod json;
@@ -30,6 +31,7 @@ pub mod rpc;
 pub mod servers;
 pub mod steps;
 pub mod store;
+pub mod switch;
 mod take;
 pub mod topology;
 pub mod trace;
@@ -41,12 +43,13 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 30] = [
+pub const TARGETS: [Target; 32] = [
     ("agent_state", agent_state::run),
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
     ("frames", frames::run),
+    ("gnmi", gnmi::run),
     ("handshake", handshake::run),
     ("inventory", inventory::run),
     ("json", json::run),
@@ -67,6 +70,7 @@ pub const TARGETS: [Target; 30] = [
     ("servers", servers::run),
     ("steps", steps::run),
     ("store", store::run),
+    ("switch", switch::run),
     ("topology", topology::run),
     ("trace", trace::run),
     ("webhook", webhook::run),

@@ -43,7 +43,7 @@ impl Clos {
 /// What one run says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Failures at the same time, and sets of them, and how many were looked at.
+    /// The proof, or the cycle.
     pub answer: Answer,
     /// The cycle in words, where there is one.
     pub description: Option<String>,
