@@ -3,7 +3,6 @@
 //! Nothing here is the API's: public messages change without touching what is stored, and the other way round. It must never drop what it
 //! cannot read: every wrong field is named.
 
-mod fields;
 pub mod format;
 mod hidden;
 pub mod migrate;
@@ -23,7 +22,7 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/rail.store.v1.rs"));
 }
 
-pub use fields::{FieldError, FieldErrors};
+pub use proto_model::fields::{FieldError, FieldErrors};
 pub use read::{resting_name, tombstone, values};
 
 /// The schema of rows with its comments, as a `google.protobuf.FileDescriptorSet`.

@@ -9,7 +9,8 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use prost::Message as _;
 use proto_model::Fabric;
 
-use crate::{fields::FieldErrors, v1, write::compact_fabric};
+use crate::{v1, write::compact_fabric};
+use proto_model::fields::FieldErrors;
 
 /// Longer ones are compressed, in bytes.
 const PLAIN: usize = 64 * 1024;

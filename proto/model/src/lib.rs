@@ -18,6 +18,7 @@ pub mod claim;
 pub mod component;
 pub mod cron;
 pub mod fabric;
+pub mod fields;
 pub mod flaw;
 pub mod gang;
 pub mod gpu_model;

@@ -6,10 +6,8 @@ use controller_state::rows::records::{Attempt, Ending, Outcome};
 use proto_model::{JobKey, Timestamp};
 
 use super::records::bytes;
-use crate::{
-    fields::{FieldErrors, Fields, known},
-    v1::{self, ending::Outcome as Stored},
-};
+use crate::v1::{self, ending::Outcome as Stored};
+use proto_model::fields::{FieldErrors, Fields, known};
 
 impl TryFrom<v1::Attempt> for Attempt {
     type Error = FieldErrors;

@@ -7,10 +7,8 @@ use proto_audit::{Actor, Change, Checkpoint, Content, Denial, Hash, Head, Log, O
 use proto_model::Timestamp;
 
 use super::time_from_row;
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1::{self, audit_record::Content as Stored},
-};
+use crate::v1::{self, audit_record::Content as Stored};
+use proto_model::fields::{FieldErrors, Fields};
 
 fn actor(row: v1::AuditActor) -> Arc<Actor> {
     let v1::AuditActor { who, roles, tenant, source, rpc, request_id, trace_id } = row;

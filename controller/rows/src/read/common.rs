@@ -5,10 +5,10 @@ use std::time::Duration;
 use proto_model::{JobSpec, Named, Reason, ReasonCode, TenantName, Timestamp};
 
 use crate::{
-    fields::{FieldErrors, Fields},
     v1,
     words::{LAST_SECOND, MAX_SECONDS},
 };
+use proto_model::fields::{FieldErrors, Fields};
 
 /// `google.protobuf.Timestamp` to milliseconds.
 ///

@@ -6,10 +6,8 @@ use super::{
     limits::{LIMITS, memory_per_node, ranks_per_node},
     request::gpu_models,
 };
-use crate::{
-    fields::{Fields, bounded, range},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{Fields, bounded, range};
 
 /// Those that are well formed; what is wrong with the others is noted.
 pub(crate) fn components(fields: &mut Fields, row: Vec<v1::Component>, is_command: bool) -> Vec<Component> {

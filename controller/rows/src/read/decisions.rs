@@ -4,10 +4,8 @@ use controller_state::rows::decisions::{DecisionRecord, DecisionRow};
 use proto_model::{JobId, JobName, TenantName, Timestamp};
 
 use super::job_status::phase;
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 impl TryFrom<v1::Decisions> for DecisionRow {
     type Error = FieldErrors;

@@ -4,10 +4,8 @@ use controller_state::rows::webhooks::Delivery;
 use proto_model::{JobName, QueueName, TenantName, Timestamp, WebhookEvent, WebhookName};
 
 use super::job_status::phase;
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 impl TryFrom<v1::Delivery> for Delivery {
     type Error = FieldErrors;

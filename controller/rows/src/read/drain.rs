@@ -4,10 +4,8 @@
 use proto_model::Drain;
 
 use super::time_from_row;
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 impl TryFrom<v1::RailDrain> for Drain {
     type Error = FieldErrors;

@@ -2,10 +2,8 @@
 
 use proto_model::{NodeEndpoints, NodeName, RailEndpoint};
 
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 impl TryFrom<v1::RailEndpoint> for RailEndpoint {
     type Error = FieldErrors;

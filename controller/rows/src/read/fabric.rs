@@ -5,11 +5,10 @@ use proto_model::{Fabric, Leaf, Link, NodeName, Rail, Spine, Uplink};
 use super::{
     fabric_lists,
     fabric_parts::{MAX_RAILS, label, names, plane, rails},
+    metadata,
 };
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 /// Bytes of a fabric's name at most.
 const MAX_NAME: usize = 256;
@@ -101,8 +100,8 @@ impl TryFrom<v1::Fabric> for Fabric {
 
     fn try_from(row: v1::Fabric) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        let metadata = fields.metadata(Some(row.metadata.unwrap_or_default()));
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, Some(row.metadata.unwrap_or_default()));
+        metadata::unowned(&mut fields, &metadata);
         if metadata.name.len() > MAX_NAME || metadata.name.chars().any(char::is_control) {
             fields.fail("metadata.name", format!("must be printable and at most {MAX_NAME} bytes long"));
         }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use proto_model::{Fabric, Leaf, LinkGroup, Names, NodeName, Spine};
 
 use super::fabric_parts::{MAX_RAILS, label, names, plane, rails};
-use crate::{fields::Fields, v1};
+use crate::v1;
+use proto_model::fields::Fields;
 
 /// Cables from servers to leaves of one fabric at most: 500,000 servers with 8 NICs.
 pub(crate) const MAX_CABLES: usize = 4_000_000;

@@ -2,7 +2,7 @@
 
 use proto_model::Names;
 
-use crate::fields::Fields;
+use proto_model::fields::Fields;
 
 /// Rails of a fabric at most.
 pub(crate) const MAX_RAILS: u32 = 64;

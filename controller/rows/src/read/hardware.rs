@@ -5,10 +5,8 @@ use proto_model::{
     PathCause, PathCauseCode, PciDevice, PhysicalState, PortState,
 };
 
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 /// Bytes of one text; a PCIe path of sixteen bridges is shorter.
 const TEXT_MAX: usize = 256;

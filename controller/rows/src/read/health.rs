@@ -3,10 +3,8 @@
 use proto_model::{NicCondition, NicConditionCode, NicHealth, NicProbe, Severity};
 
 use super::time_from_row;
-use crate::{
-    fields::{FieldErrors, Fields, known},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields, known};
 
 /// Bytes of one condition's message.
 const MESSAGE_MAX: usize = 1024;

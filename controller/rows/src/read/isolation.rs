@@ -4,12 +4,8 @@ use std::collections::BTreeSet;
 
 use proto_model::{Isolation, IsolationPolicy, IsolationState};
 
-use crate::{
-    fields::{FieldErrors, Fields, known, line},
-    v1,
-    v1::isolation_feature::Kind,
-    words::KINDS,
-};
+use crate::{v1, v1::isolation_feature::Kind, words::KINDS};
+use proto_model::fields::{FieldErrors, Fields, known, line};
 
 /// States of one server at most: features of agents that are newer than this schema are counted too.
 const MAX_FEATURES: usize = 64;

@@ -14,11 +14,8 @@ use super::{
     limits::{LIMITS, memory_per_node, ranks_per_node},
     request, time_from_row, values,
 };
-use crate::{
-    fields::{FieldErrors, Fields, bounded, known, range},
-    v1,
-    words::PROTECTIONS,
-};
+use crate::{v1, words::PROTECTIONS};
+use proto_model::fields::{FieldErrors, Fields, bounded, known, range};
 
 /// Most queue pairs of a link: as many as engines have.
 const QUEUE_PAIRS: u32 = 8;

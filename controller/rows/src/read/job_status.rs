@@ -7,10 +7,8 @@ use proto_model::{
 };
 
 use super::{duration_from_row, role_from_row, time_from_row};
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 /// A phase, at the field `phase` of a row.
 pub(super) fn phase(fields: &mut Fields, number: i32) -> Option<Phase> {

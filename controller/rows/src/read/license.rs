@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use proto_model::{License, LicenseName};
 
-use super::time_from_row;
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use super::{metadata, time_from_row};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 /// The licenses that a job asks for; a wrong one is named in the error.
 pub(crate) fn asked(fields: &mut Fields, row: BTreeMap<String, u32>) -> BTreeMap<LicenseName, u32> {
@@ -35,8 +33,8 @@ impl TryFrom<v1::License> for License {
 
     fn try_from(row: v1::License) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        let metadata = fields.metadata(row.metadata);
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, row.metadata);
+        metadata::unowned(&mut fields, &metadata);
         let spec = fields.present("spec", row.spec).unwrap_or_default();
         let name = fields.take("metadata.name", LicenseName::new(&metadata.name));
         let total = fields.present("spec.total", spec.total).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! What a job may ask for at most, whatever the cluster.
 
-use crate::fields::Fields;
+use proto_model::fields::Fields;
 
 /// What a job spec may ask for at most, whatever the cluster.
 #[derive(Debug, Clone, Copy)]

@@ -12,10 +12,8 @@ use proto_model::{
 };
 
 use super::time_from_row;
-use crate::{
-    fields::{FieldErrors, Fields, bounded, known, line},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields, bounded, known, line};
 
 /// Neighbours of one server at most.
 const MAX_NEIGHBORS: usize = 256;

@@ -4,10 +4,8 @@ use std::net::IpAddr;
 
 use proto_model::{NicPlace, NodeName, NodePlace, Placement, RankPlace};
 
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 impl TryFrom<v1::NicPlace> for NicPlace {
     type Error = FieldErrors;

@@ -3,12 +3,8 @@
 use proto_model::{NicProbe, NodeName, proof::MAX_PROBE_TEXT};
 
 use super::time_from_row;
-use crate::{
-    fields::{FieldErrors, Fields, known},
-    v1,
-    v1::nic_probe::Outcome,
-    words::OUTCOMES,
-};
+use crate::{v1, v1::nic_probe::Outcome, words::OUTCOMES};
+use proto_model::fields::{FieldErrors, Fields, known};
 
 impl TryFrom<v1::NicProbe> for NicProbe {
     type Error = FieldErrors;

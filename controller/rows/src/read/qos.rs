@@ -5,12 +5,8 @@ use std::{sync::Arc, time::Duration};
 use proto_model::{NodeName, QosPort, QosRollout, Reason, qos::MAX_DOCUMENT};
 
 use super::{common::duration, time_from_row};
-use crate::{
-    fields::{FieldErrors, Fields, known},
-    v1,
-    v1::qos_port::State,
-    words::QOS_STATES,
-};
+use crate::{v1, v1::qos_port::State, words::QOS_STATES};
+use proto_model::fields::{FieldErrors, Fields, known};
 
 /// Bytes of what an agent says of a NIC.
 const MAX_MESSAGE: usize = 1024;

@@ -2,18 +2,16 @@
 
 use proto_model::{Objective, Queue, QueueName, Shape, TenantName};
 
-use super::{duration_from_row, tenant::MAX_WEIGHT, time_from_row};
-use crate::{
-    fields::{FieldErrors, Fields, known},
-    v1,
-};
+use super::{duration_from_row, metadata, tenant::MAX_WEIGHT, time_from_row};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields, known};
 
 impl TryFrom<v1::Queue> for Queue {
     type Error = FieldErrors;
 
     fn try_from(row: v1::Queue) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        let metadata = fields.metadata(row.metadata);
+        let metadata = metadata::metadata(&mut fields, row.metadata);
         let spec = row.spec.unwrap_or_default();
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
         let name = fields.take("metadata.name", QueueName::new(&metadata.name));

@@ -3,10 +3,8 @@
 use controller_state::rows::records::{RequestRecord, RestingName, TokenRecord};
 use proto_model::{JobId, JobName, NodeName, RequestId, TenantName, Timestamp};
 
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 /// A field of 32 bytes.
 pub(crate) fn bytes(fields: &mut Fields, field: &str, row: Vec<u8>) -> Option<[u8; 32]> {

@@ -10,10 +10,8 @@ use proto_model::{
 };
 
 use super::{common::duration, limits::LIMITS, time_from_row};
-use crate::{
-    fields::{FieldErrors, Fields, bounded, known, range},
-    v1,
-};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields, bounded, known, range};
 
 /// What a policy that asks for repairs or repeats gets where it does not say how many.
 const DEFAULT_TIMES: u32 = 3;

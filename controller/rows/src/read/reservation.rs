@@ -4,11 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use proto_model::{Reservation, ReservationName, ReservationNodes, TenantName};
 
-use super::{common::duration, request::node_names, time_from_row};
-use crate::{
-    fields::{FieldErrors, Fields, bounded},
-    v1,
-};
+use super::{common::duration, metadata, request::node_names, time_from_row};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields, bounded};
 
 /// Servers of one reservation at most.
 const MAX_NODES: usize = 131_072;
@@ -64,8 +62,8 @@ impl TryFrom<v1::Reservation> for Reservation {
 
     fn try_from(row: v1::Reservation) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        let metadata = fields.metadata(row.metadata);
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, row.metadata);
+        metadata::unowned(&mut fields, &metadata);
         let spec = fields.present("spec", row.spec).unwrap_or_default();
         let name = fields.take("metadata.name", ReservationName::new(&metadata.name));
         let nodes = nodes(&mut fields, &spec);

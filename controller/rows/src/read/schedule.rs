@@ -7,11 +7,9 @@ use proto_model::{
     TenantName, Timestamp, Zone,
 };
 
-use super::{check_job_name, duration_from_row, job_labels, time_from_row};
-use crate::{
-    fields::{FieldErrors, Fields, known},
-    v1,
-};
+use super::{check_job_name, duration_from_row, job_labels, metadata, time_from_row};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields, known};
 
 /// What each run is: a job without moments of its own.
 fn template(
@@ -81,7 +79,7 @@ impl TryFrom<v1::Schedule> for JobSchedule {
 
     fn try_from(row: v1::Schedule) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        let metadata = fields.metadata(row.metadata);
+        let metadata = metadata::metadata(&mut fields, row.metadata);
         let spec = fields.present("spec", row.spec).unwrap_or_default();
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
         let name = fields.take("metadata.name", ScheduleName::new(&metadata.name));

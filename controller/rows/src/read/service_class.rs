@@ -7,11 +7,9 @@ use proto_model::{
     TenantName, UserLimits,
 };
 
-use super::{common::duration, role_from_row, time_from_row};
-use crate::{
-    fields::{FieldErrors, Fields, bounded},
-    v1,
-};
+use super::{common::duration, metadata, role_from_row, time_from_row};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields, bounded};
 
 /// Entries of one list of members at most.
 const MAX_MEMBERS: usize = 4096;
@@ -127,8 +125,8 @@ impl TryFrom<v1::ServiceClass> for ServiceClass {
 
     fn try_from(row: v1::ServiceClass) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        let metadata = fields.metadata(row.metadata);
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, row.metadata);
+        metadata::unowned(&mut fields, &metadata);
         let spec = fields.present("spec", row.spec).unwrap_or_default();
         let name = fields.take("metadata.name", ServiceClassName::new(&metadata.name));
         if spec.description.len() > 1024 {

@@ -2,11 +2,9 @@
 
 use proto_model::{Quota, Role, Shape, Tenant, TenantName};
 
-use super::time_from_row;
-use crate::{
-    fields::{FieldErrors, Fields, known},
-    v1,
-};
+use super::{metadata, time_from_row};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields, known};
 
 /// A role into the domain.
 ///
@@ -56,8 +54,8 @@ impl TryFrom<v1::Tenant> for Tenant {
 
     fn try_from(row: v1::Tenant) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        let metadata = fields.metadata(row.metadata);
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, row.metadata);
+        metadata::unowned(&mut fields, &metadata);
         let spec = fields.present("spec", row.spec).unwrap_or_default();
         let name = fields.take("metadata.name", TenantName::new(&metadata.name));
         if spec.description.len() > 1024 {

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use controller_state::rows::deleted::{DeletedContent, DeletedKey, DeletedTenant, Tombstone};
 use proto_model::{Tenant, Timestamp};
 
-use crate::{
-    fields::{FieldErrors, Fields},
-    packed, v1,
-};
+use crate::{packed, v1};
+use proto_model::fields::{FieldErrors, Fields};
 
 /// A tombstone; what it is of stands in the row's key.
 ///

@@ -7,11 +7,9 @@ use proto_model::{
     values::{is_key, is_variable},
 };
 
-use super::time_from_row;
-use crate::{
-    fields::{FieldErrors, Fields},
-    v1,
-};
+use super::{metadata, time_from_row};
+use crate::v1;
+use proto_model::fields::{FieldErrors, Fields};
 
 const KEY: &str = "must be of letters, digits, `_`, `-` and `.`, at most 253 of them";
 
@@ -49,7 +47,7 @@ fn data(fields: &mut Fields, row: BTreeMap<String, String>, keys: &[v1::DataKey]
 /// Every wrong field.
 pub fn values(kind: ValuesKind, row: v1::Values) -> Result<Values, FieldErrors> {
     let mut fields = Fields::default();
-    let metadata = fields.metadata(row.metadata);
+    let metadata = metadata::metadata(&mut fields, row.metadata);
     let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
     let name = fields.take("metadata.name", ValuesName::new(&metadata.name));
     let created = fields.nest("metadata.createTime", time_from_row(metadata.create_time.unwrap_or_default()));

@@ -8,12 +8,9 @@ use proto_model::{
     WebhookSecret, WebhookSpec, WebhookUrl,
 };
 
-use super::{job_labels, time_from_row};
-use crate::{
-    fields::{FieldErrors, Fields, known},
-    v1,
-    words::SECRET,
-};
+use super::{job_labels, metadata, time_from_row};
+use crate::{v1, words::SECRET};
+use proto_model::fields::{FieldErrors, Fields, known};
 
 /// A secret as people write it.
 ///
@@ -138,7 +135,7 @@ impl TryFrom<v1::Webhook> for Webhook {
 
     fn try_from(row: v1::Webhook) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        let metadata = fields.metadata(row.metadata);
+        let metadata = metadata::metadata(&mut fields, row.metadata);
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
         let name = fields.take("metadata.name", WebhookName::new(&metadata.name));
         let created =

@@ -2,7 +2,7 @@
 
 use proto_model::{Fabric, Leaf, Link, LinkGroup, Names, NodeName, Rail, Spine, Uplink};
 
-use super::{API_VERSION, FieldErrors, Fields, fabric_lists};
+use super::{API_VERSION, FieldErrors, Fields, fabric_lists, metadata};
 use crate::v1;
 
 /// Bytes of a fabric's name at most.
@@ -146,8 +146,8 @@ impl TryFrom<v1::Fabric> for Fabric {
     fn try_from(wire: v1::Fabric) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Fabric");
-        let metadata = fields.metadata(Some(wire.metadata.unwrap_or_default()));
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, Some(wire.metadata.unwrap_or_default()));
+        metadata::unowned(&mut fields, &metadata);
         if metadata.name.len() > MAX_NAME || metadata.name.chars().any(char::is_control) {
             fields.fail("metadata.name", format!("must be printable and at most {MAX_NAME} bytes long"));
         }

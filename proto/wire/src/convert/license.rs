@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use proto_model::{License, LicenseName};
 
-use super::{API_VERSION, FieldErrors, Fields, time_from_wire, time_to_wire};
+use super::{API_VERSION, FieldErrors, Fields, metadata, time_from_wire, time_to_wire};
 use crate::v1;
 
 /// The licenses that a job asks for; a wrong one is named in the error.
@@ -33,8 +33,8 @@ impl TryFrom<v1::License> for License {
     fn try_from(wire: v1::License) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::fields::header(&mut fields, &wire.api_version, &wire.kind, "License");
-        let metadata = fields.metadata(wire.metadata);
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, wire.metadata);
+        metadata::unowned(&mut fields, &metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let name = fields.take("metadata.name", LicenseName::new(&metadata.name));
         let total = fields.present("spec.total", spec.total).unwrap_or_default();

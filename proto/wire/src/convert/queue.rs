@@ -3,7 +3,7 @@
 use proto_model::{Objective, Queue, QueueName, Shape, TenantName};
 
 use super::{
-    API_VERSION, FieldErrors, Fields, duration_from_wire, duration_to_wire, known,
+    API_VERSION, FieldErrors, Fields, duration_from_wire, duration_to_wire, known, metadata,
     tenant::{MAX_WEIGHT, shape_to_wire},
     time_from_wire, time_to_wire,
 };
@@ -15,7 +15,7 @@ impl TryFrom<v1::Queue> for Queue {
     fn try_from(wire: v1::Queue) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Queue");
-        let metadata = fields.metadata(wire.metadata);
+        let metadata = metadata::metadata(&mut fields, wire.metadata);
         let spec = wire.spec.unwrap_or_default();
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
         let name = fields.take("metadata.name", QueueName::new(&metadata.name));

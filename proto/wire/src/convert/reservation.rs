@@ -9,6 +9,7 @@ use super::{
     common::duration,
     duration_to_wire,
     fields::bounded,
+    metadata,
     request::{names_to_wire, node_names},
     time_from_wire, time_to_wire,
 };
@@ -68,8 +69,8 @@ impl TryFrom<v1::Reservation> for Reservation {
     fn try_from(wire: v1::Reservation) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Reservation");
-        let metadata = fields.metadata(wire.metadata);
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, wire.metadata);
+        metadata::unowned(&mut fields, &metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let name = fields.take("metadata.name", ReservationName::new(&metadata.name));
         let nodes = nodes(&mut fields, &spec);

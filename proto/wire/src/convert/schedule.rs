@@ -9,7 +9,7 @@ use proto_model::{
 
 use super::{
     API_VERSION, FieldErrors, Fields, check_job_name, duration_from_wire, duration_to_wire, job_labels,
-    known, time_from_wire, time_to_wire,
+    known, metadata, time_from_wire, time_to_wire,
 };
 use crate::v1;
 
@@ -91,7 +91,7 @@ impl TryFrom<v1::Schedule> for JobSchedule {
     fn try_from(wire: v1::Schedule) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Schedule");
-        let metadata = fields.metadata(wire.metadata);
+        let metadata = metadata::metadata(&mut fields, wire.metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
         let name = fields.take("metadata.name", ScheduleName::new(&metadata.name));

@@ -8,8 +8,8 @@ use proto_model::{
 };
 
 use super::{
-    API_VERSION, FieldErrors, Fields, common::duration, duration_to_wire, fields::bounded, role_from_wire,
-    role_to_wire, time_from_wire, time_to_wire,
+    API_VERSION, FieldErrors, Fields, common::duration, duration_to_wire, fields::bounded, metadata,
+    role_from_wire, role_to_wire, time_from_wire, time_to_wire,
 };
 use crate::v1;
 
@@ -127,8 +127,8 @@ impl TryFrom<v1::ServiceClass> for ServiceClass {
     fn try_from(wire: v1::ServiceClass) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::fields::header(&mut fields, &wire.api_version, &wire.kind, "ServiceClass");
-        let metadata = fields.metadata(wire.metadata);
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, wire.metadata);
+        metadata::unowned(&mut fields, &metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let name = fields.take("metadata.name", ServiceClassName::new(&metadata.name));
         if spec.description.len() > 1024 {

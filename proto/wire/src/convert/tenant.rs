@@ -2,7 +2,7 @@
 
 use proto_model::{Quota, Role, Shape, Tenant, TenantName};
 
-use super::{API_VERSION, FieldErrors, Fields, known, time_from_wire, time_to_wire};
+use super::{API_VERSION, FieldErrors, Fields, known, metadata, time_from_wire, time_to_wire};
 use crate::v1;
 
 /// A role out of the domain.
@@ -82,8 +82,8 @@ impl TryFrom<v1::Tenant> for Tenant {
     fn try_from(wire: v1::Tenant) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Tenant");
-        let metadata = fields.metadata(wire.metadata);
-        fields.unowned(&metadata);
+        let metadata = metadata::metadata(&mut fields, wire.metadata);
+        metadata::unowned(&mut fields, &metadata);
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
         let name = fields.take("metadata.name", TenantName::new(&metadata.name));
         if spec.description.len() > 1024 {

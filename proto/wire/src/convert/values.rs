@@ -7,7 +7,7 @@ use proto_model::{
     values::{is_key, is_variable},
 };
 
-use super::{API_VERSION, FieldErrors, Fields, time_from_wire, time_to_wire};
+use super::{API_VERSION, FieldErrors, Fields, metadata, time_from_wire, time_to_wire};
 use crate::v1;
 
 const KEY: &str = "must be of letters, digits, `_`, `-` and `.`, at most 253 of them";
@@ -53,7 +53,7 @@ fn data(fields: &mut Fields, wire: HashMap<String, String>, keys: &[v1::DataKey]
 fn read(kind: ValuesKind, wire: Wire) -> Result<Values, FieldErrors> {
     let mut fields = Fields::default();
     super::fields::header(&mut fields, &wire.api_version, &wire.kind, kind.kind());
-    let metadata = fields.metadata(wire.metadata);
+    let metadata = metadata::metadata(&mut fields, wire.metadata);
     let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
     let name = fields.take("metadata.name", ValuesName::new(&metadata.name));
     let created =

@@ -8,7 +8,7 @@ use proto_model::{
     WebhookSecret, WebhookSpec, WebhookUrl,
 };
 
-use super::{API_VERSION, FieldErrors, Fields, job_labels, known, time_from_wire, time_to_wire};
+use super::{API_VERSION, FieldErrors, Fields, job_labels, known, metadata, time_from_wire, time_to_wire};
 use crate::v1;
 
 /// What a secret begins with, as the Standard Webhooks specification has it.
@@ -191,7 +191,7 @@ impl TryFrom<v1::Webhook> for Webhook {
     fn try_from(wire: v1::Webhook) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         super::fields::header(&mut fields, &wire.api_version, &wire.kind, "Webhook");
-        let metadata = fields.metadata(wire.metadata);
+        let metadata = metadata::metadata(&mut fields, wire.metadata);
         let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
         let name = fields.take("metadata.name", WebhookName::new(&metadata.name));
         let created =

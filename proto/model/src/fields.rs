@@ -1,9 +1,12 @@
-//! Wrong fields of a row, gathered while it is read, and the checks that rows of every kind share.
+//! Wrong fields of a message or a stored row, gathered while it becomes a value of the domain, and the checks that all kinds share.
 
 use std::fmt;
 
 /// Bytes of one line of text.
 const MAX_LINE: usize = 512;
+/// Labels of one job, and bytes of a label's key and of its value.
+const MAX_LABELS: usize = 64;
+const MAX_LABEL: usize = 256;
 
 /// One field that cannot be taken into the domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,29 +49,37 @@ impl fmt::Display for FieldErrors {
 impl std::error::Error for FieldErrors {}
 
 /// Gathers wrong fields while a message is converted.
-#[derive(Default)]
-pub(crate) struct Fields(pub(crate) Vec<FieldError>);
+#[derive(Debug, Default)]
+pub struct Fields(pub Vec<FieldError>);
 
 impl Fields {
+    /// Nothing is noted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a field, or one below it, is noted.
-    pub(crate) fn has(&self, field: &str) -> bool {
+    #[must_use]
+    pub fn has(&self, field: &str) -> bool {
         let below = |noted: &str| {
             noted.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
         self.0.iter().any(|error| below(&error.field))
     }
 
-    pub(crate) fn fail(&mut self, field: &str, message: impl Into<String>) {
+    /// Notes a wrong field.
+    pub fn fail(&mut self, field: &str, message: impl Into<String>) {
         self.0.push(FieldError { field: field.to_owned(), message: message.into() });
     }
 
     /// Notes the error of a plain check.
-    pub(crate) fn take<T, E: fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
+    pub fn take<T, E: fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.fail(field, error.to_string())).ok()
     }
 
     /// Notes the errors of a nested message, their paths put below `field`.
-    pub(crate) fn nest<T>(&mut self, field: &str, result: Result<T, FieldErrors>) -> Option<T> {
+    pub fn nest<T>(&mut self, field: &str, result: Result<T, FieldErrors>) -> Option<T> {
         let errors = match result {
             Ok(value) => return Some(value),
             Err(errors) => errors,
@@ -82,11 +93,7 @@ impl Fields {
     }
 
     /// Converts every element of a list, its index in the path.
-    pub(crate) fn list<W, T: TryFrom<W, Error = FieldErrors>>(
-        &mut self,
-        field: &str,
-        rows: Vec<W>,
-    ) -> Vec<T> {
+    pub fn list<W, T: TryFrom<W, Error = FieldErrors>>(&mut self, field: &str, rows: Vec<W>) -> Vec<T> {
         let convert = |(index, item)| match T::try_from(item) {
             Ok(value) => Some(value),
             // Lists are long and mostly right: paths are made for what is wrong only.
@@ -96,7 +103,7 @@ impl Fields {
     }
 
     /// A message that must be there.
-    pub(crate) fn present<T>(&mut self, field: &str, value: Option<T>) -> Option<T> {
+    pub fn present<T>(&mut self, field: &str, value: Option<T>) -> Option<T> {
         if value.is_none() {
             self.fail(field, "is required");
         }
@@ -104,7 +111,10 @@ impl Fields {
     }
 
     /// The value if nothing was wrong. `None` without an error cannot happen: whoever gives `None` has noted why.
-    pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, FieldErrors> {
+    ///
+    /// # Errors
+    /// All that was noted.
+    pub fn finish<T>(mut self, value: Option<T>) -> Result<T, FieldErrors> {
         if let (true, Some(value)) = (self.0.is_empty(), value) {
             return Ok(value);
         }
@@ -116,19 +126,20 @@ impl Fields {
 }
 
 /// Maps an enum's number to its Rust value, if it is a known one and not UNSPECIFIED.
-pub(crate) fn known<E: TryFrom<i32> + PartialEq + Default>(number: i32) -> Option<E> {
+#[must_use]
+pub fn known<E: TryFrom<i32> + PartialEq + Default>(number: i32) -> Option<E> {
     E::try_from(number).ok().filter(|value| *value != E::default())
 }
 
 /// A number from one bound to another.
-pub(crate) fn range(fields: &mut Fields, field: &str, value: u32, min: u32, max: u32) {
+pub fn range(fields: &mut Fields, field: &str, value: u32, min: u32, max: u32) {
     if value < min || value > max {
         fields.fail(field, format!("{value} is out of range; it must be from {min} to {max}"));
     }
 }
 
 /// A list that is too long is not converted at all: the check of the spec would never see it.
-pub(crate) fn bounded<T>(fields: &mut Fields, field: &str, list: &[T], most: usize) -> bool {
+pub fn bounded<T>(fields: &mut Fields, field: &str, list: &[T], most: usize) -> bool {
     if list.len() > most {
         fields.fail(field, format!("has {} entries; at most {most} are allowed", list.len()));
     }
@@ -136,8 +147,27 @@ pub(crate) fn bounded<T>(fields: &mut Fields, field: &str, list: &[T], most: usi
 }
 
 /// Text of an agent: one printable line of a bounded length.
-pub(crate) fn line(fields: &mut Fields, field: &str, text: &str) {
+pub fn line(fields: &mut Fields, field: &str, text: &str) {
     if text.len() > MAX_LINE || text.chars().any(char::is_control) {
         fields.fail(field, format!("must be one printable line of at most {MAX_LINE} bytes"));
     }
+}
+
+/// Labels of a job.
+///
+/// # Errors
+/// There are too many, or one is no printable text, or too long.
+pub fn labels<'a>(all: impl ExactSizeIterator<Item = (&'a String, &'a String)>) -> Result<(), FieldErrors> {
+    if all.len() > MAX_LABELS {
+        return Err(FieldErrors::one("", format!("has {} entries; at most {MAX_LABELS}", all.len())));
+    }
+    for (key, value) in all {
+        let wrong = key.is_empty() || key.len() > MAX_LABEL || value.len() > MAX_LABEL;
+        if wrong || key.chars().chain(value.chars()).any(char::is_control) {
+            let text =
+                format!("{key:?}: a key and its value are printable text of at most {MAX_LABEL} bytes");
+            return Err(FieldErrors::one("", text));
+        }
+    }
+    Ok(())
 }
