@@ -5,7 +5,7 @@ use std::{env, fs, path::PathBuf};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 
-const FILES: [&str; 21] = [
+const FILES: [&str; 22] = [
     "common",
     "fabric",
     "qos",
@@ -26,6 +26,7 @@ const FILES: [&str; 21] = [
     "deleted",
     "document",
     "audit",
+    "switch",
     "controller",
 ];
 
