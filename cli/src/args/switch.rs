@@ -45,6 +45,26 @@ pub enum SwitchCommand {
         #[arg(long, value_name = "DIR")]
         read: PathBuf,
     },
+    /// Show what a rollout would change on switches, setting by setting, and what each change does to traffic (exit 1 where anything differs)
+    ///
+    /// Reads what switches answered as `railctl switch check` does. A change is hitless, drains a queue, flaps a link, loses traffic, restarts a
+    /// daemon or reboots the switch; the worst of each switch is told first. Rows that are a switch's own (platform, management, features) are
+    /// not compared.
+    #[command(
+        after_help = "Example:\n  railctl switch diff -f fabric.yaml --read configs\n  railctl switch diff leaf0 -f fabric.yaml --read configs"
+    )]
+    Diff {
+        /// Name of the switch; all without it
+        name: Option<String>,
+        #[command(flatten)]
+        source: SwitchSource,
+        /// Folder with what was read of every switch
+        #[arg(long, value_name = "DIR")]
+        read: PathBuf,
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t)]
+        output: QosOutput,
+    },
     /// Prove that lossless traffic never waits for itself, whatever one or two links or switches fail, or show the cycle (exit 1)
     Prove {
         /// Fabric document (YAML or JSON); - reads standard input

@@ -50,6 +50,7 @@ mod source;
 mod step;
 mod submit;
 mod switch;
+mod switch_diff;
 mod tenant;
 mod top;
 mod topology;

@@ -22,7 +22,7 @@ use controller_switch::{
 use proto_profile::QosProfile;
 use serde_json::json;
 
-use super::{fabric::document, qos};
+use super::{fabric::document, qos, switch_diff};
 use crate::{
     args::{
         QosOutput, SwitchAsic, SwitchBuffers, SwitchCommand, SwitchNos, SwitchRender, SwitchRouting,
@@ -36,7 +36,7 @@ use crate::{
 /// Things of one kind that are named at most.
 const NAMED: usize = 20;
 
-/// `switch list|render|explain|check|prove`.
+/// `switch list|render|explain|check|diff|prove`.
 ///
 /// # Errors
 /// [`Error::File`] or [`Error::Document`] if an input cannot be read or has faults; [`Error::NotFound`] for a switch that the document has not;
@@ -47,18 +47,21 @@ pub fn run(command: &SwitchCommand) -> Result<(), Error> {
         SwitchCommand::Render(args) => render(args),
         SwitchCommand::Explain { name, source, output } => explained(name, source, *output),
         SwitchCommand::Check { source, read } => checked(source, read),
+        SwitchCommand::Diff { name, source, read, output } => {
+            switch_diff::run(name.as_deref(), source, read, *output)
+        }
         SwitchCommand::Prove { file, routing, failures } => prove(file, *routing, *failures),
     }
 }
 
 /// What the options name.
-struct Site {
+pub(super) struct Site {
     profile: QosProfile,
-    switches: Vec<Switch>,
+    pub(super) switches: Vec<Switch>,
     model: BufferModel,
 }
 
-fn site(source: &SwitchSource) -> Result<Site, Error> {
+pub(super) fn site(source: &SwitchSource) -> Result<Site, Error> {
     let profile = qos::profile_of(source.profile.as_deref())?;
     let switches = of_document(&source.file, &|role| hardware(source, role))?;
     let model = match source.buffers {
@@ -74,7 +77,7 @@ fn of_document(file: &Path, hardware: &dyn Fn(Role) -> Hardware) -> Result<Vec<S
 }
 
 /// Findings as lines, the first ones by name.
-fn several(shown: &str, all: &[impl ToString]) -> String {
+pub(super) fn several(shown: &str, all: &[impl ToString]) -> String {
     let mut lines: Vec<String> =
         all.iter().take(NAMED).map(|one| format!("{shown}: {}", one.to_string())).collect();
     if all.len() > NAMED {
@@ -145,7 +148,7 @@ fn list(source: &SwitchSource, output: QosOutput) -> Result<(), Error> {
     }
 }
 
-fn named<'s>(site: &'s Site, name: &str) -> Result<&'s Switch, Error> {
+pub(super) fn named<'s>(site: &'s Site, name: &str) -> Result<&'s Switch, Error> {
     site.switches.iter().find(|switch| switch.name.as_str() == name).ok_or_else(|| {
         let names = site.switches.iter().map(|switch| switch.name.as_str());
         let near = names.min_by_key(|other| strsim::damerau_levenshtein(other, name)).unwrap_or_default();
@@ -156,7 +159,7 @@ fn named<'s>(site: &'s Site, name: &str) -> Result<&'s Switch, Error> {
     })
 }
 
-fn states(site: &Site) -> Result<BTreeMap<String, SwitchState>, Error> {
+pub(super) fn states(site: &Site) -> Result<BTreeMap<String, SwitchState>, Error> {
     let states = desired::plan(&site.profile, &site.switches, site.model)
         .map_err(|all| Error::Infeasible(several("plan", &all)))?;
     Ok(states.into_iter().map(|(name, state)| (name.to_string(), state)).collect())

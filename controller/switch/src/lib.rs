@@ -9,6 +9,7 @@
 pub mod asic;
 pub mod bgp;
 pub mod buffer;
+pub mod change;
 pub mod check;
 pub mod deadlock;
 pub mod desired;

@@ -1,7 +1,7 @@
 //! Switches: F1, faults of both ends of cables that a check catches; F3, the proof that lossless traffic never waits for itself; F8, flows that
 //! have uplinks of their own; F7, who started a pause storm; F9, what a large fabric costs to render, read, compare and check.
 
-use std::time::Instant;
+use std::{thread, time::Instant};
 
 use controller_switch::{
     check::{Facts, Verdict, check},
@@ -10,7 +10,7 @@ use controller_switch::{
     model::Switch,
     mutate, read, render,
     sample::Shape,
-    state::BufferModel,
+    state::{BufferModel, SwitchState},
     storm,
 };
 use proto_profile::QosProfile;
@@ -195,18 +195,36 @@ fn round_trip(profile: &QosProfile, switches: &[Switch]) -> Result<usize, String
     let wanted = desired::plan(profile, switches, BufferModel::Static).map_err(|all| joined(&all))?;
     let mut facts = Facts::desired(profile, switches, BufferModel::Static).map_err(|all| joined(&all))?;
     let mut bytes = 0;
-    for (name, state) in &wanted {
-        let config = render::sonic::config_db(state).to_json().map_err(|why| why.to_string())?;
-        let frr = render::frr::text(state);
-        bytes += config.len() + frr.len();
-        let found = read::sonic(&config, Some(&frr)).map_err(|why| why.to_string())?;
-        if found.state != *state {
-            return Err(format!("{name} reads back otherwise than it was rendered"));
-        }
-        facts.switches.insert(name.clone(), found.state);
+    let all: Vec<&SwitchState> = wanted.values().collect();
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let parts = thread::scope(|scope| {
+        let part = |states| scope.spawn(move || read_back(states));
+        let running: Vec<_> = all.chunks(all.len().div_ceil(threads).max(1)).map(part).collect();
+        running.into_iter().map(|one| one.join().map_err(|_| "a thread panicked")).collect::<Vec<_>>()
+    });
+    for part in parts {
+        let (written, found) = part??;
+        bytes += written;
+        facts.switches.extend(found.into_iter().map(|state| (state.name.clone(), state)));
     }
     match check(profile, switches, &facts).map_err(|why| why.to_string())? {
         Verdict::Proof(_) => Ok(bytes),
         Verdict::Counterexample(found) => Err(found.to_string()),
     }
+}
+
+/// What is rendered for switches and read again, and its bytes.
+fn read_back(states: &[&SwitchState]) -> Result<(usize, Vec<SwitchState>), String> {
+    let (mut bytes, mut all) = (0, Vec::with_capacity(states.len()));
+    for state in states {
+        let config = render::sonic::config_db(state).to_json().map_err(|why| why.to_string())?;
+        let frr = render::frr::text(state);
+        bytes += config.len() + frr.len();
+        let found = read::sonic(&config, Some(&frr)).map_err(|why| why.to_string())?;
+        if found.state != **state {
+            return Err(format!("{} reads back otherwise than it was rendered", state.name));
+        }
+        all.push(found.state);
+    }
+    Ok((bytes, all))
 }

@@ -7,7 +7,7 @@ pub mod sonic;
 
 pub use answer::{Read, ReadError, Wrong};
 
-use crate::render::tables::ConfigDb;
+use crate::{render::tables::ConfigDb, state::Routing};
 
 /// Reads a SONiC switch: its `config_db.json`, and its `frr.conf` where there is one.
 ///
@@ -21,4 +21,12 @@ pub fn sonic(config_db: &str, frr_conf: Option<&str>) -> Result<Read, ReadError>
         read.unknown.extend(unknown);
     }
     Ok(read)
+}
+
+/// Reads the routing of a switch that FRR routes for, from what `vtysh` shows; none where it routes nothing by BGP.
+///
+/// # Errors
+/// [`ReadError`] with every line that says what cannot be.
+pub fn routing(frr_conf: &str) -> Result<Option<Routing>, ReadError> {
+    frr::read(frr_conf).map(|(routing, _)| routing).map_err(ReadError::Wrong)
 }
