@@ -26,6 +26,7 @@ pub mod sample;
 pub mod source;
 pub mod state;
 pub mod storm;
+pub mod vectors;
 pub mod words;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Switches: F1, faults of both ends of cables that a check catches; F3, the proof that lossless traffic never waits for itself; F8, flows that
+//! Switches: F1, faults of both ends of cables that a check catches; F2, planners beside what was published; F6, changes by hand that are found; F3, the proof that lossless traffic never waits for itself; F8, flows that
 //! have uplinks of their own; F7, who started a pause storm; F9, what a large fabric costs to render, read, compare and check.
 
 use std::{thread, time::Instant};
 
 use controller_switch::{
+    change,
     check::{Facts, Verdict, check},
     deadlock::{Answer, Clos, Routing, Run},
     desired, ecmp,
@@ -11,7 +12,7 @@ use controller_switch::{
     mutate, read, render,
     sample::Shape,
     state::{BufferModel, SwitchState},
-    storm,
+    storm, vectors,
 };
 use proto_profile::QosProfile;
 use serde_json::json;
@@ -22,8 +23,15 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 pub type Measure = fn(&Row, bool) -> Result<(), String>;
 
 /// All rows with what measures each.
-pub const ROWS: [(&str, Measure); 5] =
-    [("F1", faults), ("F3", deadlock), ("F7", storm), ("F8", paths), ("F9", large)];
+pub const ROWS: [(&str, Measure); 7] = [
+    ("F1", faults),
+    ("F2", planners),
+    ("F3", deadlock),
+    ("F6", drift),
+    ("F7", storm),
+    ("F8", paths),
+    ("F9", large),
+];
 
 fn joined(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -74,6 +82,48 @@ fn variant_is_right(seed: u64) -> Result<bool, String> {
     let facts = Facts::desired(&variant.profile, &switches, variant.model).map_err(|all| joined(&all))?;
     let verdict = check(&variant.profile, &switches, &facts).map_err(|why| why.to_string())?;
     Ok(matches!(verdict, Verdict::Proof(_)))
+}
+
+/// Headroom and marking beside what was published.
+fn planners(row: &Row, _: bool) -> Result<(), String> {
+    let cpu = Cpu::start();
+    let begin = Instant::now();
+    let found = vectors::compare();
+    let sample = Sample::new(vec![begin.elapsed().as_secs_f64()]);
+    let cpu = cpu.cores();
+    let (exact, all) = found.exact;
+    let peers = json!({"vectors": all, "differences": found.differences, "tables": vectors::STATIC.len()});
+    let line = |case, value, unit, goal| {
+        row.line(&Line { case, value, unit, goal, sample: &sample, cpu, peers: peers.clone() });
+    };
+    line(
+        "vectors that are the same to the byte",
+        exact as f64 * 100.0 / all as f64,
+        "%",
+        Goal::AtLeast(100.0),
+    );
+    line("farthest from a vendor's table", found.farthest_percent, "%", Goal::AtMost(10.0));
+    Ok(())
+}
+
+/// Changes by hand on switches, and changes of what is a switch's own.
+fn drift(row: &Row, quick: bool) -> Result<(), String> {
+    let cpu = Cpu::start();
+    let begin = Instant::now();
+    let found = change::bench::drift(if quick { 100 } else { 1000 }, 1)?;
+    let each = begin.elapsed().as_secs_f64() / found.comparisons as f64;
+    let cpu = cpu.cores();
+    let sample = Sample::new(vec![each]);
+    let peers = json!({"made": found.made, "missed": found.missed, "false_alarms": found.false_alarms});
+    let line = |case, value, unit, goal| {
+        row.line(&Line { case, value, unit, goal, sample: &sample, cpu, peers: peers.clone() });
+    };
+    line("changes by hand that are missed", found.missed.len() as f64, "changes", Goal::AtMost(0.0));
+    let own = found.false_alarms.len() as f64;
+    line("a switch's own settings taken for drift", own, "changes", Goal::AtMost(0.0));
+    // A switch's agent reads every second; what a comparison takes comes on top.
+    line("comparison of a switch, with what makes it", each, "s", Goal::AtMost(1.0));
+    Ok(())
 }
 
 /// Two tiers with 512 leaves under every single and double failure.

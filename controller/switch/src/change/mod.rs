@@ -2,6 +2,7 @@
 //! drift after it. Tables of which nothing else may stand on the switch are named ([`tables::OWNED`]); the rest of what a switch has is its
 //! own.
 
+pub mod bench;
 mod impact;
 mod routing;
 mod tables;

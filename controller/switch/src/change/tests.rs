@@ -1,6 +1,6 @@
 //! What differs is found, merging it makes a switch as desired and keeps what is its own, and every table has a rule.
 
-use super::{Change, Impact, OWNED, Settings, changes, impact, merge, worst};
+use super::{Change, Impact, OWNED, Settings, bench, changes, impact, merge, worst};
 use crate::{
     check::Facts,
     mutate,
@@ -124,4 +124,11 @@ fn every_table_that_is_rendered_or_owned_has_a_rule() {
         }
     }
     OWNED.iter().for_each(|table| assert!(ruled.contains(table), "{table}"));
+}
+
+#[test]
+fn every_change_by_hand_is_found_and_nothing_else() {
+    let drift = bench::drift(500, 1).unwrap();
+    assert_eq!((drift.missed, drift.false_alarms), (vec![], vec![]));
+    assert!(drift.made >= 500);
 }

@@ -9,6 +9,7 @@ use crate::{
     ecn,
     headroom::{self, Input},
     model::{Name, Nos, Peer, Port, Role, Switch},
+    vectors::{self, input},
 };
 
 fn name(text: &str) -> Name {
@@ -80,49 +81,9 @@ fn ports_have_the_names_of_their_operating_system() {
     }
 }
 
-/// Speed, and xoff at 5, 40 and 300 m; cell 192, by SONiC's own rule.
-type Vectors = [(u32, [u64; 3]); 5];
-
-const MTU_1024: Vectors = [
-    (25, [48128, 51200, 75776]),
-    (100, [113_664, 126_976, 225_280]),
-    (200, [131_072, 157_696, 354_304]),
-    (400, [230_400, 283_648, 677_888]),
-    (800, [256_000, 362_496, 1_149_952]),
-];
-const MTU_9100: Vectors = [
-    (25, [25600, 26624, 34816]),
-    (100, [47104, 52224, 84992]),
-    (200, [53248, 62464, 129_024]),
-    (400, [87040, 105_472, 238_592]),
-    (800, [95232, 131_072, 398_336]),
-];
-const MTU_4200: Vectors = [
-    (25, [20480, 21504, 30720]),
-    (100, [43008, 48128, 81920]),
-    (200, [49152, 58368, 125_952]),
-    (400, [82944, 101_376, 236_544]),
-    (800, [92160, 129_024, 399_360]),
-];
-
-fn input(speed: u32, cable_m: u16) -> Input {
-    Input {
-        asic: Asic::Spectrum4,
-        speed,
-        lanes: 4,
-        cable_m,
-        port_mtu: 9100,
-        lossless_mtu: 4200,
-        small_packet_percent: 0,
-        gearbox: 0,
-        shared: true,
-    }
-}
-
 #[test]
 fn headroom_is_to_the_byte_what_sonics_script_finds() {
-    for (vectors, lossless_mtu, percent) in [(MTU_1024, 1024, 100), (MTU_9100, 9100, 0), (MTU_4200, 4200, 0)]
-    {
+    for (lossless_mtu, percent, vectors) in vectors::HEADROOM {
         for (speed, wanted) in vectors {
             for (cable, wanted) in [5, 40, 300].into_iter().zip(wanted) {
                 let input = Input { lossless_mtu, small_packet_percent: percent, ..input(speed, cable) };
@@ -148,17 +109,7 @@ fn headroom_without_a_pool_and_on_wide_ports() {
 
 #[test]
 fn headroom_is_near_the_static_tables() {
-    // SN5600: speed, xoff at 5 and at 40 m.
-    let sn5600 = [(100, 44032, 49152), (200, 50176, 60416), (400, 86016, 104_448), (800, 95232, 132_096)];
-    let mut rows: Vec<(Asic, u32, u16, u64)> = sn5600
-        .iter()
-        .flat_map(|row| [(Asic::Spectrum4, row.0, 5, row.1), (Asic::Spectrum4, row.0, 40, row.2)])
-        .collect();
-    // Arista 7060X6.
-    let th5 = [(400, 5, 445_770), (400, 40, 612_140), (400, 500, 1_136_396), (800, 5, 724_662)];
-    rows.extend(th5.map(|(speed, cable, xoff)| (Asic::Tomahawk5, speed, cable, xoff)));
-    rows.extend([(Asic::Tomahawk5, 800, 40, 833_536), (Asic::Tomahawk5, 800, 300, 1_621_536)]);
-    for (asic, speed, cable, wanted) in rows {
+    for (asic, speed, cable, wanted) in vectors::STATIC {
         let found = headroom::plan(&Input { asic, ..input(speed, cable) }).unwrap().xoff;
         let off = found.abs_diff(wanted) * 100 / wanted;
         assert!(off < 10, "{asic} {speed}G {cable} m: {found} is {off} % off {wanted}");
@@ -176,8 +127,7 @@ fn profile(change: impl FnOnce(&mut ProfileSpec)) -> QosProfile {
 #[test]
 fn marking_is_below_the_pause() {
     let auto = profile(|_| {});
-    let rule = [(25, 100, 400), (100, 400, 1600), (200, 800, 3200), (400, 1600, 6400), (800, 3200, 12800)];
-    for (speed, kmin, kmax) in rule {
+    for (speed, kmin, kmax) in vectors::ECN {
         let found = ecn::plan(speed, &auto, 20_000_000).unwrap().value;
         assert_eq!(found, EcnThresholds { kmin: kmin * 1000, kmax: kmax * 1000, pmax: 20 });
     }
