@@ -10,6 +10,7 @@ pub mod asic;
 pub mod bgp;
 pub mod buffer;
 pub mod check;
+pub mod cluster;
 pub mod deadlock;
 pub mod desired;
 pub mod ecmp;
