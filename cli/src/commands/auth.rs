@@ -15,7 +15,7 @@ use crate::{
 type CommandVerb = (&'static str, &'static [&'static str]);
 
 /// Words of railctl, by kind: which methods of the API they need.
-const WORDS: [(&str, &[CommandVerb]); 19] = [
+const WORDS: [(&str, &[CommandVerb]); 20] = [
     (
         "job",
         &[
@@ -140,6 +140,21 @@ const WORDS: [(&str, &[CommandVerb]); 19] = [
             ("apply", &["ApplyLicense"]),
             ("create", &["ApplyLicense"]),
             ("delete", &["DeleteLicense"]),
+        ],
+    ),
+    (
+        "switch",
+        &[
+            ("get", &["GetSwitch", "ListSwitches"]),
+            ("list", &["ListSwitches"]),
+            ("describe", &["GetSwitch"]),
+            ("render", &["RenderSwitch"]),
+            ("apply", &["ApplySwitch"]),
+            ("create", &["ApplySwitch", "CreateSwitchToken"]),
+            ("edit", &["ApplySwitch"]),
+            ("delete", &["DeleteSwitch"]),
+            ("plan", &["PlanSwitches"]),
+            ("rollout", &["RollOutSwitches", "GetSwitchRollout", "ControlSwitchRollout"]),
         ],
     ),
     (
