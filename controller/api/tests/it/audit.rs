@@ -279,15 +279,7 @@ async fn change_tenants(world: &World) -> [Rpc; 18] {
     let license = v1::ApplyLicenseRequest { license: Some(license), dry_run: false };
     licenses.apply_license(license).await.unwrap();
     licenses.delete_license(v1::DeleteLicenseRequest { name: "matlab".into() }).await.unwrap();
-    let mut switches = SwitchServiceClient::new(world.admin());
-    let spec = Some(v1::SwitchSpec { nos: v1::switch_spec::Nos::Linux.into(), ..Default::default() });
-    let switch = v1::Switch { metadata: named("leaf0"), spec, ..Default::default() };
-    // Repeated, it changes nothing and leaves nothing.
-    for _ in 0..2 {
-        let apply = v1::ApplySwitchRequest { switch: Some(switch.clone()), dry_run: false };
-        switches.apply_switch(apply).await.unwrap();
-    }
-    switches.delete_switch(v1::DeleteSwitchRequest { name: "leaf0".into() }).await.unwrap();
+    change_switches(world).await;
     let mut webhooks = WebhookServiceClient::new(world.admin());
     let name = || "chat".to_owned();
     webhooks.apply_webhook(webhook("chat", "https://127.0.0.1:9/", &[Event::Ended])).await.unwrap();
@@ -325,6 +317,19 @@ async fn change_tenants(world: &World) -> [Rpc; 18] {
         Rpc::IssueCertificate,
         Rpc::IssueToken,
     ]
+}
+
+async fn change_switches(world: &World) {
+    let mut switches = SwitchServiceClient::new(world.admin());
+    let metadata = Some(v1::Metadata { name: "leaf0".to_owned(), ..Default::default() });
+    let spec = Some(v1::SwitchSpec { nos: v1::switch_spec::Nos::Linux.into(), ..Default::default() });
+    let switch = v1::Switch { metadata, spec, ..Default::default() };
+    // Repeated, it changes nothing and leaves nothing.
+    for _ in 0..2 {
+        let apply = v1::ApplySwitchRequest { switch: Some(switch.clone()), dry_run: false };
+        switches.apply_switch(apply).await.unwrap();
+    }
+    switches.delete_switch(v1::DeleteSwitchRequest { name: "leaf0".into() }).await.unwrap();
 }
 
 async fn change_values(world: &World) {

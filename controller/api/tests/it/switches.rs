@@ -85,6 +85,7 @@ async fn a_switch_is_applied_read_with_its_place_and_kept_over_a_restart() {
     drop(admins);
     world.stop().await;
     let world = World::start(dir.path()).await;
+    world.tenant("red", 8).await;
     let viewer = world.client(&Identity::user("red", "eve", [Role::Viewer]).unwrap());
     let mut theirs = SwitchServiceClient::new(viewer);
     let kept = theirs.get_switch(get("leaf0")).await.unwrap().into_inner();
