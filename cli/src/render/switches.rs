@@ -131,7 +131,7 @@ mod tests {
         let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(
             row,
-            ["leaf0", "leaf", "0,1", "p0", "NX_OS", "tomahawk-5", "yes", "IN_SYNC", "1m0s"],
+            ["leaf0", "leaf", "0,1", "p0", "NX_OS", "tomahawk-5", "yes", "IN_SYNC", "1m"],
             "{text}"
         );
         let facts = switch_facts(&switch, 1060.0);
