@@ -12,8 +12,8 @@ use proto_wire::v1::{
     queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
     reservation_service_client::ReservationServiceClient, schedule_service_client::ScheduleServiceClient,
     secret_service_client::SecretServiceClient, service_class_service_client::ServiceClassServiceClient,
-    step_service_client::StepServiceClient, tenant_service_client::TenantServiceClient,
-    webhook_service_client::WebhookServiceClient,
+    step_service_client::StepServiceClient, switch_service_client::SwitchServiceClient,
+    tenant_service_client::TenantServiceClient, webhook_service_client::WebhookServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -78,6 +78,7 @@ impl Api {
         service_classes: ServiceClassServiceClient,
         steps: StepServiceClient,
         licenses: LicenseServiceClient,
+        switches: SwitchServiceClient,
         tenants: TenantServiceClient,
         webhooks: WebhookServiceClient,
         secrets: SecretServiceClient,
@@ -264,6 +265,18 @@ impl Api {
         .await
     }
 
+    /// Lists all switches that the cluster knows, page by page.
+    ///
+    /// # Errors
+    /// [`Error::Rpc`] if the controller refuses or does not answer.
+    pub async fn list_switches(&self) -> Result<v1::ListSwitchesResponse, Error> {
+        pages("list switches", |page_token| {
+            let mut client = self.switches();
+            async move { client.list_switches(v1::ListSwitchesRequest { page_size: PAGE, page_token }).await }
+        })
+        .await
+    }
+
     /// Lists all nodes of the cluster, page by page.
     ///
     /// # Errors
@@ -352,6 +365,7 @@ page!(
     ListConfigsResponse: configs revision,
     ListServiceClassesResponse: service_classes revision,
     ListLicensesResponse: licenses revision,
+    ListSwitchesResponse: switches revision,
     ListNodesResponse: nodes revision,
     ListTenantsResponse: tenants revision,
     ListNodeUsageResponse: nodes,

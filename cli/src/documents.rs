@@ -31,6 +31,8 @@ pub enum Resource {
     ServiceClass(v1::ServiceClass),
     /// A license of the cluster.
     License(v1::License),
+    /// A switch of the fabric.
+    Switch(v1::Switch),
     /// A reservation of servers.
     Reservation(v1::Reservation),
     /// A schedule of a tenant.
@@ -180,6 +182,7 @@ impl Source {
             Resource::Queue(queue) => errors_of(proto_model::Queue::try_from(owned(queue)).err()),
             Resource::ServiceClass(one) => errors_of(proto_model::ServiceClass::try_from(one.clone()).err()),
             Resource::License(one) => errors_of(proto_model::License::try_from(one.clone()).err()),
+            Resource::Switch(one) => errors_of(proto_model::SwitchConfig::try_from(one.clone()).err()),
             Resource::Reservation(one) => errors_of(proto_model::Reservation::try_from(one.clone()).err()),
             Resource::Schedule(one) => errors_of(proto_model::JobSchedule::try_from(in_tenant(one)).err()),
             Resource::Secret(one) => {
@@ -298,6 +301,7 @@ impl Resource {
             Self::Queue(_) => "Queue",
             Self::ServiceClass(_) => "ServiceClass",
             Self::License(_) => "License",
+            Self::Switch(_) => "Switch",
             Self::Secret(_) => "Secret",
             Self::Config(_) => "Config",
             Self::Webhook(_) => "Webhook",
@@ -317,6 +321,7 @@ fn typed(kind: &str, message: &DynamicMessage) -> Result<Resource, Error> {
         "Queue" => Resource::Queue(message.transcode_to().map_err(damaged)?),
         "ServiceClass" => Resource::ServiceClass(message.transcode_to().map_err(damaged)?),
         "License" => Resource::License(message.transcode_to().map_err(damaged)?),
+        "Switch" => Resource::Switch(message.transcode_to().map_err(damaged)?),
         "Reservation" => Resource::Reservation(message.transcode_to().map_err(damaged)?),
         "Schedule" => Resource::Schedule(Box::new(message.transcode_to().map_err(damaged)?)),
         "Secret" => Resource::Secret(Box::new(message.transcode_to().map_err(damaged)?)),
@@ -486,7 +491,7 @@ mod tests {
     #[test]
     fn the_samples_are_sound() {
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
-        let files = ["jobs", "fabrics", "queues", "schedules", "licenses", "secrets", "webhooks"]
+        let files = ["jobs", "fabrics", "queues", "schedules", "licenses", "secrets", "switches", "webhooks"]
             .map(|folder| std::fs::read_dir(deploy.join(folder)).unwrap());
         let mut kinds = Vec::new();
         for path in files.into_iter().flatten().map(|entry| entry.unwrap().path()) {
@@ -507,6 +512,7 @@ mod tests {
             "Schedule",
             "Secret",
             "ServiceClass",
+            "Switch",
             "Tenant",
             "Webhook",
         ];

@@ -55,7 +55,8 @@ pub use secret::{CreateCommand, CreateValues, parse_env_from};
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
 pub use switch::{
-    SwitchAsic, SwitchBuffers, SwitchCommand, SwitchNos, SwitchRender, SwitchRouting, SwitchSource,
+    SwitchAsic, SwitchBuffers, SwitchCommand, SwitchHardware, SwitchNos, SwitchRender, SwitchRouting,
+    SwitchSource,
 };
 pub use top::{Efficiency, Top, TopNoun};
 pub use validate::Validate;
@@ -150,9 +151,9 @@ pub enum Command {
     /// Tell what you may do
     #[command(subcommand)]
     Auth(AuthCommand),
-    /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, secrets, configs, webhooks, shares or the fabric
+    /// List jobs, nodes, tenants, queues, reservations, schedules, service classes, licenses, switches, secrets, configs, webhooks, shares or the fabric
     Get(Get),
-    /// Show everything about one job, node, tenant, queue, reservation, schedule, service class, license, secret, config or webhook
+    /// Show everything about one job, node, tenant, queue, reservation, schedule, service class, license, switch, secret, config or webhook
     Describe(Describe),
     /// Print what a job's ranks wrote
     Logs(Logs),
@@ -194,16 +195,16 @@ pub enum Command {
     History(HistoryCommand),
     Simulate(Simulate),
     Replay(ReplayLog),
-    /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule, Secret, Config, Webhook and Job documents
+    /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, License, Switch, Queue, Reservation, Schedule, Secret, Config, Webhook and Job documents
     Apply(Apply),
     /// Make a secret or a config of values and files
     #[command(subcommand)]
     Create(CreateCommand),
     /// Show what `apply` would change, and change nothing
     Diff(Diff),
-    /// Change a tenant, queue, reservation, schedule, service class, license, config, webhook or the fabric in your editor
+    /// Change a tenant, queue, reservation, schedule, service class, license, switch, config, webhook or the fabric in your editor
     Edit(Edit),
-    /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a license, a secret, a config, a webhook, a node or the fabric
+    /// Delete a job that has ended, a tenant, a queue, a reservation, a schedule, a service class, a license, a switch, a secret, a config, a webhook, a node or the fabric
     Delete(Delete),
     /// Bring back a tenant or a fabric that was deleted not long ago (administrators)
     Undelete(Undelete),

@@ -37,6 +37,9 @@ pub enum GetNoun {
     /// Licenses
     #[value(alias = "license", alias = "lic")]
     Licenses,
+    /// Switches that the cluster knows
+    #[value(alias = "switch", alias = "sw")]
+    Switches,
     /// Secrets; their values are never shown
     #[value(alias = "secret")]
     Secrets,
@@ -123,6 +126,9 @@ pub enum DescribeNoun {
     /// A license
     #[value(alias = "licenses", alias = "lic")]
     License,
+    /// A switch that the cluster knows
+    #[value(alias = "switches", alias = "sw")]
+    Switch,
     /// A secret
     #[value(alias = "secrets")]
     Secret,
@@ -190,6 +196,9 @@ pub enum DeleteNoun {
     /// A license that no job asks for
     #[value(alias = "licenses", alias = "lic")]
     License,
+    /// What the cluster knows of a switch; its configuration and the fabric document stay
+    #[value(alias = "switches", alias = "sw")]
+    Switch,
     /// A secret
     #[value(alias = "secrets")]
     Secret,
@@ -304,6 +313,9 @@ pub enum EditNoun {
     /// A license
     #[value(alias = "licenses", alias = "lic")]
     License,
+    /// A switch that the cluster knows
+    #[value(alias = "switches", alias = "sw")]
+    Switch,
     /// A config
     #[value(alias = "configs", alias = "cfg")]
     Config,

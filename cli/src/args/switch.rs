@@ -1,4 +1,4 @@
-//! What is said about switches. No cluster is asked: a fabric document and a profile are read, and what switches answered.
+//! What is said about switches. No cluster is asked where a fabric document is given: it and a profile are read, and what switches answered.
 
 use std::path::PathBuf;
 
@@ -19,9 +19,10 @@ pub enum SwitchCommand {
     /// Print what a switch is to be configured with, from the same profile as its servers' NICs
     ///
     /// SONiC takes config_db.json and FRR's frr.conf; the others take text that an engineer pastes. Every value follows from the
-    /// profile, the fabric document and the ASIC; `railctl switch explain` says how.
+    /// profile, the fabric document and the ASIC; `railctl switch explain` says how. Without a fabric document the controller is asked: for
+    /// a switch that the cluster knows, from its fabric and the profile that is in force.
     #[command(
-        after_help = "Example:\n  railctl switch render leaf0 -f fabric.yaml --asic spectrum-4\n  railctl switch render --all -f fabric.yaml --out configs"
+        after_help = "Example:\n  railctl switch render leaf0\n  railctl switch render leaf0 -f fabric.yaml --asic spectrum-4\n  railctl switch render --all -f fabric.yaml --out configs"
     )]
     Render(SwitchRender),
     /// Tell where each planned value of a switch comes from: headroom, marking, buffers, AS number, loopback
@@ -85,29 +86,36 @@ pub struct SwitchSource {
     /// Fabric document (YAML or JSON); - reads standard input
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: PathBuf,
+    #[command(flatten)]
+    pub hardware: SwitchHardware,
+}
+
+/// A profile, and what a fabric document does not say of switches.
+#[derive(Debug, Args)]
+pub struct SwitchHardware {
     /// Class-of-service profile (JSON); default: the one that `railctl qos` has built in
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "file")]
     pub profile: Option<PathBuf>,
     /// Operating system of the switches
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, requires = "file")]
     pub nos: SwitchNos,
     /// ASIC of the leaves
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, requires = "file")]
     pub asic: SwitchAsic,
     /// ASIC of the spines; the leaves' if not given
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, requires = "file")]
     pub spine_asic: Option<SwitchAsic>,
     /// Lanes of a port
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=8))]
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "file", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub lanes: u8,
     /// Metres of cable between a leaf and its servers, at most
-    #[arg(long, value_name = "METRES", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=40_000))]
+    #[arg(long, value_name = "METRES", default_value_t = 5, requires = "file", value_parser = clap::value_parser!(u16).range(1..=40_000))]
     pub cable: u16,
     /// Metres of cable between switches, at most
-    #[arg(long, value_name = "METRES", default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..=40_000))]
+    #[arg(long, value_name = "METRES", default_value_t = 40, requires = "file", value_parser = clap::value_parser!(u16).range(1..=40_000))]
     pub spine_cable: u16,
     /// Who works out the sizes of buffers
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, requires = "file")]
     pub buffers: SwitchBuffers,
 }
 
@@ -117,10 +125,13 @@ pub struct SwitchRender {
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub name: Option<String>,
     /// Every switch of the document
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "out", requires = "file")]
     pub all: bool,
+    /// Fabric document (YAML or JSON); - reads standard input; without it the controller is asked
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub file: Option<PathBuf>,
     #[command(flatten)]
-    pub source: SwitchSource,
+    pub hardware: SwitchHardware,
     /// Print frr.conf in place of config_db.json
     #[arg(long, conflicts_with = "out")]
     pub frr: bool,

@@ -121,7 +121,7 @@ pub fn read(files: &[std::path::PathBuf]) -> Result<Vec<(Source, Vec<Document>)>
         for document in &documents {
             if let Resource::Other(kind) = &document.resource {
                 let text = format!(
-                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, License, Queue, Reservation, Schedule, Secret, Config, Webhook and Job are",
+                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, License, Switch, Queue, Reservation, Schedule, Secret, Config, Webhook and Job are",
                     source.name
                 );
                 return Err(Error::Document(text));
@@ -246,6 +246,10 @@ pub async fn send(source: &Source, resource: Resource, args: &Apply, api: &Api) 
         Resource::License(license) => {
             let license = super::license::apply(doing("license"), license, dry_run, api).await?;
             made!("license", "rail.v1.License", license)
+        }
+        Resource::Switch(switch) => {
+            let switch = super::switches::apply(doing("switch"), switch, dry_run, api).await?;
+            made!("switch", "rail.v1.Switch", switch)
         }
         Resource::Reservation(reservation) => {
             let reservation = super::reserve::apply(doing("reservation"), reservation, dry_run, api).await?;

@@ -15,7 +15,7 @@ use crate::{
 type CommandVerb = (&'static str, &'static [&'static str]);
 
 /// Words of railctl, by kind: which methods of the API they need.
-const WORDS: [(&str, &[CommandVerb]); 19] = [
+const WORDS: [(&str, &[CommandVerb]); 20] = [
     (
         "job",
         &[
@@ -140,6 +140,21 @@ const WORDS: [(&str, &[CommandVerb]); 19] = [
             ("apply", &["ApplyLicense"]),
             ("create", &["ApplyLicense"]),
             ("delete", &["DeleteLicense"]),
+        ],
+    ),
+    (
+        "switch",
+        &[
+            ("get", &["GetSwitch", "ListSwitches"]),
+            ("list", &["ListSwitches"]),
+            ("describe", &["GetSwitch"]),
+            ("render", &["RenderSwitch"]),
+            ("apply", &["ApplySwitch"]),
+            ("create", &["ApplySwitch", "CreateSwitchToken"]),
+            ("edit", &["ApplySwitch"]),
+            ("delete", &["DeleteSwitch"]),
+            ("plan", &["PlanSwitches"]),
+            ("rollout", &["RollOutSwitches", "GetSwitchRollout", "ControlSwitchRollout"]),
         ],
     ),
     (
@@ -357,7 +372,7 @@ mod tests {
         }
         // What nobody is named for, what everybody may, and what answers another command beside.
         let others = ["WhoAmI", "GetHealth", "ListRevocations", "ListDeleted", "PlanDocuments"];
-        let agents = ["AgentService", "EnrollService", "ControllerService"];
+        let agents = ["AgentService", "EnrollService", "ControllerService", "SwitchAgentService"];
         let people = proto_wire::descriptor_pool();
         let people = people.services().filter(|service| !agents.contains(&service.name()));
         for method in people.flat_map(|service| service.methods().collect::<Vec<_>>()) {

@@ -52,6 +52,7 @@ async fn files(args: &Delete, api: &Api) -> Result<(), Error> {
                 Resource::Queue(one) => (DeleteNoun::Queue, one.metadata),
                 Resource::ServiceClass(one) => (DeleteNoun::ServiceClass, one.metadata),
                 Resource::License(one) => (DeleteNoun::License, one.metadata),
+                Resource::Switch(one) => (DeleteNoun::Switch, one.metadata),
                 Resource::Reservation(one) => (DeleteNoun::Reservation, one.metadata),
                 Resource::Schedule(one) => (DeleteNoun::Schedule, one.metadata),
                 Resource::Secret(one) => (DeleteNoun::Secret, one.metadata),
@@ -192,6 +193,7 @@ async fn one(args: &Delete, noun: DeleteNoun, name: &str, api: &Api) -> Result<S
         DeleteNoun::Config => super::secret::config::delete(name, api).await,
         DeleteNoun::Webhook => super::webhook::delete(name, api).await,
         DeleteNoun::License => super::license::delete(name, api).await,
+        DeleteNoun::Switch => super::switches::delete(name, api).await,
         DeleteNoun::Schedule => super::schedule::delete(name, api).await,
         DeleteNoun::Queue => super::queue::delete(name, api).await,
         DeleteNoun::Reservation => {

@@ -5,7 +5,7 @@ use proto_model::many;
 
 use super::{
     array::{self, Array, Counts, Named},
-    license, logs, lookup, queue, reserve, schedule, secret, service_class, webhook,
+    license, logs, lookup, queue, reserve, schedule, secret, service_class, switches, webhook,
 };
 use crate::{
     args::{Describe, DescribeNoun},
@@ -67,6 +67,7 @@ async fn one(noun: DescribeNoun, name: &str, api: &Api) -> Result<String, Error>
         DescribeNoun::Secret => render::describe_secret(&secret::secret::get(name, api).await?),
         DescribeNoun::Config => render::describe_config(&secret::config::get(name, api).await?),
         DescribeNoun::Webhook => render::describe_webhook(&webhook::get(name, api).await?),
+        DescribeNoun::Switch => render::describe_switch(&switches::get(name, api).await?, now()),
         DescribeNoun::License => render::describe_license(&license::get(name, api).await?),
         DescribeNoun::Tenant => render::describe_tenant(&lookup::tenant(name, api).await?),
     })

@@ -7,7 +7,7 @@ use similar::TextDiff;
 use super::{
     apply,
     dry_run::{self, Judged},
-    license, lookup, queue, reserve, schedule, secret, service_class, webhook,
+    license, lookup, queue, reserve, schedule, secret, service_class, switches, webhook,
 };
 use crate::{
     args::{Apply, Diff},
@@ -159,6 +159,7 @@ async fn current(resource: &Resource, api: &Api) -> Result<Option<Value>, Error>
             shown!(service_class::get(&name(one.metadata.as_ref()), api), "rail.v1.ServiceClass")
         }
         Resource::License(one) => shown!(license::get(&name(one.metadata.as_ref()), api), "rail.v1.License"),
+        Resource::Switch(one) => shown!(switches::get(&name(one.metadata.as_ref()), api), "rail.v1.Switch"),
         Resource::Reservation(one) => {
             shown!(reserve::get(&name(one.metadata.as_ref()), api), "rail.v1.Reservation")
         }

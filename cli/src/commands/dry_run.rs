@@ -107,6 +107,7 @@ fn wire(resource: &Resource, api: &Api) -> v1::Document {
         Resource::Queue(one) => Some(Wire::Queue(owned!(one))),
         Resource::ServiceClass(one) => Some(Wire::ServiceClass(one.clone())),
         Resource::License(one) => Some(Wire::License(one.clone())),
+        Resource::Switch(one) => Some(Wire::Switch(one.clone())),
         Resource::Reservation(one) => Some(Wire::Reservation(one.clone())),
         Resource::Schedule(one) => Some(Wire::Schedule(owned!(**one))),
         Resource::Webhook(one) => Some(Wire::Webhook(owned!(**one))),
@@ -154,6 +155,7 @@ pub fn made(document: &Wire) -> Result<Made, Error> {
             Made::new("service-class", one.metadata.as_ref(), one, "rail.v1.ServiceClass")
         }
         Wire::License(one) => Made::new("license", one.metadata.as_ref(), one, "rail.v1.License"),
+        Wire::Switch(one) => Made::new("switch", one.metadata.as_ref(), one, "rail.v1.Switch"),
         Wire::Reservation(one) => Made::new("reservation", one.metadata.as_ref(), one, "rail.v1.Reservation"),
         Wire::Schedule(one) => Made::new("schedule", one.metadata.as_ref(), one, "rail.v1.Schedule"),
         Wire::Webhook(one) => Made::new("webhook", one.metadata.as_ref(), one, "rail.v1.Webhook"),
@@ -174,6 +176,7 @@ pub fn in_words(resource: &Resource) -> &str {
         Resource::Queue(_) => "queue",
         Resource::ServiceClass(_) => "service class",
         Resource::License(_) => "license",
+        Resource::Switch(_) => "switch",
         Resource::Reservation(_) => "reservation",
         Resource::Schedule(_) => "schedule",
         Resource::Webhook(_) => "webhook",

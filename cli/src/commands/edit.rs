@@ -5,7 +5,7 @@ use std::{io::Write as _, path::Path, process::Command};
 use serde_json::Value;
 
 use super::{
-    apply, diff::settled, license, lookup, queue, reserve, schedule, secret, service_class, webhook,
+    apply, diff::settled, license, lookup, queue, reserve, schedule, secret, service_class, switches, webhook,
 };
 use crate::{
     args::{Apply, Edit, EditNoun},
@@ -112,6 +112,7 @@ async fn current(noun: EditNoun, name: &str, api: &Api) -> Result<Value, Error> 
             render::to_value(&service_class::get(name, api).await?, "rail.v1.ServiceClass")
         }
         EditNoun::License => render::to_value(&license::get(name, api).await?, "rail.v1.License"),
+        EditNoun::Switch => render::to_value(&switches::get(name, api).await?, "rail.v1.Switch"),
         EditNoun::Config => render::to_value(&secret::config::get(name, api).await?, "rail.v1.Config"),
         EditNoun::Webhook => render::to_value(&webhook::get(name, api).await?, "rail.v1.Webhook"),
     }

@@ -8,7 +8,7 @@ use super::{
     license,
     list::{Asked, Found},
     lookup::{node, node_names, tenant, the_fabric},
-    queue, reserve, schedule, secret, service_class, watch, webhook,
+    queue, reserve, schedule, secret, service_class, switches, watch, webhook,
 };
 use crate::{
     args::{Get, GetNoun, ListArgs},
@@ -59,6 +59,7 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
         GetNoun::Webhooks => webhook::show(&asked, all, api).await,
         GetNoun::ServiceClasses => service_class::show(&asked, api).await,
         GetNoun::Licenses => license::show(&asked, api).await,
+        GetNoun::Switches => switches::show(&asked, api).await,
         GetNoun::Shares => queue::shares(&asked, args.all_tenants, api).await,
         GetNoun::Fabric => fabric(&asked, api).await,
     }

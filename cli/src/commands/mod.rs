@@ -51,6 +51,7 @@ mod step;
 mod submit;
 mod switch;
 mod switch_diff;
+mod switches;
 mod tenant;
 mod top;
 mod topology;
@@ -86,7 +87,11 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Completion { shell } => return shell::completion(*shell),
         Command::Man { dir } => return shell::man(dir),
         Command::Fabric(command) => return fabric::run(command),
-        Command::Switch(command) => return switch::run(command),
+        Command::Switch(command) => {
+            if let Some(done) = switch::offline(command) {
+                return done;
+            }
+        }
         Command::Simulate(args) => return simulate::simulate(args),
         Command::Replay(args) => return simulate::replay(args),
         Command::Qos(command) => {
@@ -162,6 +167,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Revoke(command) => revoke::run(command, &api()?).await,
         Command::Rail(command) => rail::run(command, &api()?).await,
         Command::Qos(command) => qos::run(command, &api()?).await,
+        Command::Switch(command) => switches::run(command, &api()?).await,
         Command::Audit(command) => audit::run(command, &cli.global, &env, api).await,
         Command::Topology(command) => topology::run(command, api).await,
         Command::History(command) => history::run(command, &api()?).await,
@@ -179,7 +185,6 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         | Command::Man { .. }
         | Command::Config(_)
         | Command::Fabric(_)
-        | Command::Switch(_)
         | Command::Simulate(_)
         | Command::Replay(_) => Ok(()),
     }

@@ -10,12 +10,13 @@ use crate::{args::Cli, error::Error, output::print_bytes};
 const NAMES: &str = "railctl --request-timeout 2s rail ls -o name 2>/dev/null";
 
 /// What a cluster has: how it is listed, and behind which words one is named.
-const KINDS: [(&str, &[&str]); 10] = [
+const KINDS: [(&str, &[&str]); 11] = [
     ("jobs", &["get jobs", "describe job", "explain job", "delete job", "logs", "cancel"]),
     ("queues", &["get queues", "describe queue", "delete queue"]),
     ("reservations", &["get reservations", "describe reservation", "delete reservation"]),
     ("schedules", &["get schedules", "describe schedule", "delete schedule"]),
     ("licenses", &["get licenses", "describe license", "delete license"]),
+    ("switches", &["get switches", "describe switch", "delete switch"]),
     ("secrets", &["get secrets", "describe secret", "delete secret"]),
     ("configs", &["get configs", "describe config", "delete config"]),
     ("webhooks", &["get webhooks", "describe webhook", "delete webhook", "webhook test"]),
@@ -190,7 +191,8 @@ mod tests {
             (Shell::Fish, "__fish_seen_subcommand_from cancel"),
         ] {
             let script = script(shell);
-            let kinds = ["jobs", "queues", "reservations", "schedules", "licenses", "nodes", "tenants"];
+            let kinds =
+                ["jobs", "queues", "reservations", "schedules", "licenses", "switches", "nodes", "tenants"];
             let lists = kinds.map(listing);
             assert!(lists.iter().all(|list| script.contains(list)) && script.contains(begin), "{shell}");
         }

@@ -1,4 +1,4 @@
-//! Switches, planned and checked here; no cluster is asked.
+//! Switches, planned and checked here; a cluster is asked only for what it renders itself.
 
 use std::{
     collections::BTreeMap,
@@ -15,8 +15,7 @@ use controller_switch::{
     explain::explain,
     fabric::{Hardware, switches},
     model::{Nos, Peer, Role, Switch},
-    read,
-    render::{self, dialect},
+    read, render,
     state::{BufferModel, SwitchState},
 };
 use proto_profile::QosProfile;
@@ -25,8 +24,8 @@ use serde_json::json;
 use super::{fabric::document, qos, switch_diff};
 use crate::{
     args::{
-        QosOutput, SwitchAsic, SwitchBuffers, SwitchCommand, SwitchNos, SwitchRender, SwitchRouting,
-        SwitchSource,
+        QosOutput, SwitchAsic, SwitchBuffers, SwitchCommand, SwitchHardware, SwitchNos, SwitchRender,
+        SwitchRouting, SwitchSource,
     },
     error::Error,
     output::print,
@@ -36,22 +35,29 @@ use crate::{
 /// Things of one kind that are named at most.
 const NAMED: usize = 20;
 
-/// `switch list|render|explain|check|diff|prove`.
+/// `switch list|render|explain|check|diff|prove`; `None` for what a controller is to be asked for.
 ///
 /// # Errors
 /// [`Error::File`] or [`Error::Document`] if an input cannot be read or has faults; [`Error::NotFound`] for a switch that the document has not;
 /// [`Error::Infeasible`] if no configuration can be right; [`Error::Differs`] if what was read, or the fabric, is not.
-pub fn run(command: &SwitchCommand) -> Result<(), Error> {
-    match command {
+pub fn offline(command: &SwitchCommand) -> Option<Result<(), Error>> {
+    Some(match command {
         SwitchCommand::List { source, output } => list(source, *output),
-        SwitchCommand::Render(args) => render(args),
+        SwitchCommand::Render(args) => render(args, args.file.as_deref()?),
         SwitchCommand::Explain { name, source, output } => explained(name, source, *output),
         SwitchCommand::Check { source, read } => checked(source, read),
         SwitchCommand::Diff { name, source, read, output } => {
             switch_diff::run(name.as_deref(), source, read, *output)
         }
         SwitchCommand::Prove { file, routing, failures } => prove(file, *routing, *failures),
-    }
+        SwitchCommand::Token(_)
+        | SwitchCommand::Apply(_)
+        | SwitchCommand::Status { .. }
+        | SwitchCommand::Pause(_)
+        | SwitchCommand::Resume(_)
+        | SwitchCommand::Rollback(_)
+        | SwitchCommand::Cancel(_) => return None,
+    })
 }
 
 /// What the options name.
@@ -61,10 +67,10 @@ pub(super) struct Site {
     model: BufferModel,
 }
 
-pub(super) fn site(source: &SwitchSource) -> Result<Site, Error> {
-    let profile = qos::profile_of(source.profile.as_deref())?;
-    let switches = of_document(&source.file, &|role| hardware(source, role))?;
-    let model = match source.buffers {
+pub(super) fn site(file: &Path, said: &SwitchHardware) -> Result<Site, Error> {
+    let profile = qos::profile_of(said.profile.as_deref())?;
+    let switches = of_document(file, &|role| hardware(said, role))?;
+    let model = match said.buffers {
         SwitchBuffers::Static => BufferModel::Static,
         SwitchBuffers::Dynamic => BufferModel::Dynamic,
     };
@@ -86,7 +92,7 @@ pub(super) fn several(shown: &str, all: &[impl ToString]) -> String {
     lines.join("\n")
 }
 
-fn hardware(source: &SwitchSource, role: Role) -> Hardware {
+fn hardware(source: &SwitchHardware, role: Role) -> Hardware {
     let asic = match role {
         Role::Leaf => source.asic,
         Role::Spine(_) => source.spine_asic.unwrap_or(source.asic),
@@ -101,19 +107,23 @@ fn hardware(source: &SwitchSource, role: Role) -> Hardware {
         SwitchAsic::Tofino2 => Asic::Tofino2,
         SwitchAsic::SonicVs => Asic::SonicVs,
     };
-    let nos = match source.nos {
-        SwitchNos::Sonic => Nos::Sonic,
-        // Linux names ports as Cumulus does.
-        SwitchNos::Cumulus | SwitchNos::Frr => Nos::Cumulus,
-        SwitchNos::Eos => Nos::Eos,
-        SwitchNos::NxOs => Nos::NxOs,
-    };
+    let nos = system(source.nos);
     let cable_m = if role == Role::Leaf { source.cable } else { source.spine_cable };
     Hardware { nos, version: String::new(), asic, lanes: source.lanes, cable_m }
 }
 
+fn system(nos: SwitchNos) -> Nos {
+    match nos {
+        SwitchNos::Sonic => Nos::Sonic,
+        SwitchNos::Cumulus => Nos::Cumulus,
+        SwitchNos::Eos => Nos::Eos,
+        SwitchNos::NxOs => Nos::NxOs,
+        SwitchNos::Frr => Nos::Linux,
+    }
+}
+
 fn list(source: &SwitchSource, output: QosOutput) -> Result<(), Error> {
-    let site = site(source)?;
+    let site = site(&source.file, &source.hardware)?;
     let routing = bgp::plan(&site.switches).map_err(|all| Error::Infeasible(several("routing", &all)))?;
     let mut rows = Vec::new();
     let mut values = Vec::new();
@@ -165,24 +175,28 @@ pub(super) fn states(site: &Site) -> Result<BTreeMap<String, SwitchState>, Error
     Ok(states.into_iter().map(|(name, state)| (name.to_string(), state)).collect())
 }
 
-/// Files of a switch, the first one first.
-fn files(nos: SwitchNos, state: &SwitchState) -> Result<Vec<(&'static str, String)>, Error> {
-    let frr = || ("frr.conf", render::frr::text(state));
-    Ok(match nos {
-        SwitchNos::Sonic => {
-            let text = render::sonic::config_db(state).to_json();
-            let text = text.map_err(|error| Error::Document(error.to_string()))?;
-            vec![("config_db.json", text + "\n"), frr()]
-        }
-        SwitchNos::Cumulus => vec![("nvue.txt", dialect::text(&dialect::CUMULUS, state))],
-        SwitchNos::Eos => vec![("eos.txt", dialect::text(&dialect::EOS, state))],
-        SwitchNos::NxOs => vec![("nx-os.txt", dialect::text(&dialect::NX_OS, state))],
-        SwitchNos::Frr => vec![frr()],
-    })
+/// Writes the files of a switch into a folder of its own.
+///
+/// # Errors
+/// [`Error::File`] if one cannot be written.
+pub fn put(out: &Path, name: &str, files: &[(impl AsRef<str>, String)]) -> Result<(), Error> {
+    let folder = out.join(name);
+    fs::create_dir_all(&folder).map_err(|error| Error::file("create", &folder, error))?;
+    for (file, text) in files {
+        let path = folder.join(file.as_ref());
+        fs::write(&path, text).map_err(|error| Error::file("write", &path, error))?;
+    }
+    Ok(())
 }
 
-fn render(args: &SwitchRender) -> Result<(), Error> {
-    let site = site(&args.source)?;
+/// What is printed of the files of a switch: the last one is routing.
+pub fn shown(files: &[(impl AsRef<str>, String)], routing: bool) -> Option<&str> {
+    let shown = if routing { files.last() } else { files.first() };
+    shown.map(|(_, text)| text.as_str())
+}
+
+fn render(args: &SwitchRender, file: &Path) -> Result<(), Error> {
+    let site = site(file, &args.hardware)?;
     if let Some(name) = &args.name {
         named(&site, name)?;
     }
@@ -190,17 +204,12 @@ fn render(args: &SwitchRender) -> Result<(), Error> {
     let wanted = states.iter().filter(|(name, _)| args.name.as_ref().is_none_or(|wanted| wanted == *name));
     let mut written = 0;
     for (name, state) in wanted {
-        let files = files(args.source.nos, state)?;
+        let files = render::files::files(system(args.hardware.nos), state);
+        let files = files.map_err(|error| Error::Document(error.to_string()))?;
         let Some(out) = &args.out else {
-            let shown = if args.frr { files.last() } else { files.first() };
-            return shown.map_or(Ok(()), |(_, text)| print(text));
+            return shown(&files, args.frr).map_or(Ok(()), print);
         };
-        let folder = out.join(name);
-        fs::create_dir_all(&folder).map_err(|error| Error::file("create", &folder, error))?;
-        for (file, text) in files {
-            let path = folder.join(file);
-            fs::write(&path, text).map_err(|error| Error::file("write", &path, error))?;
-        }
+        put(out, name, &files)?;
         written += 1;
     }
     eprintln!("{written} switches written");
@@ -208,7 +217,7 @@ fn render(args: &SwitchRender) -> Result<(), Error> {
 }
 
 fn explained(name: &str, source: &SwitchSource, output: QosOutput) -> Result<(), Error> {
-    let site = site(source)?;
+    let site = site(&source.file, &source.hardware)?;
     let switch = named(&site, name)?;
     let infeasible = |why: &dyn ToString| Error::Infeasible(format!("{name}: {}", why.to_string()));
     let buffers = buffer::plan(switch, &site.profile).map_err(|why| infeasible(&why))?;
@@ -245,7 +254,7 @@ fn answer(folder: &Path, name: &str) -> Result<SwitchState, Error> {
 }
 
 fn checked(source: &SwitchSource, folder: &Path) -> Result<(), Error> {
-    let site = site(source)?;
+    let site = site(&source.file, &source.hardware)?;
     let mut facts = Facts::desired(&site.profile, &site.switches, site.model)
         .map_err(|all| Error::Infeasible(several("plan", &all)))?;
     for switch in &site.switches {

@@ -6,7 +6,8 @@ use proto_model::many;
 use proto_wire::v1::{self};
 
 use super::{
-    Table, classes, isolation, licenses, schedules, secrets, server, sharing, webhooks, words, work::work,
+    Table, classes, isolation, licenses, schedules, secrets, server, sharing, switches, webhooks, words,
+    work::work,
 };
 use crate::error::human;
 
@@ -384,6 +385,19 @@ pub fn license(license: &v1::License) -> String {
     let mut facts = head(&license.metadata.clone().unwrap_or_default());
     facts.extend(licenses::license_facts(license));
     sheet(facts)
+}
+
+/// Everything about a switch.
+#[must_use]
+pub fn switch(switch: &v1::Switch, now: f64) -> String {
+    let mut facts = head(&switch.metadata.clone().unwrap_or_default());
+    facts.extend(switches::switch_facts(switch, now));
+    let mut out = sheet(facts);
+    if let Some(ports) = switches::switch_ports(switch) {
+        let _ = write!(out, "\n{}", ports.render(""));
+    }
+    reasons(&mut out, "Reasons", &switch.status.clone().unwrap_or_default().reasons);
+    out
 }
 
 /// Everything about a secret but its values.

@@ -70,6 +70,7 @@ answers! {
     ListSchedulesResponse: Schedule in schedules;
     ListServiceClassesResponse: ServiceClass in service_classes;
     ListLicensesResponse: License in licenses;
+    ListSwitchesResponse: Switch in switches;
     ListWebhooksResponse: Webhook in webhooks;
     ListNodeUsageResponse: NodeUsage in nodes;
     ListJobUsageResponse: JobUsage in jobs;

@@ -23,6 +23,7 @@ mod secrets;
 mod server;
 mod sharing;
 mod slurm;
+mod switches;
 mod table;
 mod tenants;
 mod usage;
@@ -38,7 +39,8 @@ pub use describe::{
     config as describe_config, job as describe_job, license as describe_license, measured as describe_result,
     node as describe_node, placement as describe_placement, queue as describe_queue,
     reservation as describe_reservation, schedule as describe_schedule, secret as describe_secret,
-    service_class as describe_service_class, tenant as describe_tenant, webhook as describe_webhook,
+    service_class as describe_service_class, switch as describe_switch, tenant as describe_tenant,
+    webhook as describe_webhook,
 };
 pub use events::{Event, of_job as job_events, of_node as node_events};
 pub use fabric::{fabric, health, topology};
@@ -57,6 +59,7 @@ pub use schedules::schedules;
 pub use secrets::{configs, secrets};
 pub use sharing::{queues, reservations};
 pub use slurm::{jobs as slurm_jobs, nodes as slurm_nodes};
+pub use switches::switches;
 pub use table::Table;
 pub use tenants::{deleted, deleted_content, revocations, tenants, tokens};
 pub use usage::{Efficiency, job_usage, node_usage};

@@ -110,6 +110,7 @@ fn a_cluster_lives_and_ends() {
     an_array_is_one_thing(&cluster);
     what_is_asked_for_again_or_wrongly_is_told(&cluster);
     documents_of_one_file_see_each_other_in_a_dry_run(&cluster);
+    a_switch_is_made_by_a_file_shown_rendered_and_forgotten(&cluster);
     what_destroys_is_named_told_and_confirmed(&cluster);
 
     let dir = cluster.dir();
@@ -225,6 +226,32 @@ fn documents_of_one_file_see_each_other_in_a_dry_run(cluster: &Cluster) {
     cluster.ok(&["delete", "queue", "nightly"]);
     cluster.ok(&["delete", "service-class", "short"]);
     cluster.ok(&["delete", "license", "matlab"]);
+}
+
+/// What the fabric document does not say of one of its leaves.
+fn a_switch_is_made_by_a_file_shown_rendered_and_forgotten(cluster: &Cluster) {
+    let text = "apiVersion: rail/v1\nkind: Switch\nmetadata: {name: p0-rail0}\nspec: {nos: SONIC, asic: spectrum-4}\n";
+    let path = cluster.home.path().join("switch.yaml");
+    fs::write(&path, text).unwrap();
+    let file = path.to_str().unwrap();
+    assert_eq!(
+        cluster.ok(&["apply", "--dry-run", "-f", file]),
+        "switch/p0-rail0 would be created (dry run)\n"
+    );
+    assert_eq!(cluster.ok(&["apply", "-f", file]), "switch/p0-rail0 applied\n");
+    let list = cluster.ok(&["get", "switches"]);
+    let row: Vec<&str> = list.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..7], ["p0-rail0", "leaf", "0", "p0", "SONIC", "spectrum-4", "no"], "{list}");
+    assert_eq!(cluster.ok(&["get", "switches", "-o", "name"]), "switch/p0-rail0\n");
+    assert!(cluster.ok(&["describe", "switch", "p0-rail0"]).contains("spectrum-4"));
+    assert_eq!(cluster.run(&["diff", "-f", file]).0, 0);
+    let rendered = cluster.ok(&["switch", "render", "p0-rail0", "--frr"]);
+    assert!(rendered.contains("router bgp "), "{rendered}");
+    fs::write(&path, text.replace("spectrum-4", "spectrum4")).unwrap();
+    let (code, _, err) = cluster.run(&["apply", "-f", file]);
+    assert!(code == 2 && err.contains("did you mean spectrum-4?"), "{code} {err}");
+    cluster.ok(&["delete", "switch", "p0-rail0"]);
+    assert_eq!(cluster.run(&["switch", "render", "p0-rail0"]).0, 3);
 }
 
 /// A tenant with its queue, and the fabric, by the names that lists print.

@@ -21,6 +21,8 @@ const MANAGERS: &[Role] = &[Role::Admin, Role::TenantAdmin];
 const SUBMITTERS: &[Role] = &[Role::Admin, Role::TenantAdmin, Role::User];
 const PEOPLE: &[Role] = &[Role::Admin, Role::TenantAdmin, Role::User, Role::Viewer];
 const NODE: &[Role] = &[Role::Node];
+/// Agents of switches: none has an identity yet.
+const SWITCH: &[Role] = &[];
 
 macro_rules! rpcs {
     ($($variant:ident = $path:literal),+ $(,)?) => {
@@ -84,6 +86,16 @@ rpcs! {
     GetLicense = "/rail.v1.LicenseService/GetLicense",
     ListLicenses = "/rail.v1.LicenseService/ListLicenses",
     DeleteLicense = "/rail.v1.LicenseService/DeleteLicense",
+    ApplySwitch = "/rail.v1.SwitchService/ApplySwitch",
+    GetSwitch = "/rail.v1.SwitchService/GetSwitch",
+    ListSwitches = "/rail.v1.SwitchService/ListSwitches",
+    DeleteSwitch = "/rail.v1.SwitchService/DeleteSwitch",
+    RenderSwitch = "/rail.v1.SwitchService/RenderSwitch",
+    CreateSwitchToken = "/rail.v1.SwitchService/CreateSwitchToken",
+    GetSwitchRollout = "/rail.v1.SwitchService/GetSwitchRollout",
+    RollOutSwitches = "/rail.v1.SwitchService/RollOutSwitches",
+    PlanSwitches = "/rail.v1.SwitchService/PlanSwitches",
+    ControlSwitchRollout = "/rail.v1.SwitchService/ControlSwitchRollout",
     ApplyWebhook = "/rail.v1.WebhookService/ApplyWebhook",
     GetWebhook = "/rail.v1.WebhookService/GetWebhook",
     ListWebhooks = "/rail.v1.WebhookService/ListWebhooks",
@@ -135,6 +147,9 @@ rpcs! {
     UploadLogs = "/rail.v1.AgentService/UploadLogs",
     AttachStep = "/rail.v1.AgentService/AttachStep",
     RenewCertificate = "/rail.v1.AgentService/RenewCertificate",
+    JoinSwitch = "/rail.v1.SwitchAgentService/JoinSwitch",
+    ReportSwitch = "/rail.v1.SwitchAgentService/ReportSwitch",
+    RenewSwitchCertificate = "/rail.v1.SwitchAgentService/RenewSwitchCertificate",
     Follow = "/rail.v1.ControllerService/Follow",
     HealthCheck = "/grpc.health.v1.Health/Check",
     HealthWatch = "/grpc.health.v1.Health/Watch",
@@ -196,6 +211,13 @@ impl Rpc {
             | Self::DeleteServiceClass
             | Self::ApplyLicense
             | Self::DeleteLicense
+            | Self::ApplySwitch
+            | Self::DeleteSwitch
+            | Self::CreateSwitchToken
+            | Self::GetSwitchRollout
+            | Self::RollOutSwitches
+            | Self::PlanSwitches
+            | Self::ControlSwitchRollout
             | Self::ApplyTenant
             | Self::DeleteTenant
             | Self::ListDeleted
@@ -258,6 +280,9 @@ impl Rpc {
             | Self::ListServiceClasses
             | Self::GetLicense
             | Self::ListLicenses
+            | Self::GetSwitch
+            | Self::ListSwitches
+            | Self::RenderSwitch
             | Self::WhoAmI
             | Self::GetJob
             | Self::ListJobs
@@ -272,9 +297,10 @@ impl Rpc {
             Self::Connect | Self::UploadLogs | Self::AttachStep | Self::RenewCertificate => {
                 Access::Roles(NODE)
             }
+            Self::ReportSwitch | Self::RenewSwitchCertificate => Access::Roles(SWITCH),
             Self::Follow => Access::Controllers,
             // A token buys the first certificate; liveness is for probes that have none.
-            Self::Join | Self::HealthCheck | Self::HealthWatch => Access::Anybody,
+            Self::Join | Self::JoinSwitch | Self::HealthCheck | Self::HealthWatch => Access::Anybody,
         }
     }
 

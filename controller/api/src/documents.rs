@@ -16,7 +16,7 @@ use crate::{
     guard::Caller,
     job, license, queue,
     reader::Reader,
-    reservation, schedule, service_class, tenant, values, views, webhook,
+    reservation, schedule, service_class, switch, tenant, values, views, webhook,
 };
 
 /// Documents of one call at most.
@@ -67,6 +67,7 @@ impl Documents {
             Document::Queue(one) => queue::to_apply(context, caller, one, false)?,
             Document::ServiceClass(one) => service_class::to_apply(one, false)?,
             Document::License(one) => license::to_apply(one, false)?,
+            Document::Switch(one) => switch::to_apply(one, false)?,
             Document::Reservation(one) => reservation::to_apply(one, false)?,
             Document::Schedule(one) => schedule::to_apply(context, caller, one, false)?,
             Document::Webhook(one) => webhook::to_apply(context, caller, one, false)?,
@@ -89,6 +90,7 @@ fn applies(document: &Document) -> Rpc {
         Document::Queue(_) => Rpc::ApplyQueue,
         Document::ServiceClass(_) => Rpc::ApplyServiceClass,
         Document::License(_) => Rpc::ApplyLicense,
+        Document::Switch(_) => Rpc::ApplySwitch,
         Document::Reservation(_) => Rpc::ApplyReservation,
         Document::Schedule(_) => Rpc::ApplySchedule,
         Document::Webhook(_) => Rpc::ApplyWebhook,
@@ -134,6 +136,7 @@ fn reported(reply: Reply, reader: &Reader) -> Option<Document> {
         Reply::Queue(one) => Document::Queue(v1::Queue::from(one.as_ref())),
         Reply::ServiceClass(one) => Document::ServiceClass(v1::ServiceClass::from(one.as_ref())),
         Reply::License(one) => Document::License(v1::License::from(one.as_ref())),
+        Reply::Switch(one) => Document::Switch(v1::Switch::from(one.as_ref())),
         Reply::Reservation(one) => Document::Reservation(v1::Reservation::from(one.as_ref())),
         Reply::JobSchedule(one) => {
             let mut wire = v1::Schedule::from(one.as_ref());

@@ -16,7 +16,8 @@ use proto_wire::{
         queue_service_server::QueueServiceServer, rail_service_server::RailServiceServer,
         reservation_service_server::ReservationServiceServer, schedule_service_server::ScheduleServiceServer,
         secret_service_server::SecretServiceServer, service_class_service_server::ServiceClassServiceServer,
-        step_service_server::StepServiceServer, tenant_service_server::TenantServiceServer,
+        step_service_server::StepServiceServer, switch_agent_service_server::SwitchAgentServiceServer,
+        switch_service_server::SwitchServiceServer, tenant_service_server::TenantServiceServer,
         webhook_service_server::WebhookServiceServer,
     },
 };
@@ -44,6 +45,8 @@ use crate::{
     schedule::Schedules,
     service_class::ServiceClasses,
     step::Steps,
+    switch::Switches,
+    switch_rollout::SwitchAgents,
     tenant::Tenants,
     values::SecretsAndConfigs,
     webhook::Webhooks,
@@ -89,6 +92,7 @@ impl Api {
         serve!(ScheduleServiceServer, Schedules::new(context.clone()));
         serve!(ServiceClassServiceServer, ServiceClasses::new(context.clone()));
         serve!(LicenseServiceServer, Licenses::new(context.clone()));
+        serve!(SwitchServiceServer, Switches::new(context.clone()));
         serve!(SecretServiceServer, SecretsAndConfigs::new(context.clone()));
         serve!(ConfigServiceServer, SecretsAndConfigs::new(context.clone()));
         serve!(WebhookServiceServer, Webhooks::new(context.clone()));
@@ -100,6 +104,7 @@ impl Api {
         serve!(AuditServiceServer, Audit::new(context.clone()));
         serve!(HealthServiceServer, Health::new(context.clone()));
         serve!(EnrollServiceServer, Enroll::new(context.clone()));
+        serve!(SwitchAgentServiceServer, SwitchAgents);
         serve!(AgentServiceServer, Agents::new(context));
         routes.add_service(health_service.max_decoding_message_size(MAX_MESSAGE_BYTES));
         let grpc = routes.routes().into_axum_router().reset_fallback().merge(reflection()?);

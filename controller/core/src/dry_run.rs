@@ -43,6 +43,7 @@ fn is_there(state: &State, event: &Event) -> bool {
         Event::ApplyQueue { queue, .. } => state.queue(&queue.tenant, &queue.name).is_some(),
         Event::ApplyServiceClass { class, .. } => base.classes.contains_key(&class.name),
         Event::ApplyLicense(license, _) => base.licenses.contains_key(&license.name),
+        Event::ApplySwitch { switch, .. } => base.switches.contains_key(&switch.name),
         Event::ApplyReservation { reservation, .. } => base.reservations.contains_key(&reservation.name),
         Event::ApplySchedule { schedule, .. } => {
             state.job_schedule(&schedule.tenant, &schedule.name).is_some()

@@ -70,6 +70,7 @@ pub use controller_state::{
         audit::{AuditRow, BadAudit, StoredAudit},
         deleted::{self, DeletedContent, DeletedKey, DeletedTenant, Tombstone},
         records::{self, Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord},
+        switches::SwitchObserved,
     },
     tables::load,
     view::{

@@ -99,6 +99,10 @@ impl Step<'_> {
             Event::DeleteServiceClass { name } => self.delete_class(&name),
             Event::ApplyLicense(license, dry_run) => self.apply_license(*license, dry_run),
             Event::DeleteLicense(name) => self.delete_license(&name),
+            Event::ApplySwitch { switch, if_version, dry_run } => {
+                self.apply_switch(*switch, if_version, dry_run)
+            }
+            Event::DeleteSwitch(name) => self.delete_switch(&name),
             Event::ApplySchedule { schedule, by, dry_run } => self.apply_schedule(*schedule, by, dry_run),
             Event::DeleteSchedule { tenant, name, by } => self.delete_schedule(&tenant, &name, by.as_ref()),
             Event::ApplyValues(values, dry_run) => self.apply_values(*values, dry_run),

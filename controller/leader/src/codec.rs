@@ -14,8 +14,8 @@ use controller_store::{KeyValue, Op};
 use prost::Message;
 use proto_audit::Log;
 use proto_model::{
-    Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant,
-    TenantName, Values, ValuesKind, Webhook,
+    Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass,
+    SwitchConfig, Tenant, TenantName, Values, ValuesKind, Webhook,
 };
 use proto_wire::v1;
 
@@ -35,6 +35,7 @@ pub fn op(write: &Write) -> Op {
         Write::PutQueue(queue) => put::<row::Queue, _>(key, queue),
         Write::PutServiceClass(class) => put::<row::ServiceClass, _>(key, class),
         Write::PutLicense(license) => put::<row::License, _>(key, license),
+        Write::PutSwitch(switch) => put::<row::Switch, _>(key, switch),
         Write::PutReservation(reservation) => put::<row::Reservation, _>(key, reservation),
         Write::PutSchedule(schedule) => put::<row::Schedule, _>(key, schedule),
         Write::PutValues(values) => put::<row::Values, _>(key, values),
@@ -59,6 +60,7 @@ pub fn op(write: &Write) -> Op {
         | Write::DeleteQueue(..)
         | Write::DeleteServiceClass(_)
         | Write::DeleteLicense(_)
+        | Write::DeleteSwitch(_)
         | Write::DeleteReservation(_)
         | Write::DeleteSchedule(..)
         | Write::DeleteValues(_)
@@ -153,6 +155,14 @@ pub fn service_class(kv: &KeyValue) -> Result<ServiceClass, CorruptError> {
 /// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
 pub fn license(kv: &KeyValue) -> Result<License, CorruptError> {
     at_home::<row::License, _>(kv, |license: &License| keys::license(&license.name))
+}
+
+/// A stored switch.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode or belongs under another key.
+pub fn switch(kv: &KeyValue) -> Result<SwitchConfig, CorruptError> {
+    at_home::<row::Switch, _>(kv, |switch: &SwitchConfig| keys::switch(&switch.name))
 }
 
 /// A stored reservation.

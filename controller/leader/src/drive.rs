@@ -407,6 +407,10 @@ impl Loop {
                 let version = version(&Key::License(license.name.clone()));
                 Applied { reply: Reply::License(license), version }
             }
+            Reply::Switch(switch) => {
+                let version = version(&Key::Switch(switch.name.clone()));
+                Applied { reply: Reply::Switch(switch), version }
+            }
             Reply::Reservation(reservation) => {
                 let version = version(&Key::Reservation(reservation.name.clone()));
                 Applied { reply: Reply::Reservation(reservation), version }

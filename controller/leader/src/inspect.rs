@@ -12,7 +12,7 @@ use crate::{error::StartError, keys, leader, migrate, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 29] = [
+const KINDS: [(&str, &str); 30] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -22,6 +22,7 @@ const KINDS: [(&str, &str); 29] = [
     (keys::QUEUES, "queues"),
     (keys::SERVICE_CLASSES, "service classes"),
     (keys::LICENSES, "licenses"),
+    (keys::SWITCHES, "switches"),
     (keys::RESERVATIONS, "reservations"),
     (keys::SCHEDULES, "schedules"),
     (keys::SECRETS, "secrets"),

@@ -5,8 +5,8 @@ use controller_core::Key;
 use data_encoding::HEXLOWER;
 use proto_audit::Log;
 use proto_model::{
-    JobId, LicenseName, NodeName, QueueName, ReservationName, ScheduleName, ServiceClassName, TenantName,
-    ValuesId, ValuesKind, WebhookName,
+    JobId, LicenseName, NodeName, QueueName, ReservationName, ScheduleName, ServiceClassName, SwitchName,
+    TenantName, ValuesId, ValuesKind, WebhookName,
 };
 use proto_rpc::Subject;
 
@@ -38,6 +38,8 @@ pub const QUEUES: &str = "/rail/v1/queues/";
 pub const SERVICE_CLASSES: &str = "/rail/v1/service-classes/";
 /// Prefix of licenses, which are at `<name>`.
 pub const LICENSES: &str = "/rail/v1/licenses/";
+/// Prefix of switches, which are at `<name>`.
+pub const SWITCHES: &str = "/rail/v1/switches/";
 /// Prefix of reservations, which are at `<name>`.
 pub const RESERVATIONS: &str = "/rail/v1/reservations/";
 /// Prefix of schedules, which are at `<tenant>/<name>`.
@@ -97,6 +99,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Queue(tenant, name) => queue(tenant, name),
         Key::ServiceClass(name) => service_class(name),
         Key::License(name) => license(name),
+        Key::Switch(name) => switch(name),
         Key::Reservation(name) => reservation(name),
         Key::Schedule(tenant, name) => schedule(tenant, name),
         Key::Values(id) => values(id),
@@ -220,6 +223,12 @@ pub fn license(name: &LicenseName) -> Bytes {
     format!("{LICENSES}{name}").into()
 }
 
+/// The key of a switch.
+#[must_use]
+pub fn switch(name: &SwitchName) -> Bytes {
+    format!("{SWITCHES}{name}").into()
+}
+
 /// The key of a reservation.
 #[must_use]
 pub fn reservation(name: &ReservationName) -> Bytes {
@@ -258,6 +267,7 @@ mod tests {
             QUEUES,
             SERVICE_CLASSES,
             LICENSES,
+            SWITCHES,
             RESERVATIONS,
             SCHEDULES,
             SECRETS,

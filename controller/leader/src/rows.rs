@@ -13,8 +13,8 @@ use controller_core::{
 use controller_rows::{format::Format, migrate as version};
 use controller_store::{KeyValue, RangeRequest, RangeResult, Store, StoreError};
 use proto_model::{
-    Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant,
-    Values, ValuesKind, Webhook,
+    Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass,
+    SwitchConfig, Tenant, Values, ValuesKind, Webhook,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -55,6 +55,7 @@ pub(crate) enum Other {
     Queue(Arc<Queue>),
     ServiceClass(Arc<ServiceClass>),
     License(Arc<License>),
+    Switch(Arc<SwitchConfig>),
     Reservation(Arc<Reservation>),
     Schedule(Arc<JobSchedule>),
     Values(Arc<Values>),
@@ -92,6 +93,7 @@ impl Row {
                 Other::Queue(queue) => stored.queues.push((queue, revision)),
                 Other::ServiceClass(class) => stored.classes.push((class, revision)),
                 Other::License(license) => stored.licenses.push((license, revision)),
+                Other::Switch(switch) => stored.switches.push((switch, revision)),
                 Other::Reservation(reservation) => stored.reservations.push((reservation, revision)),
                 Other::Schedule(schedule) => stored.schedules.push((schedule, revision)),
                 Other::Values(values) => stored.values.push((values, revision)),
@@ -147,6 +149,8 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::ServiceClass(Arc::new(codec::service_class(kv)?))
     } else if under(keys::LICENSES) {
         Other::License(Arc::new(codec::license(kv)?))
+    } else if under(keys::SWITCHES) {
+        Other::Switch(Arc::new(codec::switch(kv)?))
     } else if under(keys::RESERVATIONS) {
         Other::Reservation(Arc::new(codec::reservation(kv)?))
     } else if under(keys::SCHEDULES) {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use proto_model::SwitchAsic;
+
 use crate::source::Sourced;
 
 /// An ASIC.
@@ -180,6 +182,21 @@ impl Asic {
     pub fn row(self) -> &'static Row {
         // A test finds each ASIC in its place.
         &ROWS[self as usize]
+    }
+}
+
+impl From<SwitchAsic> for Asic {
+    fn from(asic: SwitchAsic) -> Self {
+        match asic {
+            SwitchAsic::Spectrum2 => Self::Spectrum2,
+            SwitchAsic::Spectrum3 => Self::Spectrum3,
+            SwitchAsic::Spectrum4 => Self::Spectrum4,
+            SwitchAsic::Spectrum5 => Self::Spectrum5,
+            SwitchAsic::Tomahawk4 => Self::Tomahawk4,
+            SwitchAsic::Tomahawk5 => Self::Tomahawk5,
+            SwitchAsic::Tofino2 => Self::Tofino2,
+            SwitchAsic::SonicVs => Self::SonicVs,
+        }
     }
 }
 

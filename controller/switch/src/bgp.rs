@@ -94,11 +94,33 @@ pub enum BgpRefusal {
     },
 }
 
+impl BgpRefusal {
+    /// Whether it is about a switch of that name and tier.
+    #[must_use]
+    pub fn concerns(&self, name: &str, own_tier: u8) -> bool {
+        match self {
+            Self::TooMany(_) => true,
+            Self::Twice(one) => one.as_str() == name,
+            Self::Loopback { one, other, .. } | Self::Asn { one, other, .. } => {
+                one.as_str() == name || other.as_str() == name
+            }
+            Self::Tier { tier, .. } => *tier == own_tier,
+        }
+    }
+}
+
 /// Routing of each switch, by its name.
 ///
 /// # Errors
 /// Every [`BgpRefusal`] at once.
 pub fn plan(switches: &[Switch]) -> Result<BTreeMap<Name, Bgp>, Vec<BgpRefusal>> {
+    let (plans, wrong) = plan_all(switches);
+    if wrong.is_empty() { Ok(plans) } else { Err(wrong) }
+}
+
+/// Routing of each switch, by its name, and what does not go together.
+#[must_use]
+pub fn plan_all(switches: &[Switch]) -> (BTreeMap<Name, Bgp>, Vec<BgpRefusal>) {
     let by_name: BTreeMap<&Name, &Switch> = switches.iter().map(|switch| (&switch.name, switch)).collect();
     let mut wrong = Vec::new();
     if by_name.len() < switches.len() {
@@ -107,7 +129,7 @@ pub fn plan(switches: &[Switch]) -> Result<BTreeMap<Name, Bgp>, Vec<BgpRefusal>>
         wrong.extend(twice.map(|switch| BgpRefusal::Twice(switch.name.clone())));
     }
     if switches.len() > 65_534 {
-        return Err(vec![BgpRefusal::TooMany(switches.len())]);
+        return (BTreeMap::new(), vec![BgpRefusal::TooMany(switches.len())]);
     }
     let leaves = by_name.values().filter(|switch| switch.role == Role::Leaf).count();
     let (mut plans, mut leaf) = (BTreeMap::new(), 0);
@@ -123,12 +145,18 @@ pub fn plan(switches: &[Switch]) -> Result<BTreeMap<Name, Bgp>, Vec<BgpRefusal>>
             |value| Sourced { value, source: Source::Fabric("the list of switches") },
         );
         let asn = switch.asn.map_or(planned, given);
-        let neighbors = switch.ports.iter().filter(|port| matches!(port.peer, Peer::Switch { .. }));
-        let neighbors = neighbors.map(|port| port.name.clone()).collect();
+        let neighbors = neighbors(switch);
         plans.insert(switch.name.clone(), Bgp { asn, loopback, neighbors, bfd: Bfd::FAST });
     }
     wrong.extend(conflicts(&by_name, &plans));
-    if wrong.is_empty() { Ok(plans) } else { Err(wrong) }
+    (plans, wrong)
+}
+
+/// Ports of a switch with another one at their other end.
+#[must_use]
+pub fn neighbors(switch: &Switch) -> BTreeSet<Name> {
+    let cabled = switch.ports.iter().filter(|port| matches!(port.peer, Peer::Switch { .. }));
+    cabled.map(|port| port.name.clone()).collect()
 }
 
 fn planned_asn(role: Role, leaf: u32, leaves: usize) -> Sourced<u32> {

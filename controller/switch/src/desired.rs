@@ -85,6 +85,39 @@ pub fn plan(
     if wrong.is_empty() { Ok(states) } else { Err(wrong) }
 }
 
+/// The desired state of one switch, whose routing is known.
+///
+/// # Errors
+/// [`Refusal`] where its buffer cannot be divided.
+pub fn single(
+    profile: &QosProfile,
+    switch: &Switch,
+    model: BufferModel,
+    bgp: &Bgp,
+) -> Result<SwitchState, Refusal> {
+    let buffers = buffer::plan(switch, profile)?;
+    Ok(one(profile, switch, model, &buffers, bgp, &Pools::new()?))
+}
+
+/// The desired state of a switch of which only routing is set, and its ports' MTU.
+#[must_use]
+pub fn routed(profile: &QosProfile, switch: &Switch, bgp: &Bgp) -> SwitchState {
+    let port = |port: &Port| (port.name.clone(), port_state(profile, port, PortQos::default()));
+    SwitchState {
+        name: switch.name.clone(),
+        asn: Some(bgp.asn.value),
+        loopback: Some(bgp.loopback.value),
+        model: BufferModel::Static,
+        pattern: None,
+        default_alpha: None,
+        headroom_shared_by: None,
+        pools: BTreeMap::new(),
+        poll_ms: None,
+        ports: switch.ports.iter().map(port).collect(),
+        routing: Some(routing(profile, switch, bgp)),
+    }
+}
+
 /// The desired state of one switch.
 fn one(
     profile: &QosProfile,

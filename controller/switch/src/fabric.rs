@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{Fabric, Leaf, Link};
+use proto_model::{Fabric, Leaf, Link, Spine};
 use thiserror::Error;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// No switch has more ports.
-const PORTS_MAX: u32 = 1024;
+pub(crate) const PORTS_MAX: u32 = 1024;
 
 /// What the document does not say, the same for all switches of a tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,15 +68,22 @@ pub enum Finding {
     Circle(String),
 }
 
+/// A spine's role by the tiers of a document.
+pub(crate) fn spine_role(spine: &Spine, tiers: &BTreeMap<&str, u8>) -> Role {
+    Role::Spine(tiers.get(spine.name.as_str()).copied().unwrap_or(1))
+}
+
 /// Switches that are being put together.
-struct Draft<'a> {
-    hardware: &'a dyn Fn(Role) -> Hardware,
-    switches: BTreeMap<String, Switch>,
+pub(crate) struct Draft<'a> {
+    hardware: &'a dyn Fn(&str, Role) -> Hardware,
+    pub(crate) switches: BTreeMap<String, Switch>,
     leaves: BTreeMap<&'a str, &'a Leaf>,
     taken: BTreeMap<String, BTreeSet<Name>>,
     /// Up to here no port of a switch is free.
     next: BTreeMap<String, u32>,
-    wrong: Vec<Finding>,
+    /// Names of ports in their order, where somebody has said them.
+    named: BTreeMap<String, Vec<Name>>,
+    pub(crate) wrong: Vec<Finding>,
 }
 
 /// The switches of `fabric`, by name; `hardware` says what those of each tier are.
@@ -84,60 +91,102 @@ struct Draft<'a> {
 /// # Errors
 /// Every [`Finding`] at once.
 pub fn switches(fabric: &Fabric, hardware: &dyn Fn(Role) -> Hardware) -> Result<Vec<Switch>, Vec<Finding>> {
-    let mut draft = Draft {
-        hardware,
-        switches: BTreeMap::new(),
-        leaves: fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), leaf)).collect(),
-        taken: BTreeMap::new(),
-        next: BTreeMap::new(),
-        wrong: Vec::new(),
-    };
-    let tiers = draft.tiers(fabric);
+    let of_tier = |_: &str, role: Role| hardware(role);
+    let mut draft = Draft::new(&of_tier);
+    draft.leaves = fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), leaf)).collect();
+    let (tiers, circle) = tiers(fabric);
+    draft.wrong.extend(circle);
     for leaf in &fabric.leaves {
-        let pod = Some(leaf.pod.as_str()).filter(|pod| !pod.is_empty());
-        draft.switch(&leaf.name, Role::Leaf, leaf.rails().collect(), leaf.plane, pod);
+        draft.leaf(leaf);
     }
     for spine in &fabric.spines {
-        let role = Role::Spine(tiers.get(spine.name.as_str()).copied().unwrap_or(1));
-        draft.switch(&spine.name, role, spine.rails().collect(), spine.plane, None);
+        draft.spine(spine, &tiers);
     }
-    // Ports that are named first: the others take what is left.
-    let links: Vec<Link> = fabric.each_link().collect();
-    let (named, others): (Vec<&Link>, Vec<&Link>) = links.iter().partition(|link| !link.port.is_empty());
-    named.into_iter().chain(others).for_each(|link| draft.link(link));
+    draft.links(&fabric.each_link().collect::<Vec<_>>());
     draft.uplinks(fabric);
     if draft.wrong.is_empty() { Ok(draft.switches.into_values().collect()) } else { Err(draft.wrong) }
 }
 
-impl Draft<'_> {
-    /// The tier of each spine: one above the highest that is cabled below it.
-    fn tiers<'f>(&mut self, fabric: &'f Fabric) -> BTreeMap<&'f str, u8> {
-        let mut tiers: BTreeMap<&str, u8> =
-            fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), 0)).collect();
-        let spines: BTreeMap<String, &str> =
-            fabric.spines.iter().map(|spine| (spine.name.clone(), spine.name.as_str())).collect();
-        // Each round settles a tier more; where one changes after as many rounds as there are uplinks, there is a circle.
-        for round in 0..=fabric.uplinks.len() {
-            let mut changed = None;
-            for uplink in &fabric.uplinks {
-                let below = uplink.lower.iter().filter_map(|name| tiers.get(name.as_str()).copied()).max();
-                let tier = below.unwrap_or(0).saturating_add(1);
-                for name in uplink.upper.iter().filter_map(|name| spines.get(&name).copied()) {
-                    if tiers.get(name).is_none_or(|own| *own < tier) {
-                        tiers.insert(name, tier);
-                        changed = Some(name);
-                    }
+/// The tier of each switch, leaves' being 0: that of a spine is one above the highest that is cabled below it. Beside it the circle, where
+/// uplinks have one.
+pub(crate) fn tiers(fabric: &Fabric) -> (BTreeMap<&str, u8>, Option<Finding>) {
+    let mut tiers: BTreeMap<&str, u8> = fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), 0)).collect();
+    let spines: BTreeMap<String, &str> =
+        fabric.spines.iter().map(|spine| (spine.name.clone(), spine.name.as_str())).collect();
+    // Each round settles a tier more; where one changes after as many rounds as there are uplinks, there is a circle.
+    for round in 0..=fabric.uplinks.len() {
+        let mut changed = None;
+        for uplink in &fabric.uplinks {
+            let below = uplink.lower.iter().filter_map(|name| tiers.get(name.as_str()).copied()).max();
+            let tier = below.unwrap_or(0).saturating_add(1);
+            for name in uplink.upper.iter().filter_map(|name| spines.get(&name).copied()) {
+                if tiers.get(name).is_none_or(|own| *own < tier) {
+                    tiers.insert(name, tier);
+                    changed = Some(name);
                 }
-            }
-            match changed {
-                None => break,
-                Some(name) if round == fabric.uplinks.len() => {
-                    self.wrong.push(Finding::Circle(name.to_owned()))
-                }
-                Some(_) => {}
             }
         }
-        tiers
+        match changed {
+            None => break,
+            Some(name) if round == fabric.uplinks.len() => {
+                return (tiers, Some(Finding::Circle(name.to_owned())));
+            }
+            Some(_) => {}
+        }
+    }
+    (tiers, None)
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(hardware: &'a dyn Fn(&str, Role) -> Hardware) -> Self {
+        Self {
+            hardware,
+            switches: BTreeMap::new(),
+            leaves: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            next: BTreeMap::new(),
+            named: BTreeMap::new(),
+            wrong: Vec::new(),
+        }
+    }
+
+    /// One leaf of a document, and what its ports are called where somebody has said it.
+    pub(crate) fn one_leaf(&mut self, leaf: &'a Leaf, named: Vec<Name>) {
+        self.leaves.insert(&leaf.name, leaf);
+        self.named.insert(leaf.name.clone(), named);
+        self.leaf(leaf);
+    }
+
+    /// One spine of a document, likewise.
+    pub(crate) fn one_spine(&mut self, spine: &Spine, tiers: &BTreeMap<&str, u8>, named: Vec<Name>) {
+        self.named.insert(spine.name.clone(), named);
+        self.spine(spine, tiers);
+    }
+
+    fn leaf(&mut self, leaf: &Leaf) {
+        let pod = Some(leaf.pod.as_str()).filter(|pod| !pod.is_empty());
+        self.switch(&leaf.name, Role::Leaf, leaf.rails().collect(), leaf.plane, pod);
+    }
+
+    fn spine(&mut self, spine: &Spine, tiers: &BTreeMap<&str, u8>) {
+        let role = spine_role(spine, tiers);
+        self.switch(&spine.name, role, spine.rails().collect(), spine.plane, None);
+    }
+
+    /// Ports that are named first: the others take what is left.
+    pub(crate) fn links(&mut self, links: &[Link]) {
+        let (named, others): (Vec<&Link>, Vec<&Link>) = links.iter().partition(|link| !link.port.is_empty());
+        named.into_iter().chain(others).for_each(|link| self.link(link));
+    }
+
+    /// A cable between a switch that is drafted and another that is not: the near end alone. The port at the far end is not known here, and
+    /// stands as if it had the name of the near one.
+    pub(crate) fn near_end(&mut self, own: &str, far: &str, upper: (&str, Role), mbps: u64) {
+        let cable_m = (self.hardware)(upper.0, upper.1).cable_m;
+        let Some(port) = self.port(far, own, None, mbps, cable_m) else { return };
+        let Some(switch) = self.name(far) else { return };
+        let peer = Peer::Switch { switch, port: port.name.clone() };
+        self.connect(own, port, peer);
     }
 
     fn name(&mut self, text: &str) -> Option<Name> {
@@ -145,7 +194,7 @@ impl Draft<'_> {
     }
 
     fn switch(&mut self, name: &str, role: Role, rails: Vec<u32>, plane: u32, pod: Option<&str>) {
-        let Hardware { nos, version, asic, .. } = (self.hardware)(role);
+        let Hardware { nos, version, asic, .. } = (self.hardware)(name, role);
         let pod = pod.and_then(|pod| self.name(pod));
         let Some(own) = self.name(name) else { return };
         let switch = Switch {
@@ -170,7 +219,7 @@ impl Draft<'_> {
         let rail = self.leaves.get(link.leaf.as_str()).and_then(|leaf| leaf.rail_of(link.rail)).unwrap_or(0);
         let peer = Peer::Nic { server, nic, rail };
         let port = Some(link.port.as_str()).filter(|port| !port.is_empty());
-        let cable_m = (self.hardware)(Role::Leaf).cable_m;
+        let cable_m = (self.hardware)(&link.leaf, Role::Leaf).cable_m;
         let from = format!("{} {}", link.node, link.nic);
         if let Some(at) = self.port(&from, &link.leaf, port, link.speed_mbps, cable_m) {
             self.connect(&link.leaf, at, peer);
@@ -187,7 +236,7 @@ impl Draft<'_> {
         if speed.is_none() {
             self.wrong.push(Finding::NoSpeed { from: from.to_owned(), to: to.to_owned() });
         }
-        let lanes = u32::from((self.hardware)(role).lanes.max(1));
+        let lanes = u32::from((self.hardware)(to, role).lanes.max(1));
         let found = match named {
             Some(text) => Some((nos.port_index(text, lanes).unwrap_or(0), self.name(text)?)),
             None => self.free(to, nos, lanes),
@@ -212,8 +261,14 @@ impl Draft<'_> {
     fn free(&mut self, switch: &str, nos: Nos, lanes: u32) -> Option<(u32, Name)> {
         let taken = self.taken.entry(switch.to_owned()).or_default();
         let next = self.next.entry(switch.to_owned()).or_default();
+        let named = self.named.get(switch).map(Vec::as_slice).unwrap_or_default();
         while *next < PORTS_MAX {
-            let name = nos.port_name(*next, lanes).ok()?;
+            let at = *next as usize;
+            let beyond = u32::try_from(at.saturating_sub(named.len())).unwrap_or(PORTS_MAX);
+            let name = match named.get(at) {
+                Some(name) => name.clone(),
+                None => nos.port_name(beyond, lanes).ok()?,
+            };
             if !taken.contains(&name) {
                 return Some((*next, name));
             }
@@ -244,7 +299,7 @@ impl Draft<'_> {
 
     fn uplink(&mut self, lower: &str, upper: &str, mbps: u64) {
         let role = self.switches.get(upper).map_or(Role::Spine(1), |switch| switch.role);
-        let cable_m = (self.hardware)(role).cable_m;
+        let cable_m = (self.hardware)(upper, role).cable_m;
         let near = self.port(upper, lower, None, mbps, cable_m);
         let far = self.port(lower, upper, None, mbps, cable_m);
         let (Some(near), Some(far)) = (near, far) else { return };

@@ -11,6 +11,7 @@ pub mod bgp;
 pub mod buffer;
 pub mod change;
 pub mod check;
+pub mod cluster;
 pub mod deadlock;
 pub mod desired;
 pub mod ecmp;

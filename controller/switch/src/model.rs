@@ -2,6 +2,7 @@
 
 use std::{fmt, net::Ipv4Addr};
 
+use proto_model::SwitchNos;
 use thiserror::Error;
 
 use crate::asic::Asic;
@@ -64,6 +65,20 @@ pub enum Nos {
     Eos,
     /// Cisco NX-OS.
     NxOs,
+    /// Any Linux with FRR, configured by that alone.
+    Linux,
+}
+
+impl From<SwitchNos> for Nos {
+    fn from(nos: SwitchNos) -> Self {
+        match nos {
+            SwitchNos::Sonic => Self::Sonic,
+            SwitchNos::Cumulus => Self::Cumulus,
+            SwitchNos::Eos => Self::Eos,
+            SwitchNos::NxOs => Self::NxOs,
+            SwitchNos::Linux => Self::Linux,
+        }
+    }
 }
 
 impl Nos {
@@ -74,7 +89,7 @@ impl Nos {
     pub fn port_name(self, index: u32, lanes: u32) -> Result<Name, NotAName> {
         Name::new(&match self {
             Self::Sonic => format!("Ethernet{}", u64::from(index) * u64::from(lanes)),
-            Self::Cumulus => format!("swp{}", u64::from(index) + 1),
+            Self::Cumulus | Self::Linux => format!("swp{}", u64::from(index) + 1),
             Self::Eos => format!("Ethernet{}/1", u64::from(index) + 1),
             Self::NxOs => format!("Ethernet1/{}", u64::from(index) + 1),
         })
@@ -88,7 +103,7 @@ impl Nos {
         let number = |text: &str| text.parse::<u32>().ok();
         match self {
             Self::Sonic => Some(number(name.strip_prefix("Ethernet")?)? / lanes.max(1)),
-            Self::Cumulus => number(name.strip_prefix("swp")?)?.checked_sub(1),
+            Self::Cumulus | Self::Linux => number(name.strip_prefix("swp")?)?.checked_sub(1),
             Self::Eos => number(name.strip_prefix("Ethernet")?.split('/').next()?)?.checked_sub(1),
             Self::NxOs => number(name.strip_prefix("Ethernet1/")?)?.checked_sub(1),
         }
@@ -102,6 +117,7 @@ impl fmt::Display for Nos {
             Self::Cumulus => "Cumulus Linux",
             Self::Eos => "Arista EOS",
             Self::NxOs => "Cisco NX-OS",
+            Self::Linux => "Linux",
         })
     }
 }

@@ -10,8 +10,8 @@ use controller_state::rows::{
 };
 use prost::Message;
 use proto_model::{
-    Drain, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant, ValuesKind,
-    Webhook,
+    Drain, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass, SwitchConfig,
+    Tenant, ValuesKind, Webhook,
 };
 
 /// Keys of version 1 of the rows, one for each kind.
@@ -21,7 +21,7 @@ const KEYS: [&str; 4] =
 /// The first byte chooses the kind of the rest.
 pub fn run(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
-    match kind % 19 {
+    match kind % 20 {
         0 => survives::<v1::Job, Job>(bytes),
         1 => survives::<v1::Node, Node>(bytes),
         2 => survives::<v1::Tenant, Tenant>(bytes),
@@ -40,6 +40,7 @@ pub fn run(data: &[u8]) {
         15 => survives::<v1::Decisions, DecisionRow>(bytes),
         16 => survives::<v1::Audit, AuditRow>(bytes),
         17 => by_key(bytes),
+        19 => survives::<v1::Switch, SwitchConfig>(bytes),
         _ => migrated(bytes),
     }
 }

@@ -207,6 +207,7 @@ pub fn stored(rows: &Rows) -> Stored {
             Write::PutQueue(queue) => stored.queues.push((Arc::clone(queue), *version)),
             Write::PutServiceClass(row) => stored.classes.push((Arc::clone(row), *version)),
             Write::PutLicense(row) => stored.licenses.push((Arc::clone(row), *version)),
+            Write::PutSwitch(row) => stored.switches.push((Arc::clone(row), *version)),
             Write::PutSchedule(row) => stored.schedules.push((Arc::clone(row), *version)),
             Write::PutValues(row) => stored.values.push((Arc::clone(row), *version)),
             Write::PutWebhook(row) => stored.webhooks.push((Arc::clone(row), *version)),

@@ -51,25 +51,9 @@ impl Fabric {
         names
     }
 
-    /// Every cable from a server to a leaf by itself, those of the groups too. A name of a group that cannot be a
-    /// server's is left out; the checked conversions let none pass.
+    /// Every cable from a server to a leaf by itself, those of the groups too.
     pub fn each_link(&self) -> impl Iterator<Item = Link> {
-        let grouped = self.link_groups.iter().flat_map(|group| {
-            let mut ports = group.ports.iter();
-            group.nodes.iter().filter_map(move |node| {
-                let port = ports.next().unwrap_or_default();
-                Some(Link {
-                    node: NodeName::new(node).ok()?,
-                    nic: group.nic.clone(),
-                    leaf: group.leaf.clone(),
-                    port,
-                    speed_mbps: group.speed_mbps,
-                    down: false,
-                    rail: group.rail,
-                })
-            })
-        });
-        self.links.iter().cloned().chain(grouped)
+        self.links.iter().cloned().chain(self.link_groups.iter().flat_map(LinkGroup::each))
     }
 }
 
@@ -156,6 +140,25 @@ pub struct LinkGroup {
     pub speed_mbps: u64,
     /// The NIC's rail, where the leaf serves several; `None`: that of the leaf.
     pub rail: Option<u32>,
+}
+
+impl LinkGroup {
+    /// Every cable of it by itself. A name that cannot be a server's is left out; the checked conversions let none pass.
+    pub fn each(&self) -> impl Iterator<Item = Link> {
+        let mut ports = self.ports.iter();
+        self.nodes.iter().filter_map(move |node| {
+            let port = ports.next().unwrap_or_default();
+            Some(Link {
+                node: NodeName::new(node).ok()?,
+                nic: self.nic.clone(),
+                leaf: self.leaf.clone(),
+                port,
+                speed_mbps: self.speed_mbps,
+                down: false,
+                rail: self.rail,
+            })
+        })
+    }
 }
 
 /// A switch above the leaves of one rail and plane.

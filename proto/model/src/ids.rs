@@ -37,7 +37,7 @@ pub enum NameError {
     },
 }
 
-fn check(text: &str, max: usize, dots: bool) -> Result<(), NameError> {
+fn check(text: &str, max: usize, more: &str) -> Result<(), NameError> {
     let shown = || text.chars().take(64).collect::<String>();
     let length = text.chars().count();
     if length == 0 {
@@ -47,9 +47,13 @@ fn check(text: &str, max: usize, dots: bool) -> Result<(), NameError> {
         return Err(NameError::TooLong { name: shown(), length, max });
     }
     let alnum = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let extra = if dots { " and '.'" } else { "" };
+    let extra = match more {
+        "" => "",
+        "." => " and '.'",
+        _ => ", '_' and '.'",
+    };
     for (at, found) in text.chars().enumerate() {
-        let inner = alnum(found) || found == '-' || (dots && found == '.');
+        let inner = alnum(found) || found == '-' || more.contains(found);
         let edge = at == 0 || at + 1 == length;
         if !inner || (edge && !alnum(found)) {
             let place = match at {
@@ -64,7 +68,7 @@ fn check(text: &str, max: usize, dots: bool) -> Result<(), NameError> {
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, max $max:expr, dots $dots:expr) => {
+    ($(#[$doc:meta])* $type:ident, max $max:expr, more $more:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(Arc<str>);
@@ -75,7 +79,7 @@ macro_rules! name {
             /// # Errors
             /// [`NameError`] says which character or length is wrong.
             pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
-                check(text.as_ref(), $max, $dots)?;
+                check(text.as_ref(), $max, $more)?;
                 Ok(Self(text.as_ref().into()))
             }
 
@@ -110,54 +114,64 @@ macro_rules! name {
 
 name!(
     /// A tenant: a DNS label (RFC 1123), at most 63 characters.
-    TenantName, max 63, dots false
+    TenantName, max 63, more ""
 );
 name!(
     /// A job within its tenant: a DNS label (RFC 1123), at most 63 characters.
-    JobName, max 63, dots false
+    JobName, max 63, more ""
 );
 name!(
     /// A server: a DNS name (RFC 1123), at most 253 characters.
-    NodeName, max 253, dots true
+    NodeName, max 253, more "."
 );
 
 name!(
     /// A queue within its tenant: a DNS label (RFC 1123), at most 63 characters.
-    QueueName, max 63, dots false
+    QueueName, max 63, more ""
 );
 name!(
     /// A reservation: a DNS label (RFC 1123), at most 63 characters.
-    ReservationName, max 63, dots false
+    ReservationName, max 63, more ""
 );
 
 name!(
     /// A service class: a DNS label (RFC 1123), at most 63 characters.
-    ServiceClassName, max 63, dots false
+    ServiceClassName, max 63, more ""
 );
 
 name!(
     /// A license: a DNS label (RFC 1123), at most 63 characters.
-    LicenseName, max 63, dots false
+    LicenseName, max 63, more ""
+);
+
+name!(
+    /// A switch, as the fabric document has it: lower-case letters, digits, '-', '_' and '.', at most 63 characters.
+    SwitchName, max 63, more "_."
+);
+
+name!(
+    /// A credential in the controller's own folder for them, by which it reaches a switch: a DNS label (RFC 1123), at most 63 characters.
+    CredentialName, max 63, more ""
 );
 
 name!(
     /// A component within its job: a DNS label (RFC 1123), at most 63 characters.
-    ComponentName, max 63, dots false
+    ComponentName, max 63, more ""
 );
 
 name!(
     /// A webhook within its tenant: a DNS label (RFC 1123), at most 63 characters.
-    WebhookName, max 63, dots false
+    WebhookName, max 63, more ""
 );
 
 name!(
     /// A secret or a config within its tenant: a DNS label (RFC 1123), at most 63 characters.
-    ValuesName, max 63, dots false
+    ValuesName, max 63, more ""
 );
 
 name!(
     /// A schedule within its tenant: a DNS label (RFC 1123), at most 48 characters, so that its runs can be named after it.
-    ScheduleName, max 48, dots false
+    ScheduleName, max 48, more ""
 );
 
 /// A job is known by its tenant and its name.

@@ -48,6 +48,7 @@ pub mod schedule;
 pub mod scheduled_run;
 pub mod service_class;
 pub mod step;
+pub mod switch;
 pub mod tenant;
 pub mod time;
 pub mod usage;
@@ -75,8 +76,9 @@ pub use hardware::{
     PathCause, PciDevice, PhysicalState, PortState,
 };
 pub use ids::{
-    ComponentName, JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName, QueueName, RequestId,
-    ReservationName, ScheduleName, ServiceClassName, TenantName, ValuesName, WebhookName,
+    ComponentName, CredentialName, JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName,
+    QueueName, RequestId, ReservationName, ScheduleName, ServiceClassName, SwitchName, TenantName,
+    ValuesName, WebhookName,
 };
 pub use inventory::{Gpu, Inventory, Neighbor, Nic, NicCondition, NicHealth, Severity};
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
@@ -109,6 +111,7 @@ pub use service_class::{
     Applicant, ClassMembers, ClassPreemption, ClassUser, JobLimits, ServiceClass, UserLimits,
 };
 pub use step::{StepFlaw, StepInput, StepOrder, StepRequest, StepTerminal, StepWindow, StepWork};
+pub use switch::{AsicError, SwitchAsic, SwitchConfig, SwitchManagement, SwitchNos, SwitchPort, SwitchSpec};
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;
 pub use usage::{AttemptUsage, ServerUsage};

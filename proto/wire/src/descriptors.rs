@@ -45,6 +45,8 @@ mod tests {
             "SecretService",
             "ServiceClassService",
             "StepService",
+            "SwitchAgentService",
+            "SwitchService",
             "TenantService",
             "WebhookService",
         ];

@@ -22,6 +22,9 @@ pub fn of(rpc: Rpc) -> Option<Json> {
         Rpc::ApplyLicense => {
             document("License", json!({"name": "matlab"}), json!({"total": 20, "description": "Seats"}))
         }
+        Rpc::ApplySwitch => {
+            document("Switch", json!({"name": "leaf0"}), json!({"nos": "SONIC", "asic": "spectrum-4"}))
+        }
         Rpc::ApplyReservation => document(
             "Reservation",
             json!({"name": "upgrade"}),
@@ -54,7 +57,7 @@ fn order(rpc: Rpc) -> Option<Json> {
         Rpc::DrainRail => json!({"target": "rail/0", "reason": "A leaf is exchanged"}),
         Rpc::UndrainRail => json!({"target": "rail/0"}),
         Rpc::UpdateNode => json!({"unschedulable": true, "reason": "A fan is exchanged"}),
-        Rpc::CreateJoinToken => json!({"lifetime": "600s"}),
+        Rpc::CreateJoinToken | Rpc::CreateSwitchToken => json!({"lifetime": "600s"}),
         Rpc::Revoke => json!({"subject": "admin/mallory", "reason": "The laptop was lost"}),
         Rpc::Undelete => json!({"kind": "tenant", "name": "nlp", "dryRun": true}),
         _ => return None,

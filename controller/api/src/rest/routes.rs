@@ -84,6 +84,17 @@ pub const ROUTES: &[Route] = &[
     route(Method::POST, "/v1/licenses", Rpc::ApplyLicense, Body::Field("license")),
     route(Method::GET, "/v1/licenses/{name}", Rpc::GetLicense, Body::None),
     route(Method::DELETE, "/v1/licenses/{name}", Rpc::DeleteLicense, Body::None),
+    route(Method::GET, "/v1/switches", Rpc::ListSwitches, Body::None),
+    route(Method::POST, "/v1/switches", Rpc::ApplySwitch, Body::Field("switch")),
+    route(Method::POST, "/v1/switches:join", Rpc::JoinSwitch, Body::Whole),
+    route(Method::GET, "/v1/switches/{name}", Rpc::GetSwitch, Body::None),
+    route(Method::DELETE, "/v1/switches/{name}", Rpc::DeleteSwitch, Body::None),
+    route(Method::GET, "/v1/switches/{name}:render", Rpc::RenderSwitch, Body::None),
+    route(Method::POST, "/v1/switches/{name}:createToken", Rpc::CreateSwitchToken, Body::Whole),
+    route(Method::GET, "/v1/switch-rollout", Rpc::GetSwitchRollout, Body::None),
+    route(Method::POST, "/v1/switch-rollout:apply", Rpc::RollOutSwitches, Body::Whole),
+    route(Method::POST, "/v1/switch-rollout:plan", Rpc::PlanSwitches, Body::Whole),
+    route(Method::POST, "/v1/switch-rollout:steer", Rpc::ControlSwitchRollout, Body::Whole),
     route(Method::GET, "/v1/webhooks", Rpc::ListWebhooks, Body::None),
     route(Method::POST, "/v1/webhooks", Rpc::ApplyWebhook, Body::Field("webhook")),
     route(Method::GET, "/v1/webhooks/{name}", Rpc::GetWebhook, Body::None),
@@ -234,7 +245,8 @@ mod tests {
     #[test]
     fn every_call_that_people_may_make_has_a_route() {
         for rpc in Rpc::ALL.iter().filter(|rpc| rpc.path().starts_with("/rail.v1.")) {
-            let others = [Access::Roles(&[Role::Node]), Access::Controllers].contains(&rpc.access());
+            let agents = [Access::Roles(&[Role::Node]), Access::Roles(&[])];
+            let others = agents.contains(&rpc.access()) || rpc.access() == Access::Controllers;
             // HTTP has no call in which both sides go on talking: a step is run by gRPC.
             let others = others || *rpc == Rpc::RunStep;
             assert_ne!(others, ROUTES.iter().any(|route| route.rpc == *rpc), "{rpc}");

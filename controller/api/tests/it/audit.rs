@@ -13,8 +13,8 @@ use proto_wire::v1::{
     queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
     reservation_service_client::ReservationServiceClient, schedule_service_client::ScheduleServiceClient,
     secret_service_client::SecretServiceClient, service_class_service_client::ServiceClassServiceClient,
-    tenant_service_client::TenantServiceClient, webhook_service_client::WebhookServiceClient,
-    webhook_spec::Event,
+    switch_service_client::SwitchServiceClient, tenant_service_client::TenantServiceClient,
+    webhook_service_client::WebhookServiceClient, webhook_spec::Event,
 };
 
 use crate::{
@@ -60,6 +60,13 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::DeleteServiceClass
         | Rpc::ApplyLicense
         | Rpc::DeleteLicense
+        | Rpc::ApplySwitch
+        | Rpc::DeleteSwitch
+        | Rpc::CreateSwitchToken
+        | Rpc::RollOutSwitches
+        | Rpc::ControlSwitchRollout
+        | Rpc::JoinSwitch
+        | Rpc::RenewSwitchCertificate
         | Rpc::ApplyWebhook
         | Rpc::DeleteWebhook
         | Rpc::TestWebhook
@@ -123,6 +130,12 @@ fn reads(rpc: Rpc) -> bool {
         | Rpc::ListConfigs
         | Rpc::GetLicense
         | Rpc::ListLicenses
+        | Rpc::GetSwitch
+        | Rpc::ListSwitches
+        | Rpc::RenderSwitch
+        | Rpc::GetSwitchRollout
+        | Rpc::PlanSwitches
+        | Rpc::ReportSwitch
         | Rpc::GetTenant
         | Rpc::ListTenants
         | Rpc::WhoAmI
@@ -239,7 +252,7 @@ async fn change_everything(world: &World) -> Vec<Rpc> {
     calls
 }
 
-async fn change_tenants(world: &World) -> [Rpc; 16] {
+async fn change_tenants(world: &World) -> [Rpc; 18] {
     let mut tenants = TenantServiceClient::new(world.admin());
     let mut queues = QueueServiceClient::new(world.admin());
     let named = |name: &str| Some(v1::Metadata { name: name.to_owned(), ..Default::default() });
@@ -266,6 +279,7 @@ async fn change_tenants(world: &World) -> [Rpc; 16] {
     let license = v1::ApplyLicenseRequest { license: Some(license), dry_run: false };
     licenses.apply_license(license).await.unwrap();
     licenses.delete_license(v1::DeleteLicenseRequest { name: "matlab".into() }).await.unwrap();
+    change_switches(world).await;
     let mut webhooks = WebhookServiceClient::new(world.admin());
     let name = || "chat".to_owned();
     webhooks.apply_webhook(webhook("chat", "https://127.0.0.1:9/", &[Event::Ended])).await.unwrap();
@@ -291,6 +305,8 @@ async fn change_tenants(world: &World) -> [Rpc; 16] {
         Rpc::DeleteServiceClass,
         Rpc::ApplyLicense,
         Rpc::DeleteLicense,
+        Rpc::ApplySwitch,
+        Rpc::DeleteSwitch,
         Rpc::ApplyWebhook,
         Rpc::TestWebhook,
         Rpc::DeleteWebhook,
@@ -301,6 +317,19 @@ async fn change_tenants(world: &World) -> [Rpc; 16] {
         Rpc::IssueCertificate,
         Rpc::IssueToken,
     ]
+}
+
+async fn change_switches(world: &World) {
+    let mut switches = SwitchServiceClient::new(world.admin());
+    let metadata = Some(v1::Metadata { name: "leaf0".to_owned(), ..Default::default() });
+    let spec = Some(v1::SwitchSpec { nos: v1::switch_spec::Nos::Linux.into(), ..Default::default() });
+    let switch = v1::Switch { metadata, spec, ..Default::default() };
+    // Repeated, it changes nothing and leaves nothing.
+    for _ in 0..2 {
+        let apply = v1::ApplySwitchRequest { switch: Some(switch.clone()), dry_run: false };
+        switches.apply_switch(apply).await.unwrap();
+    }
+    switches.delete_switch(v1::DeleteSwitchRequest { name: "leaf0".into() }).await.unwrap();
 }
 
 async fn change_values(world: &World) {

@@ -30,6 +30,7 @@ mod revoked;
 mod roles;
 mod schedules;
 mod steps;
+mod switches;
 mod tenancy;
 mod tenants;
 mod values;

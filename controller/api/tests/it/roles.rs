@@ -56,6 +56,16 @@ ApplyLicense         . . . . . x
 GetLicense           . . x x x x
 ListLicenses         . . x x x x
 DeleteLicense        . . . . . x
+ApplySwitch          . . . . . x
+GetSwitch            . . x x x x
+ListSwitches         . . x x x x
+DeleteSwitch         . . . . . x
+RenderSwitch         . . x x x x
+CreateSwitchToken    . . . . . x
+GetSwitchRollout     . . . . . x
+RollOutSwitches      . . . . . x
+PlanSwitches         . . . . . x
+ControlSwitchRollout . . . . . x
 ApplyWebhook         . . . . x x
 GetWebhook           . . x x x x
 ListWebhooks         . . x x x x
@@ -103,6 +113,9 @@ ListAuditRecords     . . . . x x
 ExportAuditRecords   . . . . . x
 GetHealth            . . x x x x
 Join                 x x x x x x
+JoinSwitch           x x x x x x
+ReportSwitch         . . . . . .
+RenewSwitchCertificate . . . . . .
 Connect              . x . . . .
 UploadLogs           . x . . . .
 AttachStep           . x . . . .

@@ -16,8 +16,8 @@ use controller_state::{
 };
 use proto_audit::{Actor, Change, Claim, Content, Denial, Log, Object, Record};
 use proto_model::{
-    JobId, LicenseName, QueueName, ReservationName, ScheduleName, ServiceClassName, TenantName, Timestamp,
-    ValuesId, WebhookName,
+    JobId, LicenseName, QueueName, ReservationName, ScheduleName, ServiceClassName, SwitchName, TenantName,
+    Timestamp, ValuesId, WebhookName,
 };
 
 use crate::{
@@ -121,6 +121,11 @@ fn of_license(state: &State, name: &LicenseName) -> Object {
     Object { version, ..object("license", "", name) }
 }
 
+fn of_switch(state: &State, name: &SwitchName) -> Object {
+    let version = state.version(&Key::Switch(name.clone())).unwrap_or(0);
+    Object { version, ..object("switch", "", name) }
+}
+
 /// What an event changes by somebody's authority, and whether that is to be told in any case; `None`: it is nobody's
 /// wish. The table of what is audited.
 pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> {
@@ -148,6 +153,8 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DeleteServiceClass { name } => of_class(state, name),
         Event::ApplyLicense(license, _) => of_license(state, &license.name),
         Event::DeleteLicense(name) => of_license(state, name),
+        Event::ApplySwitch { switch, .. } => of_switch(state, &switch.name),
+        Event::DeleteSwitch(name) => of_switch(state, name),
         Event::ApplyValues(values, _) => of_values(state, &values.id),
         Event::DeleteValues(id) => of_values(state, id),
         Event::ApplyWebhook(webhook, _) => of_webhook(state, &webhook.tenant, &webhook.name),

@@ -8,8 +8,8 @@ use controller_state::{
 };
 use proto_model::{
     Assignment, DesiredQos, Drain, DrainTarget, Fabric, Job, JobSchedule, JobUid, License, Node, NodeName,
-    QosRollout, Queue, RailProof, Reason, ReasonCode, Reservation, ServiceClass, Tenant, Timestamp, Values,
-    Webhook,
+    QosRollout, Queue, RailProof, Reason, ReasonCode, Reservation, ServiceClass, SwitchConfig, Tenant,
+    Timestamp, Values, Webhook,
 };
 
 /// What one step brings about.
@@ -60,6 +60,8 @@ pub enum Reply {
     ServiceClass(Arc<ServiceClass>),
     /// The license as it is now.
     License(Arc<License>),
+    /// The switch as it is now.
+    Switch(Arc<SwitchConfig>),
     /// The schedule as it is now.
     JobSchedule(Arc<JobSchedule>),
     /// The secret or config as it is now.

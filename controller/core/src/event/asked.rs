@@ -11,7 +11,8 @@ use proto_audit::{Actor, Claim, Log};
 use proto_model::{
     Authority, Fabric, Inventory, IsolationPolicy, JobId, JobName, JobSchedule, JobSpec, License,
     LicenseName, NodeName, Observation, Queue, QueueName, Quota, RequestId, Reservation, ReservationName,
-    ScheduleName, ServiceClass, ServiceClassName, Taint, TenantName, Values, ValuesId, Webhook, WebhookName,
+    ScheduleName, ServiceClass, ServiceClassName, SwitchConfig, SwitchName, Taint, TenantName, Values,
+    ValuesId, Webhook, WebhookName,
 };
 
 use crate::event::orders::{JobOrder, JobUpdate};
@@ -130,6 +131,17 @@ pub enum Event {
     ApplyLicense(Box<License>, bool),
     /// A license that no job asks for is removed. Reply: [`Reply::Done`].
     DeleteLicense(LicenseName),
+    /// A switch is made or its spec replaced. Reply: [`Reply::Switch`].
+    ApplySwitch {
+        /// The document; uid, generation and time are set here.
+        switch: Box<SwitchConfig>,
+        /// Only if this is the store's revision of its last change; 0: whatever that is.
+        if_version: u64,
+        /// True: it is checked, and nothing changes.
+        dry_run: bool,
+    },
+    /// A switch is forgotten. Reply: [`Reply::Done`].
+    DeleteSwitch(SwitchName),
     /// A schedule is created or its spec replaced. Reply: [`Reply::JobSchedule`].
     ApplySchedule {
         /// The document; uid, generation, time, owner and progress are set here.

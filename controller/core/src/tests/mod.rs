@@ -35,6 +35,7 @@ mod repair;
 mod schedules;
 mod standing;
 mod suspensions;
+mod switches;
 mod tenants;
 mod undelete;
 mod values;
@@ -367,6 +368,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutQueue(queue) => stored.queues.push((queue, 1)),
             Write::PutServiceClass(class) => stored.classes.push((class, 1)),
             Write::PutLicense(license) => stored.licenses.push((license, 1)),
+            Write::PutSwitch(switch) => stored.switches.push((switch, 1)),
             Write::PutSchedule(schedule) => stored.schedules.push((schedule, 1)),
             Write::PutValues(values) => stored.values.push((values, 1)),
             Write::PutWebhook(webhook) => stored.webhooks.push((webhook, 1)),

@@ -27,6 +27,7 @@ pub fn read(write: &Write, kv: &KeyValue) -> Result<Write, controller_leader::Co
         W::PutQueue(_) => W::PutQueue(codec::queue(kv)?.into()),
         W::PutServiceClass(_) => W::PutServiceClass(codec::service_class(kv)?.into()),
         W::PutLicense(_) => W::PutLicense(codec::license(kv)?.into()),
+        W::PutSwitch(_) => W::PutSwitch(codec::switch(kv)?.into()),
         W::PutReservation(_) => W::PutReservation(codec::reservation(kv)?.into()),
         W::PutSchedule(_) => W::PutSchedule(codec::schedule(kv)?.into()),
         W::PutValues(values) if values.id.kind == ValuesKind::Secret => {

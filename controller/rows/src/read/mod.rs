@@ -29,6 +29,7 @@ mod request;
 mod reservation;
 mod schedule;
 mod service_class;
+mod switch;
 mod tenant;
 mod tombstone;
 mod values;

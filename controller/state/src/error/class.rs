@@ -22,6 +22,7 @@ impl CoreError {
             | Self::QueueNotFound { .. }
             | Self::ReservationNotFound { .. }
             | Self::LicenseNotFound { .. }
+            | Self::SwitchNotFound { .. }
             | Self::ClassNotFound { .. }
             | Self::ScheduleNotFound { .. }
             | Self::WebhookNotFound { .. }

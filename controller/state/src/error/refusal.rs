@@ -2,7 +2,7 @@
 
 use proto_model::{
     DrainTarget, JobId, JobName, LicenseName, NodeName, Phase, QueueName, Reason, ReservationName, Role,
-    ScheduleName, ServiceClassName, SpecFlaw, TenantName, Timestamp, WebhookName, many,
+    ScheduleName, ServiceClassName, SpecFlaw, SwitchName, TenantName, Timestamp, WebhookName, many,
 };
 use thiserror::Error;
 
@@ -341,6 +341,14 @@ pub enum CoreError {
         /// How many jobs there are of it.
         jobs: u32,
     },
+    /// No such switch.
+    #[error("there is no switch '{switch}'{}", hint(.nearest.as_ref().map(SwitchName::as_str)))]
+    SwitchNotFound {
+        /// What was asked for.
+        switch: SwitchName,
+        /// The nearest existing name, when there is a near one.
+        nearest: Option<SwitchName>,
+    },
     /// No such reservation.
     #[error("there is no reservation '{reservation}'{}", hint(.nearest.as_ref().map(ReservationName::as_str)))]
     ReservationNotFound {
@@ -637,6 +645,7 @@ impl CoreError {
             Self::TemplateRefused { cause } => cause.code(),
             Self::LicenseNotFound { .. } => "LICENSE_NOT_FOUND",
             Self::LicenseTooFew { .. } => "LICENSE_TOO_FEW",
+            Self::SwitchNotFound { .. } => "SWITCH_NOT_FOUND",
             Self::LicenseBusy { .. } => "LICENSE_BUSY",
             Self::ReservationNotFound { .. } => "RESERVATION_NOT_FOUND",
             Self::ReservationBusy { .. } => "RESERVATION_BUSY",

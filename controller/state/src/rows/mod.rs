@@ -9,5 +9,6 @@ pub mod proving;
 pub mod records;
 pub mod rollout;
 pub mod schedules;
+pub mod switches;
 pub mod webhooks;
 pub mod write;

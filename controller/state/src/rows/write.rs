@@ -6,7 +6,7 @@ use proto_audit::Log;
 use proto_model::{
     Drain, DrainTarget, Fabric, Job, JobId, JobSchedule, JobUid, License, LicenseName, Node, NodeName,
     QosRollout, Queue, QueueName, RequestId, Reservation, ReservationName, ScheduleName, ServiceClass,
-    ServiceClassName, Tenant, TenantName, Values, ValuesId, Webhook, WebhookName,
+    ServiceClassName, SwitchConfig, SwitchName, Tenant, TenantName, Values, ValuesId, Webhook, WebhookName,
 };
 
 use crate::rows::{
@@ -56,6 +56,10 @@ pub enum Write {
     PutLicense(Arc<License>),
     /// A license is removed.
     DeleteLicense(LicenseName),
+    /// A switch.
+    PutSwitch(Arc<SwitchConfig>),
+    /// A switch is forgotten.
+    DeleteSwitch(SwitchName),
     /// A schedule. Its template may hold secrets, as a job.
     PutSchedule(Arc<JobSchedule>),
     /// A schedule is removed.
@@ -127,6 +131,8 @@ pub enum Key {
     ServiceClass(ServiceClassName),
     /// A license.
     License(LicenseName),
+    /// A switch.
+    Switch(SwitchName),
     /// A schedule.
     Schedule(TenantName, ScheduleName),
     /// A secret or a config.
@@ -178,6 +184,8 @@ impl Write {
             Self::DeleteServiceClass(name) => Key::ServiceClass(name.clone()),
             Self::PutLicense(license) => Key::License(license.name.clone()),
             Self::DeleteLicense(name) => Key::License(name.clone()),
+            Self::PutSwitch(switch) => Key::Switch(switch.name.clone()),
+            Self::DeleteSwitch(name) => Key::Switch(name.clone()),
             Self::PutSchedule(schedule) => Key::Schedule(schedule.tenant.clone(), schedule.name.clone()),
             Self::DeleteSchedule(tenant, name) => Key::Schedule(tenant.clone(), name.clone()),
             Self::PutValues(values) => Key::Values(values.id.clone()),
@@ -221,6 +229,7 @@ impl Write {
                 | Self::DeleteQueue(..)
                 | Self::DeleteServiceClass(_)
                 | Self::DeleteLicense(_)
+                | Self::DeleteSwitch(_)
                 | Self::DeleteSchedule(..)
                 | Self::DeleteValues(_)
                 | Self::DeleteWebhook(..)

@@ -8,7 +8,7 @@ use std::{
 use controller_queue::{Past, Policy, QueueState};
 use proto_model::{
     Drain, Fabric, Health, Job, JobSchedule, JobUid, License, Node, NodeName, Phase, QosRollout, Queue,
-    Reservation, ServiceClass, Tenant, Timestamp, Values, Webhook,
+    Reservation, ServiceClass, SwitchConfig, Tenant, Timestamp, Values, Webhook,
 };
 use thiserror::Error;
 
@@ -48,6 +48,8 @@ pub struct Stored {
     pub classes: Vec<(Arc<ServiceClass>, u64)>,
     /// All licenses, each with the store's revision of its last change.
     pub licenses: Vec<(Arc<License>, u64)>,
+    /// All switches, each with the store's revision of its last change.
+    pub switches: Vec<(Arc<SwitchConfig>, u64)>,
     /// All schedules of jobs, each with the store's revision of its last change.
     pub schedules: Vec<(Arc<JobSchedule>, u64)>,
     /// Secrets and configs.
@@ -132,6 +134,7 @@ impl State {
         state.take_in(stored.queues);
         state.take_in(stored.classes);
         state.take_in(stored.licenses);
+        state.take_in(stored.switches);
         state.take_in(stored.reservations);
         for (schedule, version) in stored.schedules {
             let key = (schedule.tenant.clone(), schedule.name.clone());

@@ -14,8 +14,8 @@ use controller_queue::Marks;
 use proto_audit::Log;
 use proto_model::{
     Drain, DrainTarget, Fabric, JobUid, License, LicenseName, Node, NodeName, QosRollout, Queue, QueueName,
-    RequestId, Reservation, ReservationName, ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp,
-    Values, ValuesId, Webhook,
+    RequestId, Reservation, ReservationName, ServiceClass, ServiceClassName, SwitchConfig, SwitchName,
+    Tenant, TenantName, Timestamp, Values, ValuesId, Webhook,
 };
 
 use crate::{
@@ -237,6 +237,9 @@ tables! {
         /// Licenses.
         licenses: License by LicenseName = |row| row.name.clone(),
             PutLicense, |name| Write::DeleteLicense(name.clone()) => follow_license;
+        /// Switches: what the fabric document does not say of them.
+        switches: SwitchConfig by SwitchName = |row| row.name.clone(),
+            PutSwitch, |name| Write::DeleteSwitch(name.clone());
         /// Reservations.
         reservations: Reservation by ReservationName = |row| row.name.clone(),
             PutReservation, |name| Write::DeleteReservation(name.clone()) => follow_reservation;

@@ -2,6 +2,7 @@
 //! is rendered can say more than it is.
 
 pub mod dialect;
+pub mod files;
 pub mod frr;
 pub mod names;
 pub mod sonic;

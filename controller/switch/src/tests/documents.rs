@@ -26,7 +26,7 @@ fn names(list: &[&str]) -> Names {
 }
 
 /// Two servers with two rails, two spines above the leaves and one above these; the second rail's ports are not named.
-fn document() -> Fabric {
+pub(super) fn document() -> Fabric {
     let link = |node: &str, rail: u32, port: &str| Link {
         node: NodeName::new(node).unwrap(),
         nic: format!("mlx5_{rail}"),

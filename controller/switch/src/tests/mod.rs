@@ -1,6 +1,7 @@
 //! Tests, data first.
 
 mod checking;
+mod clusters;
 mod documents;
 mod mutating;
 mod planners;

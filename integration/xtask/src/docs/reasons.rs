@@ -63,7 +63,7 @@ const HANDSHAKE: [&str; 2] = [" show", " untrusted"];
 /// What looks like a code and is none: a header of a table, a name of a call or of what is no reason.
 const NONE: [&str; 4] = ["TENANT", "Handshake", "CreateJob", "RAIL_CONTROLLER_CA_PASSPHRASE"];
 /// Meanings of codes that have none beside them in the sources, or one that says too little by itself.
-const MEANINGS: [(&str, &str); 41] = [
+const MEANINGS: [(&str, &str); 44] = [
     ("BAD_IDENTITY", "The name cannot be part of a certificate."),
     ("BAD_PLACEMENT", "A placement that is stored names what no node can be called: a defect."),
     ("BAD_TENANT", "The certificate names what no tenant can be called."),
@@ -111,6 +111,12 @@ const MEANINGS: [(&str, &str); 41] = [
     ("NO_PAGE", "A list has no end: a defect."),
     ("DEADLINE_EXCEEDED", "The call did not end within its time."),
     ("AGENT_NOT_CONNECTED", "A server's agent is not connected, so nothing can be started there."),
+    ("NOT_SERVED", "The call is in the schema, and this release does not serve it."),
+    ("PLANNING_FAILED", "What was asked for could not be worked out: a defect."),
+    (
+        "SWITCH_NOT_PLANNED",
+        "The configuration of a switch cannot be planned; each violation names where, and what is wrong.",
+    ),
     ("TOO_MANY_DOCUMENTS", "A call has more documents than it may."),
     ("ROLE_NOT_ALLOWED", "The caller's role may not make this call."),
     ("FOREIGN_TENANT", "The caller may act in its own tenant only."),

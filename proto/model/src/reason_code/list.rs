@@ -377,6 +377,16 @@ reason_codes! {
         /// Somebody cancelled the rollout; apply a profile to begin another.
         QosCancelled,
     }
+    "Switches" {
+        /// The fabric document has no switch of this name; add it there, or delete what is said of it.
+        SwitchNotInFabric,
+        /// Loopbacks or AS numbers of switches do not go together; correct what is said of them, or let them be planned.
+        SwitchNumbersClash,
+        /// A port is named that the switch does not have in the plan; correct its name, or cable it in the fabric document.
+        SwitchPortUnknown,
+        /// The configuration of the switch cannot be planned; the message says which value of which document is wrong.
+        SwitchUnplanned,
+    }
     "The fabric document and the cables" {
         /// A rail has no name; give it one in the fabric document.
         RailName,

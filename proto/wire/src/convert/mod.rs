@@ -31,6 +31,7 @@ mod reservation;
 mod schedule;
 mod service_class;
 mod step;
+mod switch;
 mod tenant;
 mod values;
 mod webhook;

@@ -11,7 +11,8 @@ use prost_reflect::{
     DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value,
 };
 use proto_model::{
-    Fabric, JobSchedule, JobSpec, License, Queue, Reservation, ServiceClass, Tenant, Values, WebhookSpec,
+    Fabric, JobSchedule, JobSpec, License, Queue, Reservation, ServiceClass, SwitchConfig, Tenant, Values,
+    WebhookSpec,
 };
 use regex::Regex;
 use serde_json::json;
@@ -24,7 +25,7 @@ use crate::{
 };
 
 /// Fields of which the conversion asks more than the rules say, and why.
-const FINER: [(&str, &str); 27] = [
+const FINER: [(&str, &str); 30] = [
     ("metadata.tenant", "filled in from who calls"),
     ("data", "so many bytes in all"),
     ("spec.cron", "a grammar of its own"),
@@ -32,6 +33,9 @@ const FINER: [(&str, &str); 27] = [
     ("spec.url", "a URL without credentials and fragment, with a host; http only where it is allowed"),
     ("spec.secret", "bytes in base64, counted"),
     ("spec.patience", "goes with an objective"),
+    ("spec.asic", "a name of a table, and none on Linux"),
+    ("spec.loopback", "numbers up to 255, and an address that an interface can have"),
+    ("spec.management.endpoint", "a host and a port"),
     ("spec.count", "either nodes or count"),
     ("spec.tenants", "depends on maintenance"),
     ("spec.job.priorityMin", "no more than priorityMax"),
@@ -152,6 +156,15 @@ fn shared_bases() -> Vec<Base> {
             "License",
             json!({"metadata": metadata(), "spec": {"total": 1, "description": "d"}}),
             check::<v1::License, License>,
+        ),
+        (
+            "Switch",
+            json!({"metadata": metadata(), "spec": {
+                "nos": "SONIC", "version": "v", "asic": "spectrum-4", "loopback": "10.0.0.1", "asn": 1, "cableM": 1,
+                "ports": [{"name": "Ethernet0", "cableM": 1, "optics": "o"}],
+                "management": {"endpoint": "h:1", "credential": "c"},
+            }}),
+            check::<v1::Switch, SwitchConfig>,
         ),
     ]
 }

@@ -1,11 +1,12 @@
 //! What administrators and users write: tenants and what belongs to them.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use proto_model::{
-    ClassMembers, ClassPreemption, Concurrency, Cron, History, IsolationPolicy, JobFilter, JobLimits,
-    JobSchedule, License, LicenseName, Objective, Queue, Quota, Reservation, ReservationName,
-    ReservationNodes, Role, ScheduleName, ScheduleProgress, ServiceClass, ServiceClassName, Shape, Tenant,
+    ClassMembers, ClassPreemption, Concurrency, CredentialName, Cron, History, IsolationPolicy, JobFilter,
+    JobLimits, JobSchedule, License, LicenseName, Objective, Queue, Quota, Reservation, ReservationName,
+    ReservationNodes, Role, ScheduleName, ScheduleProgress, ServiceClass, ServiceClassName, Shape,
+    SwitchAsic, SwitchConfig, SwitchManagement, SwitchName, SwitchNos, SwitchPort, SwitchSpec, Tenant,
     UserLimits, Value, ValueText, Values, ValuesId, ValuesKind, ValuesName, Webhook, WebhookEvent,
     WebhookName, WebhookProgress, WebhookSecret, WebhookSpec, WebhookUrl, Zone,
 };
@@ -100,6 +101,35 @@ impl Pick {
             created: self.time(),
             description: self.line(),
             total: self.below(100),
+        }
+    }
+
+    pub fn switch(&mut self) -> SwitchConfig {
+        let nos = self.one(SwitchNos::ALL);
+        let port = |at: u32, pick: &mut Self| SwitchPort {
+            name: format!("Ethernet{at}"),
+            cable_m: pick.below(100),
+            optics: pick.line(),
+        };
+        SwitchConfig {
+            name: SwitchName::new(format!("pod_{}.leaf-{}", self.below(9), self.below(100))).unwrap(),
+            uid: self.uid(),
+            generation: self.large(),
+            created: self.time(),
+            spec: SwitchSpec {
+                nos,
+                version: self.line(),
+                asic: (nos != SwitchNos::Linux).then(|| self.one(SwitchAsic::ALL)),
+                loopback: self.some(|pick| Ipv4Addr::new(10, 9, 1, u8::try_from(pick.below(250)).unwrap())),
+                asn: self.below(70_000),
+                cable_m: self.below(100),
+                ports: (0..self.below(3)).map(|at| port(at, self)).collect(),
+                management: self.some(|pick| SwitchManagement {
+                    endpoint: "leaf0.mgmt:9339".into(),
+                    credential: pick.some(|pick| CredentialName::new(pick.word()).unwrap()),
+                }),
+                repair_drift: self.flag(),
+            },
         }
     }
 

@@ -151,5 +151,7 @@ pub fn rows(pick: &mut Pick) -> Vec<Write> {
         W::PutDecisions(Arc::new(pick.decisions())),
         W::PutAudit(Arc::new(pick.audit(proto_audit::Log::Changes))),
         W::PutAudit(Arc::new(pick.audit(proto_audit::Log::Denials))),
+        // Last: what was recorded of the rows above is of these numbers.
+        W::PutSwitch(Arc::new(pick.switch())),
     ]
 }

@@ -4,3 +4,4 @@ pub mod drain;
 pub mod fabric;
 pub mod proving;
 pub mod rails;
+pub mod switches;

@@ -52,6 +52,9 @@ fn good(of: &MessageDescriptor) -> Option<DynamicMessage> {
         "ApplyServiceClassRequest" => {
             json!({"serviceClass": {"metadata": {"name": "short"}, "spec": {"job": {"nodesMax": 4}}}})
         }
+        "ApplySwitchRequest" => {
+            json!({"switch": {"metadata": {"name": "leaf0"}, "spec": {"nos": "SONIC", "asic": "spectrum-4"}}})
+        }
         "ApplyLicenseRequest" => json!({"license": {"metadata": {"name": "matlab"}, "spec": {"total": 4}}}),
         "UpdateJobRequest" => json!({"name": "train", "tenant": "fuzz", "priority": -1, "timeLimit": "60s"}),
         "HoldJobRequest" | "CancelJobRequest" | "GetJobRequest" | "ExplainJobRequest"

@@ -1,0 +1,56 @@
+//! Switches: made, changed and forgotten. The fabric document is never touched.
+
+use std::sync::Arc;
+
+use controller_state::{CoreError, Key};
+use proto_model::{SwitchConfig, SwitchName};
+
+use crate::{context::Step, event::Reply};
+
+/// Switches at most: twice what a fabric of 125,000 servers with 8 rails has.
+const MAX_SWITCHES: usize = 32_768;
+
+impl Step<'_> {
+    pub(crate) fn apply_switch(
+        &mut self,
+        switch: SwitchConfig,
+        if_version: u64,
+        dry_run: bool,
+    ) -> Result<Reply, CoreError> {
+        let name = switch.name.clone();
+        let current = self.state.version(&Key::Switch(name.clone())).unwrap_or(0);
+        if if_version != 0 && if_version != current {
+            return Err(CoreError::Conflict { what: format!("switch '{name}'"), asked: if_version, current });
+        }
+        let old = self.state.switch(&name).cloned();
+        let wanted = match &old {
+            Some(old) => SwitchConfig {
+                uid: old.uid.clone(),
+                generation: old.generation,
+                created: old.created,
+                ..switch
+            },
+            None if self.state.base.switches.len() >= MAX_SWITCHES => {
+                let remedy = "delete some that are not in the fabric any more";
+                return Err(CoreError::Full { what: "switches", limit: MAX_SWITCHES, remedy });
+            }
+            None => SwitchConfig { uid: self.random_uid(), generation: 0, created: self.now, ..switch },
+        };
+        if let Some(old) = old.filter(|old| **old == wanted) {
+            return Ok(Reply::Switch(old));
+        }
+        let switch = Arc::new(SwitchConfig { generation: wanted.generation + 1, ..wanted });
+        if !dry_run {
+            self.state.put(Arc::clone(&switch));
+        }
+        Ok(Reply::Switch(switch))
+    }
+
+    pub(crate) fn delete_switch(&mut self, name: &SwitchName) -> Result<Reply, CoreError> {
+        if self.state.switch(name).is_none() {
+            return Err(self.state.no_switch(name));
+        }
+        self.state.remove::<SwitchConfig>(name);
+        Ok(Reply::Done)
+    }
+}

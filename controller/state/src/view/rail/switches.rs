@@ -1,0 +1,37 @@
+//! Switches: which are known, and what is heard of them.
+
+use std::sync::Arc;
+
+use proto_model::{SwitchConfig, SwitchName};
+
+use crate::{
+    error::{nearest::nearest, refusal::CoreError},
+    rows::switches::SwitchObserved,
+    tables::state::State,
+};
+
+impl State {
+    /// A switch.
+    #[must_use]
+    pub fn switch(&self, name: &SwitchName) -> Option<&Arc<SwitchConfig>> {
+        self.base.switches.get(name)
+    }
+
+    /// All switches, in the order of their names.
+    pub fn switches(&self) -> impl Iterator<Item = &Arc<SwitchConfig>> {
+        self.base.switches.values()
+    }
+
+    /// What is heard of a switch: nothing, where none of that name is.
+    #[must_use]
+    pub fn switch_observed(&self, _name: &SwitchName) -> SwitchObserved {
+        SwitchObserved::default()
+    }
+
+    /// The refusal for a switch that is not there, with the name that may have been meant.
+    #[must_use]
+    pub fn no_switch(&self, name: &SwitchName) -> CoreError {
+        let nearest = nearest(name.as_str(), self.base.switches.keys());
+        CoreError::SwitchNotFound { switch: name.clone(), nearest }
+    }
+}
