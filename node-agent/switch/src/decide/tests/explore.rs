@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, Desired, Event, Saved, Stage, at, files, hold, keep, step, trial};
+use super::{Action, Desired, Event, Outcome, Saved, Stage, at, files, hold, keep, step, trial};
 use crate::files::Files;
 
 /// Times: a trial of the first may be confirmed in the second, and is over in the third.
@@ -170,6 +170,13 @@ fn killed_at_every_step_nothing_half_applied_is_left_alone() {
         assert!(end.disk.trial.is_none(), "{world:#?}\n{end:#?}");
         assert!(end.running.is_some() && end.running == end.startup, "{world:#?}\n{end:#?}");
         assert!(end.confirmed.contains(end.running.as_ref().unwrap()), "{world:#?}\n{end:#?}");
+        if let Some(kept) = world.disk.trial.as_ref().filter(|trial| trial.stage == Stage::Keeping) {
+            assert_eq!(end.running.as_ref(), Some(&kept.wanted), "what was confirmed is lost: {world:#?}");
+        }
+        if end.disk.done.outcome == Outcome::Kept {
+            let digest = end.running.as_ref().map(Files::digest);
+            assert_eq!(digest.as_ref(), Some(&end.disk.done.digest), "{world:#?}\n{end:#?}");
+        }
         for desired in &said {
             // The same again does nothing, once it is done with.
             let done = &end.disk.done;
