@@ -79,12 +79,12 @@ impl Frr {
                 ]
             }
             Self::Container(name) => {
-                const WRITE: &str = "umask 077; mkdir -p /tmp/rail-switch-agent && cd /tmp/rail-switch-agent && : > vtysh.conf && cat > frr.conf";
-                const RELOAD: &str = "exec python3 /usr/lib/frr/frr-reload.py --reload --stdout --log-level warning \
-                                      --confdir /tmp/rail-switch-agent /tmp/rail-switch-agent/frr.conf";
-                let inside =
-                    |script: &str| Invocation::new("docker", &["exec", "-i", name, "sh", "-c", script]);
-                vec![Part::Run(inside(WRITE).reading(config)), Part::Run(inside(RELOAD).within(RELOAD_LIMIT))]
+                // What runs in a container goes on when the command that began it is killed, so that the next one waits for it.
+                const RELOAD: &str = "umask 077; mkdir -p /tmp/rail-switch-agent && cd /tmp/rail-switch-agent && \
+                     exec flock -w 100 lock sh -c ': > vtysh.conf && cat > frr.conf && exec python3 /usr/lib/frr/frr-reload.py \
+                     --reload --stdout --log-level warning --confdir /tmp/rail-switch-agent /tmp/rail-switch-agent/frr.conf'";
+                let reload = Invocation::new("docker", &["exec", "-i", name, "sh", "-c", RELOAD]);
+                vec![Part::Run(reload.reading(config).within(RELOAD_LIMIT * 2))]
             }
         }
     }
@@ -148,7 +148,8 @@ mod tests {
         assert_eq!(parts[1], Part::Write { path: file.into(), content: "!\n".to_owned() });
         assert!(parts.iter().all(|part| *part != here.persist()));
         let inside = Frr::Container("bgp".to_owned()).put(Path::new("/state"), "!\n");
-        let Part::Run(write) = &inside[0] else { panic!("{inside:?}") };
-        assert_eq!((write.stdin.as_str(), write.program.as_str()), ("!\n", "docker"));
+        let [Part::Run(reload)] = &inside[..] else { panic!("{inside:?}") };
+        assert_eq!((reload.stdin.as_str(), reload.program.as_str()), ("!\n", "docker"));
+        assert!(!reload.arguments.iter().any(|argument| argument.contains("  ")), "{reload:?}");
     }
 }

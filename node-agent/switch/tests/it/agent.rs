@@ -2,11 +2,14 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
-use proto_wire::v1::{ReportSwitchRequest, SwitchFile, desired_switch::Phase, switch_progress::State};
+use proto_wire::{
+    convert::duration_to_wire,
+    v1::{DesiredSwitch, ReportSwitchRequest, SwitchFile, desired_switch::Phase, switch_progress::State},
+};
 
 use crate::{
     controller::{Controller, SWITCH},
-    machine::{Machine, NEW, OLD},
+    machine::{DATABASE, Machine, NEW, OLD},
 };
 
 /// A trial that no test waits for the end of.
@@ -122,6 +125,56 @@ async fn an_agent_that_was_killed_leaves_a_trial_to_its_successor() {
     fs::remove_file(machine.at("slow")).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(machine.text("running"), OLD);
+}
+
+/// What is desired of a switch of SONiC.
+fn sonic(number: u64, phase: Phase, config: &str) -> DesiredSwitch {
+    let database = r#"{"DEVICE_METADATA": {"localhost": {"hostname": "r0-leaf1"}}, "SCHEDULER": {"b": {"type": "DWRR"}}}"#;
+    let file = |name: &str, content: &str| SwitchFile { name: name.into(), content: content.into() };
+    DesiredSwitch {
+        generation: 1,
+        phase: phase.into(),
+        files: vec![file("config_db.json", database), file("frr.conf", config)],
+        confirm_within: Some(duration_to_wire(LONG)),
+        number,
+        owned_tables: vec!["QUEUE".into(), "SCHEDULER".into()],
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_of_sonic_has_two_files_which_are_tried_and_taken_back_together() {
+    let controller = Controller::start(LIFE).await;
+    let mut machine = Machine::sonic();
+    machine.start(&controller);
+    controller.answer(|answer| answer.send_files = true);
+    let first = controller.report("its files", |report| report.files.len() == 2).await;
+    assert_eq!((first.files[0].content.as_str(), first.files[1].content.as_str()), (DATABASE, OLD));
+    assert_eq!((first.nos_version.as_str(), first.unreadable.as_str()), ("SONiC x.1", ""));
+    let [port] = &first.ports[..] else { panic!("{:?}", first.ports) };
+    assert_eq!(
+        (port.name.as_str(), port.neighbor.as_str(), port.neighbor_port.as_str()),
+        ("Ethernet0", "n0", "ens1")
+    );
+    assert_eq!((port.priorities[0].priority, port.priorities[0].pause_rx), (3, 5));
+    // The database is changed before FRR refuses its part.
+    controller.answer(|answer| answer.desired = Some(sonic(1, Phase::Trial, "bad\nend\n")));
+    let failed = controller.report("failed", is(State::Failed, 1)).await;
+    assert_eq!(failed.digest, first.digest);
+    assert!(failed.progress.unwrap().message.contains("line 1 is bad"));
+
+    controller.answer(|answer| answer.desired = Some(sonic(2, Phase::Trial, NEW)));
+    controller.report("a trial", is(State::Trial, 1)).await;
+    let database = || serde_json::from_str::<serde_json::Value>(&machine.text("config_db")).unwrap();
+    let merged = serde_json::json!({
+        "DEVICE_METADATA": {"localhost": {"platform": "x86", "hostname": "r0-leaf1"}},
+        "SCHEDULER": {"b": {"type": "DWRR"}},
+    });
+    assert_eq!((database(), machine.text("running").as_str()), (merged, NEW));
+    assert_eq!((machine.text("config_db.start").as_str(), machine.text("startup").as_str()), (DATABASE, OLD));
+    controller.answer(|answer| answer.desired = Some(sonic(3, Phase::Keep, NEW)));
+    controller.report("kept", is(State::Kept, 3)).await;
+    assert_eq!(machine.text("config_db.start"), machine.text("config_db"));
+    assert_eq!(machine.text("startup"), NEW);
 }
 
 #[tokio::test(flavor = "multi_thread")]

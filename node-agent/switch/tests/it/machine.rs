@@ -34,17 +34,40 @@ while (root / "slow").exists():
 (root / "running").write_text(text)
 "#;
 
+/// SONiC's commands, below `$ROOT/bin`; a configuration of FRR that holds `bad` is refused.
+const SONIC: [(&str, &str); 5] = [
+    ("sonic-cfggen", "cat $ROOT/config_db"),
+    ("config", "case $1 in replace) cp $2 $ROOT/config_db;; save) cp $ROOT/config_db $ROOT/config_db.start;; esac"),
+    (
+        "docker",
+        "shift; test $1 = -i && shift; test $1 = bgp || exit 9; shift
+        case $1 in sh) cat > $ROOT/new; grep -q bad $ROOT/new && { echo line 1 is bad; exit 1; }; cp $ROOT/new $ROOT/running;; *) exec \"$ROOT/usr/bin/$@\";; esac",
+    ),
+    (
+        "sonic-db-cli",
+        r#"echo '{"Ethernet0": {"port": {"SAI_PORT_STAT_PFC_3_RX_PKTS": "5"}, "queues": {}}}'"#,
+    ),
+    (
+        "lldpctl",
+        r#"echo '{"lldp": {"interface": {"Ethernet0": {"chassis": {"n0": {}}, "port": {"id": {"type": "ifname", "value": "ens1"}}}}}}'"#,
+    ),
+];
+
+/// What a switch of SONiC has.
+pub const DATABASE: &str = r#"{"DEVICE_METADATA": {"localhost": {"platform": "x86"}}, "QUEUE": {"Ethernet0|3": {"scheduler": "a"}}}"#;
+
 pub const OLD: &str = "!\nold\nend\n";
 pub const NEW: &str = "!\nnew\nend\n";
 
 pub struct Machine {
     room: TempDir,
     agent: Option<Child>,
+    nos: &'static str,
 }
 
 impl Machine {
     pub fn new() -> Self {
-        let machine = Self { room: tempfile::tempdir().unwrap(), agent: None };
+        let machine = Self { room: tempfile::tempdir().unwrap(), agent: None, nos: "linux" };
         for (path, content) in [
             ("usr/bin/vtysh", VTYSH),
             ("usr/lib/frr/frr-reload.py", RELOAD),
@@ -56,12 +79,35 @@ impl Machine {
             ("startup", OLD),
             ("token", TOKEN),
         ] {
-            let path = machine.at(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, content).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            machine.write(path, content);
         }
         machine
+    }
+
+    /// One of SONiC, with a port.
+    pub fn sonic() -> Self {
+        let mut machine = Self::new();
+        machine.nos = "sonic";
+        for (name, script) in SONIC {
+            let root = machine.room.path().display();
+            machine.write(&format!("bin/{name}"), &format!("#!/bin/sh\nROOT={root}\n{script}\n"));
+        }
+        for (path, content) in [
+            ("etc/sonic/sonic_version.yml", "build_version: 'x.1'\n"),
+            ("sys/class/net/Ethernet0/type", "1\n"),
+            ("config_db", DATABASE),
+            ("config_db.start", DATABASE),
+        ] {
+            machine.write(path, content);
+        }
+        machine
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     pub fn at(&self, path: &str) -> PathBuf {
@@ -74,7 +120,13 @@ impl Machine {
 
     fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new(AGENT);
-        command.arg(subcommand).args(["--nos", "linux"]).arg("--frr").arg(self.room.path());
+        let path = format!("{}:{}", self.at("bin").display(), std::env::var("PATH").unwrap());
+        command
+            .env("PATH", path)
+            .arg(subcommand)
+            .args(["--nos", self.nos])
+            .arg("--frr")
+            .arg(self.room.path());
         command.arg("--root").arg(self.room.path()).arg("--state").arg(self.at("state"));
         command.stdin(Stdio::null());
         command
