@@ -25,6 +25,8 @@ read go
 ip link set lo up
 if [ -e "$2/frr.conf" ]; then
     mount -t tmpfs none /run
+    # Its ports, not the machine's.
+    mount -t sysfs none /sys
     mount -t tmpfs none /etc
     mkdir -p /run/frr /etc/frr /etc/pam.d
     cp "$2/passwd" "$2/group" /etc/
@@ -235,6 +237,15 @@ impl Frr {
         }
         let said = String::from_utf8_lossy(&output.stderr);
         Err(format!("{}: {command:?}: {said}", self.members[of].name))
+    }
+
+    /// A command that is one of the switch's or host's own processes. What is started is `nsenter`, which waits for it.
+    #[must_use]
+    pub fn command(&self, of: usize, program: &str) -> Command {
+        let mut inside = Command::new("nsenter");
+        inside.args(["--net", "--mount", "--pid", "--target", &self.members[of].holder.id().to_string()]);
+        inside.arg(program).env("LD_LIBRARY_PATH", libraries(&self.programs)).stdin(Stdio::null());
+        inside
     }
 
     /// Runs this on a thread whose sockets are those of the switch or host.

@@ -34,6 +34,7 @@ mod scheduling;
 mod secrets;
 mod several;
 mod supply;
+mod switch_agent;
 mod trace;
 mod validate;
 mod words;

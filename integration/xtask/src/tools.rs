@@ -129,16 +129,24 @@ pub fn nft() -> Result<PathBuf> {
     if answers(&program) { Ok(program) } else { Err("the package nftables has no nft that runs".into()) }
 }
 
-/// FRR, the routing daemons that switches run: `/`, or the folder into which Debian's packages are unpacked.
+/// FRR, the routing daemons that switches run, with what reloads a configuration: `/`, or the folder into which Debian's packages are unpacked.
 ///
 /// # Errors
 /// It is not there, and the packages cannot be had or do not run.
 pub fn frr() -> Result<PathBuf> {
     // Beside what every Debian has.
-    const PACKAGES: [&str; 7] =
-        ["frr", "libyang2", "libjson-c5", "libc-ares2", "libcap2", "libprotobuf-c1", "libreadline8"];
-    let has =
-        |folder: &Path| folder.join("usr/lib/frr/bgpd").exists() && folder.join("usr/bin/vtysh").exists();
+    const PACKAGES: [&str; 8] = [
+        "frr",
+        "frr-pythontools",
+        "libyang2",
+        "libjson-c5",
+        "libc-ares2",
+        "libcap2",
+        "libprotobuf-c1",
+        "libreadline8",
+    ];
+    const NEEDED: [&str; 3] = ["usr/lib/frr/bgpd", "usr/lib/frr/frr-reload.py", "usr/bin/vtysh"];
+    let has = |folder: &Path| NEEDED.iter().all(|file| folder.join(file).exists());
     if has(Path::new("/")) {
         return Ok("/".into());
     }

@@ -6,7 +6,7 @@ use node_agent_host::InventoryFileError;
 use node_agent_qos_apply::{document::ProfileFileError, keeper::KeeperError};
 use node_agent_rank::user::RankUserError;
 use proto_rpc::{
-    RpcError, ca::CaError, client::ClientError, credentials::CredentialsError, files::FileError,
+    IdentityFilesError, RpcError, ca::CaError, client::ClientError, files::FileError,
     telemetry::TelemetryError, tls::TlsError,
 };
 use thiserror::Error;
@@ -60,9 +60,9 @@ pub enum IdentityError {
     /// A file of the identity cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// What is in the files is no key or certificate that can be used.
+    /// The key and the certificate on disk cannot be used, or not replaced.
     #[error(transparent)]
-    Credentials(#[from] CredentialsError),
+    Files(IdentityFilesError),
     /// The key could not be made.
     #[error(transparent)]
     Key(#[from] CaError),
@@ -72,6 +72,15 @@ pub enum IdentityError {
     /// The client could not be made.
     #[error(transparent)]
     Client(#[from] ClientError),
+}
+
+impl From<IdentityFilesError> for IdentityError {
+    fn from(error: IdentityFilesError) -> Self {
+        match error {
+            IdentityFilesError::Expired => Self::Expired,
+            other => Self::Files(other),
+        }
+    }
 }
 
 /// Why the agent ended.

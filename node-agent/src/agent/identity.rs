@@ -1,11 +1,12 @@
 //! The agent's certificate: bought once with a single-use token, renewed at half its life. The key is made here and
 //! never leaves this server.
 
-use std::{path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
+use std::{sync::Arc, time::Duration, time::SystemTime};
 
 use proto_rpc::{
-    CaPin, CertificateSlot, Client, ClientOptions, CredentialFiles, Credentials, Jitter, KeyRequest,
-    MAX_MESSAGE_BYTES, Renewal, RetryPolicy, RpcError, TrustSlot, files, files::FileError, retry, tls::Trust,
+    CaPin, CertificateSlot, Client, ClientOptions, Credentials, IdentityFiles, Jitter, KeyRequest,
+    MAX_MESSAGE_BYTES, Renewal, RetryPolicy, RpcError, TrustSlot, files::FileError, identity_files::Answer,
+    retry, tls::Trust,
 };
 use proto_wire::v1::{
     self, agent_service_client::AgentServiceClient, enroll_service_client::EnrollServiceClient,
@@ -24,30 +25,8 @@ const JOIN_LIMIT: Duration = Duration::from_secs(120);
 /// Whatever a controller says, an agent waits no longer with a renewal that another authority makes necessary.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-#[derive(Clone)]
-struct Files {
-    dir: PathBuf,
-    key: PathBuf,
-    /// The key of a certificate that is being put in its place.
-    next_key: PathBuf,
-    certificate: PathBuf,
-    ca: PathBuf,
-    node: PathBuf,
-}
-
-fn paths(setup: &Setup) -> Files {
-    paths_in(setup.data.identity())
-}
-
-fn paths_in(dir: PathBuf) -> Files {
-    Files {
-        key: dir.join("node.key"),
-        next_key: dir.join("node.key.next"),
-        certificate: dir.join("node.pem"),
-        ca: dir.join("ca.pem"),
-        node: dir.join("name"),
-        dir,
-    }
+fn paths(setup: &Setup) -> IdentityFiles {
+    IdentityFiles::new(setup.data.identity(), "node")
 }
 
 /// The certificate on disk if it is good, else a new one for the token.
@@ -57,12 +36,13 @@ fn paths_in(dir: PathBuf) -> Files {
 pub(crate) async fn obtain(setup: &Setup, arguments: &RunArguments) -> Result<Credentials, IdentityError> {
     let at = paths(setup);
     let token = arguments.join_token.as_deref().filter(|token| !token.is_empty());
-    if at.certificate.exists() {
-        let found = files::read_text(&at.node)?.trim().to_owned();
+    if at.exist() {
+        let found = at.name()?;
         if found != setup.node.as_str() {
-            return Err(IdentityError::OtherNode { dir: at.dir, found, wanted: setup.node.to_string() });
+            let dir = at.dir().to_owned();
+            return Err(IdentityError::OtherNode { dir, found, wanted: setup.node.to_string() });
         }
-        match (load_valid(&at), token) {
+        match (at.load_valid(SystemTime::now()).map_err(IdentityError::from), token) {
             (Ok(credentials), _) => return Ok(credentials),
             (Err(error), None) => return Err(error),
             (Err(error), Some(_)) => tracing::warn!(%error, "joining again with the token"),
@@ -73,76 +53,28 @@ pub(crate) async fn obtain(setup: &Setup, arguments: &RunArguments) -> Result<Cr
         return Err(IdentityError::NoPin);
     }
     join(setup, token, arguments.ca_pin.clone(), &at).await?;
-    load(&at)
+    Ok(at.load()?)
 }
 
-fn load_valid(at: &Files) -> Result<Credentials, IdentityError> {
-    let credentials = load(at)?;
-    let certificate = credentials.slot().map(CertificateSlot::certificate).transpose()?;
-    match certificate {
-        Some(certificate) if certificate.not_after > SystemTime::now() => Ok(credentials),
-        _ => Err(IdentityError::Expired),
-    }
-}
-
-/// The pair on disk. Where the agent ended in the middle of [`store`], the key that fits is still beside its place.
-fn load(at: &Files) -> Result<Credentials, IdentityError> {
-    let with = |key: &PathBuf| {
-        Credentials::load(&CredentialFiles {
-            ca: Some(at.ca.clone()),
-            pin: None,
-            certificate: Some(at.certificate.clone()),
-            key: Some(key.clone()),
-            token: None,
-        })
-    };
-    let error = match with(&at.key) {
-        Ok(credentials) => return Ok(credentials),
-        Err(error) => error,
-    };
-    // The first error says more than that there is no other key.
-    let Ok(credentials) = with(&at.next_key) else { return Err(error.into()) };
-    settle(at)?;
-    Ok(credentials)
-}
-
-/// The new key takes its place, durably.
-fn settle(at: &Files) -> Result<(), IdentityError> {
-    let moved = std::fs::rename(&at.next_key, &at.key)
-        .and_then(|()| std::fs::File::open(&at.dir))
-        .and_then(|folder| folder.sync_all());
-    moved.map_err(|source| FileError::Io { action: "rename", path: at.next_key.clone(), source }.into())
-}
-
-/// No end of the agent or of the server can leave a certificate without its key: until the certificate is there, the
-/// old pair is whole; from then on the key is at `next_key` or in its place.
-fn store(at: &Files, node: &str, key_pem: &str, answer: &v1::JoinResponse) -> Result<(), IdentityError> {
-    // Refused before the old files are touched, if it does not fit the key.
-    CertificateSlot::new(&answer.certificate_pem, key_pem)?;
-    TrustSlot::new(&answer.ca_pem)?;
-    files::write_secret(&at.next_key, key_pem)?;
-    files::write_secret(&at.ca, &answer.ca_pem)?;
-    files::write_secret(&at.node, node)?;
-    // Its presence says that the others are there.
-    files::write_secret(&at.certificate, &answer.certificate_pem)?;
-    settle(at)
-}
-
-/// [`store`], on the thread that writes.
+/// [`IdentityFiles::store`], on the thread that writes.
 async fn keep_pair(
     setup: &Setup,
-    at: &Files,
+    at: &IdentityFiles,
     key_pem: &str,
     answer: &v1::JoinResponse,
 ) -> Result<(), IdentityError> {
-    let dir = at.dir.clone();
+    let dir = at.dir().to_owned();
     let (at, node, key_pem, answer) =
         (at.clone(), setup.node.to_string(), key_pem.to_owned(), answer.clone());
-    let stored = setup.disk.run(move || store(&at, &node, &key_pem, &answer)).await;
-    stored.map_err(|source| FileError::Io { action: "write", path: dir, source })?
+    let store = move || {
+        let answer = Answer { certificate_pem: &answer.certificate_pem, ca_pem: &answer.ca_pem };
+        at.store(&node, &key_pem, &answer)
+    };
+    let stored = setup.disk.run(store).await;
+    Ok(stored.map_err(|source| FileError::Io { action: "write", path: dir, source })??)
 }
 
-async fn join(setup: &Setup, token: &str, pins: Vec<CaPin>, at: &Files) -> Result<(), IdentityError> {
+async fn join(setup: &Setup, token: &str, pins: Vec<CaPin>, at: &IdentityFiles) -> Result<(), IdentityError> {
     let credentials = Credentials::new(Trust::Pins(pins));
     let client = Client::new(&setup.controller, &credentials, &ClientOptions::default())?;
     let key = KeyRequest::generate()?;
@@ -173,17 +105,16 @@ async fn join(setup: &Setup, token: &str, pins: Vec<CaPin>, at: &Files) -> Resul
 /// The controllers refuse this server's certificate: the next start must not take it again, but join again. Logged once.
 pub(crate) fn set_aside(setup: &Setup) {
     let at = paths(setup);
-    let aside = at.dir.join("node.revoked.pem");
-    match std::fs::rename(&at.certificate, &aside) {
-        Ok(()) => tracing::error!(
+    match at.set_aside() {
+        Ok(Some(aside)) => tracing::error!(
             certificate = %aside.display(),
             "this server's certificate was revoked; jobs go on, but nothing new begins here: to bring it back, start the agent anew with the --join-token and --ca-pin that `railctl node token {}` prints",
             setup.node
         ),
         // It was logged before.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Ok(None) => {}
         Err(error) => {
-            tracing::error!(%error, "the revoked certificate cannot be put aside; remove {}", at.certificate.display())
+            tracing::error!(%error, "the revoked certificate cannot be put aside; remove {}", at.certificate().display())
         }
     }
 }
@@ -279,7 +210,7 @@ async fn renew(
     setup: &Setup,
     kept: &RenewedIdentity,
     client: &Client,
-    at: &Files,
+    at: &IdentityFiles,
 ) -> Result<(), IdentityError> {
     let key = KeyRequest::generate()?;
     let mut agent = AgentServiceClient::new(client.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
@@ -308,47 +239,5 @@ async fn show(setup: &Setup, kept: &RenewedIdentity) {
             let error = RpcError::from_status(&status);
             tracing::info!(%error, %endpoint, "the new certificate could not be shown");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proto_rpc::{
-        Identity,
-        ca::{CA_LIFETIME, Ca, LEAF_LIFETIME},
-    };
-    use std::fs;
-
-    fn pair(ca: &Ca) -> (KeyRequest, v1::JoinResponse) {
-        let key = KeyRequest::generate().unwrap();
-        let identity = Identity::node("n0").unwrap();
-        let issued = ca.issue(&key.csr_pem, &identity, LEAF_LIFETIME, SystemTime::now()).unwrap();
-        let answer = v1::JoinResponse {
-            certificate_pem: issued.chain_pem,
-            ca_pem: ca.certificate_pem().to_owned(),
-            expires: None,
-        };
-        (key, answer)
-    }
-
-    #[test]
-    fn a_renewal_that_breaks_off_anywhere_leaves_a_pair_that_fits() {
-        let room = tempfile::tempdir().unwrap();
-        let at = paths_in(room.path().to_owned());
-        let ca = Ca::create("test", SystemTime::now(), CA_LIFETIME).unwrap();
-        let ((first, old), (second, new)) = (pair(&ca), pair(&ca));
-        store(&at, "n0", &first.key_pem, &old).unwrap();
-        assert!(load_valid(&at).is_ok() && !at.next_key.exists());
-        // It ends before the certificate is there.
-        files::write_secret(&at.next_key, &second.key_pem).unwrap();
-        assert!(load_valid(&at).is_ok() && at.next_key.exists());
-        // It ends right after.
-        files::write_secret(&at.certificate, &new.certificate_pem).unwrap();
-        assert!(load_valid(&at).is_ok() && !at.next_key.exists());
-        assert_eq!(fs::read_to_string(&at.key).unwrap(), second.key_pem);
-        // A key of nobody's is an error, not a panic and not an identity.
-        fs::write(&at.key, &first.key_pem).unwrap();
-        assert!(matches!(load_valid(&at), Err(IdentityError::Credentials(_))));
     }
 }

@@ -135,7 +135,15 @@ pub fn blocks(page: &Page, wrong: &mut Vec<String>) -> Vec<Block> {
 }
 
 fn is_command(text: &str) -> bool {
-    let ours = ["railctl ", "rail-controller ", "rail-node-agent ", "rail-engine ", "cargo ", "$ "];
+    let ours = [
+        "railctl ",
+        "rail-controller ",
+        "rail-node-agent ",
+        "rail-engine ",
+        "rail-switch-agent ",
+        "cargo ",
+        "$ ",
+    ];
     text.lines().next().is_some_and(|line| ours.iter().any(|program| line.starts_with(program)))
 }
 

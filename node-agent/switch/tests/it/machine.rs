@@ -1,0 +1,198 @@
+//! A machine of a few scripts: what FRR is configured with is a file, and an agent runs on it.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::controller::{Controller, LIMIT, SWITCH, TOKEN};
+
+const AGENT: &str = env!("CARGO_BIN_EXE_rail-switch-agent");
+
+/// `$0` is below `usr/bin`; `show running-config` is the file `running`, `write memory` copies it to `startup`.
+const VTYSH: &str = r#"#!/bin/sh
+root=$(dirname "$0")/../..
+case "$2" in
+*version) echo 'FRRouting 8.4.4 (leaf) on Linux' ;;
+write*) cp "$root/running" "$root/startup" ;;
+*) printf 'Building configuration...\n\nCurrent configuration:\n'; cat "$root/running" ;;
+esac
+"#;
+/// Puts its last argument in place, in two halves: with a pause between them where the file `slow` says so.
+const RELOAD: &str = r#"
+import os, pathlib, sys, time
+root = pathlib.Path(__file__).resolve().parents[3]
+text = pathlib.Path(sys.argv[-1]).read_text()
+(root / "running").write_text("half\nend\n")
+while (root / "slow").exists():
+    time.sleep(0.02)
+(root / "running").write_text(text)
+"#;
+
+/// SONiC's commands, below `$ROOT/bin`; a configuration of FRR that holds `bad` is refused.
+const SONIC: [(&str, &str); 5] = [
+    ("sonic-cfggen", "cat $ROOT/config_db"),
+    ("config", "case $1 in replace) cp $2 $ROOT/config_db;; save) cp $ROOT/config_db $ROOT/config_db.start;; esac"),
+    (
+        "docker",
+        "shift; test $1 = -i && shift; test $1 = bgp || exit 9; shift
+        case $1 in sh) cat > $ROOT/new; grep -q bad $ROOT/new && { echo line 1 is bad; exit 1; }; cp $ROOT/new $ROOT/running;; *) exec \"$ROOT/usr/bin/$@\";; esac",
+    ),
+    (
+        "sonic-db-cli",
+        r#"echo '{"Ethernet0": {"port": {"SAI_PORT_STAT_PFC_3_RX_PKTS": "5"}, "queues": {}}}'"#,
+    ),
+    (
+        "lldpctl",
+        r#"echo '{"lldp": {"interface": {"Ethernet0": {"chassis": {"n0": {}}, "port": {"id": {"type": "ifname", "value": "ens1"}}}}}}'"#,
+    ),
+];
+
+/// What a switch of SONiC has.
+pub const DATABASE: &str = r#"{"DEVICE_METADATA": {"localhost": {"platform": "x86"}}, "QUEUE": {"Ethernet0|3": {"scheduler": "a"}}}"#;
+
+pub const OLD: &str = "!\nold\nend\n";
+pub const NEW: &str = "!\nnew\nend\n";
+
+pub struct Machine {
+    room: TempDir,
+    agent: Option<Child>,
+    nos: &'static str,
+}
+
+impl Machine {
+    pub fn new() -> Self {
+        let machine = Self { room: tempfile::tempdir().unwrap(), agent: None, nos: "linux" };
+        for (path, content) in [
+            ("usr/bin/vtysh", VTYSH),
+            ("usr/lib/frr/frr-reload.py", RELOAD),
+            ("etc/os-release", "PRETTY_NAME=\"Test\"\n"),
+            ("sys/class/net/swp1/type", "1\n"),
+            ("sys/class/net/swp1/operstate", "up\n"),
+            ("sys/class/net/swp1/statistics/rx_bytes", "77\n"),
+            ("running", OLD),
+            ("startup", OLD),
+            ("token", TOKEN),
+        ] {
+            machine.write(path, content);
+        }
+        machine
+    }
+
+    /// One of SONiC, with a port.
+    pub fn sonic() -> Self {
+        let mut machine = Self::new();
+        machine.nos = "sonic";
+        for (name, script) in SONIC {
+            let root = machine.room.path().display();
+            machine.write(&format!("bin/{name}"), &format!("#!/bin/sh\nROOT={root}\n{script}\n"));
+        }
+        for (path, content) in [
+            ("etc/sonic/sonic_version.yml", "build_version: 'x.1'\n"),
+            ("sys/class/net/Ethernet0/type", "1\n"),
+            ("config_db", DATABASE),
+            ("config_db.start", DATABASE),
+        ] {
+            machine.write(path, content);
+        }
+        machine
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.room.path().join(path)
+    }
+
+    pub fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap_or_default()
+    }
+
+    fn command(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(AGENT);
+        let path = format!("{}:{}", self.at("bin").display(), std::env::var("PATH").unwrap());
+        command
+            .env("PATH", path)
+            .arg(subcommand)
+            .args(["--nos", self.nos])
+            .arg("--frr")
+            .arg(self.room.path());
+        command.arg("--root").arg(self.room.path()).arg("--state").arg(self.at("state"));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    pub fn read(&self) -> Output {
+        self.command("read").output().unwrap()
+    }
+
+    pub fn start(&mut self, controller: &Controller) {
+        self.start_at(&controller.endpoint(), controller);
+    }
+
+    pub fn start_at(&mut self, endpoints: &str, controller: &Controller) {
+        let mut command = self.command("run");
+        command.args(["--switch", SWITCH, "--controller", endpoints, "--ca-pin", &controller.pin]);
+        command.arg("--join-token-file").arg(self.at("token"));
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.at("log")).unwrap();
+        self.agent = Some(command.stderr(log).spawn().unwrap());
+    }
+
+    pub fn kill(&mut self) {
+        let mut agent = self.agent.take().unwrap();
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+    }
+
+    /// Asks the agent to end, and waits for that.
+    pub fn terminate(&mut self) -> ExitStatus {
+        let mut agent = self.agent.take().unwrap();
+        let pid = rustix::process::Pid::from_child(&agent);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.until("the agent ends", || agent.try_wait().unwrap())
+    }
+
+    /// Waits for the agent's own end.
+    pub fn ends(&mut self) -> ExitStatus {
+        let mut agent = self.agent.take().unwrap();
+        self.until("the agent ends", || agent.try_wait().unwrap())
+    }
+
+    pub fn until<T>(&self, what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            if let Some(found) = check() {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "{what}: not within {LIMIT:?}\n{}", self.text("log"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn until_running(&self, config: &str) {
+        self.until(&format!("{config:?} runs"), || (self.text("running") == config).then_some(()));
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            let _ = agent.kill();
+            let _ = agent.wait();
+        }
+        let _ = fs::remove_file(self.at("slow"));
+        if std::thread::panicking() {
+            eprintln!("{}", self.text("log"));
+        }
+    }
+}
