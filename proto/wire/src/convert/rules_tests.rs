@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Fields of which the conversion asks more than the rules say, and why.
-const FINER: [(&str, &str); 27] = [
+const FINER: [(&str, &str); 28] = [
     ("metadata.tenant", "filled in from who calls"),
     ("data", "so many bytes in all"),
     ("spec.cron", "a grammar of its own"),
@@ -32,6 +32,7 @@ const FINER: [(&str, &str); 27] = [
     ("spec.url", "a URL without credentials and fragment, with a host; http only where it is allowed"),
     ("spec.secret", "bytes in base64, counted"),
     ("spec.patience", "goes with an objective"),
+    ("spec.fullDelayGpuHours", "goes with an objective"),
     ("spec.count", "either nodes or count"),
     ("spec.tenants", "depends on maintenance"),
     ("spec.job.priorityMin", "no more than priorityMax"),
@@ -135,7 +136,7 @@ fn shared_bases() -> Vec<Base> {
         ),
         (
             "Queue",
-            json!({"metadata": metadata(), "spec": {"parent": "p", "weight": 1, "objective": "MEAN_WAIT", "patience": "1s"}}),
+            json!({"metadata": metadata(), "spec": {"parent": "p", "weight": 1, "objective": "MEAN_WAIT", "patience": "1s", "fullDelayGpuHours": 1}}),
             check::<v1::Queue, Queue>,
         ),
         (
