@@ -417,8 +417,8 @@ pub struct Run {
     pub head_start: Wait,
     /// What the order of waiting jobs of equal priority and share is for, where no queue says it: `mean-wait` (short jobs
     /// first), `large-first` (jobs of many GPUs first), both with a patience such as `mean-wait:2d`, by which a job may have
-    /// come later at most and go ahead, or `fair` (first come, first served). Not given: by age. The head start counts for age
-    /// and `mean-wait`.
+    /// come later at most and go ahead, or `fair` (first come, first served). `mean-wait:16d:12000` puts a job of 12,000
+    /// GPU-hours back by 16 days, one of fewer by the square of its part of them. Not given: by age. The head start counts for age and `mean-wait`.
     #[arg(long, env = "RAIL_CONTROLLER_OBJECTIVE", value_name = "OBJECTIVE", value_parser = objective)]
     pub objective: Option<Objective>,
     /// Tenants that used less of late, against their weights, go first among jobs of equal priority; `false`: shares count

@@ -135,7 +135,8 @@ pub struct Simulate {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub easy_head_start: Option<Duration>,
     /// What the order of our queue is for, where no queue of a history says it: mean-wait, large-first (both with a patience:
-    /// mean-wait:2d) or fair; by age if not given. The head start counts for age and mean-wait
+    /// mean-wait:2d; and with the GPU-hours that are put back by all of it, fewer by the square of their part: mean-wait:16d:12000)
+    /// or fair; by age if not given. The head start counts for age and mean-wait
     #[arg(long, value_name = "OBJECTIVE", value_parser = parse_objective)]
     pub objective: Option<Objective>,
     /// Who may start before jobs that wait ahead in our queue: CONSERVATIVE, EASY or for example SLACK(30min), as

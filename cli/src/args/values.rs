@@ -85,7 +85,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     u64::try_from(part).ok().and_then(|part| whole.checked_add(part)).ok_or_else(wrong)
 }
 
-/// Reads `mean-wait`, `large-first` or `fair`, the first two with a patience: `mean-wait:2d`.
+/// Reads `mean-wait`, `large-first` or `fair`, the first two with a patience, and behind it with the GPU-hours that are put
+/// back by all of it: `mean-wait:2d`, `mean-wait:16d:12000`.
 pub fn parse_objective(text: &str) -> Result<Objective, String> {
     Objective::parse(text, parse_duration)
 }

@@ -1,6 +1,6 @@
 //! Queues and reservations, and what a job asks of both.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use proto_model::many;
 use proto_wire::v1;
@@ -21,14 +21,20 @@ pub fn shape(shape: Option<v1::Shape>) -> String {
     parts.iter().filter_map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// What the order of a queue is for: `MEAN_WAIT, patience 1d`; nothing where it says nothing.
+/// What the order of a queue is for: `MEAN_WAIT, patience 1d at 500 GPU-hours`; nothing where it says nothing.
 fn objective(spec: &v1::QueueSpec) -> String {
     match spec.objective() {
         v1::queue_spec::Objective::Unspecified => String::new(),
-        named => match spec.patience {
-            Some(_) => format!("{}, patience {}", named.as_str_name(), duration(spec.patience)),
-            None => named.as_str_name().to_owned(),
-        },
+        named => {
+            let mut text = named.as_str_name().to_owned();
+            if spec.patience.is_some() {
+                let _ = write!(text, ", patience {}", duration(spec.patience));
+            }
+            if let Some(hours) = spec.full_delay_gpu_hours {
+                let _ = write!(text, " at {hours} GPU-hours");
+            }
+            text
+        }
     }
 }
 

@@ -24,7 +24,7 @@ BEYOND = [
     (r"noTimeLimit|minNodes|nodes|priority|queue", r"goes without|of a job|several|at least|more than", "depends on what else is asked"),
     (r"name|array", r"is another question|ask one of them", "one of two"),
     (r"spec\.(labels|taints)", r"is not changed unless", "depends on parts"),
-    (r"spec\.patience", r"is for objective", "depends on objective"),
+    (r"spec\.(patience|fullDelayGpuHours)", r"is for objective", "depends on objective"),
     (r"spec\.limit", r"is less than", "depends on guaranteed"),
     (r"spec\.parent", r"is the queue itself", "depends on the name"),
     (r"spec\.quota\.guaranteed\.gpus", r"are more than the quota", "depends on gpus"),

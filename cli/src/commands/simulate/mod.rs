@@ -103,7 +103,7 @@ fn sweep(
     if args.log.is_some() || args.output == SimulationOutput::Csv {
         return Err(Error::Usage("--log and -o csv are for one setting, not for --sweep".into()));
     }
-    let settings = sweep_settings(rules);
+    let settings = sweep_settings(rules, workload);
     let large = large_from(workload);
     let sweep = Sweep::new(inputs, workload, large, points(site, workload, &settings, large, args.seed)?);
     if let Some(folder) = &args.out {

@@ -16,11 +16,11 @@ use crate::{
 const DAY: u64 = 86_400;
 
 fn mean_wait(seconds: u64) -> Option<Objective> {
-    Some(Objective::MeanWait { patience: secs(seconds) })
+    Some(Objective::mean_wait(secs(seconds)))
 }
 
 fn large_first(seconds: u64) -> Option<Objective> {
-    Some(Objective::LargeFirst { patience: secs(seconds) })
+    Some(Objective::large_first(secs(seconds)))
 }
 
 fn with(objective: Option<Objective>) -> QueueDef {
@@ -64,6 +64,32 @@ fn each_objective_has_its_order() {
     // A job is worth no more than its objective's patience.
     assert_eq!(order(&filled(mean_wait(1))), [1, 2, 3]);
     assert_eq!(order(&filled(large_first(16))), [1, 2, 3]);
+}
+
+fn by_work(objective: Option<Objective>, gpu_hours: u32) -> Option<Objective> {
+    objective.map(|objective| objective.with_gpu_hours(Some(gpu_hours)))
+}
+
+/// By GPU-hours the delay is the patience times the square of the part that a job asks for, and no more than the patience.
+#[test]
+fn gpu_hours_put_back_by_their_square() {
+    let delay = |objective: Option<Objective>, asked: u32, hours: u64| {
+        let queue_state = QueueState::new(Policy { objective, ..policy() });
+        let entry = job(1, nodes(asked), 7, hours * 3600).entry;
+        queue_state.turn_of(&entry).since(entry.submitted)
+    };
+    // Nodes of four GPUs.
+    let mean = |gpu_hours| by_work(mean_wait(DAY), gpu_hours);
+    let found = [2, 4, 8, 16].map(|nodes| delay(mean(64), nodes, 2));
+    assert_eq!(found, [DAY / 16, DAY / 4, DAY, DAY].map(secs));
+    // The largest that may be said: less than a millionth part is nothing.
+    assert_eq!(delay(mean(Objective::GPU_HOURS_MAX), 1, 2), Duration::ZERO);
+    // Beside the delay by GPUs: a job of four is two doublings ahead of one of a single GPU.
+    let large = |gpu_hours| by_work(large_first(DAY), gpu_hours);
+    assert_eq!(delay(large(32), 1, 2), secs(DAY / 16 * 14 + DAY / 16));
+    assert_eq!(delay(large(16), 1, 2), secs(DAY), "at most by the patience");
+    assert_eq!(order(&filled(by_work(mean_wait(DAY), 1000))), [2, 1, 3]);
+    assert_eq!(order(&filled(by_work(large_first(DAY), 1_000_000))), [3, 1, 2]);
 }
 
 #[test]
@@ -111,8 +137,10 @@ proptest! {
         first in (1_u32..64, 1_u64..200 * DAY, 0_u64..DAY),
         second in (1_u32..64, 1_u64..200 * DAY, 1_u64..DAY),
         head_start in 0_u64..DAY,
+        gpu_hours in proptest::option::of(1_u32..100_000),
     ) {
         let objective = if is_mean { mean_wait(patience) } else { large_first(patience) };
+        let objective = objective.map(|objective| objective.with_gpu_hours(gpu_hours));
         let mut queue_state = QueueState::new(Policy { objective, head_start: secs(head_start), ..policy() });
         queue_state.set_tenant(&tenant("t"), Some(TenantDef::default()));
         // A head start counts for the order by length too.
@@ -131,11 +159,13 @@ proptest! {
 fn guarantees_and_limits_hold_under_every_objective() {
     for seed in 0..24 {
         let mut dice = Random::new(seed);
-        let mut drawn = || match dice.below(4) {
+        let mut drawn = || match dice.below(6) {
             0 => None,
             1 => Some(Objective::Fair),
             2 => mean_wait(1 + dice.below(2000)),
-            _ => large_first(16 + dice.below(2000)),
+            3 => large_first(16 + dice.below(2000)),
+            4 => by_work(mean_wait(1 + dice.below(2000)), 1 + dice.below(4) as u32),
+            _ => by_work(large_first(16 + dice.below(2000)), 1 + dice.below(4) as u32),
         };
         let objectives = [drawn(), drawn(), drawn()];
         let mut queue_state =

@@ -31,7 +31,7 @@ impl TryFrom<v1::Queue> for Queue {
             let asked = guaranteed.gpus;
             fields.fail("spec.limit", format!("{limit} is less than the {asked} GPUs that are guaranteed"));
         }
-        let objective = objective(&mut fields, spec.objective, spec.patience);
+        let objective = objective(&mut fields, spec.objective, spec.patience, spec.full_delay_gpu_hours);
         let created =
             fields.nest("metadata.createTime", time_from_row(metadata.create_time.unwrap_or_default()));
         let queue = match (tenant, name, created) {
@@ -53,8 +53,13 @@ impl TryFrom<v1::Queue> for Queue {
     }
 }
 
-/// What the order is for, with its patience.
-fn objective(fields: &mut Fields, row: i32, patience: Option<prost_types::Duration>) -> Option<Objective> {
+/// What the order is for, with its patience and the GPU-hours that are put back by all of it.
+fn objective(
+    fields: &mut Fields,
+    row: i32,
+    patience: Option<prost_types::Duration>,
+    gpu_hours: Option<u32>,
+) -> Option<Objective> {
     use v1::queue_spec::Objective as O;
     let said = known::<O>(row);
     if row != 0 && said.is_none() {
@@ -68,16 +73,24 @@ fn objective(fields: &mut Fields, row: i32, patience: Option<prost_types::Durati
     if patience.is_some() && usual.is_none() {
         fields.fail("spec.patience", "is for objective MEAN_WAIT or LARGE_FIRST");
     }
+    if gpu_hours.is_some() && usual.is_none() {
+        fields.fail("spec.fullDelayGpuHours", "is for objective MEAN_WAIT or LARGE_FIRST");
+    }
     let patience = patience.and_then(|row| fields.nest("spec.patience", duration_from_row(row)));
     let patience = patience.or(usual).unwrap_or_default();
     if usual.is_some() && !(1..=Objective::PATIENCE_MAX.as_secs()).contains(&patience.as_secs()) {
         let days = Objective::PATIENCE_MAX.as_secs() / 86_400;
         fields.fail("spec.patience", format!("is not from 1 second to {days} days"));
     }
-    match said? {
-        O::MeanWait => Some(Objective::MeanWait { patience }),
-        O::LargeFirst => Some(Objective::LargeFirst { patience }),
-        O::Fair => Some(Objective::Fair),
-        O::Unspecified => None,
+    let most = Objective::GPU_HOURS_MAX;
+    if let Some(hours) = gpu_hours.filter(|hours| !(1..=most).contains(hours)) {
+        fields.fail("spec.fullDelayGpuHours", format!("{hours} is not from 1 to {most}"));
     }
+    let objective = match said? {
+        O::MeanWait => Objective::mean_wait(patience),
+        O::LargeFirst => Objective::large_first(patience),
+        O::Fair => Objective::Fair,
+        O::Unspecified => return None,
+    };
+    Some(objective.with_gpu_hours(gpu_hours))
 }

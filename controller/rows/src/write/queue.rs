@@ -27,6 +27,7 @@ impl From<&Queue> for v1::Queue {
                     .objective
                     .filter(|of| *of != Objective::Fair)
                     .map(|of| duration_to_row(of.patience())),
+                full_delay_gpu_hours: queue.objective.and_then(Objective::full_delay_gpu_hours),
             }),
         }
     }

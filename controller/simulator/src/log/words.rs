@@ -102,7 +102,7 @@ impl From<BackfillLine> for Backfill {
     }
 }
 
-/// What the order of waiting jobs is for; patience in milliseconds.
+/// What the order of waiting jobs is for; a number is a patience in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ObjectiveLine {
@@ -110,8 +110,22 @@ pub enum ObjectiveLine {
     MeanWait(u64),
     /// Short waits of large jobs, with this patience.
     LargeFirst(u64),
+    /// Short waits in the mean, by GPU-hours.
+    MeanWaitByWork(ByWorkLine),
+    /// Short waits of large jobs, by GPU-hours too.
+    LargeFirstByWork(ByWorkLine),
     /// First come, first served.
     Fair,
+}
+
+/// A patience, and the GPU-hours that are put back by all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ByWorkLine {
+    /// The most by which a job can be put back; in milliseconds.
+    pub patience: u64,
+    /// So many GPU-hours are put back by all of that.
+    pub full_delay_gpu_hours: u32,
 }
 
 impl fmt::Display for ObjectiveLine {
@@ -120,16 +134,33 @@ impl fmt::Display for ObjectiveLine {
         match self {
             Self::MeanWait(millis) => write!(f, "mean-wait, patience {}", patience(millis)),
             Self::LargeFirst(millis) => write!(f, "large-first, patience {}", patience(millis)),
+            Self::MeanWaitByWork(of) => write!(f, "mean-wait, {of}"),
+            Self::LargeFirstByWork(of) => write!(f, "large-first, {of}"),
             Self::Fair => f.write_str("fair"),
         }
+    }
+}
+
+impl fmt::Display for ByWorkLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let patience = crate::span::span(self.patience as f64 / 1e3);
+        write!(f, "patience {patience} at {} GPU-hours", self.full_delay_gpu_hours)
     }
 }
 
 impl From<Objective> for ObjectiveLine {
     fn from(of: Objective) -> Self {
         match of {
-            Objective::MeanWait { patience } => Self::MeanWait(millis(patience)),
-            Objective::LargeFirst { patience } => Self::LargeFirst(millis(patience)),
+            Objective::MeanWait { patience, full_delay_gpu_hours: None } => Self::MeanWait(millis(patience)),
+            Objective::LargeFirst { patience, full_delay_gpu_hours: None } => {
+                Self::LargeFirst(millis(patience))
+            }
+            Objective::MeanWait { patience, full_delay_gpu_hours: Some(hours) } => {
+                Self::MeanWaitByWork(ByWorkLine::new(patience, hours))
+            }
+            Objective::LargeFirst { patience, full_delay_gpu_hours: Some(hours) } => {
+                Self::LargeFirstByWork(ByWorkLine::new(patience, hours))
+            }
             Objective::Fair => Self::Fair,
         }
     }
@@ -138,12 +169,22 @@ impl From<Objective> for ObjectiveLine {
 impl From<ObjectiveLine> for Objective {
     fn from(of: ObjectiveLine) -> Self {
         match of {
-            ObjectiveLine::MeanWait(patience) => Self::MeanWait { patience: Duration::from_millis(patience) },
-            ObjectiveLine::LargeFirst(patience) => {
-                Self::LargeFirst { patience: Duration::from_millis(patience) }
-            }
+            ObjectiveLine::MeanWait(patience) => Self::mean_wait(Duration::from_millis(patience)),
+            ObjectiveLine::LargeFirst(patience) => Self::large_first(Duration::from_millis(patience)),
+            ObjectiveLine::MeanWaitByWork(of) => of.put_into(Self::mean_wait),
+            ObjectiveLine::LargeFirstByWork(of) => of.put_into(Self::large_first),
             ObjectiveLine::Fair => Self::Fair,
         }
+    }
+}
+
+impl ByWorkLine {
+    fn new(patience: Duration, full_delay_gpu_hours: u32) -> Self {
+        Self { patience: millis(patience), full_delay_gpu_hours }
+    }
+
+    fn put_into(self, objective: fn(Duration) -> Objective) -> Objective {
+        objective(Duration::from_millis(self.patience)).with_gpu_hours(Some(self.full_delay_gpu_hours))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     site::Site,
     span::span,
     summary::waits_of,
-    workload::Workload,
+    workload::{SimJob, Workload},
 };
 
 /// The version of the JSON.
@@ -42,19 +42,19 @@ pub struct Setting {
 const TRIED: [(Option<Objective>, Duration, Backfill); 15] = [
     (None, Duration::ZERO, STRICT),
     (None, hours(12), STRICT),
-    (Some(Objective::MeanWait { patience: hours(24) }), Duration::ZERO, STRICT),
-    (Some(Objective::MeanWait { patience: hours(48) }), hours(9), STRICT),
-    (Some(Objective::MeanWait { patience: hours(96) }), Duration::ZERO, STRICT),
-    (Some(Objective::MeanWait { patience: hours(96) }), hours(3), STRICT),
-    (Some(Objective::MeanWait { patience: hours(96) }), hours(12), STRICT),
-    (Some(Objective::MeanWait { patience: hours(384) }), Duration::ZERO, STRICT),
-    (Some(Objective::MeanWait { patience: hours(384) }), hours(12), STRICT),
-    (Some(Objective::MeanWait { patience: hours(384) }), hours(24), STRICT),
-    (Some(Objective::LargeFirst { patience: hours(192) }), Duration::ZERO, STRICT),
+    (Some(Objective::mean_wait(hours(24))), Duration::ZERO, STRICT),
+    (Some(Objective::mean_wait(hours(48))), hours(9), STRICT),
+    (Some(Objective::mean_wait(hours(96))), Duration::ZERO, STRICT),
+    (Some(Objective::mean_wait(hours(96))), hours(3), STRICT),
+    (Some(Objective::mean_wait(hours(96))), hours(12), STRICT),
+    (Some(Objective::mean_wait(hours(384))), Duration::ZERO, STRICT),
+    (Some(Objective::mean_wait(hours(384))), hours(12), STRICT),
+    (Some(Objective::mean_wait(hours(384))), hours(24), STRICT),
+    (Some(Objective::large_first(hours(192))), Duration::ZERO, STRICT),
     (None, Duration::ZERO, Backfill::Easy),
     (None, hours(12), Backfill::Easy),
-    (Some(Objective::MeanWait { patience: hours(72) }), hours(9), Backfill::Easy),
-    (Some(Objective::MeanWait { patience: hours(384) }), hours(12), Backfill::Easy),
+    (Some(Objective::mean_wait(hours(72))), hours(9), Backfill::Easy),
+    (Some(Objective::mean_wait(hours(384))), hours(12), Backfill::Easy),
 ];
 
 /// What the controller does by default.
@@ -64,15 +64,42 @@ const fn hours(count: u64) -> Duration {
     Duration::from_secs(count * 3600)
 }
 
+/// The patience beside which GPU-hours are tried.
+const BY_WORK_PATIENCE: Duration = hours(384);
+
+/// The GPU-hours that are tried as those that are put back by all of the patience, as parts of those of the largest job, in
+/// hundredths: from an eighth to four times as many, each more by the root of two.
+const OF_LARGEST: [u64; 11] = [13, 18, 25, 35, 50, 71, 100, 141, 200, 283, 400];
+
+/// Objectives by GPU-hours that are tried for such jobs: what suits depends on how large they are.
+fn by_work(workload: &Workload) -> impl Iterator<Item = (Option<Objective>, Duration, Backfill)> {
+    let gpu_seconds = |job: &SimJob| job.gpus().saturating_mul(job.limit.as_secs());
+    let largest = workload.jobs.iter().map(gpu_seconds).max().unwrap_or(0) / 3600;
+    let tried = OF_LARGEST.map(|part| rounded(largest.saturating_mul(part) / 100));
+    let objectives = [Objective::mean_wait(BY_WORK_PATIENCE), Objective::large_first(BY_WORK_PATIENCE)];
+    let all = objectives.into_iter().flat_map(move |of| tried.map(|hours| of.with_gpu_hours(Some(hours))));
+    all.map(|objective| (Some(objective), Duration::ZERO, STRICT))
+}
+
+/// A number of GPU-hours with two digits that count.
+fn rounded(gpu_hours: u64) -> u32 {
+    let unit = 10_u64.pow(gpu_hours.max(10).ilog10() - 1);
+    let most = Objective::GPU_HOURS_MAX;
+    u32::try_from(gpu_hours / unit * unit).unwrap_or(most).clamp(1, most)
+}
+
 /// The settings that are tried: objectives and head starts of the controller, each with fair share and without it, and the
 /// baselines. What else `base` says counts for all of them.
 #[must_use]
-pub fn settings(base: &Rules) -> Vec<Setting> {
-    let mut all = Vec::new();
+pub fn settings(base: &Rules, workload: &Workload) -> Vec<Setting> {
+    let mut all: Vec<Setting> = Vec::new();
     for fair_share in [true, false] {
-        for (objective, head_start, backfill) in TRIED {
+        for (objective, head_start, backfill) in TRIED.into_iter().chain(by_work(workload)) {
             let rules = Rules { objective, head_start, backfill, fair_share, ..*base };
-            all.push(Setting { name: name(&rules), policy: Policy::Ours, rules });
+            // Of small jobs several parts of the largest are the same number of GPU-hours.
+            if all.iter().all(|setting| setting.rules != rules) {
+                all.push(Setting { name: name(&rules), policy: Policy::Ours, rules });
+            }
         }
     }
     for policy in [Policy::Easy, Policy::Fifo] {
@@ -162,15 +189,16 @@ impl Point {
 /// The options of `rail-controller run` for these rules.
 fn flags(rules: &Rules) -> String {
     let hours = |time: Duration| format!("{}h", time.as_secs() / 3600);
+    let gpu_hours = |full: Option<u32>| full.map_or_else(String::new, |hours| format!(":{hours}"));
     let mut parts = Vec::new();
     match rules.objective {
         None => {}
         Some(Objective::Fair) => parts.push("--objective fair".to_owned()),
-        Some(Objective::MeanWait { patience }) => {
-            parts.push(format!("--objective mean-wait:{}", hours(patience)));
+        Some(Objective::MeanWait { patience, full_delay_gpu_hours: full }) => {
+            parts.push(format!("--objective mean-wait:{}{}", hours(patience), gpu_hours(full)));
         }
-        Some(Objective::LargeFirst { patience }) => {
-            parts.push(format!("--objective large-first:{}", hours(patience)));
+        Some(Objective::LargeFirst { patience, full_delay_gpu_hours: full }) => {
+            parts.push(format!("--objective large-first:{}{}", hours(patience), gpu_hours(full)));
         }
     }
     if !rules.head_start.is_zero() {

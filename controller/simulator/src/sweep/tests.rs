@@ -106,7 +106,7 @@ fn a_sweep_is_told_in_three_ways() {
     let site = tests::site(&[4, 4]);
     let workload = workload(&site);
     let large = large_from(&workload);
-    let settings = settings(&Rules::default());
+    let settings = settings(&Rules::default(), &workload);
     let points = settings.iter().map(|setting| {
         let mut scheduler = setting.policy.scheduler(&site, &workload, &setting.rules, 1);
         Point::new(&site, &workload, setting, large, &run(&site, &workload, &mut *scheduler, &mut ()))
@@ -127,4 +127,31 @@ fn a_sweep_is_told_in_three_ways() {
     let svg = chart.scene.svg();
     assert!(svg.contains("mean wait of all jobs") && !svg.contains("NaN"), "{svg}");
     assert!(chart.scene.png().is_ok());
+}
+
+/// The GPU-hours that are tried are parts of the trace's own largest job, and no setting is tried twice.
+#[test]
+fn what_is_tried_follows_from_the_largest_job() {
+    let site = tests::site(&[4, 4]);
+    let of = |gpus: u32, seconds: u64| {
+        let trace = tests::trace(&[(0, 10, 1), (5, seconds, gpus)]);
+        let workload = Workload::new(&trace, &site, &tests::as_is()).unwrap();
+        settings(&Rules::default(), &workload)
+    };
+    let tried = |settings: &[Setting]| {
+        let hours = |setting: &Setting| setting.rules.objective.and_then(Objective::full_delay_gpu_hours);
+        settings.iter().filter_map(hours).collect::<std::collections::BTreeSet<u32>>()
+    };
+    let large = of(64, 100 * 3600);
+    let expected = [830, 1100, 1600, 2200, 3200, 4500, 6400, 9000, 12_000, 18_000, 25_000];
+    assert_eq!(tried(&large).into_iter().collect::<Vec<_>>(), expected);
+    let flags: Vec<String> = large.iter().map(|setting| flags(&setting.rules)).collect();
+    assert!(flags.iter().any(|flags| flags == "--objective mean-wait:384h:6400"), "{flags:?}");
+    let small = of(1, 60);
+    assert_eq!(tried(&small).into_iter().collect::<Vec<_>>(), [1]);
+    for settings in [large, small] {
+        let names: std::collections::BTreeSet<&str> =
+            settings.iter().map(|setting| setting.name.as_str()).collect();
+        assert_eq!(names.len(), settings.len());
+    }
 }

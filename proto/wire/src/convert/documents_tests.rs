@@ -244,11 +244,12 @@ fn shape() -> impl Strategy<Value = Shape> {
 
 fn queue() -> impl Strategy<Value = Queue> {
     let patience = || (1_u64..=90 * 86_400).prop_map(Duration::from_secs);
-    let objective = prop_oneof![
-        patience().prop_map(|patience| Objective::MeanWait { patience }),
-        patience().prop_map(|patience| Objective::LargeFirst { patience }),
-        Just(Objective::Fair),
-    ];
+    let hours = || option::of(1..=Objective::GPU_HOURS_MAX);
+    let put_back = |of: fn(Duration) -> Objective| {
+        (patience(), hours()).prop_map(move |(patience, hours)| of(patience).with_gpu_hours(hours))
+    };
+    let objective =
+        prop_oneof![put_back(Objective::mean_wait), put_back(Objective::large_first), Just(Objective::Fair)];
     let parts = (shape(), option::of("p[a-z]{0,5}"), option::of(3_u32..99), 1_u32..99, time());
     (parts, option::of(objective)).prop_map(|((guaranteed, parent, limit, weight, created), objective)| {
         Queue {
@@ -661,6 +662,18 @@ fn every_wrong_field_of_a_queue_is_named() {
         spec.patience = Some(prost_types::Duration { seconds: 91 * 86_400, nanos: 0 });
     };
     assert_eq!(of(long), ["spec.patience"]);
+    let hours: fn(&mut v1::Queue) = |w| w.spec.get_or_insert_default().full_delay_gpu_hours = Some(9);
+    assert_eq!(of(hours), ["spec.fullDelayGpuHours"], "of no objective that counts them");
+    for (hours, is_right) in [(0, false), (1, true), (1_000_000_000, true), (1_000_000_001, false)] {
+        let metadata = v1::Metadata { name: "q".into(), tenant: "t".into(), ..Default::default() };
+        let spec = v1::QueueSpec {
+            objective: v1::queue_spec::Objective::LargeFirst.into(),
+            full_delay_gpu_hours: Some(hours),
+            ..Default::default()
+        };
+        let wire = v1::Queue { metadata: Some(metadata), spec: Some(spec), ..Default::default() };
+        assert_eq!(Queue::try_from(wire).is_ok(), is_right, "{hours}");
+    }
 }
 
 #[test]
@@ -670,7 +683,7 @@ fn a_queue_that_says_no_patience_has_the_usual_one() {
     let spec = v1::QueueSpec { objective, ..Default::default() };
     let wire = v1::Queue { metadata: Some(metadata), spec: Some(spec), ..Default::default() };
     let patience = Objective::LARGE_FIRST_PATIENCE;
-    assert_eq!(Queue::try_from(wire).unwrap().objective, Some(Objective::LargeFirst { patience }));
+    assert_eq!(Queue::try_from(wire).unwrap().objective, Some(Objective::large_first(patience)));
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl TryFrom<v1::Queue> for Queue {
             let asked = guaranteed.gpus;
             fields.fail("spec.limit", format!("{limit} is less than the {asked} GPUs that are guaranteed"));
         }
-        let objective = objective(&mut fields, spec.objective, spec.patience);
+        let objective = objective(&mut fields, spec.objective, spec.patience, spec.full_delay_gpu_hours);
         let created =
             fields.nest("metadata.createTime", time_from_wire(metadata.create_time.unwrap_or_default()));
         let queue = match (tenant, name, created) {
@@ -57,8 +57,13 @@ impl TryFrom<v1::Queue> for Queue {
     }
 }
 
-/// What the order is for, with its patience.
-fn objective(fields: &mut Fields, wire: i32, patience: Option<prost_types::Duration>) -> Option<Objective> {
+/// What the order is for, with its patience and the GPU-hours that are put back by all of it.
+fn objective(
+    fields: &mut Fields,
+    wire: i32,
+    patience: Option<prost_types::Duration>,
+    gpu_hours: Option<u32>,
+) -> Option<Objective> {
     use v1::queue_spec::Objective as O;
     let said = known::<O>(wire);
     if wire != 0 && said.is_none() {
@@ -72,18 +77,26 @@ fn objective(fields: &mut Fields, wire: i32, patience: Option<prost_types::Durat
     if patience.is_some() && usual.is_none() {
         fields.fail("spec.patience", "is for objective MEAN_WAIT or LARGE_FIRST");
     }
+    if gpu_hours.is_some() && usual.is_none() {
+        fields.fail("spec.fullDelayGpuHours", "is for objective MEAN_WAIT or LARGE_FIRST");
+    }
     let patience = patience.and_then(|wire| fields.nest("spec.patience", duration_from_wire(wire)));
     let patience = patience.or(usual).unwrap_or_default();
     if usual.is_some() && !(1..=Objective::PATIENCE_MAX.as_secs()).contains(&patience.as_secs()) {
         let days = Objective::PATIENCE_MAX.as_secs() / 86_400;
         fields.fail("spec.patience", format!("is not from 1 second to {days} days"));
     }
-    match said? {
-        O::MeanWait => Some(Objective::MeanWait { patience }),
-        O::LargeFirst => Some(Objective::LargeFirst { patience }),
-        O::Fair => Some(Objective::Fair),
-        O::Unspecified => None,
+    let most = Objective::GPU_HOURS_MAX;
+    if let Some(hours) = gpu_hours.filter(|hours| !(1..=most).contains(hours)) {
+        fields.fail("spec.fullDelayGpuHours", format!("{hours} is not from 1 to {most}"));
     }
+    let objective = match said? {
+        O::MeanWait => Objective::mean_wait(patience),
+        O::LargeFirst => Objective::large_first(patience),
+        O::Fair => Objective::Fair,
+        O::Unspecified => return None,
+    };
+    Some(objective.with_gpu_hours(gpu_hours))
 }
 
 impl From<&Queue> for v1::Queue {
@@ -110,6 +123,7 @@ impl From<&Queue> for v1::Queue {
                     .objective
                     .filter(|of| *of != Objective::Fair)
                     .map(|of| duration_to_wire(of.patience())),
+                full_delay_gpu_hours: queue.objective.and_then(Objective::full_delay_gpu_hours),
             }),
             status: None,
         }

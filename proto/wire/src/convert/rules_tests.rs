@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Fields of which the conversion asks more than the rules say, and why.
-const FINER: [(&str, &str); 30] = [
+const FINER: [(&str, &str); 31] = [
     ("metadata.tenant", "filled in from who calls"),
     ("data", "so many bytes in all"),
     ("spec.cron", "a grammar of its own"),
@@ -36,6 +36,7 @@ const FINER: [(&str, &str); 30] = [
     ("spec.asic", "a name of a table, and none on Linux"),
     ("spec.loopback", "numbers up to 255, and an address that an interface can have"),
     ("spec.management.endpoint", "a host and a port"),
+    ("spec.fullDelayGpuHours", "goes with an objective"),
     ("spec.count", "either nodes or count"),
     ("spec.tenants", "depends on maintenance"),
     ("spec.job.priorityMin", "no more than priorityMax"),
@@ -139,7 +140,7 @@ fn shared_bases() -> Vec<Base> {
         ),
         (
             "Queue",
-            json!({"metadata": metadata(), "spec": {"parent": "p", "weight": 1, "objective": "MEAN_WAIT", "patience": "1s"}}),
+            json!({"metadata": metadata(), "spec": {"parent": "p", "weight": 1, "objective": "MEAN_WAIT", "patience": "1s", "fullDelayGpuHours": 1}}),
             check::<v1::Queue, Queue>,
         ),
         (

@@ -37,8 +37,9 @@ impl Pick {
 
     pub fn queue(&mut self) -> Queue {
         let objectives = [
-            Objective::MeanWait { patience: Duration::from_secs(3600) },
-            Objective::LargeFirst { patience: Duration::from_secs(60) },
+            Objective::mean_wait(Duration::from_secs(3600)),
+            Objective::mean_wait(Duration::from_secs(60)).with_gpu_hours(Some(30)),
+            Objective::large_first(Duration::from_secs(60)),
             Objective::Fair,
         ];
         Queue {
