@@ -23,6 +23,7 @@ mod secret;
 mod sharing;
 mod simulate;
 mod switch;
+mod switch_rollout;
 mod top;
 mod validate;
 mod values;
@@ -58,6 +59,7 @@ pub use switch::{
     SwitchAsic, SwitchBuffers, SwitchCommand, SwitchHardware, SwitchNos, SwitchRender, SwitchRouting,
     SwitchSource,
 };
+pub use switch_rollout::{SwitchApply, SwitchControl, SwitchToken};
 pub use top::{Efficiency, Top, TopNoun};
 pub use validate::Validate;
 pub use values::{

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::QosOutput;
+use super::{
+    Output, QosOutput,
+    switch_rollout::{SwitchApply, SwitchControl, SwitchToken},
+};
 
 #[derive(Debug, Subcommand)]
 pub enum SwitchCommand {
@@ -66,6 +69,24 @@ pub enum SwitchCommand {
         #[arg(short, long, value_enum, default_value_t)]
         output: QosOutput,
     },
+    /// Print a single-use token with which the agent of a switch may join
+    Token(SwitchToken),
+    /// Bring switches to what they are to have: a canary leaf, its rail, its pod, the other pods, then what is above the leaves one by one
+    Apply(SwitchApply),
+    /// Show the rollout to switches, how far it is, and what it waits for
+    Status {
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Stop for now: what is on trial is taken back, what is kept stays
+    Pause(SwitchControl),
+    /// Go on, and try again what failed
+    Resume(SwitchControl),
+    /// Roll out what follows from the profile that was there before, in the same stages
+    Rollback(SwitchControl),
+    /// End a rollout for good: what is on trial is taken back, switches that were not begun stay as they are, what is kept stays
+    Cancel(SwitchControl),
     /// Prove that lossless traffic never waits for itself, whatever one or two links or switches fail, or show the cycle (exit 1)
     Prove {
         /// Fabric document (YAML or JSON); - reads standard input

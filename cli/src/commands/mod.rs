@@ -51,6 +51,8 @@ mod step;
 mod submit;
 mod switch;
 mod switch_diff;
+mod switch_rollout;
+mod switch_site;
 mod switches;
 mod tenant;
 mod top;

@@ -11,29 +11,24 @@ use controller_switch::{
     bgp, buffer,
     check::{Facts, Verdict, check},
     deadlock::{self, Answer, Limits, Routing},
-    desired,
     explain::explain,
-    fabric::{Hardware, switches},
-    model::{Nos, Peer, Role, Switch},
+    fabric::Hardware,
+    model::{Nos, Peer, Switch},
     read, render,
-    state::{BufferModel, SwitchState},
+    state::SwitchState,
 };
-use proto_profile::QosProfile;
 use serde_json::json;
 
-use super::{fabric::document, qos, switch_diff};
+use super::{
+    qos, switch_diff,
+    switch_site::{named, of_document, several, site, states, system},
+};
 use crate::{
-    args::{
-        QosOutput, SwitchAsic, SwitchBuffers, SwitchCommand, SwitchHardware, SwitchNos, SwitchRender,
-        SwitchRouting, SwitchSource,
-    },
+    args::{QosOutput, SwitchCommand, SwitchRender, SwitchRouting, SwitchSource},
     error::Error,
     output::print,
     render::Table,
 };
-
-/// Things of one kind that are named at most.
-const NAMED: usize = 20;
 
 /// `switch list|render|explain|check|diff|prove`; `None` for what a controller is to be asked for.
 ///
@@ -58,68 +53,6 @@ pub fn offline(command: &SwitchCommand) -> Option<Result<(), Error>> {
         | SwitchCommand::Rollback(_)
         | SwitchCommand::Cancel(_) => return None,
     })
-}
-
-/// What the options name.
-pub(super) struct Site {
-    profile: QosProfile,
-    pub(super) switches: Vec<Switch>,
-    model: BufferModel,
-}
-
-pub(super) fn site(file: &Path, said: &SwitchHardware) -> Result<Site, Error> {
-    let profile = qos::profile_of(said.profile.as_deref())?;
-    let switches = of_document(file, &|role| hardware(said, role))?;
-    let model = match said.buffers {
-        SwitchBuffers::Static => BufferModel::Static,
-        SwitchBuffers::Dynamic => BufferModel::Dynamic,
-    };
-    Ok(Site { profile, switches, model })
-}
-
-fn of_document(file: &Path, hardware: &dyn Fn(Role) -> Hardware) -> Result<Vec<Switch>, Error> {
-    let fabric = document(file)?;
-    switches(&fabric, hardware).map_err(|all| Error::Document(several(&file.display().to_string(), &all)))
-}
-
-/// Findings as lines, the first ones by name.
-pub(super) fn several(shown: &str, all: &[impl ToString]) -> String {
-    let mut lines: Vec<String> =
-        all.iter().take(NAMED).map(|one| format!("{shown}: {}", one.to_string())).collect();
-    if all.len() > NAMED {
-        lines.push(format!("{shown}: and {} more", all.len() - NAMED));
-    }
-    lines.join("\n")
-}
-
-fn hardware(source: &SwitchHardware, role: Role) -> Hardware {
-    let asic = match role {
-        Role::Leaf => source.asic,
-        Role::Spine(_) => source.spine_asic.unwrap_or(source.asic),
-    };
-    let asic = match asic {
-        SwitchAsic::Spectrum2 => Asic::Spectrum2,
-        SwitchAsic::Spectrum3 => Asic::Spectrum3,
-        SwitchAsic::Spectrum4 => Asic::Spectrum4,
-        SwitchAsic::Spectrum5 => Asic::Spectrum5,
-        SwitchAsic::Tomahawk4 => Asic::Tomahawk4,
-        SwitchAsic::Tomahawk5 => Asic::Tomahawk5,
-        SwitchAsic::Tofino2 => Asic::Tofino2,
-        SwitchAsic::SonicVs => Asic::SonicVs,
-    };
-    let nos = system(source.nos);
-    let cable_m = if role == Role::Leaf { source.cable } else { source.spine_cable };
-    Hardware { nos, version: String::new(), asic, lanes: source.lanes, cable_m }
-}
-
-fn system(nos: SwitchNos) -> Nos {
-    match nos {
-        SwitchNos::Sonic => Nos::Sonic,
-        SwitchNos::Cumulus => Nos::Cumulus,
-        SwitchNos::Eos => Nos::Eos,
-        SwitchNos::NxOs => Nos::NxOs,
-        SwitchNos::Frr => Nos::Linux,
-    }
 }
 
 fn list(source: &SwitchSource, output: QosOutput) -> Result<(), Error> {
@@ -156,23 +89,6 @@ fn list(source: &SwitchSource, output: QosOutput) -> Result<(), Error> {
             print(&table.render(""))
         }
     }
-}
-
-pub(super) fn named<'s>(site: &'s Site, name: &str) -> Result<&'s Switch, Error> {
-    site.switches.iter().find(|switch| switch.name.as_str() == name).ok_or_else(|| {
-        let names = site.switches.iter().map(|switch| switch.name.as_str());
-        let near = names.min_by_key(|other| strsim::damerau_levenshtein(other, name)).unwrap_or_default();
-        Error::NotFound(format!(
-            "the document has no switch {name}; did you mean {near}? `railctl switch list` shows all {}",
-            site.switches.len()
-        ))
-    })
-}
-
-pub(super) fn states(site: &Site) -> Result<BTreeMap<String, SwitchState>, Error> {
-    let states = desired::plan(&site.profile, &site.switches, site.model)
-        .map_err(|all| Error::Infeasible(several("plan", &all)))?;
-    Ok(states.into_iter().map(|(name, state)| (name.to_string(), state)).collect())
 }
 
 /// Writes the files of a switch into a folder of its own.

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{
     qos,
-    switch::{named, several, site, states},
+    switch_site::{named, several, site, states},
 };
 use crate::{
     args::{QosOutput, SwitchSource},
@@ -29,7 +29,7 @@ use crate::{
 /// [`Error::File`] or [`Error::Document`] if an input cannot be read; [`Error::NotFound`] for a switch that the document has not;
 /// [`Error::Differs`] where anything would change.
 pub fn run(name: Option<&str>, source: &SwitchSource, folder: &Path, output: QosOutput) -> Result<(), Error> {
-    let site = site(source)?;
+    let site = site(&source.file, &source.hardware)?;
     if let Some(name) = name {
         named(&site, name)?;
     }

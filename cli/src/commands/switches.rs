@@ -1,10 +1,11 @@
 //! Switches that the cluster knows: shown, applied, removed, and the files that the controller renders for one.
 
-use proto_wire::v1;
+use proto_wire::v1::{self, control_switch_rollout_request::Action};
 
 use super::{
     list::{Asked, Found},
     switch::{put, shown},
+    switch_rollout::{self, control},
 };
 use crate::{
     args::{SwitchCommand, SwitchRender},
@@ -78,10 +79,18 @@ pub async fn show(asked: &Asked<'_>, api: &Api) -> Result<(), Error> {
 pub async fn run(command: &SwitchCommand, api: &Api) -> Result<(), Error> {
     match command {
         SwitchCommand::Render(args) => rendered(args, api).await,
+        SwitchCommand::Token(args) => switch_rollout::token(args, api).await,
+        SwitchCommand::Apply(args) => switch_rollout::apply(args, api).await,
+        SwitchCommand::Status { output } => switch_rollout::status(*output, api).await,
+        SwitchCommand::Pause(args) => control(Action::Pause, "pause the rollout", args, api).await,
+        SwitchCommand::Resume(args) => control(Action::Resume, "resume the rollout", args, api).await,
+        SwitchCommand::Rollback(args) => control(Action::RollBack, "roll back", args, api).await,
+        SwitchCommand::Cancel(args) => control(Action::Cancel, "cancel the rollout", args, api).await,
         // `switch::offline` has done them.
         SwitchCommand::List { .. }
         | SwitchCommand::Explain { .. }
         | SwitchCommand::Check { .. }
+        | SwitchCommand::Diff { .. }
         | SwitchCommand::Prove { .. } => Ok(()),
     }
 }

@@ -68,6 +68,7 @@ pub fn role(number: i32) -> &'static str {
         v1::Role::User => "user",
         v1::Role::Viewer => "viewer",
         v1::Role::Node => "node",
+        v1::Role::Switch => "switch",
     }
 }
 

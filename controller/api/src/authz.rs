@@ -21,8 +21,7 @@ const MANAGERS: &[Role] = &[Role::Admin, Role::TenantAdmin];
 const SUBMITTERS: &[Role] = &[Role::Admin, Role::TenantAdmin, Role::User];
 const PEOPLE: &[Role] = &[Role::Admin, Role::TenantAdmin, Role::User, Role::Viewer];
 const NODE: &[Role] = &[Role::Node];
-/// Agents of switches: none has an identity yet.
-const SWITCH: &[Role] = &[];
+const SWITCH: &[Role] = &[Role::Switch];
 
 macro_rules! rpcs {
     ($($variant:ident = $path:literal),+ $(,)?) => {

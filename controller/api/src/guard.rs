@@ -13,7 +13,7 @@ use controller_leader::{Handle, Refusal, Standing, Tenancy};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use proto_audit::{ANONYMOUS, Actor};
-use proto_model::{NodeName, TenantName};
+use proto_model::{NodeName, SwitchName, TenantName};
 use proto_rpc::{
     ErrorClass, Identity, Metrics, PeerInfo, Role, RpcError, Token, TokenKind, Unproved,
     deadline::DeadlinePolicy,
@@ -435,6 +435,18 @@ impl Caller {
         match &self.identity {
             Identity::Node { name } => NodeName::new(name).map_err(|error| denied(error.to_string())),
             other => Err(denied(format!("{other} is not a node"))),
+        }
+    }
+
+    /// The switch that an agent speaks for.
+    ///
+    /// # Errors
+    /// `Denied` if the caller is no switch, or its name is none that a switch can have.
+    pub fn switch(&self) -> Result<SwitchName, RpcError> {
+        let denied = |text: String| RpcError::new(ErrorClass::Denied, "NOT_A_SWITCH", text);
+        match &self.identity {
+            Identity::Switch { name } => SwitchName::new(name).map_err(|error| denied(error.to_string())),
+            other => Err(denied(format!("{other} is not a switch"))),
         }
     }
 

@@ -38,6 +38,8 @@ mod service_class;
 mod step;
 mod stream;
 mod switch;
+mod switch_agent;
+mod switch_board;
 mod switch_rollout;
 mod switch_status;
 mod tenant;

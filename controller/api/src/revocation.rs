@@ -18,7 +18,7 @@ const MAX_REASON: usize = 256;
 /// and of a serial number nothing else is known.
 fn keep(subject: &Subject) -> Duration {
     match subject {
-        Subject::Node(_) => NODE_LIFETIME,
+        Subject::Node(_) | Subject::Switch(_) => NODE_LIFETIME,
         Subject::User { .. } => LONGEST_LIFETIME,
         Subject::Admin(_) | Subject::Serial(_) => CA_LIFETIME,
     }

@@ -46,7 +46,8 @@ use crate::{
     service_class::ServiceClasses,
     step::Steps,
     switch::Switches,
-    switch_rollout::SwitchAgents,
+    switch_agent::SwitchAgents,
+    switch_board::{Board, FILES_MAX},
     tenant::Tenants,
     values::SecretsAndConfigs,
     webhook::Webhooks,
@@ -74,6 +75,7 @@ impl Api {
         let version = context.version;
         let (health, health_service) = tonic_health::server::health_reporter();
         let mut routes = Routes::builder();
+        let board = Board::default();
         macro_rules! serve {
             ($server:ident, $handlers:expr) => {
                 serve!($server, $handlers, MAX_MESSAGE_BYTES)
@@ -92,7 +94,7 @@ impl Api {
         serve!(ScheduleServiceServer, Schedules::new(context.clone()));
         serve!(ServiceClassServiceServer, ServiceClasses::new(context.clone()));
         serve!(LicenseServiceServer, Licenses::new(context.clone()));
-        serve!(SwitchServiceServer, Switches::new(context.clone()));
+        serve!(SwitchServiceServer, Switches::new(context.clone(), board.clone()));
         serve!(SecretServiceServer, SecretsAndConfigs::new(context.clone()));
         serve!(ConfigServiceServer, SecretsAndConfigs::new(context.clone()));
         serve!(WebhookServiceServer, Webhooks::new(context.clone()));
@@ -104,7 +106,11 @@ impl Api {
         serve!(AuditServiceServer, Audit::new(context.clone()));
         serve!(HealthServiceServer, Health::new(context.clone()));
         serve!(EnrollServiceServer, Enroll::new(context.clone()));
-        serve!(SwitchAgentServiceServer, SwitchAgents);
+        serve!(
+            SwitchAgentServiceServer,
+            SwitchAgents::new(context.clone(), board),
+            FILES_MAX + MAX_MESSAGE_BYTES
+        );
         serve!(AgentServiceServer, Agents::new(context));
         routes.add_service(health_service.max_decoding_message_size(MAX_MESSAGE_BYTES));
         let grpc = routes.routes().into_axum_router().reset_fallback().merge(reflection()?);

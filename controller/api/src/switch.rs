@@ -5,15 +5,21 @@ use std::sync::Arc;
 use controller_core::{CoreError, Event, Reply, State, SwitchObserved};
 use controller_leader::{Refusal, codec, keys};
 use controller_store::KeyValue;
-use controller_switch::cluster::{Cluster, Finding, Problem, profile_of};
-use proto_model::{Fabric, SwitchConfig, SwitchName};
+use controller_switch::cluster::Finding;
+use proto_model::{SwitchConfig, SwitchName};
 use proto_rpc::{ErrorClass, RpcError};
 use proto_wire::v1::{self, switch_service_server::SwitchService};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 use tonic::{Request, Response, Status};
 
 use crate::{
-    authz::Rpc, context::Context, fault, guard::Caller, page, switch_rollout::not_served, switch_status,
+    authz::Rpc,
+    context::Context,
+    fault,
+    guard::Caller,
+    page,
+    switch_board::{Board, Inputs},
+    switch_rollout, switch_status,
 };
 
 /// Answers that are worked out at a time: each may look at all cables of the fabric.
@@ -23,35 +29,15 @@ const AT_ONCE: usize = 2;
 #[derive(Clone)]
 pub struct Switches {
     context: Context,
+    board: Board,
     planning: Arc<Semaphore>,
-}
-
-/// What is worked with outside of the loop: shared, nothing of it is copied.
-struct Known {
-    fabric: Arc<Fabric>,
-    switches: Vec<Arc<SwitchConfig>>,
-    profile: Option<Arc<str>>,
-}
-
-impl Known {
-    fn of(state: &State) -> Self {
-        Self {
-            fabric: state.base.fabric.clone().unwrap_or_default(),
-            switches: state.switches().map(Arc::clone).collect(),
-            profile: state.base.qos.as_ref().map(|rollout| Arc::clone(&rollout.document)),
-        }
-    }
-
-    fn cluster(&self) -> Cluster<'_> {
-        Cluster::new(&self.fabric, self.switches.iter().map(Arc::as_ref))
-    }
 }
 
 impl Switches {
     /// Handlers over the loop.
     #[must_use]
-    pub fn new(context: Context) -> Self {
-        Self { context, planning: Arc::new(Semaphore::new(AT_ONCE)) }
+    pub(crate) fn new(context: Context, board: Board) -> Self {
+        Self { context, board, planning: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// Works something out beside the loop, a few at a time.
@@ -71,16 +57,17 @@ impl Switches {
     /// Adds the status.
     async fn complete(&self, mut switches: Vec<v1::Switch>) -> Result<Vec<v1::Switch>, RpcError> {
         let named: Vec<Option<SwitchName>> = switches.iter().map(named).collect();
-        let ask = move |state: &State, _| {
+        let ask = move |state: &State, now| {
             let observed = |name: &Option<SwitchName>| match name {
-                Some(name) => state.switch_observed(name),
+                Some(name) => state.switch_observed(name, now),
                 None => SwitchObserved::default(),
             };
-            (Known::of(state), named.iter().map(observed).collect::<Vec<_>>())
+            (Inputs::of(state), named.iter().map(observed).collect::<Vec<_>>())
         };
         let (known, observed) = self.context.query(ask).await?;
+        let board = self.board.clone();
         let fill = move || {
-            switch_status::fill(&known.cluster(), &mut switches, &observed);
+            switch_status::fill(&known.cluster(), &mut switches, &observed, &board);
             switches
         };
         self.work(fill).await
@@ -127,19 +114,6 @@ fn refused(findings: &[Finding]) -> RpcError {
     let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let error = RpcError::new(ErrorClass::Infeasible, "SWITCH_NOT_PLANNED", text);
     findings.iter().fold(error, |error, one| error.with_violation(one.at.clone(), one.problem.to_string()))
-}
-
-/// The files of one switch.
-fn render(known: &Known, name: &SwitchName) -> Result<Vec<v1::SwitchFile>, Vec<Finding>> {
-    let profile = profile_of(known.profile.as_deref());
-    let profile = profile
-        .map_err(|why| vec![Finding { at: "qos".to_owned(), problem: Problem::Profile(why.to_string()) }])?;
-    let files = known.cluster().files(&profile, name.as_str())?;
-    let file = |file: controller_switch::cluster::File| v1::SwitchFile {
-        name: file.name.to_owned(),
-        content: file.content,
-    };
-    Ok(files.into_iter().map(file).collect())
 }
 
 #[tonic::async_trait]
@@ -206,47 +180,55 @@ impl SwitchService for Switches {
         let name = name(&request.into_inner().name)?;
         let asked = name.clone();
         let ask = move |state: &State, _| match state.switch(&asked) {
-            Some(_) => Ok(Known::of(state)),
+            Some(_) => Ok(Inputs::of(state)),
             None => Err(state.no_switch(&asked)),
         };
         let known = self.context.query(ask).await?;
         let known = known.map_err(|error| fault::refused(&Refusal::Core(error)))?;
-        let files = self.work(move || render(&known, &name)).await?.map_err(|found| refused(&found))?;
+        let files = self.work(move || known.files(&name)).await?.map_err(|found| refused(&found))?;
         Ok(Response::new(v1::RenderSwitchResponse { files }))
     }
 
     async fn create_switch_token(
         &self,
-        _: Request<v1::CreateSwitchTokenRequest>,
+        request: Request<v1::CreateSwitchTokenRequest>,
     ) -> Result<Response<v1::CreateSwitchTokenResponse>, Status> {
-        not_served(Rpc::CreateSwitchToken)
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        Ok(Response::new(switch_rollout::token(&self.context, &caller, wire).await?))
     }
 
     async fn get_switch_rollout(
         &self,
         _: Request<v1::GetSwitchRolloutRequest>,
     ) -> Result<Response<v1::SwitchRollout>, Status> {
-        not_served(Rpc::GetSwitchRollout)
+        Ok(Response::new(switch_rollout::get(&self.context).await?))
     }
 
     async fn roll_out_switches(
         &self,
-        _: Request<v1::RollOutSwitchesRequest>,
+        request: Request<v1::RollOutSwitchesRequest>,
     ) -> Result<Response<v1::SwitchRollout>, Status> {
-        not_served(Rpc::RollOutSwitches)
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        Ok(Response::new(switch_rollout::roll_out(&self.context, &caller, wire).await?))
     }
 
     async fn plan_switches(
         &self,
-        _: Request<v1::RollOutSwitchesRequest>,
+        request: Request<v1::RollOutSwitchesRequest>,
     ) -> Result<Response<v1::SwitchPlan>, Status> {
-        not_served(Rpc::PlanSwitches)
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        Ok(Response::new(switch_rollout::plan(&self.context, &self.board, &caller, wire).await?))
     }
 
     async fn control_switch_rollout(
         &self,
-        _: Request<v1::ControlSwitchRolloutRequest>,
+        request: Request<v1::ControlSwitchRolloutRequest>,
     ) -> Result<Response<v1::SwitchRollout>, Status> {
-        not_served(Rpc::ControlSwitchRollout)
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        Ok(Response::new(switch_rollout::control(&self.context, &caller, wire).await?))
     }
 }

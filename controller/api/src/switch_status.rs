@@ -2,7 +2,10 @@
 
 use controller_core::SwitchObserved;
 use controller_switch::cluster::{Cluster, Finding, Seat};
+use proto_model::SwitchName;
 use proto_wire::{convert::time_to_wire, v1};
+
+use crate::{switch_board::Board, switch_rollout};
 
 /// Causes that one answer tells of a switch at most.
 const REASONS: usize = 32;
@@ -22,6 +25,9 @@ pub(crate) fn status_of(
         last_seen: observed.last_seen.map(time_to_wire),
         nos_version: observed.nos_version.clone(),
         agent_version: observed.agent_version.clone(),
+        configuration: switch_rollout::configuration(observed.state, observed.standing).into(),
+        generation: observed.generation,
+        observed_number: observed.number,
         reasons: findings.iter().take(REASONS).map(reason).collect(),
         ..v1::SwitchStatus::default()
     }
@@ -37,11 +43,21 @@ fn reason(finding: &Finding) -> v1::Reason {
 }
 
 /// Adds the status to each switch; `observed` are of the same order.
-pub(crate) fn fill(cluster: &Cluster<'_>, switches: &mut [v1::Switch], observed: &[SwitchObserved]) {
+pub(crate) fn fill(
+    cluster: &Cluster<'_>,
+    switches: &mut [v1::Switch],
+    observed: &[SwitchObserved],
+    board: &Board,
+) {
     for (switch, observed) in switches.iter_mut().zip(observed) {
         let name = switch.metadata.as_ref().map(|metadata| metadata.name.as_str()).unwrap_or_default();
         let (seat, findings) = (cluster.seat(name), cluster.findings(name));
-        switch.status = Some(status_of(seat.as_ref(), &findings, observed));
+        let mut status = status_of(seat.as_ref(), &findings, observed);
+        if let Some((verdict, ports)) = SwitchName::new(name).ok().and_then(|name| board.shown(&name)) {
+            (status.differences, status.differences_total) = switch_rollout::differences(&verdict);
+            status.ports = ports.to_vec();
+        }
+        switch.status = Some(status);
     }
 }
 
@@ -60,6 +76,7 @@ mod tests {
             last_seen: Some(Timestamp(7000)),
             nos_version: "202505".into(),
             agent_version: "0.3.0".into(),
+            ..SwitchObserved::default()
         };
         let status = status_of(Some(&seat), &[], &observed);
         assert_eq!(

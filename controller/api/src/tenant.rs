@@ -96,7 +96,9 @@ impl Tenants {
             self.context.guard.note(rpc, caller, error)
         };
         match role {
-            Role::Node => Err(fault::field("role", "a node gets its certificate with a join token")),
+            Role::Node | Role::Switch => {
+                Err(fault::field("role", "a node or a switch gets its certificate with a join token"))
+            }
             Role::Admin if !caller.is_admin() => Err(denied("only an administrator makes administrators")),
             Role::Admin if tenant.is_empty() => Identity::admin(user).map_err(|e| fault::field("user", e)),
             Role::Admin => {
@@ -324,7 +326,7 @@ impl TenantService for Tenants {
         let role = roles.iter().next().and_then(|role| role.as_str().parse::<proto_model::Role>().ok());
         let user = match &identity {
             Identity::User { user, .. } | Identity::Admin { user } => user.clone(),
-            Identity::Node { name } => name.clone(),
+            Identity::Node { name } | Identity::Switch { name } => name.clone(),
             Identity::Controller | Identity::Anonymous => String::new(),
         };
         Ok(Response::new(v1::WhoAmIResponse {

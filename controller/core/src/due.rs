@@ -40,6 +40,9 @@ impl Step<'_> {
         if self.state.base.qos_check.is_some_and(|check| check <= self.now) {
             self.check_qos();
         }
+        if self.state.base.switch_check.is_some_and(|check| check <= self.now) {
+            self.check_switches();
+        }
         if self.state.base.prove_check.is_some_and(|check| check <= self.now) {
             self.check_proofs();
         }

@@ -86,6 +86,7 @@ pub use controller_state::{
         rollout::{
             plan::{QosPlan, QosPlanNic, QosPlanStage},
             show::{QosActive, QosStage, QosView},
+            switch_show,
         },
         tenant::{figures, queues::QueueUsage, tenants::TenantImpact},
     },
@@ -93,7 +94,7 @@ pub use controller_state::{
 pub use event::{
     AttachedWrite, Attributed, AuditNote, ClaimVerdict, DenialRecord, DryRunResult, Effect, Event, Key,
     Naming, NextTick, NodeChange, Output, Push, QosAction, QosOrder, Register, Reply, Restored, Submit,
-    ToNode, Transition, Write,
+    SwitchEvent, SwitchOrder, ToNode, Transition, Write,
     orders::{self, Asked, JobChange, JobOrder, JobUpdate},
 };
 pub use job::decisions::{self, DecisionRecord, DecisionRow};

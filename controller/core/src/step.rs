@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use controller_state::{CoreError, Write};
-use proto_model::Timestamp;
+use proto_model::{Timestamp, TokenHolder};
 
 use crate::{
     audit::{About, unwrap},
@@ -126,9 +126,12 @@ impl Step<'_> {
             Event::UndrainRail { target } => self.undrain_rail(&target),
             Event::ApplyQos(order) => self.apply_qos(*order),
             Event::ControlRollout { action, reason, by } => self.control_rollout(action, reason, by),
-            Event::CreateToken { node, hash, lifetime } => self.create_token(node, hash, lifetime),
-            Event::WithdrawTokens { node } => Ok(self.withdraw_tokens(&node)),
+            Event::CreateToken { node, hash, lifetime } => {
+                self.create_token(TokenHolder::Node(node), hash, lifetime)
+            }
+            Event::WithdrawTokens { node } => Ok(self.withdraw_tokens(&TokenHolder::Node(node))),
             Event::Join { node, hash, csr } => self.join(node, hash, csr),
+            Event::Switch(event) => self.handle_switch(event),
             Event::AgentConnected(register) => self.connected(*register),
             Event::AgentHeartbeat { node, session } => self.on_report(&node, session),
             Event::AgentInventory { node, session, inventory } => self.inventory(&node, session, inventory),

@@ -15,7 +15,7 @@ use prost::Message;
 use proto_audit::Log;
 use proto_model::{
     Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass,
-    SwitchConfig, Tenant, TenantName, Values, ValuesKind, Webhook,
+    SwitchConfig, SwitchRollout, Tenant, TenantName, Values, ValuesKind, Webhook,
 };
 use proto_wire::v1;
 
@@ -44,6 +44,7 @@ pub fn op(write: &Write) -> Op {
         Write::PutFabric(fabric) => Op::put(key, packed::encode(fabric)),
         Write::PutDrain(drain) => put::<row::RailDrain, _>(key, drain),
         Write::PutQos(rollout) => put::<row::QosRollout, _>(key, rollout),
+        Write::PutSwitchRollout(rollout) => put::<row::SwitchRollout, _>(key, rollout),
         Write::PutRequest(record) => put::<row::Request, _>(key, record),
         Write::PutToken(record) => put::<row::JoinToken, _>(key, record),
         Write::PutDecisions(decisions) => put::<row::Decisions, _>(key, decisions),
@@ -219,6 +220,14 @@ pub fn delivery(kv: &KeyValue) -> Result<Delivery, CorruptError> {
 /// [`CorruptError`] names the key, if the value does not decode.
 pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
     packed::decode(kv.value.clone()).map_err(|error| CorruptError::new(&kv.key, error))
+}
+
+/// The stored rollout to switches.
+///
+/// # Errors
+/// [`CorruptError`] names the key, if the value does not decode.
+pub fn switch_rollout(kv: &KeyValue) -> Result<SwitchRollout, CorruptError> {
+    domain::<row::SwitchRollout, _>(kv)
 }
 
 /// The stored rollout of a profile.

@@ -436,6 +436,8 @@ impl Loop {
             | Reply::Drained { .. }
             | Reply::Undrained { .. }
             | Reply::Qos { .. }
+            | Reply::SwitchRollout { .. }
+            | Reply::SwitchDesired { .. }
             | Reply::DryRun(_)
             | Reply::Done) => Applied { reply, version: 0 },
         }

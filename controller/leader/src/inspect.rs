@@ -12,7 +12,7 @@ use crate::{error::StartError, keys, leader, migrate, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 30] = [
+const KINDS: [(&str, &str); 31] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -36,6 +36,7 @@ const KINDS: [(&str, &str); 30] = [
     (keys::FABRIC, "fabric"),
     (keys::DRAINS, "drains"),
     (keys::QOS, "rollout of class of service"),
+    (keys::SWITCH_ROLLOUT, "rollout to switches"),
     (keys::DECISIONS, "decisions"),
     (keys::AUDIT, "audit rows"),
     (keys::DENIALS, "audit rows of denials"),

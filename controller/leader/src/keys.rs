@@ -20,6 +20,8 @@ pub const FABRIC: &str = "/rail/v1/fabric";
 pub const DRAINS: &str = "/rail/v1/drains/";
 /// The rollout of a profile of class of service.
 pub const QOS: &str = "/rail/v1/qos";
+/// The rollout to switches.
+pub const SWITCH_ROLLOUT: &str = "/rail/v1/switch-rollout";
 /// Prefix of jobs, which are at `<tenant>/<name>`.
 pub const JOBS: &str = "/rail/v1/jobs/";
 /// The controller's own records of running attempts, `<job uid>`; they hold secrets.
@@ -107,6 +109,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Delivery(tenant, name, seq) => format!("{DELIVERIES}{tenant}/{name}/{seq:016x}").into(),
         Key::Fabric => FABRIC.into(),
         Key::Qos => QOS.into(),
+        Key::SwitchRollout => SWITCH_ROLLOUT.into(),
         Key::Drain(target) => format!("{DRAINS}{target}").into(),
         Key::Request(tenant, request) => format!("{REQUESTS}{tenant}/{request}").into(),
         Key::Decisions(seq) => format!("{DECISIONS}{seq:016x}").into(),
@@ -258,6 +261,7 @@ mod tests {
             FABRIC,
             DRAINS,
             QOS,
+            SWITCH_ROLLOUT,
             JOBS,
             ATTEMPTS,
             NODES,

@@ -7,11 +7,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use controller_core::{AttachedWrite, AuditNote, Event, Reply};
+use bytes::Bytes;
+use controller_core::{AttachedWrite, AuditNote, Event, Reply, SwitchEvent};
 use controller_store::{Compare, Op, OpResult, Store, StoreError};
 use prost::Message;
 use proto_audit::Actor;
-use proto_model::{NodeName, TenantName, Timestamp};
+use proto_model::{NodeName, SwitchName, TenantName, Timestamp};
 use proto_rpc::{Identity, Revocations, Revoked, Subject, revocation::next_second};
 use thiserror::Error;
 use tokio_stream::StreamExt;
@@ -138,7 +139,7 @@ impl Handle {
         refresh(self.store().as_ref(), &self.revocations).await.map_err(unreadable)?;
         // One that was applied anew until the credentials were refused.
         self.suspend_schedules(actor, subject).await?;
-        if !matches!(subject, Subject::Node(_) | Subject::Serial(_)) {
+        if !matches!(subject, Subject::Node(_) | Subject::Switch(_) | Subject::Serial(_)) {
             self.drop_tokens_given(actor, subject, entry.at, cluster).await?;
         }
         Ok(entry)
@@ -153,7 +154,7 @@ impl Handle {
                 Err(_) => return Ok(()),
             },
             Subject::Admin(user) => (None, user),
-            Subject::Node(_) | Subject::Serial(_) => return Ok(()),
+            Subject::Node(_) | Subject::Switch(_) | Subject::Serial(_) => return Ok(()),
         };
         loop {
             let event = Event::SuspendSchedules(tenant.clone(), user.clone());
@@ -203,10 +204,13 @@ impl Handle {
             Subject::Node(name) => NodeName::new(name).ok(),
             _ => None,
         };
-        let event = match node {
+        let event = match (node, subject) {
             // What a token bought until now is taken back with the rest, and nothing is bought by it later.
-            Some(node) => Event::WithdrawTokens { node },
-            None => {
+            (Some(node), _) => Event::WithdrawTokens { node },
+            (None, Subject::Switch(name)) if let Ok(switch) = SwitchName::new(name) => {
+                Event::Switch(SwitchEvent::WithdrawTokens { switch })
+            }
+            (None, _) => {
                 let tenant = subject.tenant().unwrap_or_default().to_owned();
                 Event::AuditNote(AuditNote { kind: "revocation", name: subject.to_string(), tenant })
             }
@@ -240,8 +244,33 @@ impl Handle {
     /// The store's, and [`Refusal::Stopped`] where another controller leads.
     pub async fn may_renew(&self, node: &NodeName, issued: SystemTime) -> Result<Option<bool>, Refusal> {
         let identity = Identity::Node { name: node.to_string() };
-        let revocation = keys::revocation(&Subject::Node(node.to_string()));
-        let known = Compare::exists(keys::node(node));
+        self.may_be_issued(&identity, &Subject::Node(node.to_string()), keys::node(node), issued).await
+    }
+
+    /// The same for a switch.
+    ///
+    /// # Errors
+    /// As [`Self::may_renew`].
+    pub async fn may_renew_switch(
+        &self,
+        switch: &SwitchName,
+        issued: SystemTime,
+    ) -> Result<Option<bool>, Refusal> {
+        let identity = Identity::Switch { name: switch.to_string() };
+        let subject = Subject::Switch(switch.to_string());
+        self.may_be_issued(&identity, &subject, keys::switch(switch), issued).await
+    }
+
+    /// `key` is that of its row: none, and it is not known (any more).
+    async fn may_be_issued(
+        &self,
+        identity: &Identity,
+        subject: &Subject,
+        key: Bytes,
+        issued: SystemTime,
+    ) -> Result<Option<bool>, Refusal> {
+        let revocation = keys::revocation(subject);
+        let known = Compare::exists(key);
         let outcome = self.fenced(vec![known], vec![Op::get(revocation)]).await?;
         if !outcome.succeeded {
             return Ok(None);
@@ -250,7 +279,7 @@ impl Handle {
         let entry = decode(kv).map_err(Refusal::Corrupt)?;
         let mut revoked = Revoked::default();
         revoked.insert(entry.subject, time(entry.at));
-        Ok(Some(!revoked.refuses_since(&identity, issued)))
+        Ok(Some(!revoked.refuses_since(identity, issued)))
     }
 }
 

@@ -14,7 +14,7 @@ use controller_rows::{format::Format, migrate as version};
 use controller_store::{KeyValue, RangeRequest, RangeResult, Store, StoreError};
 use proto_model::{
     Drain, Fabric, Job, JobSchedule, License, Node, QosRollout, Queue, Reservation, ServiceClass,
-    SwitchConfig, Tenant, Values, ValuesKind, Webhook,
+    SwitchConfig, SwitchRollout, Tenant, Values, ValuesKind, Webhook,
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -63,6 +63,7 @@ pub(crate) enum Other {
     Delivery(Arc<Delivery>),
     Drain(Arc<Drain>),
     Qos(Arc<QosRollout>),
+    SwitchRollout(Arc<SwitchRollout>),
     Token(Arc<TokenRecord>),
     Decisions(Arc<DecisionRow>),
     Audit(StoredAudit),
@@ -100,6 +101,7 @@ impl Row {
                 Other::Webhook(webhook) => stored.webhooks.push((webhook, revision)),
                 Other::Delivery(delivery) => stored.deliveries.push(delivery),
                 Other::Qos(rollout) => stored.qos = Some(rollout),
+                Other::SwitchRollout(rollout) => stored.switch_rollout = Some(rollout),
                 Other::Drain(drain) => stored.drains.push(drain),
                 Other::Token(token) => stored.tokens.push(token),
                 Other::Decisions(row) => stored.decisions.push(row),
@@ -167,6 +169,8 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::Token(Arc::new(codec::join_token(kv)?))
     } else if is(keys::FABRIC) {
         Other::Fabric(Arc::new(codec::fabric(kv)?))
+    } else if is(keys::SWITCH_ROLLOUT) {
+        Other::SwitchRollout(Arc::new(codec::switch_rollout(kv)?))
     } else if is(keys::QOS) {
         Other::Qos(Arc::new(codec::qos(kv)?))
     } else if under(keys::DRAINS) {

@@ -214,6 +214,7 @@ pub fn stored(rows: &Rows) -> Stored {
             Write::PutDelivery(row) => stored.deliveries.push(Arc::clone(row)),
             Write::PutReservation(row) => stored.reservations.push((Arc::clone(row), *version)),
             Write::PutQos(rollout) => stored.qos = Some(Arc::clone(rollout)),
+            Write::PutSwitchRollout(rollout) => stored.switch_rollout = Some(Arc::clone(rollout)),
             Write::PutDrain(drain) => stored.drains.push(Arc::clone(drain)),
             Write::PutRequest(record) => stored.requests.push(Arc::clone(record)),
             Write::PutDecisions(row) => stored.decisions.push(Arc::clone(row)),

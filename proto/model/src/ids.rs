@@ -274,6 +274,24 @@ impl fmt::Debug for JobKey {
     }
 }
 
+/// Who may use a join token.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TokenHolder {
+    /// A server.
+    Node(NodeName),
+    /// A switch.
+    Switch(SwitchName),
+}
+
+impl fmt::Display for TokenHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "node '{name}'"),
+            Self::Switch(name) => write!(f, "switch '{name}'"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

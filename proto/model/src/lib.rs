@@ -49,6 +49,7 @@ pub mod scheduled_run;
 pub mod service_class;
 pub mod step;
 pub mod switch;
+pub mod switch_rollout;
 pub mod tenant;
 pub mod time;
 pub mod usage;
@@ -78,7 +79,7 @@ pub use hardware::{
 pub use ids::{
     ComponentName, CredentialName, JobId, JobKey, JobName, JobUid, LicenseName, NameError, NodeName,
     QueueName, RequestId, ReservationName, ScheduleName, ServiceClassName, SwitchName, TenantName,
-    ValuesName, WebhookName,
+    TokenHolder, ValuesName, WebhookName,
 };
 pub use inventory::{Gpu, Inventory, Neighbor, Nic, NicCondition, NicHealth, Severity};
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
@@ -112,6 +113,9 @@ pub use service_class::{
 };
 pub use step::{StepFlaw, StepInput, StepOrder, StepRequest, StepTerminal, StepWindow, StepWork};
 pub use switch::{AsicError, SwitchAsic, SwitchConfig, SwitchManagement, SwitchNos, SwitchPort, SwitchSpec};
+pub use switch_rollout::{
+    DesiredSwitch, SwitchPhase, SwitchProgress, SwitchReport, SwitchRollout, SwitchStanding,
+};
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;
 pub use usage::{AttemptUsage, ServerUsage};

@@ -67,11 +67,14 @@ pub enum Role {
     Viewer,
     /// A server's agent: its own desired state and observations.
     Node,
+    /// A switch's agent: its own desired state and reports.
+    Switch,
 }
 
 impl Role {
     /// All roles, in the order of the enumeration.
-    pub const ALL: [Self; 5] = [Self::Admin, Self::TenantAdmin, Self::User, Self::Viewer, Self::Node];
+    pub const ALL: [Self; 6] =
+        [Self::Admin, Self::TenantAdmin, Self::User, Self::Viewer, Self::Node, Self::Switch];
 
     /// Whether it may take back what somebody of another role has laid down.
     #[must_use]
@@ -88,6 +91,7 @@ impl Role {
             Self::User => "user",
             Self::Viewer => "viewer",
             Self::Node => "node",
+            Self::Switch => "switch",
         }
     }
 }
@@ -110,7 +114,7 @@ impl Authority {
         match self.role {
             Role::Admin | Role::TenantAdmin => true,
             Role::User => owner.is_some_and(|owner| owner.role != Role::Admin && owner.user == self.user),
-            Role::Viewer | Role::Node => false,
+            Role::Viewer | Role::Node | Role::Switch => false,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! spiffe://rail/<cluster>/controller
 //! spiffe://rail/<cluster>/node/<name>
+//! spiffe://rail/<cluster>/switch/<name>
 //! spiffe://rail/<cluster>/tenant/<tenant>/uid/<uid>/user/<user>/roles/<role>[.<role>...]
 //! spiffe://rail/<cluster>/admin/<user>
 //! ```
@@ -32,11 +33,14 @@ pub enum Role {
     Viewer,
     /// A node agent: its own desired state and its own reports.
     Node,
+    /// A switch's agent: its own desired state and its own reports.
+    Switch,
 }
 
 impl Role {
     /// All roles, for tables and tests.
-    pub const ALL: [Role; 5] = [Role::Admin, Role::TenantAdmin, Role::User, Role::Viewer, Role::Node];
+    pub const ALL: [Role; 6] =
+        [Role::Admin, Role::TenantAdmin, Role::User, Role::Viewer, Role::Node, Role::Switch];
 
     /// The name in certificates, tokens, tables and on the command line.
     #[must_use]
@@ -47,10 +51,11 @@ impl Role {
             Role::User => "user",
             Role::Viewer => "viewer",
             Role::Node => "node",
+            Role::Switch => "switch",
         }
     }
 
-    /// Whether a tenant's user can have it; `admin` and `node` are identities of their own.
+    /// Whether a tenant's user can have it; `admin`, `node` and `switch` are identities of their own.
     #[must_use]
     pub fn is_tenant_role(self) -> bool {
         matches!(self, Role::TenantAdmin | Role::User | Role::Viewer)
@@ -84,6 +89,11 @@ pub enum Identity {
     /// The agent of one server.
     Node {
         /// The node's name, as the controller knows it.
+        name: String,
+    },
+    /// The agent of one switch.
+    Switch {
+        /// The switch's name, as the fabric document has it.
         name: String,
     },
     /// A person or program that acts inside one tenant.
@@ -165,6 +175,14 @@ impl Identity {
         Ok(Identity::Node { name: checked(name)? })
     }
 
+    /// Makes a switch's identity with a checked name.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if the name is empty, too long, or has a character that a URI's segment must not have.
+    pub fn switch(name: &str) -> Result<Self, IdentityError> {
+        Ok(Identity::Switch { name: checked(name)? })
+    }
+
     /// Makes an administrator identity with a checked name.
     ///
     /// # Errors
@@ -215,6 +233,7 @@ impl Identity {
             Identity::Anonymous => Err(IdentityError::Anonymous),
             Identity::Controller => Ok(format!("{base}/controller")),
             Identity::Node { name } => Ok(format!("{base}/node/{}", checked(name)?)),
+            Identity::Switch { name } => Ok(format!("{base}/switch/{}", checked(name)?)),
             Identity::Admin { user } => Ok(format!("{base}/admin/{}", checked(user)?)),
             Identity::User { tenant, uid, user, roles } => {
                 // Checks names and roles.
@@ -244,6 +263,7 @@ impl Identity {
         match path.split('/').collect::<Vec<_>>().as_slice() {
             ["controller"] => Ok(Identity::Controller),
             ["node", name] => Identity::node(name),
+            ["switch", name] => Identity::switch(name),
             ["admin", user] => Identity::admin(user),
             ["tenant", tenant, "uid", uid, "user", user, "roles", roles] => {
                 Identity::user(tenant, user, read_roles(roles)?)?.of_tenant(uid)
@@ -279,6 +299,7 @@ impl Identity {
         match self {
             Identity::Anonymous | Identity::Controller => BTreeSet::new(),
             Identity::Node { .. } => BTreeSet::from([Role::Node]),
+            Identity::Switch { .. } => BTreeSet::from([Role::Switch]),
             Identity::Admin { .. } => BTreeSet::from([Role::Admin]),
             Identity::User { roles, .. } => roles.clone(),
         }
@@ -292,6 +313,7 @@ impl fmt::Display for Identity {
             Identity::Anonymous => f.write_str("anonymous"),
             Identity::Controller => f.write_str("controller"),
             Identity::Node { name } => write!(f, "node/{name}"),
+            Identity::Switch { name } => write!(f, "switch/{name}"),
             Identity::User { tenant, user, .. } => write!(f, "tenant/{tenant}/user/{user}"),
             Identity::Admin { user } => write!(f, "admin/{user}"),
         }

@@ -65,6 +65,7 @@ impl Kind {
 enum Owner {
     Tenant(String),
     Node(String),
+    Switch(String),
 }
 
 fn class(identity: &Identity) -> (Kind, Option<Owner>) {
@@ -73,6 +74,7 @@ fn class(identity: &Identity) -> (Kind, Option<Owner>) {
         Identity::Controller => (Kind::Controller, None),
         Identity::Admin { .. } => (Kind::Admin, None),
         Identity::Node { name } => (Kind::Agent, Some(Owner::Node(name.clone()))),
+        Identity::Switch { name } => (Kind::Agent, Some(Owner::Switch(name.clone()))),
         Identity::User { tenant, .. } => (Kind::Tenant, Some(Owner::Tenant(tenant.clone()))),
     }
 }
@@ -260,6 +262,7 @@ impl Counts {
         let (most, cause) = match owner {
             Some(Owner::Tenant(_)) => (limits.connections_per_tenant, "tenant"),
             Some(Owner::Node(_)) => (limits.connections_per_node, "node"),
+            Some(Owner::Switch(_)) => (limits.connections_per_node, "switch"),
             None => (usize::MAX, ""),
         };
         if owner.is_some_and(|owner| self.by_owner.get(owner).is_some_and(|held| *held >= most)) {

@@ -21,6 +21,8 @@ const MAX_SERIAL: usize = 20;
 pub enum Subject {
     /// A node's, by its name.
     Node(String),
+    /// A switch's, by its name.
+    Switch(String),
     /// A tenant's user's, whatever its roles.
     User {
         /// Name of the tenant.
@@ -38,7 +40,7 @@ pub enum Subject {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubjectError {
     /// The text has none of the forms.
-    #[error("expected node/NAME, tenant/TENANT/user/USER, admin/USER or serial/HEX")]
+    #[error("expected node/NAME, switch/NAME, tenant/TENANT/user/USER, admin/USER or serial/HEX")]
     Malformed,
     /// The text after `serial/` is not a serial number.
     #[error("a serial number is 1 to {MAX_SERIAL} bytes in hex, as `openssl x509 -noout -serial` prints it")]
@@ -55,6 +57,7 @@ impl Subject {
         match identity {
             Identity::Anonymous | Identity::Controller => None,
             Identity::Node { name } => Some(Self::Node(name.clone())),
+            Identity::Switch { name } => Some(Self::Switch(name.clone())),
             Identity::User { tenant, user, .. } => {
                 Some(Self::User { tenant: tenant.clone(), user: user.clone() })
             }
@@ -72,11 +75,12 @@ impl Subject {
     }
 }
 
-/// As identities are shown: `node/n0`, `tenant/nlp/user/ann`, `admin/root`; and `serial/<hex>`.
+/// As identities are shown: `node/n0`, `switch/leaf0`, `tenant/nlp/user/ann`, `admin/root`; and `serial/<hex>`.
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Node(name) => write!(f, "node/{name}"),
+            Self::Switch(name) => write!(f, "switch/{name}"),
             Self::User { tenant, user } => write!(f, "tenant/{tenant}/user/{user}"),
             Self::Admin(user) => write!(f, "admin/{user}"),
             Self::Serial(serial) => write!(f, "serial/{serial}"),
@@ -90,6 +94,7 @@ impl FromStr for Subject {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let identity = match text.split('/').collect::<Vec<_>>().as_slice() {
             ["node", name] => Identity::node(name)?,
+            ["switch", name] => Identity::switch(name)?,
             ["tenant", tenant, "user", user] => Identity::user(tenant, user, [Role::User])?,
             ["admin", user] => Identity::admin(user)?,
             ["serial", serial] => return Ok(Self::Serial(normal_serial(serial)?)),

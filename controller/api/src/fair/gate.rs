@@ -248,7 +248,7 @@ fn kind(flow: &Flow) -> &'static str {
 /// Whose turn a call waits for; none for calls that pass by.
 fn flow(identity: &Identity) -> Option<Flow> {
     match identity {
-        Identity::Controller | Identity::Node { .. } => None,
+        Identity::Controller | Identity::Node { .. } | Identity::Switch { .. } => None,
         Identity::User { tenant, .. } => Some(Flow::Tenant(tenant.clone())),
         Identity::Admin { .. } => Some(Flow::Admins),
         Identity::Anonymous => Some(Flow::Nobody),

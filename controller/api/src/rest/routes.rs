@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn every_call_that_people_may_make_has_a_route() {
         for rpc in Rpc::ALL.iter().filter(|rpc| rpc.path().starts_with("/rail.v1.")) {
-            let agents = [Access::Roles(&[Role::Node]), Access::Roles(&[])];
+            let agents = [Access::Roles(&[Role::Node]), Access::Roles(&[Role::Switch])];
             let others = agents.contains(&rpc.access()) || rpc.access() == Access::Controllers;
             // HTTP has no call in which both sides go on talking: a step is run by gRPC.
             let others = others || *rpc == Rpc::RunStep;

@@ -13,124 +13,125 @@ use controller_api::{
 
 use crate::{rest::Rest, world::World};
 
-/// Columns: nobody, node, viewer, user, tenant-admin, admin. `x` may call.
+/// Columns: nobody, node, switch, viewer, user, tenant-admin, admin. `x` may call.
 const TABLE: &str = "
-ApplyFabric          . . . . . x
-GetFabric            . . x x x x
-DeleteFabric         . . . . . x
-GetTopology          . . x x x x
-GetNode              . . x x x x
-ListNodes            . . x x x x
-WatchNodes           . . x x x x
-UpdateNode           . . . . . x
-DeleteNode           . . . . . x
-ReturnNode           . . . . . x
-CreateJoinToken      . . . . . x
-ListNodeUsage        . . x x x x
-GetQos               . . . . . x
-ApplyQos             . . . . . x
-PlanQos              . . . . . x
-ControlRollout             . . . . . x
-ListRails            . . x x x x
-DrainRail            . . . . . x
-UndrainRail          . . . . . x
-ApplyQueue           . . . . x x
-GetQueue             . . x x x x
-ListQueues           . . x x x x
-DeleteQueue          . . . . x x
-GetQueueOrder        . . x x x x
-ListShares           . . x x x x
-ApplyReservation     . . . . . x
-GetReservation       . . x x x x
-ListReservations     . . x x x x
-DeleteReservation    . . . . . x
-ApplySchedule        . . . x x x
-GetSchedule          . . x x x x
-ListSchedules        . . x x x x
-DeleteSchedule       . . . x x x
-ApplyServiceClass    . . . . . x
-GetServiceClass      . . x x x x
-ListServiceClasses   . . x x x x
-DeleteServiceClass   . . . . . x
-ApplyLicense         . . . . . x
-GetLicense           . . x x x x
-ListLicenses         . . x x x x
-DeleteLicense        . . . . . x
-ApplySwitch          . . . . . x
-GetSwitch            . . x x x x
-ListSwitches         . . x x x x
-DeleteSwitch         . . . . . x
-RenderSwitch         . . x x x x
-CreateSwitchToken    . . . . . x
-GetSwitchRollout     . . . . . x
-RollOutSwitches      . . . . . x
-PlanSwitches         . . . . . x
-ControlSwitchRollout . . . . . x
-ApplyWebhook         . . . . x x
-GetWebhook           . . x x x x
-ListWebhooks         . . x x x x
-DeleteWebhook        . . . . x x
-TestWebhook          . . . . x x
-ApplySecret          . . . . x x
-GetSecret            . . x x x x
-ListSecrets          . . x x x x
-DeleteSecret         . . . . x x
-ApplyConfig          . . . . x x
-GetConfig            . . x x x x
-ListConfigs          . . x x x x
-DeleteConfig         . . . . x x
-ApplyTenant          . . . . . x
-GetTenant            . . x x x x
-ListTenants          . . x x x x
-DeleteTenant         . . . . . x
-IssueCertificate     . . . . x x
-IssueToken           . . . . x x
-Revoke               . . . . x x
-ListRevocations      . . . . x x
-WhoAmI               . . x x x x
-ListTokens           . . . . x x
-CreateJob            . . . x x x
-GetJob               . . x x x x
-ListJobs             . . x x x x
-WatchJobs            . . x x x x
-CancelJob            . . . x x x
-DeleteJob            . . . x x x
-HoldJob              . . . x x x
-ReleaseJob           . . . x x x
-SuspendJob           . . . x x x
-ResumeJob            . . . x x x
-RequeueJob           . . . x x x
-UpdateJob            . . . x x x
-PlanJob              . . x x x x
-ExplainJob           . . x x x x
-StreamLogs           . . x x x x
-ListJobUsage         . . x x x x
-RunStep              . . . x x x
-ListDeleted          . . . . . x
-Undelete             . . . . . x
-PlanDocuments        . . . x x x
-ListAuditRecords     . . . . x x
-ExportAuditRecords   . . . . . x
-GetHealth            . . x x x x
-Join                 x x x x x x
-JoinSwitch           x x x x x x
-ReportSwitch         . . . . . .
-RenewSwitchCertificate . . . . . .
-Connect              . x . . . .
-UploadLogs           . x . . . .
-AttachStep           . x . . . .
-RenewCertificate     . x . . . .
-Check                x x x x x x
-Watch                x x x x x x
-ServerReflectionInfo . . x x x x
-openapi.json         . . x x x x
+ApplyFabric          . . . . . . x
+GetFabric            . . . x x x x
+DeleteFabric         . . . . . . x
+GetTopology          . . . x x x x
+GetNode              . . . x x x x
+ListNodes            . . . x x x x
+WatchNodes           . . . x x x x
+UpdateNode           . . . . . . x
+DeleteNode           . . . . . . x
+ReturnNode           . . . . . . x
+CreateJoinToken      . . . . . . x
+ListNodeUsage        . . . x x x x
+GetQos               . . . . . . x
+ApplyQos             . . . . . . x
+PlanQos              . . . . . . x
+ControlRollout       . . . . . . x
+ListRails            . . . x x x x
+DrainRail            . . . . . . x
+UndrainRail          . . . . . . x
+ApplyQueue           . . . . . x x
+GetQueue             . . . x x x x
+ListQueues           . . . x x x x
+DeleteQueue          . . . . . x x
+GetQueueOrder        . . . x x x x
+ListShares           . . . x x x x
+ApplyReservation     . . . . . . x
+GetReservation       . . . x x x x
+ListReservations     . . . x x x x
+DeleteReservation    . . . . . . x
+ApplySchedule        . . . . x x x
+GetSchedule          . . . x x x x
+ListSchedules        . . . x x x x
+DeleteSchedule       . . . . x x x
+ApplyServiceClass    . . . . . . x
+GetServiceClass      . . . x x x x
+ListServiceClasses   . . . x x x x
+DeleteServiceClass   . . . . . . x
+ApplyLicense         . . . . . . x
+GetLicense           . . . x x x x
+ListLicenses         . . . x x x x
+DeleteLicense        . . . . . . x
+ApplySwitch          . . . . . . x
+GetSwitch            . . . x x x x
+ListSwitches         . . . x x x x
+DeleteSwitch         . . . . . . x
+RenderSwitch         . . . x x x x
+CreateSwitchToken    . . . . . . x
+GetSwitchRollout     . . . . . . x
+RollOutSwitches      . . . . . . x
+PlanSwitches         . . . . . . x
+ControlSwitchRollout . . . . . . x
+ApplyWebhook         . . . . . x x
+GetWebhook           . . . x x x x
+ListWebhooks         . . . x x x x
+DeleteWebhook        . . . . . x x
+TestWebhook          . . . . . x x
+ApplySecret          . . . . . x x
+GetSecret            . . . x x x x
+ListSecrets          . . . x x x x
+DeleteSecret         . . . . . x x
+ApplyConfig          . . . . . x x
+GetConfig            . . . x x x x
+ListConfigs          . . . x x x x
+DeleteConfig         . . . . . x x
+ApplyTenant          . . . . . . x
+GetTenant            . . . x x x x
+ListTenants          . . . x x x x
+DeleteTenant         . . . . . . x
+IssueCertificate     . . . . . x x
+IssueToken           . . . . . x x
+Revoke               . . . . . x x
+ListRevocations      . . . . . x x
+WhoAmI               . . . x x x x
+ListTokens           . . . . . x x
+CreateJob            . . . . x x x
+GetJob               . . . x x x x
+ListJobs             . . . x x x x
+WatchJobs            . . . x x x x
+CancelJob            . . . . x x x
+DeleteJob            . . . . x x x
+HoldJob              . . . . x x x
+ReleaseJob           . . . . x x x
+SuspendJob           . . . . x x x
+ResumeJob            . . . . x x x
+RequeueJob           . . . . x x x
+UpdateJob            . . . . x x x
+PlanJob              . . . x x x x
+ExplainJob           . . . x x x x
+StreamLogs           . . . x x x x
+ListJobUsage         . . . x x x x
+RunStep              . . . . x x x
+ListDeleted          . . . . . . x
+Undelete             . . . . . . x
+PlanDocuments        . . . . x x x
+ListAuditRecords     . . . . . x x
+ExportAuditRecords   . . . . . . x
+GetHealth            . . . x x x x
+Join                 x x x x x x x
+JoinSwitch           x x x x x x x
+ReportSwitch         . . x . . . .
+RenewSwitchCertificate . . x . . . .
+Connect              . x . . . . .
+UploadLogs           . x . . . . .
+AttachStep           . x . . . . .
+RenewCertificate     . x . . . . .
+Check                x x x x x x x
+Watch                x x x x x x x
+ServerReflectionInfo . . . x x x x
+openapi.json         . . . x x x x
 ";
 
-pub fn callers() -> [Identity; 6] {
+pub fn callers() -> [Identity; 7] {
     let user = |role| Identity::user("default", "someone", [role]).unwrap();
     [
         Identity::Anonymous,
         Identity::node("n0").unwrap(),
+        Identity::switch("leaf0").unwrap(),
         user(Role::Viewer),
         user(Role::User),
         user(Role::TenantAdmin),

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::{jobs::error, rest::Rest, world::World};
 
-fn apply(name: &str, spec: v1::SwitchSpec) -> v1::ApplySwitchRequest {
+pub fn apply(name: &str, spec: v1::SwitchSpec) -> v1::ApplySwitchRequest {
     let metadata = Some(v1::Metadata { name: name.to_owned(), ..Default::default() });
     let switch = Some(v1::Switch { metadata, spec: Some(spec), ..Default::default() });
     v1::ApplySwitchRequest { switch, dry_run: false }
 }
 
-fn sonic() -> v1::SwitchSpec {
+pub fn sonic() -> v1::SwitchSpec {
     v1::SwitchSpec { nos: Nos::Sonic.into(), asic: "spectrum-4".into(), ..Default::default() }
 }
 
@@ -37,7 +37,7 @@ fn fabric() -> Value {
     }})
 }
 
-async fn with_fabric(world: &World) -> Rest {
+pub async fn with_fabric(world: &World) -> Rest {
     let mut rest = Rest::new(world.admin());
     let made = rest.call("PUT", "/v1/fabric", &fabric().to_string()).await;
     assert_eq!(made.status, 200, "{}", made.text);

@@ -22,7 +22,7 @@ use proto_model::{
 
 use crate::{
     context::Step,
-    event::{Attributed, Event, Naming, Reply},
+    event::{Attributed, Event, Naming, Reply, SwitchEvent},
 };
 
 pub mod denials;
@@ -126,6 +126,24 @@ fn of_switch(state: &State, name: &SwitchName) -> Object {
     Object { version, ..object("switch", "", name) }
 }
 
+/// What concerns switches.
+fn of_switch_event(state: &State, event: &SwitchEvent) -> Option<(Object, bool)> {
+    match event {
+        SwitchEvent::RollOut(_) | SwitchEvent::Control { .. } => {
+            let version = state.version(&Key::SwitchRollout).unwrap_or(0);
+            Some((Object { version, ..object("switch-rollout", "", "") }, false))
+        }
+        SwitchEvent::CreateToken { switch, .. } => Some((object("join-token", "", switch), false)),
+        // It carries a revocation, also where there is no token.
+        SwitchEvent::WithdrawTokens { switch } => {
+            Some((object("revocation", "", format!("switch/{switch}")), true))
+        }
+        // Each time a certificate leaves.
+        SwitchEvent::Join { switch, .. } => Some((object("switch", "", switch), true)),
+        SwitchEvent::Reported { .. } => None,
+    }
+}
+
 /// What an event changes by somebody's authority, and whether that is to be told in any case; `None`: it is nobody's
 /// wish. The table of what is audited.
 pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> {
@@ -172,6 +190,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DrainRail { target, .. } | Event::UndrainRail { target } => object("drain", "", short(target)),
         Event::ApplyQos(_) | Event::ControlRollout { .. } => versioned(object("qos", "", ""), &Key::Qos),
         Event::CreateToken { node, .. } => object("join-token", "", node),
+        Event::Switch(event) => return of_switch_event(state, event),
         // It carries a revocation, also where there is no token.
         Event::WithdrawTokens { node } => {
             return Some((object("revocation", "", format!("node/{node}")), true));

@@ -7,9 +7,9 @@ use controller_state::{
     view::tenant::tenants::TenantImpact,
 };
 use proto_model::{
-    Assignment, DesiredQos, Drain, DrainTarget, Fabric, Job, JobSchedule, JobUid, License, Node, NodeName,
-    QosRollout, Queue, RailProof, Reason, ReasonCode, Reservation, ServiceClass, SwitchConfig, Tenant,
-    Timestamp, Values, Webhook,
+    Assignment, DesiredQos, DesiredSwitch, Drain, DrainTarget, Fabric, Job, JobSchedule, JobUid, License,
+    Node, NodeName, QosRollout, Queue, RailProof, Reason, ReasonCode, Reservation, ServiceClass,
+    SwitchConfig, SwitchRollout, Tenant, Timestamp, Values, Webhook,
 };
 
 /// What one step brings about.
@@ -114,6 +114,20 @@ pub enum Reply {
         rollout: Arc<QosRollout>,
         /// It was not so before.
         changed: bool,
+    },
+    /// The rollout to switches as it is now.
+    SwitchRollout {
+        /// The rollout as it is now.
+        rollout: Arc<SwitchRollout>,
+        /// It was not so before.
+        changed: bool,
+    },
+    /// What a switch should do, and how often its agent shall speak.
+    SwitchDesired {
+        /// None while nobody has begun a rollout.
+        desired: Option<DesiredSwitch>,
+        /// The time from one report to the next.
+        interval: Duration,
     },
     /// What each of the events would be answered.
     DryRun(Vec<DryRunResult>),

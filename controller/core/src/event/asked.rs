@@ -15,7 +15,10 @@ use proto_model::{
     ValuesId, Webhook, WebhookName,
 };
 
-use crate::event::orders::{JobOrder, JobUpdate};
+use crate::event::{
+    orders::{JobOrder, JobUpdate, QosAction},
+    switches::SwitchEvent,
+};
 
 /// One event. Client events carry what the API has authorised: a tenant here is the caller's, never the body's.
 #[derive(Debug, Clone, PartialEq)]
@@ -267,6 +270,8 @@ pub enum Event {
         /// The node, known or not.
         node: NodeName,
     },
+    /// What concerns switches' tokens, rollouts and reports.
+    Switch(SwitchEvent),
     /// A server shows a join token. Reply: [`Reply::Node`]; the shell then signs its certificate.
     Join {
         /// The server that joins.
@@ -340,19 +345,6 @@ pub enum Event {
     Sealed(Log, Option<Box<(Claim, Vec<u8>)>>),
     /// The audit log that was found broken goes on. Reply: [`Reply::Done`].
     AuditResumed,
-}
-
-/// What may be done with a rollout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QosAction {
-    /// What is on trial is taken back; what is kept stays.
-    Pause,
-    /// It goes on, and what failed is tried again.
-    Resume,
-    /// The profile before it is rolled out.
-    RollBack,
-    /// It ends where it is, for good: what is on trial is taken back, what is kept stays.
-    Cancel,
 }
 
 /// An event that somebody asks for.

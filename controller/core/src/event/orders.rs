@@ -1,4 +1,4 @@
-//! What people ask of jobs that are there: to be held, released or changed.
+//! What people ask of jobs that are there: to be held, released or changed; and of rollouts.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -85,4 +85,17 @@ pub struct JobUpdate {
     pub change: JobChange,
     /// If not 0, refused unless it is the job's resource version. Not for several elements.
     pub if_version: u64,
+}
+
+/// What may be done with a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QosAction {
+    /// What is on trial is taken back; what is kept stays.
+    Pause,
+    /// It goes on, and what failed is tried again.
+    Resume,
+    /// The profile before it is rolled out.
+    RollBack,
+    /// It ends where it is, for good: what is on trial is taken back, what is kept stays.
+    Cancel,
 }

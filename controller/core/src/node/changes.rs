@@ -8,7 +8,7 @@ use std::{
 };
 
 use controller_state::{Blame, CoreError, Key, Link, TokenRecord, fresh_view, is_drained};
-use proto_model::{Health, Node, NodeName, Observed, Reason, ReasonCode};
+use proto_model::{Health, Node, NodeName, Observed, Reason, ReasonCode, TokenHolder};
 
 use crate::{
     context::Step,
@@ -71,7 +71,7 @@ impl Step<'_> {
         self.state.remove::<Node>(name);
         self.release_claims(name, &node);
         // Join tokens of a deleted server bring nobody back, spent or not.
-        self.withdraw_tokens(name);
+        self.withdraw_tokens(&TokenHolder::Node(name.clone()));
         self.forget_drains_of(name);
         for (uid, position) in holds {
             let Some(entry) = self.entry(uid) else { continue };
@@ -103,7 +103,7 @@ impl Step<'_> {
 
     pub(crate) fn create_token(
         &mut self,
-        node: NodeName,
+        holder: TokenHolder,
         hash: [u8; 32],
         lifetime: Option<Duration>,
     ) -> Result<Reply, CoreError> {
@@ -121,36 +121,53 @@ impl Step<'_> {
             let message = format!("must be more than 0 and at most {} s", longest.as_secs());
             return Err(CoreError::Invalid { field: "lifetime", message });
         }
-        let record = Arc::new(TokenRecord { hash, node, expires: self.now.plus(lifetime), used_by: None });
+        let expires = self.now.plus(lifetime);
+        let record = Arc::new(TokenRecord { hash, holder, expires, used_by: None });
         self.state.put(Arc::clone(&record));
         Ok(Reply::Token(record))
     }
 
-    pub(crate) fn withdraw_tokens(&mut self, node: &NodeName) -> Reply {
+    pub(crate) fn withdraw_tokens(&mut self, holder: &TokenHolder) -> Reply {
         let tokens = self.state.base.tokens.iter();
-        let hashes: Vec<_> = tokens.filter(|(_, token)| token.node == *node).map(|(hash, _)| *hash).collect();
+        let hashes: Vec<_> =
+            tokens.filter(|(_, token)| token.holder == *holder).map(|(hash, _)| *hash).collect();
         hashes.into_iter().for_each(|hash| self.state.remove::<TokenRecord>(&hash));
         Reply::Done
     }
 
-    pub(crate) fn join(&mut self, node: NodeName, hash: [u8; 32], csr: [u8; 32]) -> Result<Reply, CoreError> {
+    /// The token of that hash, which `holder` may use for this signing request.
+    pub(crate) fn good_token(
+        &self,
+        holder: TokenHolder,
+        hash: [u8; 32],
+        csr: [u8; 32],
+    ) -> Result<Arc<TokenRecord>, CoreError> {
         let record = self.state.base.tokens.get(&hash).filter(|record| record.expires > self.now).cloned();
-        let record = record.ok_or_else(|| CoreError::TokenInvalid { node: node.clone() })?;
-        if record.node != node {
-            return Err(CoreError::TokenForOther { node });
+        let record = record.ok_or_else(|| CoreError::TokenInvalid { holder: holder.clone() })?;
+        if record.holder != holder {
+            return Err(CoreError::TokenForOther { holder });
         }
         if record.used_by.is_some_and(|used| used != csr) {
-            return Err(CoreError::TokenUsed { node });
+            return Err(CoreError::TokenUsed { holder });
         }
+        Ok(record)
+    }
+
+    /// From now on only the same signing request may use the token.
+    pub(crate) fn spend_token(&mut self, record: &TokenRecord, csr: [u8; 32]) {
+        if record.used_by.is_none() {
+            self.state.put(Arc::new(TokenRecord { used_by: Some(csr), ..record.clone() }));
+        }
+    }
+
+    pub(crate) fn join(&mut self, node: NodeName, hash: [u8; 32], csr: [u8; 32]) -> Result<Reply, CoreError> {
+        let record = self.good_token(TokenHolder::Node(node.clone()), hash, csr)?;
         let limit = self.state.config.max_nodes;
         let known = self.state.base.nodes.get(&node).cloned();
         if known.is_none() && self.state.base.nodes.len() >= limit {
             return Err(CoreError::Full { what: "nodes", limit, remedy: "delete nodes that are gone" });
         }
-        if record.used_by.is_none() {
-            let used = TokenRecord { used_by: Some(csr), ..(*record).clone() };
-            self.state.put(Arc::new(used));
-        }
+        self.spend_token(&record, csr);
         if let Some(known) = known {
             return Ok(Reply::Node(known));
         }

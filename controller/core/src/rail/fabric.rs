@@ -34,6 +34,7 @@ impl Step<'_> {
         }
         let before = self.state.journal.undo.len();
         self.state.set_fabric(Some(Arc::clone(&fabric)));
+        self.switches_changed();
         let findings = self.state.index.snapshot.topology().findings();
         if dry_run {
             self.state.undo_to(before);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_state::{CoreError, Key};
-use proto_model::{SwitchConfig, SwitchName};
+use proto_model::{SwitchConfig, SwitchName, TokenHolder};
 
 use crate::{context::Step, event::Reply};
 
@@ -42,6 +42,7 @@ impl Step<'_> {
         let switch = Arc::new(SwitchConfig { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
             self.state.put(Arc::clone(&switch));
+            self.switches_changed();
         }
         Ok(Reply::Switch(switch))
     }
@@ -51,6 +52,9 @@ impl Step<'_> {
             return Err(self.state.no_switch(name));
         }
         self.state.remove::<SwitchConfig>(name);
+        self.withdraw_tokens(&TokenHolder::Switch(name.clone()));
+        self.state.set_switch_view(name, None);
+        self.check_switches();
         Ok(Reply::Done)
     }
 }

@@ -1,6 +1,6 @@
 //! Rollouts are begun, paused, taken back and looked at.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use controller_state::{
     CoreError, QosOrder,
@@ -12,7 +12,10 @@ use proto_model::{Inventory, NodeName, QosPort, QosRollout, QosState, Reason, Re
 use crate::{
     context::Step,
     event::{QosAction, Reply},
-    rollout::decide::{Decision, Site, decide},
+    rollout::{
+        decide::{Decision, decide},
+        nics,
+    },
 };
 
 /// While a rollout is under way it is looked at this often; each look goes over all NICs, so less often in a large cluster:
@@ -106,11 +109,12 @@ impl Step<'_> {
         let Some(rollout) = self.state.base.qos.clone() else { return };
         let ports = self.state.qos_ports(&rollout);
         let site = Cluster { state: self.state };
-        let Decision { run, pause } = decide(&rollout, &ports, &self.state.base.qos_run, &site, self.now);
-        let open = !run.ports.is_empty()
+        let Decision { run, pause } =
+            decide(&nics::terms(&rollout), &ports, &self.state.base.qos_run, &site, self.now);
+        let open = !run.units.is_empty()
             || !run.waits.is_empty()
             || ports.iter().any(|port| port.heard && lacks(port));
-        let wakes = rollout.paused.is_none() && pause.is_none() && open || !run.ports.is_empty();
+        let wakes = rollout.paused.is_none() && pause.is_none() && open || !run.units.is_empty();
         self.state.set_qos_run(run, wakes.then(|| self.next_check()));
         if let Some(pause) = pause.filter(|_| rollout.paused.is_none()) {
             self.state.set_qos(Some(Arc::new(QosRollout { paused: Some(pause), ..(*rollout).clone() })));
@@ -143,20 +147,10 @@ impl Step<'_> {
         let mut run = self.state.base.qos_run.clone();
         for port in inventory.qos.iter().filter(on_trial) {
             if let Some(nic) = inventory.nics.iter().find(|nic| nic.device == port.device) {
-                run.ports.entry((name.clone(), nic.rail)).or_insert_with(|| Active::on_trial(self.now));
+                run.units.entry((name.clone(), nic.rail)).or_insert_with(|| Active::on_trial(self.now));
             }
         }
         let check = self.state.base.qos_check;
         self.state.set_qos_run(run, check);
-    }
-}
-
-impl Site for Cluster<'_> {
-    fn user(&self, node: &NodeName, rail: u32) -> Option<String> {
-        self.state.rail_user(node, rail)
-    }
-
-    fn strands(&self, ports: &[(NodeName, u32)]) -> BTreeMap<NodeName, String> {
-        self.stranded_by(ports)
     }
 }

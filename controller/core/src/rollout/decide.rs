@@ -1,219 +1,276 @@
-//! How a profile gets to every NIC: what one look decides, from what agents have said and what was begun before. A canary's rails one by
-//! one, then one rail of its pod, the rest of the pod, and pod after pod; of one server never two rails at a time. A NIC is
-//! out of use from before it is touched until its agent says that the profile is kept there, or is taken back.
+//! The machine of rollouts, the same for both ends of a cable: what one look decides, from what agents have said and what was begun
+//! before. Units (NICs, or switches) get what is desired in stages; a unit is out of use from before it is touched until its agent says
+//! that it is kept there, or taken back.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use controller_state::{
-    rows::rollout::{Active, CHANGES, Run},
-    view::rollout::ports::{Port, Stage},
-};
-use proto_model::{NodeName, QosRollout, QosState, Reason, ReasonCode, Timestamp};
+use controller_state::rows::rollout::{Active, CHANGES, Run};
+use proto_model::{QosState, Reason, ReasonCode, Timestamp};
 
 /// Beyond the time of a trial, an agent that is heard is given so long to do what is desired.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a rollout goes by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// It does not go on: what is on trial is taken back.
+    pub(super) paused: bool,
+    /// A trial that nobody confirms for so long is taken back.
+    pub(super) confirm_within: Duration,
+    /// A trial has to be well for so long before it is confirmed.
+    pub(super) soak: Duration,
+    /// Units out of use at a time, at most.
+    pub(super) at_once: usize,
+    /// Also where a job loses its last rail.
+    pub(super) force: bool,
+}
+
+/// Codes of what makes a rollout pause.
+#[derive(Debug, Clone)]
+pub(super) struct Codes {
+    pub(super) failed: ReasonCode,
+    pub(super) silent: ReasonCode,
+    pub(super) unwell: ReasonCode,
+}
+
+/// What a rollout changes at one time: a NIC, or a switch.
+pub(super) trait Unit {
+    /// Names it.
+    type Key: Ord + Clone;
+    /// Its turn.
+    type Stage: Ord + Copy;
+    /// What is said where it goes wrong.
+    const CODES: Codes;
+
+    fn key(&self) -> Self::Key;
+    fn stage(&self) -> Self::Stage;
+    /// Units of this stage go one by one, whatever the rollout allows.
+    fn alone(stage: Self::Stage) -> bool;
+    /// Its agent is connected and heard.
+    fn heard(&self) -> bool;
+    /// How it stands to this rollout, if its agent has said anything of it.
+    fn state(&self) -> Option<QosState>;
+    /// What its agent says, in words; may be empty.
+    fn said(&self) -> &str;
+    /// Its agent is done with all that it was told.
+    fn done(&self) -> bool;
+    /// Why it serves nobody well at present.
+    fn unwell(&self) -> Option<&str>;
+    /// For messages, for example "mlx5_0 of node 'n3'".
+    fn name(&self) -> String;
+    /// For messages: whose agent it is, and what that changes, for example ("node 'n3'", "mlx5_0").
+    fn agent(&self) -> (String, String);
+    /// The scope of a reason that is about it.
+    fn scope(&self) -> String;
+}
+
 /// What of the cluster matters besides.
-pub(super) trait Site {
-    /// Who still uses this rail of a server, although it is drained.
-    fn user(&self, node: &NodeName, rail: u32) -> Option<String>;
-    /// Of these NICs those without which a job would have no rail left, with its name.
-    fn strands(&self, ports: &[(NodeName, u32)]) -> BTreeMap<NodeName, String>;
+pub(super) trait Site<U: Unit> {
+    /// Who still uses it, although it is to be out of use.
+    fn user(&self, unit: &U) -> Option<String>;
+    /// Of these those without which a job would have no rail left, with its name.
+    fn strands(&self, units: &[&U]) -> BTreeMap<U::Key, String>;
+    /// Whether it may not be out of use beside what is (`run`), or beside `chosen`.
+    fn conflicts(&self, unit: &U, run: &Run<U::Key>, chosen: &[&U]) -> bool;
 }
 
 /// What follows.
 #[derive(Debug)]
-pub(super) struct Decision {
-    pub(super) run: Run,
+pub(super) struct Decision<K> {
+    pub(super) run: Run<K>,
     /// Why the rollout is to pause.
     pub(super) pause: Option<Reason>,
 }
 
-/// Decides; `ports` are in the order of their stages, then of their names.
-pub(super) fn decide(
-    rollout: &QosRollout,
-    ports: &[Port],
-    run: &Run,
-    site: &dyn Site,
+/// Decides; `units` are in the order of their stages, then of their names.
+pub(super) fn decide<U: Unit>(
+    terms: &Terms,
+    units: &[U],
+    run: &Run<U::Key>,
+    site: &dyn Site<U>,
     now: Timestamp,
-) -> Decision {
+) -> Decision<U::Key> {
     let mut decision = Decision { run: Run::default(), pause: None };
-    for port in ports {
-        if let Some(active) = run.ports.get(&port.key()) {
-            go_on(rollout, port, active, site, now, &mut decision);
+    for unit in units {
+        if let Some(active) = run.units.get(&unit.key()) {
+            go_on(terms, unit, active, site, now, &mut decision);
         }
     }
-    if rollout.paused.is_some() || decision.pause.is_some() {
-        for active in decision.run.ports.values_mut() {
+    if terms.paused || decision.pause.is_some() {
+        for active in decision.run.units.values_mut() {
             if !active.kept && active.opened.is_some() {
                 active.leaving.get_or_insert(now);
             }
         }
-        decision.run.ports.retain(|_, active| active.leaving.is_some() || active.kept);
+        decision.run.units.retain(|_, active| active.leaving.is_some() || active.kept);
     } else {
-        begin(rollout, ports, site, now, &mut decision);
+        begin(terms, units, site, now, &mut decision);
     }
     decision
 }
 
-/// A NIC that is under way.
-fn go_on(
-    rollout: &QosRollout,
-    port: &Port,
+/// One that is under way.
+fn go_on<U: Unit>(
+    terms: &Terms,
+    unit: &U,
     active: &Active,
-    site: &dyn Site,
+    site: &dyn Site<U>,
     now: Timestamp,
-    decision: &mut Decision,
+    decision: &mut Decision<U::Key>,
 ) {
     let mut active = active.clone();
-    if !port.heard {
-        away(rollout, port, active, now, decision);
+    if !unit.heard() {
+        away(terms, unit, active, now, decision);
         return;
     }
     active.is_back(now);
-    let name = || format!("{} of node '{}'", port.device, port.node);
-    let found = match (port.state(), active.leaving) {
-        (Some(QosState::Failed), _) => Err((ReasonCode::QosFailed, format!("{}: {}", name(), port.said()))),
+    let found = match (unit.state(), active.leaving) {
+        (Some(QosState::Failed), _) => Err((U::CODES.failed, format!("{}: {}", unit.name(), unit.said()))),
         (state, Some(since)) => {
-            let settled = port.done && state.is_some_and(|state| state != QosState::Trial);
-            if settled || now.since(since) >= patience(rollout) {
+            let settled = unit.done() && state.is_some_and(|state| state != QosState::Trial);
+            if settled || now.since(since) >= patience(terms) {
                 return;
             }
             active.note = "what was tried is taken back".to_owned();
             Ok(())
         }
         // One that is to be changed may have been told so before its agent began.
-        (Some(QosState::Kept), None) if active.kept || active.opened.is_none() || port.done => return,
-        (Some(QosState::Trial), None) => try_out(rollout, port, &mut active, now),
+        (Some(QosState::Kept), None) if active.kept || active.opened.is_none() || unit.done() => return,
+        (Some(QosState::Trial), None) => try_out(terms, unit, &mut active, now),
         (Some(QosState::Held | QosState::Kept | QosState::Differs) | None, None) => {
-            open(rollout, port, &mut active, site, now)
+            open(terms, unit, &mut active, site, now)
         }
     };
     if let Err((code, text)) = found {
-        let scope = format!("node/{}:{}", port.node, port.rail);
-        decision.pause.get_or_insert(Reason::new(code, text).scope(scope).since(now));
+        decision.pause.get_or_insert(Reason::new(code, text).scope(unit.scope()).since(now));
     }
-    if port.state() != Some(QosState::Failed) {
-        decision.run.ports.insert(port.key(), active);
+    if unit.state() != Some(QosState::Failed) {
+        decision.run.units.insert(unit.key(), active);
     }
 }
 
-/// A NIC of a server that is not heard. Its agent may be at work on it, and may begin with taking it back when it starts again: nobody uses
-/// it until the agent says what became of it, or is away for long.
-fn away(rollout: &QosRollout, port: &Port, mut active: Active, now: Timestamp, decision: &mut Decision) {
+/// One whose agent is not heard. It may be at work on it, and may begin with taking it back when it starts again: nobody uses it until
+/// the agent says what became of it, or is away for long.
+fn away<U: Unit>(
+    terms: &Terms,
+    unit: &U,
+    mut active: Active,
+    now: Timestamp,
+    decision: &mut Decision<U::Key>,
+) {
     let since = *active.away.get_or_insert(now);
-    if active.opened.is_some() && now.since(since) < patience(rollout) {
+    if active.opened.is_some() && now.since(since) < patience(terms) {
         active.note = "its agent is not heard".to_owned();
-        decision.run.ports.insert(port.key(), active);
+        decision.run.units.insert(unit.key(), active);
     }
 }
 
 /// How long an agent that is heard may take for what is desired, and how long one that is not heard is waited for.
-fn patience(rollout: &QosRollout) -> Duration {
-    rollout.confirm_within + PATIENCE
+fn patience(terms: &Terms) -> Duration {
+    terms.confirm_within + PATIENCE
 }
 
 /// Why a rollout has to pause.
 type Trouble = (ReasonCode, String);
 
 /// An agent that is heard, and does not do what is desired.
-fn silent(rollout: &QosRollout, port: &Port, what: &str) -> Trouble {
-    let limit = patience(rollout).as_secs();
+fn silent<U: Unit>(terms: &Terms, unit: &U, what: &str) -> Trouble {
+    let limit = patience(terms).as_secs();
+    let (owner, thing) = unit.agent();
     let text = format!(
-        "the agent of node '{}' is heard and has not {what} {} within {limit} s; it may be of an older release, see its log",
-        port.node, port.device
+        "the agent of {owner} is heard and has not {what} {thing} within {limit} s; it may be of an older release, see its log"
     );
-    (ReasonCode::QosSilent, text)
+    (U::CODES.silent, text)
 }
 
-/// A NIC that is to be given to its agent, or was.
-fn open(
-    rollout: &QosRollout,
-    port: &Port,
+/// One that is to be given to its agent, or was.
+fn open<U: Unit>(
+    terms: &Terms,
+    unit: &U,
     active: &mut Active,
-    site: &dyn Site,
+    site: &dyn Site<U>,
     now: Timestamp,
 ) -> Result<(), Trouble> {
     match active.opened {
-        None => match site.user(&port.node, port.rail) {
+        None => match site.user(unit) {
             None => {
                 active.opened = Some(now);
                 active.note = CHANGES.to_owned();
             }
             Some(user) => active.note = user,
         },
-        Some(opened) if now.since(opened) >= patience(rollout) => {
+        Some(opened) if now.since(opened) >= patience(terms) => {
             // It has had its time, and gets no more of it to take back what it has not said it has done.
             active.leaving = Some(opened);
-            return Err(silent(rollout, port, "changed"));
+            return Err(silent(terms, unit, "changed"));
         }
         Some(_) => {}
     }
     Ok(())
 }
 
-/// A NIC on trial.
-fn try_out(rollout: &QosRollout, port: &Port, active: &mut Active, now: Timestamp) -> Result<(), Trouble> {
+/// One on trial.
+fn try_out<U: Unit>(terms: &Terms, unit: &U, active: &mut Active, now: Timestamp) -> Result<(), Trouble> {
     let since = *active.trial.get_or_insert(now);
     active.opened.get_or_insert(now);
-    let (passed, needed) = (now.since(since), rollout.soak);
-    match &port.unwell {
-        _ if active.kept && passed >= patience(rollout) => {
+    let passed = now.since(since);
+    match unit.unwell() {
+        _ if active.kept && passed >= patience(terms) => {
             active.kept = false;
-            return Err(silent(rollout, port, "confirmed"));
+            return Err(silent(terms, unit, "confirmed"));
         }
-        None if passed >= needed => {
+        None if passed >= terms.soak => {
             active.kept = true;
             active.note = "it is well and is to be kept".to_owned();
         }
-        None => active.note = format!("it is on trial, and has to be well for {} s", needed.as_secs()),
-        Some(why) if passed >= rollout.confirm_within => {
-            let text = format!("{} of node '{}' is not well with it: {why}", port.device, port.node);
-            return Err((ReasonCode::QosUnwell, text));
+        None => active.note = format!("it is on trial, and has to be well for {} s", terms.soak.as_secs()),
+        Some(why) if passed >= terms.confirm_within => {
+            return Err((U::CODES.unwell, format!("{} is not well with it: {why}", unit.name())));
         }
         Some(why) => active.note = format!("it is on trial, and not well: {why}"),
     }
     Ok(())
 }
 
-/// More NICs of the first stage that has not all of it.
-fn begin(rollout: &QosRollout, ports: &[Port], site: &dyn Site, now: Timestamp, decision: &mut Decision) {
-    let lacks = |port: &&Port| port.heard && port.state() != Some(QosState::Kept);
-    let Some(stage) = ports.iter().filter(lacks).map(|port| port.stage).min() else { return };
-    let at_once = if matches!(stage, Stage::Canary(_)) { 1 } else { rollout.at_once as usize };
-    let room = at_once.saturating_sub(decision.run.ports.len());
-    let busy = |node: &NodeName| {
-        decision.run.ports.range((node.clone(), 0)..=(node.clone(), u32::MAX)).next().is_some()
-    };
-    let mut chosen: Vec<&Port> = Vec::new();
-    for port in ports.iter().filter(|port| port.stage == stage).filter(lacks) {
-        if decision.run.ports.contains_key(&port.key()) {
+/// More of the first stage that has not all of it.
+fn begin<U: Unit>(
+    terms: &Terms,
+    units: &[U],
+    site: &dyn Site<U>,
+    now: Timestamp,
+    decision: &mut Decision<U::Key>,
+) {
+    let lacks = |unit: &&U| unit.heard() && unit.state() != Some(QosState::Kept);
+    let Some(stage) = units.iter().filter(lacks).map(U::stage).min() else { return };
+    let at_once = if U::alone(stage) { 1 } else { terms.at_once };
+    let room = at_once.saturating_sub(decision.run.units.len());
+    let mut chosen: Vec<&U> = Vec::new();
+    for unit in units.iter().filter(|unit| unit.stage() == stage).filter(lacks) {
+        if decision.run.units.contains_key(&unit.key()) {
             continue;
         }
-        if port.state() == Some(QosState::Failed) {
-            let text = format!("{} of node '{}': {}", port.device, port.node, port.said());
-            let scope = format!("node/{}:{}", port.node, port.rail);
-            decision.pause = Some(Reason::new(ReasonCode::QosFailed, text).scope(scope).since(now));
+        if unit.state() == Some(QosState::Failed) {
+            let text = format!("{}: {}", unit.name(), unit.said());
+            decision.pause = Some(Reason::new(U::CODES.failed, text).scope(unit.scope()).since(now));
             return;
         }
-        if chosen.len() < room && !busy(&port.node) {
-            chosen.push(port);
+        if chosen.len() < room && !site.conflicts(unit, &decision.run, &chosen) {
+            chosen.push(unit);
         }
     }
     // What is on trial already is out of use already: this controller has begun since.
-    let fresh: Vec<(NodeName, u32)> =
-        chosen.iter().filter(|port| port.state() != Some(QosState::Trial)).map(|port| port.key()).collect();
-    let strands = if rollout.force || fresh.is_empty() { BTreeMap::new() } else { site.strands(&fresh) };
-    for port in chosen {
-        let on_trial = port.state() == Some(QosState::Trial);
-        if let Some(job) = strands.get(&port.node).filter(|_| !on_trial) {
+    let on_trial = |unit: &U| unit.state() == Some(QosState::Trial);
+    let fresh: Vec<&U> = chosen.iter().copied().filter(|unit| !on_trial(unit)).collect();
+    let strands = if terms.force || fresh.is_empty() { BTreeMap::new() } else { site.strands(&fresh) };
+    for unit in chosen {
+        if let Some(job) = strands.get(&unit.key()).filter(|_| !on_trial(unit)) {
             let text = format!(
                 "job '{job}' would have no rail left; it is waited for, unless the rollout is forced"
             );
-            decision.run.waits.insert(port.key(), text);
+            decision.run.waits.insert(unit.key(), text);
             continue;
         }
-        let active = if on_trial { Active::on_trial(now) } else { Active::begun() };
-        decision.run.ports.insert(port.key(), active);
+        let active = if on_trial(unit) { Active::on_trial(now) } else { Active::begun() };
+        decision.run.units.insert(unit.key(), active);
     }
 }

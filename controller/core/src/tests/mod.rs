@@ -35,6 +35,7 @@ mod repair;
 mod schedules;
 mod standing;
 mod suspensions;
+mod switch_rollout;
 mod switches;
 mod tenants;
 mod undelete;
@@ -377,6 +378,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutRequest(record) => stored.requests.push(record),
             Write::PutDrain(drain) => stored.drains.push(drain),
             Write::PutQos(rollout) => stored.qos = Some(rollout),
+            Write::PutSwitchRollout(rollout) => stored.switch_rollout = Some(rollout),
             Write::PutDecisions(row) => stored.decisions.push(row),
             Write::PutToken(record) => stored.tokens.push(record),
             Write::PutAudit(row) => stored.audit.push(Ok(row)),

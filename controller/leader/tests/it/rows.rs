@@ -39,6 +39,7 @@ pub fn read(write: &Write, kv: &KeyValue) -> Result<Write, controller_leader::Co
         W::PutFabric(_) => W::PutFabric(codec::fabric(kv)?.into()),
         W::PutDrain(_) => W::PutDrain(codec::drain(kv)?.into()),
         W::PutQos(_) => W::PutQos(codec::qos(kv)?.into()),
+        W::PutSwitchRollout(_) => W::PutSwitchRollout(codec::switch_rollout(kv)?.into()),
         W::PutRequest(_) => W::PutRequest(codec::request(kv)?.into()),
         W::PutToken(_) => W::PutToken(codec::join_token(kv)?.into()),
         W::PutDecisions(_) => W::PutDecisions(codec::decisions(kv)?.into()),

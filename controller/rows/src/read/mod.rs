@@ -30,6 +30,7 @@ mod reservation;
 mod schedule;
 mod service_class;
 mod switch;
+mod switch_rollout;
 mod tenant;
 mod tombstone;
 mod values;

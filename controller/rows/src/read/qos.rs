@@ -39,7 +39,7 @@ impl TryFrom<v1::QosPort> for QosPort {
 }
 
 /// A profile's document: what it says is the agents' and railctl's to check.
-fn document(fields: &mut Fields, field: &str, text: String, required: bool) -> Option<Arc<str>> {
+pub(super) fn document(fields: &mut Fields, field: &str, text: String, required: bool) -> Option<Arc<str>> {
     if text.len() > MAX_DOCUMENT {
         fields.fail(field, format!("is longer than {MAX_DOCUMENT} bytes"));
     } else if text.is_empty() {

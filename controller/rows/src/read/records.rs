@@ -1,7 +1,7 @@
 //! The controller's own small records.
 
 use controller_state::rows::records::{RequestRecord, RestingName, TokenRecord};
-use proto_model::{JobId, JobName, NodeName, RequestId, TenantName, Timestamp};
+use proto_model::{JobId, JobName, NodeName, RequestId, SwitchName, TenantName, Timestamp, TokenHolder};
 
 use crate::v1;
 use proto_model::fields::{FieldErrors, Fields};
@@ -39,14 +39,18 @@ impl TryFrom<v1::JoinToken> for TokenRecord {
     fn try_from(row: v1::JoinToken) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         let hash = bytes(&mut fields, "hash", row.hash);
-        let node = fields.take("node", NodeName::new(&row.node));
+        let holder = if row.switch.is_empty() {
+            fields.take("node", NodeName::new(&row.node)).map(TokenHolder::Node)
+        } else {
+            fields.take("switch", SwitchName::new(&row.switch)).map(TokenHolder::Switch)
+        };
         let used_by = match row.used_by.is_empty() {
             true => None,
             false => bytes(&mut fields, "usedBy", row.used_by),
         };
-        fields.finish(hash.zip(node).map(|(hash, node)| Self {
+        fields.finish(hash.zip(holder).map(|(hash, holder)| Self {
             hash,
-            node,
+            holder,
             expires: Timestamp(row.expires_ms),
             used_by,
         }))

@@ -17,6 +17,7 @@ pub fn role_from_row(number: i32) -> Result<Role, FieldErrors> {
         Some(v1::Role::User) => Ok(Role::User),
         Some(v1::Role::Viewer) => Ok(Role::Viewer),
         Some(v1::Role::Node) => Ok(Role::Node),
+        Some(v1::Role::Switch) => Ok(Role::Switch),
         _ => Err(FieldErrors::one("", "must be one of ADMIN, TENANT_ADMIN, USER, VIEWER")),
     }
 }

@@ -1,6 +1,7 @@
 //! The controller's own small records.
 
 use controller_state::rows::records::{RequestRecord, RestingName, TokenRecord};
+use proto_model::TokenHolder;
 
 use crate::v1;
 
@@ -19,9 +20,14 @@ impl From<&RequestRecord> for v1::Request {
 
 impl From<&TokenRecord> for v1::JoinToken {
     fn from(record: &TokenRecord) -> Self {
+        let (node, switch) = match &record.holder {
+            TokenHolder::Node(name) => (name.to_string(), String::new()),
+            TokenHolder::Switch(name) => (String::new(), name.to_string()),
+        };
         Self {
             hash: record.hash.to_vec(),
-            node: record.node.to_string(),
+            node,
+            switch,
             expires_ms: record.expires.0,
             used_by: record.used_by.map(Vec::from).unwrap_or_default(),
         }

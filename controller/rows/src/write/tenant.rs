@@ -14,6 +14,7 @@ pub fn role_to_row(role: Role) -> v1::Role {
         Role::User => v1::Role::User,
         Role::Viewer => v1::Role::Viewer,
         Role::Node => v1::Role::Node,
+        Role::Switch => v1::Role::Switch,
     }
 }
 

@@ -78,6 +78,7 @@ impl CoreError {
             | Self::ClassWaiting { .. }
             | Self::Full { .. } => ErrorKind::Exhausted,
             Self::TemplateRefused { cause } => cause.kind(),
+            Self::Switches(error) => error.kind(),
             Self::Values(error) => error.kind(),
             Self::Infeasible { .. } | Self::LicenseTooFew { .. } => ErrorKind::Infeasible,
         }

@@ -5,4 +5,5 @@ pub mod impact;
 pub mod kind;
 pub mod nearest;
 pub mod refusal;
+pub mod switches;
 pub mod values;

@@ -2,12 +2,14 @@
 
 use proto_model::{
     DrainTarget, JobId, JobName, LicenseName, NodeName, Phase, QueueName, Reason, ReservationName, Role,
-    ScheduleName, ServiceClassName, SpecFlaw, SwitchName, TenantName, Timestamp, WebhookName, many,
+    ScheduleName, ServiceClassName, SpecFlaw, SwitchName, TenantName, Timestamp, TokenHolder, WebhookName,
+    many,
 };
 use thiserror::Error;
 
 use crate::error::{
     impact::{FabricImpact, count},
+    switches::SwitchError,
     values::ValuesError,
 };
 
@@ -59,6 +61,9 @@ pub enum CoreError {
         "the rollout was cancelled and does not go on; `railctl qos apply` begins it anew, `railctl qos rollback` takes back what it has changed"
     )]
     RolloutCancelled,
+    /// A rollout to switches, or what one needs.
+    #[error(transparent)]
+    Switches(#[from] SwitchError),
     /// No server has NICs.
     #[error("no server with NICs has joined, so there is none to begin with")]
     NoCanary,
@@ -564,23 +569,24 @@ pub enum CoreError {
     FabricNotFound,
     /// The join token is not known, or it has expired.
     #[error(
-        "the join token is not valid: it was never made here, or it has expired; make a new one with `railctl node token {node}`"
+        "the join token is not valid: it was never made here, or it has expired; make a new one with `railctl {}`",
+        token_command(.holder)
     )]
     TokenInvalid {
-        /// The node that wanted to join.
-        node: NodeName,
+        /// Who wanted to join.
+        holder: TokenHolder,
     },
     /// The join token was used already.
-    #[error("the join token for node '{node}' was used already; if that was not you, somebody else holds it")]
+    #[error("the join token for {holder} was used already; if that was not you, somebody else holds it")]
     TokenUsed {
-        /// The node that wanted to join.
-        node: NodeName,
+        /// Who wanted to join.
+        holder: TokenHolder,
     },
     /// The join token is bound to another node.
-    #[error("the join token is not for node '{node}'")]
+    #[error("the join token is not for {holder}")]
     TokenForOther {
-        /// The node that wanted to join.
-        node: NodeName,
+        /// Who wanted to join.
+        holder: TokenHolder,
     },
     /// No free name was found for `generateName`.
     #[error("no free name was found for prefix '{prefix}'; give the job a name")]
@@ -677,6 +683,7 @@ impl CoreError {
             Self::RolloutDone => "ROLLOUT_DONE",
             Self::RolloutCancelled => "ROLLOUT_CANCELLED",
             Self::NoCanary => "NO_CANARY",
+            Self::Switches(error) => error.code(),
             Self::TokenInvalid { .. } => "TOKEN_INVALID",
             Self::TokenUsed { .. } => "TOKEN_USED",
             Self::TokenForOther { .. } => "TOKEN_FOR_OTHER_NODE",
@@ -731,4 +738,12 @@ fn chain(path: &[JobName]) -> String {
 
 fn near(name: Option<&TenantName>) -> String {
     name.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}
+
+/// The command that makes a join token.
+fn token_command(holder: &TokenHolder) -> String {
+    match holder {
+        TokenHolder::Node(name) => format!("node token {name}"),
+        TokenHolder::Switch(name) => format!("switch token {name}"),
+    }
 }

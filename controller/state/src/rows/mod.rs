@@ -9,6 +9,7 @@ pub mod proving;
 pub mod records;
 pub mod rollout;
 pub mod schedules;
+pub mod switch_rollout;
 pub mod switches;
 pub mod webhooks;
 pub mod write;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use proto_model::{JobId, JobKey, JobUid, NodeEndpoints, NodeName, Reason, RequestId, TenantName, Timestamp};
+use proto_model::{
+    JobId, JobKey, JobUid, NodeEndpoints, Reason, RequestId, TenantName, Timestamp, TokenHolder,
+};
 
 /// What the controller must not forget about the present attempt of a job that holds something.
 /// There is one exactly while [`proto_model::Phase::holds`].
@@ -90,8 +92,8 @@ pub struct RestingName {
 pub struct TokenRecord {
     /// SHA-256 of the token.
     pub hash: [u8; 32],
-    /// The node that may use it.
-    pub node: NodeName,
+    /// Who may use it.
+    pub holder: TokenHolder,
     /// When it loses its worth.
     pub expires: Timestamp,
     /// SHA-256 of the signing request that used it. Kept until it expires, so that a second use is noticed.

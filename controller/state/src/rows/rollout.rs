@@ -28,7 +28,7 @@ pub struct QosOrder {
     pub force: bool,
 }
 
-/// A NIC that is out of use for the rollout.
+/// What is out of use for a rollout: a NIC, or a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Active {
     /// Since when nobody uses it: from then on its agent may touch it.
@@ -67,19 +67,28 @@ impl Active {
     }
 }
 
-/// What is under way. Not stored: agents tell it again.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Run {
-    /// By port, what is under way there.
-    pub ports: BTreeMap<(NodeName, u32), Active>,
-    /// NICs whose turn it is, and why it is not yet.
-    pub waits: BTreeMap<(NodeName, u32), String>,
+/// A server's NIC, by its rail.
+pub type NicKey = (NodeName, u32);
+
+/// What is under way. Not stored: agents report it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run<K> {
+    /// What is out of use.
+    pub units: BTreeMap<K, Active>,
+    /// Those whose turn it is, and why it is not yet.
+    pub waits: BTreeMap<K, String>,
 }
 
-impl Run {
+impl<K> Default for Run<K> {
+    fn default() -> Self {
+        Self { units: BTreeMap::new(), waits: BTreeMap::new() }
+    }
+}
+
+impl<K> Run<K> {
     /// Another rollout: what one before it has found good is tried again.
     pub fn begins_anew(&mut self) {
-        for active in self.ports.values_mut() {
+        for active in self.units.values_mut() {
             (active.trial, active.kept) = (None, false);
         }
     }

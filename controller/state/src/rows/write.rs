@@ -6,7 +6,8 @@ use proto_audit::Log;
 use proto_model::{
     Drain, DrainTarget, Fabric, Job, JobId, JobSchedule, JobUid, License, LicenseName, Node, NodeName,
     QosRollout, Queue, QueueName, RequestId, Reservation, ReservationName, ScheduleName, ServiceClass,
-    ServiceClassName, SwitchConfig, SwitchName, Tenant, TenantName, Values, ValuesId, Webhook, WebhookName,
+    ServiceClassName, SwitchConfig, SwitchName, SwitchRollout, Tenant, TenantName, Values, ValuesId, Webhook,
+    WebhookName,
 };
 
 use crate::rows::{
@@ -90,6 +91,8 @@ pub enum Write {
     DeleteDrain(DrainTarget),
     /// The rollout of a profile.
     PutQos(Arc<QosRollout>),
+    /// The rollout to switches.
+    PutSwitchRollout(Arc<SwitchRollout>),
     /// A request id.
     PutRequest(Arc<RequestRecord>),
     /// A request id has expired.
@@ -149,6 +152,8 @@ pub enum Key {
     Drain(DrainTarget),
     /// The rollout of a profile.
     Qos,
+    /// The rollout to switches.
+    SwitchRollout,
     /// A request id.
     Request(TenantName, RequestId),
     /// A join token, by its hash.
@@ -203,6 +208,7 @@ impl Write {
             Self::PutDrain(drain) => Key::Drain(drain.target.clone()),
             Self::DeleteDrain(target) => Key::Drain(target.clone()),
             Self::PutQos(_) => Key::Qos,
+            Self::PutSwitchRollout(_) => Key::SwitchRollout,
             Self::PutRequest(record) => Key::Request(record.tenant.clone(), record.request.clone()),
             Self::DeleteRequest(tenant, request) => Key::Request(tenant.clone(), request.clone()),
             Self::PutToken(record) => Key::Token(record.hash),

@@ -43,7 +43,9 @@ impl State {
         let tokens = index.token_times.first().map(|(time, _)| *time);
         let kept = self.config.ended_retention;
         let ended = kept.and_then(|kept| index.ended.first().map(|(time, _)| time.plus(kept)));
-        let checks = [schedule.check, self.base.qos_check, self.base.prove_check, self.tombstone_due()];
+        let base = &self.base;
+        let checks =
+            [schedule.check, base.qos_check, base.switch_check, base.prove_check, self.tombstone_due()];
         let rest = [now, index.due.first().map(|(time, _)| *time), requests, tokens, ended];
         checks.into_iter().chain(rest).flatten().min()
     }

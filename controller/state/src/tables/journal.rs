@@ -82,6 +82,13 @@ impl State {
                     self.swap_qos_run(run);
                     self.base.qos_check = check;
                 }
+                Own::SwitchRollout(old) => self.base.switch_rollout = old,
+                Own::SwitchRun(old) => {
+                    let (run, check) = *old;
+                    self.swap_switch_run(run);
+                    self.base.switch_check = check;
+                }
+                Own::SwitchView(name, old) => drop(self.swap_switch_view(&name, old.map(|view| *view))),
                 Own::Proving(old) => (self.base.proving, self.base.prove_check) = *old,
                 Own::Job(uid, old) => drop(self.swap_job(uid, old.map(|entry| *entry))),
                 Own::Link(name, old) => drop(self.swap_link(&name, old)),
@@ -101,7 +108,7 @@ impl State {
         let mut writes = Vec::new();
         let mut seen = Seen::default();
         let (mut jobs, mut schedules, mut audit) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        let (mut qos, mut fabric) = (false, false);
+        let (mut qos, mut fabric, mut switches) = (false, false, false);
         for undo in &self.journal.undo[mark..] {
             writes.extend(seen.write(&self.base, undo));
             let Undo::Own(own) = undo else { continue };
@@ -116,6 +123,10 @@ impl State {
                 Own::Qos(_) if !qos => {
                     qos = true;
                     writes.extend(self.base.qos.clone().map(Write::PutQos));
+                }
+                Own::SwitchRollout(_) if !switches => {
+                    switches = true;
+                    writes.extend(self.base.switch_rollout.clone().map(Write::PutSwitchRollout));
                 }
                 Own::Fabric(old) if !fabric => {
                     fabric = true;

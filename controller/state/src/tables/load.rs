@@ -8,7 +8,7 @@ use std::{
 use controller_queue::{Past, Policy, QueueState};
 use proto_model::{
     Drain, Fabric, Health, Job, JobSchedule, JobUid, License, Node, NodeName, Phase, QosRollout, Queue,
-    Reservation, ServiceClass, SwitchConfig, Tenant, Timestamp, Values, Webhook,
+    Reservation, ServiceClass, SwitchConfig, SwitchName, SwitchRollout, Tenant, Timestamp, Values, Webhook,
 };
 use thiserror::Error;
 
@@ -22,6 +22,7 @@ use crate::{
         job::{JobEntry, Tally},
         node::Link,
         records::{Attempt, RequestRecord, RestingName, TokenRecord},
+        rollout::Active,
         schedules::ScheduleEntry,
         webhooks::Delivery,
         write::Key,
@@ -70,6 +71,8 @@ pub struct Stored {
     pub drains: Vec<Arc<Drain>>,
     /// The rollout of a profile.
     pub qos: Option<Arc<QosRollout>>,
+    /// The rollout to switches.
+    pub switch_rollout: Option<Arc<SwitchRollout>>,
     /// The join tokens.
     pub tokens: Vec<Arc<TokenRecord>>,
     /// The decision log.
@@ -122,6 +125,12 @@ impl State {
         state.take_in_unversioned(stored.drains);
         state.base.qos_check = stored.qos.is_some().then_some(now);
         state.base.qos = stored.qos;
+        state.base.switch_check = stored.switch_rollout.is_some().then_some(now);
+        if let Some(rollout) = &stored.switch_rollout {
+            let active = |name: &SwitchName| (name.clone(), Active::on_trial(now));
+            state.base.switch_run.units = rollout.out_of_use.iter().map(active).collect();
+        }
+        state.base.switch_rollout = stored.switch_rollout;
         for (node, version) in stored.nodes {
             let name = node.name.clone();
             let due = (node.health == Health::Ready).then(|| now.plus(state.config.heartbeat_limit));

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{Fabric, JobUid, NodeName, QosRollout, RequestId, TenantName, Timestamp};
+use proto_model::{
+    Fabric, JobUid, NodeName, QosRollout, RequestId, SwitchName, SwitchRollout, TenantName, Timestamp,
+};
 
 use crate::{
     index::all::Due,
@@ -10,7 +12,7 @@ use crate::{
         job::{JobEntry, NodeView, Schedule, Tally},
         node::Link,
         proving::Proving,
-        rollout::Run,
+        rollout::{NicKey, Run},
         schedules::{ScheduleEntry, ScheduleKey},
     },
     tables::{
@@ -33,12 +35,37 @@ impl State {
     }
 
     /// What of the rollout is under way, and when it is looked at again; the journal can undo it.
-    pub fn set_qos_run(&mut self, run: Run, check: Option<Timestamp>) {
+    pub fn set_qos_run(&mut self, run: Run<NicKey>, check: Option<Timestamp>) {
         if (&self.base.qos_run, self.base.qos_check) != (&run, check) {
             let old = (self.swap_qos_run(run), self.base.qos_check);
             self.base.qos_check = check;
             self.note(Own::QosRun(Box::new(old)));
         }
+    }
+
+    /// Puts the rollout to switches into its table; the journal can undo it.
+    pub fn set_switch_rollout(&mut self, new: Option<Arc<SwitchRollout>>) {
+        let old = std::mem::replace(&mut self.base.switch_rollout, new);
+        self.note(Own::SwitchRollout(old));
+    }
+
+    /// What of the rollout to switches is under way, and when it is looked at again; the journal can undo it.
+    pub fn set_switch_run(&mut self, run: Run<SwitchName>, check: Option<Timestamp>) {
+        if (&self.base.switch_run, self.base.switch_check) != (&run, check) {
+            let old = (self.swap_switch_run(run), self.base.switch_check);
+            self.base.switch_check = check;
+            self.note(Own::SwitchRun(Box::new(old)));
+        }
+    }
+
+    /// The switches that are out of use for a rollout. Where that changes, any server's rails may be others.
+    pub(crate) fn swap_switch_run(&mut self, run: Run<SwitchName>) -> Run<SwitchName> {
+        let old = std::mem::replace(&mut self.base.switch_run, run);
+        if !old.units.keys().eq(self.base.switch_run.units.keys()) {
+            let nodes: Vec<NodeName> = self.base.nodes.keys().cloned().collect();
+            nodes.iter().for_each(|node| self.index_drained(node));
+        }
+        old
     }
 
     /// Which rails are being proved, and when they are looked at again; the journal can undo it.
@@ -97,11 +124,12 @@ impl State {
     }
 
     /// The ports that are out of use for a rollout of class of service.
-    pub fn swap_qos_run(&mut self, run: Run) -> Run {
-        let nodes =
-            |run: &Run| run.ports.keys().map(|(node, _)| node.clone()).collect::<BTreeSet<NodeName>>();
+    pub fn swap_qos_run(&mut self, run: Run<NicKey>) -> Run<NicKey> {
+        let nodes = |run: &Run<NicKey>| {
+            run.units.keys().map(|(node, _)| node.clone()).collect::<BTreeSet<NodeName>>()
+        };
         let old = std::mem::replace(&mut self.base.qos_run, run);
-        if old.ports != self.base.qos_run.ports {
+        if old.units != self.base.qos_run.units {
             let mut changed = nodes(&old);
             changed.extend(nodes(&self.base.qos_run));
             changed.iter().for_each(|node| self.index_drained(node));

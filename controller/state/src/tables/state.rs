@@ -15,7 +15,7 @@ use proto_audit::Log;
 use proto_model::{
     Drain, DrainTarget, Fabric, JobUid, License, LicenseName, Node, NodeName, QosRollout, Queue, QueueName,
     RequestId, Reservation, ReservationName, ServiceClass, ServiceClassName, SwitchConfig, SwitchName,
-    Tenant, TenantName, Timestamp, Values, ValuesId, Webhook,
+    SwitchRollout, Tenant, TenantName, Timestamp, Values, ValuesId, Webhook,
 };
 
 use crate::{
@@ -29,8 +29,9 @@ use crate::{
         node::Link,
         proving::Proving,
         records::{RequestRecord, RestingName, TokenRecord},
-        rollout::Run,
+        rollout::{NicKey, Run},
         schedules::{ScheduleEntry, ScheduleKey},
+        switch_rollout::SwitchContact,
         webhooks::{Delivery, DeliveryKey, WebhookKey},
         write::{Key, Write},
     },
@@ -270,6 +271,8 @@ tables! {
         fabric: Option<Arc<Fabric>>,
         /// The rollout of a profile.
         qos: Option<Arc<QosRollout>>,
+        /// The rollout to switches.
+        switch_rollout: Option<Arc<SwitchRollout>>,
         /// Schedules of jobs, and when each is looked at again.
         schedules: BTreeMap<ScheduleKey, ScheduleEntry>,
         /// Jobs with what belongs to them.
@@ -285,9 +288,15 @@ tables! {
         /// Not stored: how far the queue was looked at.
         schedule: Schedule,
         /// Not stored: what of the rollout of a profile is under way, and when it is looked at again.
-        qos_run: Run,
+        qos_run: Run<NicKey>,
         /// Not stored: when the rollout is looked at again.
         qos_check: Option<Timestamp>,
+        /// Not stored: what switches' agents have said.
+        switch_views: BTreeMap<SwitchName, SwitchContact>,
+        /// Not stored: what of the rollout to switches is under way.
+        switch_run: Run<SwitchName>,
+        /// Not stored: when the rollout to switches is looked at again.
+        switch_check: Option<Timestamp>,
         /// Not stored: which rails that are out of use are being proved, and when they are looked at again.
         proving: Proving,
         /// Not stored: when the proofs are looked at again.
@@ -303,7 +312,13 @@ pub enum Own {
     /// The rollout.
     Qos(Option<Arc<QosRollout>>),
     /// What of the rollout is under way, and when it is looked at again.
-    QosRun(Box<(Run, Option<Timestamp>)>),
+    QosRun(Box<(Run<NicKey>, Option<Timestamp>)>),
+    /// The rollout to switches.
+    SwitchRollout(Option<Arc<SwitchRollout>>),
+    /// What of the rollout to switches is under way, and when it is looked at again.
+    SwitchRun(Box<(Run<SwitchName>, Option<Timestamp>)>),
+    /// What a switch's agent has said.
+    SwitchView(SwitchName, Option<Box<SwitchContact>>),
     /// Probes, and when they are looked at again.
     Proving(Box<(Proving, Option<Timestamp>)>),
     /// A job with what belongs to it.
@@ -333,6 +348,7 @@ impl Own {
         match self {
             Self::Fabric(old) => at(old.as_ref()) != at(base.fabric.as_ref()),
             Self::Qos(old) => at(old.as_ref()) != at(base.qos.as_ref()),
+            Self::SwitchRollout(old) => at(old.as_ref()) != at(base.switch_rollout.as_ref()),
             Self::JobSchedule(key, old) => {
                 let (old, new) = (old.as_deref(), base.schedules.get(key));
                 at(old.map(|old| &old.schedule)) != at(new.map(|new| &new.schedule))
@@ -347,6 +363,8 @@ impl Own {
             | Self::View(..)
             | Self::Schedule(_)
             | Self::QosRun(_)
+            | Self::SwitchRun(_)
+            | Self::SwitchView(..)
             | Self::Proving(_)
             | Self::Marks(_)
             | Self::Chain(..)

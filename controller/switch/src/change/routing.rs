@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, fmt::Display};
 
-use super::{Change, FRR_CONF, Impact};
+use super::{
+    difference::{Change, FRR_CONF},
+    impact::Impact,
+};
 use crate::state::Routing;
 
 /// Adds what differs.

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{CONFIG_DB, Change, impact};
+use super::{
+    difference::{CONFIG_DB, Change},
+    impact,
+};
 use crate::render::tables::{ConfigDb, Field, Row};
 
 /// Tables of which nothing may stand on the switch but what is rendered: a row too many there changes what happens to packets.

@@ -1,6 +1,7 @@
 //! The switches of a cluster: the fabric document, and what administrators have said of each switch under the same name. Ports and buffers
 //! are planned of one switch at a time; of the others only their names and numbers count.
 
+mod cables;
 mod finding;
 mod ports;
 
@@ -64,8 +65,8 @@ pub struct Cluster<'a> {
     circle: Option<fabric::Finding>,
     said: BTreeMap<&'a str, &'a SwitchSpec>,
     /// Uplinks by the switches at their ends.
-    uplinks: OnceCell<ports::Ends<'a>>,
-    cables: OnceCell<ports::Cables<'a>>,
+    uplinks: OnceCell<cables::Ends<'a>>,
+    cables: OnceCell<cables::Cables<'a>>,
     numbers: OnceCell<(BTreeMap<Name, Bgp>, Vec<BgpRefusal>)>,
 }
 

@@ -1,31 +1,15 @@
 //! The ports of one switch of a cluster.
 
-use std::collections::BTreeMap;
-
-use proto_model::{Link, LinkGroup, SwitchNos, SwitchSpec, Uplink};
+use proto_model::{Link, SwitchNos, SwitchSpec, Uplink};
 
 use crate::{
-    cluster::{Cluster, Finding, Listed, Problem},
+    cluster::{
+        Cluster, Finding, Listed, Problem,
+        cables::{Cables, End, Ends},
+    },
     fabric::{self, Draft},
     model::{Name, Role, Switch},
 };
-
-/// At which end of uplinks a switch is.
-#[derive(Clone, Copy)]
-pub(super) enum End {
-    Lower,
-    Upper,
-}
-
-/// Uplinks by the switches at their ends.
-pub(super) type Ends<'a> = BTreeMap<String, Vec<(End, &'a Uplink)>>;
-
-/// Cables from servers, by leaf.
-#[derive(Default)]
-pub(super) struct Cables<'a> {
-    links: BTreeMap<&'a str, Vec<&'a Link>>,
-    groups: BTreeMap<&'a str, Vec<&'a LinkGroup>>,
-}
 
 impl<'a> Cluster<'a> {
     /// A switch with its ports as the document and what is said of it make them, and what is wrong with either.

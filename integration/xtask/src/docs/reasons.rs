@@ -74,6 +74,7 @@ const MEANINGS: [(&str, &str); 44] = [
     ),
     ("LEAD_UNCONFIRMED", "The leader is not sure that it still leads; nothing was done. Try again."),
     ("NOT_A_NODE", "The certificate names what no node can be called."),
+    ("NOT_A_SWITCH", "The certificate names what no switch can be called."),
     ("NOT_LEADING", "This controller does not lead, or is ending; nothing was done. Another one answers."),
     ("NO_FIRST_MESSAGE", "The stream ended, or began with another message than it has to."),
     ("NO_JSON", "An answer could not be written as JSON: a defect."),
@@ -111,7 +112,6 @@ const MEANINGS: [(&str, &str); 44] = [
     ("NO_PAGE", "A list has no end: a defect."),
     ("DEADLINE_EXCEEDED", "The call did not end within its time."),
     ("AGENT_NOT_CONNECTED", "A server's agent is not connected, so nothing can be started there."),
-    ("NOT_SERVED", "The call is in the schema, and this release does not serve it."),
     ("PLANNING_FAILED", "What was asked for could not be worked out: a defect."),
     (
         "SWITCH_NOT_PLANNED",

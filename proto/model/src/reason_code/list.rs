@@ -387,6 +387,18 @@ reason_codes! {
         /// The configuration of the switch cannot be planned; the message says which value of which document is wrong.
         SwitchUnplanned,
     }
+    "Rollouts to switches" {
+        /// A switch could not be brought to its configuration; mend what the message says, then `railctl switch resume`.
+        SwitchFailed,
+        /// A switch's agent is heard and does not do what is desired; look at its log, it may be of an older release.
+        SwitchSilent,
+        /// A switch, or a cable to it, is not well with the configuration on trial; look at what the message names before you resume.
+        SwitchUnwell,
+        /// Somebody paused the rollout to switches; `railctl switch resume` lets it go on.
+        SwitchRolloutPaused,
+        /// Somebody cancelled the rollout to switches; `railctl switch apply` begins another.
+        SwitchRolloutCancelled,
+    }
     "The fabric document and the cables" {
         /// A rail has no name; give it one in the fabric document.
         RailName,

@@ -14,6 +14,7 @@ pub fn role_to_wire(role: Role) -> v1::Role {
         Role::User => v1::Role::User,
         Role::Viewer => v1::Role::Viewer,
         Role::Node => v1::Role::Node,
+        Role::Switch => v1::Role::Switch,
     }
 }
 
@@ -28,6 +29,7 @@ pub fn role_from_wire(number: i32) -> Result<Role, FieldErrors> {
         Some(v1::Role::User) => Ok(Role::User),
         Some(v1::Role::Viewer) => Ok(Role::Viewer),
         Some(v1::Role::Node) => Ok(Role::Node),
+        Some(v1::Role::Switch) => Ok(Role::Switch),
         _ => Err(FieldErrors::one("", "must be one of ADMIN, TENANT_ADMIN, USER, VIEWER")),
     }
 }

@@ -1,7 +1,8 @@
 //! Fabric documents, drains and rollouts.
 
 use proto_model::{
-    Drain, DrainTarget, Fabric, Leaf, Link, LinkGroup, Names, QosRollout, Rail, Spine, Uplink,
+    Drain, DrainTarget, Fabric, Leaf, Link, LinkGroup, Names, QosRollout, Rail, Spine, SwitchName,
+    SwitchRollout, Uplink,
 };
 
 use super::Pick;
@@ -84,6 +85,24 @@ impl Pick {
             force: self.flag(),
             paused: self.some(Self::reason),
             mixed: self.flag(),
+        }
+    }
+
+    pub fn switch_rollout(&mut self) -> SwitchRollout {
+        SwitchRollout {
+            generation: self.large(),
+            profile: "{\"name\": \"roce-lossless\"}".into(),
+            before: self.some(|_| "{\"mtu\": 1500}".into()),
+            reason: self.line(),
+            by: self.word(),
+            since: self.time(),
+            canary: SwitchName::new(format!("leaf{}", self.below(64))).unwrap(),
+            confirm_within: self.span(),
+            soak: self.span(),
+            at_once: 1 + self.below(64),
+            force: self.flag(),
+            paused: self.some(Self::reason),
+            out_of_use: (0..self.below(3)).map(|n| SwitchName::new(format!("spine{n}")).unwrap()).collect(),
         }
     }
 }

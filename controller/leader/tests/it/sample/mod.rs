@@ -146,6 +146,7 @@ pub fn rows(pick: &mut Pick) -> Vec<Write> {
         W::PutFabric(Arc::new(pick.fabric())),
         W::PutDrain(Arc::new(pick.drain())),
         W::PutQos(Arc::new(pick.rollout())),
+        W::PutSwitchRollout(Arc::new(pick.switch_rollout())),
         W::PutRequest(Arc::new(pick.request())),
         W::PutToken(Arc::new(pick.join_token())),
         W::PutDecisions(Arc::new(pick.decisions())),

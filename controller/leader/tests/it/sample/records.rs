@@ -7,7 +7,10 @@ use controller_core::{
     Outcome, RequestRecord, RestingName, TokenRecord, Tombstone, webhooks::Delivery,
 };
 use proto_audit::{Actor, Change, Checkpoint, Content, Denial, Head, Log, Object, Record};
-use proto_model::{JobId, JobKey, NodeEndpoints, Phase, RailEndpoint, RequestId, WebhookEvent, WebhookName};
+use proto_model::{
+    JobId, JobKey, NodeEndpoints, Phase, RailEndpoint, RequestId, SwitchName, TokenHolder, WebhookEvent,
+    WebhookName,
+};
 
 use super::Pick;
 
@@ -104,7 +107,10 @@ impl Pick {
     pub fn join_token(&mut self) -> TokenRecord {
         TokenRecord {
             hash: self.bytes(),
-            node: self.node_name(),
+            holder: match self.flag() {
+                true => TokenHolder::Node(self.node_name()),
+                false => TokenHolder::Switch(SwitchName::new(format!("leaf{}", self.below(64))).unwrap()),
+            },
             expires: self.time(),
             used_by: self.some(Self::bytes),
         }

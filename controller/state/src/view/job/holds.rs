@@ -9,7 +9,7 @@ fn code(hold: &JobHold) -> ReasonCode {
         _ if hold.is_our_own() => ReasonCode::HeldForEnvironment,
         Role::Admin => ReasonCode::HeldByAdministrator,
         Role::TenantAdmin => ReasonCode::HeldByTenantAdministrator,
-        Role::User | Role::Viewer | Role::Node => ReasonCode::HeldByUser,
+        Role::User | Role::Viewer | Role::Node | Role::Switch => ReasonCode::HeldByUser,
     }
 }
 
@@ -18,7 +18,7 @@ pub fn named(role: Role, user: &str) -> String {
     match role {
         Role::Admin => format!("administrator '{user}'"),
         Role::TenantAdmin => format!("'{user}', an administrator of its tenant"),
-        Role::User | Role::Viewer | Role::Node => format!("user '{user}'"),
+        Role::User | Role::Viewer | Role::Node | Role::Switch => format!("user '{user}'"),
     }
 }
 

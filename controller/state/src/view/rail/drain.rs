@@ -27,7 +27,8 @@ impl State {
     /// cabled to, which these names say; a port is a NIC of its inventory, whatever it is called.
     #[must_use]
     pub fn drained_rails(&self, name: &NodeName) -> RailSet {
-        if self.base.drains.is_empty() && self.qos_rails(name).is_empty() {
+        let rollouts = self.qos_rails(name).or(self.switch_rails(name));
+        if self.base.drains.is_empty() && rollouts.is_empty() {
             return RailSet::EMPTY;
         }
         self.drained_by(name, &self.names(name))
@@ -43,7 +44,7 @@ impl State {
 
     fn drained_by(&self, name: &NodeName, names: &Names) -> RailSet {
         let drains = &self.base.drains;
-        let mut drained = names.of_all(self.qos_rails(name));
+        let mut drained = names.of_all(self.qos_rails(name)).or(self.switch_rails(name));
         if drains.is_empty() {
             return drained;
         }

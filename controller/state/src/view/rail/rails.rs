@@ -319,7 +319,11 @@ impl State {
 
     /// Who may still use a drained port of a server.
     pub fn rail_user(&self, node: &NodeName, port: u32) -> Option<String> {
-        let rail = self.names(node).of(port);
+        self.user_of_rail(node, self.names(node).of(port))
+    }
+
+    /// The same for a rail as jobs name it.
+    pub fn user_of_rail(&self, node: &NodeName, rail: u32) -> Option<String> {
         for (uid, position) in self.index.holds.get(node)? {
             let Some(entry) = self.base.jobs.get(uid) else { continue };
             let nodes = entry.job.status.placement.as_ref().map_or(&[][..], |placement| &placement.nodes);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{SwitchConfig, SwitchName};
+use proto_model::{SwitchConfig, SwitchName, Timestamp};
 
 use crate::{
     error::{nearest::nearest, refusal::CoreError},
@@ -24,8 +24,19 @@ impl State {
 
     /// What is heard of a switch: nothing, where none of that name is.
     #[must_use]
-    pub fn switch_observed(&self, _name: &SwitchName) -> SwitchObserved {
-        SwitchObserved::default()
+    pub fn switch_observed(&self, name: &SwitchName, now: Timestamp) -> SwitchObserved {
+        let Some(contact) = self.base.switch_views.get(name) else { return SwitchObserved::default() };
+        let progress = contact.report.progress.as_ref();
+        SwitchObserved {
+            connected: self.switch_heard(name, now),
+            last_seen: Some(contact.seen),
+            nos_version: contact.report.nos_version.clone(),
+            agent_version: contact.report.agent_version.clone(),
+            state: progress.map(|progress| progress.state),
+            generation: progress.map_or(0, |progress| progress.generation),
+            number: progress.map_or(0, |progress| progress.observed_number),
+            standing: contact.report.standing,
+        }
     }
 
     /// The refusal for a switch that is not there, with the name that may have been meant.

@@ -1,5 +1,7 @@
-//! The rollout of class of service: its NICs, what it would do, and how far it is.
+//! Rollouts, to NICs (class of service) and to switches: what is changed, what a rollout would do, and how far it is.
 
 pub mod plan;
 pub mod ports;
 pub mod show;
+pub mod switch_show;
+pub mod switches;

@@ -54,11 +54,6 @@ impl Port {
         self.reported.as_ref().map(|reported| reported.state)
     }
 
-    /// Its server and rail.
-    pub fn key(&self) -> (NodeName, u32) {
-        (self.node.clone(), self.rail)
-    }
-
     /// What its agent says, in words; may be empty.
     pub fn said(&self) -> &str {
         self.reported.as_ref().map_or("", |reported| &reported.message)
@@ -79,9 +74,14 @@ impl Cluster<'_> {
             let rails = more.entry(node.clone()).or_insert(RailSet::EMPTY);
             *rails = rails.with(self.state.names(node).of(*rail));
         }
+        self.stranded_without(&more)
+    }
+
+    /// The same without these rails, as jobs name them.
+    pub fn stranded_without(&self, more: &BTreeMap<NodeName, RailSet>) -> BTreeMap<NodeName, String> {
         let before = self.state.stranded(&BTreeMap::new());
         let mut found = BTreeMap::new();
-        for (uid, id) in self.state.stranded(&more).into_iter().filter(|(uid, _)| !before.contains_key(uid)) {
+        for (uid, id) in self.state.stranded(more).into_iter().filter(|(uid, _)| !before.contains_key(uid)) {
             for node in self.state.nodes_of(uid).into_iter().filter(|node| more.contains_key(node)) {
                 found.insert(node, id.to_string());
             }
@@ -213,7 +213,7 @@ impl State {
         let node = self.base.nodes.get(name)?;
         let (mut trial, mut kept) = (BTreeSet::new(), BTreeSet::new());
         for nic in &node.inventory.nics {
-            let active = self.base.qos_run.ports.get(&(name.clone(), nic.rail));
+            let active = self.base.qos_run.units.get(&(name.clone(), nic.rail));
             let reported = node.inventory.qos.iter().find(|port| port.device == nic.device);
             let reported = reported
                 .filter(|reported| reported.generation == rollout.generation)
@@ -261,7 +261,7 @@ impl State {
 
     /// Rails of a server that are out of use for the rollout.
     pub fn qos_rails(&self, name: &NodeName) -> RailSet {
-        let ports = &self.base.qos_run.ports;
+        let ports = &self.base.qos_run.units;
         if ports.is_empty() {
             return RailSet::EMPTY;
         }

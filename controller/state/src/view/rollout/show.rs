@@ -101,7 +101,7 @@ impl State {
     fn name(&self, port: &Port, view: &mut QosView) {
         let key = (port.node.clone(), port.rail);
         let run = &self.base.qos_run;
-        let note = run.ports.get(&key).map(|active| &active.note).or_else(|| run.waits.get(&key));
+        let note = run.units.get(&key).map(|active| &active.note).or_else(|| run.waits.get(&key));
         let failed = port
             .reported
             .as_ref()

@@ -117,7 +117,7 @@ impl State {
         let most = match by.role {
             Role::Admin => return Ok(()),
             Role::TenantAdmin => self.config.tenant_admin_priority,
-            Role::User | Role::Viewer | Role::Node => self.config.user_priority,
+            Role::User | Role::Viewer | Role::Node | Role::Switch => self.config.user_priority,
         };
         let limits = class.map(|class| &class.job);
         let least = limits.and_then(|limits| limits.priority_min).unwrap_or(i32::MIN);

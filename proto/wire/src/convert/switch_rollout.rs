@@ -1,0 +1,158 @@
+//! Rollouts to switches, and what switches' agents say.
+
+use std::time::Duration;
+
+use proto_model::{
+    DesiredSwitch, QosState, SwitchName, SwitchPhase, SwitchProgress,
+    fields::{FieldErrors, Fields},
+};
+
+use super::{common::duration, duration_to_wire};
+use crate::{
+    v1,
+    v1::{desired_switch::Phase, switch_progress::State},
+};
+
+/// Bytes of a reason, and of what an agent says of a failure.
+const LINE: usize = 1024;
+/// How long a trial may wait: by default, at least, at most.
+const CONFIRM: [Duration; 3] = [Duration::from_secs(60), Duration::from_secs(10), Duration::from_secs(3600)];
+/// How long a trial has to be well by default.
+const SOAK: Duration = Duration::from_secs(10);
+/// Switches out of use at a time, at most.
+const AT_ONCE: u32 = 64;
+
+/// What somebody asks for, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchOrder {
+    /// Why the rollout is made, in the administrator's words.
+    pub reason: String,
+    /// The leaf that is to be first, if one is named.
+    pub canary: Option<SwitchName>,
+    /// How long a trial waits for its confirmation.
+    pub confirm_within: Duration,
+    /// How long it has to be well before.
+    pub soak: Duration,
+    /// Switches out of use at a time, at most.
+    pub at_once: u32,
+    /// Also where a job loses its last rail.
+    pub force: bool,
+}
+
+fn line(fields: &mut Fields, field: &str, text: &str) {
+    if text.len() > LINE || text.chars().any(char::is_control) {
+        fields.fail(field, format!("must be one printable line of at most {LINE} bytes"));
+    }
+}
+
+impl TryFrom<v1::RollOutSwitchesRequest> for SwitchOrder {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::RollOutSwitchesRequest) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        line(&mut fields, "reason", &wire.reason);
+        let canary = (!wire.canary.is_empty()).then(|| fields.take("canary", SwitchName::new(&wire.canary)));
+        let [default, least, most] = CONFIRM;
+        let confirm_within = duration(&mut fields, "confirmWithin", wire.confirm_within).unwrap_or(default);
+        if !(least..=most).contains(&confirm_within) {
+            fields.fail("confirmWithin", "must be from 10s to 1h");
+        }
+        let soak = duration(&mut fields, "soak", wire.soak).unwrap_or(SOAK.min(confirm_within / 2));
+        if soak >= confirm_within {
+            fields
+                .fail("soak", "must be less than confirmWithin: what nobody confirms in time is taken back");
+        }
+        if wire.at_once > AT_ONCE {
+            fields.fail("atOnce", format!("{} is more than {AT_ONCE}", wire.at_once));
+        }
+        fields.finish(Some(Self {
+            reason: wire.reason,
+            canary: canary.flatten(),
+            confirm_within,
+            soak,
+            at_once: wire.at_once.max(1),
+            force: wire.force,
+        }))
+    }
+}
+
+/// What an agent says of its desired state; none where it has not had any.
+///
+/// # Errors
+/// [`FieldErrors`] with each wrong field.
+pub fn switch_progress(wire: v1::SwitchProgress) -> Result<Option<SwitchProgress>, FieldErrors> {
+    let mut fields = Fields::default();
+    line(&mut fields, "message", &wire.message);
+    let state = match State::try_from(wire.state) {
+        Ok(State::Unspecified) => None,
+        Ok(State::Held) => Some(QosState::Held),
+        Ok(State::Trial) => Some(QosState::Trial),
+        Ok(State::Kept) => Some(QosState::Kept),
+        Ok(State::Failed) => Some(QosState::Failed),
+        Err(_) => {
+            fields.fail("state", "must be HELD, TRIAL, KEPT or FAILED");
+            None
+        }
+    };
+    let v1::SwitchProgress { generation, message, observed_number, .. } = wire;
+    fields.finish(Some(state.map(|state| SwitchProgress { state, generation, message, observed_number })))
+}
+
+/// What a switch should do, without its files.
+#[must_use]
+pub fn desired_switch(desired: &DesiredSwitch) -> v1::DesiredSwitch {
+    let phase = match desired.phase {
+        SwitchPhase::Hold => Phase::Hold,
+        SwitchPhase::Trial => Phase::Trial,
+        SwitchPhase::Keep => Phase::Keep,
+    };
+    v1::DesiredSwitch {
+        generation: desired.generation,
+        phase: phase.into(),
+        files: Vec::new(),
+        confirm_within: Some(duration_to_wire(desired.confirm_within)),
+        number: desired.number,
+        owned_tables: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(change: impl FnOnce(&mut v1::RollOutSwitchesRequest)) -> Result<SwitchOrder, Vec<String>> {
+        let mut wire = v1::RollOutSwitchesRequest::default();
+        change(&mut wire);
+        SwitchOrder::try_from(wire).map_err(|errors| errors.0.into_iter().map(|error| error.field).collect())
+    }
+
+    #[test]
+    fn an_order_has_defaults_and_every_wrong_field_is_named() {
+        let default = order(|_| {}).unwrap();
+        assert_eq!((default.confirm_within, default.soak, default.at_once), (CONFIRM[0], SOAK, 1));
+        let seconds = |seconds| Some(duration_to_wire(Duration::from_secs(seconds)));
+        let wrong = order(|wire| {
+            wire.reason = "a\nb".into();
+            wire.canary = "-".into();
+            wire.confirm_within = seconds(5);
+            wire.soak = seconds(9);
+            wire.at_once = 65;
+        });
+        assert_eq!(wrong.unwrap_err(), ["reason", "canary", "confirmWithin", "soak", "atOnce"]);
+        assert_eq!(order(|wire| wire.confirm_within = seconds(12)).unwrap().soak, Duration::from_secs(6));
+    }
+
+    #[test]
+    fn progress_is_read_strictly() {
+        let wire = |state: i32, message: &str| v1::SwitchProgress {
+            state,
+            generation: 3,
+            message: message.into(),
+            observed_number: 9,
+        };
+        assert_eq!(switch_progress(wire(0, "")), Ok(None));
+        let read = switch_progress(wire(State::Trial.into(), "x")).unwrap().unwrap();
+        assert_eq!((read.state, read.generation, read.observed_number), (QosState::Trial, 3, 9));
+        assert_eq!(switch_progress(wire(99, "a\u{7}")).unwrap_err().0.len(), 2);
+    }
+}
