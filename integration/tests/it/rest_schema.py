@@ -38,7 +38,11 @@ BEYOND = [
     (r".*spec\.(beginTime|startBefore|deadline)", r"is one moment", "templates have no moments"),
     (r".*(gang|components|rails|placement|failure|preemption|collective|expectedDuration|deadline|startBefore|after|array|allocation)\b.*", r"", "parts of a job that contradict each other"),
     (r".*(command|allocation)\.(argv|env\w*).*", r"must name a program|is too large|is required", "depends on all of it"),
+    (r"spec\.asic", r"is required on|must be empty on", "depends on nos"),
     # A language of its own.
+    (r"spec\.asic", r"there is no ASIC", "names of a table"),
+    (r"spec\.loopback", r"", "addresses that an interface can have"),
+    (r"spec\.management\.endpoint", r"must be HOST:PORT", "a host and a port"),
     (r".*spec\.cron", r"", "cron"),
     (r".*spec\.timeZone", r"time zone|zone", "names of a database"),
     (r".*spec\.url", r"", "URLs"),
