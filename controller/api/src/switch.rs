@@ -110,7 +110,7 @@ fn name(text: &str) -> Result<SwitchName, RpcError> {
 }
 
 /// Findings as the refusal of a configuration.
-fn refused(findings: &[Finding]) -> RpcError {
+pub(crate) fn refused(findings: &[Finding]) -> RpcError {
     let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let error = RpcError::new(ErrorClass::Infeasible, "SWITCH_NOT_PLANNED", text);
     findings.iter().fold(error, |error, one| error.with_violation(one.at.clone(), one.problem.to_string()))

@@ -29,6 +29,7 @@ use crate::{
     credential::token_digest,
     fault,
     guard::Caller,
+    switch::refused,
     switch_board::{Board, Inputs, Verdict},
 };
 
@@ -58,6 +59,28 @@ impl SwitchAgents {
             ca_pem: self.context.ca.certificate_pem(),
             expires: Some(issued.not_after.into()),
         }
+    }
+
+    /// What is desired, with the files that an agent which is done with the state of number `done` needs for it. None where another rollout
+    /// has begun since it was decided: files of one are never given out as those of another, and the next report has the new one.
+    async fn with_files(
+        &self,
+        name: SwitchName,
+        desired: &DesiredSwitch,
+        done: u64,
+    ) -> Result<Option<v1::DesiredSwitch>, RpcError> {
+        let mut answer = desired_switch(desired);
+        if !wants_files(desired, done) {
+            return Ok(Some(answer));
+        }
+        let inputs = self.context.query(|state, _| Inputs::of(state)).await?;
+        if inputs.generation != desired.generation {
+            return Ok(None);
+        }
+        let files = spawn_blocking(move || inputs.files(&name)).await.map_err(|_| failed())?;
+        answer.files = files.map_err(|findings| refused(&findings))?;
+        answer.owned_tables = OWNED.map(str::to_owned).into();
+        Ok(Some(answer))
     }
 
     /// How the switch stands by this report; none where its files are to be sent first.
@@ -156,7 +179,7 @@ impl SwitchAgentService for SwitchAgents {
         let Some((inputs, epoch)) = self.context.query(ask).await? else {
             return Err(self.context.guard.note(Rpc::ReportSwitch, &caller, forgotten(&name)).into());
         };
-        let verdict = self.stand(inputs.clone(), &name, &mut wire).await?;
+        let verdict = self.stand(inputs, &name, &mut wire).await?;
         let why = verdict.as_ref().map(|verdict| verdict.why.clone()).unwrap_or_default();
         let unreadable = if wire.unreadable.is_empty() { why } else { wire.unreadable };
         let report = SwitchReport {
@@ -171,15 +194,10 @@ impl SwitchAgentService for SwitchAgents {
         let Reply::SwitchDesired { desired, interval } = applied.reply else {
             return Err(crate::context::unexpected());
         };
-        let mut answer = desired.as_ref().map(desired_switch);
-        if let Some(answer) = answer.as_mut()
-            && desired.as_ref().is_some_and(|desired| wants_files(desired, done))
-        {
-            let files = spawn_blocking(move || inputs.files(&name)).await.map_err(|_| failed())?;
-            let Ok(files) = files else { return Err(failed().into()) };
-            answer.files = files;
-            answer.owned_tables = OWNED.map(str::to_owned).into();
-        }
+        let answer = match &desired {
+            Some(desired) => self.with_files(name, desired, done).await?,
+            None => None,
+        };
         let interval: Duration = interval;
         Ok(Response::new(v1::ReportSwitchResponse {
             epoch,

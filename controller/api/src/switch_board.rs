@@ -29,6 +29,8 @@ pub(crate) struct Inputs {
     pub(crate) fabric: Arc<Fabric>,
     pub(crate) switches: Vec<Arc<SwitchConfig>>,
     pub(crate) profile: Option<Arc<str>>,
+    /// Of the rollout to switches; 0: there is none.
+    pub(crate) generation: u64,
     /// Another one where any of them is another one.
     pub(crate) key: u64,
 }
@@ -50,7 +52,8 @@ impl Inputs {
             (&switch.name, &switch.uid, switch.generation).hash(&mut key);
         }
         let fabric = state.base.fabric.clone().unwrap_or_default();
-        Self { fabric, switches, profile, key: key.finish() }
+        let generation = state.base.switch_rollout.as_ref().map_or(0, |rollout| rollout.generation);
+        Self { fabric, switches, profile, generation, key: key.finish() }
     }
 
     pub(crate) fn cluster(&self) -> Cluster<'_> {
@@ -283,7 +286,8 @@ mod tests {
 
     #[test]
     fn files_of_an_unknown_digest_are_asked_for_and_wrong_ones_refused() {
-        let inputs = Inputs { fabric: Arc::default(), switches: Vec::new(), profile: None, key: 1 };
+        let inputs =
+            Inputs { fabric: Arc::default(), switches: Vec::new(), profile: None, generation: 0, key: 1 };
         let name = SwitchName::new("leaf0").unwrap();
         let board = Board::default();
         let files = vec![file("frr.conf", "router bgp 1\n")];
