@@ -248,6 +248,10 @@ fn a_switch_is_made_by_a_file_shown_rendered_and_forgotten(cluster: &Cluster) {
     // Headroom follows from speed, which the document of this cluster does not say.
     let (code, _, err) = cluster.run(&["switch", "render", "p0-rail0"]);
     assert!(code == 6 && err.contains("does not say how fast the cable is"), "{code} {err}");
+    // Routing does not, and is all that Linux has.
+    fs::write(&path, text.replace("SONIC, asic: spectrum-4", "LINUX")).unwrap();
+    cluster.ok(&["apply", "-f", file]);
+    assert!(cluster.ok(&["switch", "render", "p0-rail0"]).contains("router bgp"));
     fs::write(&path, text.replace("spectrum-4", "spectrum4")).unwrap();
     let (code, _, err) = cluster.run(&["apply", "-f", file]);
     assert!(code == 2 && err.contains("did you mean spectrum-4?"), "{code} {err}");

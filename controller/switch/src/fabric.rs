@@ -83,6 +83,8 @@ pub(crate) struct Draft<'a> {
     next: BTreeMap<String, u32>,
     /// Names of ports in their order, where somebody has said them.
     named: BTreeMap<String, Vec<Name>>,
+    /// Nothing is planned that follows from the speed of a cable: one whose speed is not known has 0.
+    pub(crate) routing_alone: bool,
     pub(crate) wrong: Vec<Finding>,
 }
 
@@ -146,6 +148,7 @@ impl<'a> Draft<'a> {
             taken: BTreeMap::new(),
             next: BTreeMap::new(),
             named: BTreeMap::new(),
+            routing_alone: false,
             wrong: Vec::new(),
         }
     }
@@ -233,6 +236,7 @@ impl<'a> Draft<'a> {
             return None;
         };
         let speed = u32::try_from(mbps / 1000).ok().filter(|speed| *speed > 0);
+        let speed = speed.or(self.routing_alone.then_some(0));
         if speed.is_none() {
             self.wrong.push(Finding::NoSpeed { from: from.to_owned(), to: to.to_owned() });
         }

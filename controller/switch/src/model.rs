@@ -179,7 +179,7 @@ pub struct Port {
     pub name: Name,
     /// The lanes of the ASIC that it has; a port that is broken out has some of the cage's.
     pub lanes: Vec<u16>,
-    /// Speed in Gbit/s.
+    /// Speed in Gbit/s; 0 where it is not known and only routing is planned.
     pub speed: u32,
     /// What the cable or module is, for people; empty where it is not known.
     pub optics: String,

@@ -17,6 +17,7 @@ impl<'a> Cluster<'a> {
         let hardware = |name: &str, role: Role| self.hardware(name, role);
         let mut draft = Draft::new(&hardware);
         let said = self.said.get(name).copied();
+        draft.routing_alone = said.is_some_and(|said| said.nos == SwitchNos::Linux);
         match own {
             Listed::Leaf(leaf) => {
                 draft.one_leaf(leaf, names(said));

@@ -173,6 +173,11 @@ fn a_document_that_cannot_be_planned_is_a_finding_of_the_switches_it_touches() {
     assert_eq!(codes(&cluster.findings("leaf0")), [("switch/leaf0".to_owned(), ReasonCode::SwitchUnplanned)]);
     assert!(cluster.findings("leaf1").is_empty());
     assert!(cluster.files(&QosProfile::default(), "leaf1").is_ok());
+    // Routing, which is all that Linux has, follows from no speed.
+    let linux = said("leaf0", SwitchSpec { nos: SwitchNos::Linux, asic: None, ..spec() });
+    let cluster = Cluster::new(&fabric, std::slice::from_ref(&linux));
+    assert_eq!(cluster.findings("leaf0"), []);
+    assert!(text(&cluster, "leaf0")["frr.conf"].contains("interface peer-group fabric"));
     assert!(profile_of(Some("{\"nonsense\": 1}")).is_err());
     assert_eq!(profile_of(None).unwrap(), QosProfile::default());
 }
