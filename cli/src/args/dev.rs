@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use super::{Output, Rate};
 
@@ -23,6 +24,9 @@ pub enum DevCommand {
     /// Become another program, after leaving a record of who this is
     #[command(hide = true)]
     Launch(DevLaunch),
+    /// Be the FRR of a switch until told to end, or become another program beside it
+    #[command(hide = true)]
+    Switch(DevSwitch),
     /// Take the cluster down when its owner or an unfinished `up` ends
     #[command(hide = true)]
     Guard(DevGuard),
@@ -37,6 +41,17 @@ pub struct DevTarget {
     /// Its folder; default $XDG_STATE_HOME/railyard/dev/NAME
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// What the leaves of a cluster in namespaces are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Leaves {
+    /// Bridges of the kernel, which nobody configures.
+    #[default]
+    Bridge,
+    /// Switches that run FRR and have an agent.
+    Frr,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -58,6 +73,12 @@ pub struct DevUp {
     /// A network namespace per server and one bridge per leaf (needs root)
     #[arg(long)]
     pub netns: bool,
+    /// What each leaf is: a bridge, or (with --netns) a switch of FRR with its agent, below spines of FRR; default bridge
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub leaves: Option<Leaves>,
+    /// With --leaves frr: spines, each cabled to every leaf; default 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub spines: Option<u32>,
     /// Shape every rail to this rate, both directions, for example 400mbit
     #[arg(long, value_name = "RATE", requires = "netns")]
     pub rail_rate: Option<Rate>,
@@ -82,6 +103,22 @@ pub struct DevLaunch {
     pub record: PathBuf,
     /// The program and its arguments
     #[arg(last = true, required = true)]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DevSwitch {
+    /// The switch's own folder
+    #[arg(long)]
+    pub dir: PathBuf,
+    /// The cluster's folder
+    #[arg(long)]
+    pub cluster: PathBuf,
+    /// The folder below which FRR's programs are
+    #[arg(long)]
+    pub frr: PathBuf,
+    /// A program that finds what FRR is reached by; without one this process is the switch's FRR
+    #[arg(last = true)]
     pub command: Vec<std::ffi::OsString>,
 }
 

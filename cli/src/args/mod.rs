@@ -35,7 +35,7 @@ pub use audit::{AuditCommand, AuditList, Decision};
 pub use auth::{AuthCommand, CanI, TokenCommand};
 pub use changes::{Hold, Limit, Release, Requeue, Resume, Suspend, Update};
 pub use cluster::{ConfigCommand, DrainNodes, Login, NodeCommand, RoleArg, TenantCommand};
-pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
+pub use dev::{DevCommand, DevGuard, DevLaunch, DevSwitch, DevTarget, DevUp, Leaves};
 pub use events::{EventNoun, EventOutput, Events};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
 pub use history::{HistoryCommand, HistoryExport};

@@ -158,7 +158,7 @@ fn crowd(layout: &Layout, record: Option<&Record>, namespaces: &[String]) -> Cro
     };
     all.extend(process::marked(&everyone, is_marked));
     for dir in [&layout.dir, &folder] {
-        all.extend(process::reported_of(&everyone, &programs::NEEDED, dir));
+        all.extend(process::reported_of(&everyone, &programs::ALL, dir));
     }
     all.extend(network::inhabitants(namespaces));
     all.extend(process::descendants(&everyone, &all));

@@ -1,20 +1,24 @@
 //! Local clusters of real processes.
 //!
-//! `spec` and `plan` are values; `process`, `launch`, `network` and `programs` touch the system; `up`, `down`,
-//! `guard` and `status` are the commands. Whatever is started is recorded before it runs, whatever is killed is
+//! `spec`, `plan`, `network_plan` and `switch_plan` are values; `process`, `launch`, `network`, `frr` and `programs` touch the system; `up` (with `switches`),
+//! `down`, `guard` and `status` are the commands. Whatever is started is recorded before it runs, whatever is killed is
 //! known by number and start time, and `down` works from any state that a killed `up` can leave.
 
 mod attempts;
 mod down;
+mod frr;
 mod guard;
 mod launch;
 mod network;
+mod network_plan;
 mod plan;
 mod process;
 mod programs;
 mod ranks;
 mod spec;
 mod status;
+mod switch_plan;
+mod switches;
 mod up;
 
 use crate::{
@@ -33,6 +37,7 @@ pub async fn run(command: &DevCommand, env: &Environment, now: f64) -> Result<St
         DevCommand::Down(target) => take_down(target, env),
         DevCommand::Status { target, output } => status::status(target, *output, env, now).await,
         DevCommand::Launch(args) => launch::launch(args).map(|never| match never {}),
+        DevCommand::Switch(args) => frr::switch(args).await.map(|()| String::new()),
         DevCommand::Guard(args) => guard::guard(args, env).map(|()| String::new()),
     }
 }

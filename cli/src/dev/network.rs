@@ -1,4 +1,4 @@
-//! Network namespaces by `ip` and `tc`, in batches.
+//! Network namespaces by `ip`, `tc` and `bridge`, in batches.
 
 use std::{
     collections::BTreeSet,
@@ -7,20 +7,19 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use super::{plan::NetworkPlan, process};
+use super::{network_plan::NetworkPlan, process};
 use crate::error::Error;
 
-/// Refuses early, with what to do, where namespaces cannot be made.
+/// Refuses early, with what to do, where namespaces cannot be made, or a tool of iproute2 (`ip`, `tc`, `bridge`) is missing.
 ///
 /// # Errors
 /// [`Error::Usage`] with what to do if the caller is not root; [`Error::Dev`] if a tool is missing.
-pub fn check(shaped: bool) -> Result<(), Error> {
+pub fn check(tools: &[&str]) -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         let text = "--netns needs root: network namespaces cannot be made otherwise. Run it as root, or leave --netns \
                     away: the rails are then loopback addresses, without namespaces and shaping";
         return Err(Error::Usage(text.to_owned()));
     }
-    let tools: &[&str] = if shaped { &["ip", "tc"] } else { &["ip"] };
     for tool in tools {
         let found = Command::new(tool).arg("-V").stdin(Stdio::null()).output();
         if found.is_err() {
@@ -49,6 +48,9 @@ pub fn build(plan: &NetworkPlan) -> Result<(), Error> {
     for (namespace, ip, tc) in &plan.inside {
         batch("ip", Some(namespace), ip)?;
         batch("tc", Some(namespace), tc)?;
+    }
+    for (namespace, bridge) in &plan.floods {
+        batch("bridge", Some(namespace), bridge)?;
     }
     Ok(())
 }

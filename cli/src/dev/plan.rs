@@ -5,7 +5,12 @@ use std::net::Ipv4Addr;
 use proto_wire::v1;
 use serde_json::{Value, json};
 
-use super::spec::Spec;
+use super::{
+    network_plan::{NetworkPlan, bridge, leaf_name, namespace, server_ports, shape, veth},
+    spec::Spec,
+    switch_plan::{self, SwitchPlan},
+};
+use crate::args::Leaves;
 
 /// What is true of this machine and goes into every node's inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,6 +26,8 @@ pub struct Machine {
 pub struct Plan {
     /// The servers, one plan for each.
     pub nodes: Vec<NodePlan>,
+    /// The switches that run FRR, leaves first; none where leaves are bridges.
+    pub switches: Vec<SwitchPlan>,
     /// The fabric document of the cluster.
     pub fabric: v1::Fabric,
     /// The network to build; none where rails are loopback addresses.
@@ -40,27 +47,12 @@ pub struct NodePlan {
     pub inventory: Value,
 }
 
-/// Namespaces, and the lines for `ip -batch` and `tc -batch`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NetworkPlan {
-    /// All namespaces, servers first.
-    pub namespaces: Vec<String>,
-    /// `ip` commands outside of any namespace: the links between them.
-    pub links: Vec<String>,
-    /// Per namespace: `ip` commands, then `tc` commands.
-    pub inside: Vec<(String, Vec<String>, Vec<String>)>,
-}
-
-/// The least burst of a shaped rail: one offloaded 64 KiB packet with its headers must pass at once.
-const LEAST_BURST: u64 = 66_000;
-/// What a shaped rail queues beside its burst, in bytes, before it drops.
-const QUEUE: u64 = 400_000;
-
 /// The plan for a shape.
 #[must_use]
 pub fn plan(spec: &Spec, machine: Machine) -> Plan {
     Plan {
         nodes: (0..spec.nodes).map(|node| node_plan(spec, machine, node)).collect(),
+        switches: switch_plan::switches(spec),
         fabric: fabric(spec),
         network: spec.netns.then(|| network(spec)),
     }
@@ -68,14 +60,6 @@ pub fn plan(spec: &Spec, machine: Machine) -> Plan {
 
 fn node_name(node: u32) -> String {
     format!("n{node}")
-}
-
-fn leaf_name(pod: u32, rail: u32) -> String {
-    format!("p{pod}-rail{rail}")
-}
-
-fn namespace(spec: &Spec, of: &str) -> String {
-    format!("rail-{}-{of}", spec.name)
 }
 
 /// A node's address on a rail: 10.RAIL.x.y in namespaces; else 127.(16+RAIL).x.y, all of 127/8 being this machine.
@@ -141,40 +125,51 @@ fn fabric(spec: &Spec) -> v1::Fabric {
             rails: (0..spec.rails).map(rail).collect(),
             leaves: pairs(spec.pods).map(leaf).collect(),
             links: pairs(spec.nodes).map(link).collect(),
+            spines: switch_plan::spines(spec),
+            uplinks: switch_plan::uplinks(spec),
             ..v1::FabricSpec::default()
         }),
         status: None,
     }
 }
 
-/// One bridge per leaf, a veth from every server to its leaves, and a bridge per rail above the leaves where there
-/// are several pods.
+/// Servers with a veth to each of their leaves, and the leaves with what is above them.
 fn network(spec: &Spec) -> NetworkPlan {
     let mut plan = NetworkPlan::default();
+    servers(spec, &mut plan);
+    match spec.leaves {
+        Leaves::Bridge => bridges(spec, &mut plan),
+        Leaves::Frr => switch_plan::network(spec, &mut plan),
+    }
+    plan.namespaces = plan.inside.iter().map(|(name, ..)| name.clone()).collect();
+    plan
+}
+
+fn servers(spec: &Spec, plan: &mut NetworkPlan) {
     for node in 0..spec.nodes {
         let here = namespace(spec, &node_name(node));
         let mut ip = vec!["link set lo up".to_owned()];
         let mut tc = Vec::new();
         for rail in 0..spec.rails {
             let leaf = namespace(spec, &leaf_name(spec.pod_of(node), rail));
-            plan.links.push(veth(spec, (&format!("rail{rail}"), &here), (&format!("swp{node}"), &leaf)));
+            plan.links.push(veth(spec.mtu, (&format!("rail{rail}"), &here), (&format!("swp{node}"), &leaf)));
             ip.push(format!("addr add {}/16 dev rail{rail}", address(spec, node, rail)));
             ip.push(format!("link set rail{rail} up"));
             tc.extend(shape(spec, &format!("rail{rail}")));
         }
         plan.inside.push((here, ip, tc));
     }
+}
+
+/// One bridge per leaf, and a bridge per rail above the leaves where there are several pods.
+fn bridges(spec: &Spec, plan: &mut NetworkPlan) {
     for pod in 0..spec.pods {
         for rail in 0..spec.rails {
             let here = namespace(spec, &leaf_name(pod, rail));
-            let mut ports: Vec<String> = (0..spec.nodes)
-                .filter(|node| spec.pod_of(*node) == pod)
-                .map(|node| format!("swp{node}"))
-                .collect();
-            let tc = ports.iter().filter_map(|port| shape(spec, port)).collect();
+            let (mut ports, tc) = server_ports(spec, pod);
             if spec.pods > 1 {
                 let spine = namespace(spec, &format!("spine-rail{rail}"));
-                plan.links.push(veth(spec, ("up0", &here), (&format!("dn{pod}"), &spine)));
+                plan.links.push(veth(spec.mtu, ("up0", &here), (&format!("dn{pod}"), &spine)));
                 ports.push("up0".to_owned());
             }
             plan.inside.push((here, bridge(spec, &ports), tc));
@@ -187,28 +182,6 @@ fn network(spec: &Spec) -> NetworkPlan {
             plan.inside.push((here, bridge(spec, &ports), Vec::new()));
         }
     }
-    plan.namespaces = plan.inside.iter().map(|(name, ..)| name.clone()).collect();
-    plan
-}
-
-fn veth(spec: &Spec, a: (&str, &str), b: (&str, &str)) -> String {
-    let mtu = spec.mtu;
-    format!("link add {} mtu {mtu} netns {} type veth peer name {} mtu {mtu} netns {}", a.0, a.1, b.0, b.1)
-}
-
-fn bridge(spec: &Spec, ports: &[String]) -> Vec<String> {
-    let mut ip = vec!["link add br0 type bridge".to_owned()];
-    ip.extend(ports.iter().map(|port| format!("link set {port} master br0 up")));
-    ip.push(format!("link set br0 mtu {} up", spec.mtu));
-    ip
-}
-
-/// The token bucket of one end of a link: 2 ms at the rate, so that timers keep up.
-fn shape(spec: &Spec, device: &str) -> Option<String> {
-    let rate = spec.rail_rate_bps?;
-    let burst = (rate / 8 / 500).max(LEAST_BURST);
-    let limit = burst + QUEUE;
-    Some(format!("qdisc add dev {device} root tbf rate {rate}bit burst {burst} limit {limit}"))
 }
 
 #[cfg(test)]
@@ -248,6 +221,7 @@ mod tests {
         );
         let network = plan.network.unwrap();
         assert_eq!(network.namespaces, ["rail-x-n0", "rail-x-n1", "rail-x-p0-rail0"]);
+        assert!(plan.switches.is_empty() && network.floods.is_empty());
         assert_eq!(
             network.links[1],
             "link add rail0 mtu 9000 netns rail-x-n1 type veth peer name swp1 mtu 9000 netns rail-x-p0-rail0"
@@ -285,9 +259,12 @@ mod tests {
 
     #[test]
     fn every_address_and_device_is_used_once_at_any_size() {
-        for netns in [false, true] {
+        for (netns, leaves, pods) in
+            [(false, Leaves::Bridge, 7), (true, Leaves::Bridge, 7), (true, Leaves::Frr, 3)]
+        {
             let mut spec = spec(&["--nodes", "128", "--rails", "16", "--pods", "7"]);
-            spec.netns = netns;
+            (spec.netns, spec.leaves, spec.pods) = (netns, leaves, pods);
+            spec.spines = if leaves == Leaves::Frr { 8 } else { 0 };
             let addresses: BTreeSet<_> = (0..spec.nodes)
                 .flat_map(|node| (0..16).map(move |rail| (node, rail)))
                 .map(|(node, rail)| address(&spec, node, rail))

@@ -9,6 +9,7 @@ use std::{
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::spec::write_json;
 use crate::error::Error;
@@ -191,6 +192,19 @@ pub fn wait_gone(processes: &BTreeSet<Identity>, limit: Duration) -> bool {
         pause = (pause * 2).min(Duration::from_millis(20));
     }
     true
+}
+
+/// Waits for SIGINT or SIGTERM.
+pub async fn interrupted() {
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        Err(_) => drop(tokio::signal::ctrl_c().await),
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{launch::arg, plan::NodePlan, ranks::Ranks, spec::Layout};
+use super::{launch::arg, plan::NodePlan, ranks::Ranks, spec::Layout, switch_plan::SwitchPlan};
 use crate::{config::Environment, error::Error};
 
 /// The folder of rail-controller, rail-node-agent and rail-engine.
@@ -16,20 +16,21 @@ pub struct Programs {
     dir: PathBuf,
 }
 
-/// The programs of a cluster.
-pub const NEEDED: [&str; 3] = ["rail-controller", "rail-node-agent", "rail-engine"];
+/// The programs of a cluster; the last one only where it has switches.
+pub const ALL: [&str; 4] = ["rail-controller", "rail-node-agent", "rail-engine", "rail-switch-agent"];
 
 impl Programs {
-    /// The folder that was named, or railctl's own; all programs must be there.
+    /// The folder that was named, or railctl's own; all programs must be there, that of switches where there are `switches`.
     ///
     /// # Errors
     /// [`Error::Dev`] if a program is missing in the folder.
-    pub fn find(named: Option<&Path>, env: &Environment) -> Result<Self, Error> {
+    pub fn find(named: Option<&Path>, switches: bool, env: &Environment) -> Result<Self, Error> {
         let beside = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
         let named = named.map(Path::to_owned).or_else(|| env.get("RAIL_BIN_DIR").map(PathBuf::from));
         let dir = named.or_else(beside).unwrap_or_default();
         let dir = std::path::absolute(&dir).map_err(|error| Error::file("find", &dir, error))?;
-        let missing: Vec<&str> = NEEDED.into_iter().filter(|program| !dir.join(program).is_file()).collect();
+        let needed = ALL.into_iter().take(if switches { ALL.len() } else { ALL.len() - 1 });
+        let missing: Vec<&str> = needed.filter(|program| !dir.join(program).is_file()).collect();
         if missing.is_empty() {
             return Ok(Self { dir });
         }
@@ -80,6 +81,39 @@ impl Programs {
         command.extend(["--metrics", "127.0.0.1:0"].map(arg));
         command.extend(ranks.arguments(node.index).into_iter().map(arg));
         command
+    }
+
+    /// The FRR of a switch, inside its namespace.
+    ///
+    /// # Errors
+    /// [`Error::File`] if railctl cannot tell where it is itself.
+    pub fn frr(&self, layout: &Layout, switch: &SwitchPlan, frr: &Path) -> Result<Vec<OsString>, Error> {
+        let me = std::env::current_exe().map_err(|error| Error::file("find", "/proc/self/exe", error))?;
+        let mut command = ["ip", "netns", "exec", &switch.namespace].map(arg).to_vec();
+        command.push(arg(me));
+        command.extend([arg("dev"), arg("switch"), arg("--dir"), arg(layout.node(&switch.name))]);
+        command.extend([arg("--cluster"), arg(&layout.dir), arg("--frr"), arg(frr)]);
+        Ok(command)
+    }
+
+    /// A switch's agent, beside its FRR.
+    ///
+    /// # Errors
+    /// As [`Programs::frr`].
+    pub fn switch_agent(
+        &self,
+        layout: &Layout,
+        switch: &SwitchPlan,
+        frr: &Path,
+        ca_pin: &str,
+    ) -> Result<Vec<OsString>, Error> {
+        let mut command = self.frr(layout, switch, frr)?;
+        command.extend([arg("--"), arg(self.dir.join("rail-switch-agent")), arg("run")]);
+        command.extend([arg("--controller"), arg(format!("unix:{}", layout.socket().display()))]);
+        command.extend([arg("--switch"), arg(&switch.name), arg("--ca-pin"), arg(ca_pin)]);
+        command.extend([arg("--nos"), arg("linux"), arg("--frr"), arg(frr)]);
+        command.extend([arg("--state"), arg(layout.node(&switch.name).join("agent"))]);
+        Ok(command)
     }
 
     /// True if the agent can make namespaces for attempts here.

@@ -6,7 +6,7 @@ use proto_model::many;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    args::{DevTarget, DevUp, Rate},
+    args::{DevTarget, DevUp, Leaves, Rate},
     config::Environment,
     error::Error,
 };
@@ -30,7 +30,16 @@ pub struct Spec {
     pub netns: bool,
     /// What every rail is shaped to, in bits per second.
     pub rail_rate_bps: Option<u64>,
+    /// What each leaf is.
+    #[serde(default)]
+    pub leaves: Leaves,
+    /// Number of spines above all leaves; 0 where leaves are bridges.
+    #[serde(default)]
+    pub spines: u32,
 }
+
+/// Switches of FRR on one machine at most: each is three daemons and an agent, some 60 MB together.
+const SWITCHES_MAX: u32 = 64;
 
 impl Spec {
     /// The shape that the flags ask for: what is not given is as recorded, or as default. Another shape than the
@@ -41,6 +50,7 @@ impl Spec {
     pub fn of_flags(flags: &DevUp, recorded: Option<&Spec>) -> Result<Self, Error> {
         check_name(&flags.target.name)?;
         let pick = |flag: Option<u32>, recorded: Option<u32>, default| flag.or(recorded).unwrap_or(default);
+        let leaves = flags.leaves.or(recorded.map(|old| old.leaves)).unwrap_or_default();
         let spec = Self {
             name: flags.target.name.clone(),
             nodes: pick(flags.nodes, recorded.map(|old| old.nodes), 4),
@@ -53,7 +63,14 @@ impl Spec {
                 .rail_rate
                 .map(|rate| rate.bits_per_second)
                 .or_else(|| recorded.and_then(|old| old.rail_rate_bps)),
+            leaves,
+            spines: if leaves == Leaves::Frr {
+                pick(flags.spines, recorded.map(|old| old.spines), 2)
+            } else {
+                0
+            },
         };
+        spec.check_switches(flags)?;
         if spec.pods > spec.nodes {
             let text =
                 format!("--pods {} is more than --nodes {}: a pod would be empty", spec.pods, spec.nodes);
@@ -69,6 +86,23 @@ impl Spec {
         }
     }
 
+    /// What of the flags about switches cannot be.
+    fn check_switches(&self, flags: &DevUp) -> Result<(), Error> {
+        let switches = self.pods.saturating_mul(self.rails).saturating_add(self.spines);
+        let text = match self.leaves {
+            Leaves::Bridge if flags.spines.is_some() => "--spines needs --leaves frr".to_owned(),
+            Leaves::Frr if !self.netns => {
+                "--leaves frr needs --netns: each switch is a network namespace".to_owned()
+            }
+            Leaves::Frr if switches > SWITCHES_MAX => format!(
+                "--leaves frr would be {switches} switches (one leaf for each rail of each pod, and the spines), {SWITCHES_MAX} is the most: \
+                 give fewer --rails or --pods"
+            ),
+            Leaves::Bridge | Leaves::Frr => return Ok(()),
+        };
+        Err(Error::Usage(text))
+    }
+
     /// The shape in a few words.
     #[must_use]
     pub fn words(&self) -> String {
@@ -78,8 +112,12 @@ impl Spec {
             None => String::new(),
         };
         let kind = if self.netns { "in network namespaces" } else { "on loopback addresses" };
+        let switches = match self.leaves {
+            Leaves::Bridge => String::new(),
+            Leaves::Frr => format!(", leaves of FRR under {}", many(self.spines, "spine")),
+        };
         format!(
-            "{} with {} on {}{rate}{pods}, {kind}",
+            "{} with {} on {}{rate}{pods}, {kind}{switches}",
             many(self.nodes, "node"),
             many(self.gpus, "GPU"),
             many(self.rails, "rail")
@@ -138,6 +176,8 @@ impl Record {
             mtu: 0,
             netns: false,
             rail_rate_bps: None,
+            leaves: Leaves::Bridge,
+            spines: 0,
         };
         Self {
             spec,
@@ -323,6 +363,14 @@ pub mod tests {
             (8, 4, 9000, Some(400_000_000))
         );
         assert_eq!(Spec::of_flags(&flags(&[]), Some(&first)).unwrap(), first);
+        let frr = Spec::of_flags(&flags(&["--netns", "--leaves", "frr"]), None).unwrap();
+        assert_eq!((frr.leaves, frr.spines, first.leaves, first.spines), (Leaves::Frr, 2, Leaves::Bridge, 0));
+        assert_eq!(Spec::of_flags(&flags(&[]), Some(&frr)).unwrap(), frr);
+        assert!(frr.words().ends_with("in network namespaces, leaves of FRR under 2 spines"));
+        // What an earlier railctl has recorded says nothing of leaves.
+        let mut old = serde_json::to_value(&first).unwrap();
+        old.as_object_mut().unwrap().retain(|field, _| !["leaves", "spines"].contains(&field.as_str()));
+        assert_eq!(serde_json::from_value::<Spec>(old).unwrap(), first);
         let error = Spec::of_flags(&flags(&["--nodes", "4"]), Some(&first)).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(
@@ -333,7 +381,15 @@ pub mod tests {
 
     #[test]
     fn senseless_flags_are_refused() {
-        assert!(Spec::of_flags(&flags(&["--nodes", "2", "--pods", "3"]), None).is_err());
+        for (line, why) in [
+            (&["--nodes", "2", "--pods", "3"][..], "would be empty"),
+            (&["--leaves", "frr"], "needs --netns"),
+            (&["--netns", "--spines", "3"], "needs --leaves frr"),
+            (&["--netns", "--leaves", "frr", "--nodes", "8", "--rails", "16", "--pods", "4"], "66 switches"),
+        ] {
+            let error = Spec::of_flags(&flags(line), None).unwrap_err();
+            assert!(error.exit_code() == 2 && error.to_string().contains(why), "{error}");
+        }
         for name in ["", "A", "a/b", "-a", "a".repeat(33).as_str()] {
             assert!(check_name(name).is_err(), "{name}");
         }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{down, network, process, spec::Layout};
+use super::{down, network, process, spec::Layout, switch_plan, switches};
 use crate::{
     args::{DevTarget, Output},
     client::{Api, once},
@@ -32,6 +32,9 @@ pub async fn status(
     let running = process::all_recorded(&layout.run());
     let mut roles = vec!["controller".to_owned()];
     roles.extend((0..record.spec.nodes).map(|node| format!("agent-n{node}")));
+    for switch in switch_plan::switches(&record.spec) {
+        roles.extend([switches::frr_role(&switch), switches::agent_role(&switch)]);
+    }
     roles.extend(running.contains_key(down::GUARD).then(|| down::GUARD.to_owned()));
     let cluster = asked(&layout, env).await;
     if matches!(output, Output::Json | Output::Yaml) {

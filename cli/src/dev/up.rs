@@ -11,10 +11,9 @@ use std::{
 use proto_model::many;
 use proto_wire::v1;
 use serde::Deserialize;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    down,
+    down, frr,
     launch::{Launch, arg, private_dir},
     network,
     plan::{self, Machine, NodePlan, Plan},
@@ -24,7 +23,7 @@ use super::{
     spec::{Layout, Record, Spec, write_json},
 };
 use crate::{
-    args::DevUp,
+    args::{DevUp, Leaves},
     client::{Api, once, repeat},
     config::{ConfigFile, Context, Environment, Settings},
     error::Error,
@@ -58,10 +57,16 @@ pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
         )));
     }
     let spec = Spec::of_flags(args, recorded.as_ref().map(|record| &record.spec))?;
+    let has_switches = spec.leaves == Leaves::Frr;
     if spec.netns {
-        network::check(spec.rail_rate_bps.is_some())?;
+        let tools =
+            [("ip", true), ("tc", spec.rail_rate_bps.is_some()), ("bridge", has_switches && spec.pods > 1)];
+        network::check(
+            &tools.into_iter().filter(|(_, needed)| *needed).map(|(tool, _)| tool).collect::<Vec<_>>(),
+        )?;
     }
-    let programs = Programs::find(args.bin_dir.as_deref(), env)?;
+    let programs = Programs::find(args.bin_dir.as_deref(), has_switches, env)?;
+    let frr = if has_switches { Some(frr::find(env)?) } else { None };
     let fresh = recorded.is_none();
     let record = recorded.unwrap_or_else(|| Record {
         spec: spec.clone(),
@@ -82,6 +87,7 @@ pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
     let mut work = Up {
         layout,
         programs,
+        frr,
         plan: plan::plan(&spec, machine()),
         record,
         begun: Instant::now(),
@@ -91,7 +97,7 @@ pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
     work.say(&format!("cluster `{}`: {}", spec.name, spec.words()));
     let done = tokio::select! {
         done = work.all(env) => done,
-        () = interrupted() => Err(Error::Interrupted),
+        () = process::interrupted() => Err(Error::Interrupted),
     };
     if let Err(error) = done {
         if fresh {
@@ -119,22 +125,9 @@ async fn finish(
     }
     eprint!("{text}");
     eprintln!("Ctrl-C takes it down.");
-    interrupted().await;
+    process::interrupted().await;
     down::down(&work.layout, env, None)?;
     Ok(String::new())
-}
-
-/// Waits for SIGINT or SIGTERM.
-async fn interrupted() {
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
-    }
 }
 
 fn start_guard(args: &DevUp, layout: &Layout, mark: &str) -> Result<(), Error> {
@@ -167,19 +160,21 @@ struct ControllerFile {
     endpoints: Vec<String>,
 }
 
-struct Up {
-    layout: Layout,
-    programs: Programs,
-    plan: Plan,
+pub(super) struct Up {
+    pub(super) layout: Layout,
+    pub(super) programs: Programs,
+    /// Where FRR is, in a cluster with switches.
+    pub(super) frr: Option<PathBuf>,
+    pub(super) plan: Plan,
     record: Record,
     begun: Instant,
     /// A heartbeat from before this says nothing: somebody was started since.
-    changed: f64,
+    pub(super) changed: f64,
     children: BTreeMap<String, Child>,
 }
 
 impl Up {
-    fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         eprintln!("{:6.2} s  {text}", self.begun.elapsed().as_secs_f64());
     }
 
@@ -190,9 +185,12 @@ impl Up {
         let api = Api::new(&self.settings())?;
         if !self.record.complete {
             self.describe(&api).await?;
+            self.describe_switches(&api).await?;
         }
+        self.switches(&api).await?;
         self.agents(&api).await?;
         self.ready(&api).await?;
+        self.switches_ready(&api).await?;
         self.record.complete = true;
         self.contexts(env)?;
         self.layout.write(&self.record)
@@ -411,7 +409,7 @@ impl Up {
         }
     }
 
-    fn start(
+    pub(super) fn start(
         &mut self,
         role: &str,
         command: Vec<std::ffi::OsString>,
@@ -435,8 +433,13 @@ impl Up {
         Err(Error::Dev(format!("{} failed ({}):\n{}", program.display(), output.status, said.trim_end())))
     }
 
+    /// Whether this `up` has started it.
+    pub(super) fn was_started(&self, role: &str) -> bool {
+        self.children.contains_key(role)
+    }
+
     /// An error if somebody whom we started has ended.
-    fn check_children(&mut self) -> Result<(), Error> {
+    pub(super) fn check_children(&mut self) -> Result<(), Error> {
         for (role, child) in &mut self.children {
             if let Ok(Some(status)) = child.try_wait() {
                 let role = role.clone();
@@ -447,7 +450,7 @@ impl Up {
     }
 
     /// What to say of a process that failed: the end of its log, which is about to be removed.
-    fn failed(&self, role: &str, what: &str) -> Error {
+    pub(super) fn failed(&self, role: &str, what: &str) -> Error {
         let log = std::fs::read_to_string(self.layout.log(role)).unwrap_or_default();
         let tail = tail_of(&log).join("\n  ");
         let tail = if tail.is_empty() { String::new() } else { format!("; the end of its log:\n  {tail}") };

@@ -25,6 +25,8 @@ pub struct Shape {
     pub pods: u32,
     /// Network namespaces with every rail shaped to this rate (`200mbit`); loopback addresses if `None`.
     pub netns: Option<String>,
+    /// Leaves, and two spines above them, are switches of FRR with agents, in network namespaces; shaped where `netns` says so.
+    pub frr: bool,
     /// Variables that every process of the cluster is started with, beside the inherited ones.
     pub env: Vec<(String, String)>,
     /// Ranks run as whom `railctl dev up` thinks safest. Without this they run as the caller, be it root, and may write into the
@@ -34,7 +36,16 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { nodes: 4, rails: 4, gpus: 4, pods: 1, netns: None, env: Vec::new(), safe_ranks: false }
+        Self {
+            nodes: 4,
+            rails: 4,
+            gpus: 4,
+            pods: 1,
+            netns: None,
+            frr: false,
+            env: Vec::new(),
+            safe_ranks: false,
+        }
     }
 }
 
@@ -91,6 +102,10 @@ impl Cluster {
         }
         if let Some(rate) = &shape.netns {
             command.args(["--netns", "--rail-rate", rate]);
+        }
+        if shape.frr {
+            command.args(if shape.netns.is_none() { &["--netns"][..] } else { &[] });
+            command.args(["--leaves", "frr"]);
         }
         command.arg("--dir").arg(home.path().join("c"));
         command.envs(shape.env.iter().map(|(name, value)| (name, value)));

@@ -16,6 +16,7 @@ mod circles;
 mod compatibility;
 mod components;
 mod corpus;
+mod dev_switches;
 mod faults;
 mod frr;
 mod house;
