@@ -1,5 +1,7 @@
-//! Switches: F1, faults of both ends of cables that a check catches; F2, planners beside what was published; F6, changes by hand that are found; F3, the proof that lossless traffic never waits for itself; F8, flows that
+//! Switches: F1, faults of both ends of cables that a check catches; F2, planners beside what was published; F6, changes by hand that are found; F3, the proof that lossless traffic never waits for itself; F4, a rollout to real FRR under jobs; F8, flows that
 //! have uplinks of their own; F7, who started a pause storm; F9, what a large fabric costs to render, read, compare and check.
+
+mod rollout;
 
 use std::{thread, time::Instant};
 
@@ -23,10 +25,11 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 pub type Measure = fn(&Row, bool) -> Result<(), String>;
 
 /// All rows with what measures each.
-pub const ROWS: [(&str, Measure); 7] = [
+pub const ROWS: [(&str, Measure); 8] = [
     ("F1", faults),
     ("F2", planners),
     ("F3", deadlock),
+    ("F4", rollout::row),
     ("F6", drift),
     ("F7", storm),
     ("F8", paths),
