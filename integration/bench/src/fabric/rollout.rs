@@ -1,5 +1,5 @@
 //! Row F4: a rollout to a fabric of real FRR (4 leaves, 2 spines, 8 servers in namespaces) while jobs run that check what they compute. The
-//! controller is killed at every step that the rollout shows, and started again. Each leaf gets another AS number, so that all of its
+//! controller is killed at every step that the rollout shows, and started again. Each switch gets another AS number, so that all of its
 //! sessions end and begin again.
 
 use std::{
@@ -24,8 +24,9 @@ use crate::{
 const SERVERS: u32 = 8;
 const PODS: u32 = 2;
 const RAILS: u32 = 2;
-/// The AS number of the first leaf after a rollout; those that are planned begin at 65000.
+/// The AS number of the first leaf after a rollout; those that are planned begin at 65000. That of the spines is `SPINES` more.
 const ASN: u32 = 65_100;
+const SPINES: u32 = 50;
 /// A job ends within this time, also where its rails come and go.
 const JOB_LIMIT: Duration = Duration::from_secs(300);
 /// A rollout ends within this time, kills included.
@@ -251,17 +252,23 @@ fn unrouted(cluster: &Cluster) -> BTreeMap<String, BTreeSet<u64>> {
     all
 }
 
-/// Gives every leaf another number and rolls that out; `kill` names the step at which the controller is killed, once for each name.
+/// The switches, each with its number after a rollout that begins at `first`; spines have one together.
+fn numbers(first: u32) -> Vec<(String, u32)> {
+    let leaf = |leaf| (format!("p{}-rail{}", leaf / RAILS, leaf % RAILS), first + leaf);
+    let spines = ["spine0", "spine1"].map(|name| (name.to_owned(), first + SPINES));
+    (0..PODS * RAILS).map(leaf).chain(spines).collect()
+}
+
+/// Gives every switch another number and rolls that out; `kill` names the step at which the controller is killed, once for each name.
 fn roll_out(
     cluster: &Cluster,
     first: u32,
     kill: impl Fn(&str, &str) -> Option<String>,
 ) -> Result<Run, String> {
-    for leaf in 0..PODS * RAILS {
-        let name = format!("p{}-rail{}", leaf / RAILS, leaf % RAILS);
+    for (name, asn) in numbers(first) {
         let switch = cluster.json(&["get", "switches", &name])?;
         let mut spec = switch["spec"].clone();
-        spec["asn"] = json!(first + leaf);
+        spec["asn"] = json!(asn);
         let document =
             json!({"apiVersion": "rail/v1", "kind": "Switch", "metadata": {"name": name}, "spec": spec});
         let path = cluster.home().join(format!("{name}.json"));
