@@ -5,10 +5,16 @@ use std::{
     io::Write as _,
     path::Path,
     process::{Command, Output, Stdio},
+    time::Duration,
 };
+
+use rustix::process::Signal;
 
 use super::{network_plan::NetworkPlan, process};
 use crate::error::Error;
+
+/// Who is killed in a namespace is gone by then.
+const KILLED_LIMIT: Duration = Duration::from_secs(5);
 
 /// Refuses early, with what to do, where namespaces cannot be made, or a tool of iproute2 (`ip`, `tc`, `bridge`) is missing.
 ///
@@ -82,6 +88,24 @@ pub fn inhabitants(namespaces: &[String]) -> BTreeSet<process::Identity> {
         found.extend(pids.filter_map(process::stat).map(|stat| stat.identity));
     }
     found
+}
+
+/// Ends everybody who is in one of the namespaces, and these besides.
+///
+/// # Errors
+/// [`Error::Dev`] if one of them does not end.
+pub fn clear(namespaces: &[String], besides: BTreeSet<process::Identity>) -> Result<(), Error> {
+    let mut left = inhabitants(namespaces);
+    left.extend(besides);
+    left.iter().for_each(|one| one.signal(Signal::KILL));
+    if process::wait_gone(&left, KILLED_LIMIT) {
+        return Ok(());
+    }
+    let pids: Vec<String> = left.iter().filter(|one| one.alive()).map(|one| one.pid.to_string()).collect();
+    Err(Error::Dev(format!(
+        "processes {} in network namespaces of the cluster do not end although they were killed; `railctl dev up` may be repeated",
+        pids.join(", ")
+    )))
 }
 
 fn batch(tool: &str, namespace: Option<&str>, lines: &[String]) -> Result<(), Error> {

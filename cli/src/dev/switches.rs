@@ -7,7 +7,6 @@ use std::{
 };
 
 use proto_wire::v1;
-use rustix::process::Signal;
 use serde::Deserialize;
 
 use super::{
@@ -24,8 +23,6 @@ use crate::{
 
 /// From the start of the switches until every leaf has a route to every other one, and their agents are connected.
 const READY_LIMIT: Duration = Duration::from_secs(90);
-/// What is left in a switch's namespace is gone by then.
-const KILLED_LIMIT: Duration = Duration::from_secs(5);
 
 /// The role of a switch's FRR.
 #[must_use]
@@ -87,7 +84,8 @@ impl Up {
             if process::recorded(&self.layout.process(&role)).is_some() {
                 continue;
             }
-            self.clear(&switch)?;
+            // What an FRR that was killed has left, its agent included, would answer in place of the new one.
+            network::clear(std::slice::from_ref(&switch.namespace), BTreeSet::new())?;
             self.configuration(&switch, api).await?;
             let command = self.programs.frr(&self.layout, &switch, &frr)?;
             self.start(&role, command, Vec::new())?;
@@ -107,21 +105,6 @@ impl Up {
             self.say(&format!("{started} switches started: FRR and its agent"));
         }
         Ok(())
-    }
-
-    /// Ends what an FRR that was killed has left, its agent included: it would answer in place of the new one.
-    fn clear(&self, switch: &SwitchPlan) -> Result<(), Error> {
-        let left = network::inhabitants(std::slice::from_ref(&switch.namespace));
-        left.iter().for_each(|one| one.signal(Signal::KILL));
-        if process::wait_gone(&left, KILLED_LIMIT) {
-            return Ok(());
-        }
-        let pids: Vec<String> = left.iter().map(|one| one.pid.to_string()).collect();
-        Err(Error::Dev(format!(
-            "processes {} in network namespace {} do not end although they were killed; `railctl dev up` may be repeated",
-            pids.join(", "),
-            switch.namespace
-        )))
     }
 
     /// Writes what the switch starts with, unless there is something.

@@ -208,7 +208,9 @@ impl Up {
             return Ok(());
         };
         let there = network.namespaces.iter().filter(|name| network::exists(name)).count();
-        if there == network.namespaces.len() && !self.record.namespaces.is_empty() {
+        // Of an `up` that was killed nobody knows how far it came with it.
+        let whole = self.record.complete && !self.record.namespaces.is_empty();
+        if whole && there == network.namespaces.len() {
             return Ok(());
         }
         if self.record.namespaces.is_empty() {
@@ -220,6 +222,10 @@ impl Up {
                 )));
             }
         } else {
+            // Whoever runs would stay in a network that is no more.
+            let inside =
+                process::all_recorded(&self.layout.run()).into_iter().filter(|(role, _)| is_inside(role));
+            network::clear(&network.namespaces, inside.map(|(_, one)| one).collect())?;
             network::remove(&network.namespaces)?;
         }
         self.record.namespaces.clone_from(&network.namespaces);
@@ -465,6 +471,11 @@ impl Up {
             self.layout.config().display()
         )
     }
+}
+
+/// Whether the process of this role runs in a namespace.
+fn is_inside(role: &str) -> bool {
+    ["agent-", "frr-", "switch-"].iter().any(|kind| role.starts_with(kind))
 }
 
 /// The last lines of a log; where a panic is logged, from there on, without the stack.
