@@ -70,7 +70,7 @@ pub enum BgpRefusal {
         /// The other.
         other: Name,
     },
-    /// Two leaves with one number do not take each other's routes.
+    /// A leaf does not take routes of another switch with its number, and has no session with a spine that has it.
     #[error("AS {asn}: of leaf {one} and of {other}; they would not take each other's routes")]
     Asn {
         /// The number.
@@ -174,6 +174,7 @@ fn planned_asn(role: Role, leaf: u32, leaves: usize) -> Sourced<u32> {
 fn conflicts(switches: &BTreeMap<&Name, &Switch>, plans: &BTreeMap<Name, Bgp>) -> Vec<BgpRefusal> {
     let mut wrong = Vec::new();
     let (mut addresses, mut numbers, mut tiers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut spines: BTreeMap<u32, &Name> = BTreeMap::new();
     for (name, plan) in plans {
         let (address, asn) = (plan.loopback.value, plan.asn.value);
         if let Some(one) = addresses.insert(address, name) {
@@ -185,12 +186,18 @@ fn conflicts(switches: &BTreeMap<&Name, &Switch>, plans: &BTreeMap<Name, Bgp>) -
                 if wanted != asn {
                     wrong.push(BgpRefusal::Tier { asn, one: name.clone(), tier, wanted });
                 }
+                spines.entry(asn).or_insert(name);
             }
             _ => {
                 if let Some(one) = numbers.insert(asn, name) {
                     wrong.push(BgpRefusal::Asn { asn, one: Name::clone(one), other: name.clone() });
                 }
             }
+        }
+    }
+    for (asn, one) in numbers {
+        if let Some(other) = spines.get(&asn) {
+            wrong.push(BgpRefusal::Asn { asn, one: one.clone(), other: Name::clone(other) });
         }
     }
     wrong

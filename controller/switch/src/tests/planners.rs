@@ -182,6 +182,13 @@ fn one_number_for_each_leaf_and_one_for_each_tier() {
     let wrong = bgp::plan(&switches).unwrap_err();
     assert_eq!(wrong.len(), 3, "{wrong:?}");
     assert!(wrong.iter().any(|one| matches!(one, BgpRefusal::Asn { asn: 65001, .. })));
+    // Nor that of the spines: they would have no session.
+    switches[0].asn = Some(64_513);
+    switches[3].asn = None;
+    let wrong = bgp::plan(&switches).unwrap_err();
+    let shared =
+        |why: &BgpRefusal| matches!(why, BgpRefusal::Asn { asn: 64_513, one, .. } if *one == name("leaf0"));
+    assert!(wrong.iter().any(shared), "{wrong:?}");
     let many: Vec<Switch> = (0..600).map(|at| leaf(at, Asic::Tomahawk5, 0, 400, 5)).collect();
     assert!(bgp::plan(&many).unwrap().values().all(|plan| plan.asn.value >= 4_200_000_000));
 }
