@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use controller_state::{CoreError, Key};
-use proto_model::{SwitchConfig, SwitchName, TokenHolder};
+use controller_state::{CoreError, Key, rows::switch_rollout::SwitchContact};
+use proto_model::{SwitchConfig, SwitchName, SwitchReport, SwitchStanding, TokenHolder};
 
 use crate::{context::Step, event::Reply};
 
@@ -42,9 +42,19 @@ impl Step<'_> {
         let switch = Arc::new(SwitchConfig { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
             self.state.put(Arc::clone(&switch));
+            self.unread(&switch.name);
             self.switches_changed();
         }
         Ok(Reply::Switch(switch))
+    }
+
+    /// What was read back of a switch was compared with what it was to have before: its next report is.
+    fn unread(&mut self, name: &SwitchName) {
+        let Some(view) = self.state.base.switch_views.get(name) else { return };
+        let (standing, unreadable) = (SwitchStanding::Unread, String::new());
+        let report = Arc::new(SwitchReport { standing, unreadable, ..(*view.report).clone() });
+        let view = SwitchContact { report, ..view.clone() };
+        self.state.set_switch_view(name, Some(view));
     }
 
     pub(crate) fn delete_switch(&mut self, name: &SwitchName) -> Result<Reply, CoreError> {

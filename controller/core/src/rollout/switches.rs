@@ -181,7 +181,12 @@ impl Step<'_> {
             let units = self.state.switch_units(&old, self.now);
             let as_read = |unit: &Switch| {
                 let view = self.state.base.switch_views.get(&unit.name);
-                view.is_none_or(|view| !matches!(view.report.standing, SwitchStanding::Differs(_)))
+                view.is_none_or(|view| match view.report.standing {
+                    SwitchStanding::Same => true,
+                    SwitchStanding::Differs(_) => false,
+                    // Without a cause it is still to be compared with what has changed.
+                    SwitchStanding::Unread => !view.report.unreadable.is_empty(),
+                })
             };
             // What is under way goes on; what is done begins anew only where something differs.
             if units.iter().any(|unit| unit.heard && lacks(unit)) || units.iter().all(as_read) {

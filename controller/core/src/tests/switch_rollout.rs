@@ -259,6 +259,28 @@ fn drift_is_reported_and_put_right_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn what_was_read_back_before_a_document_changed_does_not_count() {
+    let mut w = World::new();
+    let mut all = Switches::new(&mut w);
+    all.agents.values_mut().for_each(|agent| agent.has = true);
+    all.seconds(&mut w, 2);
+    // All are as they were to be; then one is to be otherwise, and nothing of it was read back since.
+    known(&mut w, "p0r1", true);
+    assert!(roll_out(&mut w));
+    assert!(!w.state.switch_rollout_view(w.now).done);
+    all.agent("p0r1").has = false;
+    all.seconds(&mut w, 60);
+    assert!(w.state.switch_rollout_view(w.now).done);
+    assert_eq!(all.trials, [switch("p0r1")]);
+    // The same after a rollout that is done, by which it was kept.
+    known(&mut w, "p0r1", false);
+    assert!(roll_out(&mut w) && !w.state.switch_rollout_view(w.now).done);
+    all.agent("p0r1").has = false;
+    all.seconds(&mut w, 60);
+    assert!(w.state.switch_rollout_view(w.now).done && all.agent("p0r1").has);
+}
+
+#[test]
 fn pause_takes_a_trial_back_and_what_is_cancelled_never_goes_on() {
     let mut w = World::new();
     let mut all = Switches::new(&mut w);
