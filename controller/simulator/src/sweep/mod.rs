@@ -364,8 +364,32 @@ fn ratios(point: &Point, easy: &Point) -> [f64; 2] {
     [ratio(point.mean_wait, easy.mean_wait), large]
 }
 
-/// Of our settings on the front those that are worse than EASY in neither wait, of them the one with the least product of
-/// both ratios; where there is none, the one whose worse ratio is the least.
+/// How a setting stands to EASY in both waits, the better first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// The mean is no longer, and large jobs wait clearly less.
+    ClearlyBetter,
+    /// Neither is longer.
+    NoWorse,
+    /// One of them is longer.
+    Worse,
+}
+
+impl Standing {
+    fn of([mean, large]: [f64; 2]) -> Self {
+        match (mean <= 1.0, large) {
+            (true, large) if large <= CLEARLY => Self::ClearlyBetter,
+            (true, large) if large <= 1.0 => Self::NoWorse,
+            _ => Self::Worse,
+        }
+    }
+}
+
+/// At most so many times EASY's wait of large jobs is clearly better.
+const CLEARLY: f64 = 0.8;
+
+/// Of our settings on the front those that stand best to EASY, of them the one with the least product of both ratios; where all are worse than
+/// EASY in one, the one whose worse ratio is the least.
 fn advise(points: &[Point]) -> Option<Advice> {
     let ours = || points.iter().filter(|point| point.policy == Policy::Ours.name());
     let least = ours().map(|point| point.never_started).min()?;
@@ -381,14 +405,13 @@ fn advise(points: &[Point]) -> Option<Advice> {
     };
     let scored: Vec<(&Point, [f64; 2])> =
         front.into_iter().map(|point| (point, ratios(point, easy))).collect();
-    let good = |of: &&(&Point, [f64; 2])| of.1.iter().all(|ratio| *ratio <= 1.0);
-    let product = |of: &[f64; 2]| of[0].max(1e-9) * of[1].max(1e-9);
-    let best = scored.iter().filter(good).min_by(|one, two| product(&one.1).total_cmp(&product(&two.1)));
-    let worse = |of: &[f64; 2]| of[0].max(of[1]);
-    let (best, is_good) = match best {
-        Some(best) => (best, true),
-        None => (scored.iter().min_by(|one, two| worse(&one.1).total_cmp(&worse(&two.1)))?, false),
+    let standing = scored.iter().map(|of| Standing::of(of.1)).min()?;
+    let cost = |[mean, large]: [f64; 2]| match standing {
+        Standing::Worse => mean.max(large),
+        Standing::ClearlyBetter | Standing::NoWorse => mean.max(1e-9) * large.max(1e-9),
     };
+    let same = scored.iter().filter(|of| Standing::of(of.1) == standing);
+    let best = same.min_by(|one, two| cost(one.1).total_cmp(&cost(two.1)))?;
     let (point, [mean, large]) = *best;
     let mut reasons = vec![format!(
         "the mean wait is {mean:.2} x EASY's ({} against {})",
@@ -402,11 +425,15 @@ fn advise(points: &[Point]) -> Option<Advice> {
             span(two)
         ));
     }
-    reasons.push(if is_good {
-        "of the settings on the front that are worse than EASY in neither it has the least product of both"
-            .to_owned()
-    } else {
-        "no setting is as good as EASY in both; its worse ratio is the least".to_owned()
+    reasons.push(match standing {
+        Standing::ClearlyBetter => format!(
+            "of the settings on the front with a mean wait no longer than EASY's and {CLEARLY} x its wait of large jobs or less it has the \
+             least product of both"
+        ),
+        Standing::NoWorse => {
+            "of the settings on the front that are worse than EASY in neither it has the least product of both".to_owned()
+        }
+        Standing::Worse => "no setting is as good as EASY in both; its worse ratio is the least".to_owned(),
     });
     Some(Advice { setting: point.name.clone(), flags: point.flags.clone(), reasons })
 }

@@ -81,6 +81,17 @@ fn the_advice_is_no_worse_than_easy_in_either_where_that_can_be() {
 }
 
 #[test]
+fn large_jobs_that_wait_clearly_less_outweigh_a_shorter_mean() {
+    let swept = sweep(vec![
+        // The least product, and yet large jobs gain little.
+        point("a", "ours", 5.0, 110.0, 0.9),
+        point("b", "ours", 14.0, 90.0, 0.9),
+        point("easy", "easy", 15.0, 120.0, 0.85),
+    ]);
+    assert_eq!(swept.advice.unwrap().setting, "b");
+}
+
+#[test]
 fn jobs_that_never_start_are_no_way_to_short_waits() {
     let mut quick = point("quick", "ours", 1.0, 1.0, 0.9);
     quick.never_started = 3;
