@@ -4,6 +4,7 @@ mod attack;
 mod bench;
 mod chaos;
 mod demo;
+mod disk;
 mod dist;
 mod docs;
 mod fuzz;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    attack, chaos, docs, lab,
+    attack, chaos, disk, docs, lab,
     process::{self, Result},
     sound, stack, tools, torch,
 };
@@ -80,9 +80,10 @@ fn is_path(line: &str) -> bool {
 /// Runs everything and prints one closing line with the counts.
 ///
 /// # Errors
-/// Cargo cannot be run, or its log cannot be written. A test that fails is counted, and is the exit code.
+/// The disk is too small, cargo cannot be run, or its log cannot be written. A test that fails is counted, and is the exit code.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let begin = Instant::now();
+    disk::check(&process::target_dir()?, disk::TESTS)?;
     let mut tally = Tally::default();
     if !args.quick && args.filter.is_none() {
         house(&mut tally);
