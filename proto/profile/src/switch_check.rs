@@ -163,6 +163,14 @@ pub enum SwitchFlaw {
         /// Time between looks.
         poll: u32,
     },
+    /// An end of a storm that nobody has looked for: SONiC refuses it.
+    #[error("switch.watchdog.restorationMs: {restoration} ms is shorter than pollMs {poll}")]
+    WatchdogRestores {
+        /// Time of restoration.
+        restoration: u32,
+        /// Time between looks.
+        poll: u32,
+    },
 }
 
 /// Every flaw, in the order of the fields.
@@ -285,5 +293,8 @@ fn watchdog(spec: &ProfileSpec, flaws: &mut Vec<SwitchFlaw>) {
     }
     if dog.detection_ms < dog.poll_ms {
         flaws.push(SwitchFlaw::WatchdogPoll { detection: dog.detection_ms, poll: dog.poll_ms });
+    }
+    if dog.restoration_ms < dog.poll_ms {
+        flaws.push(SwitchFlaw::WatchdogRestores { restoration: dog.restoration_ms, poll: dog.poll_ms });
     }
 }

@@ -143,7 +143,7 @@ fn switch(random: &mut Random, mtu: u32, speed: u32) -> SwitchEnd {
         ecn,
         watchdog: Watchdog {
             detection_ms: poll_ms + number(random, 0, 700),
-            restoration_ms: number(random, 100, 1000),
+            restoration_ms: poll_ms + number(random, 0, 900),
             poll_ms,
             action: one_of(random, &[WatchdogAction::Drop, WatchdogAction::Forward], WatchdogAction::Drop),
         },

@@ -143,7 +143,10 @@ const CASES: &[Case] = &[
     (
         "a slow look",
         |s| s.switch.watchdog.poll_ms = 300,
-        &["switch.watchdog.detectionMs: 200 ms is shorter than pollMs 300"],
+        &[
+            "switch.watchdog.detectionMs: 200 ms is shorter than pollMs 300",
+            "switch.watchdog.restorationMs: 200 ms is shorter than pollMs 300",
+        ],
     ),
 ];
 
