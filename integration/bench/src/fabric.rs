@@ -1,7 +1,10 @@
-//! Switches: F1, faults of both ends of cables that a check catches; F2, planners beside what was published; F6, changes by hand that are found; F3, the proof that lossless traffic never waits for itself; F4, a rollout to real FRR under jobs; F8, flows that
-//! have uplinks of their own; F7, who started a pause storm; F9, what a large fabric costs to render, read, compare and check.
+//! Switches: F1, faults of both ends of cables that a check catches; F2, planners beside what was published; F3, the proof that lossless
+//! traffic never waits for itself; F4, a rollout to real FRR under jobs; F5, what SONiC's own code says of what is rendered; F6, changes by hand
+//! that are found; F7, who started a pause storm; F8, flows that have uplinks of their own; F9, what a large fabric costs to render, read,
+//! compare and check.
 
 mod rollout;
+mod sonic;
 
 use std::{thread, time::Instant};
 
@@ -25,11 +28,12 @@ use crate::report::{Cpu, Goal, Line, Row, Sample};
 pub type Measure = fn(&Row, bool) -> Result<(), String>;
 
 /// All rows with what measures each.
-pub const ROWS: [(&str, Measure); 8] = [
+pub const ROWS: [(&str, Measure); 9] = [
     ("F1", faults),
     ("F2", planners),
     ("F3", deadlock),
     ("F4", rollout::row),
+    ("F5", sonic::judged),
     ("F6", drift),
     ("F7", storm),
     ("F8", paths),

@@ -10,6 +10,7 @@ pub mod controllers;
 pub mod etcd;
 pub mod frr;
 pub mod procfs;
+pub mod sonic;
 pub mod wait;
 
 pub use access::Access;

@@ -34,6 +34,7 @@ mod rest;
 mod scheduling;
 mod secrets;
 mod several;
+mod sonic;
 mod supply;
 mod switch_agent;
 mod trace;

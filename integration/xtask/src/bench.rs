@@ -8,7 +8,7 @@ use std::{
 use crate::{
     lab, peers,
     process::{self, Result},
-    tools,
+    sonic, tools,
 };
 
 /// Options of `cargo xtask bench`.
@@ -66,6 +66,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.name == "security" {
         let suite = ["build", "--release", "--quiet", "-p", "integration-attack"];
         process::run(process::cargo(suite))?;
+    }
+    if args.name == "fabric" {
+        for absent in sonic::lend(&mut bench) {
+            eprintln!("absent: {absent}");
+        }
     }
     if args.name == "control" {
         match tools::etcd() {

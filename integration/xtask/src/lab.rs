@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use crate::process::Result;
+use crate::{process::Result, sonic};
 
 pub use bench::run as bench;
 pub use suite::Suite;
@@ -35,7 +35,8 @@ The guest is Debian's kernel under plain emulation. Its rails are veth pairs a0-
 each end; host A has 10.R.0.1 on rail R, host B 10.R.0.2. See integration/lab/rails.sh. \
 Suites on class of service load the lab's own NICs, integration/lab/labnic, which make and gcc build from Debian's kernel headers.")]
 pub struct Args {
-    /// What to run: smoke (a minute and a half; also part of `cargo xtask test`), all of it, or one suite by its name.
+    /// What to run: smoke (a minute and a half; also part of `cargo xtask test`), all of it, or one suite by its name; or sonic, which is no
+    /// guest: SONiC's own configuration code in a Debian root, asked about what is rendered.
     #[arg(default_value = "smoke")]
     what: String,
     /// Only make the guest's image.
@@ -47,6 +48,8 @@ pub struct Args {
     /// Say what suites there are.
     #[arg(long)]
     list: bool,
+    #[command(flatten)]
+    sonic: sonic::Args,
 }
 
 /// Runs what the arguments say.
@@ -59,6 +62,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             println!("{:<10} {}", suite.name, suite.about);
         }
         return Ok(ExitCode::SUCCESS);
+    }
+    if args.what == "sonic" {
+        return sonic::run(&args.sonic);
     }
     let suites = suite::named(&args.what)?;
     let outcome = if args.prepare {

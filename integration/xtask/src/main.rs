@@ -12,6 +12,7 @@ mod lab;
 mod map;
 mod peers;
 mod process;
+mod sonic;
 mod sound;
 mod stack;
 mod test;
@@ -45,7 +46,7 @@ enum Command {
     Attack(attack::Args),
     /// Feed every decoder hostile bytes; needs a nightly compiler.
     Fuzz(fuzz::Args),
-    /// Real RDMA verbs in a virtual machine under emulation: two hosts, four Soft-RoCE rails.
+    /// Real RDMA verbs in a virtual machine under emulation: two hosts, four Soft-RoCE rails; or `lab sonic`, SONiC's own configuration code.
     Lab(lab::Args),
     /// Tests of the code that shares memory, speaks C or calls the kernel by itself, under memcheck, an interpreter and the
     /// compiler's sanitizers.

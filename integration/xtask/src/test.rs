@@ -10,7 +10,7 @@ use std::{
 use crate::{
     attack, chaos, disk, docs, lab,
     process::{self, Result},
-    sound, stack, tools, torch,
+    sonic, sound, stack, tools, torch,
 };
 
 /// Longest wait for the database of advisories: some 40 MB.
@@ -197,6 +197,9 @@ fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {
     match tools::frr() {
         Ok(folder) => _ = cargo.env("RAIL_TEST_FRR", folder),
         Err(error) => println!("    without FRR: {error}"),
+    }
+    for absent in sonic::lend(&mut cargo) {
+        println!("    without {absent}");
     }
     chaos::lend(&mut cargo);
     match lab::headers() {
