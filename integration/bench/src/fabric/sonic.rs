@@ -16,8 +16,6 @@ use serde_json::{Value, json};
 
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
-use super::joined;
-
 /// What a switch has of its own, which no plan speaks of.
 const OWN: &str = r#"{"DEVICE_METADATA": {"localhost": {"platform": "x86_64-nvidia_sn5600-r0", "hwsku": "ACS-SN5600", "type": "LeafRouter",
     "mac": "00:11:22:33:44:55"}}, "MGMT_PORT": {"eth0": {"alias": "eth0", "admin_status": "up"}}}"#;
@@ -38,7 +36,8 @@ fn fabric(seed: u64) -> Result<(mutate::Variant, Vec<Switch>), String> {
 
 /// What is rendered for all switches; an error carries the planner's refusals.
 fn rendered(profile: &QosProfile, switches: &[Switch], model: BufferModel) -> Result<Vec<ConfigDb>, String> {
-    let wanted = desired::plan(profile, switches, model).map_err(|all| joined(&all))?;
+    let wanted = desired::plan(profile, switches, model)
+        .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     Ok(wanted.values().map(render::sonic::config_db).collect())
 }
 
