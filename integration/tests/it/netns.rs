@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use integration_harness::{Cluster, Shape, binaries};
+use integration_harness::{Cluster, Shape, binaries, procfs};
 
 use crate::jobs::number;
 
@@ -40,6 +40,31 @@ fn shaped_rails_carry_a_verified_all_reduce_and_leave_nothing() {
     assert!(bus > 0.2 && bus < 0.9, "{bus} Gbit/s over 4 rails of 0.2 Gbit/s");
     drop(cluster);
     assert!(!namespaces().contains(&name), "{}", namespaces());
+}
+
+#[test]
+fn a_network_that_was_half_made_is_made_anew() {
+    if !binaries::may_make_namespaces() {
+        println!("skipped: network namespaces and shaping need root, ip and tc");
+        return;
+    }
+    let shape = Shape { nodes: 2, rails: 1, gpus: 1, netns: Some("200mbit".to_owned()), ..Shape::default() };
+    let cluster = Cluster::up(&shape).unwrap();
+    // As an `up` leaves it that is killed between the namespaces and their links, with agents of an earlier one in it. Its guard is killed
+    // first: one that has not seen yet that `up` is done would take an incomplete cluster down.
+    let guards = procfs::find(&["dev guard", cluster.name()]);
+    assert_eq!(guards.len(), 1, "{guards:?}");
+    procfs::kill(guards[0]).unwrap();
+    let record = cluster.dir().join("cluster.json");
+    let text = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, text.replace("\"complete\": true", "\"complete\": false")).unwrap();
+    let namespace = format!("rail-{}-n0", cluster.name());
+    assert!(Command::new("ip").args(["-n", &namespace, "link", "del", "rail0"]).status().unwrap().success());
+    cluster.revive().unwrap();
+    let spec = "gang: {nodes: 2, gpusPerNode: 1}\ncollective: {op: ALL_REDUCE, bytes: 65536, verify: true}";
+    cluster.submit("anew", spec).unwrap();
+    let job = cluster.wait_for("anew", &["COMPLETED", "FAILED"], SOON).unwrap();
+    assert_eq!(job["status"]["result"]["verified"], true, "{job:#}\n{}", cluster.logs());
 }
 
 #[test]
