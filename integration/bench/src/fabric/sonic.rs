@@ -1,6 +1,9 @@
 //! F5: what is rendered for random fabrics, by SONiC's own YANG models; and the plan of a change beside a dry run of SONiC's own updater.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 use controller_switch::{
     change::{Settings, changes, merge},
@@ -15,6 +18,9 @@ use proto_profile::QosProfile;
 use serde_json::{Value, json};
 
 use crate::report::{Cpu, Goal, Line, Row, Sample};
+
+/// No dry run begins after this time, whatever the updater takes for each: the row says how many of the fabrics it came to.
+const UPDATER_LIMIT: Duration = Duration::from_secs(1500);
 
 /// What a switch has of its own, which no plan speaks of.
 const OWN: &str = r#"{"DEVICE_METADATA": {"localhost": {"platform": "x86_64-nvidia_sn5600-r0", "hwsku": "ACS-SN5600", "type": "LeafRouter",
@@ -86,11 +92,12 @@ struct Outcome {
     switches: u64,
     /// Plans that the updater takes and that touch what they say.
     same: u64,
-    /// Those, and otherwise than that.
+    /// Plans that the updater refuses, with its reason.
     refused: Vec<String>,
+    /// Plans that the updater takes and that touch other settings than they say, with the first of those.
     differ: Vec<String>,
     /// Settings that the updater takes out and puts back on its way, by their tables.
-    passing: std::collections::BTreeMap<String, u64>,
+    passing: BTreeMap<String, u64>,
     /// Switches on which it does.
     with_passing: u64,
     steps: u64,
@@ -108,8 +115,7 @@ fn updater(row: &Row, fabrics: u64) -> Result<(), String> {
     let (mut outcome, cpu, begin) = (Outcome::default(), Cpu::start(), Instant::now());
     for seed in 0..fabrics {
         one(seed, &mut referee, &mut outcome)?;
-        // Bounded, whatever the updater takes for a switch.
-        if begin.elapsed().as_secs() > 1500 {
+        if begin.elapsed() > UPDATER_LIMIT {
             break;
         }
     }
@@ -117,7 +123,7 @@ fn updater(row: &Row, fabrics: u64) -> Result<(), String> {
     outcome.refused.truncate(10);
     outcome.differ.truncate(10);
     let peers = json!({
-        "switches": outcome.switches, "refused": outcome.refused, "differ": outcome.differ, "steps": outcome.steps,
+        "fabrics_asked": fabrics, "switches": outcome.switches, "refused": outcome.refused, "differ": outcome.differ, "steps": outcome.steps,
         "settings_taken_out_and_put_back": outcome.passing, "switches_with_those": outcome.with_passing, "seconds_each": sample.median(),
     });
     let share = outcome.same as f64 * 100.0 / outcome.switches.max(1) as f64;
