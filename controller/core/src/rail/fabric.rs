@@ -21,10 +21,11 @@ impl Step<'_> {
         let old = self.state.base.fabric.clone();
         let generation = old.as_ref().map_or(1, |old| old.generation + 1);
         let mut fabric = Arc::new(Fabric { generation, ..fabric });
+        let mut is_new = true;
         if let Some(old) = old {
             let same = *old == Fabric { generation: old.generation, ..(*fabric).clone() };
             if same {
-                fabric = old;
+                (fabric, is_new) = (old, false);
             } else if !allow_shrink {
                 let impact = FabricImpact::of(self.state, Some(&fabric));
                 if impact.is_much() {
@@ -34,7 +35,9 @@ impl Step<'_> {
         }
         let before = self.state.journal.undo.len();
         self.state.set_fabric(Some(Arc::clone(&fabric)));
-        self.switches_changed();
+        if is_new {
+            self.switch_plans_changed();
+        }
         let findings = self.state.index.snapshot.topology().findings();
         if dry_run {
             self.state.undo_to(before);

@@ -42,19 +42,23 @@ impl Step<'_> {
         let switch = Arc::new(SwitchConfig { generation: wanted.generation + 1, ..wanted });
         if !dry_run {
             self.state.put(Arc::clone(&switch));
-            self.unread(&switch.name);
-            self.switches_changed();
+            self.switch_plans_changed();
         }
         Ok(Reply::Switch(switch))
     }
 
-    /// What was read back of a switch was compared with what it was to have before: its next report is.
-    fn unread(&mut self, name: &SwitchName) {
-        let Some(view) = self.state.base.switch_views.get(name) else { return };
-        let (standing, unreadable) = (SwitchStanding::Unread, String::new());
-        let report = Arc::new(SwitchReport { standing, unreadable, ..(*view.report).clone() });
-        let view = SwitchContact { report, ..view.clone() };
-        self.state.set_switch_view(name, Some(view));
+    /// What switches are to have follows from the fabric and from the documents of all of them, as planned numbers go by the order of names: what
+    /// was read back of each was compared with what it was to have before. Its next report is compared with what it is to have now.
+    pub(crate) fn switch_plans_changed(&mut self) {
+        let names: Vec<SwitchName> = self.state.base.switch_views.keys().cloned().collect();
+        for name in names {
+            let Some(view) = self.state.base.switch_views.get(&name) else { continue };
+            let (standing, unreadable) = (SwitchStanding::Unread, String::new());
+            let report = Arc::new(SwitchReport { standing, unreadable, ..(*view.report).clone() });
+            let view = SwitchContact { report, ..view.clone() };
+            self.state.set_switch_view(&name, Some(view));
+        }
+        self.switches_changed();
     }
 
     pub(crate) fn delete_switch(&mut self, name: &SwitchName) -> Result<Reply, CoreError> {
@@ -64,6 +68,7 @@ impl Step<'_> {
         self.state.remove::<SwitchConfig>(name);
         self.withdraw_tokens(&TokenHolder::Switch(name.clone()));
         self.state.set_switch_view(name, None);
+        self.switch_plans_changed();
         self.check_switches();
         Ok(Reply::Done)
     }

@@ -179,17 +179,20 @@ impl Step<'_> {
             && old.paused.is_none()
         {
             let units = self.state.switch_units(&old, self.now);
-            let as_read = |unit: &Switch| {
-                let view = self.state.base.switch_views.get(&unit.name);
-                view.is_none_or(|view| match view.report.standing {
-                    SwitchStanding::Same => true,
-                    SwitchStanding::Differs(_) => false,
-                    // Without a cause it is still to be compared with what has changed.
-                    SwitchStanding::Unread => !view.report.unreadable.is_empty(),
-                })
+            let standing = |unit: &Switch| Some(&self.state.base.switch_views.get(&unit.name)?.report);
+            let differs = |unit: &Switch| {
+                standing(unit).is_some_and(|report| matches!(report.standing, SwitchStanding::Differs(_)))
             };
-            // What is under way goes on; what is done begins anew only where something differs.
-            if units.iter().any(|unit| unit.heard && lacks(unit)) || units.iter().all(as_read) {
+            // Without a cause it is still to be compared with what has changed.
+            let is_unread = |unit: &Switch| {
+                unit.heard
+                    && standing(unit).is_some_and(|report| {
+                        report.standing == SwitchStanding::Unread && report.unreadable.is_empty()
+                    })
+            };
+            let is_under_way = units.iter().any(|unit| unit.heard && lacks(unit));
+            // What is under way goes on; what is done begins anew only where something differs, or may.
+            if !units.iter().any(is_unread) && (is_under_way || !units.iter().any(differs)) {
                 return Ok(Reply::SwitchRollout { rollout: old, changed: false });
             }
         }

@@ -281,6 +281,34 @@ fn what_was_read_back_before_a_document_changed_does_not_count() {
 }
 
 #[test]
+fn what_was_read_back_before_the_fabric_changed_does_not_count() {
+    let mut w = World::new();
+    let mut all = Switches::new(&mut w);
+    all.agents.values_mut().for_each(|agent| agent.has = true);
+    all.seconds(&mut w, 2);
+    let same = |w: &World| {
+        let views = w.state.base.switch_views.values();
+        views.filter(|view| view.report.standing == SwitchStanding::Same).count()
+    };
+    assert_eq!(same(&w), LEAVES.len());
+    let apply = |is_down: bool, dry_run: bool| {
+        let Event::ApplyFabric { mut fabric, .. } = fabric() else { panic!() };
+        fabric.links[0].down = is_down;
+        Event::ApplyFabric { fabric, allow_shrink: false, dry_run }
+    };
+    // Neither what is only tried nor the document that is there changes what a switch is to have.
+    w.ok(apply(true, true));
+    w.ok(apply(false, false));
+    assert_eq!(same(&w), LEAVES.len());
+    w.ok(apply(true, false));
+    assert_eq!(same(&w), 0);
+    assert!(roll_out(&mut w) && !w.state.switch_rollout_view(w.now).done);
+    all.seconds(&mut w, 60);
+    assert!(w.state.switch_rollout_view(w.now).done);
+    assert_eq!(all.trials, [], "all of them have it already");
+}
+
+#[test]
 fn pause_takes_a_trial_back_and_what_is_cancelled_never_goes_on() {
     let mut w = World::new();
     let mut all = Switches::new(&mut w);
