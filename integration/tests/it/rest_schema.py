@@ -52,6 +52,8 @@ BEYOND = [
     (r"\w+(/.*)?", r"^[A-Z]\w+: ", "fabrics hang together"),
     (r"document", r"", "profiles of class of service are documents themselves"),
     (r"csrPem", r"", "certificate requests"),
+    # The last line of a long list of violations, which says how many were left out of it; it never stands alone.
+    (r"", r"^and \d+ more$", "a count"),
     # What only the controller can make.
     (r"pageToken", r"", "sealed by the controller"),
     (r"(metadata\.)?labels.*|set_?[lL]abels.*|removeLabels.*", r"", "bounded in bytes, not in characters"),
