@@ -26,6 +26,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const END_LIMIT: Duration = Duration::from_secs(2);
 /// Variables that name the folder below which FRR is, the first one first; else it is the system's.
 const VARIABLES: [&str; 2] = ["RAIL_FRR", "RAIL_TEST_FRR"];
+/// What vtysh prints where a daemon refuses its configuration (FRR, vtysh/vtysh_config.c and lib/northbound_cli.c).
+const REFUSALS: [&str; 2] = ["Configuration failed", "processing failure"];
 /// Settings of the kernel that make a switch of a namespace; ways of the same length are told apart by addresses and ports.
 const SETTINGS: [(&str, &str); 3] = [
     ("/proc/sys/net/ipv4/ip_forward", "1"),
@@ -207,19 +209,31 @@ fn ended(daemons: &mut [(&str, Child)]) -> Option<Error> {
     })
 }
 
-/// Gives FRR its configuration. It ends well whatever it has refused; what it refuses it names.
+/// Gives FRR its configuration. A command that FRR does not have is refused by vtysh's exit status; where a daemon refuses one that it has,
+/// vtysh ends well, and only its output names it.
 async fn load(args: &DevSwitch) -> Result<(), Error> {
+    let failed = |why: &str| Error::Dev(format!("FRR does not take its configuration: {}", why.trim()));
+    for options in [&["--dryrun", "--inputfile", "/etc/frr/frr.conf"][..], &["--boot"]] {
+        let (ended_well, output) = vtysh(args, options).await?;
+        let is_refused = REFUSALS.iter().any(|text| output.contains(text));
+        if !ended_well || is_refused {
+            return Err(failed(&output));
+        }
+    }
+    Ok(())
+}
+
+/// Runs vtysh to its end: whether it ended well, and all that it printed.
+async fn vtysh(args: &DevSwitch, options: &[&str]) -> Result<(bool, String), Error> {
     let program = args.frr.join("usr/bin/vtysh");
-    let boot = command(args, &program).arg("--boot").output();
-    let failed = |why: String| Error::Dev(format!("FRR does not take its configuration: {why}"));
-    let output = tokio::time::timeout(ANSWER_LIMIT, boot)
+    let run = command(args, &program).args(options).output();
+    let late = |_| Error::Dev(format!("FRR's vtysh has not ended after {} s", ANSWER_LIMIT.as_secs()));
+    let output = tokio::time::timeout(ANSWER_LIMIT, run)
         .await
-        .map_err(|_| failed(format!("no answer after {} s", ANSWER_LIMIT.as_secs())))?
+        .map_err(late)?
         .map_err(|error| Error::file("run", &program, error))?;
-    let said =
-        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    let refused = said.lines().any(|line| line.contains("Unknown command") || line.contains("onfiguration"));
-    if refused || !output.status.success() { Err(failed(said.trim().to_owned())) } else { Ok(()) }
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    Ok((output.status.success(), text.concat()))
 }
 
 /// Waits for the first daemon that ends, which none should.

@@ -21,6 +21,12 @@ pub struct Machine {
     pub memory_bytes: u64,
 }
 
+/// The role of the agent of a server.
+#[must_use]
+pub fn agent_role(node: &str) -> String {
+    format!("agent-{node}")
+}
+
 /// All that `dev up` makes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {

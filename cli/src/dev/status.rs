@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{down, network, process, spec::Layout, switch_plan, switches};
+use super::{down, network, plan, process, spec::Layout, switch_plan};
 use crate::{
     args::{DevTarget, Output},
     client::{Api, once},
@@ -31,9 +31,9 @@ pub async fn status(
     };
     let running = process::all_recorded(&layout.run());
     let mut roles = vec!["controller".to_owned()];
-    roles.extend((0..record.spec.nodes).map(|node| format!("agent-n{node}")));
+    roles.extend((0..record.spec.nodes).map(|node| plan::agent_role(&format!("n{node}"))));
     for switch in switch_plan::switches(&record.spec) {
-        roles.extend([switches::frr_role(&switch), switches::agent_role(&switch)]);
+        roles.extend([switch_plan::frr_role(&switch), switch_plan::agent_role(&switch)]);
     }
     roles.extend(running.contains_key(down::GUARD).then(|| down::GUARD.to_owned()));
     let cluster = asked(&layout, env).await;

@@ -109,6 +109,18 @@ fn document(name: &str, loopback: Ipv4Addr, port: &str, cables: u32) -> v1::Swit
     }
 }
 
+/// The role of a switch's FRR.
+#[must_use]
+pub fn frr_role(switch: &SwitchPlan) -> String {
+    format!("frr-{}", switch.name)
+}
+
+/// The role of a switch's agent.
+#[must_use]
+pub fn agent_role(switch: &SwitchPlan) -> String {
+    format!("switch-{}", switch.name)
+}
+
 /// Adds leaves and spines, and the cables between them.
 pub fn network(spec: &Spec, plan: &mut NetworkPlan) {
     let mtu = spec.mtu + TUNNEL_BYTES;

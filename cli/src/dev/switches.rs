@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::{
     launch::{arg, private_dir},
     network, process,
-    switch_plan::SwitchPlan,
+    switch_plan::{SwitchPlan, agent_role, frr_role},
     up::Up,
 };
 use crate::{
@@ -23,18 +23,6 @@ use crate::{
 
 /// From the start of the switches until every leaf has a route to every other one, and their agents are connected.
 const READY_LIMIT: Duration = Duration::from_secs(90);
-
-/// The role of a switch's FRR.
-#[must_use]
-pub fn frr_role(switch: &SwitchPlan) -> String {
-    format!("frr-{}", switch.name)
-}
-
-/// The role of a switch's agent.
-#[must_use]
-pub fn agent_role(switch: &SwitchPlan) -> String {
-    format!("switch-{}", switch.name)
-}
 
 /// A route as `ip -j route` prints it.
 #[derive(Debug, Deserialize)]

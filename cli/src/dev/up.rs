@@ -1,7 +1,7 @@
 //! Starting a cluster, or what of it does not run.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -21,6 +21,7 @@ use super::{
     programs::Programs,
     ranks::Ranks,
     spec::{Layout, Record, Spec, write_json},
+    switch_plan,
 };
 use crate::{
     args::{DevUp, Leaves},
@@ -223,9 +224,7 @@ impl Up {
             }
         } else {
             // Whoever runs would stay in a network that is no more.
-            let inside =
-                process::all_recorded(&self.layout.run()).into_iter().filter(|(role, _)| is_inside(role));
-            network::clear(&network.namespaces, inside.map(|(_, one)| one).collect())?;
+            network::clear(&network.namespaces, self.inside())?;
             network::remove(&network.namespaces)?;
         }
         self.record.namespaces.clone_from(&network.namespaces);
@@ -314,7 +313,7 @@ impl Up {
 
     /// Starts every agent that does not run.
     async fn agents(&mut self, api: &Api) -> Result<(), Error> {
-        let role = |node: &NodePlan| format!("agent-{}", node.name);
+        let role = |node: &NodePlan| plan::agent_role(&node.name);
         let missing: Vec<NodePlan> = (self.plan.nodes.iter())
             .filter(|node| process::recorded(&self.layout.process(&role(node))).is_none())
             .cloned()
@@ -359,7 +358,7 @@ impl Up {
             let waiting = waiting.join(", ");
             self.check_children()?;
             if Instant::now() >= end {
-                let role = format!("agent-{}", waiting.split(',').next().unwrap_or_default());
+                let role = plan::agent_role(waiting.split(',').next().unwrap_or_default());
                 return Err(self.failed(
                     &role,
                     &format!("nodes {waiting} are not ready after {} s", READY_LIMIT.as_secs()),
@@ -439,6 +438,15 @@ impl Up {
         Err(Error::Dev(format!("{} failed ({}):\n{}", program.display(), output.status, said.trim_end())))
     }
 
+    /// The processes that are recorded and run in a namespace: agents of servers, and what switches have.
+    fn inside(&self) -> BTreeSet<process::Identity> {
+        let nodes = self.plan.nodes.iter().map(|node| plan::agent_role(&node.name));
+        let switches = &self.plan.switches;
+        let switches =
+            switches.iter().flat_map(|one| [switch_plan::frr_role(one), switch_plan::agent_role(one)]);
+        nodes.chain(switches).filter_map(|role| process::recorded(&self.layout.process(&role))).collect()
+    }
+
     /// Whether this `up` has started it.
     pub(super) fn was_started(&self, role: &str) -> bool {
         self.children.contains_key(role)
@@ -471,11 +479,6 @@ impl Up {
             self.layout.config().display()
         )
     }
-}
-
-/// Whether the process of this role runs in a namespace.
-fn is_inside(role: &str) -> bool {
-    ["agent-", "frr-", "switch-"].iter().any(|kind| role.starts_with(kind))
 }
 
 /// The last lines of a log; where a panic is logged, from there on, without the stack.
