@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::Objective;
+use proto_model::{LongJobLimit, Objective};
 use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
 /// A time, or none.
@@ -19,6 +19,10 @@ pub(crate) fn duration_or_none(text: &str) -> Result<Wait, String> {
 
 pub(crate) fn objective(text: &str) -> Result<Objective, String> {
     Objective::parse(text, rest)
+}
+
+pub(crate) fn long_jobs(text: &str) -> Result<LongJobLimit, String> {
+    LongJobLimit::parse(text, rest)
 }
 
 pub(crate) fn listen(text: &str) -> Result<Listen, String> {

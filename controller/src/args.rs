@@ -4,12 +4,13 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
 use controller_keys::ProviderSpec;
-use proto_model::{Backfill, Cidr, Objective};
+use proto_model::{Backfill, Cidr, LongJobLimit, Objective};
 use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
 use crate::{
     arg_values::{
-        Wait, advertised, duration, duration_or_never, duration_or_none, listen, log_format, objective, rest,
+        Wait, advertised, duration, duration_or_never, duration_or_none, listen, log_format, long_jobs,
+        objective, rest,
     },
     key_args::{CaLife, CaRenewals, KeyArgs},
     limit_args::LimitArgs,
@@ -421,6 +422,11 @@ pub struct Run {
     /// GPU-hours back by 16 days, one of fewer by the square of its part of them. Not given: by age. The head start counts for age and `mean-wait`.
     #[arg(long, env = "RAIL_CONTROLLER_OBJECTIVE", value_name = "OBJECTIVE", value_parser = objective)]
     pub objective: Option<Objective>,
+    /// What small jobs that may run for long hold together at most, of all tenants, so that jobs of many GPUs start within days:
+    /// `72h:8:100` for 100 GPUs for jobs of fewer than 8 GPUs whose time limit is 72 hours or more, or that have none. `railctl simulate --sweep` tries
+    /// it on the site's own history. Not given: any number of GPUs.
+    #[arg(long, env = "RAIL_CONTROLLER_LONG_JOBS", value_name = "TIME:BELOW:GPUS", value_parser = long_jobs)]
+    pub long_jobs: Option<LongJobLimit>,
     /// Tenants that used less of late, against their weights, go first among jobs of equal priority; `false`: shares count
     /// for nothing.
     #[arg(long, env = "RAIL_CONTROLLER_FAIR_SHARE", value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
@@ -488,6 +494,8 @@ mod tests {
             "never",
             "--head-start",
             "720m",
+            "--long-jobs",
+            "3d:8:100",
             "--user-priority",
             "-5",
             "--audit-records",
@@ -501,6 +509,7 @@ mod tests {
         assert_eq!(run.lead_check, Duration::from_millis(300));
         assert_eq!(run.resize_after, Wait(None));
         assert_eq!(run.head_start, Wait(Some(Duration::from_secs(12 * 3600))));
+        assert_eq!(run.long_jobs.map(|limit| limit.to_string()).as_deref(), Some("72h:8:100"));
         assert_eq!((run.user_priority, run.tenant_admin_priority), (-5, 0));
         assert_eq!((run.audit_records, run.audit_mib), (1000, 128));
         assert_eq!((run.audit_denials, run.audit_denials_mib), (500, 64));

@@ -142,6 +142,7 @@ pub(crate) fn options(
     options.config.backfill = run.backfill;
     options.config.head_start = run.head_start.0.unwrap_or_default();
     options.config.objective = run.objective;
+    options.config.long_jobs = run.long_jobs;
     options.config.fair_share = run.fair_share;
     options.config.user_priority = run.user_priority;
     options.config.tenant_admin_priority = run.tenant_admin_priority;

@@ -63,8 +63,8 @@ pub use switch_rollout::{SwitchApply, SwitchControl, SwitchToken};
 pub use top::{Efficiency, Top, TopNoun};
 pub use validate::Validate;
 pub use values::{
-    Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_objective, parse_ranks,
-    parse_size, parse_speed,
+    Moment, Output, Rate, parse_duration, parse_label, parse_long_jobs, parse_moment, parse_objective,
+    parse_ranks, parse_size, parse_speed,
 };
 pub use wait::{Condition, Wait, WaitNoun};
 pub use webhook::WebhookCommand;

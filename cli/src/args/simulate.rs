@@ -4,9 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use proto_model::{Backfill, Objective};
+use proto_model::{Backfill, LongJobLimit, Objective};
 
-use super::{parse_duration, parse_objective};
+use super::{parse_duration, parse_long_jobs, parse_objective};
 
 /// How a simulation is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -139,6 +139,10 @@ pub struct Simulate {
     /// or fair; by age if not given. The head start counts for age and mean-wait
     #[arg(long, value_name = "OBJECTIVE", value_parser = parse_objective)]
     pub objective: Option<Objective>,
+    /// What small jobs that may run for long hold together at most in our queue: 72h:8:100 for 100 GPUs for jobs of fewer than 8 whose
+    /// time limit is 72 hours or more, as rail-controller run --long-jobs
+    #[arg(long, value_name = "TIME:BELOW:GPUS", value_parser = parse_long_jobs)]
+    pub long_jobs: Option<LongJobLimit>,
     /// Who may start before jobs that wait ahead in our queue: CONSERVATIVE, EASY or for example SLACK(30min), as
     /// rail-controller run --backfill
     #[arg(long, value_name = "RULE", default_value_t)]
@@ -151,7 +155,7 @@ pub struct Simulate {
     pub depth: Option<u32>,
     /// Run the controller's settings and the baselines on the same jobs, and show what short waits of large jobs cost the
     /// others: the Pareto front, and which setting to take
-    #[arg(long, conflicts_with_all = ["policy", "objective", "head_start", "backfill", "log"])]
+    #[arg(long, conflicts_with_all = ["policy", "objective", "head_start", "backfill", "long_jobs", "log"])]
     pub sweep: bool,
     /// End with 2 if a row of the trace cannot be used
     #[arg(long)]

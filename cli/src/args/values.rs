@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use clap::ValueEnum;
-use proto_model::Objective;
+use proto_model::{LongJobLimit, Objective};
 
 /// How a result is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -89,6 +89,11 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// back by all of it: `mean-wait:2d`, `mean-wait:16d:12000`.
 pub fn parse_objective(text: &str) -> Result<Objective, String> {
     Objective::parse(text, parse_duration)
+}
+
+/// Reads `TIME:BELOW:GPUS`, for example `72h:8:100`.
+pub fn parse_long_jobs(text: &str) -> Result<LongJobLimit, String> {
+    LongJobLimit::parse(text, parse_duration)
 }
 
 /// A moment in the past.

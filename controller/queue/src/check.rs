@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{ClassUser, JobUid, LicenseName, QueueName, TenantName, Timestamp};
+use proto_model::{ClassUser, JobUid, LicenseName, LongJobLimit, QueueName, TenantName, Timestamp};
 use thiserror::Error;
 
 use crate::{
@@ -80,6 +80,14 @@ pub enum Breach {
         /// How many there are.
         total: u32,
     },
+    /// Small jobs that may run for long would hold too much together.
+    #[error("long jobs would hold {held} GPUs of {} (limit {limit})", .limit.gpus)]
+    LongJobs {
+        /// GPUs that they would hold, with those of the jobs that start.
+        held: u64,
+        /// What they are, and what they may hold.
+        limit: LongJobLimit,
+    },
     /// A job is stopped that may not be stopped for that one.
     #[error("job {victim} is stopped for job {by}, which has no claim on what it holds")]
     Unjust {
@@ -153,6 +161,7 @@ pub fn check(queue_state: &QueueState, acts: &[Act], now: Timestamp) -> Result<(
     counts(queue_state, &starting, &mut found);
     users(queue_state, &starting, &mut found);
     licenses(queue_state, &starting, &mut found);
+    long_jobs(queue_state, &starting, &mut found);
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
@@ -324,6 +333,29 @@ fn users(queue_state: &QueueState, starting: &[(&Entry, u64)], found: &mut Vec<B
         if let Some(limit) = class.gpus.filter(|limit| takes && held > u64::from(*limit)) {
             found.push(Breach::User { user: user.clone(), held, limit });
         }
+    }
+}
+
+/// Adds up anew, job by job, what small jobs that may run for long hold; who has a right to its nodes starts whatever they hold.
+fn long_jobs(queue_state: &QueueState, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
+    let Some(limit) = queue_state.policy.long_jobs else { return };
+    let is_long = |entry: &Entry| {
+        let asked = entry.gpus(entry.need.nodes);
+        asked < u64::from(limit.below_gpus) && entry.limit.is_none_or(|time| time >= limit.length)
+    };
+    let (mut held, mut starts) = (0, false);
+    for entry in queue_state.jobs.values().filter(|entry| is_long(entry)) {
+        let Some(run) = entry.run() else { continue };
+        let places = run.placement.nodes.iter().chain(&run.placement.spares);
+        held += places.map(|place| place.gpus.len() as u64).sum::<u64>();
+    }
+    for (_, gpus) in starting.iter().filter(|(entry, _)| is_long(entry) && !queue_state.has_right(entry.uid))
+    {
+        held += gpus;
+        starts = true;
+    }
+    if starts && held > u64::from(limit.gpus) {
+        found.push(Breach::LongJobs { held, limit });
     }
 }
 

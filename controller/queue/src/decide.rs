@@ -431,6 +431,7 @@ impl<'a> Pass<'a> {
                 why.causes.push(WaitCause::UserGpus { held, limit });
             }
         }
+        self.say_long_jobs(entry, asked, why);
         self.say_licenses(entry, desired, why);
         let (quota, room) = self.plan.room(desired);
         if !quota && why.causes.len() == before {

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use proto_model::{
-    Backfill, NodeName, Objective, Queue, QueueName, Reason, Reservation, ReservationNodes, ServiceClass,
-    Shape, Tenant, TenantName, Timestamp,
+    Backfill, LongJobLimit, NodeName, Objective, Queue, QueueName, Reason, Reservation, ReservationNodes,
+    ServiceClass, Shape, Tenant, TenantName, Timestamp,
 };
 
 /// A tenant: the root of its queues.
@@ -166,6 +166,9 @@ pub struct Policy {
     /// What the order of waiting jobs is for where no queue says it; `None`: by age. The head start counts for that and for
     /// [`Objective::MeanWait`].
     pub objective: Option<Objective>,
+    /// What small jobs that may run for long hold together at most, so that large ones start within days; `None`: any number of GPUs.
+    /// Who has a right to nodes by its tenant's guarantee starts whatever they hold.
+    pub long_jobs: Option<LongJobLimit>,
     /// Use counts half after this time.
     pub half_life: Duration,
     /// Who may start before jobs that wait ahead of it.
@@ -192,6 +195,7 @@ impl Default for Policy {
             fair_share: true,
             head_start: Duration::ZERO,
             objective: None,
+            long_jobs: None,
             half_life: Duration::from_secs(7 * 24 * 3600),
             backfill: Backfill::Conservative,
             step: Duration::from_secs(10),

@@ -60,9 +60,11 @@ pub(crate) struct Foresight<'a> {
     /// GPUs that are free.
     free: i32,
     total: i32,
-    /// GPUs that each limit of a tenant or a queue leaves; below 0 where more is held than it allows.
+    /// GPUs that each limit of a tenant, a queue or long small jobs leaves; below 0 where more is held than it allows.
     left: Vec<i32>,
     quota_of: BTreeMap<(TenantName, Option<QueueName>), usize>,
+    /// Which of them is that of long small jobs.
+    long_jobs: Option<usize>,
     /// Licenses that are free.
     licenses: Vec<i32>,
     license_of: BTreeMap<LicenseName, usize>,
@@ -94,6 +96,7 @@ impl<'a> Foresight<'a> {
             total,
             left: Vec::new(),
             quota_of: BTreeMap::new(),
+            long_jobs: None,
             licenses: Vec::new(),
             license_of: BTreeMap::new(),
             next: 0,
@@ -136,6 +139,7 @@ impl<'a> Foresight<'a> {
                 quotas.push(at);
             }
         }
+        quotas.extend(self.long_job_limit(entry));
         let licenses = self.licenses_of(entry);
         Fore {
             entry,
@@ -144,6 +148,17 @@ impl<'a> Foresight<'a> {
             quotas: quotas.into(),
             licenses,
         }
+    }
+
+    /// The limit of long small jobs, if a job is one.
+    fn long_job_limit(&mut self, entry: &Entry) -> Option<usize> {
+        let limit = self.queue_state.long_limit(entry)?;
+        let new = self.left.len();
+        let at = *self.long_jobs.get_or_insert(new);
+        if at == new {
+            self.left.push(signed(limit.gpus));
+        }
+        Some(at)
     }
 
     fn licenses_of(&mut self, entry: &Entry) -> Licenses {

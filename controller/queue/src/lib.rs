@@ -29,6 +29,7 @@ mod ledger;
 mod license_use;
 mod licenses;
 mod line;
+mod long_jobs;
 mod measure;
 mod objective;
 mod order;

@@ -228,10 +228,11 @@ impl<'a> Pass<'a> {
         let array = self.plan.array_limit(self.queue_state, entry, self.now);
         let class = self.plan.class_limits(self.queue_state, entry, self.now);
         let licenses = self.plan.license_limits(self.queue_state, entry, self.now);
-        if array.is_none() && class.is_empty() && licenses.is_empty() {
+        let long = self.plan.long_job_limit(self.queue_state, entry, self.now);
+        if array.is_none() && class.is_empty() && licenses.is_empty() && long.is_none() {
             return Rc::clone(&line.quotas);
         }
-        line.quotas.iter().copied().chain(array).chain(class).chain(licenses).collect()
+        line.quotas.iter().copied().chain(array).chain(class).chain(licenses).chain(long).collect()
     }
 
     /// What estimates of jobs like this one turned out to be.

@@ -15,6 +15,8 @@ pub(crate) enum Bug {
     ArrayLimit,
     /// Which licenses jobs ask for.
     Licenses,
+    /// What long small jobs may hold together.
+    LongJobs,
     /// That what runs counts against limits.
     Running,
     /// That what starts in the same pass counts against limits.

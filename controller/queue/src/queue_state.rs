@@ -329,6 +329,11 @@ impl QueueState {
         self.running_of.get(tenant).into_iter().flat_map(BTreeMap::values)
     }
 
+    /// The same of everybody.
+    pub(crate) fn running_all(&self) -> impl Iterator<Item = &(Arc<Entry>, u64)> {
+        self.running_of.values().flat_map(BTreeMap::values)
+    }
+
     /// The tenant and its queue with all queues above it, the nearest first. `None` if one of them is not known.
     pub(crate) fn path(&self, entry: &Entry) -> Option<Vec<Option<QueueName>>> {
         self.path_of(&entry.id.tenant, entry.queue.as_ref())

@@ -33,10 +33,12 @@ impl<'a> Pass<'a> {
             why.causes.push(WaitCause::Later);
             return false;
         }
+        let long = self.plan.without_long_jobs(&mut desired);
         let (quota, _) = self.plan.room(&desired);
         if quota
             && (self.on_target(entry, &need, &desired, &target) || self.elsewhere(entry, &need, &desired))
         {
+            long.into_iter().for_each(|limit| self.plan.count_long_job(limit, &desired));
             return true;
         }
         let chosen =

@@ -1,6 +1,8 @@
 //! Why a job waits: every cause that the queue knows. Causes about single nodes come from the scheduler.
 
-use proto_model::{Eta, JobUid, LicenseName, QueueName, ReasonCode, ReservationName, Timestamp};
+use proto_model::{
+    Eta, JobUid, LicenseName, LongJobLimit, QueueName, ReasonCode, ReservationName, Timestamp,
+};
 
 /// What was found of a waiting job.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -60,6 +62,13 @@ pub enum WaitCause {
         total: u32,
         /// How many it asks for.
         asked: u32,
+    },
+    /// Small jobs that may run for long, as it may, hold too much together for it now.
+    LongJobs {
+        /// GPUs that they hold, those of jobs that start now too.
+        held: u64,
+        /// What they are, and what they may hold.
+        limit: LongJobLimit,
     },
     /// Jobs ahead of it in the same queue will use what the limit leaves.
     LimitAhead,
@@ -125,6 +134,7 @@ impl WaitCause {
             Self::UserJobs(_) => ReasonCode::ServiceClassJobs,
             Self::UserGpus { .. } => ReasonCode::ServiceClassGpus,
             Self::License { .. } => ReasonCode::License,
+            Self::LongJobs { .. } => ReasonCode::LongJobs,
             Self::LimitAhead => ReasonCode::QuotaAhead,
             Self::Shape(_) => ReasonCode::NodeShape,
             Self::Never => ReasonCode::GangShape,

@@ -1,6 +1,6 @@
 //! Why a job waits, in words for people.
 
-use proto_model::{Reason, ReasonCode, ReservationName, Thing, Timestamp, many, size};
+use proto_model::{Reason, ReasonCode, ReservationName, Thing, Timestamp, human, many, size};
 
 use crate::{
     entry::Entry,
@@ -41,6 +41,10 @@ impl WaitCause {
         match self {
             Self::Limit { held, limit, .. } | Self::UserGpus { held, limit } => {
                 let missing = (held + entry.gpus(entry.min_nodes)).saturating_sub(*limit);
+                usize::try_from(missing).unwrap_or(usize::MAX)
+            }
+            Self::LongJobs { held, limit } => {
+                let missing = (held + entry.gpus(entry.min_nodes)).saturating_sub(u64::from(limit.gpus));
                 usize::try_from(missing).unwrap_or(usize::MAX)
             }
             Self::Shape(nodes) | Self::Capacity { nodes, .. } => {
@@ -116,8 +120,16 @@ impl WaitCause {
                     "'{user}' holds {held} of {limit} in service class '{class}' (user.gpus), the job asks for {gpus}"
                 )
             }
+            Self::LongJobs { held, limit } => {
+                let (all, small) = (many(limit.gpus, "GPU"), many(limit.below_gpus, "GPU"));
+                format!(
+                    "jobs of fewer than {small} that may run for {} or longer hold {held} of the {all} that they may hold together, and the job, \
+                     which is one, asks for {gpus}",
+                    human(limit.length)
+                )
+            }
             Self::LimitAhead => {
-                "jobs ahead of it will use what its queue, or its user in the service class, may still hold"
+                "jobs ahead of it will use what its queue, its user in the service class or long jobs may still hold"
                     .to_owned()
             }
             Self::Shape(have) => too_few(entry, *have, &nodes),

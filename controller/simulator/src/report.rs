@@ -96,6 +96,9 @@ pub struct SchedulerTold {
     /// What the order is for where no queue says it; `None`: by age, with the head start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveLine>,
+    /// What small jobs that may run for long hold together at most, as the controller's option says it; `None`: any number of GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub long_jobs: Option<String>,
     /// The head start of large jobs for each doubling of their GPUs, in seconds; the controller has none by default.
     pub head_start: u64,
     /// Who may start before jobs that wait ahead; by default CONSERVATIVE.
@@ -112,6 +115,7 @@ impl SchedulerTold {
             controller_depth: Rules::default().depth,
             off: rules.left_out(),
             objective: rules.objective.map(ObjectiveLine::from),
+            long_jobs: rules.long_jobs.map(|limit| limit.to_string()),
             head_start: rules.head_start.as_secs(),
             backfill: rules.backfill.to_string(),
         }
@@ -136,6 +140,9 @@ impl SchedulerTold {
         }
         if let Some(objective) = self.objective {
             parts.push(format!("objective {objective}"));
+        }
+        if let Some(limit) = &self.long_jobs {
+            parts.push(format!("long jobs {limit}"));
         }
         if self.head_start > 0 {
             parts.push(format!("head start {} for each doubling of GPUs", span(self.head_start as f64)));

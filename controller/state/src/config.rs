@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_queue::Budget;
-use proto_model::{Backfill, Certification, IsolationPolicy, Objective, RailProtection};
+use proto_model::{Backfill, Certification, IsolationPolicy, LongJobLimit, Objective, RailProtection};
 
 /// What the core waits for and how much it takes. Durations are wall-clock durations of the shell's `now`.
 ///
@@ -48,6 +48,8 @@ pub struct Config {
     pub head_start: Duration,
     /// What the order of waiting jobs is for where no queue says it; `None`: by age, with the head start.
     pub objective: Option<Objective>,
+    /// What small jobs that may run for long hold together at most; `None`: any number of GPUs.
+    pub long_jobs: Option<LongJobLimit>,
     /// Tenants that used less of late go first.
     pub fair_share: bool,
     /// Most jobs that wait, over all tenants.
@@ -138,6 +140,7 @@ impl Default for Config {
             backfill: Backfill::Conservative,
             head_start: Duration::ZERO,
             objective: None,
+            long_jobs: None,
             fair_share: true,
             max_queued: 200_000,
             max_jobs: 1_200_000,

@@ -29,6 +29,7 @@ pub mod isolation;
 pub mod job;
 pub mod label;
 pub mod license;
+pub mod long_jobs;
 pub mod names;
 pub mod nic_condition;
 pub mod node;
@@ -89,6 +90,7 @@ pub use job::{
     RunResult, Work,
 };
 pub use license::License;
+pub use long_jobs::LongJobLimit;
 pub use names::{Names, NamesError};
 pub use nic_condition::NicConditionCode;
 pub use node::{Health, Node, Strike};

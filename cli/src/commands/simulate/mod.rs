@@ -103,7 +103,7 @@ fn sweep(
     if args.log.is_some() || args.output == SimulationOutput::Csv {
         return Err(Error::Usage("--log and -o csv are for one setting, not for --sweep".into()));
     }
-    let settings = sweep_settings(rules, workload);
+    let settings = sweep_settings(rules, site, workload);
     let large = large_from(workload);
     let sweep = Sweep::new(inputs, workload, large, points(site, workload, &settings, large, args.seed)?);
     if let Some(folder) = &args.out {
@@ -165,6 +165,7 @@ fn rules(args: &Simulate) -> Rules {
         head_start: args.head_start.unwrap_or(usual.head_start),
         easy_head_start: args.easy_head_start.unwrap_or(usual.easy_head_start),
         objective: args.objective.or(usual.objective),
+        long_jobs: args.long_jobs.or(usual.long_jobs),
         backfill: args.backfill,
     }
 }

@@ -76,10 +76,12 @@ impl Plan {
         if let Some(at) = self.quota_of.get(&whose) {
             return *at;
         }
-        let gpus = matches!(whose, Limited::Queue(..) | Limited::UserGpus(_));
+        let gpus = matches!(whose, Limited::Queue(..) | Limited::UserGpus(_) | Limited::LongJobs);
         let mut left = Row::default();
         left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
-        for (entry, held) in whose.tenant().into_iter().flat_map(|tenant| queue_state.running_of(tenant)) {
+        let all = whose.tenant().is_none().then(|| queue_state.running_all()).into_iter().flatten();
+        let own = whose.tenant().into_iter().flat_map(|tenant| queue_state.running_of(tenant));
+        for (entry, held) in all.chain(own) {
             #[cfg(test)]
             if plant::is(Bug::Running) {
                 continue;
@@ -184,7 +186,7 @@ impl Limited {
             Self::Queue(tenant, _) | Self::Jobs(tenant) => Some(tenant),
             Self::Array(array) => Some(&array.tenant),
             Self::UserJobs(user) | Self::UserGpus(user) => Some(&user.tenant),
-            Self::License(_) => None,
+            Self::License(_) | Self::LongJobs => None,
         }
     }
 
@@ -204,13 +206,14 @@ impl Limited {
             Self::Array(array) => entry.array.as_ref().is_some_and(|group| group.array == *array),
             Self::UserJobs(user) | Self::UserGpus(user) => entry.class.as_ref() == Some(user),
             Self::License(name) => entry.licenses.contains_key(name),
+            Self::LongJobs => queue_state.long_limit(entry).is_some(),
         }
     }
 
     /// How much a running job counts here, if it does.
     pub(crate) fn amount(&self, entry: &Entry) -> i32 {
         match self {
-            Self::Queue(..) | Self::UserGpus(_) => {
+            Self::Queue(..) | Self::UserGpus(_) | Self::LongJobs => {
                 i32::try_from(entry.run().map_or(0, crate::entry::Run::gpus)).unwrap_or(i32::MAX)
             }
             Self::Jobs(_) | Self::Array(_) | Self::UserJobs(_) => 1,

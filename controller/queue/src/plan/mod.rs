@@ -8,6 +8,7 @@
 mod fit;
 mod license;
 mod limit;
+mod long_jobs;
 mod loose;
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
@@ -69,7 +70,7 @@ struct Places {
     most: Vec<u32>,
 }
 
-/// A limit of a queue, a tenant, an array or a user over time, or a license.
+/// A limit of a queue, a tenant, an array, a user or long small jobs over time, or a license.
 #[derive(Debug, Clone)]
 struct Quota {
     /// What may still be taken.
@@ -90,6 +91,8 @@ pub(crate) enum Limited {
     UserGpus(ClassUser),
     /// Of the whole cluster.
     License(LicenseName),
+    /// Small jobs of the whole cluster that may run for long.
+    LongJobs,
 }
 
 /// What one job asks of the plan.

@@ -32,7 +32,7 @@ fn asks_alike(a: &Entry, b: &Entry) -> bool {
 
 impl Private {
     pub(super) fn new(site: Site, policy: &Policy, tenant: &TenantName, queue_state: &QueueState) -> Self {
-        let policy = Policy { reclaim: false, grow_after: None, ..policy.clone() };
+        let policy = Policy { reclaim: false, grow_after: None, long_jobs: None, ..policy.clone() };
         let mut own = QueueState::new(policy);
         let def = queue_state.tenants.get(tenant).cloned().unwrap_or_default();
         own.set_tenant(tenant, Some(TenantDef { guaranteed: Shape::default(), ..def }));

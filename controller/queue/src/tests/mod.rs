@@ -5,6 +5,7 @@ mod classes;
 mod eta;
 mod fits;
 mod licenses;
+mod long_jobs;
 mod objective;
 mod order;
 mod planted;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{JobId, JobName, LicenseName, ReservationName};
+use proto_model::{JobId, JobName, LicenseName, LongJobLimit, ReservationName};
 
 use super::world::{at, cluster, job, node, nodes, queue, queue_state, secs, tenant, uid};
 use crate::{
@@ -65,6 +65,11 @@ fn license(queue_state: &mut QueueState) {
     }
 }
 
+/// The first job is one, so that of the 12 GPUs 4 are left.
+fn long_jobs(queue_state: &mut QueueState) {
+    queue_state.policy.long_jobs = Some(LongJobLimit { length: secs(50), below_gpus: 16, gpus: 12 });
+}
+
 /// All nodes but one that the first job does not have.
 fn reserve(queue_state: &mut QueueState) {
     let def = ReservationDef {
@@ -81,7 +86,7 @@ fn reserve(queue_state: &mut QueueState) {
 #[test]
 fn the_check_finds_a_bug_in_the_code_itself() {
     type Rules = fn(&mut QueueState);
-    let plants: [(Bug, Rules, &str); 9] = [
+    let plants: [(Bug, Rules, &str); 12] = [
         (
             Bug::TenantLimit,
             |queue_state| limit_tenant(queue_state, Some(12), None),
@@ -106,6 +111,9 @@ fn the_check_finds_a_bug_in_the_code_itself() {
         (Bug::ArrayLimit, one_at_once, "2 jobs of array t/a would run, 1 may"),
         (Bug::Licenses, license, "3 of 2 licenses l would be held"),
         (Bug::Started, license, "3 of 2 licenses l would be held"),
+        (Bug::LongJobs, long_jobs, "long jobs would hold 16 GPUs of 12"),
+        (Bug::Running, long_jobs, "long jobs would hold 16 GPUs of 12"),
+        (Bug::Started, long_jobs, "long jobs would hold 16 GPUs of 12"),
         (Bug::Reserved, reserve, "which is kept"),
     ];
     for (bug, rules, what) in plants {

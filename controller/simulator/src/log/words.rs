@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 
 use controller_queue::{Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
 use proto_model::{
-    Backfill, JobUid, NicPlace, NodeName, NodePlace, Objective, Placement, QueueName, RankPlace,
-    ReservationName, Shape, TenantName, Timestamp,
+    Backfill, JobUid, LongJobLimit, NicPlace, NodeName, NodePlace, Objective, Placement, QueueName,
+    RankPlace, ReservationName, Shape, TenantName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -188,6 +188,30 @@ impl ByWorkLine {
     }
 }
 
+/// What small jobs that may run for long hold together at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LongJobsLine {
+    /// A time limit of so many milliseconds or more is long.
+    pub length: u64,
+    /// A job of fewer GPUs is small.
+    pub below_gpus: u32,
+    /// GPUs at most.
+    pub gpus: u32,
+}
+
+impl From<LongJobLimit> for LongJobsLine {
+    fn from(LongJobLimit { length, below_gpus, gpus }: LongJobLimit) -> Self {
+        Self { length: millis(length), below_gpus, gpus }
+    }
+}
+
+impl From<LongJobsLine> for LongJobLimit {
+    fn from(LongJobsLine { length, below_gpus, gpus }: LongJobsLine) -> Self {
+        Self { length: Duration::from_millis(length), below_gpus, gpus }
+    }
+}
+
 /// The numbers of the policy; times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -203,6 +227,9 @@ pub struct PolicyLine {
     /// What the order is for where no queue says it; absent: by age, with the head start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveLine>,
+    /// What small jobs that may run for long hold together at most; absent: any number of GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long_jobs: Option<LongJobsLine>,
     /// Use counts half after this time.
     pub half_life: u64,
     /// Width of the plan's first steps.
@@ -226,6 +253,7 @@ impl From<&Policy> for PolicyLine {
             backfill: of.backfill.into(),
             head_start: millis(of.head_start),
             objective: of.objective.map(ObjectiveLine::from),
+            long_jobs: of.long_jobs.map(LongJobsLine::from),
             half_life: millis(of.half_life),
             step: millis(of.step),
             unknown: millis(of.unknown),
@@ -244,6 +272,7 @@ impl From<&PolicyLine> for Policy {
             backfill: of.backfill.into(),
             head_start: Duration::from_millis(of.head_start),
             objective: of.objective.map(Objective::from),
+            long_jobs: of.long_jobs.map(LongJobLimit::from),
             half_life: Duration::from_millis(of.half_life),
             step: Duration::from_millis(of.step),
             unknown: Duration::from_millis(of.unknown),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use controller_queue::{Budget, Policy as Queueing};
 use controller_scheduler::Snapshot;
 use controller_topology::NodeIx;
-use proto_model::{Backfill, Objective, Placement, Timestamp};
+use proto_model::{Backfill, LongJobLimit, Objective, Placement, Timestamp};
 
 use crate::{proof::Claim, workload::SimJob};
 
@@ -84,14 +84,25 @@ pub struct Rules {
     pub easy_head_start: Duration,
     /// What the order of the controller's queue is for, where no queue says it.
     pub objective: Option<Objective>,
+    /// What small jobs that may run for long hold together at most, in the controller's queue.
+    pub long_jobs: Option<LongJobLimit>,
     /// Who may start before jobs that wait ahead, in the controller's queue.
     pub backfill: Backfill,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        let Queueing { fair_share, preemption, reclaim, grow_after, head_start, objective, backfill, .. } =
-            Queueing::default();
+        let Queueing {
+            fair_share,
+            preemption,
+            reclaim,
+            grow_after,
+            head_start,
+            objective,
+            long_jobs,
+            backfill,
+            ..
+        } = Queueing::default();
         Self {
             depth: Budget::STEP.jobs,
             fair_share,
@@ -101,6 +112,7 @@ impl Default for Rules {
             head_start,
             easy_head_start: Duration::ZERO,
             objective,
+            long_jobs,
             backfill,
         }
     }
@@ -111,7 +123,7 @@ impl Rules {
     #[must_use]
     pub fn queueing(&self) -> Queueing {
         let grow_after = Queueing::default().grow_after.filter(|_| self.growth);
-        let Self { fair_share, preemption, reclaim, head_start, objective, backfill, .. } = *self;
+        let Self { fair_share, preemption, reclaim, head_start, objective, long_jobs, backfill, .. } = *self;
         Queueing {
             fair_share,
             preemption,
@@ -119,6 +131,7 @@ impl Rules {
             grow_after,
             head_start,
             objective,
+            long_jobs,
             backfill,
             ..Queueing::default()
         }

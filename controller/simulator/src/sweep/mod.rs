@@ -3,7 +3,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use proto_model::{Backfill, Objective};
+use proto_model::{Backfill, LongJobLimit, Objective};
 use serde::Serialize;
 
 use crate::{
@@ -81,6 +81,30 @@ fn by_work(workload: &Workload) -> impl Iterator<Item = (Option<Objective>, Dura
     all.map(|objective| (Some(objective), Duration::ZERO, STRICT))
 }
 
+/// Time limits from which on a small job is tried as a long one.
+const LONG: [Duration; 2] = [hours(72), hours(168)];
+
+/// What long small jobs are tried with, as a part of all GPUs in hundredths.
+const LONG_PART: u64 = 4;
+
+/// Limits of long small jobs that are tried: small is who is not large and takes no server whole. None where no job is both.
+fn long_jobs(site: &Site, workload: &Workload) -> Vec<LongJobLimit> {
+    let below = large_from(workload).min(site.gpus_per_node);
+    let gpus = u32::try_from(site.gpus() as u64 * LONG_PART / 100).unwrap_or(u32::MAX);
+    let limit = |length| LongJobLimit { length, below_gpus: below, gpus: gpus.max(below - 1) };
+    let any = |limit: &LongJobLimit| {
+        below > 1 && workload.jobs.iter().any(|job| limit.counts(job.gpus(), Some(job.limit)))
+    };
+    LONG.map(limit).into_iter().filter(any).collect()
+}
+
+/// Objectives that are tried beside a limit of long small jobs: those for large jobs, which it is for.
+fn limited_objectives(workload: &Workload) -> impl Iterator<Item = Objective> {
+    let by_work = by_work(workload).filter_map(|(objective, ..)| objective);
+    let large = |objective: &Objective| matches!(objective, Objective::LargeFirst { .. });
+    [Objective::large_first(hours(192))].into_iter().chain(by_work.filter(large))
+}
+
 /// A number of GPU-hours with two digits that count.
 fn rounded(gpu_hours: u64) -> u32 {
     let unit = 10_u64.pow(gpu_hours.max(10).ilog10() - 1);
@@ -91,14 +115,23 @@ fn rounded(gpu_hours: u64) -> u32 {
 /// The settings that are tried: objectives and head starts of the controller, each with fair share and without it, and the
 /// baselines. What else `base` says counts for all of them.
 #[must_use]
-pub fn settings(base: &Rules, workload: &Workload) -> Vec<Setting> {
+pub fn settings(base: &Rules, site: &Site, workload: &Workload) -> Vec<Setting> {
     let mut all: Vec<Setting> = Vec::new();
+    let limits = long_jobs(site, workload);
     for fair_share in [true, false] {
-        for (objective, head_start, backfill) in TRIED.into_iter().chain(by_work(workload)) {
-            let rules = Rules { objective, head_start, backfill, fair_share, ..*base };
+        let mut add = |rules: Rules| {
             // Of small jobs several parts of the largest are the same number of GPU-hours.
-            if all.iter().all(|setting| setting.rules != rules) {
+            if all.iter().all(|setting: &Setting| setting.rules != rules) {
                 all.push(Setting { name: name(&rules), policy: Policy::Ours, rules });
+            }
+        };
+        for (objective, head_start, backfill) in TRIED.into_iter().chain(by_work(workload)) {
+            add(Rules { objective, head_start, backfill, fair_share, ..*base });
+        }
+        for objective in limits.iter().flat_map(|_| limited_objectives(workload)) {
+            for limit in &limits {
+                let (objective, long_jobs) = (Some(objective), Some(*limit));
+                add(Rules { objective, long_jobs, fair_share, ..*base });
             }
         }
     }
@@ -118,6 +151,9 @@ fn name(rules: &Rules) -> String {
     }
     if rules.backfill != STRICT {
         let _ = write!(name, ", backfill {}", rules.backfill);
+    }
+    if let Some(limit) = rules.long_jobs {
+        let _ = write!(name, ", long jobs {limit}");
     }
     if !rules.fair_share {
         name.push_str(", no fair share");
@@ -206,6 +242,9 @@ fn flags(rules: &Rules) -> String {
     }
     if rules.backfill != STRICT {
         parts.push(format!("--backfill {}", rules.backfill));
+    }
+    if let Some(limit) = rules.long_jobs {
+        parts.push(format!("--long-jobs {limit}"));
     }
     if !rules.fair_share {
         parts.push("--fair-share false".to_owned());

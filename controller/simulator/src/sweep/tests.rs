@@ -117,7 +117,7 @@ fn a_sweep_is_told_in_three_ways() {
     let site = tests::site(&[4, 4]);
     let workload = workload(&site);
     let large = large_from(&workload);
-    let settings = settings(&Rules::default(), &workload);
+    let settings = settings(&Rules::default(), &site, &workload);
     let points = settings.iter().map(|setting| {
         let mut scheduler = setting.policy.scheduler(&site, &workload, &setting.rules, 1);
         Point::new(&site, &workload, setting, large, &run(&site, &workload, &mut *scheduler, &mut ()))
@@ -147,7 +147,7 @@ fn what_is_tried_follows_from_the_largest_job() {
     let of = |gpus: u32, seconds: u64| {
         let trace = tests::trace(&[(0, 10, 1), (5, seconds, gpus)]);
         let workload = Workload::new(&trace, &site, &tests::as_is()).unwrap();
-        settings(&Rules::default(), &workload)
+        settings(&Rules::default(), &site, &workload)
     };
     let tried = |settings: &[Setting]| {
         let hours = |setting: &Setting| setting.rules.objective.and_then(Objective::full_delay_gpu_hours);
@@ -158,6 +158,12 @@ fn what_is_tried_follows_from_the_largest_job() {
     assert_eq!(tried(&large).into_iter().collect::<Vec<_>>(), expected);
     let flags: Vec<String> = large.iter().map(|setting| flags(&setting.rules)).collect();
     assert!(flags.iter().any(|flags| flags == "--objective mean-wait:384h:6400"), "{flags:?}");
+    // No job is small and long, so no limit of those is tried; where one is, small is who takes no server whole.
+    assert!(large.iter().all(|setting| setting.rules.long_jobs.is_none()));
+    let long = of(1, 100 * 3600);
+    let limits: std::collections::BTreeSet<String> =
+        long.iter().filter_map(|setting| setting.rules.long_jobs).map(|limit| limit.to_string()).collect();
+    assert_eq!(limits.into_iter().collect::<Vec<_>>(), ["72h:2:2"]);
     let small = of(1, 60);
     assert_eq!(tried(&small).into_iter().collect::<Vec<_>>(), [1]);
     for settings in [large, small] {

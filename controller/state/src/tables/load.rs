@@ -95,6 +95,7 @@ fn policy(config: &Config) -> Policy {
         grow_after: config.resize_after,
         head_start: config.head_start,
         objective: config.objective,
+        long_jobs: config.long_jobs,
         fair_share: config.fair_share,
         ..Policy::default()
     }

@@ -140,6 +140,8 @@ reason_codes! {
         ServiceClassJobs,
         /// The user holds as many GPUs in the service class as it may; wait, or use another service class.
         ServiceClassGpus,
+        /// Long jobs of few GPUs hold as many together as they may; wait, or give the job a shorter time limit.
+        LongJobs,
         /// Too few of the license are free; wait until jobs give theirs back, or ask for fewer.
         License,
         /// The job would run into a reservation; give it a shorter time limit, or wait until that is over.
