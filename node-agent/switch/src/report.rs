@@ -33,6 +33,7 @@ pub fn report(status: &Status, send_files: bool) -> v1::ReportSwitchRequest {
         progress: Some(status.progress.clone()),
         ports: status.ports.as_ref().clone(),
         unreadable: text::bounded(&unreadable.join("; ")),
+        sessions: None,
     }
 }
 

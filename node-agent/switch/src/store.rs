@@ -176,6 +176,8 @@ fn save_trial(trial: &Trial) -> schema::SwitchTrial {
         held,
         why: why.to_owned(),
         trouble: trial.trouble.clone(),
+        reload: false,
+        established: Vec::new(),
     }
 }
 

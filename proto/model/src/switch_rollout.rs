@@ -1,6 +1,6 @@
 //! Configurations of switches on their way, and what a switch's agent says of its own.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use crate::{QosState, Reason, ReasonCode, SwitchName, Timestamp};
 
@@ -90,6 +90,40 @@ pub enum SwitchStanding {
     Same,
     /// So many settings differ.
     Differs(u32),
+}
+
+/// The state of a BGP session (RFC 4271, section 8.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum BgpState {
+    /// There is no session, or nobody says its state.
+    #[default]
+    Unknown,
+    /// Nothing is tried.
+    Idle,
+    /// A TCP connection is being made.
+    Connect,
+    /// One is waited for.
+    Active,
+    /// What this end can do was said.
+    OpenSent,
+    /// The other end has agreed.
+    OpenConfirm,
+    /// Routes are exchanged.
+    Established,
+}
+
+impl fmt::Display for BgpState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "not there",
+            Self::Idle => "idle",
+            Self::Connect => "connect",
+            Self::Active => "active",
+            Self::OpenSent => "open sent",
+            Self::OpenConfirm => "open confirm",
+            Self::Established => "established",
+        })
+    }
 }
 
 /// What an agent says of its switch.

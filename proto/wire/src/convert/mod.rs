@@ -52,7 +52,7 @@ pub use qos::{EMPTY_PROFILE, QosOrder};
 pub use rails::drained_to_wire;
 pub use report::{reported_inventory, reported_observation, reported_usage};
 pub use reservation::reservation_phase;
-pub use switch_rollout::{SwitchOrder, desired_switch, switch_progress};
+pub use switch_rollout::{SwitchOrder, desired_switch, switch_progress, switch_sessions};
 pub use tenant::{role_from_wire, role_to_wire};
 pub use values::{env_values, env_values_to_wire};
 pub use webhook::{webhook_secret, webhook_secret_to_wire};

@@ -1,16 +1,16 @@
 //! Rollouts to switches, and what switches' agents say.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use proto_model::{
-    DesiredSwitch, QosState, SwitchName, SwitchPhase, SwitchProgress,
+    BgpState, DesiredSwitch, QosState, SwitchName, SwitchPhase, SwitchProgress,
     fields::{FieldErrors, Fields},
 };
 
 use super::{common::duration, duration_to_wire};
 use crate::{
     v1,
-    v1::{desired_switch::Phase, switch_progress::State},
+    v1::{desired_switch::Phase, switch_progress::State, switch_session::State as Session},
 };
 
 /// Bytes of a reason, and of what an agent says of a failure.
@@ -21,6 +21,10 @@ const CONFIRM: [Duration; 3] = [Duration::from_secs(60), Duration::from_secs(10)
 const SOAK: Duration = Duration::from_secs(10);
 /// Switches out of use at a time, at most.
 const AT_ONCE: u32 = 64;
+/// BGP sessions of a switch, at most.
+const SESSIONS: usize = 1024;
+/// Bytes of the port or the address that one is with.
+const NEIGHBOR: usize = 63;
 
 /// What somebody asks for, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +102,47 @@ pub fn switch_progress(wire: v1::SwitchProgress) -> Result<Option<SwitchProgress
     fields.finish(Some(state.map(|state| SwitchProgress { state, generation, message, observed_number })))
 }
 
+/// Sessions that a switch has, by the port or the address that they are with: the state of each, and whether it was established before the trial
+/// that goes on.
+///
+/// # Errors
+/// [`FieldErrors`] with each wrong field.
+pub fn switch_sessions(wire: v1::SwitchSessions) -> Result<BTreeMap<String, (BgpState, bool)>, FieldErrors> {
+    let (mut fields, mut all) = (Fields::default(), BTreeMap::new());
+    if wire.sessions.len() > SESSIONS {
+        fields.fail("sessions", format!("{} are more than {SESSIONS}", wire.sessions.len()));
+        return fields.finish(None);
+    }
+    for (at, session) in wire.sessions.into_iter().enumerate() {
+        let state = match Session::try_from(session.state) {
+            Ok(Session::Unspecified) => BgpState::Unknown,
+            Ok(Session::Idle) => BgpState::Idle,
+            Ok(Session::Connect) => BgpState::Connect,
+            Ok(Session::Active) => BgpState::Active,
+            Ok(Session::OpenSent) => BgpState::OpenSent,
+            Ok(Session::OpenConfirm) => BgpState::OpenConfirm,
+            Ok(Session::Established) => BgpState::Established,
+            Err(_) => {
+                fields.fail(&format!("sessions[{at}].state"), "must be a state of BGP");
+                BgpState::Unknown
+            }
+        };
+        let field = format!("sessions[{at}].neighbor");
+        if !is_neighbor(&session.neighbor) {
+            fields.fail(&field, "must be a port or an address");
+        } else if all.insert(session.neighbor, (state, session.before_trial)).is_some() {
+            fields.fail(&field, "is named twice");
+        }
+    }
+    fields.finish(Some(all))
+}
+
+fn is_neighbor(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+    let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    begins && text.len() <= NEIGHBOR && text.bytes().all(inner)
+}
+
 /// What a switch should do, without its files.
 #[must_use]
 pub fn desired_switch(desired: &DesiredSwitch) -> v1::DesiredSwitch {
@@ -154,5 +199,28 @@ mod tests {
         let read = switch_progress(wire(State::Trial.into(), "x")).unwrap().unwrap();
         assert_eq!((read.state, read.generation, read.observed_number), (QosState::Trial, 3, 9));
         assert_eq!(switch_progress(wire(99, "a\u{7}")).unwrap_err().0.len(), 2);
+    }
+
+    #[test]
+    fn sessions_are_read_strictly() {
+        let wire = |all: &[(&str, i32)]| {
+            let session = |(neighbor, state): &(&str, i32)| v1::SwitchSession {
+                neighbor: (*neighbor).to_owned(),
+                state: *state,
+                before_trial: *state == 3,
+            };
+            switch_sessions(v1::SwitchSessions { sessions: all.iter().map(session).collect() })
+        };
+        let read = wire(&[("Ethernet0", 6), ("10.0.0.1", 3), ("fe80::1", 0)]).unwrap();
+        let states = [(BgpState::Active, true), (BgpState::Established, false), (BgpState::Unknown, false)];
+        assert_eq!(read.into_values().collect::<Vec<_>>(), states);
+        let wrong = wire(&[("", 6), ("a b", 1), ("swp1", 9), ("swp1", 1)]).unwrap_err();
+        let fields: Vec<&str> = wrong.0.iter().map(|error| error.field.as_str()).collect();
+        let expected =
+            ["sessions[0].neighbor", "sessions[1].neighbor", "sessions[2].state", "sessions[3].neighbor"];
+        assert_eq!(fields, expected);
+        let many: Vec<String> = (0..=SESSIONS).map(|number| format!("swp{number}")).collect();
+        let many: Vec<(&str, i32)> = many.iter().map(|name| (name.as_str(), 1)).collect();
+        assert!(wire(&many).is_err() && wire(&many[1..]).is_ok());
     }
 }
