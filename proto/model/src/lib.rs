@@ -48,6 +48,7 @@ pub mod reservation;
 pub mod schedule;
 pub mod scheduled_run;
 pub mod service_class;
+pub mod sonic;
 pub mod step;
 pub mod switch;
 pub mod switch_rollout;

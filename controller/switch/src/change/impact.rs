@@ -1,7 +1,12 @@
 //! What a change of a setting does to traffic. Where SONiC's orchestration agent, its buffer manager and FRR take a setting while packets
-//! flow it is hitless; the others are named with the reason.
+//! flow it is hitless; the others are named with the reason. What SONiC's updater does on the way counts as well: ports that it shuts, and
+//! changes that it refuses, so that the whole database is loaded anew.
 
 use std::fmt;
+
+use proto_model::sonic::{self, Part, Step};
+
+use crate::render::tables::{ConfigDb, Field};
 
 /// What a change does to traffic, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +21,7 @@ pub enum Impact {
     TrafficLoss,
     /// A daemon starts again; forwarding goes on.
     DaemonRestart,
-    /// The switch starts again.
+    /// The switch starts again, or all of its services do: nothing is forwarded for minutes.
     Reboot,
 }
 
@@ -120,8 +125,58 @@ const RULES: &[Rule] = &[
     ("LOOPBACK_INTERFACE", "", Impact::TrafficLoss, "routes to the old address are withdrawn"),
 ];
 
+/// Tables of which SONiC's updater changes no row while the port that the key begins with is up: it shuts the port, and brings it up again
+/// (`RequiredValueIdentifier` in `generic_config_updater/patch_sorter.py` of sonic-utilities).
+const SHUT: [&str; 6] = [
+    "BUFFER_PG",
+    "BUFFER_PORT_EGRESS_PROFILE_LIST",
+    "BUFFER_PORT_INGRESS_PROFILE_LIST",
+    "BUFFER_QUEUE",
+    "PORT_QOS_MAP",
+    "QUEUE",
+];
+const WHY_SHUT: &str = "SONiC's updater shuts the port for this change, and brings it up again";
+
+/// Tables of which a row more changes nothing by itself, whatever its fields do in a row that is there.
+const MORE: [(&str, Impact, &str); 1] =
+    [("BUFFER_PROFILE", Impact::Hitless, "a profile more; what is to refer to it is named for itself")];
+
+/// What happens to a setting of SONiC's tables.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting<'a> {
+    pub(super) table: &'a str,
+    pub(super) key: &'a str,
+    /// Empty: the row is all.
+    pub(super) field: &'a str,
+    /// What of the table is added, changed or removed with it.
+    pub(super) part: Part<'a>,
+    pub(super) step: Step,
+}
+
+/// What a change of a setting does on a switch that is set to `found`, and why: the most of what the setting itself does and of what the updater
+/// does on its way.
+pub(super) fn of(setting: &Setting<'_>, found: &ConfigDb) -> (Impact, &'static str) {
+    let Setting { table, key, field, part, step } = *setting;
+    let more = MORE.iter().find(|more| more.0 == table && matches!(part, Part::Row(_)) && step == Step::Add);
+    let mut most = more.map_or_else(|| rule(table, field), |more| (more.1, more.2));
+    let port = key.split('|').next().unwrap_or_default();
+    if SHUT.contains(&table) && most.0 < Impact::LinkFlap && is_up(found, port) {
+        most = (Impact::LinkFlap, WHY_SHUT);
+    }
+    match sonic::needs_reload(table, part, step) {
+        Some(why) => (Impact::Reboot, why),
+        None => most,
+    }
+}
+
+/// As the updater takes it: a port of which nothing is said is down.
+fn is_up(found: &ConfigDb, port: &str) -> bool {
+    let row = found.0.get("PORT").and_then(|ports| ports.get(port));
+    row.and_then(|row| row.get("admin_status")).and_then(Field::text).is_some_and(|status| status != "down")
+}
+
 /// What a change of `field` of a row of `table` does. What no rule names is taken for the worst that forwarding survives.
-pub(super) fn of(table: &str, field: &str) -> (Impact, &'static str) {
+fn rule(table: &str, field: &str) -> (Impact, &'static str) {
     let fits = |rule: &&Rule| rule.0 == table && (rule.1.is_empty() || rule.1 == field);
     RULES
         .iter()

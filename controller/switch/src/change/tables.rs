@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use proto_model::sonic::{Part, Step};
+
 use super::{
     difference::{CONFIG_DB, Change},
-    impact,
+    impact::{self, Setting},
 };
 use crate::render::tables::{ConfigDb, Field, Row};
 
@@ -33,43 +35,74 @@ pub(super) fn compare(desired: &ConfigDb, found: &ConfigDb, all: &mut Vec<Change
     for (table, rows) in &desired.0 {
         let there = found.0.get(table);
         for (key, row) in rows {
-            let at = format!("{table}|{key}");
+            let part = if there.is_some() { Part::Row(key) } else { Part::Table };
+            let spot = Spot { table, key, found, whole: Some((part, Step::Add)) };
             match there.and_then(|rows| rows.get(key)) {
-                None if row.is_empty() => all.push(change(table, "", at, "present", "")),
-                other => fields(table, &at, row, other.unwrap_or(&empty), all),
+                None if row.is_empty() => all.push(spot.alone("present", "")),
+                None => spot.fields(row, &empty, all),
+                Some(other) => Spot { whole: None, ..spot }.fields(row, other, all),
             }
         }
     }
     for table in OWNED {
         let Some(there) = found.0.get(table) else { continue };
-        let rows = desired.0.get(table);
+        let rows = desired.0.get(table).filter(|rows| !rows.is_empty());
         for (key, row) in there.iter().filter(|(key, _)| rows.is_none_or(|rows| !rows.contains_key(*key))) {
-            let at = format!("{table}|{key}");
+            let part = if rows.is_some() { Part::Row(key) } else { Part::Table };
+            let spot = Spot { table, key, found, whole: Some((part, Step::Remove)) };
             if row.is_empty() {
-                all.push(change(table, "", at, "", "present"));
+                all.push(spot.alone("", "present"));
             } else {
-                fields(table, &at, &empty, row, all);
+                spot.fields(&empty, row, all);
             }
         }
     }
 }
 
-fn fields(table: &str, at: &str, desired: &Row, found: &Row, all: &mut Vec<Change>) {
-    for (field, value) in desired {
-        if found.get(field) != Some(value) {
-            let was = found.get(field).map(text).unwrap_or_default();
-            all.push(change(table, field, format!("{at}|{field}"), &text(value), &was));
+/// A row that is compared.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    table: &'a str,
+    key: &'a str,
+    /// All that the switch is set to.
+    found: &'a ConfigDb,
+    /// What comes or goes as a whole; none where the row stays.
+    whole: Option<(Part<'a>, Step)>,
+}
+
+impl Spot<'_> {
+    fn fields(&self, desired: &Row, found: &Row, all: &mut Vec<Change>) {
+        for (field, value) in desired {
+            let was = found.get(field);
+            if was != Some(value) {
+                let step = if was.is_some() { Step::Replace } else { Step::Add };
+                all.push(self.change(field, step, &text(value), &was.map(text).unwrap_or_default()));
+            }
+        }
+        if OWNED.contains(&self.table) {
+            for (field, value) in found.iter().filter(|(field, _)| !desired.contains_key(*field)) {
+                all.push(self.change(field, Step::Remove, "", &text(value)));
+            }
         }
     }
-    if OWNED.contains(&table) {
-        for (field, value) in found.iter().filter(|(field, _)| !desired.contains_key(*field)) {
-            all.push(change(table, field, format!("{at}|{field}"), "", &text(value)));
-        }
+
+    /// A row without fields.
+    fn alone(&self, desired: &str, found: &str) -> Change {
+        let (part, step) = self.whole.unwrap_or((Part::Row(self.key), Step::Replace));
+        let setting = Setting { table: self.table, key: self.key, field: "", part, step };
+        change(&setting, self.found, format!("{}|{}", self.table, self.key), desired, found)
+    }
+
+    fn change(&self, field: &str, step: Step, desired: &str, found: &str) -> Change {
+        let Self { table, key, .. } = *self;
+        let (part, step) = self.whole.unwrap_or((Part::Field(key, field), step));
+        let setting = Setting { table, key, field, part, step };
+        change(&setting, self.found, format!("{table}|{key}|{field}"), desired, found)
     }
 }
 
-fn change(table: &str, field: &str, path: String, desired: &str, found: &str) -> Change {
-    let (impact, why) = impact::of(table, field);
+fn change(setting: &Setting<'_>, switch: &ConfigDb, path: String, desired: &str, found: &str) -> Change {
+    let (impact, why) = impact::of(setting, switch);
     Change { impact, file: CONFIG_DB, path, desired: desired.to_owned(), found: found.to_owned(), why }
 }
 

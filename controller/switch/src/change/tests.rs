@@ -78,7 +78,8 @@ fn each_difference_is_named_with_what_its_change_does() {
     let cases = [
         ("PORT", port.as_str(), "mtu", "1500", Impact::Hitless),
         ("PORT", port.as_str(), "speed", "1000", Impact::LinkFlap),
-        ("PORT_QOS_MAP", port.as_str(), "pfc_enable", "3,4", Impact::QueueDrain),
+        // The updater shuts the port for it.
+        ("PORT_QOS_MAP", port.as_str(), "pfc_enable", "3,4", Impact::LinkFlap),
         ("DSCP_TO_TC_MAP", "RAIL", "26", "1", Impact::QueueDrain),
         ("PFC_WD", port.as_str(), "action", "alert", Impact::Hitless),
         ("DEVICE_METADATA", "localhost", "bgp_asn", "1", Impact::TrafficLoss),
@@ -95,6 +96,90 @@ fn each_difference_is_named_with_what_its_change_does() {
     let [change] = &one("BUFFER_PG", &format!("{port}|7"), "profile", "x")[..] else { panic!() };
     assert_eq!((change.desired.as_str(), change.found.as_str()), ("", "x"));
     assert_eq!(one("VLAN", "Vlan100", "vlanid", "100"), []);
+}
+
+/// A leaf whose buffers are planned.
+fn buffered() -> Settings {
+    let fits =
+        |state: &SwitchState| state.ports.len() > 1 && state.pools.values().any(|pool| pool.size.is_some());
+    (0..200).flat_map(states).find(fits).map(|state| settings(&state)).unwrap()
+}
+
+#[test]
+fn what_sonics_updater_refuses_is_a_reboot_beforehand() {
+    let desired = buffered();
+    let tables = desired.tables.as_ref().unwrap();
+    let first = |table: &str| tables.0[table].keys().next().unwrap().clone();
+    let (pool, profile) = (first("BUFFER_POOL"), first("BUFFER_PROFILE"));
+    let cases = [
+        ("BUFFER_POOL", pool.as_str(), "size", Impact::Reboot),
+        ("BUFFER_PROFILE", profile.as_str(), "size", Impact::Reboot),
+        ("BUFFER_PROFILE", profile.as_str(), "pool", Impact::Reboot),
+        ("DEVICE_METADATA", "localhost", "buffer_model", Impact::Reboot),
+        ("PFC_WD", "GLOBAL", "POLL_INTERVAL", Impact::Hitless),
+    ];
+    for (table, key, field, expected) in cases {
+        let mut found = desired.clone();
+        found.tables.as_mut().unwrap().set(table, key, field, "1234");
+        let all = changes(&desired, &found);
+        let [change] = &all[..] else { panic!("{table}|{key}|{field}: {all:?}") };
+        assert_eq!(change.impact, expected, "{change}");
+    }
+    let xoff = tables.0["BUFFER_PROFILE"].iter().find(|(_, row)| row.contains_key("xoff"));
+    if let Some((profile, _)) = xoff {
+        let mut found = desired.clone();
+        found.tables.as_mut().unwrap().set("BUFFER_PROFILE", profile, "xoff", 1234);
+        assert_eq!(worst(&changes(&desired, &found)), Some(Impact::QueueDrain));
+    }
+    // A profile more is taken, the table as a whole is not.
+    let mut found = desired.clone();
+    found.tables.as_mut().unwrap().0.get_mut("BUFFER_PROFILE").unwrap().remove(&profile);
+    assert_eq!(worst(&changes(&desired, &found)), Some(Impact::Hitless));
+    found.tables.as_mut().unwrap().0.remove("BUFFER_PROFILE");
+    let all = changes(&desired, &found);
+    assert!(
+        all.iter().all(|change| change.impact == Impact::Reboot && change.why.contains("updater")),
+        "{all:?}"
+    );
+    // The same for a row that an owned table has too much, and cannot get back.
+    let mut more = desired.clone();
+    more.tables.as_mut().unwrap().0.get_mut("PFC_WD").unwrap().remove("GLOBAL");
+    assert_eq!(worst(&changes(&desired, &more)), Some(Impact::Reboot));
+    assert_eq!(worst(&changes(&more, &desired)), Some(Impact::Reboot));
+}
+
+#[test]
+fn what_sonics_updater_shuts_a_port_for_is_a_link_flap_where_that_is_up() {
+    let desired = buffered();
+    let tables = desired.tables.as_ref().unwrap();
+    let port = tables.0["PORT"].keys().next().unwrap().clone();
+    let of_port = |table: &str| {
+        let mut keys = tables.0[table].keys();
+        keys.find(|key| key.split('|').next() == Some(port.as_str())).unwrap().clone()
+    };
+    for (table, field) in
+        [("QUEUE", "wred_profile"), ("PORT_QOS_MAP", "pfcwd_sw_enable"), ("BUFFER_PG", "profile")]
+    {
+        let key = of_port(table);
+        for (status, flaps) in [("up", true), ("down", false)] {
+            let mut found = desired.clone();
+            let own = found.tables.as_mut().unwrap();
+            own.set(table, &key, field, "x");
+            own.set("PORT", &port, "admin_status", status);
+            let all = changes(&desired, &found);
+            let change = all.iter().find(|change| change.path.starts_with(table)).unwrap();
+            assert_eq!(change.impact == Impact::LinkFlap, flaps, "{change}");
+            assert!(flaps || change.impact < Impact::LinkFlap, "{change}");
+        }
+        // Of a switch that says nothing of the port it is down.
+        let mut found = desired.clone();
+        let own = found.tables.as_mut().unwrap();
+        own.0.remove("PORT");
+        own.set(table, &key, field, "x");
+        let all = changes(&desired, &found);
+        let change = all.iter().find(|change| change.path.starts_with(table)).unwrap();
+        assert!(change.impact < Impact::LinkFlap, "{change}");
+    }
 }
 
 #[test]
