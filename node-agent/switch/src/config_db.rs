@@ -50,7 +50,11 @@ pub fn merge(found: &str, desired: &str, owned: &[String]) -> Result<String, Con
     Ok(format!("{:#}\n", Value::Object(all)))
 }
 
-fn tables(text: &str) -> Result<Table, ConfigDbError> {
+/// The tables of a text.
+///
+/// # Errors
+/// It is no configuration.
+pub(crate) fn tables(text: &str) -> Result<Table, ConfigDbError> {
     match serde_json::from_str(text)? {
         Value::Object(tables) => Ok(tables),
         _ => Err(ConfigDbError::Shape("it is no object".to_owned())),

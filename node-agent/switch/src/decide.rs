@@ -7,12 +7,14 @@
 
 mod asked;
 mod hear;
+mod method;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use asked::{Action, Desired, Event, LONGEST, Phase};
+pub use asked::{Action, Desired, Event, LEAST_OF_RELOAD, LONGEST, Phase};
 pub use hear::Refusal;
+pub use method::Method;
 pub use state::{Done, Moment, Outcome, Saved, Stage, Trial};
 
 /// The next state and what is to be done.
@@ -60,7 +62,7 @@ fn act(state: &mut Saved, now: &Moment) -> Action {
         Stage::TakingBack { .. } => {}
         Stage::Keeping => return Action::Keep { again: trial.begun.boot != now.boot },
     }
-    Action::TakeBack
+    Action::TakeBack(trial.method_back(now))
 }
 
 fn finished(state: &mut Saved, result: Result<(), &str>, now: &Moment) -> Action {
@@ -72,7 +74,7 @@ fn finished(state: &mut Saved, result: Result<(), &str>, now: &Moment) -> Action
         }
         (Stage::Begun, Err(why)) => {
             trial.take_back(why);
-            return Action::TakeBack;
+            return Action::TakeBack(trial.method_back(now));
         }
         (Stage::InPlace, _) => {}
         (Stage::TakingBack { .. } | Stage::Keeping, Err(why)) => why.clone_into(&mut trial.trouble),

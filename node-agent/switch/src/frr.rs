@@ -28,9 +28,21 @@ impl Frr {
     /// The vtysh command that prints or does this.
     #[must_use]
     pub fn vtysh(&self, command: &str) -> Invocation {
+        self.shell(&["-c", command])
+    }
+
+    /// Ends well once BGP's daemon answers.
+    #[must_use]
+    pub fn answers(&self) -> Invocation {
+        self.shell(&["-d", "bgpd", "-c", "show version"])
+    }
+
+    fn shell(&self, arguments: &[&str]) -> Invocation {
         match self {
-            Self::Here(root) => Invocation::new(shown(&root.join("usr/bin/vtysh")), &["-c", command]),
-            Self::Container(name) => Invocation::new("docker", &["exec", name, "vtysh", "-c", command]),
+            Self::Here(root) => Invocation::new(shown(&root.join("usr/bin/vtysh")), arguments),
+            Self::Container(name) => {
+                Invocation::new("docker", &[&["exec", name, "vtysh"], arguments].concat())
+            }
         }
     }
 

@@ -20,6 +20,8 @@ use crate::text;
 const SAID_MAX: usize = 400;
 /// Once a command has ended, those that it has left behind may hold its output open for so long.
 const AFTER: Duration = Duration::from_millis(500);
+/// Between two tries of a command that is waited for.
+const AGAIN: Duration = Duration::from_millis(500);
 /// The environment of every command holds this, so that those of an agent that was killed are found.
 const MARK: &str = "RAIL_SWITCH_AGENT";
 
@@ -93,6 +95,13 @@ pub enum Part {
     },
     /// A command is run, and has to end well.
     Run(Invocation),
+    /// It is waited until a command ends well; it is run again and again.
+    Until {
+        /// The command.
+        answers: Invocation,
+        /// For how long; a last try may go on beyond that, until its own limit.
+        within: Duration,
+    },
 }
 
 /// Why a command has no output that could be used.
@@ -207,6 +216,17 @@ impl Shell {
         judge(invocation, line, status, &out, &err)
     }
 
+    fn until(&self, answers: &Invocation, within: Duration) -> Result<(), String> {
+        let begin = Instant::now();
+        while let Err(error) = self.run(answers) {
+            if begin.elapsed() >= within {
+                return Err(format!("waited {} s: {error}", within.as_secs()));
+            }
+            thread::sleep(AGAIN);
+        }
+        Ok(())
+    }
+
     /// Carries parts out, one after the other, until one fails.
     ///
     /// # Errors
@@ -225,6 +245,7 @@ impl Shell {
                 Part::Run(invocation) => {
                     self.run(invocation).map_err(|error| error.to_string())?;
                 }
+                Part::Until { answers, within } => self.until(answers, *within)?,
             }
         }
         Ok(())
@@ -363,6 +384,21 @@ mod tests {
         // One that reads nothing of a lot.
         let lot = "x".repeat(1 << 20);
         assert_eq!(shell.run(&sh("exec <&-; echo fine").reading(lot)).unwrap(), "fine\n");
+    }
+
+    #[test]
+    fn a_command_is_waited_for_until_it_ends_well_and_no_longer_than_that() {
+        let (shell, room) = shell();
+        let tried = room.path().join("tried");
+        // Well at the second try.
+        let answers = sh(&format!("test -e {0} || {{ touch {0}; exit 1; }}", tried.display()));
+        let wait = |answers: &Invocation, within| {
+            shell.carry_out(&[Part::Until { answers: answers.clone(), within }])
+        };
+        wait(&answers, Duration::from_secs(60)).unwrap();
+        assert!(tried.exists());
+        let error = wait(&sh("echo no; exit 1"), Duration::ZERO).unwrap_err();
+        assert!(error.contains("waited 0 s") && error.ends_with("no"), "{error}");
     }
 
     #[test]

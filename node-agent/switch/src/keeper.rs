@@ -273,17 +273,24 @@ impl<S: Switch> Work<S> {
         let result = match action {
             Action::Nothing => return None,
             Action::Try => {
-                tracing::info!(generation, number, within = ?trial.within, "a configuration is put in place for a trial");
-                self.switch.put(&trial.wanted, Manner::Planned { owned: &trial.owned })
+                let (within, method) = (trial.within, trial.method);
+                tracing::info!(
+                    generation,
+                    number,
+                    ?within,
+                    ?method,
+                    "a configuration is put in place for a trial"
+                );
+                self.switch.put(&trial.wanted, Manner::Planned { owned: &trial.owned }, method)
             }
-            Action::TakeBack => {
-                tracing::warn!(generation, number, stage = ?trial.stage, "the trial is taken back");
-                self.switch.put(&trial.before, Manner::Exact)
+            Action::TakeBack(method) => {
+                tracing::warn!(generation, number, ?method, stage = ?trial.stage, "the trial is taken back");
+                self.switch.put(&trial.before, Manner::Exact, method)
             }
             Action::Keep { again } => {
                 tracing::info!(generation, number, "the configuration is kept");
                 let put = if again {
-                    self.switch.put(&trial.wanted, Manner::Planned { owned: &trial.owned })
+                    self.switch.put(&trial.wanted, Manner::Planned { owned: &trial.owned }, trial.method)
                 } else {
                     Ok(())
                 };

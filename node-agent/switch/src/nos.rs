@@ -15,6 +15,10 @@ use crate::{
 
 /// The longest that SONiC takes for a change of its configuration.
 const REPLACE_LIMIT: Duration = Duration::from_secs(600);
+/// The longest that it takes to load its whole database, with which its services stop and start.
+const RELOAD_LIMIT: Duration = Duration::from_secs(420);
+/// The longest until its routing answers after that.
+const ROUTING_LIMIT: Duration = Duration::from_secs(180);
 /// Reading all of it takes SONiC's own tool seconds.
 const READ_LIMIT: Duration = Duration::from_secs(60);
 
@@ -106,6 +110,23 @@ impl Site {
         }
     }
 
+    /// Loads the whole database anew and waits for routing, which begins with what was kept of it; the switch's next start has the old one.
+    /// `forced`: also where its services are not up.
+    #[must_use]
+    pub fn reload(&self, content: &str, forced: bool) -> Vec<Part> {
+        let path = self.work.join(config_db::FILE);
+        let file = path.display().to_string();
+        let arguments = ["reload", "-y", "-f", &file];
+        let unforced = ["reload", "-y", &file];
+        let arguments = if forced { &arguments[..] } else { &unforced[..] };
+        let reload = Invocation::new("config", arguments).within(RELOAD_LIMIT);
+        vec![
+            Part::Write { path, content: content.to_owned() },
+            Part::Run(reload),
+            Part::Until { answers: self.frr.answers(), within: ROUTING_LIMIT },
+        ]
+    }
+
     /// Makes what is in place outlive a start of the switch.
     #[must_use]
     pub fn persist(&self) -> Vec<Part> {
@@ -152,6 +173,16 @@ mod tests {
         let sonic = Site::new(Nos::Sonic, Path::new("/"), PathBuf::from("/state"));
         let Part::Run(replace) = &sonic.put(config_db::FILE, "{}")[1] else { panic!() };
         assert_eq!(replace.line(), "config replace /state/config_db.json");
+        for (forced, line) in [
+            (false, "config reload -y /state/config_db.json"),
+            (true, "config reload -y -f /state/config_db.json"),
+        ] {
+            let parts = sonic.reload("{}", forced);
+            let [Part::Write { .. }, Part::Run(reload), Part::Until { answers, .. }] = &parts[..] else {
+                panic!("{parts:?}")
+            };
+            assert_eq!((reload.line().as_str(), answers.program.as_str()), (line, "docker"));
+        }
         let Part::Run(save) = &sonic.persist()[0] else { panic!() };
         assert_eq!(save.line(), "config save -y");
     }

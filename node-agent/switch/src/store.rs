@@ -13,7 +13,7 @@ use prost::Message;
 use thiserror::Error;
 
 use crate::{
-    decide::{Done, Moment, Outcome, Saved, Stage, Trial},
+    decide::{Done, Method, Moment, Outcome, Saved, Stage, Trial},
     files::{Files, FilesError},
     schema::{self, switch_done::Outcome as SavedOutcome, switch_trial::Stage as SavedStage},
 };
@@ -176,7 +176,7 @@ fn save_trial(trial: &Trial) -> schema::SwitchTrial {
         held,
         why: why.to_owned(),
         trouble: trial.trouble.clone(),
-        reload: false,
+        reload: trial.method == Method::Reload,
         established: Vec::new(),
     }
 }
@@ -219,6 +219,7 @@ fn load_trial(saved: schema::SwitchTrial) -> Result<Trial, Flaw> {
         before: Files::new(saved.before).map_err(flaw)?,
         wanted: Files::new(saved.wanted).map_err(flaw)?,
         owned: saved.owned,
+        method: if saved.reload { Method::Reload } else { Method::Change },
         begun: Moment { boot: saved.boot, ms: saved.begun_ms },
         within: Duration::from_millis(saved.within_ms),
         stage,
@@ -239,6 +240,7 @@ mod tests {
             before: file("old"),
             wanted: file("new"),
             owned: vec!["QUEUE".into()],
+            method: Method::Change,
             begun: Moment { boot: "b".into(), ms: 77 },
             within: Duration::from_millis(1500),
             stage,
@@ -262,7 +264,11 @@ mod tests {
         let back = |held| Stage::TakingBack { held, why: "late".into() };
         for stage in [Stage::Begun, Stage::InPlace, back(true), back(false), Stage::Keeping] {
             store.save(&trial(stage.clone())).unwrap();
-            assert_eq!(store.load().unwrap(), trial(stage));
+            assert_eq!(store.load().unwrap(), trial(stage.clone()));
+            let mut reload = trial(stage);
+            reload.trial.as_mut().unwrap().method = Method::Reload;
+            store.save(&reload).unwrap();
+            assert_eq!(store.load().unwrap(), reload);
         }
         for (outcome, _) in OUTCOMES {
             let done = Done { outcome, ..Done::default() };

@@ -11,6 +11,7 @@ use proto_wire::v1::SwitchPortStatus;
 use crate::{
     config_db,
     counters::{self, lldp, sonic, sysfs},
+    decide::Method,
     files::Files,
     frr,
     invoke::{Invocation, Part, Shell},
@@ -58,7 +59,7 @@ pub trait Switch: Send + 'static {
     ///
     /// # Errors
     /// What failed; then part of it may be in place.
-    fn put(&mut self, files: &Files, manner: Manner<'_>) -> Result<(), String>;
+    fn put(&mut self, files: &Files, manner: Manner<'_>, method: Method) -> Result<(), String>;
     /// Makes what is in place outlive its next start.
     ///
     /// # Errors
@@ -106,7 +107,7 @@ impl RealSwitch {
     }
 
     /// All that is to be done, found out before anything is changed.
-    fn parts(&self, files: &Files, manner: Manner<'_>) -> Result<Vec<Part>, String> {
+    fn parts(&self, files: &Files, manner: Manner<'_>, method: Method) -> Result<Vec<Part>, String> {
         let mut parts = Vec::new();
         for file in self.site.nos.files() {
             let Some(content) = files.get(file) else { continue };
@@ -123,7 +124,13 @@ impl RealSwitch {
                 }
                 _ => None,
             };
-            parts.extend(self.site.put(file, merged.as_deref().unwrap_or(content)));
+            let content = merged.as_deref().unwrap_or(content);
+            // What an interrupted reload has left is not up, and is not waited for.
+            let forced = manner == Manner::Exact;
+            parts.extend(match method {
+                Method::Reload if *file == config_db::FILE => self.site.reload(content, forced),
+                Method::Reload | Method::Change => self.site.put(file, content),
+            });
         }
         Ok(parts)
     }
@@ -161,8 +168,8 @@ impl Switch for RealSwitch {
         }
     }
 
-    fn put(&mut self, files: &Files, manner: Manner<'_>) -> Result<(), String> {
-        self.shell.carry_out(&self.parts(files, manner)?)
+    fn put(&mut self, files: &Files, manner: Manner<'_>, method: Method) -> Result<(), String> {
+        self.shell.carry_out(&self.parts(files, manner, method)?)
     }
 
     fn persist(&mut self) -> Result<(), String> {
@@ -263,16 +270,18 @@ mod tests {
         let found = switch.read();
         assert_eq!((found.whole(), found.unreadable.as_str()), (Some(&files("!\nold\nend\n")), ""));
         assert_eq!(switch.version(), "Linux, FRR 8.4.4");
-        let error = switch.put(&files("new\nend\n"), Manner::Planned { owned: &[] }).unwrap_err();
+        let error =
+            switch.put(&files("new\nend\n"), Manner::Planned { owned: &[] }, Method::Change).unwrap_err();
         assert!(error.contains("frr-pythontools"), "{error}");
         reloader(room.path());
-        switch.put(&files("new\nend\n"), Manner::Planned { owned: &[] }).unwrap();
+        switch.put(&files("new\nend\n"), Manner::Planned { owned: &[] }, Method::Change).unwrap();
         assert_eq!(switch.read().files, files("new\nend\n"));
         let start = room.path().join("running.start");
         assert!(!start.exists());
         switch.persist().unwrap();
         assert_eq!(fs::read_to_string(start).unwrap(), "new\nend\n");
-        let error = switch.put(&files("bad\nend\n"), Manner::Planned { owned: &[] }).unwrap_err();
+        let error =
+            switch.put(&files("bad\nend\n"), Manner::Planned { owned: &[] }, Method::Change).unwrap_err();
         assert!(error.contains("frr-reload.py") && error.contains("line 1 is bad"), "{error}");
     }
 

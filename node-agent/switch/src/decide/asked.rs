@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use super::method::Method;
 use crate::files::Files;
 
 /// No trial goes on for longer.
 pub const LONGEST: Duration = Duration::from_secs(3600);
+/// A trial for which all services of the switch start again is given so long at least: they take minutes of it.
+pub const LEAST_OF_RELOAD: Duration = Duration::from_secs(300);
 
 /// What is desired of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,13 +69,13 @@ pub enum Event<'a> {
 pub enum Action {
     /// Nothing.
     Nothing,
-    /// Put the files that are wanted in place, such that a start of the switch still has the old ones.
+    /// Put the files that are wanted in place by the trial's method, such that a start of the switch still has the old ones.
     Try,
     /// Put the files from before in place.
-    TakeBack,
+    TakeBack(Method),
     /// See to it that the files in place are there after a start of the switch, too.
     Keep {
-        /// The switch has started meanwhile: put them in place first.
+        /// The switch has started meanwhile: put them in place first, by the trial's method.
         again: bool,
     },
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::{
-    asked::{Action, Desired, LONGEST, Phase},
+    asked::{Action, Desired, LEAST_OF_RELOAD, LONGEST, Phase},
+    method::{Method, method},
     state::{Done, Moment, Outcome, Saved, Stage, Trial},
 };
 use crate::files::Files;
@@ -32,7 +33,7 @@ pub(super) fn hear(state: &mut Saved, epoch: u64) -> Result<(), Refusal> {
 /// What follows from a desired state, where nothing else is due.
 pub(super) fn desire(state: &mut Saved, desired: &Desired, found: Option<&Files>, now: &Moment) -> Action {
     if let Some(trial) = &mut state.trial {
-        return judge(trial, desired);
+        return judge(trial, desired, now);
     }
     let Desired { generation, phase, number } = desired;
     let (generation, number) = (*generation, *number);
@@ -48,14 +49,15 @@ pub(super) fn desire(state: &mut Saved, desired: &Desired, found: Option<&Files>
     };
     match phase {
         Phase::Hold => state.done = done(Outcome::Held, ""),
-        Phase::Trial { files, owned, within } => match begin(files, *within, found) {
-            Ok(before) => {
+        Phase::Trial { files, owned, within } => match begin(files, owned, *within, found) {
+            Ok((before, method)) => {
                 state.trial = Some(Trial {
                     number,
                     generation,
                     before,
                     wanted: files.clone(),
                     owned: owned.clone(),
+                    method,
                     begun: now.clone(),
                     within: (*within).min(LONGEST),
                     stage: Stage::Begun,
@@ -81,8 +83,13 @@ pub(super) fn desire(state: &mut Saved, desired: &Desired, found: Option<&Files>
     Action::Nothing
 }
 
-/// What was on the switch, if a trial may begin.
-fn begin(files: &Files, within: Duration, found: Option<&Files>) -> Result<Files, String> {
+/// What was on the switch, and how what is tried gets there, if a trial may begin.
+fn begin(
+    files: &Files,
+    owned: &[String],
+    within: Duration,
+    found: Option<&Files>,
+) -> Result<(Files, Method), String> {
     let found =
         found.ok_or("not all that is on the switch could be read, so that it could not be taken back")?;
     if files.is_empty() {
@@ -91,14 +98,22 @@ fn begin(files: &Files, within: Duration, found: Option<&Files>) -> Result<Files
     if within.is_zero() {
         return Err("no time is given within which the trial is to be confirmed".to_owned());
     }
-    match files.names().find(|name| found.get(name).is_none()) {
-        Some(name) => Err(format!("this switch has no {name}")),
-        None => Ok(found.clone()),
+    if let Some(name) = files.names().find(|name| found.get(name).is_none()) {
+        return Err(format!("this switch has no {name}"));
     }
+    let (method, why) = method(found, files, owned).map_err(|error| error.to_string())?;
+    if let Some(why) = why.filter(|_| within < LEAST_OF_RELOAD) {
+        let least = LEAST_OF_RELOAD.as_secs();
+        return Err(format!(
+            "{} s are too few for it, give --confirm-within {least}s or more: {why}",
+            within.as_secs()
+        ));
+    }
+    Ok((found.clone(), method))
 }
 
 /// What a desired state means for a trial that goes on.
-fn judge(trial: &mut Trial, desired: &Desired) -> Action {
+fn judge(trial: &mut Trial, desired: &Desired, now: &Moment) -> Action {
     // What is being taken back is taken back first, and what is being kept is kept.
     if trial.stage != Stage::InPlace {
         return Action::Nothing;
@@ -122,5 +137,5 @@ fn judge(trial: &mut Trial, desired: &Desired) -> Action {
         }
         Phase::Trial { .. } | Phase::Keep { .. } => trial.take_back("another configuration is desired"),
     }
-    Action::TakeBack
+    Action::TakeBack(trial.method_back(now))
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proto_wire::v1::{SwitchProgress, switch_progress::State};
 
+use super::method::Method;
 use crate::{files::Files, text};
 
 /// A time of this switch. Times of two starts of it say nothing of each other.
@@ -68,6 +69,8 @@ pub struct Trial {
     pub wanted: Files,
     /// Tables of the switch's database of which nothing stays but what the files have.
     pub owned: Vec<String>,
+    /// How the files are put in place.
+    pub method: Method,
     /// When it was saved.
     pub begun: Moment,
     /// How long it goes on unconfirmed, from then.
@@ -110,6 +113,11 @@ impl Trial {
             return Duration::ZERO;
         }
         self.within.saturating_sub(Duration::from_millis(now.ms.saturating_sub(self.begun.ms)))
+    }
+
+    /// How the files from before are put in place. A switch that has started anew began with them, and nothing was reloaded since.
+    pub(super) fn method_back(&self, now: &Moment) -> Method {
+        if self.begun.boot == now.boot { self.method } else { Method::Change }
     }
 
     pub(super) fn take_back(&mut self, why: &str) {

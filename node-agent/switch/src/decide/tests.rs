@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use proto_wire::v1::switch_progress::State;
 
-use super::{Action, Desired, Event, Moment, Outcome, Phase, Refusal, Saved, Stage, step};
+use super::{
+    Action, Desired, Event, LEAST_OF_RELOAD, Method, Moment, Outcome, Phase, Refusal, Saved, Stage, step,
+};
 use crate::files::Files;
 
 /// How long a trial goes on here.
@@ -61,11 +63,11 @@ fn a_trial_that_nobody_confirms_is_taken_back_once_its_time_is_over() {
     assert_eq!(placed.progress().observed_number, 0);
     assert_eq!(after(&placed, &Event::Tick, &at(0, 59_999)), (placed.clone(), Action::Nothing));
     let (late, action) = after(&placed, &Event::Tick, &at(0, 60_000));
-    assert_eq!(action, Action::TakeBack);
+    assert_eq!(action, Action::TakeBack(Method::Change));
     // What comes now comes too late.
     let (still, action) = hear(&late, &keep(1, 2, "new"), Some(&files("new")), &at(0, 60_001));
     assert_eq!((still.trial.as_ref().unwrap().stage.clone(), action), {
-        (late.trial.as_ref().unwrap().stage.clone(), Action::TakeBack)
+        (late.trial.as_ref().unwrap().stage.clone(), Action::TakeBack(Method::Change))
     });
     let back = taken_back(&still);
     let progress = back.progress();
@@ -109,7 +111,7 @@ fn whatever_is_not_that_trial_takes_it_back() {
         [hold(1, 2), trial(2, 2, "new"), trial(1, 2, "other"), keep(2, 2, "new"), keep(1, 2, "other")]
     {
         let (back, action) = hear(&placed, &desired, Some(&files("new")), &at(0, 1_000));
-        assert_eq!(action, Action::TakeBack, "{desired:?}");
+        assert_eq!(action, Action::TakeBack(Method::Change), "{desired:?}");
         let done = taken_back(&back).done;
         let expected = if desired.phase == Phase::Hold { (Outcome::Held, 2) } else { (Outcome::Failed, 1) };
         assert_eq!((done.outcome, done.number), expected, "{desired:?}");
@@ -119,8 +121,8 @@ fn whatever_is_not_that_trial_takes_it_back() {
     assert_eq!(nothing, (placed.clone(), Action::Nothing));
     let same = hear(&placed, &trial(1, 1, "new"), Some(&files("new")), &at(0, 1_000));
     assert_eq!(same, (placed.clone(), Action::Nothing));
-    assert_eq!(after(&placed, &Event::Ending, &at(0, 1_000)).1, Action::TakeBack);
-    assert_eq!(after(&placed, &Event::Started, &at(1, 0)).1, Action::TakeBack);
+    assert_eq!(after(&placed, &Event::Ending, &at(0, 1_000)).1, Action::TakeBack(Method::Change));
+    assert_eq!(after(&placed, &Event::Started, &at(1, 0)).1, Action::TakeBack(Method::Change));
 }
 
 #[test]
@@ -148,16 +150,16 @@ fn what_cannot_be_taken_back_is_not_tried() {
 fn a_try_that_fails_is_taken_back_until_that_succeeds() {
     let (begun, _) = hear(&Saved::default(), &trial(1, 1, "new"), Some(&files("old")), &at(0, 0));
     let (back, action) = after(&begun, &Event::Finished(Err("line 3\nis\u{1b} wrong")), &at(0, 1));
-    assert_eq!(action, Action::TakeBack);
+    assert_eq!(action, Action::TakeBack(Method::Change));
     let (trouble, action) = after(&back, &Event::Finished(Err("no vtysh")), &at(0, 2));
     assert_eq!(action, Action::Nothing);
     let message = trouble.progress().message;
     assert!(message.contains("no vtysh") && message.contains("line 3 is"), "{message}");
     let (again, action) = after(&trouble, &Event::Tick, &at(0, 3));
-    assert_eq!((again.clone(), action), (trouble, Action::TakeBack));
+    assert_eq!((again.clone(), action), (trouble, Action::TakeBack(Method::Change)));
     assert_eq!(taken_back(&again).progress().state(), State::Failed);
     // One that takes longer than its time is taken back at once.
-    assert_eq!(after(&begun, &Event::Finished(Ok(())), &at(0, 60_000)).1, Action::TakeBack);
+    assert_eq!(after(&begun, &Event::Finished(Ok(())), &at(0, 60_000)).1, Action::TakeBack(Method::Change));
 }
 
 #[test]
@@ -174,4 +176,48 @@ fn a_trial_that_is_being_put_in_place_is_not_reported_as_one() {
     let (begun, _) = hear(&Saved::default(), &trial(1, 1, "new"), Some(&files("old")), &at(0, 0));
     assert_eq!(begun.progress().state(), State::Unspecified);
     assert_eq!(begun.trial.unwrap().stage, Stage::Begun);
+}
+
+/// SONiC's two files; its pool of buffer cannot be changed by its updater.
+fn sonic(pool: u8, routing: &str) -> Files {
+    let database = format!(r#"{{"BUFFER_POOL": {{"in": {{"size": "{pool}"}}}}}}"#);
+    Files::new([("config_db.json".to_owned(), database), ("frr.conf".to_owned(), routing.to_owned())])
+        .unwrap()
+}
+
+fn trial_of(generation: u64, number: u64, files: &Files, within: Duration) -> Desired {
+    Desired { generation, number, phase: Phase::Trial { files: files.clone(), owned: Vec::new(), within } }
+}
+
+#[test]
+fn what_the_updater_refuses_is_reloaded_there_and_back_and_has_the_time_for_it() {
+    let (old, new) = (sonic(1, "old"), sonic(2, "new"));
+    let hurried = trial_of(1, 1, &new, Duration::from_secs(299));
+    let (refused, action) = hear(&Saved::default(), &hurried, Some(&old), &at(0, 0));
+    assert_eq!((action, refused.done.outcome, refused.trial), (Action::Nothing, Outcome::Failed, None));
+    let message = refused.done.message;
+    assert!(message.contains("--confirm-within 300s") && message.contains("pool"), "{message}");
+    // The same time is enough for what the updater makes.
+    let small = trial_of(1, 1, &sonic(1, "new"), Duration::from_secs(299));
+    let (begun, action) = hear(&Saved::default(), &small, Some(&old), &at(0, 0));
+    assert_eq!((action, begun.trial.unwrap().method), (Action::Try, Method::Change));
+
+    let (begun, action) =
+        hear(&Saved::default(), &trial_of(1, 1, &new, LEAST_OF_RELOAD), Some(&old), &at(0, 0));
+    assert_eq!((action, begun.trial.as_ref().unwrap().method), (Action::Try, Method::Reload));
+    assert_eq!(after(&begun, &Event::Started, &at(0, 9)).1, Action::TakeBack(Method::Reload));
+    let placed = after(&begun, &Event::Finished(Ok(())), &at(0, 200_000)).0;
+    assert_eq!(after(&placed, &Event::Tick, &at(0, 299_999)).1, Action::Nothing);
+    for (desired, now) in [(None, at(0, 300_000)), (Some(hold(1, 2)), at(0, 200_001))] {
+        let action = match desired {
+            Some(desired) => hear(&placed, &desired, Some(&new), &now).1,
+            None => after(&placed, &Event::Tick, &now).1,
+        };
+        assert_eq!(action, Action::TakeBack(Method::Reload));
+    }
+    // A switch that has started anew has begun with what it had before.
+    assert_eq!(after(&placed, &Event::Started, &at(1, 0)).1, Action::TakeBack(Method::Change));
+    let broken = Files::new([("config_db.json".to_owned(), "[]".to_owned())]).unwrap();
+    let (refused, action) = hear(&Saved::default(), &trial_of(1, 1, &broken, WITHIN), Some(&old), &at(0, 0));
+    assert_eq!((action, refused.done.outcome), (Action::Nothing, Outcome::Failed));
 }

@@ -10,7 +10,10 @@ use proto_wire::v1::switch_progress::State;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{decide::Stage, files::Files};
+use crate::{
+    decide::{Method, Stage},
+    files::Files,
+};
 
 /// What a switch in memory has.
 #[derive(Debug, Default)]
@@ -36,7 +39,8 @@ impl Switch for Fake {
         Found { files: files(&self.0.lock().unwrap().running), unreadable: String::new() }
     }
 
-    fn put(&mut self, files: &Files, manner: Manner<'_>) -> Result<(), String> {
+    fn put(&mut self, files: &Files, manner: Manner<'_>, method: Method) -> Result<(), String> {
+        assert_eq!(method, Method::Change, "FRR alone is never reloaded");
         let mut world = self.0.lock().unwrap();
         let content = files.get("frr.conf").unwrap().to_owned();
         let manner = match manner {
@@ -145,7 +149,7 @@ fn a_trial_is_reported_read_back_and_kept() {
     let bench = Bench::new();
     let keeper = bench.start();
     let first = until(&keeper, "a look", |status| !status.ports.is_empty() && !status.version.is_empty());
-    assert_eq!((first.digest, first.version.as_str()), (files("old").digest(), "Fake 1"));
+    assert_eq!((first.digest.clone(), first.version.as_str()), (files("old").digest(), "Fake 1"));
     keeper.heard.put(trial(1));
     let status = until(&keeper, "a trial", is(State::Trial));
     assert_eq!((status.digest, status.epoch), (files("new").digest(), 1));
@@ -192,6 +196,7 @@ fn what_a_killed_agent_left_is_taken_back_first() {
             before: files("old"),
             wanted: files("new"),
             owned: Vec::new(),
+            method: Method::Change,
             begun: Moment { boot: "0".into(), ms: 1 },
             within: Duration::from_secs(60),
             stage,

@@ -166,6 +166,7 @@ async fn a_switch_of_sonic_has_two_files_which_are_tried_and_taken_back_together
     controller.report("a trial", is(State::Trial, 1)).await;
     let database = || serde_json::from_str::<serde_json::Value>(&machine.text("config_db")).unwrap();
     let merged = serde_json::json!({
+        "BUFFER_POOL": {"in": {"size": "1"}},
         "DEVICE_METADATA": {"localhost": {"platform": "x86", "hostname": "r0-leaf1"}},
         "SCHEDULER": {"b": {"type": "DWRR"}},
     });
@@ -175,6 +176,53 @@ async fn a_switch_of_sonic_has_two_files_which_are_tried_and_taken_back_together
     controller.report("kept", is(State::Kept, 3)).await;
     assert_eq!(machine.text("config_db.start"), machine.text("config_db"));
     assert_eq!(machine.text("startup"), NEW);
+}
+
+/// The same with another pool of buffer, which SONiC's updater does not change.
+fn pool(number: u64, phase: Phase) -> DesiredSwitch {
+    let mut desired = sonic(number, phase, NEW);
+    let database = r#"{"BUFFER_POOL": {"in": {"size": "2"}}}"#;
+    database.clone_into(&mut desired.files[0].content);
+    desired
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_sonics_updater_refuses_is_tried_and_taken_back_by_a_reload() {
+    let controller = Controller::start(LIFE).await;
+    let mut machine = Machine::sonic();
+    machine.start(&controller);
+    controller.report("its files", |report| !report.digest.is_empty()).await;
+    controller.answer(|answer| answer.desired = Some(pool(1, Phase::Trial)));
+    let trial = controller.report("a trial", is(State::Trial, 0)).await;
+    let database: serde_json::Value = serde_json::from_str(&machine.text("config_db")).unwrap();
+    assert_eq!(database["BUFFER_POOL"]["in"]["size"], "2", "{trial:?}");
+    assert_eq!((machine.text("running").as_str(), machine.text("config_db.start").as_str()), (NEW, DATABASE));
+    // Routing began anew with what was kept of it; the controller takes all of it back.
+    controller.answer(|answer| answer.desired = Some(sonic(2, Phase::Hold, NEW)));
+    controller.report("held", is(State::Held, 2)).await;
+    assert_eq!((machine.text("config_db").as_str(), machine.text("running").as_str()), (DATABASE, OLD));
+
+    // Killed in the middle: the successor loads what was there, whatever state the services are in.
+    fs::write(machine.at("slow"), "").unwrap();
+    controller.answer(|answer| answer.desired = Some(pool(3, Phase::Trial)));
+    machine.until("half of it", || (machine.text("config_db") == "half\n").then_some(()));
+    machine.kill();
+    fs::remove_file(machine.at("slow")).unwrap();
+    machine.start(&controller);
+    controller.report("failed", is(State::Failed, 3)).await;
+    assert_eq!((machine.text("config_db").as_str(), machine.text("running").as_str()), (DATABASE, OLD));
+    let asked: Vec<String> =
+        machine.text("asked").lines().map(|line| line.replace("-f ", "forced ")).collect();
+    let how =
+        |line: &String| line.split(' ').filter(|word| !word.contains('/')).collect::<Vec<_>>().join(" ");
+    let expected = ["reload -y", "reload -y forced", "reload -y", "reload -y forced"];
+    assert_eq!(asked.iter().map(how).collect::<Vec<_>>(), expected);
+
+    controller.answer(|answer| answer.desired = Some(pool(4, Phase::Trial)));
+    controller.report("a trial again", is(State::Trial, 3)).await;
+    controller.answer(|answer| answer.desired = Some(pool(5, Phase::Keep)));
+    controller.report("kept", is(State::Kept, 5)).await;
+    assert_eq!(machine.text("config_db.start"), machine.text("config_db"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -37,7 +37,17 @@ while (root / "slow").exists():
 /// SONiC's commands, below `$ROOT/bin`; a configuration of FRR that holds `bad` is refused.
 const SONIC: [(&str, &str); 5] = [
     ("sonic-cfggen", "cat $ROOT/config_db"),
-    ("config", "case $1 in replace) cp $2 $ROOT/config_db;; save) cp $ROOT/config_db $ROOT/config_db.start;; esac"),
+    // Its updater refuses another pool of buffer; a reload begins routing anew.
+    (
+        "config",
+        "echo \"$*\" >> $ROOT/asked; for last; do :; done
+        pool() { tr -d ' \\n' < $1 | grep -o 'BUFFER_POOL[^}]*'; }
+        case $1 in
+        replace) test \"$(pool $2)\" = \"$(pool $ROOT/config_db)\" || { echo Modification of BUFFER_POOL table is illegal; exit 2; }; cp $2 $ROOT/config_db;;
+        reload) echo half > $ROOT/config_db; while test -e $ROOT/slow; do sleep 0.02; done; cp $last $ROOT/config_db; cp $ROOT/startup $ROOT/running;;
+        save) cp $ROOT/config_db $ROOT/config_db.start;;
+        esac",
+    ),
     (
         "docker",
         "shift; test $1 = -i && shift; test $1 = bgp || exit 9; shift
@@ -54,7 +64,7 @@ const SONIC: [(&str, &str); 5] = [
 ];
 
 /// What a switch of SONiC has.
-pub const DATABASE: &str = r#"{"DEVICE_METADATA": {"localhost": {"platform": "x86"}}, "QUEUE": {"Ethernet0|3": {"scheduler": "a"}}}"#;
+pub const DATABASE: &str = r#"{"BUFFER_POOL": {"in": {"size": "1"}}, "DEVICE_METADATA": {"localhost": {"platform": "x86"}}, "QUEUE": {"Ethernet0|3": {"scheduler": "a"}}}"#;
 
 pub const OLD: &str = "!\nold\nend\n";
 pub const NEW: &str = "!\nnew\nend\n";

@@ -1,44 +1,67 @@
 //! Every world that can be reached: the program killed before, in the middle of and after every action and every write, the switch
-//! started anew at any time, time that passes, actions that fail, and a controller that says anything in any order.
+//! started anew at any time, time that passes, actions that fail, and a controller that says anything in any order. Once on a switch whose
+//! configurations the updater changes into each other, and once on one where a reload of all is needed between some of them.
 
 use std::collections::BTreeSet;
 
-use super::{Action, Desired, Event, Outcome, Saved, Stage, at, files, hold, keep, step, trial};
+use super::{
+    Action, Desired, Event, LEAST_OF_RELOAD, Method, Outcome, Phase, Saved, Stage, at, files, hold, sonic,
+    step, trial_of,
+};
 use crate::files::Files;
 
 /// Times: a trial of the first may be confirmed in the second, and is over in the third.
 const TIMES: u64 = 3;
-const STEP_MS: u64 = 40_000;
+const STEP_MS: u64 = 200_000;
 const BOOTS: u8 = 1;
 
-/// A configuration; none: half of one.
-type Config = Option<Files>;
+/// What runs on the switch.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Running {
+    /// None: half of a configuration.
+    files: Option<Files>,
+    /// The services are up: an interrupted reload leaves them stopped, and nothing but another one brings them up.
+    up: bool,
+}
+
+impl Running {
+    fn all_of(files: &Files) -> Self {
+        Self { files: Some(files.clone()), up: true }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct World {
     disk: Saved,
     /// What the program knows, while it runs.
     memory: Option<Saved>,
-    running: Config,
+    running: Running,
+    /// What no updater changes: it is as in these files; none: nobody knows.
+    fixed: Option<String>,
     /// What the switch starts with.
-    startup: Config,
+    startup: Files,
     boot: u8,
     time: u64,
     /// What the controller has confirmed in time.
     confirmed: BTreeSet<Files>,
 }
 
+/// What no updater changes of a configuration.
+fn fixed(files: &Files) -> String {
+    files.get("config_db.json").unwrap_or_default().to_owned()
+}
+
 impl World {
-    fn begin() -> Self {
-        let old = Some(files("old"));
+    fn begin(old: &Files) -> Self {
         Self {
             disk: Saved::default(),
             memory: Some(Saved::default()),
-            running: old.clone(),
-            startup: old,
+            running: Running::all_of(old),
+            fixed: Some(fixed(old)),
+            startup: old.clone(),
             boot: 0,
             time: 0,
-            confirmed: BTreeSet::from([files("old")]),
+            confirmed: BTreeSet::from([old.clone()]),
         }
     }
 
@@ -59,29 +82,45 @@ impl World {
         world
     }
 
-    /// Every way in which the action can go: done, failed half-way, failed before it began.
-    fn acted(&self, action: Action) -> Vec<(Self, bool)> {
-        let trial = self.disk.trial.as_ref();
-        let half = Self { running: None, ..self.clone() };
-        let mut done = self.clone();
-        match action {
-            Action::Nothing => return Vec::new(),
-            Action::Try => done.running = trial.map(|trial| trial.wanted.clone()),
-            Action::TakeBack => done.running = trial.map(|trial| trial.before.clone()),
-            Action::Keep { again } => {
-                if again {
-                    done.running = trial.map(|trial| trial.wanted.clone());
-                }
-                done.startup.clone_from(&done.running);
-                let failed = self.clone();
-                return if again {
-                    vec![(done, true), (failed, false), (half, false)]
-                } else {
-                    vec![(done, true), (failed, false)]
-                };
+    /// Every way in which files are put in place: done, failed half-way, failed before it began.
+    fn put(&self, files: &Files, method: Method) -> Vec<(Self, bool)> {
+        let failed = (self.clone(), false);
+        let half = Running { files: None, ..self.running.clone() };
+        match method {
+            Method::Change if !self.running.up || self.fixed != Some(fixed(files)) => vec![failed],
+            Method::Change => {
+                let done = Self { running: Running::all_of(files), ..self.clone() };
+                vec![(done, true), (Self { running: half, ..self.clone() }, false), failed]
+            }
+            Method::Reload => {
+                let done =
+                    Self { running: Running::all_of(files), fixed: Some(fixed(files)), ..self.clone() };
+                let half = Running { up: false, ..half };
+                vec![(done, true), (Self { running: half, fixed: None, ..self.clone() }, false), failed]
             }
         }
-        vec![(done, true), (half, false), (self.clone(), false)]
+    }
+
+    /// Every way in which the action can go.
+    fn acted(&self, action: Action) -> Vec<(Self, bool)> {
+        let Some(trial) = &self.disk.trial else { return Vec::new() };
+        match action {
+            Action::Nothing => Vec::new(),
+            Action::Try => self.put(&trial.wanted, trial.method),
+            Action::TakeBack(method) => self.put(&trial.before, method),
+            Action::Keep { again } => {
+                let put =
+                    if again { self.put(&trial.wanted, trial.method) } else { vec![(self.clone(), true)] };
+                let mut all = vec![(self.clone(), false)];
+                for (mut world, well) in put {
+                    if let Some(files) = world.running.files.clone().filter(|_| well) {
+                        world.startup = files;
+                    }
+                    all.push((world, well));
+                }
+                all
+            }
+        }
     }
 
     /// All that can come of one event, with the program killed wherever it can be.
@@ -107,8 +146,8 @@ impl World {
             into.insert(Self { time: self.time + 1, ..self.clone() });
         }
         if self.boot < BOOTS {
-            let (running, boot) = (self.startup.clone(), self.boot + 1);
-            into.insert(Self { running, boot, memory: None, time: 0, ..self.clone() });
+            let (running, fixed) = (Running::all_of(&self.startup), Some(fixed(&self.startup)));
+            into.insert(Self { running, fixed, boot: self.boot + 1, memory: None, time: 0, ..self.clone() });
         }
         if self.memory.is_none() {
             let started = Self { memory: Some(self.disk.clone()), ..self.clone() };
@@ -120,20 +159,21 @@ impl World {
         self.after(&Event::Ending, &mut ended);
         into.extend(ended.iter().map(World::killed));
         for desired in said {
-            let found = self.running.as_ref();
+            let found = self.running.files.as_ref();
             self.after(&Event::Heard { epoch: 1, desired: Some(desired), found }, &mut into);
         }
         into
     }
 
     fn check(&self) {
-        let good = |config: &Config| config.as_ref().is_some_and(|files| self.confirmed.contains(files));
+        let good = |files: &Files| self.confirmed.contains(files);
         assert!(good(&self.startup), "the switch would start with what nobody confirmed: {self:#?}");
-        if !good(&self.running) {
+        let running = self.running.files.as_ref();
+        if !self.running.up || !running.is_some_and(good) {
             let trial = self.disk.trial.as_ref();
             let trial = trial.unwrap_or_else(|| panic!("nobody would take it back: {self:#?}"));
-            let half = self.running.is_none();
-            assert!(!half || trial.stage != Stage::InPlace, "half of it is taken for all: {self:#?}");
+            let whole = self.running.up && running.is_some();
+            assert!(whole || trial.stage != Stage::InPlace, "half of it is taken for all: {self:#?}");
         }
     }
 
@@ -160,33 +200,31 @@ impl World {
     }
 }
 
-#[test]
-fn killed_at_every_step_nothing_half_applied_is_left_alone() {
-    let said = [trial(1, 1, "new"), keep(1, 2, "new"), hold(1, 3), trial(2, 4, "other")];
-    let (mut met, mut new) = (BTreeSet::from([World::begin()]), vec![World::begin()]);
+/// Goes through all worlds on a switch with `old`, where the controller says any of these.
+fn explore(old: &Files, said: &[Desired]) -> BTreeSet<World> {
+    let (mut met, mut new) = (BTreeSet::from([World::begin(old)]), vec![World::begin(old)]);
     while let Some(world) = new.pop() {
         world.check();
         let end = world.settle();
         assert!(end.disk.trial.is_none(), "{world:#?}\n{end:#?}");
-        assert!(end.running.is_some() && end.running == end.startup, "{world:#?}\n{end:#?}");
-        assert!(end.confirmed.contains(end.running.as_ref().unwrap()), "{world:#?}\n{end:#?}");
+        assert!(end.running == Running::all_of(&end.startup), "{world:#?}\n{end:#?}");
+        assert!(end.confirmed.contains(&end.startup), "{world:#?}\n{end:#?}");
         if let Some(kept) = world.disk.trial.as_ref().filter(|trial| trial.stage == Stage::Keeping) {
-            assert_eq!(end.running.as_ref(), Some(&kept.wanted), "what was confirmed is lost: {world:#?}");
+            assert_eq!(end.startup, kept.wanted, "what was confirmed is lost: {world:#?}");
         }
         if end.disk.done.outcome == Outcome::Kept {
-            let digest = end.running.as_ref().map(Files::digest);
-            assert_eq!(digest.as_ref(), Some(&end.disk.done.digest), "{world:#?}\n{end:#?}");
+            assert_eq!(end.startup.digest(), end.disk.done.digest, "{world:#?}\n{end:#?}");
         }
-        for desired in &said {
+        for desired in said {
             // The same again does nothing, once it is done with.
             let done = &end.disk.done;
             if (done.number, done.generation) == (desired.number, desired.generation) {
-                let heard = Event::Heard { epoch: 1, desired: Some(desired), found: end.running.as_ref() };
+                let heard = Event::Heard { epoch: 1, desired: Some(desired), found: Some(&end.startup) };
                 let (state, action) = step(&end.disk, &heard, &end.now()).unwrap();
                 assert_eq!((state.done, state.trial, action), (done.clone(), None, Action::Nothing));
             }
         }
-        for next in world.next(&said) {
+        for next in world.next(said) {
             if met.insert(next.clone()) {
                 new.push(next);
             }
@@ -194,6 +232,36 @@ fn killed_at_every_step_nothing_half_applied_is_left_alone() {
     }
     println!("{} worlds", met.len());
     assert!(met.len() > 1_000, "{} worlds", met.len());
-    let kept = |world: &World| world.running == Some(files("new")) && world.disk.trial.is_none();
-    assert!(met.iter().any(kept), "nothing was ever kept");
+    met
+}
+
+/// A trial of each, the first of which may be kept, and a word that ends it.
+fn said(new: &Files, other: &Files) -> [Desired; 4] {
+    let keep = Desired { generation: 1, number: 2, phase: Phase::Keep { files: new.clone() } };
+    let trial = |generation, number, files| trial_of(generation, number, files, LEAST_OF_RELOAD);
+    [trial(1, 1, new), keep, hold(1, 3), trial(2, 4, other)]
+}
+
+fn is_kept(world: &World, files: &Files) -> bool {
+    world.running == Running::all_of(files) && world.disk.trial.is_none()
+}
+
+#[test]
+fn killed_at_every_step_nothing_half_applied_is_left_alone() {
+    let new = files("new");
+    let met = explore(&files("old"), &said(&new, &files("other")));
+    assert!(met.iter().any(|world| is_kept(world, &new)), "nothing was ever kept");
+}
+
+#[test]
+fn killed_at_every_step_of_a_reload_nothing_half_loaded_is_left_alone() {
+    let (old, reloaded, changed) = (sonic(1, "old"), sonic(2, "new"), sonic(1, "other"));
+    for (new, other) in [(&reloaded, &changed), (&changed, &reloaded)] {
+        let met = explore(&old, &said(new, other));
+        assert!(met.iter().any(|world| is_kept(world, new)), "nothing was ever kept");
+        let methods: BTreeSet<Method> =
+            met.iter().filter_map(|world| Some(world.disk.trial.as_ref()?.method)).collect();
+        assert_eq!(methods.len(), 2);
+        assert!(met.iter().any(|world| !world.running.up), "no reload was ever interrupted");
+    }
 }
