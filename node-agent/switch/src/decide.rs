@@ -24,12 +24,12 @@ pub use state::{Done, Moment, Outcome, Saved, Stage, Trial};
 pub fn step(saved: &Saved, event: &Event<'_>, now: &Moment) -> Result<(Saved, Action), Refusal> {
     let mut next = saved.clone();
     let action = match *event {
-        Event::Heard { epoch, desired, found } => {
+        Event::Heard { epoch, desired, found, established } => {
             hear::hear(&mut next, epoch)?;
             match act(&mut next, now) {
-                Action::Nothing => {
-                    desired.map_or(Action::Nothing, |desired| hear::desire(&mut next, desired, found, now))
-                }
+                Action::Nothing => desired.map_or(Action::Nothing, |desired| {
+                    hear::desire(&mut next, desired, hear::Now { found, established }, now)
+                }),
                 due => due,
             }
         }

@@ -8,12 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto_wire::v1::{SwitchPortStatus, SwitchProgress};
+use proto_wire::v1::{SwitchPortStatus, SwitchProgress, SwitchSession};
 use tokio::sync::watch;
 
 use crate::{
     decide::{Action, Desired, Done, Event, Moment, Outcome, Phase, Saved, step},
     mailbox::{Mail, Mailbox},
+    sessions,
     store::Store,
     switch::{Found, Manner, Switch},
     text,
@@ -48,6 +49,8 @@ pub struct Status {
     pub digest: String,
     /// Its ports.
     pub ports: Arc<Vec<SwitchPortStatus>>,
+    /// Its BGP sessions; none where they are not known.
+    pub sessions: Option<Arc<Vec<SwitchSession>>>,
     /// Its operating system.
     pub version: String,
     /// How what is desired gets on.
@@ -98,6 +101,7 @@ impl Keeper {
             found: Arc::default(),
             digest: String::new(),
             ports: Arc::default(),
+            sessions: None,
             version: String::new(),
             unsaved: String::new(),
             read_at: now,
@@ -129,6 +133,7 @@ struct Work<S> {
     found: Arc<Found>,
     digest: String,
     ports: Arc<Vec<SwitchPortStatus>>,
+    sessions: Option<Vec<SwitchSession>>,
     version: String,
     unsaved: String,
     read_at: Instant,
@@ -173,6 +178,7 @@ impl<S: Switch> Work<S> {
         }
         if now >= self.ports_at {
             self.ports = Arc::new(self.switch.ports());
+            self.sessions = self.switch.sessions();
             self.ports_at = Instant::now() + self.rhythm.ports;
         }
         self.publish();
@@ -181,6 +187,8 @@ impl<S: Switch> Work<S> {
     fn read(&mut self) {
         self.found = Arc::new(self.switch.read());
         self.digest = self.found.files.digest();
+        // After the files: who hears of these has heard of sessions under them.
+        self.sessions = self.switch.sessions();
         self.read_at = Instant::now() + self.rhythm.read;
     }
 
@@ -189,6 +197,10 @@ impl<S: Switch> Work<S> {
             found: Arc::clone(&self.found),
             digest: self.digest.clone(),
             ports: Arc::clone(&self.ports),
+            sessions: self
+                .sessions
+                .as_deref()
+                .map(|sessions| Arc::new(sessions::since(sessions, self.saved.trial.as_ref()))),
             version: self.version.clone(),
             progress: self.saved.progress(),
             epoch: self.saved.epoch,
@@ -209,7 +221,8 @@ impl<S: Switch> Work<S> {
         }
         let found = Arc::clone(&self.found);
         let (epoch, desired) = (heard.epoch, heard.desired.as_ref());
-        self.happen(&Event::Heard { epoch, desired, found: found.whole() });
+        let established = sessions::established(self.sessions.as_deref().unwrap_or_default());
+        self.happen(&Event::Heard { epoch, desired, found: found.whole(), established: &established });
     }
 
     fn happen(&mut self, event: &Event<'_>) {

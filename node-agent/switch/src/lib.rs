@@ -22,6 +22,7 @@ pub mod nos;
 pub mod report;
 pub mod run;
 pub mod schema;
+pub mod sessions;
 pub mod store;
 pub mod switch;
 pub mod text;

@@ -33,7 +33,10 @@ pub fn report(status: &Status, send_files: bool) -> v1::ReportSwitchRequest {
         progress: Some(status.progress.clone()),
         ports: status.ports.as_ref().clone(),
         unreadable: text::bounded(&unreadable.join("; ")),
-        sessions: None,
+        sessions: status
+            .sessions
+            .as_deref()
+            .map(|sessions| v1::SwitchSessions { sessions: sessions.clone() }),
     }
 }
 

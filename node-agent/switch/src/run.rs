@@ -121,6 +121,7 @@ pub fn read(arguments: &SwitchArguments) -> Result<(), AgentError> {
     let nos = arguments.nos();
     let (_, mut switch) = switch::real(nos, &arguments.root, &arguments.frr, &arguments.state);
     let (version, found, ports) = (switch.version(), switch.read(), switch.ports());
+    let sessions: Option<Vec<Value>> = switch.sessions().map(|all| all.iter().map(session).collect());
     let files: serde_json::Map<String, Value> =
         found.files.to_wire().into_iter().map(|file| (file.name, file.content.into())).collect();
     let ports: Vec<Value> = ports.iter().map(port).collect();
@@ -131,9 +132,14 @@ pub fn read(arguments: &SwitchArguments) -> Result<(), AgentError> {
         "unreadable": found.unreadable,
         "files": files,
         "ports": ports,
+        "sessions": sessions,
     });
     writeln!(io::stdout(), "{all:#}")?;
     Ok(())
+}
+
+fn session(session: &proto_wire::v1::SwitchSession) -> Value {
+    json!({"neighbor": session.neighbor, "state": session.state().as_str_name()})
 }
 
 /// In the names of rail.v1, without what is not known.

@@ -177,7 +177,7 @@ fn save_trial(trial: &Trial) -> schema::SwitchTrial {
         why: why.to_owned(),
         trouble: trial.trouble.clone(),
         reload: trial.method == Method::Reload,
-        established: Vec::new(),
+        established: trial.established.clone(),
     }
 }
 
@@ -220,6 +220,7 @@ fn load_trial(saved: schema::SwitchTrial) -> Result<Trial, Flaw> {
         wanted: Files::new(saved.wanted).map_err(flaw)?,
         owned: saved.owned,
         method: if saved.reload { Method::Reload } else { Method::Change },
+        established: saved.established,
         begun: Moment { boot: saved.boot, ms: saved.begun_ms },
         within: Duration::from_millis(saved.within_ms),
         stage,
@@ -241,6 +242,7 @@ mod tests {
             wanted: file("new"),
             owned: vec!["QUEUE".into()],
             method: Method::Change,
+            established: vec!["swp1".into()],
             begun: Moment { boot: "b".into(), ms: 77 },
             within: Duration::from_millis(1500),
             stage,

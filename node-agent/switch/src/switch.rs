@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto_wire::v1::SwitchPortStatus;
+use proto_wire::v1::{SwitchPortStatus, SwitchSession};
 
 use crate::{
     config_db,
@@ -16,7 +16,7 @@ use crate::{
     frr,
     invoke::{Invocation, Part, Shell},
     nos::{Nos, Site, field},
-    text,
+    sessions, text,
 };
 
 /// Neighbours change seldom.
@@ -67,6 +67,8 @@ pub trait Switch: Send + 'static {
     fn persist(&mut self) -> Result<(), String>;
     /// Its ports.
     fn ports(&mut self) -> Vec<SwitchPortStatus>;
+    /// Its BGP sessions; none where its routing does not say.
+    fn sessions(&mut self) -> Option<Vec<SwitchSession>>;
     /// Its operating system, with the version.
     fn version(&mut self) -> String;
 }
@@ -195,6 +197,10 @@ impl Switch for RealSwitch {
             counters::add(&mut ports, &counted, |port, counted| counted.add(port));
         }
         ports
+    }
+
+    fn sessions(&mut self) -> Option<Vec<SwitchSession>> {
+        sessions::read(&self.said(&self.site.frr.vtysh(sessions::COMMAND)))
     }
 
     fn version(&mut self) -> String {

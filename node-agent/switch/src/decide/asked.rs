@@ -59,6 +59,8 @@ pub enum Event<'a> {
         desired: Option<&'a Desired>,
         /// What is on the switch; none where not all of it could be read.
         found: Option<&'a Files>,
+        /// Ports and addresses with which BGP sessions are established.
+        established: &'a [String],
     },
     /// The last action was carried out, or failed in these words.
     Finished(Result<(), &'a str>),

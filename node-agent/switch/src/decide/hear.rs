@@ -30,8 +30,15 @@ pub(super) fn hear(state: &mut Saved, epoch: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// What is on the switch now.
+#[derive(Clone, Copy)]
+pub(super) struct Now<'a> {
+    pub(super) found: Option<&'a Files>,
+    pub(super) established: &'a [String],
+}
+
 /// What follows from a desired state, where nothing else is due.
-pub(super) fn desire(state: &mut Saved, desired: &Desired, found: Option<&Files>, now: &Moment) -> Action {
+pub(super) fn desire(state: &mut Saved, desired: &Desired, on: Now<'_>, now: &Moment) -> Action {
     if let Some(trial) = &mut state.trial {
         return judge(trial, desired, now);
     }
@@ -49,7 +56,7 @@ pub(super) fn desire(state: &mut Saved, desired: &Desired, found: Option<&Files>
     };
     match phase {
         Phase::Hold => state.done = done(Outcome::Held, ""),
-        Phase::Trial { files, owned, within } => match begin(files, owned, *within, found) {
+        Phase::Trial { files, owned, within } => match begin(files, owned, *within, on.found) {
             Ok((before, method)) => {
                 state.trial = Some(Trial {
                     number,
@@ -58,6 +65,7 @@ pub(super) fn desire(state: &mut Saved, desired: &Desired, found: Option<&Files>
                     wanted: files.clone(),
                     owned: owned.clone(),
                     method,
+                    established: on.established.to_vec(),
                     begun: now.clone(),
                     within: (*within).min(LONGEST),
                     stage: Stage::Begun,

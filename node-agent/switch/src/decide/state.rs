@@ -71,6 +71,8 @@ pub struct Trial {
     pub owned: Vec<String>,
     /// How the files are put in place.
     pub method: Method,
+    /// Ports and addresses with which BGP sessions were established then.
+    pub established: Vec<String>,
     /// When it was saved.
     pub begun: Moment,
     /// How long it goes on unconfirmed, from then.

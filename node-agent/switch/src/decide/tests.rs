@@ -36,7 +36,7 @@ fn hold(generation: u64, number: u64) -> Desired {
 }
 
 fn hear(saved: &Saved, desired: &Desired, found: Option<&Files>, now: &Moment) -> (Saved, Action) {
-    step(saved, &Event::Heard { epoch: 7, desired: Some(desired), found }, now).unwrap()
+    step(saved, &Event::Heard { epoch: 7, desired: Some(desired), found, established: &[] }, now).unwrap()
 }
 
 fn after(saved: &Saved, event: &Event<'_>, now: &Moment) -> (Saved, Action) {
@@ -116,8 +116,12 @@ fn whatever_is_not_that_trial_takes_it_back() {
         let expected = if desired.phase == Phase::Hold { (Outcome::Held, 2) } else { (Outcome::Failed, 1) };
         assert_eq!((done.outcome, done.number), expected, "{desired:?}");
     }
-    let nothing =
-        step(&placed, &Event::Heard { epoch: 7, desired: None, found: None }, &at(0, 1_000)).unwrap();
+    let nothing = step(
+        &placed,
+        &Event::Heard { epoch: 7, desired: None, found: None, established: &[] },
+        &at(0, 1_000),
+    )
+    .unwrap();
     assert_eq!(nothing, (placed.clone(), Action::Nothing));
     let same = hear(&placed, &trial(1, 1, "new"), Some(&files("new")), &at(0, 1_000));
     assert_eq!(same, (placed.clone(), Action::Nothing));
@@ -165,9 +169,9 @@ fn a_try_that_fails_is_taken_back_until_that_succeeds() {
 #[test]
 fn a_controller_whose_lead_is_over_changes_nothing() {
     let placed = in_place();
-    let old = Event::Heard { epoch: 6, desired: Some(&hold(1, 2)), found: None };
+    let old = Event::Heard { epoch: 6, desired: Some(&hold(1, 2)), found: None, established: &[] };
     assert_eq!(step(&placed, &old, &at(0, 1)), Err(Refusal { said: 6, seen: 7 }));
-    let new = Event::Heard { epoch: 8, desired: None, found: None };
+    let new = Event::Heard { epoch: 8, desired: None, found: None, established: &[] };
     assert_eq!(step(&placed, &new, &at(0, 1)).unwrap().0.epoch, 8);
 }
 

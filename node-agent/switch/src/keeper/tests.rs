@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto_wire::v1::switch_progress::State;
+use proto_wire::v1::{switch_progress::State, switch_session::State as Session};
 use tempfile::TempDir;
 
 use super::*;
@@ -67,6 +67,13 @@ impl Switch for Fake {
 
     fn ports(&mut self) -> Vec<SwitchPortStatus> {
         vec![SwitchPortStatus { name: "swp1".into(), ..SwitchPortStatus::default() }]
+    }
+
+    /// One, which only ever is with the first configuration.
+    fn sessions(&mut self) -> Option<Vec<SwitchSession>> {
+        let is_old = self.0.lock().unwrap().running == "old";
+        let state = if is_old { Session::Established } else { Session::Active }.into();
+        Some(vec![SwitchSession { neighbor: "swp1".into(), state, before_trial: false }])
     }
 
     fn version(&mut self) -> String {
@@ -151,12 +158,19 @@ fn a_trial_is_reported_read_back_and_kept() {
     let first = until(&keeper, "a look", |status| !status.ports.is_empty() && !status.version.is_empty());
     assert_eq!((first.digest.clone(), first.version.as_str()), (files("old").digest(), "Fake 1"));
     keeper.heard.put(trial(1));
+    let session = |status: &Status| {
+        let one = &status.sessions.as_ref().unwrap()[0];
+        (one.state(), one.before_trial)
+    };
+    assert_eq!(session(&first), (Session::Established, false));
     let status = until(&keeper, "a trial", is(State::Trial));
+    // What is said with the first word of a trial is of its configuration already.
+    assert_eq!(session(&status), (Session::Active, true));
     assert_eq!((status.digest, status.epoch), (files("new").digest(), 1));
     keeper.heard.put(trial(1));
     keeper.heard.put(desired(2, Phase::Keep { files: files("new") }));
     let status = until(&keeper, "kept", is(State::Kept));
-    assert_eq!(status.progress.observed_number, 2);
+    assert_eq!((status.progress.observed_number, session(&status)), (2, (Session::Active, false)));
     keeper.end();
     assert_eq!(bench.log(), [r#"Planned ["QUEUE"] new"#, "persist"]);
     assert_eq!(bench.fake.0.lock().unwrap().startup, "new");
@@ -197,6 +211,7 @@ fn what_a_killed_agent_left_is_taken_back_first() {
             wanted: files("new"),
             owned: Vec::new(),
             method: Method::Change,
+            established: Vec::new(),
             begun: Moment { boot: "0".into(), ms: 1 },
             within: Duration::from_secs(60),
             stage,

@@ -4,7 +4,10 @@ use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use proto_wire::{
     convert::duration_to_wire,
-    v1::{DesiredSwitch, ReportSwitchRequest, SwitchFile, desired_switch::Phase, switch_progress::State},
+    v1::{
+        DesiredSwitch, ReportSwitchRequest, SwitchFile, desired_switch::Phase, switch_progress::State,
+        switch_session::State as Session,
+    },
 };
 
 use crate::{
@@ -38,6 +41,11 @@ async fn a_switch_joins_reports_and_keeps_what_was_tried() {
         (first.ports[0].name.as_str(), first.ports[0].up, first.ports[0].rx_bytes),
         ("swp1", true, 77)
     );
+    let session = |report: &ReportSwitchRequest| {
+        let one = &report.sessions.as_ref().unwrap().sessions[0];
+        (one.neighbor.clone(), one.state(), one.before_trial)
+    };
+    assert_eq!(session(&first), ("swp1".to_owned(), Session::Established, false));
     controller.answer(|answer| answer.send_files = true);
     let with = controller.report("its files", |report| !report.files.is_empty()).await;
     assert_eq!(with.files, [SwitchFile { name: "frr.conf".into(), content: OLD.into() }]);
@@ -48,6 +56,12 @@ async fn a_switch_joins_reports_and_keeps_what_was_tried() {
     let trial = controller.report("a trial", is(State::Trial, 0)).await;
     let new = controller.report("what is tried", |report| report.digest != first.digest).await.digest;
     assert_eq!((machine.text("running"), machine.text("startup")), (NEW.to_owned(), OLD.to_owned()));
+    assert_eq!(session(&trial), ("swp1".to_owned(), Session::Established, true));
+    fs::write(machine.at("sessions"), "{}").unwrap();
+    let lost = |report: &ReportSwitchRequest| session(report).1 == Session::Unspecified;
+    assert!(session(&controller.report("a session less", lost).await).2);
+    fs::write(machine.at("sessions"), "none").unwrap();
+    controller.report("no word of sessions", |report| report.sessions.is_none()).await;
     assert_eq!(trial.progress.unwrap().generation, 1);
     // Another controller, whose lead is over, is not obeyed.
     controller.desire(2, Phase::Hold, "", LONG);

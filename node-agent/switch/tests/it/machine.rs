@@ -19,6 +19,7 @@ const VTYSH: &str = r#"#!/bin/sh
 root=$(dirname "$0")/../..
 case "$2" in
 *version) echo 'FRRouting 8.4.4 (leaf) on Linux' ;;
+*json) cat "$root/sessions" ;;
 write*) cp "$root/running" "$root/startup" ;;
 *) printf 'Building configuration...\n\nCurrent configuration:\n'; cat "$root/running" ;;
 esac
@@ -87,6 +88,7 @@ impl Machine {
             ("sys/class/net/swp1/statistics/rx_bytes", "77\n"),
             ("running", OLD),
             ("startup", OLD),
+            ("sessions", r#"{"ipv4Unicast": {"peers": {"swp1": {"state": "Established"}}}}"#),
             ("token", TOKEN),
         ] {
             machine.write(path, content);

@@ -160,7 +160,10 @@ impl World {
         into.extend(ended.iter().map(World::killed));
         for desired in said {
             let found = self.running.files.as_ref();
-            self.after(&Event::Heard { epoch: 1, desired: Some(desired), found }, &mut into);
+            self.after(
+                &Event::Heard { epoch: 1, desired: Some(desired), found, established: &[] },
+                &mut into,
+            );
         }
         into
     }
@@ -219,7 +222,12 @@ fn explore(old: &Files, said: &[Desired]) -> BTreeSet<World> {
             // The same again does nothing, once it is done with.
             let done = &end.disk.done;
             if (done.number, done.generation) == (desired.number, desired.generation) {
-                let heard = Event::Heard { epoch: 1, desired: Some(desired), found: Some(&end.startup) };
+                let heard = Event::Heard {
+                    epoch: 1,
+                    desired: Some(desired),
+                    found: Some(&end.startup),
+                    established: &[],
+                };
                 let (state, action) = step(&end.disk, &heard, &end.now()).unwrap();
                 assert_eq!((state.done, state.trial, action), (done.clone(), None, Action::Nothing));
             }
