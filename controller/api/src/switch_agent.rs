@@ -179,6 +179,7 @@ impl SwitchAgentService for SwitchAgents {
         let Some((inputs, epoch)) = self.context.query(ask).await? else {
             return Err(self.context.guard.note(Rpc::ReportSwitch, &caller, forgotten(&name)).into());
         };
+        let compared = inputs.plans;
         let verdict = self.stand(inputs, &name, &mut wire).await?;
         let why = verdict.as_ref().map(|verdict| verdict.why.clone()).unwrap_or_default();
         let unreadable = if wire.unreadable.is_empty() { why } else { wire.unreadable };
@@ -188,6 +189,7 @@ impl SwitchAgentService for SwitchAgents {
             progress,
             standing: verdict.as_ref().map_or(SwitchStanding::Unread, |verdict| verdict.standing()),
             unreadable: line(&unreadable, 1024),
+            compared,
         };
         let event = Event::Switch(SwitchEvent::Reported { switch: name.clone(), report: Arc::new(report) });
         let applied = self.context.apply(&caller, event).await?;

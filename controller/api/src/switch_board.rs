@@ -33,14 +33,14 @@ pub(crate) struct Inputs {
     pub(crate) generation: u64,
     /// Another one where any of them is another one.
     pub(crate) key: u64,
+    /// The number by which the core knows whether they are what switches are to have now.
+    pub(crate) plans: u64,
 }
 
 impl Inputs {
     /// Of what is rolled out to switches; where nothing is, of the profile that is rolled out to NICs.
     pub(crate) fn of(state: &State) -> Self {
-        let base = &state.base;
-        let own = base.switch_rollout.as_ref().map(|rollout| Arc::clone(&rollout.profile));
-        Self::with(state, own.or_else(|| base.qos.as_ref().map(|qos| Arc::clone(&qos.document))))
+        Self::with(state, Some(state.switch_profile()))
     }
 
     /// Of a profile.
@@ -53,7 +53,7 @@ impl Inputs {
         }
         let fabric = state.base.fabric.clone().unwrap_or_default();
         let generation = state.base.switch_rollout.as_ref().map_or(0, |rollout| rollout.generation);
-        Self { fabric, switches, profile, generation, key: key.finish() }
+        Self { fabric, switches, profile, generation, key: key.finish(), plans: state.base.switch_plans }
     }
 
     pub(crate) fn cluster(&self) -> Cluster<'_> {
@@ -286,8 +286,14 @@ mod tests {
 
     #[test]
     fn files_of_an_unknown_digest_are_asked_for_and_wrong_ones_refused() {
-        let inputs =
-            Inputs { fabric: Arc::default(), switches: Vec::new(), profile: None, generation: 0, key: 1 };
+        let inputs = Inputs {
+            fabric: Arc::default(),
+            switches: Vec::new(),
+            profile: None,
+            generation: 0,
+            key: 1,
+            plans: 0,
+        };
         let name = SwitchName::new("leaf0").unwrap();
         let board = Board::default();
         let files = vec![file("frr.conf", "router bgp 1\n")];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_core::{
-    Event, QosAction, Reply, SwitchEvent, SwitchOrder,
+    BUILT_IN_PROFILE, Event, QosAction, Reply, SwitchEvent, SwitchOrder,
     switch_show::{self, SwitchPlan, SwitchRolloutView},
 };
 use controller_leader::Refusal;
@@ -30,9 +30,6 @@ use crate::{
 const MAX_REASON: usize = 1024;
 /// Changes of one switch that a plan names, and differences that a status names.
 const NAMED: usize = 32;
-
-/// The profile where none is rolled out: all of the one that is built in.
-const BUILT_IN: &str = "{}";
 
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
@@ -126,7 +123,7 @@ fn ordered(caller: &Caller, wire: v1::RollOutSwitchesRequest) -> Result<SwitchOr
     let order = convert::SwitchOrder::try_from(wire).map_err(|errors| fault::fields(errors, ""))?;
     let convert::SwitchOrder { reason, canary, confirm_within, soak, at_once, force } = order;
     let by = caller.identity.to_string();
-    let default_profile = Arc::from(BUILT_IN);
+    let default_profile = Arc::from(BUILT_IN_PROFILE);
     Ok(SwitchOrder { default_profile, reason, by, canary, confirm_within, soak, at_once, force })
 }
 

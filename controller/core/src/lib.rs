@@ -70,6 +70,7 @@ pub use controller_state::{
         audit::{AuditRow, BadAudit, StoredAudit},
         deleted::{self, DeletedContent, DeletedKey, DeletedTenant, Tombstone},
         records::{self, Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord},
+        switch_rollout::BUILT_IN_PROFILE,
         switches::SwitchObserved,
     },
     tables::load,

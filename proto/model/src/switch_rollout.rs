@@ -139,4 +139,6 @@ pub struct SwitchReport {
     pub standing: SwitchStanding,
     /// Why not all of it could be read; may be empty.
     pub unreadable: String,
+    /// The number of the plans that `standing` follows from, which grows with every change of one.
+    pub compared: u64,
 }

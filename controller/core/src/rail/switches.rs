@@ -48,8 +48,10 @@ impl Step<'_> {
     }
 
     /// What switches are to have follows from the fabric and from the documents of all of them, as planned numbers go by the order of names: what
-    /// was read back of each was compared with what it was to have before. Its next report is compared with what it is to have now.
+    /// was read back of each was compared with what it was to have before, also what is on its way here. Its next report is compared with what it is
+    /// to have now.
     pub(crate) fn switch_plans_changed(&mut self) {
+        self.state.renumber_switch_plans();
         let names: Vec<SwitchName> = self.state.base.switch_views.keys().cloned().collect();
         for name in names {
             let Some(view) = self.state.base.switch_views.get(&name) else { continue };

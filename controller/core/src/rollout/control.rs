@@ -99,7 +99,11 @@ impl Step<'_> {
         run.begins_anew();
         let check = self.state.base.qos_check;
         self.state.set_qos_run(run, check);
+        let before = self.state.switch_profile();
         self.state.set_qos(Some(Arc::clone(&rollout)));
+        if before != self.state.switch_profile() {
+            self.switch_plans_changed();
+        }
         self.check_qos();
         Reply::Qos { rollout, changed: true }
     }

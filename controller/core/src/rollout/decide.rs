@@ -10,6 +10,9 @@ use proto_model::{QosState, Reason, ReasonCode, Timestamp};
 /// Beyond the time of a trial, an agent that is heard is given so long to do what is desired.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a unit waits for of which nothing is known yet.
+const COMPARED: &str = "what it has is compared with what it is to have";
+
 /// What a rollout goes by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
@@ -56,6 +59,8 @@ pub(super) trait Unit {
     fn done(&self) -> bool;
     /// Why it serves nobody well at present.
     fn unwell(&self) -> Option<&str>;
+    /// Whether it has what is desired will be known with its agent's next word.
+    fn unread(&self) -> bool;
     /// For messages, for example "mlx5_0 of node 'n3'".
     fn name(&self) -> String;
     /// For messages: whose agent it is, and what that changes, for example ("node 'n3'", "mlx5_0").
@@ -253,6 +258,10 @@ fn begin<U: Unit>(
             let text = format!("{}: {}", unit.name(), unit.said());
             decision.pause = Some(Reason::new(U::CODES.failed, text).scope(unit.scope()).since(now));
             return;
+        }
+        if unit.unread() && unit.state() != Some(QosState::Trial) {
+            decision.run.waits.insert(unit.key(), COMPARED.to_owned());
+            continue;
         }
         if chosen.len() < room && !site.conflicts(unit, &decision.run, &chosen) {
             chosen.push(unit);

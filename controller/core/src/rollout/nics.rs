@@ -60,6 +60,11 @@ impl Unit for Port {
         self.unwell.as_deref()
     }
 
+    /// NICs are judged by what their agents say alone.
+    fn unread(&self) -> bool {
+        false
+    }
+
     fn name(&self) -> String {
         format!("{} of node '{}'", self.device, self.node)
     }

@@ -86,6 +86,10 @@ impl Unit for Switch {
         self.unwell.as_deref()
     }
 
+    fn unread(&self) -> bool {
+        self.unread
+    }
+
     fn name(&self) -> String {
         format!("switch '{}'", self.name)
     }
@@ -183,13 +187,7 @@ impl Step<'_> {
             let differs = |unit: &Switch| {
                 standing(unit).is_some_and(|report| matches!(report.standing, SwitchStanding::Differs(_)))
             };
-            // Without a cause it is still to be compared with what has changed.
-            let is_unread = |unit: &Switch| {
-                unit.heard
-                    && standing(unit).is_some_and(|report| {
-                        report.standing == SwitchStanding::Unread && report.unreadable.is_empty()
-                    })
-            };
+            let is_unread = |unit: &Switch| unit.heard && unit.unread;
             let is_under_way = units.iter().any(|unit| unit.heard && lacks(unit));
             // What is under way goes on; what is done begins anew only where something differs, or may.
             if !units.iter().any(is_unread) && (is_under_way || !units.iter().any(differs)) {
@@ -205,7 +203,11 @@ impl Step<'_> {
         run.begins_anew();
         let check = self.state.base.switch_check;
         self.state.set_switch_run(run, check);
+        let before = self.state.switch_profile();
         self.state.set_switch_rollout(Some(Arc::clone(&rollout)));
+        if before != self.state.switch_profile() {
+            self.switch_plans_changed();
+        }
         self.check_switches();
         Reply::SwitchRollout { rollout, changed: true }
     }
@@ -298,13 +300,14 @@ impl Step<'_> {
 
     fn switch_reported(&mut self, switch: SwitchName, report: Arc<SwitchReport>) -> Result<Reply, CoreError> {
         self.known_switch(&switch)?;
+        let report = self.current(report);
         let old = self.state.base.switch_views.get(&switch);
         // Also one that is back counts: it was left out while it was not heard.
         let is_new =
             old.is_none_or(|old| old.report != report) || !self.state.switch_heard(&switch, self.now);
         let last = old.and_then(|old| old.desired.clone());
-        let seen = self.now;
-        self.state.set_switch_view(&switch, Some(SwitchContact { seen, report, desired: last }));
+        let contact = SwitchContact { seen: self.now, report, desired: last };
+        self.state.set_switch_view(&switch, Some(contact));
         if is_new {
             self.adopt_switch_trial(&switch);
             self.switches_changed();
@@ -315,6 +318,15 @@ impl Step<'_> {
             self.state.set_switch_view(&switch, Some(view));
         }
         Ok(Reply::SwitchDesired { desired, interval: self.state.switch_interval() })
+    }
+
+    /// A report, without what in it was compared with what a switch was to have before: the next one is compared anew.
+    fn current(&self, report: Arc<SwitchReport>) -> Arc<SwitchReport> {
+        if report.compared == self.state.base.switch_plans {
+            return report;
+        }
+        let (standing, unreadable) = (SwitchStanding::Unread, String::new());
+        Arc::new(SwitchReport { standing, unreadable, ..(*report).clone() })
     }
 
     /// A switch is on trial that this controller has not begun with: it is out of use already, and stays so until the rollout is looked at.

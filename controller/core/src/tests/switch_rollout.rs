@@ -73,6 +73,25 @@ struct Agent {
     desired: Option<DesiredSwitch>,
 }
 
+impl Agent {
+    fn report(&self, compared: u64) -> SwitchReport {
+        SwitchReport {
+            agent_version: "1".into(),
+            nos_version: "202505".into(),
+            progress: self.progress.clone(),
+            standing: if self.has { SwitchStanding::Same } else { SwitchStanding::Differs(3) },
+            unreadable: String::new(),
+            compared,
+        }
+    }
+}
+
+fn say(w: &mut World, leaf: &SwitchName, report: SwitchReport) -> Option<DesiredSwitch> {
+    let event = Event::Switch(SwitchEvent::Reported { switch: leaf.clone(), report: Arc::new(report) });
+    let Reply::SwitchDesired { desired, .. } = w.ok(event) else { panic!() };
+    desired
+}
+
 /// All switches, and in which order they were tried.
 struct Switches {
     agents: BTreeMap<SwitchName, Agent>,
@@ -111,17 +130,7 @@ impl Switches {
             if let Some(desired) = agent.desired.clone() {
                 Self::act(leaf, agent, &desired, w, &mut self.trials);
             }
-            let report = SwitchReport {
-                agent_version: "1".into(),
-                nos_version: "202505".into(),
-                progress: agent.progress.clone(),
-                standing: if agent.has { SwitchStanding::Same } else { SwitchStanding::Differs(3) },
-                unreadable: String::new(),
-            };
-            let event =
-                Event::Switch(SwitchEvent::Reported { switch: leaf.clone(), report: Arc::new(report) });
-            let Reply::SwitchDesired { desired, .. } = w.ok(event) else { panic!() };
-            agent.desired = desired;
+            agent.desired = say(w, leaf, agent.report(w.state.base.switch_plans));
         }
         w.tick(Duration::from_secs(1));
     }
@@ -214,6 +223,45 @@ fn what_fails_pauses_the_rollout_and_is_tried_again_where_it_goes_on() {
     control(&mut w, QosAction::Resume);
     all.seconds(&mut w, 60);
     assert!(w.state.switch_rollout_view(w.now).done);
+}
+
+#[test]
+fn what_was_compared_before_a_plan_changed_does_not_count_when_it_comes_after() {
+    let mut w = World::new();
+    let mut all = Switches::new(&mut w);
+    all.agents.values_mut().for_each(|agent| agent.has = true);
+    all.seconds(&mut w, 2);
+    let standing = |w: &World| w.state.base.switch_views[&switch("p0r1")].report.standing;
+    // Compared, and on its way to the core while a document changes.
+    let late = all.agent("p0r1").report(w.state.base.switch_plans);
+    known(&mut w, "p0r1", true);
+    say(&mut w, &switch("p0r1"), late);
+    assert_eq!(standing(&w), SwitchStanding::Unread);
+    let current = all.agent("p0r1").report(w.state.base.switch_plans);
+    say(&mut w, &switch("p0r1"), current);
+    assert_eq!(standing(&w), SwitchStanding::Same);
+    // Another profile changes what all are to have; the same one does not.
+    let plans = |w: &World| w.state.base.switch_plans;
+    let before = plans(&w);
+    roll_out(&mut w);
+    assert_eq!(plans(&w), before);
+    all.seconds(&mut w, 3);
+    assert!(w.state.switch_rollout_view(w.now).done && all.trials.is_empty());
+    let other = SwitchOrder { default_profile: r#"{"x": 1}"#.into(), ..order() };
+    let report = all.agent("p0r1").report(before);
+    w.ok(Event::Switch(SwitchEvent::RollOut(Box::new(other))));
+    assert!(plans(&w) > before && !w.state.switch_rollout_view(w.now).done);
+    say(&mut w, &switch("p0r1"), report);
+    assert_eq!(standing(&w), SwitchStanding::Unread);
+    all.agents.values_mut().for_each(|agent| agent.has = false);
+    all.seconds(&mut w, 60);
+    assert!(w.state.switch_rollout_view(w.now).done);
+    assert_eq!(all.trials.len(), LEAVES.len());
+    control(&mut w, QosAction::RollBack);
+    let back = plans(&w);
+    control(&mut w, QosAction::Pause);
+    control(&mut w, QosAction::Resume);
+    assert_eq!(plans(&w), back);
 }
 
 #[test]

@@ -4,6 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use proto_model::{DesiredSwitch, SwitchName, SwitchReport, Timestamp};
 
+/// The profile of class of service that is built in, as JSON: nothing of it is another way.
+pub const BUILT_IN_PROFILE: &str = "{}";
+
 /// A rollout that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchOrder {

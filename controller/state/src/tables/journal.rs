@@ -88,6 +88,7 @@ impl State {
                     self.swap_switch_run(run);
                     self.base.switch_check = check;
                 }
+                Own::SwitchPlans(old) => self.base.switch_plans = old,
                 Own::SwitchView(name, old) => drop(self.swap_switch_view(&name, old.map(|view| *view))),
                 Own::Proving(old) => (self.base.proving, self.base.prove_check) = *old,
                 Own::Job(uid, old) => drop(self.swap_job(uid, old.map(|entry| *entry))),

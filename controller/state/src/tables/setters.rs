@@ -58,6 +58,13 @@ impl State {
         }
     }
 
+    /// What switches are to have may be another configuration now: it has another number; the journal can undo it.
+    pub fn renumber_switch_plans(&mut self) {
+        let old = self.base.switch_plans;
+        self.base.switch_plans = old.saturating_add(1);
+        self.note(Own::SwitchPlans(old));
+    }
+
     /// The switches that are out of use for a rollout. Where that changes, any server's rails may be others.
     pub(crate) fn swap_switch_run(&mut self, run: Run<SwitchName>) -> Run<SwitchName> {
         let old = std::mem::replace(&mut self.base.switch_run, run);

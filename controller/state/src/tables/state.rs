@@ -291,6 +291,8 @@ tables! {
         qos_run: Run<NicKey>,
         /// Not stored: when the rollout is looked at again.
         qos_check: Option<Timestamp>,
+        /// Not stored: the number of what switches are to have, which grows whenever that of any of them may be another one.
+        switch_plans: u64,
         /// Not stored: what switches' agents have said.
         switch_views: BTreeMap<SwitchName, SwitchContact>,
         /// Not stored: what of the rollout to switches is under way.
@@ -317,6 +319,8 @@ pub enum Own {
     SwitchRollout(Option<Arc<SwitchRollout>>),
     /// What of the rollout to switches is under way, and when it is looked at again.
     SwitchRun(Box<(Run<SwitchName>, Option<Timestamp>)>),
+    /// The number of what switches are to have.
+    SwitchPlans(u64),
     /// What a switch's agent has said.
     SwitchView(SwitchName, Option<Box<SwitchContact>>),
     /// Probes, and when they are looked at again.
@@ -364,6 +368,7 @@ impl Own {
             | Self::Schedule(_)
             | Self::QosRun(_)
             | Self::SwitchRun(_)
+            | Self::SwitchPlans(_)
             | Self::SwitchView(..)
             | Self::Proving(_)
             | Self::Marks(_)

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -15,7 +16,7 @@ use crate::{
     error::{refusal::CoreError, switches::SwitchError},
     rows::{
         rollout::NicKey,
-        switch_rollout::{SwitchContact, SwitchOrder},
+        switch_rollout::{BUILT_IN_PROFILE, SwitchContact, SwitchOrder},
     },
     tables::state::{Own, State},
 };
@@ -63,6 +64,8 @@ pub struct Unit {
     pub done: bool,
     /// Why it serves nobody well at present.
     pub unwell: Option<String>,
+    /// It is heard, and what it is set to is still to be compared with what it is to have now.
+    pub unread: bool,
 }
 
 impl State {
@@ -194,6 +197,7 @@ impl State {
                 said: observed.map(|progress| progress.message.clone()).unwrap_or_default(),
                 done: observed.map(|progress| progress.observed_number) == sent,
                 unwell: self.switch_unwell(report, &nics),
+                unread: report.is_some_and(is_unread),
                 name,
                 nics,
             });
@@ -248,6 +252,15 @@ impl State {
         ))
     }
 
+    /// The profile that configurations of switches follow from: that of the rollout to switches; where there is none, that of the rollout to NICs;
+    /// else the one that is built in.
+    #[must_use]
+    pub fn switch_profile(&self) -> Arc<str> {
+        let own = self.base.switch_rollout.as_ref().map(|rollout| Arc::clone(&rollout.profile));
+        let nics = || self.base.qos.as_ref().map(|qos| Arc::clone(&qos.document));
+        own.or_else(nics).unwrap_or_else(|| Arc::from(BUILT_IN_PROFILE))
+    }
+
     /// What one switch should do, `None` while nobody has begun a rollout. What it was told last comes again with its number; anything else
     /// has a higher one, also than what it heard of another controller.
     #[must_use]
@@ -297,6 +310,12 @@ impl State {
             None => self.base.switch_views.remove(name),
         }
     }
+}
+
+/// Whether what was read back has still to be compared: nothing speaks against it.
+#[must_use]
+pub fn is_unread(report: &SwitchReport) -> bool {
+    report.standing == SwitchStanding::Unread && report.unreadable.is_empty()
 }
 
 /// Every switch of the document with its pod, its lowest rail and its turn. What has no name that a switch can have has none.
