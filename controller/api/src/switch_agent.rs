@@ -3,6 +3,7 @@
 //! A switch speaks for itself only: its name comes from its certificate.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -10,13 +11,15 @@ use std::{
 use aws_lc_rs::digest;
 use controller_core::{Event, Reply, SwitchEvent};
 use controller_switch::change::OWNED;
-use proto_model::{DesiredSwitch, SwitchName, SwitchPhase, SwitchReport, SwitchStanding};
+use proto_model::{
+    BgpState, DesiredSwitch, SwitchName, SwitchPhase, SwitchReport, SwitchSession, SwitchStanding,
+};
 use proto_rpc::{
     ErrorClass, Identity, PeerInfo, RpcError, Token, TokenKind,
     ca::{Issued, NODE_LIFETIME},
 };
 use proto_wire::{
-    convert::{desired_switch, duration_to_wire, switch_progress},
+    convert::{desired_switch, duration_to_wire, switch_progress, switch_sessions},
     v1::{self, switch_agent_service_server::SwitchAgentService},
 };
 use tokio::{sync::Semaphore, task::spawn_blocking};
@@ -124,6 +127,22 @@ fn line(text: &str, most: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(most).collect()
 }
 
+/// Planned sessions as the switch has them; none where there are some and it does not say how they are.
+fn planned_sessions(
+    verdict: &Verdict,
+    said: Option<&BTreeMap<String, (BgpState, bool)>>,
+) -> Option<Vec<SwitchSession>> {
+    if verdict.sessions.is_empty() {
+        return Some(Vec::new());
+    }
+    let said = said?;
+    let session = |(port, peer): &(String, Option<SwitchName>)| {
+        let (state, before_trial) = said.get(port).copied().unwrap_or_default();
+        SwitchSession { port: port.clone(), peer: peer.clone(), state, before_trial }
+    };
+    Some(verdict.sessions.iter().map(session).collect())
+}
+
 /// Whether an agent that is done with the state of number `done` needs the files of this one.
 fn wants_files(desired: &DesiredSwitch, done: u64) -> bool {
     match desired.phase {
@@ -171,6 +190,8 @@ impl SwitchAgentService for SwitchAgents {
         let mut wire = request.into_inner();
         let progress = switch_progress(wire.progress.take().unwrap_or_default());
         let progress = progress.map_err(|errors| fault::fields(errors, "progress"))?;
+        let sessions = wire.sessions.take().map(switch_sessions).transpose();
+        let sessions = sessions.map_err(|errors| fault::fields(errors, "sessions"))?;
         let done = progress.as_ref().map_or(0, |progress| progress.observed_number);
         let own = name.clone();
         let ask = move |state: &controller_core::State, _| {
@@ -190,6 +211,7 @@ impl SwitchAgentService for SwitchAgents {
             standing: verdict.as_ref().map_or(SwitchStanding::Unread, |verdict| verdict.standing()),
             unreadable: line(&unreadable, 1024),
             compared,
+            sessions: verdict.as_ref().and_then(|verdict| planned_sessions(verdict, sessions.as_ref())),
         };
         let event = Event::Switch(SwitchEvent::Reported { switch: name.clone(), report: Arc::new(report) });
         let applied = self.context.apply(&caller, event).await?;

@@ -13,6 +13,7 @@ use controller_core::{Key, State};
 use controller_switch::{
     change::{Change, Settings, changes},
     cluster::{Cluster, Finding, Problem, profile_of},
+    model::Name,
 };
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use proto_model::{Fabric, SwitchConfig, SwitchName, SwitchStanding};
@@ -143,6 +144,8 @@ pub(crate) struct Verdict {
     pub(crate) total: usize,
     /// Why nothing could be compared; empty: it was.
     pub(crate) why: String,
+    /// Its planned BGP sessions: the port, and the switch at the other end.
+    pub(crate) sessions: Vec<(String, Option<SwitchName>)>,
 }
 
 impl Verdict {
@@ -174,7 +177,16 @@ pub(crate) fn compare(inputs: &Inputs, name: &SwitchName, read: &[(String, Strin
             // The worst first.
             all.reverse();
             all.truncate(CHANGES_MAX);
-            Verdict { changes: all, total, why: String::new() }
+            let planned =
+                if desired.routing.is_some() { inputs.cluster().sessions(name.as_str()) } else { Vec::new() };
+            let session =
+                |(port, peer): (Name, Name)| (port.to_string(), SwitchName::new(peer.as_str()).ok());
+            Verdict {
+                changes: all,
+                total,
+                why: String::new(),
+                sessions: planned.into_iter().map(session).collect(),
+            }
         }
         (Err(why), _) => unread(format!("what it is to have cannot be read: {why}")),
         (_, Err(why)) => unread(why),

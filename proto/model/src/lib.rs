@@ -117,7 +117,8 @@ pub use service_class::{
 pub use step::{StepFlaw, StepInput, StepOrder, StepRequest, StepTerminal, StepWindow, StepWork};
 pub use switch::{AsicError, SwitchAsic, SwitchConfig, SwitchManagement, SwitchNos, SwitchPort, SwitchSpec};
 pub use switch_rollout::{
-    BgpState, DesiredSwitch, SwitchPhase, SwitchProgress, SwitchReport, SwitchRollout, SwitchStanding,
+    BgpState, DesiredSwitch, SwitchPhase, SwitchProgress, SwitchReport, SwitchRollout, SwitchSession,
+    SwitchStanding,
 };
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;

@@ -126,6 +126,19 @@ impl fmt::Display for BgpState {
     }
 }
 
+/// A BGP session that the plan of a switch has.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SwitchSession {
+    /// The port that it is on.
+    pub port: String,
+    /// The switch at the other end.
+    pub peer: Option<SwitchName>,
+    /// Its state, as the switch has it.
+    pub state: BgpState,
+    /// It was established when the trial that goes on began.
+    pub before_trial: bool,
+}
+
 /// What an agent says of its switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchReport {
@@ -139,6 +152,8 @@ pub struct SwitchReport {
     pub standing: SwitchStanding,
     /// Why not all of it could be read; may be empty.
     pub unreadable: String,
-    /// The number of the plans that `standing` follows from, which grows with every change of one.
+    /// The number of the plans that `standing` and `sessions` follow from, which grows with every change of one.
     pub compared: u64,
+    /// Sessions that its plan has; none where its agent does not say how they are.
+    pub sessions: Option<Vec<SwitchSession>>,
 }

@@ -32,12 +32,14 @@ struct Agent {
     files: Vec<v1::SwitchFile>,
     progress: v1::SwitchProgress,
     desired: Option<v1::DesiredSwitch>,
+    sessions: Vec<v1::SwitchSession>,
 }
 
 impl Agent {
     fn new(world: &World, name: &str, files: Vec<v1::SwitchFile>) -> Self {
         let client = SwitchAgentServiceClient::new(world.client(&Identity::switch(name).unwrap()));
-        Self { client, files, progress: v1::SwitchProgress::default(), desired: None }
+        let (progress, sessions) = (v1::SwitchProgress::default(), Vec::new());
+        Self { client, files, progress, desired: None, sessions }
     }
 
     async fn report(&mut self, with_files: bool) -> v1::ReportSwitchResponse {
@@ -47,7 +49,13 @@ impl Agent {
             digest: digest(&self.files),
             files: if with_files { self.files.clone() } else { Vec::new() },
             progress: Some(self.progress.clone()),
-            ports: vec![v1::SwitchPortStatus { name: "Ethernet0".into(), up: true, ..Default::default() }],
+            ports: vec![v1::SwitchPortStatus {
+                name: "Ethernet0".into(),
+                up: true,
+                neighbor: "elsewhere".into(),
+                ..Default::default()
+            }],
+            sessions: Some(v1::SwitchSessions { sessions: self.sessions.clone() }),
             ..Default::default()
         };
         self.client.report_switch(request).await.unwrap().into_inner()

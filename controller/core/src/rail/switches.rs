@@ -56,7 +56,8 @@ impl Step<'_> {
         for name in names {
             let Some(view) = self.state.base.switch_views.get(&name) else { continue };
             let (standing, unreadable) = (SwitchStanding::Unread, String::new());
-            let report = Arc::new(SwitchReport { standing, unreadable, ..(*view.report).clone() });
+            let report = SwitchReport { standing, unreadable, sessions: None, ..(*view.report).clone() };
+            let report = Arc::new(report);
             let view = SwitchContact { report, ..view.clone() };
             self.state.set_switch_view(&name, Some(view));
         }

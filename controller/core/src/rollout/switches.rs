@@ -326,7 +326,7 @@ impl Step<'_> {
             return report;
         }
         let (standing, unreadable) = (SwitchStanding::Unread, String::new());
-        Arc::new(SwitchReport { standing, unreadable, ..(*report).clone() })
+        Arc::new(SwitchReport { standing, unreadable, sessions: None, ..(*report).clone() })
     }
 
     /// A switch is on trial that this controller has not begun with: it is out of use already, and stays so until the rollout is looked at.

@@ -16,7 +16,7 @@ use crate::{
     bgp::{self, Bgp, BgpRefusal},
     desired,
     fabric::{self, Hardware},
-    model::{Name, Nos, Role, Switch},
+    model::{Name, Nos, Peer, Port, Role, Switch},
     render::files,
     state::BufferModel,
 };
@@ -155,6 +155,18 @@ impl<'a> Cluster<'a> {
         };
         let files = files::files(nos, &state).map_err(|why| alone(Problem::Text(why.to_string())))?;
         Ok(files.into_iter().map(|(name, content)| File { name, content }).collect())
+    }
+
+    /// BGP sessions that a switch is to have: the port, and the switch at the other end of its cable; none where it cannot be planned.
+    #[must_use]
+    pub fn sessions(&self, name: &str) -> Vec<(Name, Name)> {
+        let Some(own) = self.listed.get(name) else { return Vec::new() };
+        let ports = self.planned(name, *own).0.map(|switch| switch.ports).unwrap_or_default();
+        let session = |port: Port| match port.peer {
+            Peer::Switch { switch, .. } => Some((port.name, switch)),
+            Peer::Nic { .. } => None,
+        };
+        ports.into_iter().filter_map(session).collect()
     }
 
     /// Loopbacks and AS numbers that do not go together, as far as this switch is concerned.

@@ -2,6 +2,7 @@
 
 pub mod plan;
 pub mod ports;
+mod sessions;
 pub mod show;
 pub mod switch_show;
 pub mod switches;

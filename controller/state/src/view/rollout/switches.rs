@@ -12,6 +12,7 @@ use proto_model::{
     SwitchReport, SwitchRollout, SwitchStanding, Timestamp,
 };
 
+use super::sessions;
 use crate::{
     error::{refusal::CoreError, switches::SwitchError},
     rows::{
@@ -196,7 +197,7 @@ impl State {
                 state: report.and_then(|report| self.state_of(&name, report, rollout)),
                 said: observed.map(|progress| progress.message.clone()).unwrap_or_default(),
                 done: observed.map(|progress| progress.observed_number) == sent,
-                unwell: self.switch_unwell(report, &nics),
+                unwell: self.switch_unwell(report, &nics).or_else(|| self.session_missing(&name, now)),
                 unread: report.is_some_and(is_unread),
                 name,
                 nics,
@@ -250,6 +251,21 @@ impl State {
         Some(format!(
             "the link of node '{node}' on rail {rail} is down; `railctl drain rail` of that port leaves it out"
         ))
+    }
+
+    /// Which session a switch has to have on trial and has not.
+    fn session_missing(&self, name: &SwitchName, now: Timestamp) -> Option<String> {
+        let view = self.base.switch_views.get(name)?;
+        let Some(planned) = &view.report.sessions else {
+            return Some("its agent does not say which BGP sessions it has".to_owned());
+        };
+        let is_ready = |peer: &SwitchName| {
+            let report = self.base.switch_views.get(peer).map(|view| &view.report);
+            report.is_some_and(|report| report.standing == SwitchStanding::Same)
+                && self.switch_heard(peer, now)
+                && !self.base.switch_run.units.contains_key(peer)
+        };
+        sessions::missing(planned, is_ready).map(sessions::said)
     }
 
     /// The profile that configurations of switches follow from: that of the rollout to switches; where there is none, that of the rollout to NICs;
