@@ -1,7 +1,7 @@
 //! The status of a switch: what the fabric document says of it, what is wrong with what is said, and what is heard of it.
 
 use controller_core::SwitchObserved;
-use controller_switch::cluster::{Cluster, Finding, Seat};
+use controller_switch::cluster::{Cluster, Finding, Seat, Seen};
 use proto_model::SwitchName;
 use proto_wire::{convert::time_to_wire, v1};
 
@@ -33,6 +33,11 @@ pub(crate) fn status_of(
     }
 }
 
+/// Who a port says is at its other end.
+fn seen(port: &v1::SwitchPortStatus) -> Seen<'_> {
+    Seen { port: &port.name, device: &port.neighbor, device_port: &port.neighbor_port }
+}
+
 fn reason(finding: &Finding) -> v1::Reason {
     v1::Reason {
         code: finding.problem.code().to_string(),
@@ -51,9 +56,13 @@ pub(crate) fn fill(
 ) {
     for (switch, observed) in switches.iter_mut().zip(observed) {
         let name = switch.metadata.as_ref().map(|metadata| metadata.name.as_str()).unwrap_or_default();
-        let (seat, findings) = (cluster.seat(name), cluster.findings(name));
+        let (seat, mut findings) = (cluster.seat(name), cluster.findings(name));
+        let shown = SwitchName::new(name).ok().and_then(|name| board.shown(&name));
+        if let Some((_, ports)) = &shown {
+            findings.extend(cluster.miscabled(name, &ports.iter().map(seen).collect::<Vec<_>>()));
+        }
         let mut status = status_of(seat.as_ref(), &findings, observed);
-        if let Some((verdict, ports)) = SwitchName::new(name).ok().and_then(|name| board.shown(&name)) {
+        if let Some((verdict, ports)) = shown {
             (status.differences, status.differences_total) = switch_rollout::differences(&verdict);
             status.ports = ports.to_vec();
         }

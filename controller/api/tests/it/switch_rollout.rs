@@ -163,6 +163,9 @@ async fn what_is_rolled_out_is_tried_read_back_and_kept_and_drift_is_told() {
     let status = switch(&mut admins, "leaf0").await;
     assert!(status.connected && status.nos_version == "202505" && status.ports.len() == 1);
     assert_eq!(status.configuration(), Configuration::Pending);
+    let reasons: Vec<(&str, &str)> =
+        status.reasons.iter().map(|one| (one.code.as_str(), one.scope.as_str())).collect();
+    assert_eq!(reasons, [("SwitchMiscabled", "switch/leaf0/Ethernet0")]);
     assert!(status.differences_total > 50 && status.differences.len() == 32);
     // The plan says what would change, and nothing begins.
     let plan = admins.plan_switches(order()).await.unwrap().into_inner();

@@ -57,6 +57,14 @@ pub enum Problem {
         /// The last of them.
         last: String,
     },
+    /// LLDP says another device than the document.
+    #[error("{found} is at the other end by LLDP; by the fabric document it is {planned}")]
+    Miscabled {
+        /// By the document.
+        planned: String,
+        /// By LLDP.
+        found: String,
+    },
     /// The plan does not work out.
     #[error("{0}")]
     Plan(Refusal),
@@ -84,6 +92,7 @@ impl Problem {
             Self::NotInFabric => ReasonCode::SwitchNotInFabric,
             Self::Numbers(_) => ReasonCode::SwitchNumbersClash,
             Self::NoPort { .. } => ReasonCode::SwitchPortUnknown,
+            Self::Miscabled { .. } => ReasonCode::SwitchMiscabled,
             Self::Unknown | Self::Fabric(_) | Self::Plan(_) | Self::Profile(_) | Self::Text(_) => {
                 ReasonCode::SwitchUnplanned
             }

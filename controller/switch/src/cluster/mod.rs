@@ -2,11 +2,13 @@
 //! are planned of one switch at a time; of the others only their names and numbers count.
 
 mod cables;
+mod cabling;
 mod finding;
 mod ports;
 
 use std::{cell::OnceCell, collections::BTreeMap};
 
+pub use cabling::Seen;
 pub use finding::{Finding, Problem};
 use proto_model::{Fabric, Leaf, Spine, SwitchConfig, SwitchSpec};
 use proto_profile::{ProfileDocumentError, QosProfile, from_json};

@@ -10,10 +10,10 @@ use proto_profile::QosProfile;
 use super::documents::document;
 use crate::{
     asic::Asic,
-    cluster::{Cluster, Finding, Problem, profile_of},
+    cluster::{Cluster, Finding, Problem, Seen, profile_of},
     desired,
     fabric::{Hardware, switches},
-    model::{Nos, Role},
+    model::{Nos, Peer, Role},
     render::files::files,
     state::BufferModel,
 };
@@ -162,6 +162,56 @@ fn what_is_wrong_is_told_with_its_place_and_of_this_switch_alone() {
     let found = Cluster::new(&fabric, &known).findings("leaf0");
     assert_eq!(codes(&found), [("switch/leaf0/Ethernet999".to_owned(), ReasonCode::SwitchPortUnknown)]);
     assert!(found[0].to_string().contains("it has 6, from Ethernet8 to Ethernet"), "{}", found[0]);
+}
+
+#[test]
+fn sessions_are_with_the_switches_at_the_other_ends_and_what_lldp_says_there_is_compared() {
+    let fabric = document();
+    let known = all(&fabric, &spec());
+    let cluster = Cluster::new(&fabric, &known);
+    let whole = switches(&fabric, &hardware).unwrap();
+    let leaf = whole.iter().find(|switch| switch.name.as_str() == "leaf1").unwrap();
+    let (mut expected, mut right) = (Vec::new(), Vec::new());
+    for port in &leaf.ports {
+        let device = match &port.peer {
+            Peer::Switch { switch, .. } => {
+                expected.push((port.name.clone(), switch.clone()));
+                switch
+            }
+            Peer::Nic { server, .. } => server,
+        };
+        right.push(Seen { port: port.name.as_str(), device: device.as_str(), device_port: "x" });
+    }
+    assert!(!expected.is_empty() && expected.len() < leaf.ports.len());
+    assert_eq!(cluster.sessions("leaf1"), expected);
+    assert_eq!(cluster.sessions("leaf7"), []);
+    assert_eq!(cluster.miscabled("leaf1", &right), []);
+    // With a domain, in capitals, without a name, on a port that is not planned.
+    let device = right[0].device;
+    let (long, loud) = (format!("{device}.example.net"), device.to_uppercase());
+    for device in [long.as_str(), loud.as_str(), "00:11:22:33:44:55", ""] {
+        assert_eq!(cluster.miscabled("leaf1", &[Seen { device, ..right[0] }]), [], "{device}");
+    }
+    assert_eq!(cluster.miscabled("leaf1", &[Seen { port: "eth0", device: "bmc", device_port: "" }]), []);
+    // Two cables changed for each other: a server's and a spine's.
+    let (server, spine) = (right[0], *right.last().unwrap());
+    let crossed =
+        [Seen { device: spine.device, ..server }, Seen { device: server.device, device_port: "", ..spine }];
+    let found = cluster.miscabled("leaf1", &crossed);
+    let at = |seen: Seen<'_>| (format!("switch/leaf1/{}", seen.port), ReasonCode::SwitchMiscabled);
+    assert_eq!(codes(&found), [at(server), at(spine)]);
+    let text = found[1].problem.to_string();
+    let planned = format!(
+        "{} is at the other end by LLDP; by the fabric document it is switch {}",
+        server.device, spine.device
+    );
+    assert_eq!(text, planned);
+    assert!(found[0].problem.to_string().starts_with(&format!("{} x is at the other end", spine.device)));
+    assert_eq!(
+        cluster.miscabled("leaf1", &[Seen { device: "leaf11", ..server }]).len(),
+        1,
+        "no prefix is a name"
+    );
 }
 
 #[test]

@@ -388,6 +388,8 @@ reason_codes! {
         SwitchPortUnknown,
         /// The configuration of the switch cannot be planned; the message says which value of which document is wrong.
         SwitchUnplanned,
+        /// By LLDP another device is at the other end of a cable than the fabric document says; mend the cable or the document.
+        SwitchMiscabled,
     }
     "Rollouts to switches" {
         /// A switch could not be brought to its configuration; mend what the message says, then `railctl switch resume`.
