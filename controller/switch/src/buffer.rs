@@ -31,11 +31,11 @@ pub struct PortKind {
 }
 
 impl PortKind {
-    /// That of a port.
+    /// That of a port; none where its speed is not known.
     #[must_use]
-    pub fn of(port: &Port) -> Self {
+    pub fn of(port: &Port) -> Option<Self> {
         let lanes = u8::try_from(port.lanes.len()).unwrap_or(u8::MAX);
-        Self { speed: port.speed, lanes, cable_m: port.cable_m }
+        Some(Self { speed: port.speed?, lanes, cable_m: port.cable_m })
     }
 }
 
@@ -61,6 +61,14 @@ pub struct BufferPlan {
 /// Why a switch's buffer cannot be divided so.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BufferRefusal {
+    /// Headroom and marking follow from a speed that is not known.
+    #[error("{switch} {port}: its speed is not known")]
+    NoSpeed {
+        /// The switch.
+        switch: Name,
+        /// The port.
+        port: Name,
+    },
     /// A port's headroom is not known.
     #[error("{switch} {port}: {why}")]
     Headroom {
@@ -137,7 +145,8 @@ pub fn plan(switch: &Switch, profile: &QosProfile) -> Result<BufferPlan, BufferR
     let mut groups = BTreeMap::new();
     let (mut reserved, mut xoff) = (0, 0);
     for port in &switch.ports {
-        let kind = PortKind::of(port);
+        let kind = PortKind::of(port)
+            .ok_or_else(|| BufferRefusal::NoSpeed { switch: switch.name.clone(), port: port.name.clone() })?;
         let headroom = headroom::plan(&input(switch.asic, kind, profile)).map_err(|why| {
             BufferRefusal::Headroom { switch: switch.name.clone(), port: port.name.clone(), why }
         })?;
@@ -169,7 +178,7 @@ pub fn plan(switch: &Switch, profile: &QosProfile) -> Result<BufferPlan, BufferR
         },
         |value| Sourced { value, source: Source::Profile("switch.pauseBytes") },
     );
-    let speeds = switch.ports.iter().map(|port| port.speed);
+    let speeds = switch.ports.iter().filter_map(|port| port.speed);
     let planned = |speed| Ok((speed, ecn::plan(speed, profile, pause.value)?));
     let ecn = speeds
         .map(planned)

@@ -132,13 +132,17 @@ fn one(
     let mut kinds: BTreeMap<PortKind, PortQos> = BTreeMap::new();
     let shared = shared_qos(profile);
     let ports = switch.ports.iter().map(|port| {
-        let kind = PortKind::of(port);
-        let qos = kinds.entry(kind).or_insert_with(|| PortQos {
-            groups: groups(profile, buffers, kind, model, pools),
-            queues: queues(profile, buffers, port, pools),
-            ..shared.clone()
-        });
-        (port.name.clone(), port_state(profile, port, qos.clone()))
+        let qos = |kind: PortKind| {
+            let new = || PortQos {
+                groups: groups(profile, buffers, kind, model, pools),
+                queues: queues(profile, buffers, kind.speed, pools),
+                ..shared.clone()
+            };
+            kinds.entry(kind).or_insert_with(new).clone()
+        };
+        // Buffers were divided, so every speed is known.
+        let qos = PortKind::of(port).map(qos).unwrap_or_default();
+        (port.name.clone(), port_state(profile, port, qos))
     });
     SwitchState {
         name: switch.name.clone(),
@@ -256,9 +260,9 @@ pub fn scheduler(profile: &QosProfile, priority: Priority) -> Scheduler {
     }
 }
 
-fn queues(profile: &QosProfile, plan: &BufferPlan, port: &Port, pools: &Pools) -> BTreeMap<u8, Queue> {
+fn queues(profile: &QosProfile, plan: &BufferPlan, speed: u32, pools: &Pools) -> BTreeMap<u8, Queue> {
     let spec = profile.spec();
-    let marking = plan.ecn.get(&port.speed).map(|at| Marking { ecn: true, on: true, at: at.value });
+    let marking = plan.ecn.get(&speed).map(|at| Marking { ecn: true, on: true, at: at.value });
     let queue = |class: Priority| {
         let lossless = spec.is_lossless(class);
         let (pool, alpha) = if lossless {

@@ -83,7 +83,7 @@ pub(crate) struct Draft<'a> {
     next: BTreeMap<String, u32>,
     /// Names of ports in their order, where somebody has said them.
     named: BTreeMap<String, Vec<Name>>,
-    /// Nothing is planned that follows from the speed of a cable: one whose speed is not known has 0.
+    /// Nothing is planned that follows from the speed of a cable: one whose speed is not known has none.
     pub(crate) routing_alone: bool,
     pub(crate) wrong: Vec<Finding>,
 }
@@ -236,8 +236,8 @@ impl<'a> Draft<'a> {
             return None;
         };
         let speed = u32::try_from(mbps / 1000).ok().filter(|speed| *speed > 0);
-        let speed = speed.or(self.routing_alone.then_some(0));
-        if speed.is_none() {
+        let is_lacking = speed.is_none() && !self.routing_alone;
+        if is_lacking {
             self.wrong.push(Finding::NoSpeed { from: from.to_owned(), to: to.to_owned() });
         }
         let lanes = u32::from((self.hardware)(to, role).lanes.max(1));
@@ -258,7 +258,7 @@ impl<'a> Draft<'a> {
         let lanes = (0..lanes).filter_map(|lane| first.checked_add(u16::try_from(lane).ok()?)).collect();
         // What is at the other end is set by `connect`.
         let peer = Peer::Switch { switch: own, port: name.clone() };
-        Some(Port { name, lanes, speed: speed?, optics: String::new(), cable_m, peer })
+        (!is_lacking).then(|| Port { name, lanes, speed, optics: String::new(), cable_m, peer })
     }
 
     /// The next free port of a switch.

@@ -179,8 +179,8 @@ pub struct Port {
     pub name: Name,
     /// The lanes of the ASIC that it has; a port that is broken out has some of the cage's.
     pub lanes: Vec<u16>,
-    /// Speed in Gbit/s; 0 where it is not known and only routing is planned.
-    pub speed: u32,
+    /// Speed in Gbit/s; none where it is not known, so that only routing can be planned.
+    pub speed: Option<u32>,
     /// What the cable or module is, for people; empty where it is not known.
     pub optics: String,
     /// Length of the cable in metres.

@@ -66,7 +66,7 @@ impl Shape {
         Ok(Port {
             name: self.port_name(at)?,
             lanes: (first..first + 4).collect(),
-            speed: self.speed,
+            speed: Some(self.speed),
             optics: String::new(),
             cable_m,
             peer,

@@ -152,8 +152,8 @@ pub struct PortQos {
 pub struct PortState {
     /// Lanes of the ASIC.
     pub lanes: Vec<u16>,
-    /// Speed in Gbit/s.
-    pub speed: u32,
+    /// Speed in Gbit/s; none where it is not set.
+    pub speed: Option<u32>,
     /// MTU in bytes.
     pub mtu: u32,
     /// Whether it is switched on.
@@ -162,6 +162,12 @@ pub struct PortState {
     pub cable_m: Option<u16>,
     /// Class of service.
     pub qos: PortQos,
+}
+
+/// A speed in words, for messages.
+#[must_use]
+pub fn speed_in_words(gbit: Option<u32>) -> String {
+    gbit.map_or_else(|| "no speed".to_owned(), |gbit| format!("{gbit} Gbit/s"))
 }
 
 /// What lossless traffic is like, where the switch works headroom out.

@@ -49,7 +49,7 @@ impl Facts {
         for port in switches.iter().flat_map(|switch| &switch.ports) {
             if let Peer::Nic { server, nic, .. } = &port.peer {
                 let id = NicId { server: server.clone(), nic: nic.clone() };
-                facts.nics.insert(id, desired::nic(profile, port.speed));
+                facts.nics.extend(port.speed.map(|speed| (id, desired::nic(profile, speed))));
             }
         }
         Ok(facts)
@@ -71,7 +71,7 @@ pub(super) fn headroom_of(switch: &Switch, state: &SwitchState, port: &PortState
             let pattern = state.pattern.filter(|_| state.model == BufferModel::Dynamic)?;
             let input = headroom::Input {
                 asic: switch.asic,
-                speed: port.speed,
+                speed: port.speed?,
                 lanes: u8::try_from(port.lanes.len()).unwrap_or(u8::MAX),
                 cable_m: port.cable_m?,
                 port_mtu: port.mtu,
@@ -102,7 +102,7 @@ pub(super) fn headroom_needed(
 ) -> Option<u64> {
     let input = headroom::Input {
         asic: switch.asic,
-        speed: port.speed,
+        speed: port.speed?,
         lanes: u8::try_from(port.lanes.len()).unwrap_or(u8::MAX),
         cable_m: port.cable_m,
         port_mtu: state.mtu,

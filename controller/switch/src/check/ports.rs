@@ -16,7 +16,7 @@ use crate::{
     buffer::BufferPlan,
     desired,
     model::{Peer, Port, Switch},
-    state::{Limit, Map, Marking, PortState, Scheduler, SwitchState},
+    state::{Limit, Map, Marking, PortState, Scheduler, SwitchState, speed_in_words},
 };
 
 /// What the rules look at.
@@ -99,9 +99,13 @@ fn link(subject: &Subject<'_>) -> Option<Fault> {
     if !found.up {
         return Some(Fault::new(Setting::Up, "down", "up", trials));
     }
-    if found.speed != port.speed {
-        let gbit = |speed: u32| format!("{speed} Gbit/s");
-        return Some(Fault::new(Setting::Speed, gbit(found.speed), gbit(port.speed), trials));
+    if port.speed.is_some() && found.speed != port.speed {
+        return Some(Fault::new(
+            Setting::Speed,
+            speed_in_words(found.speed),
+            speed_in_words(port.speed),
+            trials,
+        ));
     }
     let least = spec.mtu + if fabric { outer } else { 0 };
     let wanted = || format!("at least {least} (a packet of {} and {} around it)", spec.mtu, least - spec.mtu);
@@ -191,7 +195,7 @@ fn headroom(subject: &Subject<'_>) -> Option<Fault> {
     let needed = headroom_needed(switch, port, found, traffic(profile))?;
     profile.spec().pfc.iter().find_map(|class| {
         let is = headroom_of(switch, state, found, class.get());
-        let wanted = format!("at least {needed} bytes ({} m, {} Gbit/s)", port.cable_m, port.speed);
+        let wanted = format!("at least {needed} bytes ({} m, {})", port.cable_m, speed_in_words(port.speed));
         let fault =
             || Fault::new(Setting::Headroom(class.get()), shown(is), wanted, class_misplaced(profile, class));
         is.is_none_or(|is| is < needed).then(fault)
@@ -260,7 +264,7 @@ pub(super) fn nic_scheduler(profile: &QosProfile, priority: Priority) -> Schedul
 
 fn marking(subject: &Subject<'_>) -> Option<Fault> {
     let Subject { profile, plan, port, found, .. } = *subject;
-    let at = plan.ecn.get(&port.speed)?.value;
+    let at = plan.ecn.get(&port.speed?)?.value;
     let wanted = Marking { ecn: true, on: true, at };
     profile.spec().pfc.iter().find_map(|class| {
         let is = found.qos.queues.get(&class.get()).and_then(|queue| queue.marking);

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     model::{Name, Peer, Port, Switch},
-    state::{Buffer, Group, Map, NicState, PortState, Scheduler, SwitchState},
+    state::{Buffer, Group, Map, NicState, PortState, Scheduler, SwitchState, speed_in_words},
 };
 
 /// Where a claim breaks, and how.
@@ -302,10 +302,11 @@ impl Walk<'_> {
                 if !state.up {
                     return Some(broken(place(), "the port is down"));
                 }
-                if far.is_some_and(|far| far != state.speed) || state.speed != port.speed {
+                let is_other = |speed: Option<u32>| speed.is_some() && speed != state.speed;
+                if is_other(far) || is_other(port.speed) {
                     return Some(broken(
                         place(),
-                        format!("{} Gbit/s at one end alone: no link", state.speed),
+                        format!("{} at one end alone: no link", speed_in_words(state.speed)),
                     ));
                 }
                 let extra = if matches!(port.peer, Peer::Switch { .. }) { outer } else { 0 };

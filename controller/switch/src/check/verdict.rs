@@ -118,7 +118,8 @@ pub enum Verdict {
 }
 
 /// What ports that are checked once are equal in.
-type Key<'a> = (usize, Asic, PortKind, bool, u32, u32, bool, Option<u16>, &'a crate::state::PortQos);
+type Key<'a> =
+    (usize, Asic, Option<PortKind>, bool, Option<u32>, u32, bool, Option<u16>, &'a crate::state::PortQos);
 
 /// A check under way.
 struct Checker<'a> {
@@ -252,8 +253,10 @@ impl<'a> Checker<'a> {
             None => Some(self.missing()),
             Some(found) => {
                 let profile = self.profile;
-                let seen = self.seen_nics.entry((port.speed, found));
-                seen.or_insert_with(|| nics::fault(profile, port.speed, found)).clone()
+                // Where no speed is planned, that of the NIC is right.
+                let speed = port.speed.unwrap_or(found.speed);
+                let seen = self.seen_nics.entry((speed, found));
+                seen.or_insert_with(|| nics::fault(profile, speed, found)).clone()
             }
         }?;
         Some(self.counterexample(Location::Nic(id), (&switch.name, &port.name), fault))

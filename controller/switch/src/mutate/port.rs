@@ -153,7 +153,7 @@ fn headroom(site: &Site<'_>, port: &mut PortState, random: &mut Random) -> Optio
         return Some(());
     }
     // Half of a cable of 40 m is some KiB; half of one of 5 m may be none.
-    let metres = port.cable_m.filter(|metres| *metres >= 30 && port.speed >= 100)?;
+    let metres = port.cable_m.filter(|metres| *metres >= 30 && port.speed >= Some(100))?;
     port.cable_m = Some(metres / 2);
     Some(())
 }
@@ -293,7 +293,7 @@ fn down(_: &Site<'_>, port: &mut PortState, _: &mut Random) -> Option<()> {
 }
 
 fn speed(_: &Site<'_>, port: &mut PortState, _: &mut Random) -> Option<()> {
-    port.speed /= 2;
+    port.speed = Some(port.speed? / 2);
     Some(())
 }
 

@@ -203,11 +203,18 @@ fn ports(tables: &mut Tables, state: &mut SwitchState) {
         let lanes = tables.text(&at, &mut row, "lanes").unwrap_or_default();
         let lanes = lanes.split(',').filter(|lane| !lane.is_empty());
         let lanes = lanes.filter_map(|lane| tables.parsed(&format!("{at}.lanes"), lane.trim())).collect();
-        let speed: u32 = tables.needed(&at, &mut row, "speed").unwrap_or(0);
+        let speed: Option<u32> = tables.needed(&at, &mut row, "speed");
         let mtu = tables.number(&at, &mut row, "mtu").unwrap_or(9100);
         let up =
             tables.word(&at, &mut row, "admin_status", &[("up", true), ("down", false)]).unwrap_or(false);
-        let port = PortState { lanes, speed: speed / 1000, mtu, up, cable_m: None, qos: PortQos::default() };
+        let port = PortState {
+            lanes,
+            speed: speed.map(|mbps| mbps / 1000).filter(|speed| *speed > 0),
+            mtu,
+            up,
+            cable_m: None,
+            qos: PortQos::default(),
+        };
         if let Some(name) = tables.name(&at, &key) {
             state.ports.insert(name, port);
         }

@@ -129,7 +129,7 @@ fn members<'a>(
         Each::Class => at.map_or(Vec::new(), |port| classes(port).map(|values| (at, values)).collect()),
         Each::Speed => {
             let speeds: BTreeMap<u32, &PortState> =
-                state.ports.values().rev().map(|port| (port.speed, port)).collect();
+                state.ports.values().rev().filter_map(|port| Some((port.speed?, port))).collect();
             speeds
                 .into_iter()
                 .map(|(speed, port)| (Some(port), [("speed", speed.to_string())].into()))
@@ -164,11 +164,8 @@ fn switch_values(state: &SwitchState) -> Values {
 }
 
 fn port_values(name: &Name, port: &PortState) -> Values {
-    let mut values = Values::from([
-        ("port", name.to_string()),
-        ("mtu", port.mtu.to_string()),
-        ("speed", port.speed.to_string()),
-    ]);
+    let mut values = Values::from([("port", name.to_string()), ("mtu", port.mtu.to_string())]);
+    values.extend(port.speed.map(|speed| ("speed", speed.to_string())));
     values.extend(port.cable_m.map(|metres| ("cable", metres.to_string())));
     values.extend((!port.qos.watched.is_empty()).then(|| ("watched", String::new())));
     values

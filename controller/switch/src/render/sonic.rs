@@ -101,7 +101,9 @@ fn port(name: &Name, port: &PortState, db: &mut ConfigDb) {
     let name = name.as_str();
     let lanes: Vec<String> = port.lanes.iter().map(ToString::to_string).collect();
     db.set("PORT", name, "lanes", lanes.join(","));
-    db.set("PORT", name, "speed", u64::from(port.speed) * 1000);
+    if let Some(speed) = port.speed {
+        db.set("PORT", name, "speed", u64::from(speed) * 1000);
+    }
     db.set("PORT", name, "mtu", port.mtu);
     db.set("PORT", name, "admin_status", if port.up { "up" } else { "down" });
     if let Some(metres) = port.cable_m {
@@ -143,14 +145,16 @@ fn qos(name: &Name, port: &PortState, used: &mut Used, db: &mut ConfigDb) {
 
 /// SONiC's own name for a lossless group's profile: it finds them by it.
 fn group_profile(buffer: &Buffer, port: &PortState) -> String {
-    match (buffer.xoff, port.cable_m) {
-        (Some(_), Some(metres)) => format!("pg_lossless_{}_{metres}m_profile", u64::from(port.speed) * 1000),
+    match (buffer.xoff, port.cable_m.zip(port.speed)) {
+        (Some(_), Some((metres, speed))) => {
+            format!("pg_lossless_{}_{metres}m_profile", u64::from(speed) * 1000)
+        }
         (Some(_), None) => "pg_lossless_profile".to_owned(),
         (None, _) => "ingress_lossy_profile".to_owned(),
     }
 }
 
-fn queue(key: &str, speed: u32, queue: &Queue, used: &mut Used, db: &mut ConfigDb) {
+fn queue(key: &str, speed: Option<u32>, queue: &Queue, used: &mut Used, db: &mut ConfigDb) {
     db.row("QUEUE", key);
     if let Some(scheduler) = queue.scheduler {
         let wanted = match scheduler {
@@ -160,7 +164,8 @@ fn queue(key: &str, speed: u32, queue: &Queue, used: &mut Used, db: &mut ConfigD
         db.set("QUEUE", key, "scheduler", used.schedulers.name(&scheduler, &wanted));
     }
     if let Some(marking) = queue.marking {
-        db.set("QUEUE", key, "wred_profile", used.markings.name(&marking, &format!("{MAP}_{speed}G")));
+        let wanted = speed.map_or_else(|| MAP.to_owned(), |speed| format!("{MAP}_{speed}G"));
+        db.set("QUEUE", key, "wred_profile", used.markings.name(&marking, &wanted));
     }
     if let Some(buffer) = &queue.buffer {
         let lossless = buffer.pool.as_str() == crate::desired::EGRESS_LOSSLESS;

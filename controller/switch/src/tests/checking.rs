@@ -285,7 +285,12 @@ const STATIC: &[Case] = &[
     ),
     ("MTU 1500", At::Port(LEAF, "Ethernet0", |p| p.mtu = 1500), Setting::Mtu, "MTU 1500: a packet of 9000"),
     ("a port down", At::Port(SPINE, "Ethernet0", |p| p.up = false), Setting::Up, "the port is down"),
-    ("half as fast", At::Port(LEAF, "Ethernet0", |p| p.speed = 200), Setting::Speed, "at one end alone"),
+    (
+        "half as fast",
+        At::Port(LEAF, "Ethernet0", |p| p.speed = Some(200)),
+        Setting::Speed,
+        "at one end alone",
+    ),
     ("CNP DSCP 4", At::Nic("n2", |n| n.cnp_dscp = 4), Setting::Cnp, "the CNP (DSCP 4) waits in queue 0"),
     (
         "a NIC that trusts VLANs",

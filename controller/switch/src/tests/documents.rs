@@ -74,12 +74,12 @@ fn a_document_gives_switches_that_are_cabled_both_ways() {
     for switch in &all {
         for port in &switch.ports {
             let Peer::Switch { switch: to, port: at } = &port.peer else {
-                assert_eq!((port.speed, port.cable_m, port.lanes.len()), (400, 5, 8));
+                assert_eq!((port.speed, port.cable_m, port.lanes.len()), (Some(400), 5, 8));
                 continue;
             };
             let far = all.iter().find(|other| other.name == *to).and_then(|other| other.port(at)).unwrap();
             let back = Peer::Switch { switch: switch.name.clone(), port: port.name.clone() };
-            assert_eq!((&far.peer, far.speed, port.speed, port.cable_m), (&back, 800, 800, 50));
+            assert_eq!((&far.peer, far.speed, port.speed, port.cable_m), (&back, Some(800), Some(800), 50));
         }
     }
     let profile = QosProfile::default();

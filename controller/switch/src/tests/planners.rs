@@ -21,7 +21,7 @@ fn leaf(at: usize, asic: Asic, ports: u16, speed: u32, cable_m: u16) -> Switch {
     let port = |at: u16| Port {
         name: name(&format!("Ethernet{}", at * 4)),
         lanes: (at * 4..at * 4 + 4).collect(),
-        speed,
+        speed: Some(speed),
         optics: String::new(),
         cable_m,
         peer: if at < ports / 2 {
@@ -158,6 +158,11 @@ fn a_buffer_is_divided_or_refused_with_the_numbers() {
     });
     let refused = buffer::plan(&leaf(0, Asic::Spectrum4, 128, 400, 40), &late).unwrap_err().to_string();
     assert!(refused.contains("leaf0: switch.ecn[400]: kmax 60000000 is not below"), "{refused}");
+    // Neither headroom nor marking follows from a speed that nobody knows.
+    let mut unknown = leaf(0, Asic::Spectrum4, 4, 400, 40);
+    unknown.ports[2].speed = None;
+    let refused = buffer::plan(&unknown, &profile(|_| {})).unwrap_err();
+    assert_eq!(refused.to_string(), "leaf0 Ethernet8: its speed is not known");
 }
 
 #[test]
