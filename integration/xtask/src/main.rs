@@ -105,3 +105,16 @@ fn sim(args: &SimArgs) -> process::Result<ExitCode> {
     cargo.args(rest);
     process::exit_code(cargo)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Args;
+
+    /// Options of one command stand in files of their own: names and groups that meet are found here, and not by who calls the command.
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+}

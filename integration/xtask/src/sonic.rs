@@ -8,8 +8,9 @@ use std::{
 
 use crate::process::{self, Result};
 
-/// Options of `cargo xtask lab sonic`.
+/// Options of `cargo xtask lab sonic`. They stand among those of `cargo xtask lab`, which have a group of the same name.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// Folder with sonic-buildimage, sonic-utilities and sonic-swss-common (of sonic-net), by default $RAIL_LAB_SONIC; needed once.
     #[arg(long, value_name = "DIR")]
