@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller_switch::{
-    change::{Settings, changes, merge},
+    change::{Change, Settings, changes, merge},
     desired,
     model::{Nos, Switch},
     mutate,
@@ -90,12 +90,18 @@ fn models(row: &Row, fabrics: u64) -> Result<(), String> {
 #[derive(Default)]
 struct Outcome {
     switches: u64,
-    /// Plans that the updater takes and that touch what they say.
+    /// Plans that are right: the updater takes them and touches what they say, or they say that it does not make or undo them.
     same: u64,
-    /// Plans that the updater refuses, with its reason.
+    /// Of those: that the updater refuses as they say, and that it takes and could not undo, as they say.
+    reloads: u64,
+    reloads_for_the_way_back: u64,
+    /// Plans that the updater refuses and that do not say so, with its reason.
     refused: Vec<String>,
-    /// Plans that the updater takes and that touch other settings than they say, with the first of those.
+    /// Plans that do not say what the updater does, with the first settings or ports of which they do not.
     differ: Vec<String>,
+    /// Ports that the updater takes down on its way, and those of which plans say that.
+    down: usize,
+    said_down: usize,
     /// Settings that the updater takes out and puts back on its way, by their tables.
     passing: BTreeMap<String, u64>,
     /// Switches on which it does.
@@ -124,6 +130,8 @@ fn updater(row: &Row, fabrics: u64) -> Result<(), String> {
     outcome.differ.truncate(10);
     let peers = json!({
         "fabrics_asked": fabrics, "switches": outcome.switches, "refused": outcome.refused, "differ": outcome.differ, "steps": outcome.steps,
+        "refused_as_said": outcome.reloads, "not_undone_as_said": outcome.reloads_for_the_way_back, "ports_taken_down": outcome.down,
+        "ports_said_to_go_down": outcome.said_down,
         "settings_taken_out_and_put_back": outcome.passing, "switches_with_those": outcome.with_passing, "seconds_each": sample.median(),
     });
     let share = outcome.same as f64 * 100.0 / outcome.switches.max(1) as f64;
@@ -157,13 +165,46 @@ fn one(seed: u64, referee: &mut Referee, outcome: &mut Outcome) -> Result<(), St
     let start = Instant::now();
     let ran = referee.dry_run(&plan::patch(&found, &after))?;
     outcome.times.push(start.elapsed().as_secs_f64());
+    let reload = plan::says_reload(&changes);
     let states = match ran {
         Ok(run) => run.states,
+        Err(_) if reload => {
+            (outcome.same, outcome.reloads) = (outcome.same + 1, outcome.reloads + 1);
+            return Ok(());
+        }
         Err(why) => {
             outcome.refused.push(format!("seed {seed}: {why}"));
             return Ok(());
         }
     };
+    // A plan that the updater takes and whose end it could not undo is loaded as a whole, too.
+    if reload && !is_read_at_start(&changes) {
+        referee.load(&json(&after)?)??;
+        if referee.dry_run(&plan::patch(&after, &found))?.is_ok() {
+            outcome
+                .differ
+                .push(format!("seed {seed}: it is made and undone, and said to be loaded as a whole"));
+            return Ok(());
+        }
+        outcome.reloads_for_the_way_back += 1;
+    }
+    judge(seed, &Plan { changes: &changes, says: &says, end: merge(&desired, &found) }, states, outcome)
+}
+
+/// Whether it changes what SONiC's services read when they start, which its updater does not know.
+fn is_read_at_start(changes: &[Change]) -> bool {
+    changes.iter().any(|change| change.path == "DEVICE_METADATA|localhost|buffer_model")
+}
+
+/// What a plan says: its changes, their paths, and what the switch has in the end.
+struct Plan<'a> {
+    changes: &'a [Change],
+    says: &'a BTreeSet<String>,
+    end: ConfigDb,
+}
+
+/// Holds the states that a dry run goes through against what the plan says.
+fn judge(seed: u64, plan: &Plan<'_>, states: Vec<Value>, outcome: &mut Outcome) -> Result<(), String> {
     outcome.steps += states.len().saturating_sub(1) as u64;
     let states = states.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let (Some(first), Some(last)) = (states.first(), states.last()) else {
@@ -178,11 +219,14 @@ fn one(seed: u64, referee: &mut Referee, outcome: &mut Outcome) -> Result<(), St
         let table = path.split('|').next().unwrap_or_default();
         *outcome.passing.entry(table.to_owned()).or_default() += 1;
     }
-    if does == says && *last == merge(&desired, &found) {
+    let (down, said_down) = (plan::switched_ports(passes.iter()), plan::says_down(plan.changes));
+    (outcome.down, outcome.said_down) = (outcome.down + down.len(), outcome.said_down + said_down.len());
+    let unsaid: Vec<_> = down.difference(&said_down).take(5).collect();
+    if does == *plan.says && *last == plan.end && unsaid.is_empty() {
         outcome.same += 1;
     } else {
-        let odd: Vec<_> = does.symmetric_difference(&says).take(5).collect();
-        outcome.differ.push(format!("seed {seed}: {odd:?}"));
+        let odd: Vec<_> = does.symmetric_difference(plan.says).take(5).collect();
+        outcome.differ.push(format!("seed {seed}: settings {odd:?}, ports that go down {unsaid:?}"));
     }
     Ok(())
 }

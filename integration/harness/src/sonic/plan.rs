@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use controller_switch::{
-    change::{CONFIG_DB, Change},
+    change::{CONFIG_DB, Change, Impact},
     render::tables::{ConfigDb, Field, Row, Table},
 };
 use serde_json::{Value, json};
@@ -93,6 +93,25 @@ fn fields(at: &[&str; 2], from: &Row, to: &Row, steps: &mut Vec<Value>) {
     }
 }
 
+/// Whether a plan says that the switch's services start again, because its updater does not make one of the changes or could not undo it.
+#[must_use]
+pub fn says_reload(plan: &[Change]) -> bool {
+    plan.iter().any(|change| change.impact == Impact::Reboot)
+}
+
+/// The ports of which a plan says that their links go down: a path begins with its table and the port.
+#[must_use]
+pub fn says_down(plan: &[Change]) -> BTreeSet<String> {
+    let flaps = plan.iter().filter(|change| change.impact >= Impact::LinkFlap);
+    flaps.filter_map(|change| Some(change.path.split('|').nth(1)?.to_owned())).collect()
+}
+
+/// The ports that are shut, or brought up, by settings that a change touches.
+pub fn switched_ports<'a>(touched: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
+    let port = |path: &'a String| path.strip_prefix("PORT|")?.strip_suffix("|admin_status");
+    touched.filter_map(port).map(str::to_owned).collect()
+}
+
 /// A JSON pointer (RFC 6901).
 fn pointer(parts: &[&str]) -> String {
     parts.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
@@ -162,6 +181,20 @@ mod tests {
         let count = |op: &str| steps.as_array().into_iter().flatten().filter(|step| step["op"] == op).count();
         let counts = ["add", "remove", "replace"].map(|op| (op, count(op)));
         assert_eq!(BTreeMap::from(counts), BTreeMap::from([("add", 2), ("remove", 2), ("replace", 2)]));
+    }
+
+    #[test]
+    fn a_plan_says_which_links_go_down_and_whether_services_start_again() {
+        let settings = |json: &str| Settings { tables: Some(config(json)), routing: None };
+        let found = r#"{"PORT": {"e0": {"admin_status": "up"}, "e1": {"admin_status": "down"}},
+            "QUEUE": {"e0|3": {"scheduler": "a"}, "e1|3": {"scheduler": "a"}}, "BUFFER_POOL": {"p": {"size": "1"}}}"#;
+        let of = |desired: &str| changes(&settings(desired), &settings(found));
+        let plan = of(r#"{"QUEUE": {"e0|3": {"scheduler": "b"}, "e1|3": {"scheduler": "b"}}}"#);
+        assert_eq!(says_down(&plan).into_iter().collect::<Vec<_>>(), ["e0"]);
+        assert!(!says_reload(&plan));
+        assert!(says_reload(&of(r#"{"BUFFER_POOL": {"p": {"size": "2"}}}"#)));
+        let touched = ["PORT|e0|admin_status", "PORT|e1|mtu", "QUEUE|e2|scheduler"].map(str::to_owned);
+        assert_eq!(switched_ports(touched.iter()).into_iter().collect::<Vec<_>>(), ["e0"]);
     }
 
     #[test]
