@@ -90,7 +90,7 @@ const LONG_PART: u64 = 4;
 /// Limits of long small jobs that are tried: small is who is not large and takes no server whole. None where no job is both.
 fn long_jobs(site: &Site, workload: &Workload) -> Vec<LongJobLimit> {
     let below = large_from(workload).min(site.gpus_per_node);
-    let gpus = u32::try_from(site.gpus() as u64 * LONG_PART / 100).unwrap_or(u32::MAX);
+    let gpus = u32::try_from(site.gpus() * LONG_PART / 100).unwrap_or(u32::MAX);
     let limit = |length| LongJobLimit { length, below_gpus: below, gpus: gpus.max(below - 1) };
     let any = |limit: &LongJobLimit| {
         below > 1 && workload.jobs.iter().any(|job| limit.counts(job.gpus(), Some(job.limit)))

@@ -14,10 +14,10 @@ pub(super) enum Cause {
 /// The first session that a switch on trial has to have and has not. One that was established before the trial has to be so again, whatever its
 /// other end is like. Another one is asked for only where its other end is ready, so that switches which nobody has configured yet, which are out of
 /// use or not heard do not hold up the first one: their own trial asks for it later, from the other end.
-pub(super) fn missing<'a>(
-    planned: &'a [SwitchSession],
+pub(super) fn missing(
+    planned: &[SwitchSession],
     is_ready: impl Fn(&SwitchName) -> bool,
-) -> Option<(&'a SwitchSession, Cause)> {
+) -> Option<(&SwitchSession, Cause)> {
     let cause = |session: &SwitchSession| {
         if session.before_trial {
             return Some(Cause::Before);
