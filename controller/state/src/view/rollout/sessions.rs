@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     fn peer(number: u8) -> SwitchName {
-        SwitchName::new(&format!("spine{number}")).unwrap()
+        SwitchName::new(format!("spine{number}")).unwrap()
     }
 
     fn session(number: u8, state: BgpState) -> SwitchSession {
