@@ -319,11 +319,29 @@ fn ok(cluster: &Cluster, args: &[&str]) -> Result<(), String> {
     if answer.code == 0 { Ok(()) } else { Err(format!("railctl {args:?}: {}", answer.stderr)) }
 }
 
-/// SIGKILL, by the pid that its record has.
+/// A killed process is gone within this time, however busy the machine is.
+const GONE_LIMIT: Duration = Duration::from_secs(10);
+
+/// SIGKILL, by the pid that its record has; it is gone then. Who starts it again while it still dies finds it running, and starts nothing.
 fn kill_controller(cluster: &Cluster) -> Result<(), String> {
     let record = std::fs::read_to_string(cluster.dir().join("run/controller.json")).map_err(text)?;
     let record: Value = serde_json::from_str(&record).map_err(text)?;
     let pid = i32::try_from(number(&record["pid"])).ok().and_then(rustix::process::Pid::from_raw);
     let pid = pid.ok_or_else(|| format!("the controller's record has no pid: {record}"))?;
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).map_err(text)
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).map_err(text)?;
+    let deadline = Instant::now() + GONE_LIMIT;
+    while runs(pid) {
+        if Instant::now() >= deadline {
+            return Err(format!("process {pid:?} runs {} s after it was killed", GONE_LIMIT.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Whether there is a process that has not ended; the state is the first word behind the name (proc(5)).
+fn runs(pid: rustix::process::Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+    state.is_some_and(|state| !matches!(state, "Z" | "X"))
 }
