@@ -13,7 +13,7 @@ const SOME: &str = "([0-9]{0,8}[1-9]|[0-9]{0,7}[1-9]0|[0-9]{0,6}[1-9]00)";
 /// Seconds of the longest `google.protobuf.Duration`.
 const LONGEST: u64 = 315_576_000_000;
 /// The texts of 64-bit numbers without a sign, in canonical JSON.
-pub const UINT64: &str = "^([0-9]{1,19}|1[0-7][0-9]{18}|18[0-3][0-9]{17}|184[0-3][0-9]{16}|1844[0-5][0-9]{15}|18446[0-6][0-9]{14})$";
+pub const UINT64: &str = "^(0|[1-9][0-9]{0,18}|1[0-7][0-9]{18}|18[0-3][0-9]{17}|184[0-3][0-9]{16}|1844[0-5][0-9]{15}|18446[0-6][0-9]{14})$";
 
 /// The rules of a field. What the schema's options say wrong a test finds; here it is as if they said nothing.
 pub fn of(field: &FieldDescriptor) -> FieldRules {

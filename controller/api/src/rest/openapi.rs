@@ -285,7 +285,7 @@ impl Schemas {
             }
             // Canonical JSON writes 64-bit numbers as strings, because a double cannot hold them.
             Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => {
-                json!({"type": "string", "format": "int64", "pattern": "^-?[0-9]+$"})
+                json!({"type": "string", "format": "int64", "pattern": "^-?(0|[1-9][0-9]*)$"})
             }
             Kind::Uint64 | Kind::Fixed64 => {
                 json!({"type": "string", "format": "uint64", "pattern": bounds::UINT64})
