@@ -42,7 +42,16 @@ pub struct Stat {
     pub parent: i32,
     /// It has ended and waits for its parent to notice.
     pub zombie: bool,
+    /// Its first thread is on its way out (`PF_EXITING` of include/linux/sched.h).
+    pub exiting: bool,
 }
+
+/// `PF_EXITING`.
+const EXITING: u64 = 4;
+/// SIGKILL in a mask of signals.
+const KILLED: u64 = 1 << (9 - 1);
+/// From SIGKILL until the kernel has taken all of a process down: its memory may be large, and the machine busy.
+const DEATH_LIMIT: Duration = Duration::from_secs(10);
 
 /// Reads the text of /proc/PID/stat. The name in it is free text in parentheses.
 fn parse_stat(text: &str) -> Option<Stat> {
@@ -51,8 +60,16 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let zombie = matches!(*fields.first()?, "Z" | "X" | "x");
     // Fields are counted from 1; those after the name begin with field 3.
     let parent = fields.get(4 - 3)?.parse().ok()?;
+    let exiting = fields.get(9 - 3)?.parse::<u64>().ok()? & EXITING != 0;
     let start = fields.get(22 - 3)?.parse().ok()?;
-    Some(Stat { identity: Identity { pid, start }, parent, zombie })
+    Some(Stat { identity: Identity { pid, start }, parent, zombie, exiting })
+}
+
+/// Whether the text of /proc/PID/status says that a SIGKILL is on its way to the process or to its first thread.
+fn is_killed(status: &str) -> bool {
+    let masks =
+        status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
+    masks.filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok()).any(|mask| mask & KILLED != 0)
 }
 
 /// What is known of a process, if there is one of this number.
@@ -85,6 +102,13 @@ impl Identity {
         stat(self.pid).is_some_and(|stat| stat.identity == self && !stat.zombie)
     }
 
+    /// True while the process runs and was killed already: it holds its ports and its locks, and does nothing any more.
+    fn dying(self) -> bool {
+        let killed =
+            || fs::read_to_string(format!("/proc/{}/status", self.pid)).is_ok_and(|text| is_killed(&text));
+        stat(self.pid).is_some_and(|stat| stat.identity == self && !stat.zombie && (stat.exiting || killed()))
+    }
+
     /// Signals this very process; nothing happens if it is gone. The pidfd keeps the number from being reused
     /// between the check and the signal.
     pub fn signal(self, signal: Signal) {
@@ -111,6 +135,16 @@ pub fn record_myself(path: &Path) -> Result<(), Error> {
 pub fn recorded(path: &Path) -> Option<Identity> {
     let record: ProcessRecord = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     (record.boot == boot() && record.identity.alive()).then_some(record.identity)
+}
+
+/// The process of a record, if it runs and will go on: the death of one that was killed is waited for.
+#[must_use]
+pub fn recorded_to_stay(path: &Path) -> Option<Identity> {
+    let found = recorded(path)?;
+    if found.dying() && wait_gone(&BTreeSet::from([found]), DEATH_LIMIT) {
+        return None;
+    }
+    Some(found)
 }
 
 /// Every recorded process of a folder that runs, by role.
@@ -217,10 +251,42 @@ mod tests {
     fn a_name_with_parentheses_and_blanks_is_no_trap() {
         let mut text = "42 (a) b (c)) S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2".to_owned();
         let stat = parse_stat(&text).unwrap();
-        assert_eq!(stat, Stat { identity: Identity { pid: 42, start: 987_654 }, parent: 7, zombie: false });
+        let identity = Identity { pid: 42, start: 987_654 };
+        assert_eq!(stat, Stat { identity, parent: 7, zombie: false, exiting: false });
+        assert!(parse_stat(&text.replace(" 4194560 ", " 4194564 ")).unwrap().exiting);
         text = text.replace(" S ", " Z ");
         assert!(parse_stat(&text).unwrap().zombie);
         assert_eq!(parse_stat("garbage"), None);
+    }
+
+    #[test]
+    fn a_signal_that_kills_is_seen_before_it_has() {
+        let status = |own: &str, shared: &str| {
+            format!("Name:\tx\nSigQ:\t1/2\nSigPnd:\t{own}\nShdPnd:\t{shared}\nSigBlk:\t0100\n")
+        };
+        let none = "0000000000000000";
+        assert!(!is_killed(&status(none, none)) && !is_killed(&status("0000000000004000", none)));
+        assert!(is_killed(&status("0000000000000100", none)) && is_killed(&status(none, "0000000000000100")));
+    }
+
+    #[test]
+    fn who_was_killed_is_waited_for_and_who_runs_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it.json");
+        for round in 0..20 {
+            let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+            let identity = stat(i32::try_from(child.id()).unwrap()).unwrap().identity;
+            write_json(&path, &ProcessRecord { identity, boot: boot() }).unwrap();
+            assert_eq!(recorded_to_stay(&path), Some(identity), "{round}");
+            identity.signal(Signal::KILL);
+            // Between the signal's end and the exit's begin nothing tells: whoever asks then asks again.
+            let end = Instant::now() + DEATH_LIMIT;
+            while recorded_to_stay(&path).is_some() {
+                assert!(Instant::now() < end, "{round}");
+            }
+            assert!(!identity.alive(), "{round}");
+            child.wait().unwrap();
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Up {
         let mut started = 0;
         for switch in self.plan.switches.clone() {
             let role = frr_role(&switch);
-            if process::recorded(&self.layout.process(&role)).is_some() {
+            if process::recorded_to_stay(&self.layout.process(&role)).is_some() {
                 continue;
             }
             // What an FRR that was killed has left, its agent included, would answer in place of the new one.
@@ -81,7 +81,7 @@ impl Up {
         }
         for switch in self.plan.switches.clone() {
             let role = agent_role(&switch);
-            if process::recorded(&self.layout.process(&role)).is_some() {
+            if process::recorded_to_stay(&self.layout.process(&role)).is_some() {
                 continue;
             }
             let request = v1::CreateSwitchTokenRequest { name: switch.name.clone(), lifetime: None };

@@ -132,7 +132,7 @@ async fn finish(
 }
 
 fn start_guard(args: &DevUp, layout: &Layout, mark: &str) -> Result<(), Error> {
-    if process::recorded(&layout.process(down::GUARD)).is_some() {
+    if process::recorded_to_stay(&layout.process(down::GUARD)).is_some() {
         return Ok(());
     }
     let me = process::myself()?;
@@ -236,7 +236,7 @@ impl Up {
 
     async fn controller(&mut self) -> Result<(), Error> {
         let role = "controller";
-        if process::recorded(&self.layout.process(role)).is_some() {
+        if process::recorded_to_stay(&self.layout.process(role)).is_some() {
             return Ok(());
         }
         let data = self.layout.controller();
@@ -315,7 +315,7 @@ impl Up {
     async fn agents(&mut self, api: &Api) -> Result<(), Error> {
         let role = |node: &NodePlan| plan::agent_role(&node.name);
         let missing: Vec<NodePlan> = (self.plan.nodes.iter())
-            .filter(|node| process::recorded(&self.layout.process(&role(node))).is_none())
+            .filter(|node| process::recorded_to_stay(&self.layout.process(&role(node))).is_none())
             .cloned()
             .collect();
         let tokens = missing.iter().map(|node| {
