@@ -18,9 +18,10 @@ pub struct SwitchApply {
     /// The leaf that is first; default: one whose servers run few jobs
     #[arg(long, value_name = "SWITCH", default_value = "")]
     pub canary: String,
-    /// What nobody confirms for so long is taken back by the switch itself (10s to 1h)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
-    pub confirm_within: Duration,
+    /// What nobody confirms for so long is taken back by the switch itself (10s to 1h); default: 60s, or 5m where a switch has to load its whole
+    /// configuration
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub confirm_within: Option<Duration>,
     /// A switch has to be well with it for so long before it is confirmed
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
     pub soak: Duration,

@@ -85,7 +85,7 @@ pub async fn apply(args: &SwitchApply, api: &Api) -> Result<(), Error> {
     let request = v1::RollOutSwitchesRequest {
         reason: args.reason.clone(),
         canary: args.canary.clone(),
-        confirm_within: duration(args.confirm_within),
+        confirm_within: args.confirm_within.and_then(duration),
         soak: duration(args.soak),
         at_once: args.at_once,
         force: args.force,

@@ -211,7 +211,7 @@ impl SwitchService for Switches {
     ) -> Result<Response<v1::SwitchRollout>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        Ok(Response::new(switch_rollout::roll_out(&self.context, &caller, wire).await?))
+        Ok(Response::new(switch_rollout::roll_out(&self.context, &self.board, &caller, wire).await?))
     }
 
     async fn plan_switches(

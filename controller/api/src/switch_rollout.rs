@@ -119,12 +119,39 @@ pub(crate) async fn get(context: &Context) -> Result<v1::SwitchRollout, RpcError
     Ok(shown(&view))
 }
 
-fn ordered(caller: &Caller, wire: v1::RollOutSwitchesRequest) -> Result<SwitchOrder, RpcError> {
-    let order = convert::SwitchOrder::try_from(wire).map_err(|errors| fault::fields(errors, ""))?;
-    let convert::SwitchOrder { reason, canary, confirm_within, soak, at_once, force } = order;
+fn asked(wire: v1::RollOutSwitchesRequest) -> Result<convert::SwitchOrder, RpcError> {
+    convert::SwitchOrder::try_from(wire).map_err(|errors| fault::fields(errors, ""))
+}
+
+fn ordered(caller: &Caller, order: convert::SwitchOrder, reloads: bool) -> SwitchOrder {
+    let confirm_within = order.confirm_within(reloads);
+    let convert::SwitchOrder { reason, canary, soak, at_once, force, .. } = order;
     let by = caller.identity.to_string();
     let default_profile = Arc::from(BUILT_IN_PROFILE);
-    Ok(SwitchOrder { default_profile, reason, by, canary, confirm_within, soak, at_once, force })
+    SwitchOrder { default_profile, reason, by, canary, confirm_within, soak, at_once, force }
+}
+
+/// Carries out what takes long beside the loop.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RpcError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| {
+        RpcError::new(ErrorClass::Internal, "PLANNING_FAILED", "what was asked for could not be worked out")
+    })
+}
+
+/// Whether some switch would have to load its whole database for it, by what was read of each last.
+async fn reloads(context: &Context, board: &Board, order: SwitchOrder) -> Result<bool, RpcError> {
+    let ask = move |state: &controller_core::State, now| {
+        let rollout = state.switch_rollout_of(order, now)?;
+        let names: Vec<SwitchName> =
+            state.switch_units(&rollout, now).into_iter().map(|unit| unit.name).collect();
+        Ok((names, Inputs::with(state, Some(rollout.profile))))
+    };
+    let (names, inputs) = context.query(ask).await?.map_err(|error| fault::refused(&Refusal::Core(error)))?;
+    let board = board.clone();
+    let reloads = move |name: &SwitchName| {
+        board.planned(&inputs, name).is_some_and(|found| worst(&found.changes) == Some(Impact::Reboot))
+    };
+    beside(move || names.iter().any(reloads)).await
 }
 
 async fn change(context: &Context, caller: &Caller, event: Event) -> Result<v1::SwitchRollout, RpcError> {
@@ -142,10 +169,14 @@ async fn change(context: &Context, caller: &Caller, event: Event) -> Result<v1::
 /// Begins a rollout.
 pub(crate) async fn roll_out(
     context: &Context,
+    board: &Board,
     caller: &Caller,
     wire: v1::RollOutSwitchesRequest,
 ) -> Result<v1::SwitchRollout, RpcError> {
-    let order = ordered(caller, wire)?;
+    let asked = asked(wire)?;
+    let reloads = asked.confirm_within.is_none()
+        && reloads(context, board, ordered(caller, asked.clone(), false)).await?;
+    let order = ordered(caller, asked, reloads);
     change(context, caller, Event::Switch(SwitchEvent::RollOut(Box::new(order)))).await
 }
 
@@ -172,14 +203,14 @@ pub(crate) async fn control(
     change(context, caller, Event::Switch(SwitchEvent::Control { action, reason: wire.reason, by })).await
 }
 
-/// What a rollout would do. `work` carries out what takes long beside the loop.
+/// What a rollout would do.
 pub(crate) async fn plan(
     context: &Context,
     board: &Board,
     caller: &Caller,
     wire: v1::RollOutSwitchesRequest,
 ) -> Result<v1::SwitchPlan, RpcError> {
-    let order = ordered(caller, wire)?;
+    let order = ordered(caller, asked(wire)?, false);
     let ask = move |state: &controller_core::State, now| {
         let plan = state.switch_plan(order, now)?;
         let inputs = Inputs::with(state, Some(Arc::clone(&plan.profile)));
@@ -187,10 +218,7 @@ pub(crate) async fn plan(
     };
     let (plan, inputs) = context.query(ask).await?.map_err(|error| fault::refused(&Refusal::Core(error)))?;
     let board = board.clone();
-    let planned = tokio::task::spawn_blocking(move || planned(&plan, &inputs, &board)).await;
-    planned.map_err(|_| {
-        RpcError::new(ErrorClass::Internal, "PLANNING_FAILED", "what was asked for could not be worked out")
-    })
+    beside(move || planned(&plan, &inputs, &board)).await
 }
 
 fn planned(plan: &SwitchPlan, inputs: &Inputs, board: &Board) -> v1::SwitchPlan {

@@ -12,7 +12,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use asked::{Action, Desired, Event, LEAST_OF_RELOAD, LONGEST, Phase};
+pub use asked::{Action, Desired, Event, LONGEST, Phase};
 pub use hear::Refusal;
 pub use method::Method;
 pub use state::{Done, Moment, Outcome, Saved, Stage, Trial};

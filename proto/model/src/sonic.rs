@@ -5,6 +5,11 @@
 //! say, with `validate_field_operation` of `gu_common.py`, for the platforms and releases that they list; the updater of an older release may
 //! refuse more.
 
+use std::time::Duration;
+
+/// A trial for which the whole database is loaded is given so long at least: all services of the switch start again, which takes minutes of it.
+pub const LEAST_OF_RELOAD: Duration = Duration::from_secs(300);
+
 /// What happens to a part of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {

@@ -202,3 +202,38 @@ async fn what_is_rolled_out_is_tried_read_back_and_kept_and_drift_is_told() {
     drop((admins, leaves));
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_that_has_a_switch_load_its_whole_database_is_given_the_time_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    drop(with_fabric(&world).await);
+    let mut admins = SwitchServiceClient::new(world.admin());
+    admins.apply_switch(apply("leaf0", sonic())).await.unwrap();
+    let file = |name: &str, content: &str| v1::SwitchFile { name: name.into(), content: content.into() };
+    let bare = vec![file("config_db.json", "{}"), file("frr.conf", "frr defaults datacenter\n")];
+    let mut leaf = Agent::new(&world, "leaf0", bare);
+    leaf.turn().await;
+    let unsaid = || v1::RollOutSwitchesRequest { confirm_within: None, ..order() };
+    let worst = |plan: &v1::SwitchPlan| plan.switches[0].impact();
+    // Pools of buffer are nothing that SONiC's updater changes.
+    let plan = admins.plan_switches(unsaid()).await.unwrap().into_inner();
+    assert_eq!(worst(&plan), v1::switch_plan_step::Impact::Reboot, "{plan:?}");
+    let begun = admins.roll_out_switches(unsaid()).await.unwrap().into_inner();
+    assert_eq!(begun.confirm_within.unwrap().seconds, 300);
+    // Where the pools are there already, a minute is enough.
+    while leaf.desired.as_ref().is_none_or(|desired| desired.phase() != Phase::Trial) {
+        leaf.turn().await;
+    }
+    let config = &mut leaf.files.iter_mut().find(|file| file.name == "config_db.json").unwrap().content;
+    *config = config.replace("\"pfc_enable\": \"3\"", "\"pfc_enable\": \"3,4\"");
+    leaf.turn().await;
+    let plan = admins.plan_switches(unsaid()).await.unwrap().into_inner();
+    assert_eq!(worst(&plan), v1::switch_plan_step::Impact::LinkFlap, "{plan:?}");
+    let cancel = v1::ControlSwitchRolloutRequest { action: Action::Cancel.into(), reason: String::new() };
+    admins.control_switch_rollout(cancel).await.unwrap();
+    let begun = admins.roll_out_switches(unsaid()).await.unwrap().into_inner();
+    assert_eq!((begun.generation, begun.confirm_within.unwrap().seconds), (2, 60));
+    drop((admins, leaf));
+    world.stop().await;
+}

@@ -7,8 +7,6 @@ use crate::files::Files;
 
 /// No trial goes on for longer.
 pub const LONGEST: Duration = Duration::from_secs(3600);
-/// A trial for which all services of the switch start again is given so long at least: they take minutes of it.
-pub const LEAST_OF_RELOAD: Duration = Duration::from_secs(300);
 
 /// What is desired of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use proto_model::sonic::LEAST_OF_RELOAD;
 use thiserror::Error;
 
 use super::{
-    asked::{Action, Desired, LEAST_OF_RELOAD, LONGEST, Phase},
+    asked::{Action, Desired, LONGEST, Phase},
     method::{Method, method},
     state::{Done, Moment, Outcome, Saved, Stage, Trial},
 };

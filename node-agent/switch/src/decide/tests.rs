@@ -4,11 +4,10 @@ mod explore;
 
 use std::time::Duration;
 
+use proto_model::sonic::LEAST_OF_RELOAD;
 use proto_wire::v1::switch_progress::State;
 
-use super::{
-    Action, Desired, Event, LEAST_OF_RELOAD, Method, Moment, Outcome, Phase, Refusal, Saved, Stage, step,
-};
+use super::{Action, Desired, Event, Method, Moment, Outcome, Phase, Refusal, Saved, Stage, step};
 use crate::files::Files;
 
 /// How long a trial goes on here.

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use proto_model::{
     BgpState, DesiredSwitch, QosState, SwitchName, SwitchPhase, SwitchProgress,
     fields::{FieldErrors, Fields},
+    sonic::LEAST_OF_RELOAD,
 };
 
 use super::{common::duration, duration_to_wire};
@@ -33,14 +34,22 @@ pub struct SwitchOrder {
     pub reason: String,
     /// The leaf that is to be first, if one is named.
     pub canary: Option<SwitchName>,
-    /// How long a trial waits for its confirmation.
-    pub confirm_within: Duration,
+    /// How long a trial waits for its confirmation, if that is said: see [`SwitchOrder::confirm_within`].
+    pub confirm_within: Option<Duration>,
     /// How long it has to be well before.
     pub soak: Duration,
     /// Switches out of use at a time, at most.
     pub at_once: u32,
     /// Also where a job loses its last rail.
     pub force: bool,
+}
+
+impl SwitchOrder {
+    /// How long a trial waits for its confirmation: what was asked for, or 60 seconds; 300 where some switch has to load its whole database.
+    #[must_use]
+    pub fn confirm_within(&self, reloads: bool) -> Duration {
+        self.confirm_within.unwrap_or(if reloads { LEAST_OF_RELOAD } else { CONFIRM[0] })
+    }
 }
 
 fn line(fields: &mut Fields, field: &str, text: &str) {
@@ -57,7 +66,8 @@ impl TryFrom<v1::RollOutSwitchesRequest> for SwitchOrder {
         line(&mut fields, "reason", &wire.reason);
         let canary = (!wire.canary.is_empty()).then(|| fields.take("canary", SwitchName::new(&wire.canary)));
         let [default, least, most] = CONFIRM;
-        let confirm_within = duration(&mut fields, "confirmWithin", wire.confirm_within).unwrap_or(default);
+        let asked = duration(&mut fields, "confirmWithin", wire.confirm_within);
+        let confirm_within = asked.unwrap_or(default);
         if !(least..=most).contains(&confirm_within) {
             fields.fail("confirmWithin", "must be from 10s to 1h");
         }
@@ -72,7 +82,7 @@ impl TryFrom<v1::RollOutSwitchesRequest> for SwitchOrder {
         fields.finish(Some(Self {
             reason: wire.reason,
             canary: canary.flatten(),
-            confirm_within,
+            confirm_within: asked,
             soak,
             at_once: wire.at_once.max(1),
             force: wire.force,
@@ -174,7 +184,11 @@ mod tests {
     #[test]
     fn an_order_has_defaults_and_every_wrong_field_is_named() {
         let default = order(|_| {}).unwrap();
-        assert_eq!((default.confirm_within, default.soak, default.at_once), (CONFIRM[0], SOAK, 1));
+        assert_eq!((default.confirm_within, default.soak, default.at_once), (None, SOAK, 1));
+        assert_eq!(
+            [false, true].map(|reloads| default.confirm_within(reloads)),
+            [CONFIRM[0], LEAST_OF_RELOAD]
+        );
         let seconds = |seconds| Some(duration_to_wire(Duration::from_secs(seconds)));
         let wrong = order(|wire| {
             wire.reason = "a\nb".into();
@@ -184,7 +198,11 @@ mod tests {
             wire.at_once = 65;
         });
         assert_eq!(wrong.unwrap_err(), ["reason", "canary", "confirmWithin", "soak", "atOnce"]);
-        assert_eq!(order(|wire| wire.confirm_within = seconds(12)).unwrap().soak, Duration::from_secs(6));
+        let asked = order(|wire| wire.confirm_within = seconds(12)).unwrap();
+        assert_eq!(
+            (asked.soak, asked.confirm_within(true)),
+            (Duration::from_secs(6), Duration::from_secs(12))
+        );
     }
 
     #[test]

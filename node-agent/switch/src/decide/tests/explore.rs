@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use proto_model::sonic::LEAST_OF_RELOAD;
+
 use super::{
-    Action, Desired, Event, LEAST_OF_RELOAD, Method, Outcome, Phase, Saved, Stage, at, files, hold, sonic,
-    step, trial_of,
+    Action, Desired, Event, Method, Outcome, Phase, Saved, Stage, at, files, hold, sonic, step, trial_of,
 };
 use crate::files::Files;
 
