@@ -73,16 +73,16 @@ impl Jobs {
         let reported = self.context.query(move |state, now| state.prospects(&ids, now)).await;
         for ((_, job), prospect) in named.into_iter().zip(reported.unwrap_or_default()) {
             let status = job.status.get_or_insert_default();
-            status.eta = prospect.eta.map(Into::into);
-            status.reasons.extend(views::reasons_for(&prospect.reasons, only));
-            // What was read is of a moment ago: meanwhile reasons may have been stored, or the job may have left.
-            if status.reasons.is_empty() {
-                status.reasons.extend(views::reasons_for(&prospect.stored, only));
-            }
+            // What was read is of a moment ago: meanwhile the job may have left, or somebody may have held it.
             if prospect.left {
                 let reason = Reason::new(ReasonCode::LeftQueue, "it has left the queue since this was read");
                 status.reasons.extend(views::reasons_for(&[reason], only));
+                continue;
             }
+            status.eta = prospect.eta.map(Into::into);
+            status.holds = prospect.holds.iter().map(Into::into).collect();
+            status.reasons = views::reasons_for(&prospect.stored, only);
+            status.reasons.extend(views::reasons_for(&prospect.reasons, only));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Why a job waits, what would help, what was decided earlier; and plans that say what a submit does.
 
-use proto_model::{Dependency, DependencyWhen, ReasonCode};
+use proto_model::{Dependency, DependencyWhen, ReasonCode, Role};
 
 use super::*;
 use crate::explain::Change;
@@ -90,7 +90,12 @@ fn lists_have_what_was_stored_since_the_job_was_read() {
     assert!(!reported.is_empty(), "its reasons are stored");
     let prospect = w.state.prospects(&[id("second")], w.now).remove(0);
     assert_eq!((prospect.stored, prospect.reasons, prospect.left), (reported, Vec::new(), false));
-    assert!(prospect.eta.is_some());
+    assert!(prospect.eta.is_some() && prospect.holds.is_empty());
+    // Whoever has read it before it was held is told that it is: nobody knows when it starts.
+    w.ok(Event::HoldJob { order: Box::new(holds::order("second", Role::User)), reason: String::new() });
+    let held = w.state.prospects(&[id("second")], w.now).remove(0);
+    assert_eq!((held.eta, held.holds.len(), held.stored.len()), (None, 1, 1));
+    assert_eq!(held.stored[0].code, ReasonCode::HeldByUser);
     let left = w.state.prospects(&[id("first")], w.now).remove(0);
     assert_eq!((left.left, left.eta), (true, None));
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use controller_queue::{Budget, QueueState};
 use controller_scheduler::{Need, NodeSet, Placer, QueueFacts, WithheldNodes, explain};
 use controller_topology::NodeIx;
-use proto_model::{Eta, JobId, JobUid, Phase, Reason, ReasonCode, ReservationNodes, Thing, Timestamp, many};
+use proto_model::{
+    Eta, JobHold, JobId, JobUid, Phase, Reason, ReasonCode, ReservationNodes, Thing, Timestamp, many,
+};
 
 pub use controller_scheduler::{Change, Relaxation, reasons::term_text};
 
@@ -34,10 +36,12 @@ const AHEAD: usize = 10_000;
 pub struct Prospect {
     /// When it will probably start.
     pub eta: Option<Eta>,
-    /// Why it waits, where nothing is stored of that yet.
+    /// Why it waits, beside what is stored of that.
     pub reasons: Vec<Reason>,
-    /// What is stored of that: whoever has read the job before it was stored has none.
+    /// What is stored of that.
     pub stored: Vec<Reason>,
+    /// Who holds it: nobody knows when a job that somebody holds will start.
+    pub holds: Vec<JobHold>,
     /// It does not wait any more.
     pub left: bool,
 }
@@ -143,7 +147,7 @@ impl State {
 
     fn prospect(&self, queue_state: &QueueState, entry: &JobEntry) -> Prospect {
         let (uid, reported) = (entry.job.uid, &entry.job.status.reasons);
-        let eta = queue_state.eta(uid);
+        let (eta, holds) = (queue_state.eta(uid), entry.job.status.holds.clone());
         // Why its last attempt ended is no cause of waiting.
         if reported.len() > requeue_causes(entry).len() {
             // What was stored may be from before a server closed, and names the begin time or the other job alone, also of one that will
@@ -152,7 +156,7 @@ impl State {
             let open_ended = eta.is_none() && entry.job.status.holds.is_empty() && !said;
             let mut more = if open_ended { queue_state.why(uid) } else { Vec::new() };
             more.retain(|reason| reported.iter().all(|known| known.code != reason.code));
-            return Prospect { eta, reasons: more, stored: reported.clone(), left: false };
+            return Prospect { eta, reasons: more, stored: reported.clone(), holds, left: false };
         }
         let mut reasons = queue_state.why(uid);
         if reasons.is_empty() {
@@ -162,7 +166,7 @@ impl State {
             let message = format!("{}{more} {are} ahead of it in the queue", many(ahead, "job"));
             reasons.push(Reason::new(ReasonCode::Queued, message).count(ahead));
         }
-        Prospect { eta, reasons, stored: Vec::new(), left: false }
+        Prospect { eta, reasons, stored: reported.clone(), holds, left: false }
     }
 
     /// Nodes by the jobs that hold something there.
