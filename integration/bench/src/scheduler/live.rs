@@ -51,7 +51,8 @@ struct Found {
     waiting: u64,
     violations: Vec<String>,
     without_reason: BTreeSet<String>,
-    without_eta: BTreeSet<String>,
+    /// By job and attempt: at how many looks, and what was said at the first.
+    without_eta: BTreeMap<String, (usize, String)>,
     most_waiting: usize,
     started: BTreeSet<String>,
     /// Jobs that started on a drained rail and said so.
@@ -118,7 +119,14 @@ pub fn live(row: &Row, bench: &Bench) -> Result<(), String> {
     line(
         "jobs that wait without an expected start and without a reason why there is none",
         found.without_eta.len(),
-        first(&mut found.without_eta.iter()),
+        first(
+            &mut found
+                .without_eta
+                .iter()
+                .map(|(job, (looks, said))| format!("{job}, looks {looks}: {said}"))
+                .collect::<Vec<_>>()
+                .iter(),
+        ),
     );
     Ok(())
 }
@@ -739,8 +747,8 @@ fn reported(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTre
     if status.eta.is_none() && status.holds.is_empty() && !status.reasons.iter().any(open_ended) {
         let reported: Vec<String> =
             status.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect();
-        if !found.without_eta.iter().any(|one| one.starts_with(&format!("{id}:"))) {
-            found.without_eta.insert(format!("{id}: {reported:?}"));
-        }
+        let (attempt, preempted, restarts) = (status.attempt, status.preempted, status.restarts);
+        let key = format!("{id}, attempt {attempt}, preempted {preempted}, restarts {restarts}");
+        found.without_eta.entry(key).or_insert_with(|| (0, format!("{reported:?}"))).0 += 1;
     }
 }
