@@ -216,7 +216,7 @@ fn incremental(row: &Row, bench: &Bench, loaded: &mut Loaded) -> Result<(), Stri
         case: "p99 of a pass after one end or one submit, 10,000 queued, 10,000 nodes",
         value: sample.quantile(0.99),
         unit: "ms",
-        goal: Goal::AtMost(1.0),
+        goal: Goal::AtMost(0.8),
         sample: &sample,
         cpu: cpu.cores(),
         peers,
