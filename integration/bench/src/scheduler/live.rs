@@ -116,17 +116,13 @@ pub fn live(row: &Row, bench: &Bench) -> Result<(), String> {
         found.without_reason.len(),
         first(&mut found.without_reason.iter()),
     );
+    let without_eta: Vec<String> = (found.without_eta.iter())
+        .map(|(job, (looks, said))| format!("{job}, looks {looks}: {said}"))
+        .collect();
     line(
         "jobs that wait without an expected start and without a reason why there is none",
         found.without_eta.len(),
-        first(
-            &mut found
-                .without_eta
-                .iter()
-                .map(|(job, (looks, said))| format!("{job}, looks {looks}: {said}"))
-                .collect::<Vec<_>>()
-                .iter(),
-        ),
+        first(&mut without_eta.iter()),
     );
     Ok(())
 }
