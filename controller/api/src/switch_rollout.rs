@@ -131,8 +131,8 @@ fn ordered(caller: &Caller, order: convert::SwitchOrder, reloads: bool) -> Switc
     SwitchOrder { default_profile, reason, by, canary, confirm_within, soak, at_once, force }
 }
 
-/// Carries out what takes long beside the loop.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RpcError> {
+/// Runs work that takes long on a thread for blocking work, so that no other call waits for it.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RpcError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| {
         RpcError::new(ErrorClass::Internal, "PLANNING_FAILED", "what was asked for could not be worked out")
     })
@@ -151,7 +151,7 @@ async fn reloads(context: &Context, board: &Board, order: SwitchOrder) -> Result
     let reloads = move |name: &SwitchName| {
         board.planned(&inputs, name).is_some_and(|found| worst(&found.changes) == Some(Impact::Reboot))
     };
-    beside(move || names.iter().any(reloads)).await
+    run_blocking(move || names.iter().any(reloads)).await
 }
 
 async fn change(context: &Context, caller: &Caller, event: Event) -> Result<v1::SwitchRollout, RpcError> {
@@ -218,7 +218,7 @@ pub(crate) async fn plan(
     };
     let (plan, inputs) = context.query(ask).await?.map_err(|error| fault::refused(&Refusal::Core(error)))?;
     let board = board.clone();
-    beside(move || planned(&plan, &inputs, &board)).await
+    run_blocking(move || planned(&plan, &inputs, &board)).await
 }
 
 fn planned(plan: &SwitchPlan, inputs: &Inputs, board: &Board) -> v1::SwitchPlan {
