@@ -396,6 +396,9 @@ pub fn switch(switch: &v1::Switch, now: f64) -> String {
     if let Some(ports) = switches::switch_ports(switch) {
         let _ = write!(out, "\n{}", ports.render(""));
     }
+    if let Some(counters) = switches::switch_counters(switch) {
+        let _ = write!(out, "\n{}", counters.render(""));
+    }
     reasons(&mut out, "Reasons", &switch.status.clone().unwrap_or_default().reasons);
     out
 }

@@ -154,6 +154,7 @@ pub fn health(health: &v1::ClusterHealth) -> String {
     }
     let mut out = table.render("");
     heat(&mut out, health);
+    switches(&mut out, health);
     findings(&mut out, &health.reasons);
     out
 }
@@ -189,6 +190,32 @@ fn heat(out: &mut String, health: &v1::ClusterHealth) {
     }
     for line in wrong {
         let _ = writeln!(out, "{line}");
+    }
+}
+
+/// A row for each switch, and below them what is wrong.
+fn switches(out: &mut String, health: &v1::ClusterHealth) {
+    if health.switches.is_empty() {
+        return;
+    }
+    let mut table = Table::bare();
+    table.row(["SWITCH", "CONNECTED", "PORTS UP"].map(str::to_owned));
+    for switch in &health.switches {
+        let connected = if switch.connected { "yes" } else { "no" };
+        let ports = match switch.ports_total {
+            0 => "-".to_owned(),
+            all => format!("{} of {all}", switch.ports_up),
+        };
+        table.row([switch.switch.clone(), connected.to_owned(), ports]);
+    }
+    let _ = write!(out, "\n{}", table.render(""));
+    if health.switches_left_out > 0 {
+        let _ =
+            writeln!(out, "and {} switches more, as well as the last or better", health.switches_left_out);
+    }
+    for reason in health.switches.iter().flat_map(|switch| &switch.reasons) {
+        let at = reason.scope.strip_prefix("switch/").unwrap_or(&reason.scope);
+        let _ = writeln!(out, "{at}: {}: {}", reason.code, reason.message);
     }
 }
 
@@ -284,5 +311,32 @@ Findings:
                      n3 rail 1: Lossy\n\
                      n3 rail 3: Down; takes no new job\n";
         assert!(text.contains(right), "{text}");
+    }
+
+    #[test]
+    fn health_shows_switches_and_what_their_ports_say() {
+        let reason = v1::Reason {
+            code: "SwitchLosslessDrops".into(),
+            message: "3 packets".into(),
+            scope: "switch/leaf0/Ethernet0".into(),
+            ..Default::default()
+        };
+        let bad = v1::SwitchHealth {
+            switch: "leaf0".into(),
+            connected: true,
+            ports_up: 3,
+            ports_total: 4,
+            reasons: vec![reason],
+        };
+        let unread = v1::SwitchHealth { switch: "spine1".into(), ..Default::default() };
+        let switches = vec![bad, unread];
+        let text = health(&v1::ClusterHealth { switches, switches_left_out: 1, ..Default::default() });
+        let right = "SWITCH  CONNECTED  PORTS UP\n\
+                     leaf0   yes        3 of 4\n\
+                     spine1  no         -\n\
+                     and 1 switches more, as well as the last or better\n\
+                     leaf0/Ethernet0: SwitchLosslessDrops: 3 packets\n";
+        assert!(text.contains(right), "{text}");
+        assert!(!health(&v1::ClusterHealth::default()).contains("SWITCH"));
     }
 }

@@ -96,6 +96,33 @@ pub fn switch_ports(switch: &v1::Switch) -> Option<Table> {
     (!ports.is_empty()).then_some(table)
 }
 
+/// What its ports say now; empty where they say nothing.
+#[must_use]
+pub fn switch_counters(switch: &v1::Switch) -> Option<Table> {
+    let ports = switch.status.as_ref().map(|status| status.ports.as_slice()).unwrap_or_default();
+    let mut table = Table::new([
+        "PORT", "LINK", "GBIT/S", "NEIGHBOR", "DAMAGED", "DROPPED", "FLAPS", "PAUSED", "PAUSES", "MARKED",
+    ]);
+    for port in ports {
+        let sum = |of: fn(&v1::SwitchPriorityCounters) -> u64| port.priorities.iter().map(of).sum::<u64>();
+        let millis = |us: u64| format!("{} ms", us / 1000);
+        let speed = if port.speed_mbps == 0 { String::new() } else { (port.speed_mbps / 1000).to_string() };
+        table.row([
+            port.name.clone(),
+            if port.up { "up" } else { "down" }.to_owned(),
+            speed,
+            format!("{} {}", port.neighbor, port.neighbor_port).trim().to_owned(),
+            (port.rx_errors + port.fec_uncorrectable).to_string(),
+            (port.tx_drops + sum(|one| one.drops)).to_string(),
+            port.link_changes.to_string(),
+            millis(sum(|one| one.paused_rx_us)),
+            millis(sum(|one| one.paused_tx_us)),
+            sum(|one| one.ecn_marked).to_string(),
+        ]);
+    }
+    (!ports.is_empty()).then_some(table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,5 +168,26 @@ mod tests {
         }
         assert!(switch_ports(&switch).unwrap().render("").contains("Ethernet1/1"));
         assert!(switch_ports(&v1::Switch::default()).is_none());
+        assert!(switch_counters(&switch).is_none());
+        let lossless = v1::SwitchPriorityCounters { paused_rx_us: 12_345, drops: 4, ..Default::default() };
+        let port = v1::SwitchPortStatus {
+            name: "Ethernet1/1".into(),
+            up: true,
+            speed_mbps: 400_000,
+            neighbor: "n3".into(),
+            rx_errors: 2,
+            tx_drops: 1,
+            priorities: vec![lossless],
+            ..Default::default()
+        };
+        let status = v1::SwitchStatus { ports: vec![port], ..Default::default() };
+        let text =
+            switch_counters(&v1::Switch { status: Some(status), ..Default::default() }).unwrap().render("");
+        let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(
+            row,
+            ["Ethernet1/1", "up", "400", "n3", "2", "5", "0", "12", "ms", "0", "ms", "0"],
+            "{text}"
+        );
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     access,
     authz::{Rpc, authorise},
     fair::{FairLimits, Gate},
+    switch_series::SwitchSeries,
 };
 
 /// The caller's own id of a request, where it has no place in the message.
@@ -64,10 +65,11 @@ pub struct ApiMetrics {
     refusals: CounterBy<3>,
     gate: Gate,
     pub(crate) layers: CallLayers,
+    pub(crate) switches: SwitchSeries,
 }
 
 impl ApiMetrics {
-    /// Registers `rail_refusals_total{rpc,role,reason}` and what [`CallLayers`] counts.
+    /// Registers `rail_refusals_total{rpc,role,reason}`, what [`CallLayers`] counts, and what ports of switches count.
     #[must_use]
     pub fn new(metrics: &Metrics, limits: FairLimits) -> Self {
         let refusals = metrics.counter_by(
@@ -76,7 +78,8 @@ impl ApiMetrics {
             ["rpc", "role", "reason"],
         );
         let gate = Gate::new(limits, metrics);
-        Self { refusals, gate, layers: CallLayers::new(metrics, DeadlinePolicy::default()) }
+        let layers = CallLayers::new(metrics, DeadlinePolicy::default());
+        Self { refusals, gate, layers, switches: SwitchSeries::new(metrics) }
     }
 }
 

@@ -1,24 +1,36 @@
 //! HealthService: the cluster at a glance.
 
+use std::sync::Arc;
+
+use controller_core::State;
+use proto_model::SwitchConfig;
 use proto_wire::{
     convert::time_to_wire,
     v1::{self, health_service_server::HealthService},
 };
+use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
-use crate::{context::Context, views};
+use crate::{
+    context::{Context, unexpected},
+    switch_board::Inputs,
+    switch_health,
+    switch_ports::Known,
+    views,
+};
 
 /// The handler of `HealthService`.
 #[derive(Clone)]
 pub struct Health {
     context: Context,
+    known: Known,
 }
 
 impl Health {
-    /// A handler over the loop.
+    /// A handler over the loop, and over what is known of switches.
     #[must_use]
-    pub fn new(context: Context) -> Self {
-        Self { context }
+    pub(crate) fn new(context: Context, known: Known) -> Self {
+        Self { context, known }
     }
 }
 
@@ -28,7 +40,21 @@ impl HealthService for Health {
         &self,
         _: Request<v1::GetHealthRequest>,
     ) -> Result<Response<v1::ClusterHealth>, Status> {
-        let mut health = self.context.query(|state, _| views::health(state)).await?;
+        let ask = |state: &State, now| {
+            let observed = |switch: &Arc<SwitchConfig>| state.switch_observed(&switch.name, now);
+            let observed: Vec<_> = state.switches().map(observed).collect();
+            (views::health(state), Inputs::of(state), observed, state.stalled_rails(), now)
+        };
+        let (mut health, inputs, observed, stalled, now) = self.context.query(ask).await?;
+        if !observed.is_empty() {
+            let known = self.known.clone();
+            let work = move || {
+                let shown = known.ports.shown(&inputs, now, &stalled);
+                switch_health::rows(&inputs, &observed, &shown)
+            };
+            let (rows, left_out) = spawn_blocking(work).await.map_err(|_| unexpected())?;
+            (health.switches, health.switches_left_out) = (rows, left_out);
+        }
         let store = self.context.handle.store_health();
         health.version = self.context.version.to_owned();
         health.epoch = self.context.handle.epoch();

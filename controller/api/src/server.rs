@@ -47,7 +47,8 @@ use crate::{
     step::Steps,
     switch::Switches,
     switch_agent::SwitchAgents,
-    switch_board::{Board, FILES_MAX},
+    switch_board::FILES_MAX,
+    switch_ports::Known,
     tenant::Tenants,
     values::SecretsAndConfigs,
     webhook::Webhooks,
@@ -75,7 +76,8 @@ impl Api {
         let version = context.version;
         let (health, health_service) = tonic_health::server::health_reporter();
         let mut routes = Routes::builder();
-        let board = Board::default();
+        let known = Known::default();
+        metrics.switches.follow(&known.board);
         macro_rules! serve {
             ($server:ident, $handlers:expr) => {
                 serve!($server, $handlers, MAX_MESSAGE_BYTES)
@@ -94,7 +96,7 @@ impl Api {
         serve!(ScheduleServiceServer, Schedules::new(context.clone()));
         serve!(ServiceClassServiceServer, ServiceClasses::new(context.clone()));
         serve!(LicenseServiceServer, Licenses::new(context.clone()));
-        serve!(SwitchServiceServer, Switches::new(context.clone(), board.clone()));
+        serve!(SwitchServiceServer, Switches::new(context.clone(), known.clone()));
         serve!(SecretServiceServer, SecretsAndConfigs::new(context.clone()));
         serve!(ConfigServiceServer, SecretsAndConfigs::new(context.clone()));
         serve!(WebhookServiceServer, Webhooks::new(context.clone()));
@@ -104,11 +106,11 @@ impl Api {
         serve!(DeletedServiceServer, Undeletes::new(context.clone()));
         serve!(DocumentServiceServer, Documents::new(context.clone()), MAX_FABRIC_BYTES);
         serve!(AuditServiceServer, Audit::new(context.clone()));
-        serve!(HealthServiceServer, Health::new(context.clone()));
+        serve!(HealthServiceServer, Health::new(context.clone(), known.clone()));
         serve!(EnrollServiceServer, Enroll::new(context.clone()));
         serve!(
             SwitchAgentServiceServer,
-            SwitchAgents::new(context.clone(), board),
+            SwitchAgents::new(context.clone(), known),
             FILES_MAX + MAX_MESSAGE_BYTES
         );
         serve!(AgentServiceServer, Agents::new(context));

@@ -13,12 +13,7 @@ use tokio::{sync::Semaphore, task::spawn_blocking};
 use tonic::{Request, Response, Status};
 
 use crate::{
-    authz::Rpc,
-    context::Context,
-    fault,
-    guard::Caller,
-    page,
-    switch_board::{Board, Inputs},
+    authz::Rpc, context::Context, fault, guard::Caller, page, switch_board::Inputs, switch_ports::Known,
     switch_rollout, switch_status,
 };
 
@@ -29,15 +24,15 @@ const AT_ONCE: usize = 2;
 #[derive(Clone)]
 pub struct Switches {
     context: Context,
-    board: Board,
+    known: Known,
     planning: Arc<Semaphore>,
 }
 
 impl Switches {
     /// Handlers over the loop.
     #[must_use]
-    pub(crate) fn new(context: Context, board: Board) -> Self {
-        Self { context, board, planning: Arc::new(Semaphore::new(AT_ONCE)) }
+    pub(crate) fn new(context: Context, known: Known) -> Self {
+        Self { context, known, planning: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// Works something out beside the loop, a few at a time.
@@ -62,12 +57,14 @@ impl Switches {
                 Some(name) => state.switch_observed(name, now),
                 None => SwitchObserved::default(),
             };
-            (Inputs::of(state), named.iter().map(observed).collect::<Vec<_>>())
+            let observed = named.iter().map(observed).collect::<Vec<_>>();
+            (Inputs::of(state), observed, state.stalled_rails(), now)
         };
-        let (known, observed) = self.context.query(ask).await?;
-        let board = self.board.clone();
+        let (inputs, observed, stalled, now) = self.context.query(ask).await?;
+        let known = self.known.clone();
         let fill = move || {
-            switch_status::fill(&known.cluster(), &mut switches, &observed, &board);
+            let shown = known.ports.shown(&inputs, now, &stalled);
+            switch_status::fill(&inputs.cluster(), &mut switches, &observed, &known.board, &shown);
             switches
         };
         self.work(fill).await
@@ -211,7 +208,7 @@ impl SwitchService for Switches {
     ) -> Result<Response<v1::SwitchRollout>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        Ok(Response::new(switch_rollout::roll_out(&self.context, &self.board, &caller, wire).await?))
+        Ok(Response::new(switch_rollout::roll_out(&self.context, &self.known.board, &caller, wire).await?))
     }
 
     async fn plan_switches(
@@ -220,7 +217,7 @@ impl SwitchService for Switches {
     ) -> Result<Response<v1::SwitchPlan>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        Ok(Response::new(switch_rollout::plan(&self.context, &self.board, &caller, wire).await?))
+        Ok(Response::new(switch_rollout::plan(&self.context, &self.known.board, &caller, wire).await?))
     }
 
     async fn control_switch_rollout(

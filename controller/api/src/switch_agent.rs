@@ -12,7 +12,7 @@ use aws_lc_rs::digest;
 use controller_core::{Event, Reply, SwitchEvent};
 use controller_switch::change::OWNED;
 use proto_model::{
-    BgpState, DesiredSwitch, SwitchName, SwitchPhase, SwitchReport, SwitchSession, SwitchStanding,
+    BgpState, DesiredSwitch, SwitchName, SwitchPhase, SwitchReport, SwitchSession, SwitchStanding, Timestamp,
 };
 use proto_rpc::{
     ErrorClass, Identity, PeerInfo, RpcError, Token, TokenKind,
@@ -33,7 +33,8 @@ use crate::{
     fault,
     guard::Caller,
     switch::refused,
-    switch_board::{Board, Inputs, Verdict},
+    switch_board::{Inputs, Verdict},
+    switch_ports::Known,
 };
 
 /// Comparisons that are worked out at a time: each may look at all cables of the fabric.
@@ -45,15 +46,15 @@ const VERSION: usize = 128;
 #[derive(Clone)]
 pub struct SwitchAgents {
     context: Context,
-    board: Board,
+    known: Known,
     comparing: Arc<Semaphore>,
 }
 
 impl SwitchAgents {
     /// Handlers over the loop, and over what is known of switches.
     #[must_use]
-    pub(crate) fn new(context: Context, board: Board) -> Self {
-        Self { context, board, comparing: Arc::new(Semaphore::new(AT_ONCE)) }
+    pub(crate) fn new(context: Context, known: Known) -> Self {
+        Self { context, known, comparing: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     fn joined(&self, issued: &Issued) -> v1::JoinSwitchResponse {
@@ -92,20 +93,21 @@ impl SwitchAgents {
         inputs: Inputs,
         name: &SwitchName,
         wire: &mut v1::ReportSwitchRequest,
+        now: Timestamp,
     ) -> Result<Option<Arc<Verdict>>, RpcError> {
-        if wire.digest.is_empty() {
-            return Ok(Some(Arc::new(Verdict {
-                why: "nothing was read back".to_owned(),
-                ..Verdict::default()
-            })));
-        }
         let place = Arc::clone(&self.comparing).acquire_owned().await.map_err(|_| failed())?;
-        let (board, name) = (self.board.clone(), name.clone());
+        let (known, name) = (self.known.clone(), name.clone());
         let (digest, files) = (wire.digest.clone(), std::mem::take(&mut wire.files));
-        let ports = std::mem::take(&mut wire.ports);
+        let (ports, read_ms) = (std::mem::take(&mut wire.ports), wire.ports_read_ms);
         let work = move || {
             let _place = place;
-            board.take(&inputs, &name, &digest, files, ports)
+            known.ports.take(&inputs, &name, read_ms, now, &ports);
+            known.board.say(&inputs, &name, ports);
+            if digest.is_empty() {
+                let why = "nothing was read back".to_owned();
+                return Ok(Some(Arc::new(Verdict { why, ..Verdict::default() })));
+            }
+            known.board.take(&inputs, &name, &digest, &files)
         };
         let taken = spawn_blocking(work).await.map_err(|_| failed())?;
         taken.map_err(|error| fault::field("files", error))
@@ -194,14 +196,14 @@ impl SwitchAgentService for SwitchAgents {
         let sessions = sessions.map_err(|errors| fault::fields(errors, "sessions"))?;
         let done = progress.as_ref().map_or(0, |progress| progress.observed_number);
         let own = name.clone();
-        let ask = move |state: &controller_core::State, _| {
-            state.switch(&own).is_some().then(|| (Inputs::of(state), state.epoch()))
+        let ask = move |state: &controller_core::State, now| {
+            state.switch(&own).is_some().then(|| (Inputs::of(state), state.epoch(), now))
         };
-        let Some((inputs, epoch)) = self.context.query(ask).await? else {
+        let Some((inputs, epoch, now)) = self.context.query(ask).await? else {
             return Err(self.context.guard.note(Rpc::ReportSwitch, &caller, forgotten(&name)).into());
         };
         let compared = inputs.plans;
-        let verdict = self.stand(inputs, &name, &mut wire).await?;
+        let verdict = self.stand(inputs, &name, &mut wire, now).await?;
         let why = verdict.as_ref().map(|verdict| verdict.why.clone()).unwrap_or_default();
         let unreadable = if wire.unreadable.is_empty() { why } else { wire.unreadable };
         let report = SwitchReport {

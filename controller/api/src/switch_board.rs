@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
     hash::{Hash as _, Hasher as _},
     io::{Read as _, Write as _},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use aws_lc_rs::digest;
@@ -25,7 +25,7 @@ pub(crate) const FILES_MAX: usize = 8 * 1024 * 1024;
 const CHANGES_MAX: usize = 1000;
 
 /// What desired configurations follow from: shared, nothing of it is copied.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Inputs {
     pub(crate) fabric: Arc<Fabric>,
     pub(crate) switches: Vec<Arc<SwitchConfig>>,
@@ -102,7 +102,7 @@ pub(crate) fn digest_of(files: &[v1::SwitchFile]) -> String {
 }
 
 /// What was read back of a switch, small.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Packed(Arc<[u8]>);
 
 impl Packed {
@@ -193,24 +193,70 @@ pub(crate) fn compare(inputs: &Inputs, name: &SwitchName, read: &[(String, Strin
     }
 }
 
-/// One switch.
-#[derive(Clone)]
-struct Entry {
+/// What was read back of a switch.
+#[derive(Clone, Debug)]
+struct ReadBack {
     digest: String,
     packed: Packed,
     /// Of the inputs that it was compared with.
     key: u64,
     verdict: Arc<Verdict>,
+}
+
+/// One switch.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    read: Option<ReadBack>,
     ports: Arc<[v1::SwitchPortStatus]>,
 }
 
+type Entries = BTreeMap<SwitchName, Entry>;
+
 /// All switches.
 #[derive(Clone, Default)]
-pub(crate) struct Board(Arc<Mutex<BTreeMap<SwitchName, Entry>>>);
+pub(crate) struct Board(Arc<Mutex<Entries>>);
+
+/// A board that somebody else may keep.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WeakBoard(Weak<Mutex<Entries>>);
+
+impl WeakBoard {
+    /// What all ports said last, by switch; nothing once the board is gone.
+    pub(crate) fn ports(&self) -> Vec<(String, Arc<[v1::SwitchPortStatus]>)> {
+        let Some(board) = self.0.upgrade().map(Board) else { return Vec::new() };
+        let told = |(name, entry): (&SwitchName, &Entry)| (name.to_string(), Arc::clone(&entry.ports));
+        board.with(|all| all.iter().map(told).collect())
+    }
+}
+
+/// What is known of a switch: how what was read back stood when it was compared last, and what its ports said.
+pub(crate) struct Said {
+    pub(crate) verdict: Option<Arc<Verdict>>,
+    pub(crate) ports: Arc<[v1::SwitchPortStatus]>,
+}
 
 impl Board {
-    fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<SwitchName, Entry>) -> T) -> T {
+    /// For whoever shall not keep it alive.
+    pub(crate) fn weak(&self) -> WeakBoard {
+        WeakBoard(Arc::downgrade(&self.0))
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Entries) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read(&self, name: &SwitchName) -> Option<ReadBack> {
+        self.with(|all| all.get(name)?.read.clone())
+    }
+
+    /// Takes in what the ports of a switch say. Switches that are no longer known are forgotten here.
+    pub(crate) fn say(&self, inputs: &Inputs, name: &SwitchName, ports: Vec<v1::SwitchPortStatus>) {
+        self.with(|all| {
+            all.entry(name.clone()).or_default().ports = ports.into();
+            if all.len() > inputs.switches.len() {
+                all.retain(|own, _| inputs.switches.iter().any(|switch| switch.name == *own));
+            }
+        });
     }
 
     /// Takes a report in: how the switch stands, if its files of this digest are known; else they are to be sent.
@@ -219,55 +265,43 @@ impl Board {
         inputs: &Inputs,
         name: &SwitchName,
         digest: &str,
-        files: Vec<v1::SwitchFile>,
-        ports: Vec<v1::SwitchPortStatus>,
+        files: &[v1::SwitchFile],
     ) -> Result<Option<Arc<Verdict>>, BadFiles> {
-        let known = self.with(|all| all.get(name).cloned()).filter(|entry| entry.digest == digest);
-        let ports: Arc<[v1::SwitchPortStatus]> = ports.into();
-        let packed = match known {
-            Some(entry) if entry.key == inputs.key => {
-                let verdict = Arc::clone(&entry.verdict);
-                self.with(|all| all.insert(name.clone(), Entry { ports, ..entry }));
-                return Ok(Some(verdict));
-            }
-            Some(entry) => entry.packed,
+        let packed = match self.read(name).filter(|read| read.digest == digest) {
+            Some(read) if read.key == inputs.key => return Ok(Some(read.verdict)),
+            Some(read) => read.packed,
             None if files.is_empty() => return Ok(None),
             None => {
                 if files.iter().map(|file| file.content.len() + file.name.len()).sum::<usize>() > FILES_MAX {
                     return Err(BadFiles::TooLarge);
                 }
-                if digest_of(&files) != digest {
+                if digest_of(files) != digest {
                     return Err(BadFiles::Digest);
                 }
-                Packed::new(&files).ok_or(BadFiles::TooLarge)?
+                Packed::new(files).ok_or(BadFiles::TooLarge)?
             }
         };
         let read = packed.files().ok_or(BadFiles::Digest)?;
         let verdict = Arc::new(compare(inputs, name, &read));
         let (digest, key) = (digest.to_owned(), inputs.key);
-        let entry = Entry { digest, packed, key, verdict: Arc::clone(&verdict), ports };
-        // What is no longer known is forgotten here.
-        self.with(|all| {
-            all.insert(name.clone(), entry);
-            if all.len() > inputs.switches.len() {
-                all.retain(|own, _| inputs.switches.iter().any(|switch| switch.name == *own));
-            }
-        });
+        let read = ReadBack { digest, packed, key, verdict: Arc::clone(&verdict) };
+        self.with(|all| all.entry(name.clone()).or_default().read = Some(read));
         Ok(Some(verdict))
     }
 
-    /// How a switch stood when it was compared last, and what its ports said.
-    pub(crate) fn shown(&self, name: &SwitchName) -> Option<(Arc<Verdict>, Arc<[v1::SwitchPortStatus]>)> {
-        self.with(|all| all.get(name).map(|entry| (Arc::clone(&entry.verdict), Arc::clone(&entry.ports))))
+    /// What is known of a switch.
+    pub(crate) fn shown(&self, name: &SwitchName) -> Option<Said> {
+        let entry = self.with(|all| all.get(name).cloned())?;
+        Some(Said { verdict: entry.read.map(|read| read.verdict), ports: entry.ports })
     }
 
     /// What would change on a switch, by what was read of it last; none where nothing was.
     pub(crate) fn planned(&self, inputs: &Inputs, name: &SwitchName) -> Option<Verdict> {
-        let entry = self.with(|all| all.get(name).cloned())?;
-        if entry.key == inputs.key {
-            return Some((*entry.verdict).clone());
+        let read = self.read(name)?;
+        if read.key == inputs.key {
+            return Some((*read.verdict).clone());
         }
-        Some(compare(inputs, name, &entry.packed.files()?))
+        Some(compare(inputs, name, &read.packed.files()?))
     }
 }
 
@@ -298,23 +332,16 @@ mod tests {
 
     #[test]
     fn files_of_an_unknown_digest_are_asked_for_and_wrong_ones_refused() {
-        let inputs = Inputs {
-            fabric: Arc::default(),
-            switches: Vec::new(),
-            profile: None,
-            generation: 0,
-            key: 1,
-            plans: 0,
-        };
+        let inputs = Inputs { key: 1, ..Inputs::default() };
         let name = SwitchName::new("leaf0").unwrap();
         let board = Board::default();
         let files = vec![file("frr.conf", "router bgp 1\n")];
         let digest = digest_of(&files);
-        assert_eq!(board.take(&inputs, &name, &digest, Vec::new(), Vec::new()), Ok(None));
-        let wrong = board.take(&inputs, &name, &digest, vec![file("frr.conf", "x")], Vec::new());
+        assert_eq!(board.take(&inputs, &name, &digest, &[]), Ok(None));
+        let wrong = board.take(&inputs, &name, &digest, &[file("frr.conf", "x")]);
         assert_eq!(wrong, Err(BadFiles::Digest));
         // It stands in no document: nothing can be compared.
-        let verdict = board.take(&inputs, &name, &digest, files, Vec::new()).unwrap().unwrap();
+        let verdict = board.take(&inputs, &name, &digest, &files).unwrap().unwrap();
         assert!(verdict.why.contains("cannot be planned"), "{verdict:?}");
         assert_eq!(verdict.standing(), SwitchStanding::Unread);
     }

@@ -5,7 +5,7 @@ use controller_switch::cluster::{Cluster, Finding, Seat, Seen};
 use proto_model::SwitchName;
 use proto_wire::{convert::time_to_wire, v1};
 
-use crate::{switch_board::Board, switch_rollout};
+use crate::{switch_board::Board, switch_ports::Shown, switch_rollout};
 
 /// Causes that one answer tells of a switch at most.
 const REASONS: usize = 32;
@@ -38,7 +38,7 @@ fn seen(port: &v1::SwitchPortStatus) -> Seen<'_> {
     Seen { port: &port.name, device: &port.neighbor, device_port: &port.neighbor_port }
 }
 
-fn reason(finding: &Finding) -> v1::Reason {
+pub(crate) fn reason(finding: &Finding) -> v1::Reason {
     v1::Reason {
         code: finding.problem.code().to_string(),
         message: finding.problem.to_string(),
@@ -53,18 +53,22 @@ pub(crate) fn fill(
     switches: &mut [v1::Switch],
     observed: &[SwitchObserved],
     board: &Board,
+    counted: &Shown,
 ) {
     for (switch, observed) in switches.iter_mut().zip(observed) {
         let name = switch.metadata.as_ref().map(|metadata| metadata.name.as_str()).unwrap_or_default();
         let (seat, mut findings) = (cluster.seat(name), cluster.findings(name));
+        // What happens now comes before what is wrong with a document.
+        findings.splice(0..0, counted.findings.get(name).into_iter().flatten().cloned());
         let shown = SwitchName::new(name).ok().and_then(|name| board.shown(&name));
-        if let Some((_, ports)) = &shown {
-            findings.extend(cluster.miscabled(name, &ports.iter().map(seen).collect::<Vec<_>>()));
+        if let Some(shown) = &shown {
+            findings.extend(cluster.miscabled(name, &shown.ports.iter().map(seen).collect::<Vec<_>>()));
         }
         let mut status = status_of(seat.as_ref(), &findings, observed);
-        if let Some((verdict, ports)) = shown {
-            (status.differences, status.differences_total) = switch_rollout::differences(&verdict);
-            status.ports = ports.to_vec();
+        if let Some(shown) = shown {
+            let differences = shown.verdict.map(|verdict| switch_rollout::differences(&verdict));
+            (status.differences, status.differences_total) = differences.unwrap_or_default();
+            status.ports = shown.ports.to_vec();
         }
         switch.status = Some(status);
     }

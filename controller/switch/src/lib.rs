@@ -19,6 +19,7 @@ pub mod ecn;
 pub mod explain;
 pub mod fabric;
 pub mod headroom;
+pub mod live;
 pub mod model;
 pub mod mutate;
 pub mod read;

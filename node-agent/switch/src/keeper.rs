@@ -49,6 +49,8 @@ pub struct Status {
     pub digest: String,
     /// Its ports.
     pub ports: Arc<Vec<SwitchPortStatus>>,
+    /// When they were read, in milliseconds of the switch's clock; 0: they were not.
+    pub ports_read_ms: u64,
     /// Its BGP sessions; none where they are not known.
     pub sessions: Option<Arc<Vec<SwitchSession>>>,
     /// Its operating system.
@@ -101,6 +103,7 @@ impl Keeper {
             found: Arc::default(),
             digest: String::new(),
             ports: Arc::default(),
+            ports_read_ms: 0,
             sessions: None,
             version: String::new(),
             unsaved: String::new(),
@@ -133,6 +136,7 @@ struct Work<S> {
     found: Arc<Found>,
     digest: String,
     ports: Arc<Vec<SwitchPortStatus>>,
+    ports_read_ms: u64,
     sessions: Option<Vec<SwitchSession>>,
     version: String,
     unsaved: String,
@@ -178,6 +182,7 @@ impl<S: Switch> Work<S> {
         }
         if now >= self.ports_at {
             self.ports = Arc::new(self.switch.ports());
+            self.ports_read_ms = (self.clock)().ms;
             self.sessions = self.switch.sessions();
             self.ports_at = Instant::now() + self.rhythm.ports;
         }
@@ -197,6 +202,7 @@ impl<S: Switch> Work<S> {
             found: Arc::clone(&self.found),
             digest: self.digest.clone(),
             ports: Arc::clone(&self.ports),
+            ports_read_ms: self.ports_read_ms,
             sessions: self
                 .sessions
                 .as_deref()

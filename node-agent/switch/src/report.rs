@@ -32,6 +32,7 @@ pub fn report(status: &Status, send_files: bool) -> v1::ReportSwitchRequest {
         files: if send_files { status.found.files.to_wire() } else { Vec::new() },
         progress: Some(status.progress.clone()),
         ports: status.ports.as_ref().clone(),
+        ports_read_ms: status.ports_read_ms,
         unreadable: text::bounded(&unreadable.join("; ")),
         sessions: status
             .sessions

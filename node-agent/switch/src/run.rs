@@ -155,6 +155,7 @@ fn port(port: &proto_wire::v1::SwitchPortStatus) -> Value {
             "drops": one.drops,
             "watermarkBytes": one.watermark_bytes,
             "storms": one.storms,
+            "txBytes": one.tx_bytes,
         })
     };
     json!({

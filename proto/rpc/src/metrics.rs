@@ -3,6 +3,7 @@
 use crate::exposition::{Exposition, to_text};
 use crate::negotiate;
 use crate::probes::{self, Checks};
+use crate::scrape::{Scrape, Scraped};
 use axum::Router;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -55,6 +56,12 @@ impl Metrics {
     /// Adds any metric of prometheus-client.
     pub fn register(&self, name: &str, help: &str, metric: impl Metric) {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, metric);
+    }
+
+    /// Adds what is worked out whenever somebody asks.
+    pub fn scrape(&self, of: impl Scrape) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register_collector(Box::new(Scraped(of)));
     }
 
     /// Adds a counter, a number that only grows.

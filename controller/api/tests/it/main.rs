@@ -30,6 +30,7 @@ mod revoked;
 mod roles;
 mod schedules;
 mod steps;
+mod switch_ports;
 mod switch_rollout;
 mod switches;
 mod tenancy;

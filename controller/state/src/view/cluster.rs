@@ -2,10 +2,12 @@
 
 use crate::tables::state::State;
 use proto_model::Health;
+use proto_model::NicConditionCode;
 use proto_model::NodeName;
 use proto_model::Reason;
 use proto_model::ReasonCode;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// The fabric as the scheduler sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -129,11 +131,31 @@ fn heat(server: &controller_topology::Server) -> NodeHeat {
     NodeHeat { name: server.name.to_string(), rails }
 }
 
+/// Rails of a server whose NICs are held up by the server itself (PCIe, memory).
+fn stalled(server: &controller_topology::Server) -> impl Iterator<Item = u32> {
+    let is_stalled = |device: &str| {
+        let sick = server.inventory.health.iter().find(|sick| sick.device == device);
+        sick.is_some_and(|sick| sick.conditions.iter().any(|one| one.code == NicConditionCode::HostStalled))
+    };
+    server.present.iter().filter(move |rail| {
+        let port = server.ports.get(*rail as usize).copied().flatten();
+        port.and_then(|port| server.inventory.nics.get(port.nic as usize))
+            .is_some_and(|nic| is_stalled(&nic.device))
+    })
+}
+
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 impl State {
+    /// Rails of servers whose NICs are held up by the server itself (PCIe, memory), as its agent has found: server and rail.
+    #[must_use]
+    pub fn stalled_rails(&self) -> BTreeSet<(String, u32)> {
+        let sick = self.index.snapshot.nodes().filter(|(_, server, _)| !server.inventory.health.is_empty());
+        sick.flat_map(|(_, server, _)| stalled(server).map(|rail| (server.name.to_string(), rail))).collect()
+    }
+
     /// The fabric as the scheduler sees it.
     #[must_use]
     pub fn topology(&self) -> TopologyView {

@@ -22,8 +22,10 @@ impl Cluster<'_> {
     #[must_use]
     pub fn miscabled(&self, name: &str, seen: &[Seen<'_>]) -> Vec<Finding> {
         let mut said = seen.iter().filter(|one| is_host_name(one.device)).peekable();
-        let Some(own) = self.listed.get(name).filter(|_| said.peek().is_some()) else { return Vec::new() };
-        let ports = self.planned(name, *own).0.map(|switch| switch.ports).unwrap_or_default();
+        if said.peek().is_none() {
+            return Vec::new();
+        }
+        let ports = self.ports(name);
         let wrong = |one: &Seen<'_>| {
             let port = ports.iter().find(|port| port.name.as_str() == one.port)?;
             let (device, of) = match &port.peer {

@@ -5,7 +5,7 @@ use std::fmt;
 use proto_model::ReasonCode;
 use thiserror::Error;
 
-use crate::{bgp::BgpRefusal, desired::Refusal, fabric};
+use crate::{bgp::BgpRefusal, desired::Refusal, fabric, live::Symptom};
 
 /// Something that is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,9 @@ pub enum Problem {
         /// By LLDP.
         found: String,
     },
+    /// What its ports count shows it.
+    #[error("{0}")]
+    Port(Symptom),
     /// The plan does not work out.
     #[error("{0}")]
     Plan(Refusal),
@@ -93,6 +96,7 @@ impl Problem {
             Self::Numbers(_) => ReasonCode::SwitchNumbersClash,
             Self::NoPort { .. } => ReasonCode::SwitchPortUnknown,
             Self::Miscabled { .. } => ReasonCode::SwitchMiscabled,
+            Self::Port(symptom) => symptom.code(),
             Self::Unknown | Self::Fabric(_) | Self::Plan(_) | Self::Profile(_) | Self::Text(_) => {
                 ReasonCode::SwitchUnplanned
             }

@@ -159,16 +159,26 @@ impl<'a> Cluster<'a> {
         Ok(files.into_iter().map(|(name, content)| File { name, content }).collect())
     }
 
+    /// All switches of the document, in the order of their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.listed.keys().copied()
+    }
+
+    /// The cabled ports of a switch; none where it cannot be planned.
+    #[must_use]
+    pub fn ports(&self, name: &str) -> Vec<Port> {
+        let Some(own) = self.listed.get(name) else { return Vec::new() };
+        self.planned(name, *own).0.map(|switch| switch.ports).unwrap_or_default()
+    }
+
     /// BGP sessions that a switch is to have: the port, and the switch at the other end of its cable; none where it cannot be planned.
     #[must_use]
     pub fn sessions(&self, name: &str) -> Vec<(Name, Name)> {
-        let Some(own) = self.listed.get(name) else { return Vec::new() };
-        let ports = self.planned(name, *own).0.map(|switch| switch.ports).unwrap_or_default();
         let session = |port: Port| match port.peer {
             Peer::Switch { switch, .. } => Some((port.name, switch)),
             Peer::Nic { .. } => None,
         };
-        ports.into_iter().filter_map(session).collect()
+        self.ports(name).into_iter().filter_map(session).collect()
     }
 
     /// Loopbacks and AS numbers that do not go together, as far as this switch is concerned.

@@ -54,12 +54,12 @@ pub struct Interval {
 #[derive(Debug, Clone)]
 pub struct Watch {
     ports: Vec<Port>,
-    /// Bytes a millisecond of a port at its full rate.
-    line: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Port {
+    /// Bytes a millisecond at its full rate.
+    line: u64,
     last: Option<Reading>,
     interval: Option<Interval>,
     /// Since when it is stopped without a break.
@@ -70,13 +70,19 @@ impl Watch {
     /// Nothing was read yet. `gbps` is the rate of the ports.
     #[must_use]
     pub fn new(plane: &Plane, gbps: u64) -> Self {
-        Watch { ports: vec![Port::default(); plane.len()], line: gbps * 125_000 }
+        let port = Port { line: gbps * 125_000, ..Port::default() };
+        Watch { ports: vec![port; plane.len()] }
+    }
+
+    /// The rate of one port, in Mbit/s.
+    pub fn set_rate(&mut self, port: PortId, mbps: u64) {
+        self.ports[port.0 as usize].line = mbps.saturating_mul(125);
     }
 
     /// Takes a reading of a port; one that is older than the last is not used.
     pub fn take(&mut self, port: PortId, reading: Reading) {
-        let line = self.line;
         let port = &mut self.ports[port.0 as usize];
+        let line = port.line;
         let Some(last) = port.last.filter(|last| reading.at > last.at) else {
             if port.last.is_none() {
                 port.last = Some(reading);
@@ -86,7 +92,8 @@ impl Watch {
         let took = reading.at - last.at;
         let (paused, sent) = (reading.paused.since(last.paused), reading.sent.since(last.sent));
         // A counter that was reset, or a gap in which too much may have happened, says nothing. 5 % is for clocks that differ.
-        let can_be = paused <= took * 1_050 && sent <= (took + took / 20 + 1) * line && took <= LATE;
+        let can_be =
+            paused <= took * 1_050 && sent <= (took + took / 20 + 1).saturating_mul(line) && took <= LATE;
         let interval = can_be.then(|| {
             let paused = (paused / took).min(1_000);
             let is_stopped = paused >= STOPPED && sent == 0 && last.is_queued && reading.is_queued;

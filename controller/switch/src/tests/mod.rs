@@ -2,6 +2,7 @@
 
 mod checking;
 mod clusters;
+mod counting;
 mod documents;
 mod mutating;
 mod planners;

@@ -5,10 +5,12 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use super::source::{self, Call, Source};
 use crate::process::Result;
 
-/// How metrics are registered (`proto/rpc/src/metrics.rs`), what each way is called, and what its names end with.
-const WAYS: [(&str, &str, &str); 7] = [
+/// How metrics are registered (`proto/rpc/src/metrics.rs`, `scrape.rs`), what each way is called, and what its names end with.
+const WAYS: [(&str, &str, &str); 9] = [
     (".counter", "counter", "_total"),
     (".counter_by", "counter", "_total"),
+    (".counters_by", "counter", "_total"),
+    (".gauges_by", "gauge", ""),
     (".gauge", "gauge", ""),
     (".gauge_by", "gauge", ""),
     (".seconds", "histogram", ""),

@@ -30,7 +30,8 @@ for i = 1, #queues, 2 do
   local port, number = string.match(queues[i], '^(.*):(%d+)$')
   if port and out[port] and tonumber(number) < 8 then
     out[port].queues['q' .. number] = of(queues[i + 1], {'SAI_QUEUE_STAT_DROPPED_PACKETS',
-      'SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS', 'SAI_QUEUE_STAT_SHARED_WATERMARK_BYTES', 'PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED'})
+      'SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS', 'SAI_QUEUE_STAT_SHARED_WATERMARK_BYTES', 'PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED',
+      'SAI_QUEUE_STAT_BYTES'})
   end
 end
 return cjson.encode(out)";
@@ -83,6 +84,7 @@ pub fn counters(said: &str) -> BTreeMap<String, PortCounters> {
                 drops: number(&queue["SAI_QUEUE_STAT_DROPPED_PACKETS"]),
                 watermark_bytes: number(&queue["SAI_QUEUE_STAT_SHARED_WATERMARK_BYTES"]),
                 storms: number(&queue["PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED"]),
+                tx_bytes: number(&queue["SAI_QUEUE_STAT_BYTES"]),
             };
             if one != (SwitchPriorityCounters { priority, ..SwitchPriorityCounters::default() }) {
                 counters.priorities.push(one);
@@ -106,7 +108,7 @@ mod tests {
     fn counters_are_taken_by_priority() {
         let said = r#"{"Ethernet0": {"port": {"SAI_PORT_STAT_PFC_3_RX_PKTS": "5", "SAI_PORT_STAT_PFC_3_TX_PAUSE_DURATION_US": "70",
                        "SAI_PORT_STAT_PFC_0_RX_PKTS": "0", "SAI_PORT_STAT_IF_IN_FEC_NOT_CORRECTABLE_FRAMES": "2"},
-                       "queues": {"q3": {"SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS": "9", "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED": "1"},
+                       "queues": {"q3": {"SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS": "9", "SAI_QUEUE_STAT_BYTES": "8000", "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED": "1"},
                                   "q5": {"SAI_QUEUE_STAT_DROPPED_PACKETS": "4"}}},
                        "Ethernet4": {"port": {}, "queues": {}}}"#;
         let all = counters(&format!("{said}\n"));
@@ -119,6 +121,7 @@ mod tests {
                 paused_tx_us: 70,
                 ecn_marked: 9,
                 storms: 1,
+                tx_bytes: 8000,
                 ..SwitchPriorityCounters::default()
             },
             SwitchPriorityCounters { priority: 5, drops: 4, ..SwitchPriorityCounters::default() },

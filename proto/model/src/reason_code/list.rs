@@ -390,6 +390,28 @@ reason_codes! {
         SwitchUnplanned,
         /// By LLDP another device is at the other end of a cable than the fabric document says; mend the cable or the document.
         SwitchMiscabled,
+        /// A switch is not heard from; look at its agent and at its way to the controller.
+        SwitchNotReady,
+        /// The configuration of a switch is not as desired, and no rollout is the cause; `railctl describe switch` says where.
+        SwitchDrifted,
+        /// The leaves of a rail are configured as desired, by what was read back; there is nothing to do.
+        SwitchCertified,
+        /// Leaves of a rail were not read back, or not rolled out to yet; look at their agents, or `railctl switch apply`.
+        SwitchUnread,
+    }
+    "Ports of switches" {
+        /// A port is paused without end, and others stand still for it; drain the server's rail that is named, or look at the switch.
+        SwitchPauseStorm,
+        /// A server pauses the port of its leaf for much of the time; where its memory or PCIe is the cause look there, else at what it receives.
+        SwitchPortPaused,
+        /// The switch's PFC watchdog found a storm; look at what is at the other end of the port.
+        SwitchWatchdog,
+        /// A switch has dropped packets of the lossless class; look at headroom, PFC at both ends, and the watchdog.
+        SwitchLosslessDrops,
+        /// Frames arrive damaged; clean or change the cable or the optics of the port.
+        SwitchPortDamage,
+        /// A link comes and goes; look at the cable, the optics, and the port at the other end.
+        SwitchPortFlapping,
     }
     "Rollouts to switches" {
         /// A switch could not be brought to its configuration; mend what the message says, then `railctl switch resume`.

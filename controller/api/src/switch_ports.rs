@@ -1,0 +1,135 @@
+//! What ports of switches count, looked at by the leader and stored nowhere.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use controller_switch::{
+    cluster::{Finding, profile_of},
+    live::{Live, Lossless, Sample},
+};
+use proto_model::{SwitchName, Timestamp};
+use proto_wire::v1;
+
+use crate::switch_board::{Board, Inputs};
+
+/// All that is known of switches by their reports; clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Known {
+    /// What was read back of each.
+    pub(crate) board: Board,
+    /// What their ports count.
+    pub(crate) ports: Ports,
+}
+
+/// Storms are looked for so often at most, in milliseconds.
+const AGAIN: u64 = 500;
+
+/// The ports of the switches of these inputs.
+struct Watched {
+    /// Of the inputs.
+    key: u64,
+    /// The lossless priority of the profile in force.
+    priority: u32,
+    live: Live,
+    /// Storms that were logged, and when they were looked for.
+    named: BTreeSet<String>,
+    looked: u64,
+}
+
+impl Watched {
+    fn new(inputs: &Inputs) -> Self {
+        // A profile that cannot be read is told where switches are planned.
+        let profile = profile_of(inputs.profile.as_deref()).unwrap_or_default();
+        let priority = profile.spec().lossless_priority.get().into();
+        let live = Live::new(&inputs.cluster());
+        Self { key: inputs.key, priority, live, named: BTreeSet::new(), looked: 0 }
+    }
+
+    /// Logs each storm once.
+    fn name_storms(&mut self, switch: &str, now: u64) {
+        let is_due = now.saturating_sub(self.looked) >= AGAIN;
+        if !is_due || (self.named.is_empty() && !self.live.is_stopped(switch, now)) {
+            return;
+        }
+        self.looked = now;
+        let storms = self.live.storms(now);
+        for (place, symptom) in &storms {
+            if !self.named.contains(place) {
+                tracing::warn!(%place, %symptom, "a pause storm");
+            }
+        }
+        self.named = storms.into_iter().map(|(place, _)| place).collect();
+    }
+}
+
+/// What the counters of all ports show at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    /// By switch: what is wrong.
+    pub(crate) findings: BTreeMap<String, Vec<Finding>>,
+    /// By switch: its ports whose link is up, and all that were read lately.
+    pub(crate) up: BTreeMap<String, (usize, usize)>,
+}
+
+/// The ports of all switches.
+#[derive(Clone, Default)]
+pub(crate) struct Ports(Arc<Mutex<Option<Watched>>>);
+
+impl Ports {
+    fn with<T>(&self, inputs: &Inputs, look: impl FnOnce(&mut Watched) -> T) -> T {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = match held.take() {
+            Some(watched) if watched.key == inputs.key => watched,
+            _ => Watched::new(inputs),
+        };
+        look(held.insert(watched))
+    }
+
+    /// Takes in what a switch has read of its ports; blocks while the fabric's ports are worked out anew.
+    pub(crate) fn take(
+        &self,
+        inputs: &Inputs,
+        name: &SwitchName,
+        read_ms: u64,
+        now: Timestamp,
+        ports: &[v1::SwitchPortStatus],
+    ) {
+        self.with(inputs, |watched| {
+            let priority = watched.priority;
+            let samples = ports.iter().map(|port| sample(port, priority));
+            watched.live.take(name.as_str(), read_ms, now.0, samples);
+            watched.name_storms(name.as_str(), now.0);
+        });
+    }
+
+    /// What they show now. `stalled` are the rails of servers that hold up their NICs themselves.
+    pub(crate) fn shown(&self, inputs: &Inputs, now: Timestamp, stalled: &BTreeSet<(String, u32)>) -> Shown {
+        let stalls = |server: &str, rail: u32| stalled.contains(&(server.to_owned(), rail)).then_some(true);
+        self.with(inputs, |watched| {
+            let up = |switch: &SwitchName| (switch.to_string(), watched.live.up(switch.as_str(), now.0));
+            let up = inputs.switches.iter().map(|switch| up(&switch.name)).collect();
+            Shown { findings: watched.live.findings(now.0, &stalls), up }
+        })
+    }
+}
+
+fn sample(port: &v1::SwitchPortStatus, priority: u32) -> Sample<'_> {
+    let of_priority = port.priorities.iter().find(|one| one.priority == priority);
+    let lossless = |one: &v1::SwitchPriorityCounters| Lossless {
+        paused_us: one.paused_rx_us,
+        sent_bytes: one.tx_bytes,
+        waiting_bytes: one.watermark_bytes,
+        drops: one.drops,
+        storms: one.storms,
+    };
+    Sample {
+        port: &port.name,
+        is_up: port.up,
+        mbps: port.speed_mbps,
+        damaged: port.rx_errors.saturating_add(port.fec_uncorrectable),
+        link_changes: port.link_changes,
+        lossless: of_priority.map(lossless),
+    }
+}
