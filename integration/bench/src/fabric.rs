@@ -3,6 +3,7 @@
 //! that are found; F7, who started a pause storm; F8, flows that have uplinks of their own; F9, what a large fabric costs to render, read,
 //! compare and check.
 
+mod counters;
 mod rollout;
 mod sonic;
 
@@ -244,7 +245,7 @@ fn large(row: &Row, quick: bool) -> Result<(), String> {
     };
     line("plan, render, read, compare and check", seconds, "s", Goal::AtMost(5.0));
     line("memory at most", peak, "GiB", Goal::AtMost(1.0));
-    Ok(())
+    counters::lines(row, quick)
 }
 
 /// Bytes that were rendered. What is read back must be what was rendered, and right.

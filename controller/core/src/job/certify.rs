@@ -144,7 +144,10 @@ impl Step<'_> {
         let once = certificate.unconfirmed.iter().take(REPORTED).map(once);
         let rails = certificate.rails.iter().take(64).map(rail);
         let blind = certificate.unobserved.iter().map(|reason| reason.clone().since(self.now));
-        [whole].into_iter().chain(findings).chain(once).chain(rails).chain(blind).collect()
+        let placement = entry.job.status.placement.as_deref();
+        let leaves = placement.map(|placement| self.state.leaves_read_back(placement, self.now));
+        let leaves = leaves.unwrap_or_default().into_iter().take(64);
+        [whole].into_iter().chain(findings).chain(once).chain(rails).chain(leaves).chain(blind).collect()
     }
 }
 

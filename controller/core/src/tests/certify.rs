@@ -7,7 +7,7 @@ use proto_model::{
     PairReport, PathMeasurement, Phase, PortReport, ReasonCode, Replace, Requeue,
 };
 
-use super::{World, name, spec};
+use super::{World, drains, name, spec, switch_rollout};
 
 pub(super) fn world(certification: Certification) -> World {
     let mut world = World::new();
@@ -104,6 +104,57 @@ fn ranks_wait_for_all_reports_and_the_job_says_what_was_found() {
     w.report(nodes[0], reports[0].clone());
     w.all("a", Observed::Running);
     assert!(w.job("a").status.started.is_some());
+}
+
+#[test]
+fn the_certificate_says_how_the_leaves_of_the_gang_were_read_back() {
+    use proto_model::{QosState, SwitchProgress, SwitchReport, SwitchStanding};
+    let report = |w: &World, standing| SwitchReport {
+        agent_version: "1".into(),
+        nos_version: "202505".into(),
+        progress: Some(SwitchProgress {
+            state: QosState::Kept,
+            generation: 1,
+            message: String::new(),
+            observed_number: 0,
+        }),
+        standing,
+        unreadable: String::new(),
+        compared: w.state.base.switch_plans,
+        sessions: Some(Vec::new()),
+    };
+    let told = |standings: [Option<SwitchStanding>; 2]| {
+        let mut w = world(Certification::Require);
+        w.ok(drains::fabric());
+        for leaf in ["p0r0", "p0r1"] {
+            switch_rollout::known(&mut w, leaf, false);
+        }
+        for (leaf, standing) in ["p0r0", "p0r1"].into_iter().zip(standings) {
+            if let Some(standing) = standing {
+                let report = report(&w, standing);
+                switch_rollout::say(&mut w, &switch_rollout::switch(leaf), report);
+            }
+        }
+        w.submit("a", spec(2, 1));
+        w.all("a", Observed::Prepared);
+        measure(&mut w, "a", None);
+        let job = w.job("a");
+        let of = |reason: &&proto_model::Reason| reason.code.as_str().starts_with("Switch");
+        let told = job.status.reasons.iter().filter(of);
+        told.map(|reason| (reason.code.clone(), reason.message.clone())).collect::<Vec<_>>()
+    };
+    let same = Some(SwitchStanding::Same);
+    let well = |rail: u32| {
+        let message = format!("rail {rail}: 1 of 1 leaves are configured as desired");
+        (ReasonCode::SwitchCertified, message)
+    };
+    assert_eq!(told([same, same]), [well(0), well(1)]);
+    let drifted = told([Some(SwitchStanding::Differs(3)), same]);
+    let message = "rail 0: 0 of 1 leaves are configured as desired; drifted: p0r0".to_owned();
+    assert_eq!(drifted, [(ReasonCode::SwitchDrifted, message), well(1)]);
+    let unread = told([same, None]);
+    let message = "rail 1: 0 of 1 leaves are configured as desired; not read: p0r1".to_owned();
+    assert_eq!(unread, [well(0), (ReasonCode::SwitchUnread, message)]);
 }
 
 #[test]

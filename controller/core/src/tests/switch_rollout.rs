@@ -13,11 +13,11 @@ use crate::{QosAction, SwitchEvent, SwitchOrder};
 
 const LEAVES: [&str; 4] = ["p0r0", "p0r1", "p1r0", "p1r1"];
 
-fn switch(text: &str) -> SwitchName {
+pub(super) fn switch(text: &str) -> SwitchName {
     SwitchName::new(text).unwrap()
 }
 
-fn known(w: &mut World, leaf: &str, repair_drift: bool) {
+pub(super) fn known(w: &mut World, leaf: &str, repair_drift: bool) {
     let spec = SwitchSpec {
         nos: SwitchNos::Sonic,
         version: String::new(),
@@ -99,7 +99,7 @@ impl Agent {
     }
 }
 
-fn say(w: &mut World, leaf: &SwitchName, report: SwitchReport) -> Option<DesiredSwitch> {
+pub(super) fn say(w: &mut World, leaf: &SwitchName, report: SwitchReport) -> Option<DesiredSwitch> {
     let event = Event::Switch(SwitchEvent::Reported { switch: leaf.clone(), report: Arc::new(report) });
     let Reply::SwitchDesired { desired, .. } = w.ok(event) else { panic!() };
     desired
