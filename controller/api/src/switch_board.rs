@@ -224,8 +224,8 @@ impl WeakBoard {
     /// What all ports said last, by switch; nothing once the board is gone.
     pub(crate) fn ports(&self) -> Vec<(String, Arc<[v1::SwitchPortStatus]>)> {
         let Some(board) = self.0.upgrade().map(Board) else { return Vec::new() };
-        let told = |(name, entry): (&SwitchName, &Entry)| (name.to_string(), Arc::clone(&entry.ports));
-        board.with(|all| all.iter().map(told).collect())
+        let ports_of = |(name, entry): (&SwitchName, &Entry)| (name.to_string(), Arc::clone(&entry.ports));
+        board.with(|all| all.iter().map(ports_of).collect())
     }
 }
 

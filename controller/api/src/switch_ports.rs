@@ -78,13 +78,13 @@ pub(crate) struct Shown {
 pub(crate) struct Ports(Arc<Mutex<Option<Watched>>>);
 
 impl Ports {
-    fn with<T>(&self, inputs: &Inputs, look: impl FnOnce(&mut Watched) -> T) -> T {
+    fn with<T>(&self, inputs: &Inputs, read: impl FnOnce(&mut Watched) -> T) -> T {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let watched = match held.take() {
             Some(watched) if watched.key == inputs.key => watched,
             _ => Watched::new(inputs),
         };
-        look(held.insert(watched))
+        read(held.insert(watched))
     }
 
     /// Takes in what a switch has read of its ports; blocks while the fabric's ports are worked out anew.

@@ -51,37 +51,38 @@ fn of_priority(one: &v1::SwitchPriorityCounters) -> [(&'static str, u64); 8] {
     ]
 }
 
-type Told = [(String, Arc<[v1::SwitchPortStatus]>)];
+type PortsBySwitch = [(String, Arc<[v1::SwitchPortStatus]>)];
 
-fn ports(told: &Told) -> impl Iterator<Item = (&str, &v1::SwitchPortStatus)> {
-    told.iter()
+fn ports(by_switch: &PortsBySwitch) -> impl Iterator<Item = (&str, &v1::SwitchPortStatus)> {
+    by_switch
+        .iter()
         .flat_map(|(switch, ports)| ports.iter().map(move |port| (switch.as_str(), port)))
         .take(PORTS_MAX)
 }
 
-fn of_ports(told: &Told, series: &mut Series<'_>) -> std::fmt::Result {
-    let up = ports(told).map(|(switch, port)| ([switch, &port.name], u64::from(port.up)));
+fn of_ports(by_switch: &PortsBySwitch, series: &mut Series<'_>) -> std::fmt::Result {
+    let up = ports(by_switch).map(|(switch, port)| ([switch, &port.name], u64::from(port.up)));
     series.gauges_by(
         "switch_port_up",
         "1 while the link of a switch's port is up",
         ["switch", "port"],
         up,
     )?;
-    let bytes = ports(told).flat_map(|(switch, port)| {
+    let bytes = ports(by_switch).flat_map(|(switch, port)| {
         [("rx", port.rx_bytes), ("tx", port.tx_bytes)].map(|(way, bytes)| ([switch, &port.name, way], bytes))
     });
     let labels = ["switch", "port", "direction"];
     series.counters_by("switch_port_bytes", "Bytes of a switch's port", labels, bytes)?;
-    let counted = ports(told)
+    let counted = ports(by_switch)
         .flat_map(|(switch, port)| events(port).map(|(event, count)| ([switch, &port.name, event], count)));
     let help = "What a switch's port counts, in the words of NICs' counters";
     series.counters_by("switch_port_events", help, ["switch", "port", "event"], counted)
 }
 
-fn of_priorities(told: &Told, series: &mut Series<'_>) -> std::fmt::Result {
+fn of_priorities(by_switch: &PortsBySwitch, series: &mut Series<'_>) -> std::fmt::Result {
     const NUMBERS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
     let all = || {
-        ports(told).flat_map(|(switch, port)| {
+        ports(by_switch).flat_map(|(switch, port)| {
             let named = |one: &v1::SwitchPriorityCounters| NUMBERS.get(one.priority as usize).copied();
             let own = port.priorities.iter().filter_map(move |one| Some((named(one)?, one)));
             own.map(move |(priority, one)| (switch, port.name.as_str(), priority, one))
@@ -101,13 +102,13 @@ fn of_priorities(told: &Told, series: &mut Series<'_>) -> std::fmt::Result {
 impl Scrape for SwitchSeries {
     fn scrape(&self, series: &mut Series<'_>) -> std::fmt::Result {
         let board = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let told = board.ports();
-        let all: usize = told.iter().map(|(_, ports)| ports.len()).sum();
+        let by_switch = board.ports();
+        let all: usize = by_switch.iter().map(|(_, ports)| ports.len()).sum();
         let left_out = u64::try_from(all.saturating_sub(PORTS_MAX)).unwrap_or(u64::MAX);
         let help = "Ports of switches that these metrics have no room for";
         series.gauge("switch_ports_left_out", help, left_out)?;
-        of_ports(&told, series)?;
-        of_priorities(&told, series)
+        of_ports(&by_switch, series)?;
+        of_priorities(&by_switch, series)
     }
 }
 

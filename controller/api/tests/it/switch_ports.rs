@@ -71,13 +71,13 @@ async fn health_and_the_switch_tell_what_its_ports_count() {
     // The first reading says what there is, the next what happens.
     tokio::time::sleep(Duration::from_millis(100)).await;
     report(&mut agent, since, 5).await;
-    let told = health(&world).await;
-    assert_eq!(names(&told), ["leaf1", "leaf0"]);
+    let rows = health(&world).await;
+    assert_eq!(names(&rows), ["leaf1", "leaf0"]);
     let reasons: Vec<(&str, &str)> =
-        told[0].reasons.iter().map(|one| (one.code.as_str(), one.scope.as_str())).collect();
+        rows[0].reasons.iter().map(|one| (one.code.as_str(), one.scope.as_str())).collect();
     let at = "switch/leaf1/Ethernet0";
     assert_eq!(reasons, [("SwitchLosslessDrops", at), ("SwitchPortPaused", at)]);
-    assert!(told[0].reasons[1].message.contains("pauses this port for 6"), "{:?}", told[0]);
+    assert!(rows[0].reasons[1].message.contains("pauses this port for 6"), "{:?}", rows[0]);
     // The same stands in what is said of the switch.
     let request = v1::GetSwitchRequest { name: "leaf1".into() };
     let status = admins.get_switch(request).await.unwrap().into_inner().status.unwrap();

@@ -123,7 +123,7 @@ fn the_certificate_says_how_the_leaves_of_the_gang_were_read_back() {
         compared: w.state.base.switch_plans,
         sessions: Some(Vec::new()),
     };
-    let told = |standings: [Option<SwitchStanding>; 2]| {
+    let certified = |standings: [Option<SwitchStanding>; 2]| {
         let mut w = world(Certification::Require);
         w.ok(drains::fabric());
         for leaf in ["p0r0", "p0r1"] {
@@ -140,19 +140,19 @@ fn the_certificate_says_how_the_leaves_of_the_gang_were_read_back() {
         measure(&mut w, "a", None);
         let job = w.job("a");
         let of = |reason: &&proto_model::Reason| reason.code.as_str().starts_with("Switch");
-        let told = job.status.reasons.iter().filter(of);
-        told.map(|reason| (reason.code.clone(), reason.message.clone())).collect::<Vec<_>>()
+        let reasons = job.status.reasons.iter().filter(of);
+        reasons.map(|reason| (reason.code.clone(), reason.message.clone())).collect::<Vec<_>>()
     };
     let same = Some(SwitchStanding::Same);
     let well = |rail: u32| {
         let message = format!("rail {rail}: 1 of 1 leaves are configured as desired");
         (ReasonCode::SwitchCertified, message)
     };
-    assert_eq!(told([same, same]), [well(0), well(1)]);
-    let drifted = told([Some(SwitchStanding::Differs(3)), same]);
+    assert_eq!(certified([same, same]), [well(0), well(1)]);
+    let drifted = certified([Some(SwitchStanding::Differs(3)), same]);
     let message = "rail 0: 0 of 1 leaves are configured as desired; drifted: p0r0".to_owned();
     assert_eq!(drifted, [(ReasonCode::SwitchDrifted, message), well(1)]);
-    let unread = told([same, None]);
+    let unread = certified([same, None]);
     let message = "rail 1: 0 of 1 leaves are configured as desired; not read: p0r1".to_owned();
     assert_eq!(unread, [well(0), (ReasonCode::SwitchUnread, message)]);
 }

@@ -54,13 +54,13 @@ impl Rise {
         let Some((_, base)) = within.next_back() else { return Vec::new() };
         let [damaged, changes, drops, storms] =
             std::array::from_fn(|index| last[index].saturating_sub(base[index]));
-        let told = [
+        let symptoms = [
             (storms > 0, Symptom::WatchdogStorms(storms)),
             (drops > 0, Symptom::LosslessDrops(drops)),
             (damaged >= DAMAGED, Symptom::Damaged(damaged)),
             (changes >= FLAPS, Symptom::Flapping(changes)),
         ];
-        told.into_iter().filter_map(|(is_told, symptom)| is_told.then_some(symptom)).collect()
+        symptoms.into_iter().filter_map(|(is_found, symptom)| is_found.then_some(symptom)).collect()
     }
 }
 

@@ -57,12 +57,12 @@ impl State {
             };
             placement.nodes.iter().filter_map(leaf).collect()
         };
-        let told = |rail: &u32| {
+        let reason_of = |rail: &u32| {
             let leaves = leaves(*rail);
             let known: Vec<&SwitchName> = leaves.iter().filter(|leaf| self.switch(leaf).is_some()).collect();
             (!known.is_empty()).then(|| self.rail_read_back(*rail, &known, now))
         };
-        placement.rails.iter().filter_map(told).collect()
+        placement.rails.iter().filter_map(reason_of).collect()
     }
 
     fn rail_read_back(&self, rail: u32, leaves: &[&SwitchName], now: Timestamp) -> Reason {
