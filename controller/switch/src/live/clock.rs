@@ -2,12 +2,14 @@
 
 /// A report is not under way for longer than this, in milliseconds; a clock that differs by more has jumped.
 const UNDER_WAY: u64 = 5_000;
+/// Of the time since a report one part in so many is added to what it showed: clocks differ in their rate by some 50 parts in a million.
+const FORGET: u64 = 1_000;
 
-/// How a switch's clock stands to ours: the report that was under way for the shortest time says it best.
+/// How a switch's clock stands to ours: the report that was under way for the shortest time says it best, and less so the older it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Clock {
     last: u64,
-    /// What is to be added to the switch's time, at least one report was heard.
+    /// What is to be added to the switch's time; none before the first report.
     offset: Option<i64>,
 }
 
@@ -21,7 +23,8 @@ impl Clock {
         let now_offset = now - read;
         let known =
             self.offset.filter(|known| read_ms >= self.last && now_offset - known <= signed(UNDER_WAY));
-        let offset = known.map_or(now_offset, |known| known.min(now_offset));
+        let aged = |known: i64| known + signed((read_ms - self.last).div_ceil(FORGET));
+        let offset = known.map_or(now_offset, |known| aged(known).min(now_offset));
         (self.last, self.offset) = (read_ms, Some(offset));
         u64::try_from(read + offset).unwrap_or(0)
     }
@@ -40,13 +43,29 @@ mod tests {
         let mut clock = Clock::default();
         assert_eq!(clock.heard(1_000, 50_020), 50_020);
         // Later by 300 ms on its way.
-        assert_eq!(clock.heard(2_000, 51_320), 51_020);
+        assert_eq!(clock.heard(2_000, 51_320), 51_021);
         // The quickest so far.
         assert_eq!(clock.heard(3_000, 52_010), 52_010);
-        assert_eq!(clock.heard(4_000, 53_015), 53_010);
+        assert_eq!(clock.heard(4_000, 53_015), 53_011);
         // It has started anew, or its clock has jumped.
         assert_eq!(clock.heard(10, 54_000), 54_000);
         assert_eq!(clock.heard(20, 60_000), 60_000);
         assert_eq!(clock.heard(0, 61_000), 61_000);
+    }
+
+    #[test]
+    fn a_clock_that_is_slow_or_fast_does_not_run_away() {
+        for parts_per_million in [-100_i64, 0, 100] {
+            let (mut clock, mut worst) = (Clock::default(), 0);
+            for second in 1..200_000_u64 {
+                let now = second * 1_000;
+                let drift = i64::try_from(now).unwrap() * parts_per_million / 1_000_000;
+                let read = now.saturating_add_signed(drift);
+                let under_way = 3 + second * 7 % 40;
+                let at = clock.heard(read, 5_000_000 + now + under_way);
+                worst = worst.max(at.abs_diff(5_000_000 + now));
+            }
+            assert!(worst <= 50, "{parts_per_million}: {worst} ms");
+        }
     }
 }
