@@ -13,11 +13,11 @@ use crate::{
     world::World,
 };
 
-/// A port whose counters follow from how long it is watched: paused for 60 % of the time, with a drop for each of these.
+/// A port whose counters follow from how long it is watched: paused for 65 % of the time, with a drop for each of these.
 fn port(millis: u64, drops: u64) -> v1::SwitchPortStatus {
     let lossless = v1::SwitchPriorityCounters {
         priority: 3,
-        paused_rx_us: millis * 600,
+        paused_rx_us: millis * 650,
         tx_bytes: 1 + millis * 1_000,
         watermark_bytes: 70,
         drops,

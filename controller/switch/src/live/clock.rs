@@ -3,13 +3,13 @@
 /// A report is not under way for longer than this, in milliseconds; a clock that differs by more has jumped.
 const UNDER_WAY: u64 = 5_000;
 /// Of the time since a report one part in so many is added to what it showed: clocks differ in their rate by some 50 parts in a million.
-const FORGET: u64 = 1_000;
+const FORGET: u64 = 5_000;
 
 /// How a switch's clock stands to ours: the report that was under way for the shortest time says it best, and less so the older it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Clock {
     last: u64,
-    /// What is to be added to the switch's time; none before the first report.
+    /// Microseconds that are to be added to the switch's time; none before the first report.
     offset: Option<i64>,
 }
 
@@ -20,18 +20,19 @@ impl Clock {
             return now_ms;
         }
         let (read, now) = (signed(read_ms), signed(now_ms));
-        let now_offset = now - read;
-        let known =
-            self.offset.filter(|known| read_ms >= self.last && now_offset - known <= signed(UNDER_WAY));
-        let aged = |known: i64| known + signed((read_ms - self.last).div_ceil(FORGET));
+        let now_offset = (now - read) * 1_000;
+        let is_under_way = |known: &i64| now_offset - known <= signed(UNDER_WAY * 1_000);
+        let known = self.offset.filter(|known| read_ms >= self.last && is_under_way(known));
+        let aged = |known: i64| known + signed(read_ms - self.last) * 1_000 / signed(FORGET);
         let offset = known.map_or(now_offset, |known| aged(known).min(now_offset));
         (self.last, self.offset) = (read_ms, Some(offset));
-        u64::try_from(read + offset).unwrap_or(0)
+        u64::try_from((read * 1_000 + offset).div_euclid(1_000)).unwrap_or(0)
     }
 }
 
+/// What a switch says may be anything: beyond some 29,000 years nothing is told apart, and nothing overflows.
 fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX / 2)
+    i64::try_from(value).unwrap_or(i64::MAX).min(i64::MAX / 10_000)
 }
 
 #[cfg(test)]
@@ -43,14 +44,19 @@ mod tests {
         let mut clock = Clock::default();
         assert_eq!(clock.heard(1_000, 50_020), 50_020);
         // Later by 300 ms on its way.
-        assert_eq!(clock.heard(2_000, 51_320), 51_021);
+        assert_eq!(clock.heard(2_000, 51_320), 51_020);
         // The quickest so far.
         assert_eq!(clock.heard(3_000, 52_010), 52_010);
-        assert_eq!(clock.heard(4_000, 53_015), 53_011);
+        assert_eq!(clock.heard(4_000, 53_015), 53_010);
         // It has started anew, or its clock has jumped.
         assert_eq!(clock.heard(10, 54_000), 54_000);
         assert_eq!(clock.heard(20, 60_000), 60_000);
         assert_eq!(clock.heard(0, 61_000), 61_000);
+        // Nothing that is said breaks anything.
+        for read in [u64::MAX, 1, u64::MAX / 2, u64::MAX - 1, i64::MAX as u64] {
+            let _ = clock.heard(read, 62_000);
+        }
+        assert_eq!(clock.heard(5, 63_000), 63_000);
     }
 
     #[test]

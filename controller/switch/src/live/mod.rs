@@ -204,7 +204,7 @@ impl Live {
         if let (Some(interval), Some((server, nic, rail))) = (interval, self.nic(port)) {
             let host_stalls = stalls(&server, rail).map(u64::from);
             let both = Both { port_paused: interval.paused, host_stalls, ..Both::default() };
-            let percent = interval.paused / 10;
+            let percent = (interval.paused + 5) / 10;
             found.extend(join(&both).into_iter().filter_map(|join| match join {
                 Join::HostMemory => {
                     Some(Symptom::Paused { percent, server: server.clone(), nic: nic.clone(), by_host: true })
