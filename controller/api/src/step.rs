@@ -141,6 +141,10 @@ fn nodes_of(id: &JobId, job: &v1::Job) -> Result<Vec<NodeName>, RpcError> {
             Phase::Completed | Phase::Failed | Phase::Cancelled => {
                 format!("job '{id}' has ended ({name}); a step runs in a job that is RUNNING")
             }
+            Phase::Running => format!(
+                "not all processes of job '{id}' have started yet; `railctl wait job/{} --for started` waits for them",
+                id.name
+            ),
             _ => format!(
                 "job '{id}' is {name} and does not run yet; `railctl explain job {}` tells why, `railctl get jobs -w` when it does",
                 id.name

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
     agent::{Behaviour, FakeAgent},
-    jobs::{create, job, until},
+    jobs::{create, job, until_it},
     world::World,
 };
 
@@ -65,11 +65,13 @@ async fn a_step_is_carried_to_all_its_servers_and_back() {
     let client = world.user("default");
     let mut jobs = JobServiceClient::new(client.clone());
     jobs.create_job(create(job("runs", 2))).await.unwrap();
-    until(&client, "runs", Phase::Running).await;
+    until_it(&client, "runs", |job| job.status.as_ref().unwrap().start_time.is_some()).await;
     jobs.create_job(create(job("waits", 2))).await.unwrap();
-    assert_eq!(refused(&client, start("waits")).await.reason, "NOT_RUNNING");
+    let error = refused(&client, start("waits")).await;
+    assert_eq!(error.reason, "NOT_RUNNING", "{error:?}");
     let elsewhere = v1::StepStart { nodes: vec!["n9".into()], ..start("runs") };
-    assert!(refused(&client, elsewhere).await.message.contains("n0, n1"));
+    let error = refused(&client, elsewhere).await;
+    assert!(error.message.contains("n0, n1"), "{error:?}");
     let empty = v1::StepStart { argv: Vec::new(), ..start("runs") };
     assert_eq!(refused(&client, empty).await.class, ErrorClass::Invalid);
 
