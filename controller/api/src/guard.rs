@@ -29,7 +29,7 @@ use crate::{
     access,
     authz::{Rpc, authorise},
     fair::{FairLimits, Gate},
-    switch_series::SwitchSeries,
+    switch::series::SwitchSeries,
 };
 
 /// The caller's own id of a request, where it has no place in the message.

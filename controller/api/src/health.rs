@@ -13,9 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     context::{Context, unexpected},
-    switch_board::Inputs,
-    switch_health,
-    switch_ports::Known,
+    switch::{self, board::Inputs, ports::SwitchReports},
     views,
 };
 
@@ -23,13 +21,13 @@ use crate::{
 #[derive(Clone)]
 pub struct Health {
     context: Context,
-    known: Known,
+    known: SwitchReports,
 }
 
 impl Health {
     /// A handler over the loop, and over what is known of switches.
     #[must_use]
-    pub(crate) fn new(context: Context, known: Known) -> Self {
+    pub(crate) fn new(context: Context, known: SwitchReports) -> Self {
         Self { context, known }
     }
 }
@@ -50,7 +48,7 @@ impl HealthService for Health {
             let known = self.known.clone();
             let work = move || {
                 let shown = known.ports.shown(&inputs, now, &stalled);
-                switch_health::rows(&inputs, &observed, &shown)
+                switch::health::rows(&inputs, &observed, &shown)
             };
             let (rows, left_out) = spawn_blocking(work).await.map_err(|_| unexpected())?;
             (health.switches, health.switches_left_out) = (rows, left_out);

@@ -45,10 +45,7 @@ use crate::{
     schedule::Schedules,
     service_class::ServiceClasses,
     step::Steps,
-    switch::Switches,
-    switch_agent::SwitchAgents,
-    switch_board::FILES_MAX,
-    switch_ports::Known,
+    switch::{Switches, agent::SwitchAgents, board::FILES_MAX, ports::SwitchReports},
     tenant::Tenants,
     values::SecretsAndConfigs,
     webhook::Webhooks,
@@ -76,7 +73,7 @@ impl Api {
         let version = context.version;
         let (health, health_service) = tonic_health::server::health_reporter();
         let mut routes = Routes::builder();
-        let known = Known::default();
+        let known = SwitchReports::default();
         metrics.switches.follow(&known.board);
         macro_rules! serve {
             ($server:ident, $handlers:expr) => {

@@ -1,5 +1,13 @@
 //! SwitchService: what the fabric document does not say of switches, and the files that follow from both.
 
+pub(crate) mod agent;
+pub(crate) mod board;
+pub(crate) mod health;
+pub(crate) mod ports;
+pub(crate) mod rollout;
+pub(crate) mod series;
+pub(crate) mod status;
+
 use std::sync::Arc;
 
 use controller_core::{CoreError, Event, Reply, State, SwitchObserved};
@@ -12,10 +20,8 @@ use proto_wire::v1::{self, switch_service_server::SwitchService};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 use tonic::{Request, Response, Status};
 
-use crate::{
-    authz::Rpc, context::Context, fault, guard::Caller, page, switch_board::Inputs, switch_ports::Known,
-    switch_rollout, switch_status,
-};
+use self::{board::Inputs, ports::SwitchReports};
+use crate::{authz::Rpc, context::Context, fault, guard::Caller, page};
 
 /// Answers that are worked out at a time: each may look at all cables of the fabric.
 const AT_ONCE: usize = 2;
@@ -24,14 +30,14 @@ const AT_ONCE: usize = 2;
 #[derive(Clone)]
 pub struct Switches {
     context: Context,
-    known: Known,
+    known: SwitchReports,
     planning: Arc<Semaphore>,
 }
 
 impl Switches {
     /// Handlers over the loop.
     #[must_use]
-    pub(crate) fn new(context: Context, known: Known) -> Self {
+    pub(crate) fn new(context: Context, known: SwitchReports) -> Self {
         Self { context, known, planning: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
@@ -64,7 +70,7 @@ impl Switches {
         let known = self.known.clone();
         let fill = move || {
             let shown = known.ports.shown(&inputs, now, &stalled);
-            switch_status::fill(&inputs.cluster(), &mut switches, &observed, &known.board, &shown);
+            status::fill(&inputs.cluster(), &mut switches, &observed, &known.board, &shown);
             switches
         };
         self.work(fill).await
@@ -192,14 +198,14 @@ impl SwitchService for Switches {
     ) -> Result<Response<v1::CreateSwitchTokenResponse>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        Ok(Response::new(switch_rollout::token(&self.context, &caller, wire).await?))
+        Ok(Response::new(rollout::token(&self.context, &caller, wire).await?))
     }
 
     async fn get_switch_rollout(
         &self,
         _: Request<v1::GetSwitchRolloutRequest>,
     ) -> Result<Response<v1::SwitchRollout>, Status> {
-        Ok(Response::new(switch_rollout::get(&self.context).await?))
+        Ok(Response::new(rollout::get(&self.context).await?))
     }
 
     async fn roll_out_switches(
@@ -208,7 +214,7 @@ impl SwitchService for Switches {
     ) -> Result<Response<v1::SwitchRollout>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        Ok(Response::new(switch_rollout::roll_out(&self.context, &self.known.board, &caller, wire).await?))
+        Ok(Response::new(rollout::roll_out(&self.context, &self.known.board, &caller, wire).await?))
     }
 
     async fn plan_switches(
@@ -217,7 +223,7 @@ impl SwitchService for Switches {
     ) -> Result<Response<v1::SwitchPlan>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        Ok(Response::new(switch_rollout::plan(&self.context, &self.known.board, &caller, wire).await?))
+        Ok(Response::new(rollout::plan(&self.context, &self.known.board, &caller, wire).await?))
     }
 
     async fn control_switch_rollout(
@@ -226,6 +232,6 @@ impl SwitchService for Switches {
     ) -> Result<Response<v1::SwitchRollout>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        Ok(Response::new(switch_rollout::control(&self.context, &caller, wire).await?))
+        Ok(Response::new(rollout::control(&self.context, &caller, wire).await?))
     }
 }

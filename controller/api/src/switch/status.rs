@@ -5,7 +5,7 @@ use controller_switch::cluster::{Cluster, Finding, Seat, Seen};
 use proto_model::SwitchName;
 use proto_wire::{convert::time_to_wire, v1};
 
-use crate::{switch_board::Board, switch_ports::Shown, switch_rollout};
+use super::{board::Board, ports::PortFindings, rollout};
 
 /// Causes that one answer tells of a switch at most.
 const REASONS: usize = 32;
@@ -25,7 +25,7 @@ pub(crate) fn status_of(
         last_seen: observed.last_seen.map(time_to_wire),
         nos_version: observed.nos_version.clone(),
         agent_version: observed.agent_version.clone(),
-        configuration: switch_rollout::configuration(observed.state, observed.standing).into(),
+        configuration: rollout::configuration(observed.state, observed.standing).into(),
         generation: observed.generation,
         observed_number: observed.number,
         reasons: findings.iter().take(REASONS).map(reason).collect(),
@@ -53,7 +53,7 @@ pub(crate) fn fill(
     switches: &mut [v1::Switch],
     observed: &[SwitchObserved],
     board: &Board,
-    counted: &Shown,
+    counted: &PortFindings,
 ) {
     for (switch, observed) in switches.iter_mut().zip(observed) {
         let name = switch.metadata.as_ref().map(|metadata| metadata.name.as_str()).unwrap_or_default();
@@ -66,7 +66,7 @@ pub(crate) fn fill(
         }
         let mut status = status_of(seat.as_ref(), &findings, observed);
         if let Some(shown) = shown {
-            let differences = shown.verdict.map(|verdict| switch_rollout::differences(&verdict));
+            let differences = shown.verdict.map(|verdict| rollout::differences(&verdict));
             (status.differences, status.differences_total) = differences.unwrap_or_default();
             status.ports = shown.ports.to_vec();
         }

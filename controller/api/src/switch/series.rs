@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use proto_rpc::{Metrics, Scrape, Series};
 use proto_wire::v1;
 
-use crate::switch_board::{Board, WeakBoard};
+use super::board::{Board, WeakBoard};
 
 /// Ports that one scrape tells at most: some twenty series each.
 const PORTS_MAX: usize = 16_384;
@@ -118,7 +118,7 @@ mod tests {
     use proto_rpc::exposition::Exposition;
 
     use super::*;
-    use crate::switch_board::Inputs;
+    use crate::switch::board::Inputs;
 
     /// Those of a cluster with this switch alone.
     fn inputs(name: &str) -> Inputs {

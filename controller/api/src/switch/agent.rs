@@ -32,9 +32,11 @@ use crate::{
     credential::token_digest,
     fault,
     guard::Caller,
-    switch::refused,
-    switch_board::{Inputs, Verdict},
-    switch_ports::Known,
+    switch::{
+        board::{Inputs, Verdict},
+        ports::SwitchReports,
+        refused,
+    },
 };
 
 /// Comparisons that are worked out at a time: each may look at all cables of the fabric.
@@ -46,14 +48,14 @@ const VERSION: usize = 128;
 #[derive(Clone)]
 pub struct SwitchAgents {
     context: Context,
-    known: Known,
+    known: SwitchReports,
     comparing: Arc<Semaphore>,
 }
 
 impl SwitchAgents {
     /// Handlers over the loop, and over what is known of switches.
     #[must_use]
-    pub(crate) fn new(context: Context, known: Known) -> Self {
+    pub(crate) fn new(context: Context, known: SwitchReports) -> Self {
         Self { context, known, comparing: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 

@@ -23,7 +23,7 @@ use crate::{
     credential::{lifetime, token_digest},
     fault,
     guard::Caller,
-    switch_board::{Board, Inputs, Verdict},
+    switch::board::{Board, Inputs, Verdict},
 };
 
 /// Longest reason of an administrator's, in bytes.

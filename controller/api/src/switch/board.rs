@@ -230,7 +230,7 @@ impl WeakBoard {
 }
 
 /// What is known of a switch: how what was read back stood when it was compared last, and what its ports said.
-pub(crate) struct Said {
+pub(crate) struct LastReport {
     pub(crate) verdict: Option<Arc<Verdict>>,
     pub(crate) ports: Arc<[v1::SwitchPortStatus]>,
 }
@@ -290,9 +290,9 @@ impl Board {
     }
 
     /// What is known of a switch.
-    pub(crate) fn shown(&self, name: &SwitchName) -> Option<Said> {
+    pub(crate) fn shown(&self, name: &SwitchName) -> Option<LastReport> {
         let entry = self.with(|all| all.get(name).cloned())?;
-        Some(Said { verdict: entry.read.map(|read| read.verdict), ports: entry.ports })
+        Some(LastReport { verdict: entry.read.map(|read| read.verdict), ports: entry.ports })
     }
 
     /// What would change on a switch, by what was read of it last; none where nothing was.

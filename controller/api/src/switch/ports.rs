@@ -12,11 +12,11 @@ use controller_switch::{
 use proto_model::{SwitchName, Timestamp};
 use proto_wire::v1;
 
-use crate::switch_board::{Board, Inputs};
+use super::board::{Board, Inputs};
 
 /// All that is known of switches by their reports; clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct SwitchReports {
     /// What was read back of each.
     pub(crate) board: Board,
     /// What their ports count.
@@ -27,7 +27,7 @@ pub(crate) struct Known {
 const AGAIN: u64 = 500;
 
 /// The ports of the switches of these inputs.
-struct Watched {
+struct PortWatch {
     /// Of the inputs.
     key: u64,
     /// The lossless priority of the profile in force.
@@ -38,7 +38,7 @@ struct Watched {
     looked: u64,
 }
 
-impl Watched {
+impl PortWatch {
     fn new(inputs: &Inputs) -> Self {
         // A profile that cannot be read is told where switches are planned.
         let profile = profile_of(inputs.profile.as_deref()).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Watched {
 
 /// What the counters of all ports show at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct PortFindings {
     /// By switch: what is wrong.
     pub(crate) findings: BTreeMap<String, Vec<Finding>>,
     /// By switch: its ports whose link is up, and all that were read lately.
@@ -75,16 +75,16 @@ pub(crate) struct Shown {
 
 /// The ports of all switches.
 #[derive(Clone, Default)]
-pub(crate) struct Ports(Arc<Mutex<Option<Watched>>>);
+pub(crate) struct Ports(Arc<Mutex<Option<PortWatch>>>);
 
 impl Ports {
-    fn with<T>(&self, inputs: &Inputs, read: impl FnOnce(&mut Watched) -> T) -> T {
+    fn with<T>(&self, inputs: &Inputs, read: impl FnOnce(&mut PortWatch) -> T) -> T {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let watched = match held.take() {
-            Some(watched) if watched.key == inputs.key => watched,
-            _ => Watched::new(inputs),
+        let watch = match held.take() {
+            Some(watch) if watch.key == inputs.key => watch,
+            _ => PortWatch::new(inputs),
         };
-        read(held.insert(watched))
+        read(held.insert(watch))
     }
 
     /// Takes in what a switch has read of its ports; blocks while the fabric's ports are worked out anew.
@@ -96,21 +96,26 @@ impl Ports {
         now: Timestamp,
         ports: &[v1::SwitchPortStatus],
     ) {
-        self.with(inputs, |watched| {
-            let priority = watched.priority;
+        self.with(inputs, |watch| {
+            let priority = watch.priority;
             let samples = ports.iter().map(|port| sample(port, priority));
-            watched.live.take(name.as_str(), read_ms, now.0, samples);
-            watched.name_storms(name.as_str(), now.0);
+            watch.live.take(name.as_str(), read_ms, now.0, samples);
+            watch.name_storms(name.as_str(), now.0);
         });
     }
 
     /// What they show now. `stalled` are the rails of servers that hold up their NICs themselves.
-    pub(crate) fn shown(&self, inputs: &Inputs, now: Timestamp, stalled: &BTreeSet<(String, u32)>) -> Shown {
+    pub(crate) fn shown(
+        &self,
+        inputs: &Inputs,
+        now: Timestamp,
+        stalled: &BTreeSet<(String, u32)>,
+    ) -> PortFindings {
         let stalls = |server: &str, rail: u32| stalled.contains(&(server.to_owned(), rail)).then_some(true);
-        self.with(inputs, |watched| {
-            let up = |switch: &SwitchName| (switch.to_string(), watched.live.up(switch.as_str(), now.0));
+        self.with(inputs, |watch| {
+            let up = |switch: &SwitchName| (switch.to_string(), watch.live.up(switch.as_str(), now.0));
             let up = inputs.switches.iter().map(|switch| up(&switch.name)).collect();
-            Shown { findings: watched.live.findings(now.0, &stalls), up }
+            PortFindings { findings: watch.live.findings(now.0, &stalls), up }
         })
     }
 }

@@ -4,7 +4,7 @@ use controller_core::SwitchObserved;
 use proto_model::{Reason, ReasonCode};
 use proto_wire::v1::{self, switch_status::Configuration};
 
-use crate::{switch_board::Inputs, switch_ports::Shown, switch_rollout, switch_status};
+use super::{board::Inputs, ports::PortFindings, rollout, status};
 
 /// Rows of one answer.
 const ROWS: usize = 256;
@@ -29,7 +29,7 @@ fn rank(code: &ReasonCode) -> u8 {
 pub(crate) fn rows(
     inputs: &Inputs,
     observed: &[SwitchObserved],
-    shown: &Shown,
+    shown: &PortFindings,
 ) -> (Vec<v1::SwitchHealth>, u32) {
     let row = |(switch, observed): (&std::sync::Arc<proto_model::SwitchConfig>, &SwitchObserved)| {
         let name = switch.name.to_string();
@@ -42,14 +42,14 @@ pub(crate) fn rows(
         if observed.last_seen.is_some() && !observed.connected {
             own(ReasonCode::SwitchNotReady, "it is not heard from");
         }
-        if switch_rollout::configuration(observed.state, observed.standing) == Configuration::Drifted {
+        if rollout::configuration(observed.state, observed.standing) == Configuration::Drifted {
             own(
                 ReasonCode::SwitchDrifted,
                 "its configuration is not as desired, and no rollout is the cause",
             );
         }
         for finding in shown.findings.get(&name).into_iter().flatten() {
-            found.push((rank(&finding.problem.code()), switch_status::reason(finding)));
+            found.push((rank(&finding.problem.code()), status::reason(finding)));
         }
         found.sort_by_key(|(rank, _)| *rank);
         let worst = found.first().map_or(u8::MAX, |(rank, _)| *rank);
