@@ -3,8 +3,8 @@
 use proto_rpc::{Client, ErrorClass, RpcError};
 use proto_wire::v1::{
     self, audit_record::Content, audit_service_client::AuditServiceClient,
-    job_service_client::JobServiceClient, job_status::Phase, run_step_request::Body, step_event::What,
-    step_input, step_service_client::StepServiceClient,
+    job_service_client::JobServiceClient, run_step_request::Body, step_event::What, step_input,
+    step_service_client::StepServiceClient,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
