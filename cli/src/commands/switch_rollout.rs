@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proto_model::ReasonCode;
-use proto_wire::v1::{self, control_switch_rollout_request::Action, switch_rollout::State};
+use proto_wire::v1::{self, SwitchManagement, control_switch_rollout_request::Action, switch_rollout::State};
 use tokio::time::Instant;
 
 use super::progress::Progress;
@@ -32,9 +32,21 @@ pub async fn token(args: &SwitchToken, api: &Api) -> Result<(), Error> {
         v1::CreateSwitchTokenRequest { name: name.clone(), lifetime: args.lifetime.and_then(duration) };
     let answer =
         once(format!("make a join token for `{name}`"), api.switches().create_switch_token(request)).await?;
-    eprintln!(
-        "on {name}: rail-switch-agent run --switch {name} --controller ENDPOINT --join-token TOKEN --ca-pin PIN"
+    // Of a switch that no document names yet nothing else is known.
+    let known = api.switches().get_switch(v1::GetSwitchRequest { name: name.clone() }).await.ok();
+    let spec = known.and_then(|known| known.into_inner().spec).unwrap_or_default();
+    let join = format!(
+        "rail-switch-agent run --switch {name} --controller ENDPOINT --join-token TOKEN --ca-pin PIN"
     );
+    match spec.management {
+        None => eprintln!("on {name}: {join}"),
+        Some(SwitchManagement { endpoint, credential }) => {
+            let folder = if credential.is_empty() { "DIR".to_owned() } else { format!("DIR/{credential}") };
+            eprintln!(
+                "where {endpoint} can be reached: {join} --gnmi {endpoint} --gnmi-credentials {folder}"
+            );
+        }
+    }
     let table = |_| format!("token   {}\nca-pin  {}\n", answer.token, answer.ca_pin);
     let names = || vec![answer.token.clone()];
     print(&render::render(args.output, &answer, "rail.v1.CreateSwitchTokenResponse", names, table)?)

@@ -1,6 +1,6 @@
 //! gNMI: paths as text, and what a switch tells. A path that was read is written so that it is read again.
 
-use controller_gnmi::{Path, notification, wire::Notification};
+use node_agent_gnmi::{Path, notification, wire::Notification};
 use prost::Message as _;
 
 /// Reads the bytes as both.

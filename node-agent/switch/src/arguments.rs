@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use proto_rpc::{CaPin, Endpoint, telemetry::LogFormat};
 
-use crate::nos::Nos;
+use crate::{gnmi::Reach, nos::Nos};
 
 /// What this machine is.
 #[derive(Debug, Clone, Args)]
 pub struct SwitchArguments {
-    /// Its operating system, linux or sonic; default: sonic where /etc/sonic exists
-    #[arg(long, env = "RAIL_NOS")]
+    /// Its operating system, linux or sonic; default: sonic where /etc/sonic exists, or with --gnmi
+    #[arg(long, env = "RAIL_NOS", conflicts_with = "gnmi")]
     pub nos: Option<Nos>,
     /// Identity, and the trial that goes on; private to the agent's user
     #[arg(long, env = "RAIL_STATE", value_name = "DIR", default_value = "/var/lib/rail-switch-agent")]
@@ -22,12 +22,18 @@ pub struct SwitchArguments {
     /// The folder below which the machine's own files are
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     pub root: PathBuf,
+    #[command(flatten)]
+    /// Where the switch is, if it is not this machine
+    pub reach: Reach,
 }
 
 impl SwitchArguments {
     /// What was said, or what is found.
     #[must_use]
     pub fn nos(&self) -> Nos {
+        if self.reach.gnmi.is_some() {
+            return Nos::Sonic;
+        }
         self.nos.unwrap_or_else(|| Nos::detected(&self.root))
     }
 }

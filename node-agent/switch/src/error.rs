@@ -8,7 +8,7 @@ use proto_rpc::{
 };
 use thiserror::Error;
 
-use crate::store::StoreError;
+use crate::{gnmi::ReachError, store::StoreError};
 
 /// Why there is no certificate.
 #[derive(Debug, Error)]
@@ -92,6 +92,9 @@ pub enum AgentError {
     /// The client could not be made.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The switch cannot be called.
+    #[error(transparent)]
+    Reach(#[from] ReachError),
     /// The switch's name is none.
     #[error(
         "'{0}' is no name of a switch: small letters, digits, '-', '_' and '.', at most 63; give --switch"
@@ -106,6 +109,6 @@ impl AgentError {
     /// True where the command line is to be fixed.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::Name(_))
+        matches!(self, Self::Name(_) | Self::Reach(_))
     }
 }

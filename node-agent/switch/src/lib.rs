@@ -2,7 +2,7 @@
 //! configuration in place for a trial that it takes back by itself.
 //!
 //! `decide` says what becomes of the configuration (pure), `keeper` is the thread that does it with a `switch`; `frr`, `nos` and `config_db` are
-//! commands and files as values, `invoke` runs them. `link` reports what the keeper says, over an `identity` of the controller's.
+//! commands and files as values, `invoke` runs them; `gnmi` is a switch that the agent does not run on. `link` reports what the keeper says, over an `identity` of the controller's.
 
 pub mod arguments;
 pub mod cli;
@@ -13,6 +13,7 @@ pub mod decide;
 pub mod error;
 pub mod files;
 pub mod frr;
+pub mod gnmi;
 pub mod identity;
 pub mod invoke;
 pub mod keeper;

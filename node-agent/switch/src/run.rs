@@ -8,6 +8,7 @@ use proto_rpc::{
 };
 use serde_json::{Value, json};
 use tokio::{
+    runtime::Handle,
     signal::unix::{SignalKind, signal},
     sync::watch,
 };
@@ -16,6 +17,7 @@ use crate::{
     arguments::{RunArguments, SwitchArguments},
     clock,
     error::AgentError,
+    gnmi::GnmiSwitch,
     identity::Identity,
     keeper::{Keeper, Rhythm, Status},
     link::{self, Ends},
@@ -66,14 +68,19 @@ async fn serve(arguments: &RunArguments, name: String) -> Result<(), AgentError>
     let files = IdentityFiles::new(store.identity()?, "switch");
     let machine = &arguments.machine;
     let nos = machine.nos();
-    let (shell, switch) = switch::real(nos, &machine.root, &machine.frr, arguments.state());
-    let ended = shell.end_leftovers();
-    if ended > 0 {
-        tracing::warn!(ended, "commands of an agent that was killed were still running, and were ended");
-    }
     let saved = store.load()?;
     // Before the controller is reached: what an earlier agent has left undone cannot wait for that.
-    let keeper = Keeper::start(switch, store, saved, clock::real(), rhythm(nos))?;
+    let keeper = if let Some(client) = machine.reach.client()? {
+        let switch = GnmiSwitch::new(client, Handle::current(), saved.trial.is_none());
+        Keeper::start(switch, store, saved, clock::real(), rhythm(nos))?
+    } else {
+        let (shell, switch) = switch::real(nos, &machine.root, &machine.frr, arguments.state());
+        let ended = shell.end_leftovers();
+        if ended > 0 {
+            tracing::warn!(ended, "commands of an agent that was killed were still running, and were ended");
+        }
+        Keeper::start(switch, store, saved, clock::real(), rhythm(nos))?
+    };
     let ends = Ends { heard: keeper.heard.clone(), status: keeper.status.clone() };
     let result = tokio::select! {
         _ = terminate.recv() => Ok(()),
@@ -118,8 +125,13 @@ fn checked(name: String) -> Result<String, AgentError> {
 /// Standard output cannot be written.
 pub fn read(arguments: &SwitchArguments) -> Result<(), AgentError> {
     use std::io::Write as _;
-    let nos = arguments.nos();
-    let (_, mut switch) = switch::real(nos, &arguments.root, &arguments.frr, &arguments.state);
+    let runtime = tokio::runtime::Runtime::new()?;
+    let client = runtime.block_on(async { arguments.reach.client() })?;
+    let mut switch: Box<dyn Switch> = if let Some(client) = client {
+        Box::new(GnmiSwitch::new(client, runtime.handle().clone(), true))
+    } else {
+        Box::new(switch::real(arguments.nos(), &arguments.root, &arguments.frr, &arguments.state).1)
+    };
     let (version, found, ports) = (switch.version(), switch.read(), switch.ports());
     let sessions: Option<Vec<Value>> = switch.sessions().map(|all| all.iter().map(session).collect());
     let files: serde_json::Map<String, Value> =

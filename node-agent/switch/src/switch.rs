@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Neighbours change seldom.
-const NEIGHBORS_EVERY: Duration = Duration::from_secs(30);
+pub const NEIGHBORS_EVERY: Duration = Duration::from_secs(30);
 
 /// How files are put in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

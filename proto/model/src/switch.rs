@@ -107,7 +107,8 @@ pub struct SwitchSpec {
     pub cable_m: u32,
     /// What is known of single ports; each name once.
     pub ports: Vec<SwitchPort>,
-    /// Where the controller reaches it; `None`: its agent reaches the controller, or it is configured by files.
+    /// Where its agent, which runs elsewhere, reaches it; then routing of a SONiC switch is the site's own. `None`: its agent runs on it, or it
+    /// is configured by files.
     pub management: Option<SwitchManagement>,
     /// What stands on it differently from the plan is put right without being asked.
     pub repair_drift: bool,
@@ -144,6 +145,13 @@ impl SwitchSpec {
     pub const PORT_NAME_MOST: usize = 63;
     /// Bytes of an endpoint at most.
     pub const ENDPOINT_MOST: usize = 255;
+
+    /// The switch's agent puts its routing in place. That of a SONiC switch which is reached by gNMI cannot: SONiC's server has no way to
+    /// `frr.conf`.
+    #[must_use]
+    pub fn agent_has_routing(&self) -> bool {
+        self.nos != SwitchNos::Sonic || self.management.is_none()
+    }
 
     /// Notes what is wrong with each value by its field below `spec`.
     pub fn check(&self, fields: &mut Fields) {

@@ -83,7 +83,7 @@ impl SwitchAgents {
         if inputs.generation != desired.generation {
             return Ok(None);
         }
-        let files = spawn_blocking(move || inputs.files(&name)).await.map_err(|_| failed())?;
+        let files = spawn_blocking(move || inputs.agent_files(&name)).await.map_err(|_| failed())?;
         answer.files = files.map_err(|findings| refused(&findings))?;
         answer.owned_tables = OWNED.map(str::to_owned).into();
         Ok(Some(answer))

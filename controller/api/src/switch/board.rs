@@ -11,7 +11,7 @@ use std::{
 use aws_lc_rs::digest;
 use controller_core::{Key, State};
 use controller_switch::{
-    change::{Change, Settings, changes},
+    change::{Change, FRR_CONF, Settings, changes},
     cluster::{Cluster, Finding, Problem, profile_of},
     model::Name,
 };
@@ -76,6 +76,19 @@ impl Inputs {
             content: file.content,
         };
         Ok(files.into_iter().map(file).collect())
+    }
+
+    /// Those of them that its agent puts in place.
+    ///
+    /// # Errors
+    /// Every finding at once.
+    pub(crate) fn agent_files(&self, name: &SwitchName) -> Result<Vec<v1::SwitchFile>, Vec<Finding>> {
+        let mut files = self.files(name)?;
+        let known = self.switches.iter().find(|known| known.name == *name);
+        if known.is_some_and(|known| !known.spec.agent_has_routing()) {
+            files.retain(|file| file.name != FRR_CONF);
+        }
+        Ok(files)
     }
 }
 
@@ -161,7 +174,7 @@ impl Verdict {
 /// Compares files that were read back with those that a switch is to have.
 pub(crate) fn compare(inputs: &Inputs, name: &SwitchName, read: &[(String, String)]) -> Verdict {
     let unread = |why: String| Verdict { why: why.chars().take(512).collect(), ..Verdict::default() };
-    let desired = match inputs.files(name) {
+    let desired = match inputs.agent_files(name) {
         Ok(files) => files,
         Err(findings) => {
             let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");

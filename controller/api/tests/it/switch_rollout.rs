@@ -237,3 +237,39 @@ async fn a_rollout_that_has_a_switch_load_its_whole_database_is_given_the_time_f
     drop((admins, leaf));
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_of_a_switch_that_it_reaches_by_gnmi_has_nothing_to_do_with_routing() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    drop(with_fabric(&world).await);
+    let mut admins = SwitchServiceClient::new(world.admin());
+    let management =
+        Some(v1::SwitchManagement { endpoint: "leaf0.mgmt:8080".into(), credential: "leaves".into() });
+    admins.apply_switch(apply("leaf0", v1::SwitchSpec { management, ..sonic() })).await.unwrap();
+    // What is rendered has routing all the same: somebody is to put it in place.
+    let rendered =
+        admins.render_switch(v1::RenderSwitchRequest { name: "leaf0".into() }).await.unwrap().into_inner();
+    let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["config_db.json", "frr.conf"]);
+    let bare = vec![v1::SwitchFile { name: "config_db.json".into(), content: "{}".into() }];
+    let mut leaf = Agent::new(&world, "leaf0", bare);
+    leaf.turn().await;
+    let status = switch(&mut admins, "leaf0").await;
+    assert!(status.differences.iter().all(|one| one.file == "config_db.json"), "{status:?}");
+    admins.roll_out_switches(order()).await.unwrap();
+    for _ in 0..200 {
+        leaf.turn().await;
+        if leaf.desired.as_ref().is_some_and(|desired| desired.phase() == Phase::Keep) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let desired = leaf.desired.clone().unwrap();
+    assert_eq!((desired.phase(), leaf.files.len()), (Phase::Keep, 1));
+    assert_eq!(leaf.files[0].name, "config_db.json");
+    leaf.turn().await;
+    assert_eq!(switch(&mut admins, "leaf0").await.configuration(), Configuration::InSync);
+    drop((admins, leaf));
+    world.stop().await;
+}

@@ -5,7 +5,7 @@ use proto_model::{QosState, SwitchStanding, Timestamp};
 /// What a switch, or whoever reaches it, says of it now; the default where nothing was heard.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SwitchObserved {
-    /// Its agent, or its management endpoint, answers.
+    /// Its agent answers.
     pub connected: bool,
     /// When it was heard last.
     pub last_seen: Option<Timestamp>,

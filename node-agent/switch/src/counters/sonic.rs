@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use proto_wire::v1::{SwitchPortStatus, SwitchPriorityCounters};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::invoke::Invocation;
 
@@ -64,39 +64,45 @@ impl PortCounters {
 #[must_use]
 pub fn counters(said: &str) -> BTreeMap<String, PortCounters> {
     let Ok(Value::Object(ports)) = serde_json::from_str::<Value>(said.trim()) else { return BTreeMap::new() };
-    let mut all = BTreeMap::new();
-    for (name, said) in ports {
-        let of_port = |name: &str| number(&said["port"][name]);
-        let mut counters = PortCounters {
-            priorities: Vec::new(),
-            fec_uncorrectable: of_port("SAI_PORT_STAT_IF_IN_FEC_NOT_CORRECTABLE_FRAMES"),
-        };
-        for priority in 0..PRIORITIES {
-            let of_priority = |stat: &str| of_port(&format!("SAI_PORT_STAT_PFC_{priority}_{stat}"));
-            let queue = &said["queues"][format!("q{priority}")];
-            let one = SwitchPriorityCounters {
-                priority,
-                pause_rx: of_priority("RX_PKTS"),
-                pause_tx: of_priority("TX_PKTS"),
-                paused_rx_us: of_priority("RX_PAUSE_DURATION_US"),
-                paused_tx_us: of_priority("TX_PAUSE_DURATION_US"),
-                ecn_marked: number(&queue["SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS"]),
-                drops: number(&queue["SAI_QUEUE_STAT_DROPPED_PACKETS"]),
-                watermark_bytes: number(&queue["SAI_QUEUE_STAT_SHARED_WATERMARK_BYTES"]),
-                storms: number(&queue["PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED"]),
-                tx_bytes: number(&queue["SAI_QUEUE_STAT_BYTES"]),
-            };
-            if one != (SwitchPriorityCounters { priority, ..SwitchPriorityCounters::default() }) {
-                counters.priorities.push(one);
-            }
-        }
-        all.insert(name, counters);
-    }
-    all
+    let nothing = Map::new();
+    let of = |said: &Value| of_port(&said["port"], said["queues"].as_object().unwrap_or(&nothing));
+    ports.iter().map(|(name, said)| (name.clone(), of(said))).collect()
 }
 
-/// SONiC's database has texts.
-fn number(value: &Value) -> u64 {
+/// Counters of one port, by its own fields and those of its queues `q0` to `q7`.
+#[must_use]
+pub fn of_port(port: &Value, queues: &Map<String, Value>) -> PortCounters {
+    let of_port = |name: &str| number(&port[name]);
+    let mut counters = PortCounters {
+        priorities: Vec::new(),
+        fec_uncorrectable: of_port("SAI_PORT_STAT_IF_IN_FEC_NOT_CORRECTABLE_FRAMES"),
+    };
+    for priority in 0..PRIORITIES {
+        let of_priority = |stat: &str| of_port(&format!("SAI_PORT_STAT_PFC_{priority}_{stat}"));
+        let queue = queues.get(&format!("q{priority}"));
+        let of_queue = |name: &str| queue.map_or(0, |queue| number(&queue[name]));
+        let one = SwitchPriorityCounters {
+            priority,
+            pause_rx: of_priority("RX_PKTS"),
+            pause_tx: of_priority("TX_PKTS"),
+            paused_rx_us: of_priority("RX_PAUSE_DURATION_US"),
+            paused_tx_us: of_priority("TX_PAUSE_DURATION_US"),
+            ecn_marked: of_queue("SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS"),
+            drops: of_queue("SAI_QUEUE_STAT_DROPPED_PACKETS"),
+            watermark_bytes: of_queue("SAI_QUEUE_STAT_SHARED_WATERMARK_BYTES"),
+            storms: of_queue("PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED"),
+            tx_bytes: of_queue("SAI_QUEUE_STAT_BYTES"),
+        };
+        if one != (SwitchPriorityCounters { priority, ..SwitchPriorityCounters::default() }) {
+            counters.priorities.push(one);
+        }
+    }
+    counters
+}
+
+/// A number; SONiC's database has texts. What is none is 0.
+#[must_use]
+pub fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0)
 }
 

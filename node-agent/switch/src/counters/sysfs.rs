@@ -60,7 +60,8 @@ fn read<T: FromStr>(folder: &Path, file: &str) -> Option<T> {
 }
 
 /// For an order in which Ethernet8 comes before Ethernet16.
-fn natural(name: &str) -> (String, u64, String) {
+#[must_use]
+pub fn natural(name: &str) -> (String, u64, String) {
     let letters = name.find(|letter: char| letter.is_ascii_digit()).unwrap_or(name.len());
     let (beginning, rest) = name.split_at(letters);
     let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());

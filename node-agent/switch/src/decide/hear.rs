@@ -108,7 +108,9 @@ fn begin(
         return Err("no time is given within which the trial is to be confirmed".to_owned());
     }
     if let Some(name) = files.names().find(|name| found.get(name).is_none()) {
-        return Err(format!("this switch has no {name}"));
+        return Err(format!(
+            "its agent finds no {name} on this switch; of one that is reached by gNMI the document says so, with `management`"
+        ));
     }
     let (method, why) = method(found, files, owned).map_err(|error| error.to_string())?;
     if let Some(why) = why.filter(|_| within < LEAST_OF_RELOAD) {

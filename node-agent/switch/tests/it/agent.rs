@@ -16,13 +16,13 @@ use crate::{
 };
 
 /// A trial that no test waits for the end of.
-const LONG: Duration = Duration::from_secs(600);
+pub const LONG: Duration = Duration::from_secs(600);
 /// One whose end a test waits for.
 const SHORT: Duration = Duration::from_secs(2);
 /// Longer than any test.
-const LIFE: Duration = Duration::from_secs(24 * 3600);
+pub const LIFE: Duration = Duration::from_secs(24 * 3600);
 
-fn is(state: State, number: u64) -> impl Fn(&ReportSwitchRequest) -> bool {
+pub fn is(state: State, number: u64) -> impl Fn(&ReportSwitchRequest) -> bool {
     move |report| {
         let progress = report.progress.clone().unwrap_or_default();
         progress.state() == state && progress.observed_number == number

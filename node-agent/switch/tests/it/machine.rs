@@ -73,12 +73,17 @@ pub const NEW: &str = "!\nnew\nend\n";
 pub struct Machine {
     room: TempDir,
     agent: Option<Child>,
-    nos: &'static str,
+    /// What the agent is started with beside its folders.
+    arguments: Vec<String>,
 }
 
 impl Machine {
     pub fn new() -> Self {
-        let machine = Self { room: tempfile::tempdir().unwrap(), agent: None, nos: "linux" };
+        let machine = Self {
+            room: tempfile::tempdir().unwrap(),
+            agent: None,
+            arguments: vec!["--nos".into(), "linux".into()],
+        };
         for (path, content) in [
             ("usr/bin/vtysh", VTYSH),
             ("usr/lib/frr/frr-reload.py", RELOAD),
@@ -99,7 +104,7 @@ impl Machine {
     /// One of SONiC, with a port.
     pub fn sonic() -> Self {
         let mut machine = Self::new();
-        machine.nos = "sonic";
+        machine.arguments[1] = "sonic".into();
         for (name, script) in SONIC {
             let root = machine.room.path().display();
             machine.write(&format!("bin/{name}"), &format!("#!/bin/sh\nROOT={root}\n{script}\n"));
@@ -112,6 +117,17 @@ impl Machine {
         ] {
             machine.write(path, content);
         }
+        machine
+    }
+
+    /// One from which a switch is reached by gNMI.
+    pub fn beside(switch: &node_agent_gnmi_server::Switch) -> Self {
+        let mut machine = Self::new();
+        let folder = machine.at("gnmi");
+        switch.write_credentials(&folder);
+        let folder = folder.display().to_string();
+        machine.arguments =
+            ["--gnmi", &switch.address(), "--gnmi-credentials", &folder].map(str::to_owned).to_vec();
         machine
     }
 
@@ -133,12 +149,7 @@ impl Machine {
     fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new(AGENT);
         let path = format!("{}:{}", self.at("bin").display(), std::env::var("PATH").unwrap());
-        command
-            .env("PATH", path)
-            .arg(subcommand)
-            .args(["--nos", self.nos])
-            .arg("--frr")
-            .arg(self.room.path());
+        command.env("PATH", path).arg(subcommand).args(&self.arguments).arg("--frr").arg(self.room.path());
         command.arg("--root").arg(self.room.path()).arg("--state").arg(self.at("state"));
         command.stdin(Stdio::null());
         command

@@ -9,4 +9,5 @@
 
 mod agent;
 mod controller;
+mod gnmi;
 mod machine;

@@ -2,7 +2,7 @@
 //! change and has SONiC's updater (generic_config_updater) validate and apply it as one. Source: sonic-net/sonic-gnmi,
 //! `sonic_data_client/mixed_db_client.go`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
@@ -55,6 +55,77 @@ pub async fn config(switch: &Gnmi) -> Result<Config, Error> {
         }
     }
     Ok(config)
+}
+
+/// Reads one object of another database: `names` below `target`, as `PORT_TABLE` of `APPL_DB`, or the virtual paths that SONiC's server has
+/// in `COUNTERS_DB` (`COUNTERS`, `Ethernet*`). Nothing there is an empty object.
+///
+/// # Errors
+/// [`Error`] of [`Gnmi::get`], or [`Error::Malformed`] if what comes is no object.
+pub async fn entries(switch: &Gnmi, target: &str, names: &[&str]) -> Result<Map<String, Json>, Error> {
+    let found = match switch.get_of(target, &[Path::of("", names)], DataType::All).await {
+        Err(Error::NotFound(_)) => return Ok(Map::new()),
+        other => other?,
+    };
+    let mut entries = Map::new();
+    for update in found {
+        let Value::Json(json) = update.value else {
+            return Err(Error::Malformed(format!("{} is not JSON", update.path)));
+        };
+        entries.extend(object(json, &update.path)?);
+    }
+    Ok(entries)
+}
+
+/// What makes `found` into `wanted`. A table or an entry that is not there is added whole, since a JSON patch adds nothing below what is not
+/// there (RFC 6902, 4.1); a table of which nothing stays is removed, since SONiC has none without entries. A table with a `~` in a key is
+/// written whole: the server does not read that escape.
+#[must_use]
+pub fn edits(found: &Config, wanted: &Config) -> Vec<Edit> {
+    let mut all = Vec::new();
+    let edit = |table: &str, key: Option<&str>, field: Option<&str>, value: Option<Json>| Edit {
+        table: table.to_owned(),
+        key: key.map(str::to_owned),
+        field: field.map(str::to_owned),
+        value,
+    };
+    let empty = Map::new();
+    let names: BTreeSet<&String> = found.keys().chain(wanted.keys()).collect();
+    for name in names {
+        let (is, becomes) = (found.get(name).unwrap_or(&empty), wanted.get(name).unwrap_or(&empty));
+        if is == becomes {
+            continue;
+        }
+        let is_odd = is.keys().chain(becomes.keys()).any(|key| key.contains('~'));
+        if becomes.is_empty() {
+            all.push(edit(name, None, None, None));
+            continue;
+        }
+        if is.is_empty() || is_odd {
+            all.push(edit(name, None, None, Some(Json::Object(becomes.clone()))));
+            continue;
+        }
+        for key in is.keys().filter(|key| !becomes.contains_key(*key)) {
+            all.push(edit(name, Some(key), None, None));
+        }
+        for (key, entry) in becomes {
+            match (is.get(key).and_then(Json::as_object), entry.as_object()) {
+                (Some(fields), Some(wanted))
+                    if !fields.keys().chain(wanted.keys()).any(|name| name.contains(['~', '/'])) =>
+                {
+                    let gone = fields.keys().filter(|field| !wanted.contains_key(*field));
+                    all.extend(gone.map(|field| edit(name, Some(key), Some(field), None)));
+                    let new = wanted.iter().filter(|(field, value)| fields.get(*field) != Some(*value));
+                    all.extend(
+                        new.map(|(field, value)| edit(name, Some(key), Some(field), Some(value.clone()))),
+                    );
+                }
+                _ if is.get(key) == Some(entry) => {}
+                _ => all.push(edit(name, Some(key), None, Some(entry.clone()))),
+            }
+        }
+    }
+    all
 }
 
 /// Changes settings; the switch does all of it or nothing, and keeps it over a restart. Nothing to do is done without a call.
@@ -126,5 +197,36 @@ mod tests {
         assert_eq!(shown(&made.delete[0]), "CONFIG_DB localhost PFC_WD");
         assert_eq!(made.delete[0].origin, "sonic-db");
         assert!(change(&[]).is_empty());
+    }
+
+    fn config(json: Json) -> Config {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn what_separates_two_configurations_is_edits_that_a_patch_can_make() {
+        let found = config(json!({
+            "PORT": {"Ethernet0": {"mtu": "9100", "fec": "rs"}, "Ethernet8": {"mtu": "9100"}},
+            "QUEUE": {"Ethernet0|3": {"wred_profile": "AZURE"}},
+            "VLAN": {"Vlan1": {"vlanid": "1"}},
+            "ODD": {"a~b": {"x": "1"}},
+        }));
+        let wanted = config(json!({
+            "PORT": {"Ethernet0": {"mtu": "9216"}, "Ethernet4": {"mtu": "9216"}},
+            "LOOPBACK_INTERFACE": {"Loopback0|10.0.0.1/32": {}},
+            "VLAN": {"Vlan1": {"vlanid": "1"}},
+            "ODD": {"a~b": {"x": "2"}},
+        }));
+        let expected = [
+            edit("LOOPBACK_INTERFACE", None, None, Some(json!({"Loopback0|10.0.0.1/32": {}}))),
+            edit("ODD", None, None, Some(json!({"a~b": {"x": "2"}}))),
+            edit("PORT", Some("Ethernet8"), None, None),
+            edit("PORT", Some("Ethernet0"), Some("fec"), None),
+            edit("PORT", Some("Ethernet0"), Some("mtu"), Some(json!("9216"))),
+            edit("PORT", Some("Ethernet4"), None, Some(json!({"mtu": "9216"}))),
+            edit("QUEUE", None, None, None),
+        ];
+        assert_eq!(edits(&found, &wanted), expected);
+        assert_eq!(edits(&wanted, &wanted), []);
     }
 }

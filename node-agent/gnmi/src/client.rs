@@ -166,12 +166,22 @@ impl Gnmi {
     /// # Errors
     /// [`Error`] if the switch cannot be reached, does not let us in, does not answer, has nothing there, or sends what cannot be.
     pub async fn get(&self, paths: &[Path], kind: DataType) -> Result<Vec<Update>, Error> {
+        self.get_of("", paths, kind).await
+    }
+
+    /// The same of a target of the switch: one of SONiC's databases (`COUNTERS_DB`), or what it calls `OTHERS`. Empty: the paths say it.
+    ///
+    /// # Errors
+    /// As [`Gnmi::get`].
+    pub async fn get_of(&self, target: &str, paths: &[Path], kind: DataType) -> Result<Vec<Update>, Error> {
         let kind = match kind {
             DataType::All => wire::get_request::DataType::All,
             DataType::Config => wire::get_request::DataType::Config,
             DataType::State => wire::get_request::DataType::State,
         };
+        let prefix = wire::Path { target: target.to_owned(), ..Default::default() };
         let message = wire::GetRequest {
+            prefix: (!target.is_empty()).then_some(prefix),
             path: paths.iter().map(convert::to_wire).collect(),
             r#type: kind.into(),
             encoding: wire::Encoding::JsonIetf.into(),

@@ -4,4 +4,3 @@
 
 mod calls;
 mod faults;
-mod switch;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use controller_gnmi::sonic::{self, Edit};
-use controller_gnmi::{Event, Mode, Path, Subscription, Value};
+use node_agent_gnmi::sonic::{self, Edit};
+use node_agent_gnmi::{Error, Event, Mode, Path, Subscription, Value};
 use serde_json::json;
 
-use crate::switch::Switch;
+use node_agent_gnmi_server::Switch;
 
 fn edit(table: &str, key: &str, field: Option<&str>, value: Option<serde_json::Value>) -> Edit {
     Edit { table: table.into(), key: Some(key.into()), field: field.map(str::to_owned), value }
@@ -16,6 +16,7 @@ fn edit(table: &str, key: &str, field: Option<&str>, value: Option<serde_json::V
 async fn settings_are_read_and_changed() {
     let config = json!({
         "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4"}},
+        "LOOPBACK_INTERFACE": {"Loopback0": {}},
         "PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "200"}, "Ethernet0": {"action": "drop"}},
     });
     let switch = Switch::start(config, "127.0.0.1").await;
@@ -38,9 +39,40 @@ async fn settings_are_read_and_changed() {
 }
 
 #[tokio::test]
+async fn other_databases_are_read_by_their_name() {
+    let switch = Switch::start(json!({}), "127.0.0.1").await;
+    let ports = json!({"Ethernet0": {"oper_status": "up"}});
+    switch.state.others.lock().unwrap().insert("APPL_DB/PORT_TABLE".into(), ports.clone());
+    let client = switch.client();
+    let found = sonic::entries(&client, "APPL_DB", &["PORT_TABLE"]).await.unwrap();
+    assert_eq!(json!(found), ports);
+    assert!(sonic::entries(&client, "APPL_DB", &["LLDP_ENTRY_TABLE"]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_change_that_the_switch_cannot_make_changes_nothing() {
+    let config = json!({"PORT": {"Ethernet0": {"mtu": "9100"}}});
+    let switch = Switch::start(config, "127.0.0.1").await;
+    let client = switch.client();
+    let below_nothing = [
+        edit("PORT", "Ethernet0", Some("mtu"), Some(json!("9216"))),
+        edit("QUEUE", "Ethernet0|3", None, Some(json!({}))),
+    ];
+    let error = sonic::apply(&client, &below_nothing).await.unwrap_err();
+    assert!(matches!(&error, Error::Refused(why) if why.contains("QUEUE")), "{error:?}");
+    let before = sonic::config(&client).await.unwrap();
+    assert_eq!(before["PORT"]["Ethernet0"], json!({"mtu": "9100"}));
+    let mut wanted = before.clone();
+    wanted.entry("QUEUE".into()).or_default().insert("Ethernet0|3".into(), json!({}));
+    wanted.get_mut("PORT").unwrap()["Ethernet0"] = json!({"mtu": "9216"});
+    sonic::apply(&client, &sonic::edits(&before, &wanted)).await.unwrap();
+    assert_eq!(sonic::config(&client).await.unwrap(), wanted);
+}
+
+#[tokio::test]
 async fn nothing_to_change_calls_nobody() {
     let switch = Switch::start(json!({}), "127.0.0.1").await;
-    switch.break_by(crate::switch::Fault::ReadOnly);
+    switch.break_by(node_agent_gnmi_server::Fault::ReadOnly);
     sonic::apply(&switch.client(), &[]).await.unwrap();
 }
 

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use controller_gnmi::sonic::{self, Edit};
-use controller_gnmi::{Error, Event, Gnmi, Limits, Login, Mode, Path, Subscription, Target};
+use node_agent_gnmi::sonic::{self, Edit};
+use node_agent_gnmi::{Error, Event, Gnmi, Limits, Login, Mode, Path, Subscription, Target};
 use proto_rpc::Ca;
 use proto_rpc::ca::CA_LIFETIME;
 use serde_json::json;
 
-use crate::switch::{Fault, Switch, limits};
+use node_agent_gnmi_server::{Fault, Switch, limits};
 
 fn pfc() -> [Edit; 1] {
     let own = |text: &str| Some(text.to_owned());
