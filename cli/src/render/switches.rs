@@ -104,7 +104,10 @@ pub fn switch_counters(switch: &v1::Switch) -> Option<Table> {
         "PORT", "LINK", "GBIT/S", "NEIGHBOR", "DAMAGED", "DROPPED", "FLAPS", "PAUSED", "PAUSES", "MARKED",
     ]);
     for port in ports {
-        let sum = |of: fn(&v1::SwitchPriorityCounters) -> u64| port.priorities.iter().map(of).sum::<u64>();
+        // Whatever a switch says has a sum.
+        let sum = |of: fn(&v1::SwitchPriorityCounters) -> u64| {
+            port.priorities.iter().map(of).fold(0, u64::saturating_add)
+        };
         let millis = |us: u64| format!("{} ms", us / 1000);
         let speed = if port.speed_mbps == 0 { String::new() } else { (port.speed_mbps / 1000).to_string() };
         table.row([
@@ -112,8 +115,8 @@ pub fn switch_counters(switch: &v1::Switch) -> Option<Table> {
             if port.up { "up" } else { "down" }.to_owned(),
             speed,
             format!("{} {}", port.neighbor, port.neighbor_port).trim().to_owned(),
-            (port.rx_errors + port.fec_uncorrectable).to_string(),
-            (port.tx_drops + sum(|one| one.drops)).to_string(),
+            port.rx_errors.saturating_add(port.fec_uncorrectable).to_string(),
+            port.tx_drops.saturating_add(sum(|one| one.drops)).to_string(),
             port.link_changes.to_string(),
             millis(sum(|one| one.paused_rx_us)),
             millis(sum(|one| one.paused_tx_us)),
