@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::SystemTime};
 
 use aws_lc_rs::rand;
-use controller_api::ApiMetrics;
+use controller_api::{ApiMetrics, routes};
 use controller_ha::{Observer, Replica, ReplicaConfig};
 use controller_leader::{Handle, LoopMetrics, follow_callers};
 use data_encoding::HEXLOWER;
@@ -48,7 +48,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
         options,
         authority: Arc::clone(&ca),
         credentials,
-        api_metrics: ApiMetrics::new(&metrics, run.limits.fair()),
+        routes: Box::new(routes(ca.clone(), ApiMetrics::new(&metrics, run.limits.fair()), VERSION)),
         loop_metrics: LoopMetrics::new(&metrics),
         leader_silence: run.leader_silence,
         version: VERSION,

@@ -47,4 +47,4 @@ mod webhook;
 
 pub use context::Context;
 pub use guard::{ApiMetrics, Caller, Guard};
-pub use server::{Api, ReflectionError, guard};
+pub use server::{Api, MadeRoutes, ReflectionError, guard, routes};

@@ -1,9 +1,13 @@
 //! All services on one router: gRPC, REST, health and reflection, with the door before every one of them.
 
-use std::sync::OnceLock;
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock},
+};
 
 use axum::{Router, middleware::from_fn_with_state};
-use proto_rpc::{MAX_FABRIC_BYTES, MAX_MESSAGE_BYTES, router};
+use controller_leader::Handle;
+use proto_rpc::{Authority, MAX_FABRIC_BYTES, MAX_MESSAGE_BYTES, router};
 use proto_wire::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -21,6 +25,7 @@ use proto_wire::{
         webhook_service_server::WebhookServiceServer,
     },
 };
+use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic_health::{ServingStatus, server::HealthReporter};
 
@@ -147,8 +152,27 @@ fn reflection() -> Result<Router, ReflectionError> {
     Ok(MADE.get_or_init(|| made).clone())
 }
 
+/// Routes that are being made, or why they cannot be.
+pub type MadeRoutes =
+    Pin<Box<dyn Future<Output = Result<Router, Box<dyn std::error::Error + Send + Sync>>> + Send>>;
+
+/// Makes the routes over a loop, and over the next one when this process leads again. What is cancelled closes their long answers.
+pub fn routes(
+    ca: Arc<Authority>,
+    metrics: ApiMetrics,
+    version: &'static str,
+) -> impl Fn(Handle, CancellationToken) -> MadeRoutes + Send + Sync {
+    move |handle, ending| {
+        let (ca, metrics) = (Arc::clone(&ca), metrics.clone());
+        Box::pin(async move {
+            let guard = guard(&handle, ca.cluster(), &metrics);
+            Ok(Api::new(Context { handle, ca, guard, version, ending }, &metrics).await?.router)
+        })
+    }
+}
+
 /// The door of a router, with its metrics.
 #[must_use]
-pub fn guard(handle: &controller_leader::Handle, cluster: &str, metrics: &ApiMetrics) -> Guard {
+pub fn guard(handle: &Handle, cluster: &str, metrics: &ApiMetrics) -> Guard {
     Guard::new(handle.clone(), cluster, metrics)
 }

@@ -10,4 +10,4 @@ mod repeat;
 mod replica;
 
 pub use leadership::LeadershipWatch;
-pub use replica::{HaError, LOOP_END, Observer, Replica, ReplicaConfig};
+pub use replica::{HaError, LOOP_END, MakeRoutes, Observer, Replica, ReplicaConfig};

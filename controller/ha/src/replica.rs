@@ -4,10 +4,9 @@
 //! The program and the simulator of the whole stack both run this loop; what differs between them is given in [`ReplicaConfig`]
 //! and reported to an [`Observer`].
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
-use controller_api::{Api, ApiMetrics, Context, ReflectionError};
 use controller_leader::{
     Ended, Handle, Leader, LoopMetrics, Options, SharedStore, Standby, StartError, bootstrap,
     bootstrap_later, who_leads, withdraw,
@@ -50,7 +49,7 @@ pub enum HaError {
     Start(#[from] StartError),
     /// The API cannot be built.
     #[error(transparent)]
-    Api(#[from] ReflectionError),
+    Api(#[from] Box<dyn std::error::Error + Send + Sync>),
     /// The task of the leader loop panicked or was cancelled.
     #[error("the leader loop broke: {0}")]
     Broken(#[from] JoinError),
@@ -58,6 +57,12 @@ pub enum HaError {
     #[error("{0}: a defect")]
     Defect(&'static str),
 }
+
+/// Makes the routes over the loop of a term, or over one that only reads the store; what is cancelled closes their long answers.
+pub type MakeRoutes = dyn Fn(Handle, CancellationToken) -> Pin<Box<dyn Future<Output = Result<Router, RoutesError>> + Send>>
+    + Send
+    + Sync;
+type RoutesError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a replica is built from.
 pub struct ReplicaConfig {
@@ -70,8 +75,8 @@ pub struct ReplicaConfig {
     pub authority: Arc<Authority>,
     /// A controller's certificate and whom it trusts: used for connections to other controllers.
     pub credentials: Credentials,
-    /// Metrics of the API, shared by all terms.
-    pub api_metrics: ApiMetrics,
+    /// What answers calls: `controller_api::routes`.
+    pub routes: Box<MakeRoutes>,
     /// Metrics of the leader loop, shared by all terms.
     pub loop_metrics: LoopMetrics,
     /// A leader that is silent for longer is taken for gone.
@@ -141,7 +146,7 @@ impl Replica {
     pub async fn router(&self, ending: CancellationToken) -> Result<Router, HaError> {
         let Shared { config, leadership, heartbeats, .. } = &self.shared;
         let handle = Handle::without_loop(Arc::clone(&config.store), &config.options, &config.loop_metrics);
-        let reads = self.shared.api(handle, ending).await?;
+        let reads = (config.routes)(handle, ending).await?;
         Ok(door::router(leadership.clone(), config.authority.cluster(), heartbeats.clone(), Some(reads)))
     }
 
@@ -184,13 +189,6 @@ impl Shared {
     async fn standby(&self) -> Result<Standby, StartError> {
         let (store, options) = (Arc::clone(&self.config.store), self.config.options.clone());
         Standby::begin(store, options, self.config.loop_metrics.clone()).await
-    }
-
-    async fn api(&self, handle: Handle, ending: CancellationToken) -> Result<Router, ReflectionError> {
-        let ReplicaConfig { authority, api_metrics, version, .. } = &self.config;
-        let guard = controller_api::guard(&handle, authority.cluster(), api_metrics);
-        let context = Context { handle, ca: Arc::clone(authority), guard, version, ending };
-        Ok(Api::new(context, api_metrics).await?.router)
     }
 
     /// Removes a leader key that names this controller: other controllers would wait for evidence that it is gone.
@@ -237,7 +235,7 @@ impl Shared {
             tokio::spawn(bootstrap_later(handle.clone(), version));
         }
         let streams = CancellationToken::new();
-        let router = self.api(handle.clone(), streams.clone()).await?;
+        let router = (self.config.routes)(handle.clone(), streams.clone()).await?;
         observer.term_began(&handle, &streams);
         self.leading.send_replace(Some(handle.clone()));
         self.leadership.set(Leadership::local(router));

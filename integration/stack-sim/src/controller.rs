@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use controller_api::{ApiMetrics, fair::FairLimits};
+use controller_api::{ApiMetrics, fair::FairLimits, routes};
 use controller_core::Event;
 use controller_ha::{Observer, Replica, ReplicaConfig};
 use controller_leader::{Handle, LoopMetrics, Options, Refusal, SharedStore, keys};
@@ -212,7 +212,7 @@ async fn serve(setting: &Setting, source: Arc<Seeded>, asked: &CancellationToken
         options,
         authority: authority()?,
         credentials: Credentials::over(net::dial),
-        api_metrics: ApiMetrics::new(&metrics, FairLimits::default()),
+        routes: Box::new(routes(authority()?, ApiMetrics::new(&metrics, FairLimits::default()), "0")),
         loop_metrics: LoopMetrics::new(&metrics),
         leader_silence: SILENCE,
         version: "0",
