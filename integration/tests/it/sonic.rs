@@ -10,6 +10,7 @@ use controller_switch::{
     state::BufferModel,
 };
 use integration_harness::sonic::{Referee, Yang, plan};
+use node_agent_gnmi::sonic;
 use proto_profile::QosProfile;
 
 /// What the planner renders for some switches, by their names.
@@ -145,4 +146,45 @@ fn a_plan_is_what_sonics_updater_does_and_its_rollback_undoes_it() {
     println!("a map in use: {why}");
     let why = referee.validate(&json(&wrong)).unwrap().unwrap_err();
     println!("a map in use: {why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_set_by_gnmi_is_what_sonics_updater_makes_of_it() {
+    if let Err(why) = Referee::root() {
+        println!("skipped: SONiC's configuration code: {why}");
+        return;
+    }
+    let (found, desired) = earlier_and_desired();
+    let mut after = merge(&desired, &found);
+    // An entry whose name has a slash, and which needs another one.
+    after.row("LOOPBACK_INTERFACE", "Loopback9");
+    after.row("LOOPBACK_INTERFACE", "Loopback9|198.51.100.9/32");
+    let config = |tables: &ConfigDb| serde_json::from_value::<sonic::Config>(json(tables)).unwrap();
+    let mut referee = Referee::start().unwrap();
+    referee.load(&json(&found)).unwrap().unwrap();
+    let referee = std::sync::Arc::new(std::sync::Mutex::new(referee));
+    let updater = {
+        let referee = std::sync::Arc::clone(&referee);
+        move |patch: &serde_json::Value| {
+            let mut referee = referee.lock().unwrap();
+            println!("{patch}");
+            referee.apply(patch).unwrap()?;
+            referee.read().unwrap()
+        }
+    };
+    let switch =
+        node_agent_gnmi_server::Switch::start_with(json(&found), "127.0.0.1", Some(Box::new(updater))).await;
+    let limits = node_agent_gnmi::Limits { write: std::time::Duration::from_secs(120), ..Default::default() };
+    let client = node_agent_gnmi::Gnmi::new(switch.target(), limits).unwrap();
+    for (from, to) in [(&found, &after), (&after, &found)] {
+        sonic::apply(&client, &sonic::edits(&config(from), &config(to))).await.unwrap();
+        assert_eq!(referee.lock().unwrap().read().unwrap().unwrap(), json(to));
+        assert_eq!(sonic::config(&client).await.unwrap(), config(to));
+    }
+    // What the models refuse leaves all of it as it is.
+    let mut wrong = config(&found);
+    wrong.remove("DSCP_TO_TC_MAP");
+    let error = sonic::apply(&client, &sonic::edits(&config(&found), &wrong)).await.unwrap_err();
+    assert!(matches!(&error, node_agent_gnmi::Error::Refused(_)), "{error:?}");
+    assert_eq!(referee.lock().unwrap().read().unwrap().unwrap(), json(&found));
 }

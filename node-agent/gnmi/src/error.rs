@@ -71,6 +71,8 @@ impl Error {
     /// What the switch, or our client for it, says.
     pub(crate) fn of(status: &Status, call: Call, limit: Duration, bytes: usize) -> Self {
         let message: String = status.message().chars().take(512).collect();
+        // What has a cause was made here: the connection broke, and whatever code stands on that is none of the switch's.
+        let is_answer = std::error::Error::source(status).is_none();
         match (status.code(), call) {
             (Code::Unavailable, _) => Error::Unreachable(message),
             (Code::DeadlineExceeded | Code::Cancelled, _) => Error::Late(limit),
@@ -83,6 +85,7 @@ impl Error {
             (Code::NotFound, _) => Error::NotFound(message),
             // What our own decoder says of a message above the limit.
             (Code::OutOfRange, _) => Error::TooLarge { limit: bytes, message },
+            (Code::Unknown | Code::Internal, _) if !is_answer => Error::Unreachable(message),
             (code, _) => Error::Failed { code, message },
         }
     }

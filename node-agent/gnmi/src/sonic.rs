@@ -27,7 +27,7 @@ pub struct Edit {
     pub value: Option<Json>,
 }
 
-/// Reads all settings.
+/// Reads all settings. While SONiC's server makes a change it answers with what was there before (the checkpoint that it keeps for that time).
 ///
 /// # Errors
 /// [`Error`] of [`Gnmi::get`], or [`Error::Malformed`] if what comes is not tables of entries.

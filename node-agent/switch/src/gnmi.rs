@@ -100,12 +100,19 @@ impl GnmiSwitch {
             match self.runtime.block_on(sonic::apply(&self.client, &edits)) {
                 Ok(()) if self.settled => return Ok(()),
                 Ok(()) => self.settled = true,
-                Err(error) if error.may_have_happened() => {
+                Err(error @ (Error::Unreachable(_) | Error::TooLarge { .. } | Error::Malformed(_))) => {
                     self.settled = false;
                     lost = error.to_string();
                 }
+                // Another one would wait as long.
+                Err(error @ Error::Late(_)) => {
+                    self.settled = false;
+                    lost = error.to_string();
+                    break;
+                }
                 // It makes no changes of ours at all, and is as wanted.
                 Err(_) if is_as_wanted => return Ok(()),
+                // SONiC's server answers so also where its updater has stopped in the middle: whoever asked takes that back.
                 Err(error) => return Err(error.to_string()),
             }
         }

@@ -1,4 +1,4 @@
-//! The settings, and how a Set changes them.
+//! The settings, and how a Set changes them: as a JSON patch (RFC 6902), which SONiC's server makes of it.
 
 use node_agent_gnmi::wire::{self, typed_value::Value as Wire};
 use serde_json::{Map, Value as Json, json};
@@ -16,31 +16,51 @@ impl Database {
         found.cloned().unwrap_or(json!({}))
     }
 
-    /// The database after a Set: all of it, or an error and nothing.
+    /// The patch of a Set, as a list of `op`, `path` and `value`. Deletions of what is not there are left out.
     ///
     /// # Errors
-    /// A path that is none, a value that is no JSON, or a parent that is not there (RFC 6902, 4.1).
-    pub fn changed(&self, request: wire::SetRequest) -> Result<Self, Status> {
-        let mut next = self.clone();
+    /// A path that is none, or a value that is no JSON.
+    pub fn patch(&self, request: &wire::SetRequest) -> Result<Json, Status> {
+        let mut steps = Vec::new();
+        let mut rest = self.clone();
         for path in &request.delete {
             let names = names(path)?;
             let (last, above) = names.split_last().ok_or(Status::invalid_argument("all of it"))?;
-            if let Some(parent) = next.object(above) {
-                parent.remove(&raw(last));
+            if rest.object(above).is_some_and(|parent| parent.remove(&raw(last)).is_some()) {
+                steps.push(json!({"op": "remove", "path": pointer(&names)}));
             }
         }
-        for change in request.replace.into_iter().chain(request.update) {
+        let replaced = request.replace.iter().map(|change| ("replace", change));
+        for (op, change) in replaced.chain(request.update.iter().map(|change| ("add", change))) {
             let names = names(change.path.as_ref().ok_or(Status::invalid_argument("no path"))?)?;
-            let Some(Wire::JsonIetfVal(bytes)) = change.val.and_then(|value| value.value) else {
+            let Some(Wire::JsonIetfVal(bytes)) = change.val.as_ref().and_then(|value| value.value.as_ref())
+            else {
                 return Err(Status::invalid_argument("Value encoding is not IETF JSON"));
             };
-            let value = serde_json::from_slice(&bytes)
-                .map_err(|error| Status::invalid_argument(error.to_string()))?;
+            let value: Json =
+                serde_json::from_slice(bytes).map_err(|error| Status::invalid_argument(error.to_string()))?;
+            steps.push(json!({"op": op, "path": pointer(&names), "value": value}));
+        }
+        Ok(Json::Array(steps))
+    }
+
+    /// The database after a patch: all of it, or an error and nothing.
+    ///
+    /// # Errors
+    /// A parent that is not there.
+    pub fn patched(&self, patch: &Json) -> Result<Self, Status> {
+        let mut next = self.clone();
+        for step in patch.as_array().into_iter().flatten() {
+            let names: Vec<String> =
+                step["path"].as_str().unwrap_or_default().split('/').skip(1).map(str::to_owned).collect();
             let (last, above) = names.split_last().ok_or(Status::invalid_argument("all of it"))?;
             let Some(parent) = next.object(above) else {
                 return Err(Status::invalid_argument(format!("member '{}' not found", above.join("/"))));
             };
-            parent.insert(raw(last), value);
+            match step.get("value") {
+                Some(value) => parent.insert(raw(last), value.clone()),
+                None => parent.remove(&raw(last)),
+            };
         }
         // SONiC has no table without entries.
         let tables = next.0.as_object_mut().ok_or(Status::internal("no tables"))?;
@@ -51,6 +71,11 @@ impl Database {
     fn object(&mut self, names: &[String]) -> Option<&mut Map<String, Json>> {
         names.iter().try_fold(&mut self.0, |tree, name| tree.get_mut(raw(name)))?.as_object_mut()
     }
+}
+
+/// The names come escaped, and are joined as they are.
+fn pointer(names: &[String]) -> String {
+    names.iter().flat_map(|name| ["/", name]).collect()
 }
 
 /// A name without the escapes of a JSON pointer.

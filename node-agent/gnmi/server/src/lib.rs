@@ -12,5 +12,5 @@ mod server;
 mod switch;
 
 pub use database::Database;
-pub use server::{Fault, State};
+pub use server::{Fault, State, Updater};
 pub use switch::{Switch, limits};

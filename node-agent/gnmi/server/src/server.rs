@@ -34,6 +34,8 @@ pub enum Fault {
     AnswerLost,
     /// As that, but once.
     AnswerLostOnce,
+    /// Makes the first step of a change, says of the rest what SONiC's server says of everything, `UNKNOWN`, and takes no changes any more.
+    Half,
     /// Takes so long for a change.
     Slow(Duration),
     /// Wants a name and a password.
@@ -41,6 +43,9 @@ pub enum Fault {
     /// Says nothing more once everything was content.
     Mute,
 }
+
+/// Makes a patch, and says what the switch is set to then, or why not.
+pub type Updater = Box<dyn Fn(&Json) -> Result<Json, String> + Send + Sync>;
 
 /// What it has, and what it was asked.
 pub struct State {
@@ -50,6 +55,8 @@ pub struct State {
     pub config: watch::Sender<Database>,
     /// What other databases answer, by target and path, as `APPL_DB/PORT_TABLE`.
     pub others: Mutex<BTreeMap<String, Json>>,
+    /// Who makes a patch, where it is not made here.
+    pub updater: Option<Updater>,
     /// Changes that were made.
     pub changes: AtomicU32,
     /// Held while one is made.
@@ -142,7 +149,19 @@ impl GNmi for Door {
             if let Fault::Slow(delay) = fault {
                 tokio::time::sleep(delay).await;
             }
-            let next = state.config.borrow().changed(request)?;
+            let before = state.config.borrow().clone();
+            let patch = before.patch(&request)?;
+            let next = match &state.updater {
+                None if fault == Fault::Half => {
+                    let first =
+                        Json::Array(patch.as_array().into_iter().flatten().take(1).cloned().collect());
+                    state.config.send_replace(before.patched(&first)?);
+                    *state.fault.lock().unwrap() = Fault::ReadOnly;
+                    return Err(Status::unknown("the updater has stopped"));
+                }
+                None => before.patched(&patch)?,
+                Some(update) => Database(update(&patch).map_err(Status::invalid_argument)?),
+            };
             state.config.send_replace(next);
             state.changes.fetch_add(1, Ordering::SeqCst);
             Ok::<_, Status>(())

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 use crate::database::Database;
-use crate::server::{Door, Fault, State};
+use crate::server::{Door, Fault, State, Updater};
 
 /// A switch that runs, and what is needed to reach it.
 pub struct Switch {
@@ -40,6 +40,11 @@ pub struct Switch {
 impl Switch {
     /// A switch with these settings, and with a certificate for `name`.
     pub async fn start(config: Json, name: &str) -> Self {
+        Self::start_with(config, name, None).await
+    }
+
+    /// The same, of which somebody else makes the changes.
+    pub async fn start_with(config: Json, name: &str, updater: Option<Updater>) -> Self {
         let now = SystemTime::now();
         let ca = Ca::create("test", now, CA_LIFETIME).unwrap();
         let leaf = ca.issue_server(&[name.to_owned()], LEAF_LIFETIME, now).unwrap();
@@ -61,6 +66,7 @@ impl Switch {
             fault: Mutex::new(Fault::None),
             config: watch::Sender::new(Database(config)),
             others: Mutex::default(),
+            updater,
             changes: AtomicU32::new(0),
             changing: tokio::sync::Mutex::default(),
             reboot: watch::Sender::new(0),

@@ -128,13 +128,21 @@ async fn what_is_wrong_with_a_switch_is_told_and_nothing_is_believed() {
     let failed = controller.report("failed", is(State::Failed, 2)).await.progress.unwrap();
     assert!(failed.message.contains("9 is no priority"), "{}", failed.message);
     assert_eq!(switch.config(), before());
+    // Half of it is made: what is there is taken back as soon as the switch makes changes again.
+    switch.break_by(Fault::Half);
+    ask(&controller, 3, Phase::Trial);
+    machine.until("half of it", || (switch.config() != before()).then_some(()));
+    switch.break_by(Fault::None);
+    let failed = controller.report("failed", is(State::Failed, 3)).await.progress.unwrap();
+    assert!(failed.message.contains("the updater has stopped"), "{}", failed.message);
+    assert_eq!(switch.config(), before());
     // The change is made and its answer is lost: it is read back, and is a trial.
     switch.break_by(Fault::AnswerLostOnce);
-    ask(&controller, 3, Phase::Trial);
-    controller.report("a trial", is(State::Trial, 2)).await;
+    ask(&controller, 4, Phase::Trial);
+    controller.report("a trial", is(State::Trial, 3)).await;
     assert_eq!(switch.config(), after());
-    ask(&controller, 4, Phase::Keep);
-    controller.report("kept", is(State::Kept, 4)).await;
+    ask(&controller, 5, Phase::Keep);
+    controller.report("kept", is(State::Kept, 5)).await;
 
     switch.break_by(Fault::HalfJson);
     let read = machine.read();
