@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::binaries::may_make_namespaces;
 
-/// Longest wait for an answer: SONiC's updater takes seconds for a switch.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longest wait for an answer: SONiC's updater takes seconds for a switch, a hundred for some, and longer beside other load.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// The driver of SONiC's configuration code, in the root.
 const DRIVER: &str = "opt/referee.py";
 /// Starts redis at SONiC's place and then the driver, in namespaces of their own: `$1` is the root.
