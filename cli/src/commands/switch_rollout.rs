@@ -43,7 +43,7 @@ pub async fn token(args: &SwitchToken, api: &Api) -> Result<(), Error> {
         Some(SwitchManagement { endpoint, credential }) => {
             let folder = if credential.is_empty() { "DIR".to_owned() } else { format!("DIR/{credential}") };
             eprintln!(
-                "where {endpoint} can be reached: {join} --gnmi {endpoint} --gnmi-credentials {folder}"
+                "where {endpoint} can be reached: {join} --state /var/lib/rail-switch-agent/{name} --gnmi {endpoint} --gnmi-credentials {folder}"
             );
         }
     }

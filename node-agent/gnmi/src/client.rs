@@ -96,7 +96,7 @@ pub enum DataType {
     State,
 }
 
-/// A change: the switch does all of it or nothing, first the deletions, then the replacements, then the updates.
+/// A change, by gNMI all of it or nothing (SONiC: see [`crate::sonic::apply`]): first the deletions, then the replacements, then the updates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
     /// What goes, with everything below it.
@@ -134,9 +134,10 @@ impl Gnmi {
         let options = ClientOptions {
             connect_timeout: limits.connect,
             timeout: Some(limits.read),
-            keepalive_interval: Duration::from_secs(10),
-            keepalive_timeout: Duration::from_secs(5),
-            // Go's servers take pings without calls for an attack.
+            // Go's servers take pings for an attack: more than one in five minutes, some of them, also while a call goes on. Whether somebody is
+            // there is known by the limits of calls and streams.
+            keepalive_interval: Duration::from_secs(600),
+            keepalive_timeout: Duration::from_secs(20),
             keepalive_while_idle: false,
         };
         let client = Client::of_others(&target.endpoint, target.credentials.as_ref(), &options)?;
@@ -196,7 +197,7 @@ impl Gnmi {
         Ok(found)
     }
 
-    /// Changes the switch. It does all of it or nothing; if no answer comes, nobody knows which: see
+    /// Changes the switch. By gNMI it does all of it or nothing; if no answer comes, nobody knows which: see
     /// [`Error::may_have_happened`].
     ///
     /// # Errors

@@ -31,7 +31,7 @@ pub enum Error {
     /// It cannot do this at all.
     #[error("the switch's gNMI server does not support this: {0}")]
     Unsupported(String),
-    /// It has looked at the change and refused it; nothing was changed.
+    /// It has looked at the change and refused it; nothing was changed. SONiC says [`Error::Failed`] of that, too.
     #[error("the switch refuses the change: {0}")]
     Refused(String),
     /// There is nothing at that path.
@@ -85,6 +85,10 @@ impl Error {
             (Code::NotFound, _) => Error::NotFound(message),
             // What our own decoder says of a message above the limit.
             (Code::OutOfRange, _) => Error::TooLarge { limit: bytes, message },
+            // SONiC's server has no code for a caller without the role.
+            (Code::Unknown, Call::Write) if message.contains("does not have write access") => {
+                Error::Denied(message)
+            }
             (Code::Unknown | Code::Internal, _) if !is_answer => Error::Unreachable(message),
             (code, _) => Error::Failed { code, message },
         }

@@ -1,5 +1,5 @@
 //! SONiC's own settings (`CONFIG_DB`) by gNMI: read whole, and changed by entries of tables. Its gNMI server makes a JSON patch of a
-//! change and has SONiC's updater (generic_config_updater) validate and apply it as one. Source: sonic-net/sonic-gnmi,
+//! change and has SONiC's updater (generic_config_updater) validate it as a whole and make it step by step. Source: sonic-net/sonic-gnmi,
 //! `sonic_data_client/mixed_db_client.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use crate::client::{Change, DataType, Gnmi};
 use crate::error::Error;
 use crate::path::Path;
-use crate::value::Value;
+use crate::value::{Update, Value};
 
 /// The settings: table, then entry, then fields; every value is text or a list of texts.
 pub type Config = BTreeMap<String, Map<String, Json>>;
@@ -58,15 +58,27 @@ pub async fn config(switch: &Gnmi) -> Result<Config, Error> {
 }
 
 /// Reads one object of another database: `names` below `target`, as `PORT_TABLE` of `APPL_DB`, or the virtual paths that SONiC's server has
-/// in `COUNTERS_DB` (`COUNTERS`, `Ethernet*`). Nothing there is an empty object.
+/// in `COUNTERS_DB` (`COUNTERS`, `Ethernet*`). A table that is not there is an empty object.
 ///
 /// # Errors
 /// [`Error`] of [`Gnmi::get`], or [`Error::Malformed`] if what comes is no object.
 pub async fn entries(switch: &Gnmi, target: &str, names: &[&str]) -> Result<Map<String, Json>, Error> {
-    let found = match switch.get_of(target, &[Path::of("", names)], DataType::All).await {
-        Err(Error::NotFound(_)) => return Ok(Map::new()),
-        other => other?,
-    };
+    objects(switch.get_of(target, &[Path::of("", names)], DataType::All).await?)
+}
+
+/// Reads one table of any database by its plain name, past the virtual paths. A table that is not there is an empty object.
+///
+/// # Errors
+/// As [`entries`].
+pub async fn table(switch: &Gnmi, database: &str, table: &str) -> Result<Map<String, Json>, Error> {
+    let path = Path::of("sonic-db", &[database, "localhost", table]);
+    match switch.get(&[path], DataType::All).await {
+        Err(Error::NotFound(_)) => Ok(Map::new()),
+        found => objects(found?),
+    }
+}
+
+fn objects(found: Vec<Update>) -> Result<Map<String, Json>, Error> {
     let mut entries = Map::new();
     for update in found {
         let Value::Json(json) = update.value else {
@@ -128,7 +140,8 @@ pub fn edits(found: &Config, wanted: &Config) -> Vec<Edit> {
     all
 }
 
-/// Changes settings; the switch does all of it or nothing, and keeps it over a restart. Nothing to do is done without a call.
+/// Changes settings. The switch validates all of it before it begins, makes it step by step, and keeps it over a restart; what stops in the middle
+/// stays so. Nothing to do is done without a call.
 ///
 /// # Errors
 /// [`Error`] of [`Gnmi::set`]; where [`Error::may_have_happened`] holds, read what is there.

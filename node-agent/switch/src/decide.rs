@@ -52,7 +52,7 @@ fn act(state: &mut Saved, now: &Moment) -> Action {
         // Whoever was at it is gone.
         Stage::Begun => trial.take_back("the agent ended while it put the configuration in place"),
         Stage::InPlace if trial.begun.boot != now.boot => {
-            trial.take_back("the switch started anew in the middle of the trial");
+            trial.take_back("the machine of its agent started anew in the middle of the trial");
         }
         Stage::InPlace if trial.is_over(now) => {
             let why = format!("not confirmed within {} s", trial.within.as_secs_f64());

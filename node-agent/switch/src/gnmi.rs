@@ -31,10 +31,16 @@ use crate::{
     text,
 };
 
-/// Reads and changes after one another until the switch is known to have what it should.
-const ROUNDS: usize = 4;
-/// Ports' counters in SONiC's server.
+/// Changes after one another until the switch is known to have what it should.
+const ROUNDS: usize = 3;
+/// The longest that a change goes on at the switch: its server waits a minute for the checkpoint, ten for the updater, and a minute each for
+/// saving and for the checkpoint's end (sonic-net/sonic-gnmi, `sonic_service_client/dbus_client.go`).
+const CHANGE_MAX: Duration = Duration::from_secs(800);
+/// Its version is asked for again after this time.
+const VERSION_EVERY: Duration = Duration::from_secs(300);
+/// Ports' counters in SONiC's server, and the tables by which it finds them.
 const COUNTERS: &str = "COUNTERS_DB";
+const MAPS: [&str; 2] = ["COUNTERS_PORT_NAME_MAP", "COUNTERS_QUEUE_NAME_MAP"];
 /// What its daemons say of ports.
 const APPLICATIONS: &str = "APPL_DB";
 
@@ -42,29 +48,62 @@ const APPLICATIONS: &str = "APPL_DB";
 #[derive(Debug)]
 pub struct GnmiSwitch {
     client: Gnmi,
+    /// Where the client comes from, for another one with newer credentials.
+    reach: Reach,
     runtime: Handle,
-    /// No change that nobody waits for can still be under way there.
-    settled: bool,
+    /// Since when a change that nobody waits for may be under way there; none: there can be none.
+    open: Option<Instant>,
+    /// Its daemons have said which counters are whose.
+    has_maps: bool,
+    /// It was logged that its ports cannot be read.
+    told: bool,
     neighbors: BTreeMap<String, Neighbor>,
     /// When they were asked for.
-    asked: Option<Instant>,
+    neighbors_at: Option<Instant>,
+    version: String,
+    version_at: Option<Instant>,
 }
 
 impl GnmiSwitch {
     /// The switch that this client calls. Not `settled`: an agent that was killed may have left a change behind, which is waited for before
     /// anything is believed.
     #[must_use]
-    pub const fn new(client: Gnmi, runtime: Handle, settled: bool) -> Self {
-        Self { client, runtime, settled, neighbors: BTreeMap::new(), asked: None }
+    pub fn new(client: Gnmi, reach: Reach, runtime: Handle, settled: bool) -> Self {
+        Self {
+            client,
+            reach,
+            runtime,
+            open: (!settled).then(Instant::now),
+            has_maps: false,
+            told: false,
+            neighbors: BTreeMap::new(),
+            neighbors_at: None,
+            version: String::new(),
+            version_at: None,
+        }
     }
 
-    fn config(&self) -> Result<Config, String> {
-        let config = self.runtime.block_on(sonic::config(&self.client)).map_err(|error| error.to_string())?;
-        // Its database is empty while it starts, and what is laid over nothing would be nothing but that.
-        if config.is_empty() {
-            Err("the switch says that its database is empty".to_owned())
-        } else {
-            Ok(config)
+    fn config(&mut self) -> Result<Config, String> {
+        match self.runtime.block_on(sonic::config(&self.client)) {
+            // Its database is empty while it starts, and what is laid over nothing would be nothing but that.
+            Ok(config) if config.is_empty() => Err("the switch says that its database is empty".to_owned()),
+            Ok(config) => Ok(config),
+            Err(error) => {
+                if matches!(error, Error::Denied(_) | Error::Unreachable(_)) {
+                    self.reload_credentials();
+                }
+                Err(error.to_string())
+            }
+        }
+    }
+
+    /// A certificate may have been renewed in its folder.
+    fn reload_credentials(&mut self) {
+        let _inside = self.runtime.enter();
+        match self.reach.client() {
+            Ok(Some(client)) => self.client = client,
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "the credentials for the switch cannot be read again"),
         }
     }
 
@@ -72,51 +111,89 @@ impl GnmiSwitch {
         self.runtime.block_on(sonic::entries(&self.client, target, names))
     }
 
+    /// All ports with all that they count, or none at all: a counter that is missing for once would look like one that begins anew.
     fn read_ports(&mut self) -> Result<Vec<SwitchPortStatus>, Error> {
+        // The server reads these maps once, when counters are asked for first: not before they are there.
+        if !self.has_maps {
+            for map in MAPS {
+                if self.runtime.block_on(sonic::table(&self.client, COUNTERS, map))?.is_empty() {
+                    return Ok(Vec::new());
+                }
+            }
+            self.has_maps = true;
+        }
         let ports = self.entries(APPLICATIONS, &["PORT_TABLE"])?;
-        if self.asked.is_none_or(|asked| asked.elapsed() >= NEIGHBORS_EVERY) {
+        if self.neighbors_at.is_none_or(|asked| asked.elapsed() >= NEIGHBORS_EVERY) {
             self.neighbors = counted::neighbors(&self.entries(APPLICATIONS, &["LLDP_ENTRY_TABLE"])?);
-            self.asked = Some(Instant::now());
+            self.neighbors_at = Some(Instant::now());
         }
         let counters = self.entries(COUNTERS, &["COUNTERS", "Ethernet*"])?;
         let queues = self.entries(COUNTERS, &["COUNTERS", "Ethernet*", "Queues"])?;
         Ok(counted::ports(&ports, &counters, &queues, &self.neighbors))
     }
 
-    /// Makes the switch have what `wanted` says for what it has, and does not return before that is known.
+    /// Makes the switch have what `wanted` says for what it has, and does not return before that was read, nor while an earlier change may
+    /// still be under way.
     fn change(&mut self, wanted: impl Fn(&Config) -> Result<Config, String>) -> Result<(), String> {
-        let mut lost = String::new();
-        for _ in 0..ROUNDS {
+        let begin = Instant::now();
+        let (mut sent, mut why) = (0, String::new());
+        loop {
             let found = self.config()?;
             let mut edits = sonic::edits(&found, &wanted(&found)?);
             let is_as_wanted = edits.is_empty();
+            if is_as_wanted && self.open.is_none() {
+                return Ok(());
+            }
+            if sent == ROUNDS || begin.elapsed() > CHANGE_MAX {
+                return Err(if self.open.is_some() {
+                    format!("nobody knows whether the switch has made the change: {why}")
+                } else {
+                    let count = edits.len();
+                    format!("the switch has made the change, and still {count} settings are other ones")
+                });
+            }
             if is_as_wanted {
-                if self.settled {
-                    return Ok(());
-                }
-                // Changes are made one after the other: what answers this has ended all before it.
+                // Changes are made one after the other, and what is read meanwhile is what was there before: what answers this has ended all
+                // before it.
                 edits.extend(unchanged(&found));
             }
+            sent += 1;
             match self.runtime.block_on(sonic::apply(&self.client, &edits)) {
-                Ok(()) if self.settled => return Ok(()),
-                Ok(()) => self.settled = true,
-                Err(error @ (Error::Unreachable(_) | Error::TooLarge { .. } | Error::Malformed(_))) => {
-                    self.settled = false;
-                    lost = error.to_string();
-                }
-                // Another one would wait as long.
-                Err(error @ Error::Late(_)) => {
-                    self.settled = false;
-                    lost = error.to_string();
-                    break;
-                }
-                // It makes no changes of ours at all, and is as wanted.
-                Err(_) if is_as_wanted => return Ok(()),
-                // SONiC's server answers so also where its updater has stopped in the middle: whoever asked takes that back.
-                Err(error) => return Err(error.to_string()),
+                Ok(()) => self.open = None,
+                Err(error) => why = self.failed(&error, is_as_wanted)?,
             }
         }
-        Err(format!("nobody knows whether the switch has made the change: {lost}"))
+    }
+
+    /// What a failed change means: why, if the switch is to be read again.
+    ///
+    /// # Errors
+    /// Why, if nothing more is to be tried now.
+    fn failed(&mut self, error: &Error, is_as_wanted: bool) -> Result<String, String> {
+        let why = error.to_string();
+        match error {
+            Error::Unreachable(_) | Error::TooLarge { .. } | Error::Malformed(_) => {
+                self.open = Some(Instant::now());
+                Ok(why)
+            }
+            // SONiC's server answers so (UNKNOWN) to whatever its updater, or saving, says, also where it has stopped in the middle.
+            Error::Late(_) | Error::Failed { .. } => {
+                self.open = Some(Instant::now());
+                Err(why)
+            }
+            Error::Refused(_) if is_as_wanted => {
+                self.open = None;
+                Ok(why)
+            }
+            // It makes no changes of ours any more, so that none can be waited for by another one.
+            Error::Denied(_) | Error::ReadOnly(_) | Error::Unsupported(_)
+                if is_as_wanted && self.open.is_some_and(|since| since.elapsed() > CHANGE_MAX) =>
+            {
+                self.open = None;
+                Ok(why)
+            }
+            _ => Err(why),
+        }
     }
 }
 
@@ -155,10 +232,14 @@ impl Switch for GnmiSwitch {
     }
 
     fn ports(&mut self) -> Vec<SwitchPortStatus> {
-        self.read_ports().unwrap_or_else(|error| {
-            tracing::debug!(%error, "ports cannot be read");
-            Vec::new()
-        })
+        let read = self.read_ports();
+        if let Err(error) = &read
+            && !self.told
+        {
+            tracing::warn!(%error, "the ports of the switch cannot be read");
+        }
+        self.told = read.is_err();
+        read.unwrap_or_default()
     }
 
     fn sessions(&mut self) -> Option<Vec<SwitchSession>> {
@@ -166,22 +247,33 @@ impl Switch for GnmiSwitch {
     }
 
     fn version(&mut self) -> String {
-        let said = self.entries("OTHERS", &["osversion", "build"]).unwrap_or_default();
-        let version = said.get("build_version").and_then(Value::as_str).unwrap_or_default();
-        let version = version.trim().trim_start_matches("SONiC.");
-        if version.is_empty() { "SONiC".to_owned() } else { text::within(&format!("SONiC {version}"), 128) }
+        if self.version_at.is_none_or(|asked| asked.elapsed() >= VERSION_EVERY)
+            && let Ok(said) = self.entries("OTHERS", &["osversion", "build"])
+        {
+            let version = said.get("build_version").and_then(Value::as_str).unwrap_or_default();
+            let version = version.trim().trim_start_matches("SONiC.");
+            self.version = text::within(format!("SONiC {version}").trim(), 128);
+            self.version_at = Some(Instant::now());
+        }
+        self.version.clone()
     }
 }
 
-/// A change to what is there already.
+/// A change to what is there already: the switch's name, or else what is first.
 fn unchanged(found: &Config) -> Option<Edit> {
-    let mut fields = found.iter().flat_map(|(table, entries)| {
-        entries.iter().filter_map(move |(key, entry)| Some((table, key, entry.as_object()?)))
-    });
-    fields.find_map(|(table, key, fields)| {
-        let (field, value) = fields.iter().find(|(field, _)| !field.contains(['~', '/']))?;
-        let (key, field) = (Some(key.clone()).filter(|key| !key.contains('~'))?, Some(field.clone()));
-        Some(Edit { table: table.clone(), key: Some(key), field, value: Some(value.clone()) })
+    let edit = |table: &str, key: &str, field: &str| {
+        let value = found.get(table)?.get(key)?.get(field)?.clone();
+        let (key, field) = (Some(key.to_owned()), Some(field.to_owned()));
+        Some(Edit { table: table.to_owned(), key, field, value: Some(value) })
+    };
+    let is_plain = |name: &&String| !name.contains(['~', '/']);
+    edit("DEVICE_METADATA", "localhost", "hostname").or_else(|| {
+        let mut entries =
+            found.iter().flat_map(|(table, entries)| entries.iter().map(move |one| (table, one)));
+        entries.find_map(|(table, (key, entry))| {
+            let field = entry.as_object()?.keys().find(is_plain)?;
+            edit(table, Some(key).filter(is_plain)?, field)
+        })
     })
 }
 
@@ -194,10 +286,10 @@ fn parsed(text: &str) -> Result<Config, String> {
         .map_err(|error| format!("{} is not tables of entries: {error}", config_db::FILE))
 }
 
-/// What a call to the switch may cost: the longest of [`crate::nos`] for a change, since the updater is the same.
+/// What a call to the switch may cost.
 #[must_use]
 pub fn limits() -> node_agent_gnmi::Limits {
-    node_agent_gnmi::Limits { write: Duration::from_secs(600), ..node_agent_gnmi::Limits::default() }
+    node_agent_gnmi::Limits { write: CHANGE_MAX, ..node_agent_gnmi::Limits::default() }
 }
 
 #[cfg(test)]

@@ -150,7 +150,6 @@ impl<S: Switch> Work<S> {
     fn run(&mut self, mailbox: &Mailbox<Heard>) {
         // Before anything else: a trial may be over.
         self.happen(&Event::Started);
-        self.version = self.switch.version();
         loop {
             self.watch();
             match mailbox.take(self.pause()) {
@@ -192,6 +191,7 @@ impl<S: Switch> Work<S> {
     fn read(&mut self) {
         self.found = Arc::new(self.switch.read());
         self.digest = self.found.files.digest();
+        self.version = self.switch.version();
         // After the files: who hears of these has heard of sessions under them.
         self.sessions = self.switch.sessions();
         self.read_at = Instant::now() + self.rhythm.read;

@@ -71,7 +71,7 @@ async fn serve(arguments: &RunArguments, name: String) -> Result<(), AgentError>
     let saved = store.load()?;
     // Before the controller is reached: what an earlier agent has left undone cannot wait for that.
     let keeper = if let Some(client) = machine.reach.client()? {
-        let switch = GnmiSwitch::new(client, Handle::current(), saved.trial.is_none());
+        let switch = GnmiSwitch::new(client, machine.reach.clone(), Handle::current(), saved.trial.is_none());
         Keeper::start(switch, store, saved, clock::real(), rhythm(nos))?
     } else {
         let (shell, switch) = switch::real(nos, &machine.root, &machine.frr, arguments.state());
@@ -128,7 +128,7 @@ pub fn read(arguments: &SwitchArguments) -> Result<(), AgentError> {
     let runtime = tokio::runtime::Runtime::new()?;
     let client = runtime.block_on(async { arguments.reach.client() })?;
     let mut switch: Box<dyn Switch> = if let Some(client) = client {
-        Box::new(GnmiSwitch::new(client, runtime.handle().clone(), true))
+        Box::new(GnmiSwitch::new(client, arguments.reach.clone(), runtime.handle().clone(), true))
     } else {
         Box::new(switch::real(arguments.nos(), &arguments.root, &arguments.frr, &arguments.state).1)
     };

@@ -36,6 +36,8 @@ pub enum Fault {
     AnswerLostOnce,
     /// Makes the first step of a change, says of the rest what SONiC's server says of everything, `UNKNOWN`, and takes no changes any more.
     Half,
+    /// Makes changes, and says that they cannot be saved.
+    Unsaved,
     /// Takes so long for a change.
     Slow(Duration),
     /// Wants a name and a password.
@@ -116,13 +118,19 @@ impl GNmi for Door {
         let target = request.prefix.clone().unwrap_or_default().target;
         let mut answers = Vec::new();
         for path in request.path {
-            let mut text = if target.is_empty() {
+            let place: Vec<&str> = path.elem.iter().map(|elem| elem.name.as_str()).collect();
+            let mut text = if target.is_empty() && place.first() == Some(&"CONFIG_DB") {
                 self.0.config.borrow().at(&names(&path)?).to_string()
             } else {
-                let place: Vec<&str> = path.elem.iter().map(|elem| elem.name.as_str()).collect();
-                let place = format!("{target}/{}", place.join("/"));
+                let place = [target.as_str()].into_iter().chain(place).filter(|part| !part.is_empty());
+                let place = place.collect::<Vec<_>>().join("/");
                 let others = self.0.others.lock().unwrap();
-                others.get(&place).ok_or_else(|| Status::not_found(place.clone()))?.to_string()
+                match others.get(&place) {
+                    Some(answer) => answer.to_string(),
+                    // A table of a database that is not there is empty; whatever else is not there is an error.
+                    None if target == "APPL_DB" => "{}".to_owned(),
+                    None => return Err(Status::not_found(place)),
+                }
             };
             match fault {
                 Fault::HalfJson => text.truncate(text.len() / 2),
@@ -164,6 +172,9 @@ impl GNmi for Door {
             };
             state.config.send_replace(next);
             state.changes.fetch_add(1, Ordering::SeqCst);
+            if fault == Fault::Unsaved {
+                return Err(Status::unknown("the configuration cannot be saved"));
+            }
             Ok::<_, Status>(())
         });
         made.await.map_err(|error| Status::internal(error.to_string()))??;

@@ -13,7 +13,7 @@ use proto_rpc::{
 use thiserror::Error as ThisError;
 
 /// The way to a switch that the agent does not run on.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Reach {
     /// HOST:PORT of the gNMI server of a SONiC switch: the agent then keeps that switch, from wherever it runs
     #[arg(long, env = "RAIL_GNMI", value_name = "HOST:PORT", requires = "gnmi_credentials", value_parser = endpoint)]

@@ -33,15 +33,15 @@ fn first() -> Value {
     json!({"PORT": {"Ethernet0": {"mtu": "9100", "alias": "etp1"}}, "QUEUE": {"Ethernet0|3": {"scheduler": "a"}}})
 }
 
-async fn world(database: Value) -> (Server, Arc<std::sync::Mutex<GnmiSwitch>>) {
+async fn world(database: Value, settled: bool) -> (Server, Arc<std::sync::Mutex<GnmiSwitch>>) {
     let server = Server::start(database, "127.0.0.1").await;
-    let switch = GnmiSwitch::new(server.client(), Handle::current(), false);
+    let switch = GnmiSwitch::new(server.client(), Reach::default(), Handle::current(), settled);
     (server, Arc::new(std::sync::Mutex::new(switch)))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_planned_is_laid_over_what_is_there_by_one_change() {
-    let (server, switch) = world(first()).await;
+    let (server, switch) = world(first(), false).await;
     put(&switch, json!({"PORT": {"Ethernet0": {"mtu": "9216"}}}), false).await.unwrap();
     let after = json!({"PORT": {"Ethernet0": {"mtu": "9216", "alias": "etp1"}}});
     // Once the first has answered, nothing of an earlier agent can come after it: it is read once more.
@@ -57,22 +57,68 @@ async fn what_is_planned_is_laid_over_what_is_there_by_one_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn before_the_first_change_all_earlier_ones_have_ended() {
-    let (server, switch) = world(first()).await;
+    let (server, switch) = world(first(), false).await;
     put(&switch, first(), true).await.unwrap();
     assert_eq!((server.config(), server.changes()), (first(), 1), "a change to what is there already");
     put(&switch, first(), true).await.unwrap();
     assert_eq!(server.changes(), 1);
-    // One that makes no changes has none under way, and is as it should be.
-    let (server, switch) = world(first()).await;
+    // One that makes no changes of ours says nothing of earlier ones; where there were none nobody asks.
+    let (server, switch) = world(first(), false).await;
+    server.break_by(Fault::ReadOnly);
+    assert!(put(&switch, first(), true).await.unwrap_err().contains("takes no changes"));
+    let (server, switch) = world(first(), true).await;
     server.break_by(Fault::ReadOnly);
     put(&switch, first(), true).await.unwrap();
     let error = put(&switch, json!({"PORT": {"Ethernet0": {"mtu": "9216"}}}), false).await.unwrap_err();
     assert!(error.contains("takes no changes"), "{error}");
+    put(&switch, first(), true).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_updater_says_is_an_error_at_once_and_nothing_is_believed_after_it() {
+    let (server, switch) = world(first(), true).await;
+    server.break_by(Fault::Half);
+    let wanted = json!({"PORT": {"Ethernet0": {"mtu": "9216", "speed": "400000"}}});
+    let error = put(&switch, wanted, false).await.unwrap_err();
+    assert!(error.contains("the updater has stopped"), "{error}");
+    assert_ne!(server.config(), first());
+    // Taken back, and saved by a change that was answered.
+    server.break_by(Fault::None);
+    put(&switch, first(), true).await.unwrap();
+    assert_eq!((server.config(), server.changes()), (first(), 1));
+    // The same where all of it was made, and only saving failed.
+    server.break_by(Fault::Unsaved);
+    let wanted = json!({"PORT": {"Ethernet0": {"mtu": "9216"}}});
+    assert!(put(&switch, wanted, false).await.unwrap_err().contains("cannot be saved"));
+    assert!(put(&switch, first(), true).await.unwrap_err().contains("cannot be saved"));
+    assert_eq!(server.config(), first());
+    let changes = server.changes();
+    server.break_by(Fault::None);
+    put(&switch, first(), true).await.unwrap();
+    assert_eq!(server.changes(), changes + 1, "a change to what is there already, which is saved");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ports_are_told_whole_or_not_at_all() {
+    let (server, switch) = world(first(), true).await;
+    server.answer("APPL_DB/PORT_TABLE", json!({"Ethernet0": {"oper_status": "up"}}));
+    // Its daemons have not said which counters are whose.
+    assert!(with(&switch, Switch::ports).await.is_empty());
+    for map in MAPS {
+        server.answer(&format!("COUNTERS_DB/localhost/{map}"), json!({"Ethernet0": "oid:0x1"}));
+    }
+    assert!(with(&switch, Switch::ports).await.is_empty());
+    server.answer("COUNTERS_DB/COUNTERS/Ethernet*", json!({}));
+    server.answer("COUNTERS_DB/COUNTERS/Ethernet*/Queues", json!({}));
+    assert_eq!(with(&switch, Switch::ports).await.len(), 1);
+    assert_eq!(with(&switch, Switch::version).await, "");
+    server.answer("OTHERS/osversion/build", json!({"build_version": "SONiC.202505.1"}));
+    assert_eq!(with(&switch, Switch::version).await, "SONiC 202505.1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_answers_end_in_a_read_or_in_an_error() {
-    let (server, switch) = world(first()).await;
+    let (server, switch) = world(first(), false).await;
     server.break_by(Fault::AnswerLostOnce);
     let wanted = json!({"PORT": {"Ethernet0": {"mtu": "9216"}}});
     put(&switch, wanted.clone(), false).await.unwrap();

@@ -18,6 +18,12 @@ use crate::{
 async fn switch() -> Switch {
     let switch = Switch::start(before(), "127.0.0.1").await;
     switch.answer("OTHERS/osversion/build", json!({"build_version": "SONiC.202505.1"}));
+    for map in ["PORT", "QUEUE"] {
+        switch.answer(
+            &format!("COUNTERS_DB/localhost/COUNTERS_{map}_NAME_MAP"),
+            json!({"Ethernet0": "oid:0x1"}),
+        );
+    }
     switch.answer("APPL_DB/PORT_TABLE", json!({"Ethernet0": {"oper_status": "up", "speed": "400000"}}));
     switch.answer("APPL_DB/LLDP_ENTRY_TABLE", json!({"Ethernet0": {"lldp_rem_sys_name": "n0"}}));
     switch

@@ -42,11 +42,16 @@ async fn settings_are_read_and_changed() {
 async fn other_databases_are_read_by_their_name() {
     let switch = Switch::start(json!({}), "127.0.0.1").await;
     let ports = json!({"Ethernet0": {"oper_status": "up"}});
-    switch.state.others.lock().unwrap().insert("APPL_DB/PORT_TABLE".into(), ports.clone());
+    switch.answer("APPL_DB/PORT_TABLE", ports.clone());
     let client = switch.client();
     let found = sonic::entries(&client, "APPL_DB", &["PORT_TABLE"]).await.unwrap();
     assert_eq!(json!(found), ports);
     assert!(sonic::entries(&client, "APPL_DB", &["LLDP_ENTRY_TABLE"]).await.unwrap().is_empty());
+    assert!(sonic::entries(&client, "COUNTERS_DB", &["COUNTERS", "Ethernet*"]).await.is_err());
+    assert!(sonic::table(&client, "COUNTERS_DB", "COUNTERS_PORT_NAME_MAP").await.unwrap().is_empty());
+    let map = json!({"Ethernet0": "oid:0x1"});
+    switch.answer("COUNTERS_DB/localhost/COUNTERS_PORT_NAME_MAP", map.clone());
+    assert_eq!(json!(sonic::table(&client, "COUNTERS_DB", "COUNTERS_PORT_NAME_MAP").await.unwrap()), map);
 }
 
 #[tokio::test]
