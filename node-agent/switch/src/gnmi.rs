@@ -20,6 +20,7 @@ use proto_wire::v1::{SwitchPortStatus, SwitchSession};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
+use reach::CHANGE_MAX;
 pub use reach::{Reach, ReachError};
 
 use crate::{
@@ -33,9 +34,6 @@ use crate::{
 
 /// Changes after one another until the switch is known to have what it should.
 const ROUNDS: usize = 3;
-/// The longest that a change goes on at the switch: its server waits a minute for the checkpoint, ten for the updater, and a minute each for
-/// saving and for the checkpoint's end (sonic-net/sonic-gnmi, `sonic_service_client/dbus_client.go`).
-const CHANGE_MAX: Duration = Duration::from_secs(800);
 /// Its version is asked for again after this time.
 const VERSION_EVERY: Duration = Duration::from_secs(300);
 /// Ports' counters in SONiC's server, and the tables by which it finds them.
@@ -284,12 +282,6 @@ fn written(config: Config) -> Value {
 fn parsed(text: &str) -> Result<Config, String> {
     serde_json::from_str(text)
         .map_err(|error| format!("{} is not tables of entries: {error}", config_db::FILE))
-}
-
-/// What a call to the switch may cost.
-#[must_use]
-pub fn limits() -> node_agent_gnmi::Limits {
-    node_agent_gnmi::Limits { write: CHANGE_MAX, ..node_agent_gnmi::Limits::default() }
 }
 
 #[cfg(test)]

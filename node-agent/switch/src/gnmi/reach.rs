@@ -1,9 +1,12 @@
 //! Where a switch is reached by gNMI, and who calls it: what the command line and a folder say.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
-use node_agent_gnmi::{Error, Gnmi, Login, Target};
+use node_agent_gnmi::{Error, Gnmi, Limits, Login, Target};
 use proto_rpc::{
     CredentialFiles, Credentials, Endpoint,
     credentials::CredentialsError,
@@ -11,6 +14,10 @@ use proto_rpc::{
     files::{self, FileError},
 };
 use thiserror::Error as ThisError;
+
+/// The longest that a change goes on at the switch: its server waits a minute for the checkpoint, ten for the updater, and a minute each for
+/// saving and for the checkpoint's end (sonic-net/sonic-gnmi, `sonic_service_client/dbus_client.go`).
+pub(super) const CHANGE_MAX: Duration = Duration::from_secs(800);
 
 /// The way to a switch that the agent does not run on.
 #[derive(Debug, Clone, Default, Args)]
@@ -78,8 +85,13 @@ impl Reach {
         let credentials = Credentials::load(&files)
             .map_err(|source| ReachError::Credentials { dir: dir.clone(), source })?;
         let target = Target { endpoint: endpoint.clone(), credentials: Some(credentials), login };
-        Ok(Some(Gnmi::new(target, super::limits())?))
+        Ok(Some(Gnmi::new(target, limits())?))
     }
+}
+
+/// What a call to the switch may cost.
+fn limits() -> Limits {
+    Limits { write: CHANGE_MAX, ..Limits::default() }
 }
 
 fn login(path: &Path) -> Result<Login, ReachError> {
