@@ -54,7 +54,7 @@ pub struct GnmiSwitch {
     /// Its daemons have said which counters are whose.
     has_maps: bool,
     /// It was logged that its ports cannot be read.
-    told: bool,
+    is_logged: bool,
     neighbors: BTreeMap<String, Neighbor>,
     /// When they were asked for.
     neighbors_at: Option<Instant>,
@@ -73,7 +73,7 @@ impl GnmiSwitch {
             runtime,
             open: (!settled).then(Instant::now),
             has_maps: false,
-            told: false,
+            is_logged: false,
             neighbors: BTreeMap::new(),
             neighbors_at: None,
             version: String::new(),
@@ -232,11 +232,11 @@ impl Switch for GnmiSwitch {
     fn ports(&mut self) -> Vec<SwitchPortStatus> {
         let read = self.read_ports();
         if let Err(error) = &read
-            && !self.told
+            && !self.is_logged
         {
             tracing::warn!(%error, "the ports of the switch cannot be read");
         }
-        self.told = read.is_err();
+        self.is_logged = read.is_err();
         read.unwrap_or_default()
     }
 
