@@ -21,6 +21,21 @@ pub fn find(words: &[&str]) -> Vec<i32> {
     found
 }
 
+/// Ids that [`find`] gives, without those whose parent is among them: a shell that starts a program has, until the
+/// program's image is there, a child with its own command line.
+#[must_use]
+pub fn find_parents(words: &[&str]) -> Vec<i32> {
+    let found = find(words);
+    found.iter().copied().filter(|id| parent(*id).is_some_and(|parent| !found.contains(&parent))).collect()
+}
+
+/// Process id of the parent; `None` if the process is not there.
+fn parent(id: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // After the name, which may have blanks and brackets: state, parent.
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
 fn is_zombie(id: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with(['Z', 'X']))
@@ -63,4 +78,32 @@ pub fn cpu_seconds(id: u32) -> f64 {
 pub fn kill(id: i32) -> Result<(), String> {
     let pid = Pid::from_raw(id).ok_or("0 is not a process")?;
     kill_process(pid, Signal::KILL).map_err(|error| format!("cannot kill {id}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_child_with_the_same_command_line_is_not_a_second_one() {
+        let mark = format!("procfs-{}", std::process::id());
+        // A subshell is a child that has the command line of its parent for as long as it lives.
+        let script = format!(": {mark}; (echo ready; read -r line)");
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", &format!("{script}; exit 0")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let id = i32::try_from(shell.id()).unwrap();
+        let mut ready = [0; 6];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        assert_eq!(find(&["/bin/sh -c", &mark]).len(), 2);
+        assert_eq!(find_parents(&["/bin/sh -c", &mark]), [id]);
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(find_parents(&["/bin/sh -c", &mark]), Vec::<i32>::new());
+    }
 }

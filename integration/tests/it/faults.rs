@@ -26,7 +26,8 @@ fn rank_processes(log: &Path, name: &str, count: usize) -> Vec<i32> {
     };
     eventually("the ranks to write a line each", SOON, written).unwrap();
     // What a rank knows as its process id is that of its own namespace.
-    let ranks = procfs::find(&["/bin/sh -c", &format!("echo {name}-$RANK"), &log.display().to_string()]);
+    let ranks =
+        procfs::find_parents(&["/bin/sh -c", &format!("echo {name}-$RANK"), &log.display().to_string()]);
     assert_eq!(ranks.len(), count, "{ranks:?}");
     ranks
 }
