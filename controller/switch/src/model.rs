@@ -1,7 +1,8 @@
 //! Switches as the fabric has them: what they are, their ports, and what is at the other end of each cable.
 
-use std::{fmt, net::Ipv4Addr};
+use std::{borrow::Borrow, fmt, net::Ipv4Addr};
 
+use compact_str::CompactString;
 use proto_model::SwitchNos;
 use thiserror::Error;
 
@@ -17,7 +18,7 @@ pub struct NotAName(pub String);
 /// A name that stands in configurations of every operating system as it is: no quotes, spaces, new lines or control characters. What is
 /// of this type cannot say anything but itself, so renderers escape nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Box<str>);
+pub struct Name(CompactString);
 
 impl Name {
     /// Checks `text`.
@@ -35,7 +36,14 @@ impl Name {
 
     /// It as text.
     #[must_use]
-    pub const fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Names are equal and in order as their texts are, so that maps by name are asked by text.
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

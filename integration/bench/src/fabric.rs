@@ -7,13 +7,17 @@ mod counters;
 mod rollout;
 mod sonic;
 
-use std::{thread, time::Instant};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Instant,
+};
 
 use controller_switch::{
     change,
     check::{Facts, Verdict, check},
     deadlock::{Answer, Clos, Routing, Run},
-    desired, ecmp,
+    ecmp,
     model::Switch,
     mutate, read, render,
     sample::Shape,
@@ -227,10 +231,7 @@ fn large(row: &Row, quick: bool) -> Result<(), String> {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let cpu = Cpu::start();
     let begin = Instant::now();
-    let mut bytes = 0;
-    for site in &sites {
-        bytes += round_trip(&profile, site)?;
-    }
+    let bytes = all_sites(&profile, &sites)?;
     let seconds = begin.elapsed().as_secs_f64();
     let cpu = cpu.cores();
     let status = std::fs::read_to_string("/proc/self/status").map_err(|why| why.to_string())?;
@@ -248,23 +249,29 @@ fn large(row: &Row, quick: bool) -> Result<(), String> {
     counters::lines(row, quick)
 }
 
+/// Bytes that were rendered for all sites; each core takes the next site that none has taken.
+fn all_sites(profile: &QosProfile, sites: &[Vec<Switch>]) -> Result<usize, String> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut bytes = 0;
+        while let Some(site) = sites.get(next.fetch_add(1, Ordering::Relaxed)) {
+            bytes += round_trip(profile, site)?;
+        }
+        Ok(bytes)
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running.into_iter().map(|one| one.join().map_err(|_| "a thread panicked".to_owned())?).sum()
+    })
+}
+
 /// Bytes that were rendered. What is read back must be what was rendered, and right.
 fn round_trip(profile: &QosProfile, switches: &[Switch]) -> Result<usize, String> {
-    let wanted = desired::plan(profile, switches, BufferModel::Static).map_err(|all| joined(&all))?;
     let mut facts = Facts::desired(profile, switches, BufferModel::Static).map_err(|all| joined(&all))?;
-    let mut bytes = 0;
-    let all: Vec<&SwitchState> = wanted.values().collect();
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let parts = thread::scope(|scope| {
-        let part = |states| scope.spawn(move || read_back(states));
-        let running: Vec<_> = all.chunks(all.len().div_ceil(threads).max(1)).map(part).collect();
-        running.into_iter().map(|one| one.join().map_err(|_| "a thread panicked")).collect::<Vec<_>>()
-    });
-    for part in parts {
-        let (written, found) = part??;
-        bytes += written;
-        facts.switches.extend(found.into_iter().map(|state| (state.name.clone(), state)));
-    }
+    let wanted = std::mem::take(&mut facts.switches);
+    let (bytes, found) = read_back(wanted.values())?;
+    facts.switches.extend(found.into_iter().map(|state| (state.name.clone(), state)));
     match check(profile, switches, &facts).map_err(|why| why.to_string())? {
         Verdict::Proof(_) => Ok(bytes),
         Verdict::Counterexample(found) => Err(found.to_string()),
@@ -272,14 +279,14 @@ fn round_trip(profile: &QosProfile, switches: &[Switch]) -> Result<usize, String
 }
 
 /// What is rendered for switches and read again, and its bytes.
-fn read_back(states: &[&SwitchState]) -> Result<(usize, Vec<SwitchState>), String> {
-    let (mut bytes, mut all) = (0, Vec::with_capacity(states.len()));
+fn read_back<'a>(states: impl Iterator<Item = &'a SwitchState>) -> Result<(usize, Vec<SwitchState>), String> {
+    let (mut bytes, mut all) = (0, Vec::new());
     for state in states {
         let config = render::sonic::config_db(state).to_json().map_err(|why| why.to_string())?;
         let frr = render::frr::text(state);
         bytes += config.len() + frr.len();
         let found = read::sonic(&config, Some(&frr)).map_err(|why| why.to_string())?;
-        if found.state != **state {
+        if found.state != *state {
             return Err(format!("{} reads back otherwise than it was rendered", state.name));
         }
         all.push(found.state);

@@ -1,5 +1,6 @@
 //! Changes by hand on switches that are as desired, and switches' own settings that are nobody's business: row F6.
 
+use compact_str::format_compact;
 use proto_random::Random;
 
 use super::{OWNED, Settings, changes};
@@ -8,7 +9,7 @@ use crate::{
     mutate,
     render::{
         sonic,
-        tables::{ConfigDb, Field, Row},
+        tables::{ConfigDb, Field, Row, Text},
     },
 };
 
@@ -71,30 +72,30 @@ fn one(desired: &Settings, random: &mut Random, all: &mut Drift) {
 
 /// Changes a field, takes a row away, or adds one to a table that is ours; says where.
 fn by_hand(tables: &mut ConfigDb, random: &mut Random) -> String {
-    let names: Vec<String> = tables.0.keys().filter(|name| !OWN.contains(&name.as_str())).cloned().collect();
+    let names: Vec<Text> = tables.0.keys().filter(|name| !OWN.contains(&name.as_str())).cloned().collect();
     let table = names[random.index(names.len())].clone();
     let rows = tables.0.entry(table.clone()).or_default();
-    let keys: Vec<String> = rows.keys().cloned().collect();
+    let keys: Vec<Text> = rows.keys().cloned().collect();
     let key = keys[random.index(keys.len())].clone();
     if random.index(3) == 0 && OWNED.contains(&table.as_str()) {
-        let key = format!("{key}x");
-        let field = Row::from([("by_hand".to_owned(), Field::Text("1".to_owned()))]);
+        let key = format_compact!("{key}x");
+        let field = Row::from([("by_hand".into(), Field::Text("1".into()))]);
         rows.insert(key.clone(), field);
         return format!("{table}|{key}");
     }
     if random.index(2) == 0 {
-        rows.remove(&key);
+        rows.remove(key.as_str());
         return format!("{table}|{key}");
     }
-    let Some(row) = rows.get_mut(&key) else { return format!("{table}|{key}") };
-    let fields: Vec<String> = row.keys().cloned().collect();
+    let Some(row) = rows.get_mut(key.as_str()) else { return format!("{table}|{key}") };
+    let fields: Vec<Text> = row.keys().cloned().collect();
     match fields.get(random.index(fields.len().max(1))) {
         Some(field) => {
-            row.insert(field.clone(), Field::Text("by hand".to_owned()));
+            row.insert(field.clone(), Field::Text("by hand".into()));
             format!("{table}|{key}|{field}")
         }
         None => {
-            rows.remove(&key);
+            rows.remove(key.as_str());
             format!("{table}|{key}")
         }
     }

@@ -108,7 +108,7 @@ fn change(setting: &Setting<'_>, switch: &ConfigDb, path: String, desired: &str,
 
 fn text(field: &Field) -> String {
     match field {
-        Field::Text(text) => text.clone(),
+        Field::Text(text) => text.to_string(),
         Field::List(list) => list.join(","),
     }
 }

@@ -66,8 +66,8 @@ fn one(table: &str, key: &str, field: &str, value: &str) -> Vec<Change> {
     let desired = settings(&state);
     let mut found = desired.clone();
     let tables = found.tables.as_mut().unwrap();
-    let before = tables.row(table, key).insert(field.to_owned(), Field::Text(value.to_owned()));
-    assert_ne!(before, Some(Field::Text(value.to_owned())), "{table}|{key}|{field} is so already");
+    let before = tables.row(table, key).insert(field.into(), Field::Text(value.into()));
+    assert_ne!(before, Some(Field::Text(value.into())), "{table}|{key}|{field} is so already");
     changes(&desired, &found)
 }
 

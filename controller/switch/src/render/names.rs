@@ -1,12 +1,16 @@
 //! Names for what configurations refer to by name: equal things have one name, different things different ones.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Display};
+
+use compact_str::{ToCompactString, format_compact};
+
+use super::tables::Text;
 
 /// Names given so far.
 #[derive(Debug, Clone)]
 pub struct Names<T> {
-    given: BTreeMap<T, String>,
-    used: BTreeMap<String, usize>,
+    given: BTreeMap<T, Text>,
+    used: BTreeMap<Text, usize>,
 }
 
 impl<T> Default for Names<T> {
@@ -17,13 +21,14 @@ impl<T> Default for Names<T> {
 
 impl<T: Ord + Clone> Names<T> {
     /// The name of `thing`: `wanted`, with a number behind it where another thing has that.
-    pub fn name(&mut self, thing: &T, wanted: &str) -> String {
+    pub fn name(&mut self, thing: &T, wanted: impl Display) -> Text {
         if let Some(name) = self.given.get(thing) {
             return name.clone();
         }
-        let number = self.used.entry(wanted.to_owned()).or_insert(0);
+        let wanted = wanted.to_compact_string();
+        let number = self.used.entry(wanted.clone()).or_insert(0);
         *number += 1;
-        let name = if *number == 1 { wanted.to_owned() } else { format!("{wanted}_{number}") };
+        let name = if *number == 1 { wanted } else { format_compact!("{wanted}_{number}") };
         self.given.insert(thing.clone(), name.clone());
         name
     }

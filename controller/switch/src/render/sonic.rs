@@ -1,11 +1,19 @@
 //! SONiC's `config_db.json`. Sizes are bytes, all values texts, all DSCPs listed; platform, MAC address and SKU are the switch's own and
 //! stay out: what is rendered is merged into what the switch has.
 
-use std::sync::Arc;
+use std::{
+    cmp::Ordering,
+    fmt::{self, Write as _},
+    sync::Arc,
+};
 
+use compact_str::{ToCompactString, format_compact};
 use proto_profile::{EcnThresholds, WatchdogAction};
 
-use super::{names::Names, tables::ConfigDb};
+use super::{
+    names::Names,
+    tables::{ConfigDb, Text},
+};
 use crate::{
     model::Name,
     state::{
@@ -17,10 +25,34 @@ use crate::{
 const MAP: &str = "RAIL";
 const SITE: &str = "AZURE";
 
+/// A map that ports share: the same one is equal without a look into it.
+#[derive(Debug, Clone)]
+struct SharedMap(Arc<Map>);
+
+impl Ord for SharedMap {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for SharedMap {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for SharedMap {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for SharedMap {}
+
 /// Names of what ports refer to.
 #[derive(Default)]
 struct Used {
-    maps: [Names<Arc<Map>>; 5],
+    maps: [Names<SharedMap>; 5],
     schedulers: Names<Scheduler>,
     markings: Names<Marking>,
     profiles: Names<Buffer>,
@@ -59,38 +91,32 @@ pub fn config_db(state: &SwitchState) -> ConfigDb {
 }
 
 fn device(state: &SwitchState, db: &mut ConfigDb) {
-    const META: &str = "DEVICE_METADATA";
-    db.set(META, "localhost", "hostname", &state.name);
     let model = if state.model == BufferModel::Dynamic { "dynamic" } else { "traditional" };
-    db.set(META, "localhost", "buffer_model", model);
-    db.set(META, "localhost", "docker_routing_config_mode", "split");
-    if let Some(asn) = state.asn {
-        db.set(META, "localhost", "bgp_asn", asn);
-    }
+    db.fields("DEVICE_METADATA", "localhost")
+        .set("hostname", &state.name)
+        .set("buffer_model", model)
+        .set("docker_routing_config_mode", "split")
+        .set_some("bgp_asn", state.asn);
     if let Some(address) = state.loopback {
         db.row("LOOPBACK_INTERFACE", "Loopback0");
         db.row("LOOPBACK_INTERFACE", &format!("Loopback0|{address}/32"));
     }
     if let Some(pattern) = state.pattern {
-        db.set("LOSSLESS_TRAFFIC_PATTERN", SITE, "mtu", pattern.mtu);
-        db.set("LOSSLESS_TRAFFIC_PATTERN", SITE, "small_packet_percentage", pattern.small_packet_percent);
+        db.fields("LOSSLESS_TRAFFIC_PATTERN", SITE)
+            .set("mtu", pattern.mtu)
+            .set("small_packet_percentage", pattern.small_packet_percent);
     }
-    if let Some(alpha) = state.default_alpha {
-        db.set("DEFAULT_LOSSLESS_BUFFER_PARAMETER", SITE, "default_dynamic_th", alpha);
-    }
-    if let Some(ratio) = state.headroom_shared_by {
-        db.set("DEFAULT_LOSSLESS_BUFFER_PARAMETER", SITE, "over_subscribe_ratio", ratio);
+    if state.default_alpha.is_some() || state.headroom_shared_by.is_some() {
+        db.fields("DEFAULT_LOSSLESS_BUFFER_PARAMETER", SITE)
+            .set_some("default_dynamic_th", state.default_alpha)
+            .set_some("over_subscribe_ratio", state.headroom_shared_by);
     }
     for (name, pool) in &state.pools {
-        let name = name.as_str();
-        db.set("BUFFER_POOL", name, "type", if pool.ingress { "ingress" } else { "egress" });
-        db.set("BUFFER_POOL", name, "mode", if pool.dynamic { "dynamic" } else { "static" });
-        if let Some(size) = pool.size {
-            db.set("BUFFER_POOL", name, "size", size);
-        }
-        if let Some(xoff) = pool.xoff {
-            db.set("BUFFER_POOL", name, "xoff", xoff);
-        }
+        db.fields("BUFFER_POOL", name.as_str())
+            .set("type", if pool.ingress { "ingress" } else { "egress" })
+            .set("mode", if pool.dynamic { "dynamic" } else { "static" })
+            .set_some("size", pool.size)
+            .set_some("xoff", pool.xoff);
     }
     if let Some(poll) = state.poll_ms {
         db.set("PFC_WD", "GLOBAL", "POLL_INTERVAL", poll);
@@ -99,74 +125,79 @@ fn device(state: &SwitchState, db: &mut ConfigDb) {
 
 fn port(name: &Name, port: &PortState, db: &mut ConfigDb) {
     let name = name.as_str();
-    let lanes: Vec<String> = port.lanes.iter().map(ToString::to_string).collect();
-    db.set("PORT", name, "lanes", lanes.join(","));
-    if let Some(speed) = port.speed {
-        db.set("PORT", name, "speed", u64::from(speed) * 1000);
+    let mut lanes = Text::default();
+    for lane in &port.lanes {
+        let comma = if lanes.is_empty() { "" } else { "," };
+        // Writing into a text never fails.
+        let _ = write!(lanes, "{comma}{lane}");
     }
-    db.set("PORT", name, "mtu", port.mtu);
-    db.set("PORT", name, "admin_status", if port.up { "up" } else { "down" });
+    db.fields("PORT", name)
+        .set("lanes", lanes)
+        .set_some("speed", port.speed.map(|speed| u64::from(speed) * 1000))
+        .set("mtu", port.mtu)
+        .set("admin_status", if port.up { "up" } else { "down" });
     if let Some(metres) = port.cable_m {
-        db.set("CABLE_LENGTH", SITE, name, format!("{metres}m"));
+        db.set("CABLE_LENGTH", SITE, name, format_compact!("{metres}m"));
     }
 }
 
 fn qos(name: &Name, port: &PortState, used: &mut Used, db: &mut ConfigDb) {
-    const TABLE: &str = "PORT_QOS_MAP";
     let qos = &port.qos;
     let key = name.as_str();
-    for (at, map) in maps(qos).into_iter().enumerate() {
-        let Some(map) = map else { continue };
-        let wanted = used.maps[at].name(map, MAP);
-        db.set(TABLE, key, MAP_TABLES[at].1, wanted);
-    }
-    if !qos.pfc.is_empty() {
-        db.set(TABLE, key, "pfc_enable", qos.pfc);
-    }
-    if !qos.watched.is_empty() {
-        db.set(TABLE, key, "pfcwd_sw_enable", qos.watched);
+    let names = maps(qos).into_iter().zip(&mut used.maps);
+    let names = names.map(|(map, used)| Some(used.name(&SharedMap(Arc::clone(map?)), MAP)));
+    let names: Vec<_> = MAP_TABLES.iter().map(|(_, field)| field).zip(names).collect();
+    let pfc = (!qos.pfc.is_empty()).then_some(qos.pfc);
+    let watched = (!qos.watched.is_empty()).then_some(qos.watched);
+    if pfc.is_some() || watched.is_some() || names.iter().any(|(_, name)| name.is_some()) {
+        let fields = db.fields("PORT_QOS_MAP", key);
+        let fields = names.into_iter().fold(fields, |fields, (field, name)| fields.set_some(field, name));
+        fields.set_some("pfc_enable", pfc).set_some("pfcwd_sw_enable", watched);
     }
     if let Some(dog) = qos.watchdog {
-        db.set("PFC_WD", key, "action", action(dog.action));
-        db.set("PFC_WD", key, "detection_time", dog.detection_ms);
-        db.set("PFC_WD", key, "restoration_time", dog.restoration_ms);
+        db.fields("PFC_WD", key)
+            .set("action", action(dog.action))
+            .set("detection_time", dog.detection_ms)
+            .set("restoration_time", dog.restoration_ms);
     }
     for (group, buffer) in &qos.groups {
         let profile = match buffer {
-            Group::Computed => "NULL".to_owned(),
-            Group::Fixed(buffer) => used.profiles.name(buffer, &group_profile(buffer, port)),
+            Group::Computed => "NULL".into(),
+            Group::Fixed(buffer) => used.profiles.name(buffer, GroupProfile(buffer, port)),
         };
-        db.set("BUFFER_PG", &format!("{key}|{group}"), "profile", profile);
+        db.set("BUFFER_PG", &format_compact!("{key}|{group}"), "profile", profile);
     }
     for (number, queue) in &qos.queues {
-        self::queue(&format!("{key}|{number}"), port.speed, queue, used, db);
+        self::queue(&format_compact!("{key}|{number}"), port.speed, queue, used, db);
     }
 }
 
 /// SONiC's own name for a lossless group's profile: it finds them by it.
-fn group_profile(buffer: &Buffer, port: &PortState) -> String {
-    match (buffer.xoff, port.cable_m.zip(port.speed)) {
-        (Some(_), Some((metres, speed))) => {
-            format!("pg_lossless_{}_{metres}m_profile", u64::from(speed) * 1000)
+struct GroupProfile<'a>(&'a Buffer, &'a PortState);
+
+impl fmt::Display for GroupProfile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(buffer, port) = self;
+        match (buffer.xoff, port.cable_m.zip(port.speed)) {
+            (Some(_), Some((metres, speed))) => {
+                write!(f, "pg_lossless_{}_{metres}m_profile", u64::from(speed) * 1000)
+            }
+            (Some(_), None) => f.write_str("pg_lossless_profile"),
+            (None, _) => f.write_str("ingress_lossy_profile"),
         }
-        (Some(_), None) => "pg_lossless_profile".to_owned(),
-        (None, _) => "ingress_lossy_profile".to_owned(),
     }
 }
 
 fn queue(key: &str, speed: Option<u32>, queue: &Queue, used: &mut Used, db: &mut ConfigDb) {
-    db.row("QUEUE", key);
-    if let Some(scheduler) = queue.scheduler {
-        let wanted = match scheduler {
-            Scheduler::Strict => "strict".to_owned(),
-            Scheduler::Share(weight) => format!("share{weight}"),
-        };
-        db.set("QUEUE", key, "scheduler", used.schedulers.name(&scheduler, &wanted));
-    }
-    if let Some(marking) = queue.marking {
-        let wanted = speed.map_or_else(|| MAP.to_owned(), |speed| format!("{MAP}_{speed}G"));
-        db.set("QUEUE", key, "wred_profile", used.markings.name(&marking, &wanted));
-    }
+    let scheduler = queue.scheduler.map(|scheduler| match scheduler {
+        Scheduler::Strict => used.schedulers.name(&scheduler, "strict"),
+        Scheduler::Share(weight) => used.schedulers.name(&scheduler, format_args!("share{weight}")),
+    });
+    let marking = queue.marking.map(|marking| match speed {
+        Some(speed) => used.markings.name(&marking, format_args!("{MAP}_{speed}G")),
+        None => used.markings.name(&marking, MAP),
+    });
+    db.fields("QUEUE", key).set_some("scheduler", scheduler).set_some("wred_profile", marking);
     if let Some(buffer) = &queue.buffer {
         let lossless = buffer.pool.as_str() == crate::desired::EGRESS_LOSSLESS;
         let wanted = if lossless { "egress_lossless_profile" } else { "egress_lossy_profile" };
@@ -177,47 +208,38 @@ fn queue(key: &str, speed: Option<u32>, queue: &Queue, used: &mut Used, db: &mut
 /// What ports refer to by name.
 fn named(used: &Used, db: &mut ConfigDb) {
     for (names, (table, _)) in used.maps.iter().zip(MAP_TABLES) {
-        for (map, name) in names.iter() {
-            db.row(table, name);
-            map.iter().for_each(|(from, to)| db.set(table, name, &from.to_string(), to));
+        for (SharedMap(map), name) in names.iter() {
+            let row = db.fields(table, name);
+            map.iter().fold(row, |row, (from, to)| row.set(&from.to_compact_string(), to));
         }
     }
     for (scheduler, name) in used.schedulers.iter() {
+        let row = db.fields("SCHEDULER", name);
         match scheduler {
-            Scheduler::Strict => db.set("SCHEDULER", name, "type", "STRICT"),
-            Scheduler::Share(weight) => {
-                db.set("SCHEDULER", name, "type", "DWRR");
-                db.set("SCHEDULER", name, "weight", weight);
-            }
-        }
+            Scheduler::Strict => row.set("type", "STRICT"),
+            Scheduler::Share(weight) => row.set("type", "DWRR").set("weight", weight),
+        };
     }
     used.markings.iter().for_each(|(marking, name)| wred(marking, name, db));
     for (buffer, name) in used.profiles.iter() {
-        const TABLE: &str = "BUFFER_PROFILE";
-        db.set(TABLE, name, "pool", &buffer.pool);
-        db.set(TABLE, name, "size", buffer.size);
-        match buffer.limit {
-            Limit::Alpha(alpha) => db.set(TABLE, name, "dynamic_th", alpha),
-            Limit::Bytes(bytes) => db.set(TABLE, name, "static_th", bytes),
-        }
-        for (field, value) in [("xoff", buffer.xoff), ("xon", buffer.xon)] {
-            if let Some(value) = value {
-                db.set(TABLE, name, field, value);
-            }
-        }
+        let row = db.fields("BUFFER_PROFILE", name).set("pool", &buffer.pool).set("size", buffer.size);
+        let row = match buffer.limit {
+            Limit::Alpha(alpha) => row.set("dynamic_th", alpha),
+            Limit::Bytes(bytes) => row.set("static_th", bytes),
+        };
+        row.set_some("xoff", buffer.xoff).set_some("xon", buffer.xon);
     }
 }
 
 fn wred(marking: &Marking, name: &str, db: &mut ConfigDb) {
-    const TABLE: &str = "WRED_PROFILE";
     let EcnThresholds { kmin, kmax, pmax } = marking.at;
-    db.set(TABLE, name, "ecn", if marking.ecn { "ecn_all" } else { "ecn_none" });
-    for colour in ["green", "yellow", "red"] {
-        db.set(TABLE, name, &format!("wred_{colour}_enable"), marking.on);
-        db.set(TABLE, name, &format!("{colour}_min_threshold"), kmin);
-        db.set(TABLE, name, &format!("{colour}_max_threshold"), kmax);
-        db.set(TABLE, name, &format!("{colour}_drop_probability"), pmax);
-    }
+    let row = db.fields("WRED_PROFILE", name).set("ecn", if marking.ecn { "ecn_all" } else { "ecn_none" });
+    ["green", "yellow", "red"].into_iter().fold(row, |row, colour| {
+        row.set(&format!("wred_{colour}_enable"), marking.on)
+            .set(&format!("{colour}_min_threshold"), kmin)
+            .set(&format!("{colour}_max_threshold"), kmax)
+            .set(&format!("{colour}_drop_probability"), pmax)
+    });
 }
 
 const fn action(action: WatchdogAction) -> &'static str {

@@ -1,8 +1,12 @@
 //! `config_db.json` as it is: tables of rows of fields, all of them texts. Read strictly and bounded; tables that are not ours are kept.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Serialize};
+use compact_str::{CompactString, ToCompactString};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{SeqAccess, Visitor},
+};
 use thiserror::Error;
 
 /// No switch's configuration is larger.
@@ -10,14 +14,45 @@ const BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Nor has more rows.
 const ROWS_MAX: usize = 200_000;
 
+/// A name or a value: nearly all of a configuration's are so short that they need no memory of their own.
+pub type Text = CompactString;
+
 /// A field: a text, or a list of texts.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub enum Field {
     /// A text.
-    Text(String),
+    Text(Text),
     /// Several.
-    List(Vec<String>),
+    List(Box<[Text]>),
+}
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct OneOrMany;
+
+        impl<'de> Visitor<'de> for OneOrMany {
+            type Value = Field;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of texts")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Field, E> {
+                Ok(Field::Text(text.into()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Field, A::Error> {
+                let mut all = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(Field::List(all.into()))
+            }
+        }
+
+        from.deserialize_any(OneOrMany)
+    }
 }
 
 impl Field {
@@ -32,14 +67,14 @@ impl Field {
 }
 
 /// A row: its fields by name.
-pub type Row = BTreeMap<String, Field>;
+pub type Row = BTreeMap<Text, Field>;
 /// A table: its rows by key.
-pub type Table = BTreeMap<String, Row>;
+pub type Table = BTreeMap<Text, Row>;
 
 /// All tables by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ConfigDb(pub BTreeMap<String, Table>);
+pub struct ConfigDb(pub BTreeMap<Text, Table>);
 
 /// Why a text is no `config_db.json`.
 #[derive(Debug, Error)]
@@ -74,16 +109,44 @@ impl ConfigDb {
     /// # Errors
     /// None in practice: texts always become JSON.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n")
+        // A leaf of 128 ports has about 100 kB.
+        let mut text = Vec::with_capacity(128 * 1024);
+        serde_json::to_writer_pretty(&mut text, self)?;
+        text.push(b'\n');
+        String::from_utf8(text).map_err(serde::ser::Error::custom)
     }
 
     /// Sets one field.
-    pub fn set(&mut self, table: &str, key: &str, field: &str, value: impl ToString) {
-        self.row(table, key).insert(field.to_owned(), Field::Text(value.to_string()));
+    pub fn set(&mut self, table: &str, key: &str, field: &str, value: impl ToCompactString) {
+        self.fields(table, key).set(field, value);
     }
 
     /// The row, made where it is not there.
     pub fn row(&mut self, table: &str, key: &str) -> &mut Row {
-        self.0.entry(table.to_owned()).or_default().entry(key.to_owned()).or_default()
+        self.0.entry(table.into()).or_default().entry(key.into()).or_default()
+    }
+
+    /// The same, to set several fields of it.
+    pub(super) fn fields(&mut self, table: &str, key: &str) -> Fields<'_> {
+        Fields(self.row(table, key))
+    }
+}
+
+/// A row whose fields are being set.
+pub(super) struct Fields<'a>(&'a mut Row);
+
+impl Fields<'_> {
+    /// Sets one field.
+    pub(super) fn set(self, field: &str, value: impl ToCompactString) -> Self {
+        self.0.insert(field.into(), Field::Text(value.to_compact_string()));
+        self
+    }
+
+    /// Sets one field, where there is a value.
+    pub(super) fn set_some(self, field: &str, value: Option<impl ToCompactString>) -> Self {
+        match value {
+            Some(value) => self.set(field, value),
+            None => self,
+        }
     }
 }

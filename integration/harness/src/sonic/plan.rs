@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use controller_switch::{
     change::{CONFIG_DB, Change, Impact},
-    render::tables::{ConfigDb, Field, Row, Table},
+    render::tables::{ConfigDb, Field, Row, Table, Text},
 };
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn remove(config: &mut ConfigDb, table: &str, key: &str) {
 #[must_use]
 pub fn patch(from: &ConfigDb, to: &ConfigDb) -> Value {
     let mut steps = Vec::new();
-    let names: BTreeSet<&String> = from.0.keys().chain(to.0.keys()).collect();
+    let names: BTreeSet<&Text> = from.0.keys().chain(to.0.keys()).collect();
     for table in names {
         match (from.0.get(table), to.0.get(table)) {
             (None, Some(rows)) => steps.push(json!({"op": "add", "path": pointer(&[table]), "value": rows})),
@@ -65,7 +65,7 @@ pub fn patch(from: &ConfigDb, to: &ConfigDb) -> Value {
 }
 
 fn rows(table: &str, from: &Table, to: &Table, steps: &mut Vec<Value>) {
-    let keys: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
+    let keys: BTreeSet<&Text> = from.keys().chain(to.keys()).collect();
     for key in keys {
         match (from.get(key), to.get(key)) {
             (None, Some(row)) => {
@@ -79,7 +79,7 @@ fn rows(table: &str, from: &Table, to: &Table, steps: &mut Vec<Value>) {
 }
 
 fn fields(at: &[&str; 2], from: &Row, to: &Row, steps: &mut Vec<Value>) {
-    let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
+    let names: BTreeSet<&Text> = from.keys().chain(to.keys()).collect();
     for name in names {
         let path = pointer(&[at[0], at[1], name]);
         match (from.get(name), to.get(name)) {
@@ -122,11 +122,11 @@ fn pointer(parts: &[&str]) -> String {
 pub fn touched(before: &ConfigDb, after: &ConfigDb) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let no_table = Table::new();
-    let names: BTreeSet<&String> = before.0.keys().chain(after.0.keys()).collect();
+    let names: BTreeSet<&Text> = before.0.keys().chain(after.0.keys()).collect();
     for table in names {
         let of = |config: &'_ ConfigDb| config.0.get(table).unwrap_or(&no_table).clone();
         let (before, after) = (of(before), of(after));
-        let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let keys: BTreeSet<&Text> = before.keys().chain(after.keys()).collect();
         for key in keys {
             settings(&format!("{table}|{key}"), before.get(key), after.get(key), &mut all);
         }
@@ -136,7 +136,7 @@ pub fn touched(before: &ConfigDb, after: &ConfigDb) -> BTreeSet<String> {
 
 fn settings(at: &str, before: Option<&Row>, after: Option<&Row>, all: &mut BTreeSet<String>) {
     let value = |row: Option<&Row>, name: &str| -> Option<Field> { row?.get(name).cloned() };
-    let names: BTreeSet<&String> = before.into_iter().chain(after).flat_map(Row::keys).collect();
+    let names: BTreeSet<&Text> = before.into_iter().chain(after).flat_map(Row::keys).collect();
     if names.is_empty() && before.is_some() != after.is_some() {
         all.insert(at.to_owned());
     }
