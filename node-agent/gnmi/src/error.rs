@@ -85,10 +85,6 @@ impl Error {
             (Code::NotFound, _) => Error::NotFound(message),
             // What our own decoder says of a message above the limit.
             (Code::OutOfRange, _) => Error::TooLarge { limit: bytes, message },
-            // SONiC's server has no code for a caller without the role.
-            (Code::Unknown, Call::Write) if message.contains("does not have write access") => {
-                Error::Denied(message)
-            }
             (Code::Unknown | Code::Internal, _) if !is_answer => Error::Unreachable(message),
             (code, _) => Error::Failed { code, message },
         }

@@ -42,6 +42,17 @@ const MAPS: [&str; 2] = ["COUNTERS_PORT_NAME_MAP", "COUNTERS_QUEUE_NAME_MAP"];
 /// What its daemons say of ports.
 const APPLICATIONS: &str = "APPL_DB";
 
+/// What an earlier change may have left behind, for which nothing that is read is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unconfirmed {
+    /// Nothing: what is read is what there is, and what is saved.
+    Nothing,
+    /// A change that may still be made, since then; what is read meanwhile is what was there before.
+    Running(Instant),
+    /// A change that has ended in the middle, or could not be saved: a change that is answered saves all.
+    Unsaved,
+}
+
 /// A switch, called from a thread that is none of the runtime's.
 #[derive(Debug)]
 pub struct GnmiSwitch {
@@ -49,8 +60,7 @@ pub struct GnmiSwitch {
     /// Where the client comes from, for another one with newer credentials.
     reach: Reach,
     runtime: Handle,
-    /// Since when a change that nobody waits for may be under way there; none: there can be none.
-    open: Option<Instant>,
+    unconfirmed: Unconfirmed,
     /// Its daemons have said which counters are whose.
     has_maps: bool,
     /// It was logged that its ports cannot be read.
@@ -71,7 +81,7 @@ impl GnmiSwitch {
             client,
             reach,
             runtime,
-            open: (!settled).then(Instant::now),
+            unconfirmed: if settled { Unconfirmed::Nothing } else { Unconfirmed::Running(Instant::now()) },
             has_maps: false,
             is_logged: false,
             neighbors: BTreeMap::new(),
@@ -139,15 +149,19 @@ impl GnmiSwitch {
             let found = self.config()?;
             let mut edits = sonic::edits(&found, &wanted(&found)?);
             let is_as_wanted = edits.is_empty();
-            if is_as_wanted && self.open.is_none() {
+            if is_as_wanted && self.unconfirmed == Unconfirmed::Nothing {
                 return Ok(());
             }
             if sent == ROUNDS || begin.elapsed() > CHANGE_MAX {
-                return Err(if self.open.is_some() {
-                    format!("nobody knows whether the switch has made the change: {why}")
-                } else {
-                    let count = edits.len();
-                    format!("the switch has made the change, and still {count} settings are other ones")
+                return Err(match self.unconfirmed {
+                    Unconfirmed::Nothing => {
+                        let count = edits.len();
+                        format!("the switch has made the change, and still {count} settings are other ones")
+                    }
+                    Unconfirmed::Running(_) => {
+                        format!("nobody knows whether the switch has made the change: {why}")
+                    }
+                    Unconfirmed::Unsaved => format!("the switch has not saved what it was set to: {why}"),
                 });
             }
             if is_as_wanted {
@@ -156,38 +170,63 @@ impl GnmiSwitch {
                 edits.extend(unchanged(&found));
             }
             sent += 1;
-            match self.runtime.block_on(sonic::apply(&self.client, &edits)) {
-                Ok(()) => self.open = None,
-                Err(error) => why = self.failed(&error, is_as_wanted)?,
-            }
+            let result = self.runtime.block_on(sonic::apply(&self.client, &edits));
+            why = match result {
+                Ok(()) => {
+                    self.unconfirmed = Unconfirmed::Nothing;
+                    continue;
+                }
+                Err(error) if is_as_wanted => self.unchanged_failed(&error)?,
+                Err(error) => self.failed(&error, &found)?,
+            };
         }
     }
 
-    /// What a failed change means: why, if the switch is to be read again.
+    /// What a failed change of what was `found` means: why, if the switch is to be read again.
     ///
     /// # Errors
     /// Why, if nothing more is to be tried now.
-    fn failed(&mut self, error: &Error, is_as_wanted: bool) -> Result<String, String> {
+    fn failed(&mut self, error: &Error, found: &Config) -> Result<String, String> {
         let why = error.to_string();
         match error {
             Error::Unreachable(_) | Error::TooLarge { .. } | Error::Malformed(_) => {
-                self.open = Some(Instant::now());
+                self.unconfirmed = Unconfirmed::Running(Instant::now());
                 Ok(why)
             }
-            // SONiC's server answers so (UNKNOWN) to whatever its updater, or saving, says, also where it has stopped in the middle.
-            Error::Late(_) | Error::Failed { .. } => {
-                self.open = Some(Instant::now());
+            Error::Late(_) => {
+                self.unconfirmed = Unconfirmed::Running(Instant::now());
                 Err(why)
             }
-            Error::Refused(_) if is_as_wanted => {
-                self.open = None;
+            // SONiC's server answers so (UNKNOWN) to a caller without the role, and to whatever its updater, or saving, says, also where it has
+            // stopped in the middle. It has answered, so that what is read now is what came of it: nothing, if all is as it was.
+            Error::Failed { .. } => {
+                if !self.config().is_ok_and(|now| now == *found) {
+                    self.unconfirmed = Unconfirmed::Unsaved;
+                }
+                Err(why)
+            }
+            _ => Err(why),
+        }
+    }
+
+    /// What it means that a change to what is there already has failed: why, if the switch is to be read again.
+    ///
+    /// # Errors
+    /// Why, if nothing more is to be tried now.
+    fn unchanged_failed(&mut self, error: &Error) -> Result<String, String> {
+        let why = error.to_string();
+        let is_over = matches!(self.unconfirmed, Unconfirmed::Running(since) if since.elapsed() > CHANGE_MAX);
+        match error {
+            Error::Unreachable(_) | Error::TooLarge { .. } | Error::Malformed(_) => Ok(why),
+            Error::Refused(_) => {
+                self.unconfirmed = Unconfirmed::Nothing;
                 Ok(why)
             }
             // It makes no changes of ours any more, so that none can be waited for by another one.
-            Error::Denied(_) | Error::ReadOnly(_) | Error::Unsupported(_)
-                if is_as_wanted && self.open.is_some_and(|since| since.elapsed() > CHANGE_MAX) =>
+            Error::Denied(_) | Error::ReadOnly(_) | Error::Unsupported(_) | Error::Failed { .. }
+                if is_over =>
             {
-                self.open = None;
+                self.unconfirmed = Unconfirmed::Nothing;
                 Ok(why)
             }
             _ => Err(why),

@@ -28,6 +28,8 @@ pub enum Fault {
     Huge,
     /// Takes no changes.
     ReadOnly,
+    /// Takes no changes of this caller, which SONiC's server has no code for: it says `UNKNOWN` of this, too.
+    NoRole,
     /// Refuses the change after it has looked at it.
     Invalid,
     /// Makes the change, and its answer is lost.
@@ -147,6 +149,7 @@ impl GNmi for Door {
         let fault = self.fault().await;
         match fault {
             Fault::ReadOnly => return Err(Status::unimplemented("GNMI is in read-only mode")),
+            Fault::NoRole => return Err(Status::unknown("gnmi does not have write access")),
             Fault::Invalid => return Err(Status::failed_precondition("pfc_enable: 9 is no priority")),
             _ => {}
         }

@@ -99,6 +99,28 @@ async fn what_the_updater_says_is_an_error_at_once_and_nothing_is_believed_after
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_the_switch_did_not_begin_leaves_nothing_to_take_back() {
+    let (server, switch) = world(first(), true).await;
+    server.break_by(Fault::NoRole);
+    let wanted = json!({"PORT": {"Ethernet0": {"mtu": "9216"}}});
+    assert!(put(&switch, wanted.clone(), false).await.unwrap_err().contains("write access"));
+    put(&switch, first(), true).await.unwrap();
+    assert_eq!((server.config(), server.changes()), (first(), 0), "all is as it was, which is known");
+    // Of what an earlier agent has begun nothing is known, until the switch answers a change.
+    let (server, switch) = world(first(), false).await;
+    server.break_by(Fault::NoRole);
+    assert!(put(&switch, wanted.clone(), false).await.unwrap_err().contains("write access"));
+    assert!(put(&switch, first(), true).await.unwrap_err().contains("write access"));
+    server.break_by(Fault::None);
+    put(&switch, first(), true).await.unwrap();
+    // Nor was the change begun where the switch does not say what it has now.
+    server.break_by(Fault::HalfJson);
+    assert!(put(&switch, wanted, false).await.is_err());
+    server.break_by(Fault::None);
+    put(&switch, first(), true).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ports_are_told_whole_or_not_at_all() {
     let (server, switch) = world(first(), true).await;
     server.answer("APPL_DB/PORT_TABLE", json!({"Ethernet0": {"oper_status": "up"}}));
